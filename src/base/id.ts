@@ -1,0 +1,59 @@
+// Ids sort by the time they were made, so a list is paged by its ids alone.
+
+const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
+const POOL_BYTES = 8_192;
+const RANDOM_BYTES = 16;
+const TIME_CHARACTERS = 10;
+
+export const ID_PREFIXES = [
+  "acct",
+  "key",
+  "claim",
+  "req",
+  "inv",
+  "pk",
+  "usr",
+  "tr",
+  "pt",
+  "evt",
+  "whk",
+  "ses",
+  "inst",
+  "resp",
+] as const;
+export type IdPrefix = (typeof ID_PREFIXES)[number];
+
+const pool = new Uint8Array(POOL_BYTES);
+let poolOffset = POOL_BYTES;
+
+/** A prefix, ten characters of time and sixteen of chance (80 bits). */
+export function newId(prefix: IdPrefix, now: number): string {
+  let time = "";
+  let rest = now;
+  for (let place = 0; place < TIME_CHARACTERS; place++) {
+    time = ALPHABET.charAt(rest % 32) + time;
+    rest = Math.floor(rest / 32);
+  }
+  let chance = "";
+  for (const byte of takeRandom(RANDOM_BYTES)) chance += ALPHABET.charAt(byte & 31);
+  return `${prefix}_${time}${chance}`;
+}
+
+/** True for a string of the form that `newId` gives: a cheap answer before a look-up. */
+export function isId(prefix: IdPrefix, text: string): boolean {
+  return (
+    text.length === prefix.length + 27 &&
+    text.startsWith(`${prefix}_`) &&
+    /^[0-9a-z]{26}$/.test(text.slice(-26))
+  );
+}
+
+// Random bytes are drawn from the system in blocks: one call of the kernel serves hundreds of ids.
+function takeRandom(count: number): Uint8Array {
+  if (poolOffset + count > POOL_BYTES) {
+    crypto.getRandomValues(pool);
+    poolOffset = 0;
+  }
+  poolOffset += count;
+  return pool.subarray(poolOffset - count, poolOffset);
+}

@@ -1,0 +1,69 @@
+// The unit of the ledger is the nano-USD, a bigint: a float cannot be mixed into it by accident.
+// Prices are pico-USD per token, which is the same integer as micro-USD per million tokens.
+
+export type Nano = bigint;
+export type Pico = bigint;
+
+export const NANO_PER_CREDIT = 1_000n;
+export const NANO_PER_USD = 1_000_000_000n;
+const PICO_PER_NANO = 1_000n;
+const MICRO_PER_USD = 1_000_000;
+
+/** No amount may pass this: every driver can carry it exactly as a JavaScript number. */
+export const MAX_NANO: Nano = 9_000_000n * NANO_PER_USD;
+
+/** Whole credits in an amount; a fraction of a credit is kept in the ledger and not shown. */
+export function creditsOf(amount: Nano): number {
+  const whole = amount / NANO_PER_CREDIT;
+  return Number(amount < 0n && amount % NANO_PER_CREDIT !== 0n ? whole - 1n : whole);
+}
+
+/** The amount in US dollars as the specification shows it: credits / 1e6. */
+export function usdOf(amount: Nano): number {
+  return creditsOf(amount) / MICRO_PER_USD;
+}
+
+/** Rounds a cost up to a whole nano-USD, once, at the end of a request's exact sum. */
+export function nanoFromPico(cost: Pico): Nano {
+  return (cost + PICO_PER_NANO - 1n) / PICO_PER_NANO;
+}
+
+/** Every digit of an amount, without trailing zeros: "0.05", "0.0000000015". */
+export function usdText(amount: Nano): string {
+  return decimalText(amount, 9);
+}
+
+/** The price of one token in US dollars, as catalogs write it: "0.0000025". */
+export function usdTextOfPico(price: Pico): string {
+  return decimalText(price, 12);
+}
+
+/** Reads a decimal such as "10", "0.5" or "1.25"; undefined when it is not one, or has more digits than a nano-USD. */
+export function nanoFromUsd(usd: string | number): Nano | undefined {
+  const text = typeof usd === "number" ? plainDecimal(usd) : usd;
+  const match = /^(-?)(\d{1,10})(?:\.(\d{1,9}))?$/.exec(text);
+  if (!match) return undefined;
+  const [, sign, whole = "0", fraction = ""] = match;
+  const amount = BigInt(whole) * NANO_PER_USD + BigInt(fraction.padEnd(9, "0"));
+  return sign === "-" ? -amount : amount;
+}
+
+/** Reads what a driver gives for a money column, and refuses what a number cannot carry exactly. */
+export function toNano(column: unknown): Nano {
+  if (typeof column === "bigint") return column;
+  if (typeof column === "string" && /^-?\d+$/.test(column)) return BigInt(column);
+  if (typeof column === "number" && Number.isSafeInteger(column)) return BigInt(column);
+  throw new Error(`not an exact amount: ${typeof column} ${String(column)}`);
+}
+
+function decimalText(amount: bigint, digits: number): string {
+  const sign = amount < 0n ? "-" : "";
+  const text = (amount < 0n ? -amount : amount).toString().padStart(digits + 1, "0");
+  const fraction = text.slice(-digits).replace(/0+$/, "");
+  return sign + text.slice(0, -digits) + (fraction === "" ? "" : `.${fraction}`);
+}
+
+function plainDecimal(value: number): string {
+  const text = String(value);
+  return text.includes("e") ? value.toFixed(9).replace(/0+$/, "").replace(/\.$/, "") : text;
+}

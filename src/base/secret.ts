@@ -1,0 +1,60 @@
+// Values that must not be printed. A Secret shows itself only to a caller that asks by name.
+
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+export interface Secret {
+  reveal(): string;
+  toString(): string;
+  toJSON(): string;
+}
+
+const HIDDEN = "[secret]";
+
+export function secret(value: string): Secret {
+  const hide = (): string => HIDDEN;
+  return Object.freeze({
+    reveal: () => value,
+    toString: hide,
+    toJSON: hide,
+    [Symbol.for("nodejs.util.inspect.custom")]: hide,
+  });
+}
+
+/** Uniform base62 characters from the system's random source; 43 of them carry 256 bits. */
+export function randomBase62(length: number): string {
+  let text = "";
+  while (text.length < length) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
+      // 248 is the largest multiple of 62 in a byte: above it the remainder would favour some characters.
+      if (byte < 248 && text.length < length) text += BASE62.charAt(byte % 62);
+    }
+  }
+  return text;
+}
+
+export function randomDigits(length: number): string {
+  let text = "";
+  while (text.length < length) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
+      if (byte < 250 && text.length < length) text += String(byte % 10);
+    }
+  }
+  return text;
+}
+
+/** Compares without telling by its time where two strings differ. */
+export function sameText(a: string, b: string): boolean {
+  const left = new TextEncoder().encode(a);
+  const right = new TextEncoder().encode(b);
+  let difference = left.length ^ right.length;
+  for (let index = 0; index < left.length; index++)
+    difference |= (left[index] ?? 0) ^ (right[index % Math.max(1, right.length)] ?? 0);
+  return difference === 0;
+}
+
+export function base62OfNumber(value: number, length: number): string {
+  let text = "";
+  for (let rest = value; text.length < length; rest = Math.floor(rest / 62))
+    text = BASE62.charAt(rest % 62) + text;
+  return text;
+}

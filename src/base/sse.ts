@@ -1,0 +1,192 @@
+// Server-sent events as bytes. A stream is cut into events without being decoded, so that a relay passes on exactly the
+// bytes that came and reads only the few events that concern it.
+
+import { Fault } from "./fault.ts";
+
+const LF = 10;
+const CR = 13;
+const SPACE = 32;
+const COLON = 58;
+const BOM = [0xef, 0xbb, 0xbf] as const;
+const DATA = [100, 97, 116, 97] as const;
+const EVENT = [101, 118, 101, 110, 116] as const;
+const MAX_EVENT_BYTES = 33_554_432;
+const FIRST_HOLD_BYTES = 4_096;
+
+// A byte order mark inside a value is text; only the one that opens a stream is dropped, and that is done on the bytes.
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** One event, or a run of comments, with everything up to and including the blank line that ends it. */
+export interface SseEvent {
+  /** The very bytes that came. The `raw` of all events, joined, is the stream. */
+  readonly raw: Uint8Array;
+  /** False for a last event that no blank line ended: whole, but for its ending, or cut. */
+  readonly ended: boolean;
+}
+
+export interface SseMessage {
+  /** The value of `event:`, or "" where there is none. */
+  readonly name: string;
+  readonly data: string;
+}
+
+export interface SseParser {
+  /** The events that this chunk completes. They share the chunk's memory wherever they lie within one chunk. */
+  push(chunk: Uint8Array): SseEvent[];
+  /** What is left when the stream has ended. */
+  end(): SseEvent[];
+}
+
+/**
+ * Lines may end in LF, CRLF or CR. A blank line that ends in a CR at the end of a chunk waits for the next byte, because
+ * an LF there still belongs to it: the cuts never depend on how the bytes were sliced on their way.
+ */
+export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
+  let held: Uint8Array = new Uint8Array(0);
+  let heldBytes = 0;
+  let hasLine = false;
+  let lineIsBlank = true;
+  let afterCr = false;
+  let closing = false;
+
+  function take(chunk: Uint8Array, start: number, end: number): Uint8Array {
+    if (heldBytes + end - start > maxEventBytes) throw tooLong(maxEventBytes);
+    if (heldBytes === 0) return chunk.subarray(start, end);
+    hold(chunk, start, end);
+    const raw = held.subarray(0, heldBytes);
+    held = new Uint8Array(0);
+    heldBytes = 0;
+    return raw;
+  }
+
+  function hold(chunk: Uint8Array, start: number, end: number): void {
+    const total = heldBytes + end - start;
+    if (total > maxEventBytes) throw tooLong(maxEventBytes);
+    if (total > held.length) {
+      const roomier = new Uint8Array(Math.max(total, held.length * 2, FIRST_HOLD_BYTES));
+      roomier.set(held.subarray(0, heldBytes));
+      held = roomier;
+    }
+    held.set(chunk.subarray(start, end), heldBytes);
+    heldBytes = total;
+  }
+
+  // Where the event ends if the byte at `at` is, or follows, the end of its blank line; else -1.
+  function step(byte: number | undefined, at: number): number {
+    if (afterCr) {
+      afterCr = false;
+      if (byte === LF) return closing ? at + 1 : -1;
+      if (closing) return at;
+    }
+    const closes = lineIsBlank && hasLine;
+    hasLine ||= !lineIsBlank;
+    lineIsBlank = true;
+    if (byte === CR) {
+      afterCr = true;
+      closing = closes;
+      return -1;
+    }
+    return closes ? at + 1 : -1;
+  }
+
+  function push(chunk: Uint8Array): SseEvent[] {
+    const events: SseEvent[] = [];
+    let start = 0;
+    let at = 0;
+    while (at < chunk.length) {
+      const byte = chunk[at];
+      if (byte !== LF && byte !== CR && !afterCr) {
+        lineIsBlank = false;
+        at++;
+        continue;
+      }
+      if (byte !== LF && byte !== CR && !closing) {
+        afterCr = false;
+        continue;
+      }
+      const end = step(byte, at);
+      if (end >= 0) {
+        events.push({ raw: take(chunk, start, end), ended: true });
+        start = end;
+        hasLine = false;
+        lineIsBlank = true;
+        closing = false;
+      }
+      at = end === at ? at : at + 1;
+    }
+    if (start < chunk.length) hold(chunk, start, chunk.length);
+    return events;
+  }
+
+  function end(): SseEvent[] {
+    if (heldBytes === 0) return [];
+    const ended = closing;
+    return [{ raw: take(held, 0, 0), ended }];
+  }
+
+  return { push, end };
+}
+
+/** What an event says, or `undefined` for comments and for an event without data. */
+export function readSse(event: SseEvent): SseMessage | undefined {
+  const { raw } = event;
+  let name = "";
+  let data: string | undefined;
+  let at = startsWith(raw, 0, BOM) ? BOM.length : 0;
+  while (at < raw.length) {
+    const end = lineEnd(raw, at);
+    if (startsWith(raw, at, DATA)) {
+      const value = fieldValue(raw, at + DATA.length, end);
+      if (value !== undefined) data = data === undefined ? value : `${data}\n${value}`;
+    } else if (startsWith(raw, at, EVENT)) {
+      name = fieldValue(raw, at + EVENT.length, end) ?? name;
+    }
+    at = end + 1;
+  }
+  return data === undefined ? undefined : { name, data };
+}
+
+/** True where the event carries these bytes: a look without decoding anything. */
+export function sseMentions(event: SseEvent, needle: Uint8Array): boolean {
+  const { raw } = event;
+  const first = needle[0];
+  if (first === undefined) return true;
+  let at = raw.indexOf(first);
+  while (at >= 0) {
+    if (startsWith(raw, at, needle)) return true;
+    at = raw.indexOf(first, at + 1);
+  }
+  return false;
+}
+
+/** The text of one event. Data of several lines becomes several `data:` lines. */
+export function formatSse(message: { readonly event?: string; readonly data: string }): string {
+  const head = message.event === undefined ? "" : `event: ${message.event.replaceAll(/[\r\n]/g, " ")}\n`;
+  if (!/[\r\n]/.test(message.data)) return `${head}data: ${message.data}\n\n`;
+  return `${head}data: ${message.data.split(/\r\n|\r|\n/).join("\ndata: ")}\n\n`;
+}
+
+function tooLong(limit: number): Fault {
+  return new Fault("upstream_error", `an event of the stream is longer than ${limit} bytes`);
+}
+
+function lineEnd(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (at < bytes.length && bytes[at] !== LF && bytes[at] !== CR) at++;
+  return at;
+}
+
+// A field is its name, a colon and its value, one space before it not counted; a name alone is an empty value.
+function fieldValue(bytes: Uint8Array, nameEnd: number, end: number): string | undefined {
+  if (nameEnd === end) return "";
+  if (bytes[nameEnd] !== COLON) return undefined;
+  const start = bytes[nameEnd + 1] === SPACE && nameEnd + 1 < end ? nameEnd + 2 : nameEnd + 1;
+  return decoder.decode(bytes.subarray(start, end));
+}
+
+function startsWith(bytes: Uint8Array, at: number, prefix: ArrayLike<number>): boolean {
+  for (let index = 0; index < prefix.length; index++) {
+    if (bytes[at + index] !== prefix[index]) return false;
+  }
+  return true;
+}

@@ -1,0 +1,139 @@
+// A route is a value: what it takes, what it answers and what runs. The router, the guards, the OpenAPI description,
+// llms.txt and the tests all read this one value; there is no second copy of the API.
+
+import type { z } from "zod";
+import type { FaultCode } from "../base/fault.ts";
+import type { Tx } from "../store/db.ts";
+
+export type Method = "GET" | "POST" | "PATCH" | "DELETE";
+
+/** The form of a route's errors: OpenAI's envelope, Anthropic's, RFC 6749's flat one, or a page for a human. */
+export type Dialect = "openai" | "messages" | "oauth" | "page";
+
+/** Who is calling, as the key that was sent says. */
+export interface Caller {
+  readonly accountId: string;
+  readonly keyId: string;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface AnswerDoc {
+  readonly description: string;
+  /** A JSON body's schema; absent for other content types. */
+  readonly schema?: z.ZodType;
+  readonly contentType?: string;
+  readonly example?: unknown;
+}
+
+/** What every `run` is given. `now` is the time of arrival in epoch milliseconds: nothing below reads a clock. */
+export interface Input<P, Q, B, C> {
+  readonly params: P;
+  readonly query: Q;
+  readonly body: B;
+  readonly caller: C;
+  readonly now: number;
+  readonly requestId: string;
+  /** The client's network address, by the trusted proxies' word where there are any. */
+  readonly address: string;
+  readonly headers: Headers;
+  readonly request: Request;
+}
+
+interface RouteDoc {
+  readonly method: Method;
+  /** OpenAPI's form: `/v1/keys/{id}`. A last `{name+}` takes the rest of the path, slashes and all. */
+  readonly path: string;
+  /** The operation's name: a verb and a noun, unique. */
+  readonly id: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly tag: string;
+  readonly dialect: Dialect;
+  readonly answers: Readonly<Record<number, AnswerDoc>>;
+  /** The faults that this route itself can give; those of its guards are added by `serve`. */
+  readonly faults: readonly FaultCode[];
+  /** An example of a request body, for the documents. */
+  readonly example?: unknown;
+  readonly bodyType?: "json" | "form";
+  /** The largest body; the default is 64 KiB. */
+  readonly bodyLimitBytes?: number;
+  /** Left out of the documents, such as a page or the documents themselves. */
+  readonly hidden?: boolean;
+}
+
+interface RouteSchemas<P, Q, B> {
+  readonly params?: z.ZodType<P>;
+  readonly query?: z.ZodType<Q>;
+  readonly body?: z.ZodType<B>;
+}
+
+interface Spec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
+  readonly run: (input: Input<P, Q, B, C>) => Promise<Answer | Response> | Answer | Response;
+}
+
+interface WriteSpec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
+  /**
+   * Runs inside one transaction together with the idempotency record: a crash leaves both or neither. It may run more
+   * than once, so it does nothing but talk to `tx`.
+   */
+  readonly run: (tx: Tx, input: Input<P, Q, B, C>) => Promise<Answer>;
+  /** Work that must come before the transaction, such as a call to another service. */
+  readonly before?: (input: Input<P, Q, B, C>) => Promise<void>;
+}
+
+type AnyInput = Input<unknown, unknown, unknown, Caller | undefined>;
+
+/** A route with its types folded away, as the table of contents holds it. */
+export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown> {
+  readonly auth: "none" | "key";
+  readonly read?: (input: AnyInput) => Promise<Answer | Response> | Answer | Response;
+  readonly write?: (tx: Tx, input: AnyInput) => Promise<Answer>;
+  readonly before?: (input: AnyInput) => Promise<void>;
+}
+
+type None = undefined;
+
+/** A route that anybody may call. */
+export function openRoute<P = None, Q = None, B = None>(spec: Spec<P, Q, B, None>): Route {
+  return fold(spec, "none");
+}
+
+/** A route that takes a gateway API key. */
+export function keyRoute<P = None, Q = None, B = None>(spec: Spec<P, Q, B, Caller>): Route {
+  return fold(spec, "key");
+}
+
+/** A route that anybody may call, which writes, and honours `Idempotency-Key`. */
+export function openWriteRoute<P = None, Q = None, B = None>(
+  spec: WriteSpec<P, Q, B, None>,
+): Route {
+  return foldWrite(spec, "none");
+}
+
+/** A route that takes a gateway API key, which writes, and honours `Idempotency-Key`. */
+export function keyWriteRoute<P = None, Q = None, B = None>(
+  spec: WriteSpec<P, Q, B, Caller>,
+): Route {
+  return foldWrite(spec, "key");
+}
+
+function fold<P, Q, B, C>(spec: Spec<P, Q, B, C>, auth: Route["auth"]): Route {
+  const { run, ...doc } = spec;
+  // Safe because `serve` parses params, query and body with this same spec's schemas, and authenticates by this `auth`.
+  return { ...doc, auth, read: (input) => run(input as Input<P, Q, B, C>) };
+}
+
+function foldWrite<P, Q, B, C>(spec: WriteSpec<P, Q, B, C>, auth: Route["auth"]): Route {
+  const { run, before, ...doc } = spec;
+  // Safe for the same reason as in `fold`.
+  const write: Route["write"] = (tx, input) => run(tx, input as Input<P, Q, B, C>);
+  // Safe for the same reason as in `fold`.
+  return before === undefined
+    ? { ...doc, auth, write }
+    : { ...doc, auth, write, before: (input) => before(input as Input<P, Q, B, C>) };
+}

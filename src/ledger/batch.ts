@@ -1,0 +1,225 @@
+// Writes one batch of holds and settles in one transaction: lock the rows, decide in memory, write the outcome.
+// Rows are locked wallets first, then spenders, then holds, each in the order of their keys: no two batches can
+// wait for each other in a circle.
+
+import type { Nano } from "../base/money.ts";
+import { text, type Tx } from "../store/db.ts";
+import {
+  type Charge,
+  decideHold,
+  decideSettle,
+  type HoldOutcome,
+  type HoldRequest,
+  type KeyRules,
+  type OpenHold,
+  type SettleOutcome,
+  type SettleRequest,
+  type Spender,
+  type Wallet,
+} from "./decide.ts";
+import {
+  bucketOf,
+  insertHolds,
+  insertTransfers,
+  type NewHold,
+  SYSTEM,
+  toKeyRules,
+  toOpenHold,
+  toSpender,
+  toWallet,
+  type Transfer,
+  updateSpenders,
+  updateWallets,
+} from "./rows.ts";
+
+export type Operation<Record> =
+  | { readonly kind: "hold"; readonly request: HoldRequest }
+  | { readonly kind: "settle"; readonly request: SettleRequest<Record> };
+
+export interface BatchContext<Record> {
+  readonly process: string;
+  readonly epoch: number;
+  readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
+}
+
+interface State {
+  readonly wallets: Map<string, Wallet>;
+  readonly spenders: Map<string, Spender>;
+  readonly keys: Map<string, KeyRules>;
+  readonly holds: Map<string, OpenHold>;
+  readonly swept: Set<string>;
+}
+
+interface Writes<Record> {
+  readonly newHolds: Map<string, NewHold>;
+  readonly goneHolds: string[];
+  readonly goneSwept: string[];
+  readonly transfers: Transfer[];
+  readonly records: Record[];
+  readonly touchedWallets: Map<string, Wallet>;
+  readonly touchedSpenders: Map<string, Spender>;
+}
+
+/** Answers one outcome for each operation, in their order. */
+export async function applyBatch<Record>(
+  tx: Tx,
+  operations: readonly Operation<Record>[],
+  context: BatchContext<Record>,
+): Promise<readonly (HoldOutcome | SettleOutcome)[]> {
+  const state = await lock(tx, operations);
+  const writes: Writes<Record> = {
+    newHolds: new Map(),
+    goneHolds: [],
+    goneSwept: [],
+    transfers: [],
+    records: [],
+    touchedWallets: new Map(),
+    touchedSpenders: new Map(),
+  };
+  const outcomes = operations.map((operation) =>
+    operation.kind === "hold"
+      ? applyHold(operation.request, state, writes)
+      : applySettle(operation.request, state, writes),
+  );
+  await write(tx, writes, context);
+  return outcomes;
+}
+
+async function lock<Record>(tx: Tx, operations: readonly Operation<Record>[]): Promise<State> {
+  const accountIds = new Set<string>();
+  const keyIds = new Set<string>();
+  const settleIds: string[] = [];
+  const holdIds: string[] = [];
+  for (const { kind, request } of operations) {
+    accountIds.add(request.accountId);
+    keyIds.add(request.keyId);
+    (kind === "hold" ? holdIds : settleIds).push(request.id);
+  }
+  // PostgreSQL runs these one after the other on one connection: sent together, they cost one round trip.
+  const [wallets, spenders, holds, swept, keys] = await Promise.all([
+    tx.lockMany("wallet", "account_id", [...accountIds].sort()),
+    tx.lockMany("spender", "key_id", [...keyIds].sort()),
+    tx.lockMany("hold", "id", [...settleIds, ...holdIds].sort()),
+    tx.lockMany("swept_hold", "id", settleIds.toSorted()),
+    tx.readMany("api_key", "id", [...keyIds]),
+  ]);
+  return {
+    wallets: new Map(wallets.map((row) => [text(row, "account_id"), toWallet(row)])),
+    spenders: new Map(spenders.map((row) => [text(row, "key_id"), toSpender(row)])),
+    holds: new Map(holds.map((row) => [text(row, "id"), toOpenHold(row)])),
+    swept: new Set(swept.map((row) => text(row, "id"))),
+    keys: new Map(keys.map((row) => [text(row, "id"), toKeyRules(row)])),
+  };
+}
+
+function applyHold<Record>(
+  request: HoldRequest,
+  state: State,
+  writes: Writes<Record>,
+): HoldOutcome {
+  // The batch may be the repetition of one whose commit was not heard of.
+  const known = state.holds.get(request.id);
+  if (known !== undefined) return { status: "held", amount: known.amount };
+  const wallet = state.wallets.get(request.accountId);
+  const spender = state.spenders.get(request.keyId);
+  const outcome = decideHold(request, wallet, spender, state.keys.get(request.keyId));
+  if (outcome.status !== "held" || wallet === undefined || spender === undefined) return outcome;
+  const hold: NewHold = {
+    id: request.id,
+    accountId: request.accountId,
+    keyId: request.keyId,
+    amount: outcome.amount,
+    createdAt: request.now,
+    expiresAt: request.expiresAt,
+  };
+  state.holds.set(hold.id, hold);
+  writes.newHolds.set(hold.id, hold);
+  touch(writes, request, wallet, spender);
+  return outcome;
+}
+
+function applySettle<Record>(
+  request: SettleRequest<Record>,
+  state: State,
+  writes: Writes<Record>,
+): SettleOutcome {
+  const hold = state.holds.get(request.id);
+  const swept = state.swept.has(request.id);
+  const wallet = state.wallets.get(request.accountId);
+  const spender = state.spenders.get(request.keyId);
+  if ((hold === undefined && !swept) || wallet === undefined || spender === undefined)
+    return { status: "already" };
+  const key = state.keys.get(request.keyId);
+  const charge = decideSettle(request.cost, request.now, { hold, wallet, spender, key });
+  if (hold === undefined) {
+    state.swept.delete(request.id);
+    writes.goneSwept.push(request.id);
+  } else {
+    state.holds.delete(request.id);
+    // A hold of this very batch was never written, so there is nothing to delete.
+    if (!writes.newHolds.delete(request.id)) writes.goneHolds.push(request.id);
+  }
+  writes.transfers.push(...usageTransfers(request, charge));
+  if (request.record !== undefined) writes.records.push(request.record);
+  touch(writes, request, wallet, spender);
+  return {
+    status: "settled",
+    charged: charge.promo + charge.paid,
+    overrun: charge.overrun,
+    late: hold === undefined,
+  };
+}
+
+function touch<Record>(
+  writes: Writes<Record>,
+  request: { accountId: string; keyId: string },
+  wallet: Wallet,
+  spender: Spender,
+): void {
+  writes.touchedWallets.set(request.accountId, wallet);
+  writes.touchedSpenders.set(request.keyId, spender);
+}
+
+function usageTransfers<Record>(
+  request: SettleRequest<Record>,
+  charge: Charge,
+): readonly Transfer[] {
+  const { id, accountId, now } = request;
+  const leg = (name: string, from: string, amount: Nano): Transfer[] =>
+    amount === 0n
+      ? []
+      : [
+          {
+            id: `${id}.${name}`,
+            accountId,
+            from,
+            to: SYSTEM.usageRevenue,
+            amount,
+            kind: "usage",
+            ref: id,
+            at: now,
+          },
+        ];
+  return [
+    ...leg("promo", bucketOf(accountId, "promo"), charge.promo),
+    ...leg("paid", bucketOf(accountId, "paid"), charge.paid),
+    ...leg("overrun", SYSTEM.overrunExpense, charge.overrun),
+  ];
+}
+
+async function write<Record>(
+  tx: Tx,
+  writes: Writes<Record>,
+  context: BatchContext<Record>,
+): Promise<void> {
+  const work: Promise<void>[] = [];
+  if (writes.touchedWallets.size > 0)
+    work.push(updateWallets(tx, writes.touchedWallets), updateSpenders(tx, writes.touchedSpenders));
+  if (writes.newHolds.size > 0)
+    work.push(insertHolds(tx, [...writes.newHolds.values()], context.process, context.epoch));
+  if (writes.goneHolds.length > 0) work.push(tx.deleteMany("hold", "id", writes.goneHolds));
+  if (writes.goneSwept.length > 0) work.push(tx.deleteMany("swept_hold", "id", writes.goneSwept));
+  if (writes.transfers.length > 0) work.push(insertTransfers(tx, writes.transfers));
+  if (writes.records.length > 0) work.push(context.writeRecords(tx, writes.records));
+  await Promise.all(work);
+}

@@ -1,0 +1,176 @@
+// The rules of the money, without a database: what each operation of a batch does to the rows that it concerns. The
+// batch's rows are locked while this runs, so what it decides is what is written.
+
+import type { Nano } from "../base/money.ts";
+import { type LimitWindow, type Spent, spend, spentInWindow, windowEnd } from "./window.ts";
+
+export interface HoldRequest {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly amount: Nano;
+  /** Where given, the hold is lowered to what is affordable, but not below this. */
+  readonly minimum?: Nano;
+  readonly now: number;
+  readonly expiresAt: number;
+  /** The key's pace; absent for no limit. */
+  readonly pace?: { readonly intervalMs: number; readonly burst: number };
+  readonly openCallsMax?: number;
+}
+
+export type HoldOutcome =
+  | { readonly status: "held"; readonly amount: Nano }
+  | { readonly status: "insufficient_credits"; readonly available: Nano; readonly posted: Nano }
+  | { readonly status: "key_limit"; readonly room: Nano; readonly windowEndsAt: number | null }
+  | { readonly status: "key_refused"; readonly why: "unknown" | "revoked" | "expired" }
+  | { readonly status: "too_fast"; readonly retryAfterMs: number }
+  | { readonly status: "too_many_open"; readonly open: number };
+
+export interface SettleRequest<Record> {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly cost: Nano;
+  readonly now: number;
+  /** The usage record that is written in the same step. */
+  readonly record?: Record;
+}
+
+export type SettleOutcome =
+  | {
+      readonly status: "settled";
+      readonly charged: Nano;
+      readonly overrun: Nano;
+      readonly late: boolean;
+    }
+  | { readonly status: "already" };
+
+export interface Wallet {
+  promo: Nano;
+  paid: Nano;
+  held: Nano;
+}
+
+export interface Spender {
+  held: Nano;
+  openCalls: number;
+  pacedUntil: number;
+  spent: Spent;
+}
+
+export interface KeyRules {
+  readonly revokedAt: number | null;
+  readonly expiresAt: number | null;
+  readonly limit: Nano | null;
+  readonly window: LimitWindow | null;
+}
+
+export interface OpenHold {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly amount: Nano;
+}
+
+export interface Charge {
+  readonly promo: Nano;
+  readonly paid: Nano;
+  readonly overrun: Nano;
+}
+
+export function available(wallet: Wallet): Nano {
+  return wallet.promo + wallet.paid - wallet.held;
+}
+
+/** Decides a hold and, when it fits, takes it from the wallet and the key. */
+export function decideHold(
+  request: HoldRequest,
+  wallet: Wallet | undefined,
+  spender: Spender | undefined,
+  key: KeyRules | undefined,
+): HoldOutcome {
+  if (wallet === undefined || spender === undefined || key === undefined)
+    return { status: "key_refused", why: "unknown" };
+  if (key.revokedAt !== null) return { status: "key_refused", why: "revoked" };
+  if (key.expiresAt !== null && key.expiresAt <= request.now)
+    return { status: "key_refused", why: "expired" };
+  if (request.openCallsMax !== undefined && spender.openCalls >= request.openCallsMax) {
+    return { status: "too_many_open", open: spender.openCalls };
+  }
+  const wait =
+    request.pace === undefined
+      ? 0
+      : spender.pacedUntil - request.pace.intervalMs * (request.pace.burst - 1) - request.now;
+  if (wait > 0) return { status: "too_fast", retryAfterMs: wait };
+
+  const money = decideAmount(request, wallet, spender, key);
+  if (money.status !== "held") return money;
+  wallet.held += money.amount;
+  spender.held += money.amount;
+  spender.openCalls += 1;
+  if (request.pace !== undefined)
+    spender.pacedUntil = Math.max(spender.pacedUntil, request.now) + request.pace.intervalMs;
+  return money;
+}
+
+function decideAmount(
+  request: HoldRequest,
+  wallet: Wallet,
+  spender: Spender,
+  key: KeyRules,
+): HoldOutcome {
+  // A call that costs nothing needs no balance, and no room below a limit.
+  if (request.amount === 0n) return { status: "held", amount: 0n };
+  const funds = available(wallet);
+  const room = keyRoom(key, spender, request.now, request.amount);
+  const least = request.minimum ?? request.amount;
+  if (least > room)
+    return {
+      status: "key_limit",
+      room,
+      windowEndsAt: windowEnd(key.window, request.now),
+    };
+  if (least > funds)
+    return { status: "insufficient_credits", available: funds, posted: wallet.promo + wallet.paid };
+  return { status: "held", amount: smallest(request.amount, smallest(room, funds)) };
+}
+
+/** What a settle finds: the hold is gone where it was swept, and the key's rules where the key is no more. */
+export interface Settling {
+  readonly hold: OpenHold | undefined;
+  readonly wallet: Wallet;
+  readonly spender: Spender;
+  readonly key: KeyRules | undefined;
+}
+
+/**
+ * Gives a hold back and charges what the call cost: promo first, then paid, never below zero, never what other calls
+ * hold, and never past the key's limit by more than was held for it. What cannot be charged is the gateway's own loss.
+ */
+export function decideSettle(cost: Nano, now: number, { hold, wallet, spender, key }: Settling): Charge {
+  if (hold !== undefined) {
+    wallet.held -= hold.amount;
+    spender.held -= hold.amount;
+    spender.openCalls -= 1;
+  }
+  const room = key === undefined ? cost : keyRoom(key, spender, now, cost);
+  const cap = hold !== undefined && hold.amount > room ? hold.amount : room;
+  const charged = smallest(smallest(cost, cap), available(wallet));
+  const promo = smallest(charged, wallet.promo);
+  const paid = charged - promo;
+  wallet.promo -= promo;
+  wallet.paid -= paid;
+  spender.spent = spend(spender.spent, charged, now);
+  return { promo, paid, overrun: cost - charged };
+}
+
+/** What the key's limit still lets it spend; a key without a limit may spend what is wanted. */
+function keyRoom(key: KeyRules, spender: Spender, now: number, wanted: Nano): Nano {
+  if (key.limit === null) return wanted;
+  const room = key.limit - spentInWindow(spender.spent, key.window, now) - spender.held;
+  return room > 0n ? room : 0n;
+}
+
+function smallest(a: Nano, b: Nano): Nano {
+  return a < b ? a : b;
+}

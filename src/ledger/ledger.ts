@@ -1,0 +1,185 @@
+// The only place where money moves. It owns the tables wallet, spender, hold, swept_hold, transfer and process.
+// A transfer is the only record of money and is never changed; a wallet is the sum of its transfers, and
+// `held <= promo + paid` holds at every commit. It knows nothing of models, tokens or HTTP.
+
+import { Fault } from "../base/fault.ts";
+import { MAX_NANO, type Nano, usdText } from "../base/money.ts";
+import { type Db, isDuplicate, type Reader, type Tx, whole } from "../store/db.ts";
+import { applyBatch, type Operation } from "./batch.ts";
+import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
+import { createGroupCommit } from "./group-commit.ts";
+import { type Bucket, bucketOf, insertTransfers, SYSTEM, toWallet } from "./rows.ts";
+
+export interface Ledger<Record> {
+  readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
+  readonly settle: (request: SettleRequest<Record>) => Promise<SettleOutcome>;
+  /** How many operations wait for their commit. */
+  readonly depth: () => number;
+  /** Resolves when everything that was asked for is committed or refused. */
+  readonly idle: () => Promise<void>;
+}
+
+export interface LedgerParts<Record> {
+  readonly db: Db;
+  readonly process: string;
+  readonly epoch: number;
+  readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
+}
+
+export function createLedger<Record>({
+  db,
+  process,
+  epoch,
+  writeRecords,
+}: LedgerParts<Record>): Ledger<Record> {
+  const context = { process, epoch, writeRecords };
+  const group = createGroupCommit<Operation<Record>, HoldOutcome | SettleOutcome>((operations) =>
+    db.write((tx) => applyBatch(tx, operations, context)),
+  );
+  return {
+    hold: async (request) => {
+      const outcome = await group.submit({ kind: "hold", request });
+      if (outcome.status === "settled" || outcome.status === "already")
+        throw new Error("a hold was answered as a settle");
+      return outcome;
+    },
+    settle: async (request) => {
+      const outcome = await group.submit({ kind: "settle", request });
+      if (outcome.status !== "settled" && outcome.status !== "already")
+        throw new Error("a settle was answered as a hold");
+      return outcome;
+    },
+    depth: group.depth,
+    idle: group.idle,
+  };
+}
+
+export async function openWallet(tx: Tx, accountId: string): Promise<void> {
+  await tx.run("insert into wallet (account_id, promo, paid, held) values (?, 0, 0, 0)", [
+    accountId,
+  ]);
+}
+
+export async function getWallet(reader: Reader, accountId: string): Promise<Wallet> {
+  const row = await reader.get("select promo, paid, held from wallet where account_id = ?", [
+    accountId,
+  ]);
+  if (row === undefined) throw new Error(`account ${accountId} has no wallet`);
+  return toWallet(row);
+}
+
+export interface Deposit {
+  /** The transfer's own id: the same deposit twice is one deposit. */
+  readonly id: string;
+  readonly accountId: string;
+  readonly bucket: Bucket;
+  readonly from: string;
+  readonly amount: Nano;
+  readonly kind: string;
+  readonly ref: string;
+  readonly now: number;
+  readonly memo?: string;
+}
+
+/** Moves money into a wallet; answers false where this very transfer was made before. */
+export async function deposit(tx: Tx, request: Deposit): Promise<boolean> {
+  if (request.amount <= 0n) throw new Error("a deposit is above zero");
+  const [row] = await tx.lockMany("wallet", "account_id", [request.accountId]);
+  if (row === undefined)
+    throw new Fault("not_found", `no wallet of ${request.accountId}`, {
+      message: "There is no such account.",
+    });
+  if ((await tx.get("select id from transfer where id = ?", [request.id])) !== undefined)
+    return false;
+  const wallet = toWallet(row);
+  if (wallet.promo + wallet.paid + request.amount > MAX_NANO) {
+    throw new Fault("invalid_request", `deposit of ${request.amount} passes the limit`, {
+      message: `A balance cannot pass ${usdText(MAX_NANO)} USD.`,
+    });
+  }
+  const { id, accountId, from, amount, kind, ref, now, memo } = request;
+  const to = bucketOf(accountId, request.bucket);
+  await insertTransfers(tx, [
+    {
+      id,
+      accountId,
+      from,
+      to,
+      amount,
+      kind,
+      ref,
+      at: now,
+      ...(memo === undefined ? {} : { memo }),
+    },
+  ]);
+  await tx.run(`update wallet set ${request.bucket} = ? where account_id = ?`, [
+    wallet[request.bucket] + amount,
+    accountId,
+  ]);
+  return true;
+}
+
+export interface Grant {
+  readonly id: string;
+  readonly accountId: string;
+  readonly amount: Nano;
+  readonly now: number;
+  readonly reason: string;
+}
+
+/** A gift of the house: promo credit, spent first, not refundable. */
+export function grant(tx: Tx, request: Grant): Promise<boolean> {
+  const { id, accountId, amount, now, reason } = request;
+  return deposit(tx, {
+    id,
+    accountId,
+    bucket: "promo",
+    from: SYSTEM.promoExpense,
+    amount,
+    kind: "grant",
+    ref: reason,
+    now,
+    memo: reason,
+  });
+}
+
+/** Registers a process under its name and answers its epoch: one above that of any process that bore the name before. */
+export async function startEpoch(db: Db, name: string, now: number): Promise<number> {
+  for (;;) {
+    try {
+      return await db.write(async (tx) => {
+        const [row] = await tx.lockMany("process", "name", [name]);
+        if (row === undefined) {
+          await tx.run(
+            "insert into process (name, epoch, started_at, seen_at) values (?, 1, ?, ?)",
+            [name, now, now],
+          );
+          return 1;
+        }
+        const epoch = whole(row, "epoch") + 1;
+        await tx.run("update process set epoch = ?, started_at = ?, seen_at = ? where name = ?", [
+          epoch,
+          now,
+          now,
+          name,
+        ]);
+        return epoch;
+      });
+    } catch (error) {
+      if (!isDuplicate(error)) throw error;
+    }
+  }
+}
+
+/** Says that this process lives; false when another process has taken its name, or none knows it any more. */
+export async function heartbeat(
+  db: Db,
+  name: string,
+  epoch: number,
+  now: number,
+): Promise<boolean> {
+  const seen = await db.write((tx) =>
+    tx.run("update process set seen_at = ? where name = ? and epoch = ?", [now, name, epoch]),
+  );
+  return seen === 1;
+}

@@ -1,0 +1,210 @@
+// How the ledger's tables are read and written.
+
+import { type Nano, toNano } from "../base/money.ts";
+import {
+  type Column,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  type Value,
+  whole,
+  wholeOrNull,
+} from "../store/db.ts";
+import type { KeyRules, OpenHold, Spender, Wallet } from "./decide.ts";
+import { LIMIT_WINDOWS, type LimitWindow, nothingSpent } from "./window.ts";
+
+/** The ledger accounts that belong to the house; a wallet's two buckets are `<account>:promo` and `<account>:paid`. */
+export const SYSTEM = {
+  promoExpense: "system:promo_expense",
+  usageRevenue: "system:usage_revenue",
+  overrunExpense: "system:overrun_expense",
+} as const;
+
+export type Bucket = "promo" | "paid";
+
+export function bucketOf(accountId: string, bucket: Bucket): string {
+  return `${accountId}:${bucket}`;
+}
+
+export interface Transfer {
+  readonly id: string;
+  readonly accountId: string | null;
+  readonly from: string;
+  readonly to: string;
+  readonly amount: Nano;
+  readonly kind: string;
+  readonly ref: string;
+  readonly at: number;
+  readonly memo?: string;
+}
+
+const TRANSFER_COLUMNS: readonly Column[] = [
+  "id:text",
+  "account_id:text",
+  "from_account:text",
+  "to_account:text",
+  "amount:bigint",
+  "kind:text",
+  "ref:text",
+  "at:bigint",
+  "memo:text",
+];
+
+const HOLD_COLUMNS: readonly Column[] = [
+  "id:text",
+  "account_id:text",
+  "key_id:text",
+  "amount:bigint",
+  "process:text",
+  "epoch:bigint",
+  "created_at:bigint",
+  "expires_at:bigint",
+];
+
+const WALLET_COLUMNS: readonly Column[] = [
+  "account_id:text",
+  "promo:bigint",
+  "paid:bigint",
+  "held:bigint",
+];
+
+const SPENDER_COLUMNS: readonly Column[] = [
+  "key_id:text",
+  "held:bigint",
+  "open_calls:bigint",
+  "paced_until:bigint",
+  "total_spent:bigint",
+  "day_start:bigint",
+  "day_spent:bigint",
+  "week_start:bigint",
+  "week_spent:bigint",
+  "month_start:bigint",
+  "month_spent:bigint",
+];
+
+export interface NewHold extends OpenHold {
+  readonly createdAt: number;
+  readonly expiresAt: number;
+}
+
+export function insertTransfers(tx: Tx, transfers: readonly Transfer[]): Promise<void> {
+  const rows = transfers.map((one): Value[] => [
+    one.id,
+    one.accountId,
+    one.from,
+    one.to,
+    one.amount,
+    one.kind,
+    one.ref,
+    one.at,
+    one.memo ?? null,
+  ]);
+  return tx.insertMany("transfer", TRANSFER_COLUMNS, rows);
+}
+
+export function insertHolds(
+  tx: Tx,
+  holds: readonly NewHold[],
+  process: string,
+  epoch: number,
+): Promise<void> {
+  const rows = holds.map((one): Value[] => [
+    one.id,
+    one.accountId,
+    one.keyId,
+    one.amount,
+    process,
+    epoch,
+    one.createdAt,
+    one.expiresAt,
+  ]);
+  return tx.insertMany("hold", HOLD_COLUMNS, rows);
+}
+
+export function updateWallets(tx: Tx, wallets: ReadonlyMap<string, Wallet>): Promise<void> {
+  const rows = [...wallets].map(([id, wallet]): Value[] => [
+    id,
+    wallet.promo,
+    wallet.paid,
+    wallet.held,
+  ]);
+  return tx.updateMany("wallet", WALLET_COLUMNS, rows);
+}
+
+export function updateSpenders(tx: Tx, spenders: ReadonlyMap<string, Spender>): Promise<void> {
+  const rows = [...spenders].map(([id, { held, openCalls, pacedUntil, spent }]): Value[] => [
+    id,
+    held,
+    openCalls,
+    Math.ceil(pacedUntil),
+    spent.total,
+    spent.dayStart,
+    spent.day,
+    spent.weekStart,
+    spent.week,
+    spent.monthStart,
+    spent.month,
+  ]);
+  return tx.updateMany("spender", SPENDER_COLUMNS, rows);
+}
+
+/** Makes the ledger's side of a new key. */
+export async function insertSpender(
+  tx: Tx,
+  keyId: string,
+  accountId: string,
+  now: number,
+): Promise<void> {
+  const fresh = nothingSpent(now);
+  await tx.insertMany(
+    "spender",
+    ["account_id:text", ...SPENDER_COLUMNS],
+    [[accountId, keyId, 0, 0, 0, 0, fresh.dayStart, 0, fresh.weekStart, 0, fresh.monthStart, 0]],
+  );
+}
+
+export function toWallet(row: Row): Wallet {
+  return { promo: toNano(row["promo"]), paid: toNano(row["paid"]), held: toNano(row["held"]) };
+}
+
+export function toSpender(row: Row): Spender {
+  return {
+    held: toNano(row["held"]),
+    openCalls: whole(row, "open_calls"),
+    pacedUntil: whole(row, "paced_until"),
+    spent: {
+      total: toNano(row["total_spent"]),
+      day: toNano(row["day_spent"]),
+      week: toNano(row["week_spent"]),
+      month: toNano(row["month_spent"]),
+      dayStart: whole(row, "day_start"),
+      weekStart: whole(row, "week_start"),
+      monthStart: whole(row, "month_start"),
+    },
+  };
+}
+
+/** The rules of a key that bear on money, as they stand in the keys room's own table. */
+export function toKeyRules(row: Row): KeyRules {
+  const limit = row["limit_nano"];
+  return {
+    revokedAt: wholeOrNull(row, "revoked_at"),
+    expiresAt: wholeOrNull(row, "expires_at"),
+    limit: limit === null ? null : toNano(limit),
+    window: toLimitWindow(textOrNull(row, "limit_window")),
+  };
+}
+
+export function toOpenHold(row: Row): OpenHold {
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    keyId: text(row, "key_id"),
+    amount: toNano(row["amount"]),
+  };
+}
+
+export function toLimitWindow(name: string | null): LimitWindow | null {
+  return LIMIT_WINDOWS.find((window) => window === name) ?? null;
+}

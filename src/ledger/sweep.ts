@@ -1,0 +1,85 @@
+// Gives back what dead processes hold. A hold is swept when its process started anew, has not been seen for a while, or
+// let the deadline pass. What is swept is remembered, so that a settle which comes late still charges, once.
+
+import { type Db, text, type Tx, type Value } from "../store/db.ts";
+import { toOpenHold, toSpender, toWallet, updateSpenders, updateWallets } from "./rows.ts";
+
+export const PROCESS_SILENT_MS = 30_000;
+const SWEEP_BATCH = 500;
+const SWEPT_KEPT_MS = 7 * 86_400_000;
+
+/** Voids holds that nobody will settle; answers how many. */
+export async function sweepHolds(db: Db, now: number): Promise<number> {
+  let swept = 0;
+  for (;;) {
+    const count = await db.write((tx) => sweepBatch(tx, now));
+    swept += count;
+    if (count < SWEEP_BATCH) break;
+  }
+  await db.write((tx) =>
+    tx.run("delete from swept_hold where swept_at < ?", [now - SWEPT_KEPT_MS]),
+  );
+  return swept;
+}
+
+async function sweepBatch(tx: Tx, now: number): Promise<number> {
+  const dead = await tx.all(
+    `select hold.id, hold.account_id, hold.key_id from hold left join process on process.name = hold.process
+     where hold.expires_at < ? or process.name is null or process.epoch > hold.epoch or process.seen_at < ?
+     order by hold.id limit ${SWEEP_BATCH}`,
+    [now, now - PROCESS_SILENT_MS],
+  );
+  if (dead.length === 0) return 0;
+  const distinct = (column: string): string[] =>
+    [...new Set(dead.map((row) => text(row, column)))].sort();
+  const wallets = new Map(
+    (await tx.lockMany("wallet", "account_id", distinct("account_id"))).map((row) => [
+      text(row, "account_id"),
+      toWallet(row),
+    ]),
+  );
+  const spenders = new Map(
+    (await tx.lockMany("spender", "key_id", distinct("key_id"))).map((row) => [
+      text(row, "key_id"),
+      toSpender(row),
+    ]),
+  );
+  // Read again under the locks: a settle may have come between.
+  const holds = (await tx.lockMany("hold", "id", distinct("id"))).map(toOpenHold);
+  for (const hold of holds) {
+    const wallet = wallets.get(hold.accountId);
+    const spender = spenders.get(hold.keyId);
+    if (wallet === undefined || spender === undefined)
+      throw new Error(`hold ${hold.id} has no wallet or no key`);
+    wallet.held -= hold.amount;
+    spender.held -= hold.amount;
+    spender.openCalls -= 1;
+  }
+  await updateWallets(tx, wallets);
+  await updateSpenders(tx, spenders);
+  await tx.deleteMany(
+    "hold",
+    "id",
+    holds.map((hold) => hold.id),
+  );
+  await tx.insertMany(
+    "swept_hold",
+    [
+      "id:text",
+      "account_id:text",
+      "key_id:text",
+      "amount:bigint",
+      "swept_at:bigint",
+      "reason:text",
+    ],
+    holds.map((hold): Value[] => [
+      hold.id,
+      hold.accountId,
+      hold.keyId,
+      hold.amount,
+      now,
+      "process gone or deadline passed",
+    ]),
+  );
+  return dead.length;
+}

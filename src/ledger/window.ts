@@ -1,0 +1,94 @@
+// The calendar windows of a key's limit, in UTC. What a key has spent is kept for every window at once, so that a change
+// of its limit's window needs no look back.
+
+import type { Nano } from "../base/money.ts";
+
+export const LIMIT_WINDOWS = ["day", "week", "month"] as const;
+export type LimitWindow = (typeof LIMIT_WINDOWS)[number];
+
+const DAY_MS = 86_400_000;
+const MONDAY_OFFSET_DAYS = 3;
+
+export interface Spent {
+  readonly total: Nano;
+  readonly day: Nano;
+  readonly week: Nano;
+  readonly month: Nano;
+  readonly dayStart: number;
+  readonly weekStart: number;
+  readonly monthStart: number;
+}
+
+export function dayStart(now: number): number {
+  return now - (now % DAY_MS);
+}
+
+/** Weeks begin on Monday; the epoch was a Thursday. */
+export function weekStart(now: number): number {
+  const days = Math.floor(now / DAY_MS) + MONDAY_OFFSET_DAYS;
+  return (days - (days % 7) - MONDAY_OFFSET_DAYS) * DAY_MS;
+}
+
+export function monthStart(now: number): number {
+  const date = new Date(now);
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth());
+}
+
+export function nothingSpent(now: number): Spent {
+  const [day, week, month] = [dayStart(now), weekStart(now), monthStart(now)];
+  return {
+    total: 0n,
+    day: 0n,
+    week: 0n,
+    month: 0n,
+    dayStart: day,
+    weekStart: week,
+    monthStart: month,
+  };
+}
+
+/** Drops what was spent in windows that have ended. A clock that steps back opens no new window. */
+export function rolled(spent: Spent, now: number): Spent {
+  const fresh = nothingSpent(now);
+  return {
+    total: spent.total,
+    day: fresh.dayStart > spent.dayStart ? 0n : spent.day,
+    week: fresh.weekStart > spent.weekStart ? 0n : spent.week,
+    month: fresh.monthStart > spent.monthStart ? 0n : spent.month,
+    dayStart: Math.max(fresh.dayStart, spent.dayStart),
+    weekStart: Math.max(fresh.weekStart, spent.weekStart),
+    monthStart: Math.max(fresh.monthStart, spent.monthStart),
+  };
+}
+
+export function spend(spent: Spent, amount: Nano, now: number): Spent {
+  const open = rolled(spent, now);
+  return {
+    ...open,
+    total: open.total + amount,
+    day: open.day + amount,
+    week: open.week + amount,
+    month: open.month + amount,
+  };
+}
+
+/** What counts against a limit of this window; without a window, all that was ever spent. */
+export function spentInWindow(spent: Spent, window: LimitWindow | null, now: number): Nano {
+  return window === null ? spent.total : rolled(spent, now)[window];
+}
+
+/** When the window ends and a limit opens again; null for a limit without a window. */
+export function windowEnd(window: LimitWindow | null, now: number): number | null {
+  switch (window) {
+    case null:
+      return null;
+    case "day":
+      return dayStart(now) + DAY_MS;
+    case "week":
+      return weekStart(now) + 7 * DAY_MS;
+    case "month": {
+      const date = new Date(now);
+      return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
+    }
+  }
+}

@@ -1,0 +1,61 @@
+// How this provider counts: a token is four bytes of UTF-8, the last one may be shorter. A reply is cut between
+// characters, never inside one.
+
+const BYTES_PER_TOKEN = 4;
+
+export function countTokens(text: string): number {
+  return Math.ceil(utf8Length(text) / BYTES_PER_TOKEN);
+}
+
+/** The longest beginning of a text that has no more than so many tokens. */
+export function cutToTokens(text: string, tokens: number): string {
+  const room = tokens * BYTES_PER_TOKEN;
+  if (text.length * 3 <= room) return text;
+  let bytes = 0;
+  let end = 0;
+  for (const character of text) {
+    bytes += utf8Length(character);
+    if (bytes > room) return text.slice(0, end);
+    end += character.length;
+  }
+  return text;
+}
+
+/** Cuts a text into so many pieces of about equal length; fewer when it has fewer characters. */
+export function cutToPieces(text: string, count: number): string[] {
+  if (text === "") return [];
+  const pieces: string[] = [];
+  const wanted = Math.max(1, Math.min(count, text.length));
+  let start = 0;
+  for (let index = 1; index <= wanted; index++) {
+    let end = Math.round((text.length * index) / wanted);
+    // A pair of surrogates is one character: both halves go to the same piece.
+    if (isLowSurrogate(text.charCodeAt(end)) && end < text.length) end += 1;
+    if (end > start) pieces.push(text.slice(start, end));
+    start = Math.max(start, end);
+  }
+  return pieces;
+}
+
+const WORDS = ["the", "sim", "can", "say", "any", "sum", "and", "all", "you", "ask", "for"];
+
+/** A text of exactly so many tokens: every word of three letters and its space is one. */
+export function fillerText(tokens: number): string {
+  const round = `${WORDS.join(" ")} `;
+  return round.repeat(Math.ceil(tokens / WORDS.length)).slice(0, tokens * BYTES_PER_TOKEN);
+}
+
+function utf8Length(text: string): number {
+  let bytes = text.length;
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code < 0x80) continue;
+    // A surrogate counts two here, so a pair makes the four bytes of its character.
+    bytes += code < 0x800 || (code >= 0xd800 && code <= 0xdfff) ? 1 : 2;
+  }
+  return bytes;
+}
+
+function isLowSurrogate(code: number): boolean {
+  return code >= 0xdc00 && code <= 0xdfff;
+}

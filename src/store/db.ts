@@ -1,0 +1,73 @@
+// What a room may ask of the store. A `Db` reads; a `Tx` writes, and exists only inside `db.write`, so a write outside
+// a transaction does not compile. SQL is portable: `?` marks a parameter on every store, times are epoch milliseconds.
+
+export type Value = string | number | bigint | null;
+export type Row = Readonly<Record<string, unknown>>;
+
+/** A column with its type, for statements over many rows: `id:text`, `amount:bigint`. */
+export type Column = `${string}:text` | `${string}:bigint`;
+
+export interface Reader {
+  readonly kind: "sqlite" | "postgres";
+  all(sql: string, params?: readonly Value[]): Promise<readonly Row[]>;
+  get(sql: string, params?: readonly Value[]): Promise<Row | undefined>;
+}
+
+export interface Tx extends Reader {
+  /** Answers how many rows were written. */
+  run(sql: string, params?: readonly Value[]): Promise<number>;
+  insertMany(table: string, columns: readonly Column[], rows: readonly Values[]): Promise<void>;
+  /** Sets the other columns of each row that the first column finds. */
+  updateMany(table: string, columns: readonly Column[], rows: readonly Values[]): Promise<void>;
+  deleteMany(table: string, key: string, keys: readonly string[]): Promise<void>;
+  /** The rows with these keys, locked in the order of their keys until the transaction ends. */
+  lockMany(table: string, key: string, keys: readonly string[]): Promise<readonly Row[]>;
+  /** The rows with these keys, as they are now. */
+  readMany(table: string, key: string, keys: readonly string[]): Promise<readonly Row[]>;
+}
+
+export type Values = readonly Value[];
+
+export interface Db extends Reader {
+  /** Runs the work in one transaction. It may run more than once, so it does nothing but talk to `tx`. */
+  write<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+  /** Reads that all see the store as it is at one moment. */
+  snapshot<T>(work: (reader: Reader) => Promise<T>): Promise<T>;
+  /** Copies a SQLite store to a new file while it is in use. */
+  backup(file: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Thrown when a unique key is already there: a state that the caller may expect. */
+export const DUPLICATE = Symbol("duplicate");
+
+export function isDuplicate(error: unknown): boolean {
+  return typeof error === "object" && error !== null && DUPLICATE in error;
+}
+
+export function text(row: Row, column: string): string {
+  const value = row[column];
+  if (typeof value !== "string") throw new Error(`column ${column} is not text`);
+  return value;
+}
+
+export function textOrNull(row: Row, column: string): string | null {
+  return row[column] === null ? null : text(row, column);
+}
+
+/** A whole number that JavaScript carries exactly: a time, a count. */
+export function whole(row: Row, column: string): number {
+  const value = row[column];
+  const number = typeof value === "bigint" ? Number(value) : value;
+  if (typeof number !== "number" || !Number.isSafeInteger(number))
+    throw new Error(`column ${column} is not a whole number`);
+  return number;
+}
+
+export function wholeOrNull(row: Row, column: string): number | null {
+  return row[column] === null ? null : whole(row, column);
+}
+
+export function columnName(column: Column): string {
+  return column.slice(0, column.lastIndexOf(":"));
+}

@@ -1,0 +1,70 @@
+// Forward-only migrations. Every statement is its own transaction and may be repeated, so a crash in the middle, or
+// several processes starting at once, end in the same schema.
+
+import type { Db } from "./db.ts";
+import house from "./migrations/0001-house.sql" with { type: "text" };
+
+const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [["0001-house", house]];
+const ATTEMPTS_MAX = 20;
+const RETRY_MS = 50;
+
+/** Brings the store to this version's schema; answers the names of the migrations that were missing. */
+export async function migrate(db: Db, now: number): Promise<readonly string[]> {
+  await patiently(
+    db,
+    "create table if not exists migration (name text primary key, applied_at bigint not null)",
+  );
+  const applied = await appliedMigrations(db);
+  const known = new Set(MIGRATIONS.map(([name]) => name));
+  const foreign = [...applied].find((name) => !known.has(name));
+  if (foreign !== undefined)
+    throw new Error(
+      `the store was migrated by a newer Postern (${foreign}); run that version, or a newer one`,
+    );
+  const missing = MIGRATIONS.filter(([name]) => !applied.has(name));
+  for (const [name, sql] of missing) {
+    for (const statement of statementsOf(sql)) await patiently(db, statement);
+    await db.write((tx) =>
+      tx.run(
+        "insert into migration (name, applied_at) values (?, ?) on conflict (name) do nothing",
+        [name, now],
+      ),
+    );
+  }
+  return missing.map(([name]) => name);
+}
+
+/** The migrations that the store still lacks, without changing it. */
+export async function missingMigrations(db: Db): Promise<readonly string[]> {
+  const applied = await appliedMigrations(db).catch(() => new Set<string>());
+  return MIGRATIONS.map(([name]) => name).filter((name) => !applied.has(name));
+}
+
+async function appliedMigrations(db: Db): Promise<Set<string>> {
+  return new Set((await db.all("select name from migration")).map((row) => String(row["name"])));
+}
+
+function statementsOf(sql: string): readonly string[] {
+  return sql
+    .split(/;\s*(?:\n|$)/)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== "");
+}
+
+// PostgreSQL's `if not exists` may still fail when two processes create the same thing at the same instant.
+async function patiently(db: Db, statement: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await db.write((tx) => tx.run(statement));
+      return;
+    } catch (error) {
+      if (isAlreadyThere(error)) return;
+      if (attempt >= ATTEMPTS_MAX || db.kind === "sqlite") throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS * attempt));
+    }
+  }
+}
+
+function isAlreadyThere(error: unknown): boolean {
+  return error instanceof Error && /duplicate column name|already exists/i.test(error.message);
+}

