@@ -71,48 +71,34 @@ export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
     heldBytes = total;
   }
 
-  // Where the event ends if the byte at `at` is, or follows, the end of its blank line; else -1.
-  function step(byte: number | undefined, at: number): number {
-    if (afterCr) {
-      afterCr = false;
-      if (byte === LF) return closing ? at + 1 : -1;
-      if (closing) return at;
-    }
-    const closes = lineIsBlank && hasLine;
-    hasLine ||= !lineIsBlank;
-    lineIsBlank = true;
-    if (byte === CR) {
-      afterCr = true;
-      closing = closes;
-      return -1;
-    }
-    return closes ? at + 1 : -1;
-  }
-
   function push(chunk: Uint8Array): SseEvent[] {
     const events: SseEvent[] = [];
     let start = 0;
     let at = 0;
+    const cut = (): void => {
+      events.push({ raw: take(chunk, start, at), ended: true });
+      start = at;
+      hasLine = false;
+      closing = false;
+    };
     while (at < chunk.length) {
       const byte = chunk[at];
-      if (byte !== LF && byte !== CR && !afterCr) {
-        lineIsBlank = false;
+      const lfOfCrLf = afterCr && byte === LF;
+      afterCr = false;
+      if (lfOfCrLf) at++;
+      if (closing) cut();
+      if (lfOfCrLf) continue;
+      if (byte === LF || byte === CR) {
         at++;
-        continue;
-      }
-      if (byte !== LF && byte !== CR && !closing) {
-        afterCr = false;
-        continue;
-      }
-      const end = step(byte, at);
-      if (end >= 0) {
-        events.push({ raw: take(chunk, start, end), ended: true });
-        start = end;
-        hasLine = false;
+        afterCr = byte === CR;
+        closing = lineIsBlank && hasLine;
+        hasLine ||= !lineIsBlank;
         lineIsBlank = true;
-        closing = false;
+        if (closing && !afterCr) cut();
+      } else {
+        lineIsBlank = false;
+        at = lineEnd(chunk, at);
       }
-      at = end === at ? at : at + 1;
     }
     if (start < chunk.length) hold(chunk, start, chunk.length);
     return events;
@@ -161,7 +147,8 @@ export function sseMentions(event: SseEvent, needle: Uint8Array): boolean {
 
 /** The text of one event. Data of several lines becomes several `data:` lines. */
 export function formatSse(message: { readonly event?: string; readonly data: string }): string {
-  const head = message.event === undefined ? "" : `event: ${message.event.replaceAll(/[\r\n]/g, " ")}\n`;
+  const head =
+    message.event === undefined ? "" : `event: ${message.event.replaceAll(/[\r\n]/g, " ")}\n`;
   if (!/[\r\n]/.test(message.data)) return `${head}data: ${message.data}\n\n`;
   return `${head}data: ${message.data.split(/\r\n|\r|\n/).join("\ndata: ")}\n\n`;
 }

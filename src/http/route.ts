@@ -62,6 +62,8 @@ interface RouteDoc {
   readonly bodyType?: "json" | "form";
   /** The largest body; the default is 64 KiB. */
   readonly bodyLimitBytes?: number;
+  /** The hold of a model call checks the key again in its own transaction, so a look-up some seconds old will do. */
+  readonly recheckedByHold?: true;
   /** Left out of the documents, such as a page or the documents themselves. */
   readonly hidden?: boolean;
 }

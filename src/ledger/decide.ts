@@ -2,7 +2,7 @@
 // batch's rows are locked while this runs, so what it decides is what is written.
 
 import type { Nano } from "../base/money.ts";
-import { type LimitWindow, type Spent, spend, spentInWindow, windowEnd } from "./window.ts";
+import { type LimitWindow, type Spent, spend, spentInWindow, windowEnd } from "../base/window.ts";
 
 export interface HoldRequest {
   readonly id: string;

@@ -12,7 +12,7 @@ import {
   wholeOrNull,
 } from "../store/db.ts";
 import type { KeyRules, OpenHold, Spender, Wallet } from "./decide.ts";
-import { LIMIT_WINDOWS, type LimitWindow, nothingSpent } from "./window.ts";
+import { nothingSpent, toLimitWindow } from "../base/window.ts";
 
 /** The ledger accounts that belong to the house; a wallet's two buckets are `<account>:promo` and `<account>:paid`. */
 export const SYSTEM = {
@@ -203,8 +203,4 @@ export function toOpenHold(row: Row): OpenHold {
     keyId: text(row, "key_id"),
     amount: toNano(row["amount"]),
   };
-}
-
-export function toLimitWindow(name: string | null): LimitWindow | null {
-  return LIMIT_WINDOWS.find((window) => window === name) ?? null;
 }

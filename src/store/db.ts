@@ -29,7 +29,10 @@ export interface Tx extends Reader {
 export type Values = readonly Value[];
 
 export interface Db extends Reader {
-  /** Runs the work in one transaction. It may run more than once, so it does nothing but talk to `tx`. */
+  /**
+   * Runs the work in one transaction. It may run more than once, so it does nothing but talk to `tx`. A statement that
+   * fails spoils the transaction, also where the work swallows the error: nothing more is executed, nothing is kept.
+   */
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
   /** Reads that all see the store as it is at one moment. */
   snapshot<T>(work: (reader: Reader) => Promise<T>): Promise<T>;
@@ -43,6 +46,33 @@ export const DUPLICATE = Symbol("duplicate");
 
 export function isDuplicate(error: unknown): boolean {
   return typeof error === "object" && error !== null && DUPLICATE in error;
+}
+
+/** Thrown when the store itself cannot be used now: not reachable, full, locked. The same work may succeed later. */
+export const UNAVAILABLE = Symbol("unavailable");
+
+export function isUnavailable(error: unknown): boolean {
+  return typeof error === "object" && error !== null && UNAVAILABLE in error;
+}
+
+const INTEGER_MAX = 2n ** 63n - 1n;
+
+/**
+ * Refuses what one of the stores would alter without a word: SQLite wraps integers above 64 bits and keeps fractions,
+ * and PostgreSQL has no NUL in text.
+ */
+export function checkedValues(values: Values): Values {
+  for (const value of values) {
+    const exact =
+      typeof value === "number"
+        ? Number.isSafeInteger(value)
+        : typeof value === "bigint"
+          ? value <= INTEGER_MAX && value >= -INTEGER_MAX
+          : value === null || !value.includes("\u0000");
+    if (!exact)
+      throw new Error(`the store cannot carry this ${typeof value} exactly: ${JSON.stringify(String(value).slice(0, 40))}`);
+  }
+  return values;
 }
 
 export function text(row: Row, column: string): string {

@@ -3,6 +3,7 @@
 
 import { SQL } from "bun";
 import {
+  checkedValues,
   type Column,
   columnName,
   type Db,
@@ -10,6 +11,7 @@ import {
   type Reader,
   type Row,
   type Tx,
+  UNAVAILABLE,
   type Values,
 } from "./db.ts";
 
@@ -17,14 +19,21 @@ const CONNECTIONS_MAX = 10;
 const CONNECT_TIMEOUT_SECONDS = 5;
 const ATTEMPTS_MAX = 4;
 const RETRY_BASE_MS = 5;
+/** A process that freezes inside a transaction must not keep its rows from the others for longer. */
+const FROZEN_MS = 30_000;
+const BEGIN_WRITE = `begin; set local idle_in_transaction_session_timeout = ${FROZEN_MS}`;
 /** Serialisation failure, deadlock; both are promised to have changed nothing. */
 const RETRIED = new Set(["40001", "40P01"]);
+/** Connection, resources, operator intervention, a server that has become read-only. */
+const UNAVAILABLE_STATES = /^(08|53|57|25006|25P03)/;
+
+type Rows = readonly Row[] & {
+  readonly count?: number | bigint | null;
+  readonly command?: string | null;
+};
 
 interface Runner {
-  unsafe(
-    sql: string,
-    params?: unknown[],
-  ): Promise<readonly Row[] & { readonly count?: number | bigint }>;
+  readonly unsafe: (sql: string, params?: Values) => Promise<Rows>;
 }
 
 export function openPostgres(url: string): Db {
@@ -38,15 +47,15 @@ export function openPostgres(url: string): Db {
   const write = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await inTransaction(pool, "begin", (runner) => work(transactionOn(runner)));
+        return await inTransaction(pool, BEGIN_WRITE, (runner) => work(transactionOn(runner)));
       } catch (error) {
-        if (attempt >= ATTEMPTS_MAX || !RETRIED.has(sqlState(error))) throw marked(error);
+        if (attempt >= ATTEMPTS_MAX || !RETRIED.has(sqlState(error))) throw error;
         await sleep(RETRY_BASE_MS * 2 ** attempt * jitter());
       }
     }
   };
   return {
-    ...readerOn(pool),
+    ...readerOn({ unsafe: (sql, params) => send(pool, sql, params) }),
     write,
     snapshot: (work) =>
       inTransaction(pool, "begin isolation level repeatable read read only", (runner) =>
@@ -61,29 +70,65 @@ export function openPostgres(url: string): Db {
   };
 }
 
-// `begin` is sent together with the work's first statement: one round trip less in every transaction.
+// Bun sends a statement when it is awaited, not when it is made, so that a `begin` which nobody awaits yet would come
+// after the statements that it should protect. `execute` sends it at once.
+function send(connection: SQL, sql: string, params?: Values): Promise<Rows> {
+  const query = params === undefined ? connection.unsafe(sql) : connection.unsafe(sql, [...checkedValues(params)]);
+  return query.execute().catch((error: unknown) => {
+    throw marked(error);
+  });
+}
+
+// `begin` travels together with the work's first statement: one round trip less in every transaction.
 async function inTransaction<T>(
   pool: SQL,
   begin: string,
   work: (runner: Runner) => Promise<T>,
 ): Promise<T> {
-  const connection = await pool.reserve();
+  const connection = await reserved(pool);
+  let spoilt: { readonly cause: unknown } | undefined;
+  const spoil = (cause: unknown): never => {
+    spoilt ??= { cause };
+    throw cause;
+  };
+  const runner: Runner = {
+    unsafe: async (sql, params) => {
+      if (spoilt !== undefined) throw spoilt.cause;
+      return send(connection, sql, params).catch(spoil);
+    },
+  };
   try {
-    const begun = connection.unsafe(begin);
-    const [result] = await Promise.all([work(connection), begun]);
-    await connection.unsafe("commit");
+    const begun = send(connection, begin).catch(spoil);
+    const [result] = await Promise.all([work(runner), begun]);
+    if (spoilt !== undefined) throw spoilt.cause;
+    spoilt = { cause: new Error("the transaction is over") };
+    // PostgreSQL answers the commit of a failed transaction with the word ROLLBACK, not with an error.
+    const { command } = await send(connection, "commit");
+    if (command !== "COMMIT") throw new Error(`the commit was answered with ${String(command)}`);
     return result;
   } catch (error) {
-    await connection.unsafe("rollback").catch(() => {});
+    spoilt ??= { cause: error };
+    await send(connection, "rollback").catch(() => {});
     throw error;
   } finally {
-    await connection.release();
+    connection.release();
+  }
+}
+
+async function reserved(pool: SQL): ReturnType<SQL["reserve"]> {
+  try {
+    return await pool.reserve();
+  } catch (error) {
+    throw marked(error);
   }
 }
 
 function marked(error: unknown): unknown {
-  if (sqlState(error) === "23505" && error instanceof Error)
-    Object.assign(error, { [DUPLICATE]: true });
+  if (!(error instanceof Error)) return error;
+  const state = sqlState(error);
+  if (state === "23505") Object.assign(error, { [DUPLICATE]: true });
+  const lost = "code" in error && /^ERR_POSTGRES_(CONNECTION|IDLE|LIFETIME)/.test(String(error.code));
+  if (lost || UNAVAILABLE_STATES.test(state)) Object.assign(error, { [UNAVAILABLE]: true });
   return error;
 }
 
@@ -93,7 +138,7 @@ function sqlState(error: unknown): string {
 
 function readerOn(runner: Runner): Reader {
   const all = (sql: string, params: Values = []): Promise<readonly Row[]> =>
-    runner.unsafe(numbered(sql), [...params]);
+    runner.unsafe(numbered(sql), params);
   return { kind: "postgres", all, get: async (sql, params) => (await all(sql, params))[0] };
 }
 
@@ -106,7 +151,7 @@ function transactionOn(runner: Runner): Tx {
     if (rows.length === 0) return;
     await runner.unsafe(
       sql,
-      columns.map((_, place) => arrayText(rows.map((row) => row[place] ?? null))),
+      columns.map((_, place) => arrayText(checkedValues(rows.map((row) => row[place] ?? null)))),
     );
   };
   const find = (
@@ -122,13 +167,7 @@ function transactionOn(runner: Runner): Tx {
         ]);
   return {
     ...readerOn(runner),
-    run: async (sql, params = []) => {
-      try {
-        return Number((await runner.unsafe(numbered(sql), [...params])).count ?? 0);
-      } catch (error) {
-        throw marked(error);
-      }
-    },
+    run: async (sql, params = []) => Number((await runner.unsafe(numbered(sql), params)).count ?? 0),
     insertMany: (table, columns, rows) => many(insertStatement(table, columns), columns, rows),
     updateMany: (table, columns, rows) => many(updateStatement(table, columns), columns, rows),
     deleteMany: async (table, key, keys) => {

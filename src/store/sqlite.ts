@@ -2,9 +2,10 @@
 // means that a commit is on the disk when it returns. SQLite answers at once, so promises here are only a form.
 
 import { Database, type SQLQueryBindings } from "bun:sqlite";
-import { closeSync, fsyncSync, mkdirSync, openSync } from "node:fs";
+import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync } from "node:fs";
 import path from "node:path";
 import {
+  checkedValues,
   type Column,
   columnName,
   type Db,
@@ -12,11 +13,13 @@ import {
   type Reader,
   type Row,
   type Tx,
+  UNAVAILABLE,
   type Value,
   type Values,
 } from "./db.ts";
 
 const BUSY_TIMEOUT_MS = 5_000;
+const UNAVAILABLE_CODES = /^SQLITE_(BUSY|FULL|IOERR|READONLY|CANTOPEN|NOMEM|LOCKED|PROTOCOL)/;
 
 export interface SqliteOptions {
   readonly folder: string;
@@ -31,12 +34,11 @@ export function openSqlite(options: SqliteOptions): Db {
   const writer = openFile(file);
   const reader = openFile(file);
   reader.run("pragma query_only = on");
-  syncFolder(options.folder);
-  const tx = transactionOn(writer);
+  sync(options.folder);
   let last: Promise<unknown> = Promise.resolve();
 
   const write = <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
-    const turn = last.then(() => inTransaction(writer, () => work(tx)));
+    const turn = last.then(() => inTransaction(writer, work));
     last = turn.catch(() => {});
     return turn;
   };
@@ -54,7 +56,7 @@ export function openSqlite(options: SqliteOptions): Db {
     ...readerOn(reader),
     write,
     snapshot,
-    backup: async (target) => void reader.query("vacuum into ?").run(target),
+    backup: async (target) => backup(file, target),
     close: async () => {
       await last;
       reader.close();
@@ -82,6 +84,7 @@ function lockFolder(folder: string): () => void {
     lock.run("begin exclusive");
   } catch (cause) {
     lock.close();
+    if (!(cause instanceof Error && "code" in cause && cause.code === "SQLITE_BUSY")) throw cause;
     throw new Error(
       `the data folder ${folder} is in use by another Postern: stop it, or set POSTERN_DATA_DIR to another folder`,
       { cause },
@@ -90,39 +93,63 @@ function lockFolder(folder: string): () => void {
   return () => lock.close();
 }
 
-// A new file's name is durable only when its folder has been written out too.
-function syncFolder(folder: string): void {
-  const handle = openSync(folder, "r");
+// SQLite does not flush the copy that it makes, and makes it readable for everybody.
+function backup(file: string, target: string): void {
+  const own = openFile(file);
+  try {
+    own.run("vacuum into ?", [target]);
+  } finally {
+    own.close();
+  }
+  chmodSync(target, 0o600);
+  sync(target);
+  sync(path.dirname(target));
+}
+
+// A file is durable once it has been flushed, and its name once its folder has been.
+function sync(fileOrFolder: string): void {
+  const handle = openSync(fileOrFolder, "r");
   fsyncSync(handle);
   closeSync(handle);
 }
 
-async function inTransaction<T>(database: Database, work: () => Promise<T>): Promise<T> {
-  database.run("begin immediate");
+async function inTransaction<T>(database: Database, work: (tx: Tx) => Promise<T>): Promise<T> {
+  let spoilt: { readonly cause: unknown } | undefined;
+  const guard = <R>(step: () => R): R => {
+    if (spoilt !== undefined) throw spoilt.cause;
+    try {
+      return step();
+    } catch (error) {
+      spoilt = { cause: marked(error) };
+      throw error;
+    }
+  };
   try {
-    const result = await work();
-    database.run("commit");
+    database.run("begin immediate");
+    const result = await work(transactionOn(database, guard));
+    guard(() => database.run("commit"));
     return result;
   } catch (error) {
     if (database.inTransaction) database.run("rollback");
     throw marked(error);
+  } finally {
+    spoilt ??= { cause: new Error("the transaction is over") };
   }
 }
 
 function marked(error: unknown): unknown {
-  if (
-    error instanceof Error &&
-    "code" in error &&
-    /^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY)$/.test(String(error.code))
-  ) {
-    Object.assign(error, { [DUPLICATE]: true });
-  }
+  if (!(error instanceof Error) || !("code" in error)) return error;
+  const code = String(error.code);
+  if (/^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY)$/.test(code)) Object.assign(error, { [DUPLICATE]: true });
+  if (UNAVAILABLE_CODES.test(code)) Object.assign(error, { [UNAVAILABLE]: true });
   return error;
 }
 
-function readerOn(database: Database): Reader {
+type Guard = <R>(step: () => R) => R;
+
+function readerOn(database: Database, guard: Guard = (step) => step()): Reader {
   const all = (sql: string, params: Values = []): readonly Row[] =>
-    database.query<Row, SQLQueryBindings[]>(sql).all(...params);
+    guard(() => database.query<Row, SQLQueryBindings[]>(sql).all(...checkedValues(params)));
   return {
     kind: "sqlite",
     all: async (sql, params) => all(sql, params),
@@ -130,36 +157,38 @@ function readerOn(database: Database): Reader {
   };
 }
 
-function transactionOn(database: Database): Tx {
-  const each = (sql: string, rows: readonly Values[]): void => {
-    const statement = database.query<Row, SQLQueryBindings[]>(sql);
-    for (const row of rows) statement.run(...row);
-  };
-  const find = (table: string, key: string, keys: readonly string[]): readonly Row[] => {
-    const statement = database.query<Row, SQLQueryBindings[]>(
-      `select * from ${table} where ${key} = ?`,
-    );
-    return keys.flatMap((value) => statement.all(value));
-  };
+function transactionOn(database: Database, guard: Guard): Tx {
+  const each = async (sql: string, rows: readonly Values[]): Promise<void> =>
+    guard(() => {
+      const statement = database.query<Row, SQLQueryBindings[]>(sql);
+      for (const row of rows) statement.run(...checkedValues(row));
+    });
+  const find = async (
+    table: string,
+    key: string,
+    keys: readonly string[],
+  ): Promise<readonly Row[]> =>
+    guard(() => {
+      const statement = database.query<Row, SQLQueryBindings[]>(
+        `select * from ${table} where ${key} = ?`,
+      );
+      return keys.flatMap((value) => statement.all(value));
+    });
   return {
-    ...readerOn(database),
-    run: async (sql, params: readonly Value[] = []) => {
-      try {
-        return database.query<Row, SQLQueryBindings[]>(sql).run(...params).changes;
-      } catch (error) {
-        throw marked(error);
-      }
-    },
-    insertMany: async (table, columns, rows) => each(insertStatement(table, columns), rows),
-    updateMany: async (table, columns, rows) =>
-      each(updateStatement(table, columns), rows.map(keyLast)),
-    deleteMany: async (table, key, keys) =>
+    ...readerOn(database, guard),
+    run: async (sql, params: readonly Value[] = []) =>
+      guard(
+        () => database.query<Row, SQLQueryBindings[]>(sql).run(...checkedValues(params)).changes,
+      ),
+    insertMany: (table, columns, rows) => each(insertStatement(table, columns), rows),
+    updateMany: (table, columns, rows) => each(updateStatement(table, columns), rows.map(keyLast)),
+    deleteMany: (table, key, keys) =>
       each(
         `delete from ${table} where ${key} = ?`,
         keys.map((value) => [value]),
       ),
-    lockMany: async (table, key, keys) => find(table, key, keys),
-    readMany: async (table, key, keys) => find(table, key, keys),
+    lockMany: find,
+    readMany: find,
   };
 }
 

@@ -1,7 +1,7 @@
 // The calendar windows of a key's limit, in UTC. What a key has spent is kept for every window at once, so that a change
 // of its limit's window needs no look back.
 
-import type { Nano } from "../base/money.ts";
+import type { Nano } from "./money.ts";
 
 export const LIMIT_WINDOWS = ["day", "week", "month"] as const;
 export type LimitWindow = (typeof LIMIT_WINDOWS)[number];
@@ -91,4 +91,8 @@ export function windowEnd(window: LimitWindow | null, now: number): number | nul
       return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
     }
   }
+}
+
+export function toLimitWindow(name: string | null): LimitWindow | null {
+  return LIMIT_WINDOWS.find((window) => window === name) ?? null;
 }

@@ -1,0 +1,136 @@
+// Accounts: made by an agent without anybody's leave, and read. It owns the tables account and account_creation. The
+// starting credit is a gift that strangers can ask for, so how much is given away in an hour and a day is bounded.
+
+import { Fault } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
+import { type Nano, NANO_PER_CREDIT, toNano } from "../base/money.ts";
+import { type Reader, text, textOrNull, type Tx, whole, wholeOrNull } from "../store/db.ts";
+
+/** Specification, Limits: 0.05 USD. */
+export const STARTING_CREDIT: Nano = 50_000n * NANO_PER_CREDIT;
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+/** A wider network may make this many times what a narrow one may: several people share it. */
+const WIDE_FACTOR = 4;
+const EVERYBODY = "*";
+
+export interface Account {
+  readonly id: string;
+  readonly email: string | null;
+  readonly createdAt: number;
+  readonly claimedAt: number | null;
+}
+
+export interface CreationLimits {
+  /** Accounts an hour from one network; zero for no limit. */
+  readonly perHour: number;
+  /** What may be given away in a UTC day; zero for no limit. */
+  readonly grantPerDay: Nano;
+}
+
+export interface NewAccount {
+  readonly email: string | null;
+  /** The networks that the request came from, narrow and wide. */
+  readonly networks: readonly [string, string];
+  readonly now: number;
+}
+
+export interface AccountParts {
+  readonly limits: CreationLimits;
+  readonly openWallet: (tx: Tx, accountId: string) => Promise<void>;
+  readonly grantStart: (tx: Tx, accountId: string, amount: Nano, now: number) => Promise<void>;
+}
+
+export async function createAccount(
+  tx: Tx,
+  request: NewAccount,
+  parts: AccountParts,
+): Promise<Account> {
+  await countCreation(tx, request, parts.limits);
+  const { email, now } = request;
+  const id = newId("acct", now);
+  await tx.run("insert into account (id, email, created_at, created_from) values (?, ?, ?, ?)", [
+    id,
+    email,
+    now,
+    request.networks[0],
+  ]);
+  await parts.openWallet(tx, id);
+  await parts.grantStart(tx, id, STARTING_CREDIT, now);
+  return { id, email, createdAt: now, claimedAt: null };
+}
+
+export async function getAccount(reader: Reader, id: string): Promise<Account> {
+  const row = await reader.get("select * from account where id = ?", [id]);
+  if (row === undefined)
+    throw new Fault("not_found", `no account ${id}`, { message: "There is no such account." });
+  return {
+    id: text(row, "id"),
+    email: textOrNull(row, "email"),
+    createdAt: whole(row, "created_at"),
+    claimedAt: wholeOrNull(row, "claimed_at"),
+  };
+}
+
+/** Forgets counts that bound nothing any more. */
+export async function sweepCreationCounts(tx: Tx, now: number): Promise<void> {
+  await tx.run("delete from account_creation where hour < ?", [now - 2 * DAY_MS]);
+}
+
+// The counts are raised first and checked after, in one transaction: two requests at once cannot both be the last.
+async function countCreation(
+  tx: Tx,
+  { networks, now }: NewAccount,
+  limits: CreationLimits,
+): Promise<void> {
+  const hour = now - (now % HOUR_MS);
+  const day = now - (now % DAY_MS);
+  if (limits.perHour > 0) {
+    const [narrow, wide] = networks;
+    const counts = [
+      [narrow, limits.perHour],
+      [wide, limits.perHour * WIDE_FACTOR],
+    ] as const;
+    for (const [network, most] of counts) {
+      const { created } = await raise(tx, network, hour);
+      if (created > most)
+        throw tooMany(
+          `too many accounts from ${network}`,
+          "Too many accounts were created from this network.",
+          hour + HOUR_MS - now,
+        );
+    }
+  }
+  if (limits.grantPerDay > 0n) {
+    const { granted } = await raise(tx, EVERYBODY, day);
+    if (granted > limits.grantPerDay)
+      throw tooMany(
+        "daily grant budget spent",
+        "Today's starting credit has been given away.",
+        day + DAY_MS - now,
+      );
+  }
+}
+
+async function raise(
+  tx: Tx,
+  prefix: string,
+  hour: number,
+): Promise<{ readonly created: number; readonly granted: Nano }> {
+  const row = await tx.get(
+    `insert into account_creation (prefix, hour, created, granted) values (?, ?, 1, ?)
+     on conflict (prefix, hour) do update set created = account_creation.created + 1, granted = account_creation.granted + excluded.granted
+     returning created, granted`,
+    [prefix, hour, STARTING_CREDIT],
+  );
+  if (row === undefined) throw new Error("a count was not raised");
+  return { created: whole(row, "created"), granted: toNano(row["granted"]) };
+}
+
+function tooMany(detail: string, message: string, waitMs: number): Fault {
+  return new Fault("rate_limited", detail, {
+    message: `${message} Wait for \`retry-after\` seconds, or use a key that you already have.`,
+    retryAfterSeconds: waitMs / 1_000,
+  });
+}

@@ -1,0 +1,185 @@
+// POST /v1/accounts and GET /v1/account: the HTTP face of the accounts room.
+
+import { z } from "zod";
+import { creditsOf, type Nano, usdOf } from "../base/money.ts";
+import { networksOf } from "../http/address.ts";
+import { timestamp, timestampOrNull } from "../http/record.ts";
+import { keyRoute, openWriteRoute, type Route } from "../http/route.ts";
+import { getKey, type Keys } from "../keys/keys.ts";
+import { KEY_EXAMPLE, KeyRecord, showKey } from "../keys/record.ts";
+import type { Db, Reader } from "../store/db.ts";
+import { type Account, type AccountParts, createAccount, getAccount } from "./accounts.ts";
+
+const EMAIL_MAX = 254;
+
+export const AccountRecord = z
+  .object({
+    id: z.string().meta({ description: "Begins with `acct_`." }),
+    email: z.string().nullable().meta({ description: "null when none was given." }),
+    created_at: z.string(),
+    claimed_at: z.string().nullable().meta({ description: "When a human took it over." }),
+    origin: z.literal("agent"),
+  })
+  .meta({ id: "Account" });
+
+const BalanceRecord = z
+  .object({
+    credits: z.int().meta({ description: "One credit is 0.000001 USD." }),
+    usd: z.number(),
+    held_credits: z
+      .int()
+      .meta({ description: "Held by calls that are running; not spendable now." }),
+  })
+  .meta({ id: "Balance" });
+
+const ACCOUNT_EXAMPLE = {
+  id: "acct_01kah5t3mq7d2c9w4e6r8t0yax",
+  email: null,
+  created_at: "2026-11-21T09:30:00.000Z",
+  claimed_at: null,
+  origin: "agent",
+};
+
+const NewAccount = z
+  .strictObject({
+    email: z
+      .email("must be an email address; leave it out if the user gave none")
+      .max(EMAIL_MAX)
+      .optional()
+      .meta({
+        description: "Only if the user gave one, or asked for an account for that email.",
+      }),
+  })
+  .meta({ id: "NewAccountRequest" });
+
+export interface Member {
+  readonly email: string;
+  readonly role: string;
+}
+
+export interface AccountRouteParts extends AccountParts {
+  readonly db: Db;
+  readonly keys: Keys;
+  readonly walletOf: (
+    reader: Reader,
+    accountId: string,
+  ) => Promise<{ readonly promo: Nano; readonly paid: Nano; readonly held: Nano }>;
+  readonly membersOf: (reader: Reader, accountId: string) => Promise<readonly Member[]>;
+}
+
+export function accountRoutes(parts: AccountRouteParts): readonly Route[] {
+  return [createRoute(parts), readRoute(parts)];
+}
+
+function createRoute(parts: AccountRouteParts): Route {
+  return openWriteRoute({
+    method: "POST",
+    path: "/v1/accounts",
+    id: "createAccount",
+    tag: "Accounts",
+    summary: "Create a funded account and its first key",
+    description:
+      "Needs no authentication and no human. The answer holds the raw key once: store it before anything else. Send a random `Idempotency-Key` (16 characters or more) so that a repeated request gives the same account.",
+    dialect: "openai",
+    body: NewAccount,
+    example: {},
+    answers: {
+      201: {
+        description: "The account, its first key (shown once) and its starting balance.",
+        schema: z
+          .object({
+            account: AccountRecord,
+            api_key: z.string().meta({ description: "The raw key, shown once." }),
+            balance: BalanceRecord,
+          })
+          .meta({ id: "NewAccount" }),
+        example: {
+          account: ACCOUNT_EXAMPLE,
+          api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
+          balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
+        },
+      },
+    },
+    faults: ["rate_limited", "conflict"],
+    run: async (tx, { body, address, now }) => {
+      const account = await createAccount(
+        tx,
+        { email: body.email ?? null, networks: networksOf(address), now },
+        parts,
+      );
+      const { raw } = await parts.keys.mint(tx, account.id, {}, now);
+      const wallet = await parts.walletOf(tx, account.id);
+      return {
+        status: 201,
+        body: { account: showAccount(account), api_key: raw, balance: showBalance(wallet) },
+      };
+    },
+  });
+}
+
+function readRoute(parts: AccountRouteParts): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/account",
+    id: "readAccount",
+    tag: "Accounts",
+    summary: "Read the account, its balance and the calling key",
+    dialect: "openai",
+    answers: {
+      200: {
+        description: "The account that the key belongs to.",
+        schema: z
+          .object({
+            account: AccountRecord,
+            balance: BalanceRecord,
+            key: KeyRecord,
+            members: z.array(z.object({ email: z.string(), role: z.enum(["owner", "developer"]) })),
+          })
+          .meta({ id: "AccountState" }),
+        example: {
+          account: ACCOUNT_EXAMPLE,
+          balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
+          key: KEY_EXAMPLE,
+          members: [],
+        },
+      },
+    },
+    faults: [],
+    run: async ({ caller, now }) => {
+      const [account, wallet, key, members] = await Promise.all([
+        getAccount(parts.db, caller.accountId),
+        parts.walletOf(parts.db, caller.accountId),
+        getKey(parts.db, caller.accountId, caller.keyId, now),
+        parts.membersOf(parts.db, caller.accountId),
+      ]);
+      return {
+        status: 200,
+        body: {
+          account: showAccount(account),
+          balance: showBalance(wallet),
+          key: showKey(key),
+          members,
+        },
+      };
+    },
+  });
+}
+
+export function showAccount(account: Account): z.infer<typeof AccountRecord> {
+  return {
+    id: account.id,
+    email: account.email,
+    created_at: timestamp(account.createdAt),
+    claimed_at: timestampOrNull(account.claimedAt),
+    origin: "agent",
+  };
+}
+
+function showBalance(wallet: {
+  readonly promo: Nano;
+  readonly paid: Nano;
+  readonly held: Nano;
+}): z.infer<typeof BalanceRecord> {
+  const posted = wallet.promo + wallet.paid;
+  return { credits: creditsOf(posted), usd: usdOf(posted), held_credits: creditsOf(wallet.held) };
+}

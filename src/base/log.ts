@@ -1,0 +1,52 @@
+// Structured lines: JSON for machines, and readable ones on a terminal. What is logged is data, never a request's body.
+
+export type LogLevel = "debug" | "info" | "warn" | "error";
+export type LogFields = Readonly<Record<string, unknown>>;
+
+export interface Log {
+  readonly debug: (event: string, fields?: LogFields) => void;
+  readonly info: (event: string, fields?: LogFields) => void;
+  readonly warn: (event: string, fields?: LogFields) => void;
+  readonly error: (event: string, fields?: LogFields) => void;
+}
+
+export interface LogOptions {
+  readonly level: LogLevel;
+  readonly readable: boolean;
+  readonly now: () => number;
+  readonly write: (line: string) => void;
+}
+
+const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
+
+export function createLog(options: LogOptions): Log {
+  const least = LEVELS.indexOf(options.level);
+  const at = (level: LogLevel) => {
+    if (LEVELS.indexOf(level) < least) return () => {};
+    return (event: string, fields: LogFields = {}) => {
+      const time = new Date(options.now()).toISOString();
+      options.write(options.readable ? readableLine(time, level, event, fields) : JSON.stringify({ time, level, event, ...plain(fields) }));
+    };
+  };
+  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+}
+
+function readableLine(time: string, level: LogLevel, event: string, fields: LogFields): string {
+  const rest = Object.entries(plain(fields)).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  return [time.slice(11, 23), level.toUpperCase().padEnd(5), event, ...rest].join(" ");
+}
+
+function plain(fields: LogFields): LogFields {
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, value instanceof Error ? describeError(value) : printable(value)]));
+}
+
+function printable(value: unknown): unknown {
+  return typeof value === "bigint" ? value.toString() : value;
+}
+
+/** An error with its causes, for the log only. */
+export function describeError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const own = error.stack ?? `${error.name}: ${error.message}`;
+  return error.cause === undefined ? own : `${own}\ncaused by: ${describeError(error.cause)}`;
+}

@@ -1,0 +1,35 @@
+// Keys derived from the master secret, fingerprints, and sealed text. A purpose names what a derived key is for, so
+// that no two uses share one.
+
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import type { Secret } from "./secret.ts";
+
+const KEY_BYTES = 32;
+const IV_BYTES = 12;
+const TAG_BYTES = 16;
+
+export function deriveKey(master: Secret, purpose: string): Uint8Array {
+  return new Uint8Array(hkdfSync("sha256", master.reveal(), "postern", purpose, KEY_BYTES));
+}
+
+export function fingerprint(key: Uint8Array, text: string): string {
+  return createHmac("sha256", key).update(text).digest("base64url");
+}
+
+/** AES-256-GCM with a fresh nonce; `bound` is what the text belongs to, and must be the same to open it. */
+export function seal(key: Uint8Array, bound: string, text: string): string {
+  const iv = randomBytes(IV_BYTES);
+  const cipher = createCipheriv("aes-256-gcm", key, iv);
+  cipher.setAAD(Buffer.from(bound));
+  const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+  return Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString("base64");
+}
+
+/** Throws where the text was sealed under another key, for something else, or was changed. */
+export function unseal(key: Uint8Array, bound: string, sealed: string): string {
+  const bytes = Buffer.from(sealed, "base64");
+  const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, IV_BYTES));
+  decipher.setAAD(Buffer.from(bound));
+  decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
+  return Buffer.concat([decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)), decipher.final()]).toString("utf8");
+}

@@ -1,0 +1,55 @@
+// Whose request it is, by network. `x-forwarded-for` is believed only as far as configured proxies wrote it.
+
+import { BlockList, isIP } from "node:net";
+
+export function createAddressReader(
+  trustedProxies: readonly string[],
+): (peer: string, forwarded: string | null) => string {
+  const trusted = new BlockList();
+  for (const entry of trustedProxies) {
+    const [network = "", bits] = entry.split("/");
+    const family = isIP(network) === 6 ? "ipv6" : "ipv4";
+    if (bits === undefined) trusted.addAddress(network, family);
+    else trusted.addSubnet(network, Number(bits), family);
+  }
+  const isTrusted = (address: string): boolean =>
+    isIP(address) !== 0 && trusted.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
+  return (peer, forwarded) => {
+    let address = plainAddress(peer);
+    const hops = (forwarded ?? "").split(",").map((hop) => plainAddress(hop.trim()));
+    // Read from the right: each trusted hop vouches for the one that it names.
+    while (isTrusted(address) && hops.length > 0) {
+      const hop = hops.pop() ?? "";
+      if (isIP(hop) === 0) break;
+      address = hop;
+    }
+    return address;
+  };
+}
+
+/** The networks that an address counts towards: /32 and /24 of IPv4, /64 and /48 of IPv6. */
+export function networksOf(address: string): readonly [narrow: string, wide: string] {
+  if (isIP(address) === 4)
+    return [`${address}/32`, `${address.split(".").slice(0, 3).join(".")}.0/24`];
+  if (isIP(address) === 6) {
+    const groups = expandedGroups(address);
+    return [`${groups.slice(0, 4).join(":")}::/64`, `${groups.slice(0, 3).join(":")}::/48`];
+  }
+  return ["unknown", "unknown/wide"];
+}
+
+/** IPv4 addresses arrive mapped into IPv6 on a socket that serves both. */
+function plainAddress(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
+  return mapped?.[1] ?? address.replace(/^\[(.*)\]$/, "$1").replace(/%.*$/, "");
+}
+
+function expandedGroups(address: string): readonly string[] {
+  const [head = "", tail] = address.toLowerCase().split("::");
+  const left = head === "" ? [] : head.split(":");
+  const right = tail === undefined || tail === "" ? [] : tail.split(":");
+  const zeros = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
+  return [...left, ...Array.from({ length: zeros }, () => "0"), ...right].map((group) =>
+    group.replace(/^0+(?=.)/, ""),
+  );
+}

@@ -1,0 +1,125 @@
+// Reads a request's body within limits of size, time and depth, and says plainly what is wrong with it.
+
+import { Fault, invalid } from "../base/fault.ts";
+
+const SMALL_BODY_BYTES = 65_536;
+const SMALL_BODY_TIMEOUT_MS = 30_000;
+const LARGE_BODY_TIMEOUT_MS = 120_000;
+const DEPTH_MAX = 64;
+const FORM_FIELDS_MAX = 64;
+
+export const BODY_LIMIT_DEFAULT_BYTES = SMALL_BODY_BYTES;
+
+export async function readBody(request: Request, limitBytes: number): Promise<Uint8Array> {
+  const announced = request.headers.get("content-length");
+  if (announced !== null && Number(announced) > limitBytes) throw tooLarge(limitBytes);
+  const timeoutMs = limitBytes > SMALL_BODY_BYTES ? LARGE_BODY_TIMEOUT_MS : SMALL_BODY_TIMEOUT_MS;
+  if (request.body === null) return new Uint8Array();
+  // A body of known length is read in one go, which is far cheaper; any other is counted as it comes.
+  const reading = announced === null ? readCounted(request.body, limitBytes) : request.bytes();
+  return await within(reading, timeoutMs);
+}
+
+async function readCounted(
+  stream: ReadableStream<Uint8Array>,
+  limitBytes: number,
+): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of stream) {
+    size += chunk.length;
+    if (size > limitBytes) throw tooLarge(limitBytes);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+async function within(reading: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8Array> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new Fault("request_timeout", "the body did not arrive in time")),
+      timeoutMs,
+    );
+  });
+  try {
+    return await Promise.race([reading, late]);
+  } catch (error) {
+    if (error instanceof Fault) throw error;
+    throw new Fault("request_timeout", "the body stopped half-way", {
+      message: "The request body ended before it was complete.",
+      status: 400,
+      cause: error,
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function tooLarge(limitBytes: number): Fault {
+  return new Fault("payload_too_large", `body above ${limitBytes} bytes`, {
+    message: `The request body may have ${limitBytes} bytes at most.`,
+  });
+}
+
+export function textOfBody(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
+  } catch (cause) {
+    throw new Fault("invalid_request", "body is not UTF-8", {
+      message: "The request body is not valid UTF-8.",
+      cause,
+    });
+  }
+}
+
+/** An empty body is an empty object: the specification lets a client leave `{}` out. */
+export function parseJsonBody(text: string): unknown {
+  if (text.trim() === "") return {};
+  if (depthOf(text) > DEPTH_MAX)
+    throw invalid(undefined, `The JSON body is nested deeper than ${DEPTH_MAX} levels.`);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw invalid(
+      undefined,
+      `The body is not valid JSON: ${error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be read"}.`,
+    );
+  }
+}
+
+/** How deep brackets nest outside of strings; counted before parsing, since a parser recurses. */
+export function depthOf(text: string): number {
+  let depth = 0;
+  let deepest = 0;
+  for (let place = 0; place < text.length; place++) {
+    const code = text.charCodeAt(place);
+    if (code === 0x22) place = endOfString(text, place);
+    else if (code === 0x7b || code === 0x5b) deepest = Math.max(deepest, ++depth);
+    else if (code === 0x7d || code === 0x5d) depth--;
+  }
+  return deepest;
+}
+
+function endOfString(text: string, start: number): number {
+  let place = text.indexOf('"', start + 1);
+  while (place !== -1) {
+    let slashes = 0;
+    while (text.charCodeAt(place - 1 - slashes) === 0x5c) slashes++;
+    if (slashes % 2 === 0) return place;
+    place = text.indexOf('"', place + 1);
+  }
+  return text.length;
+}
+
+/** RFC 6749 forbids a parameter that is repeated. */
+export function parseFormBody(text: string): Record<string, string> {
+  const fields: Record<string, string> = {};
+  const entries = [...new URLSearchParams(text)];
+  if (entries.length > FORM_FIELDS_MAX) throw invalid(undefined, "The form has too many fields.");
+  for (const [name, value] of entries) {
+    if (Object.hasOwn(fields, name)) throw invalid(name, `The field ${name} is repeated.`);
+    fields[name] = value;
+  }
+  return fields;
+}

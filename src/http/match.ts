@@ -1,0 +1,77 @@
+// Finds the route of a request. Most paths are plain and found in one look-up; the few with names in braces are tried
+// in their order.
+
+import type { Route } from "./route.ts";
+
+export type Match =
+  | {
+      readonly kind: "route";
+      readonly route: Route;
+      readonly params: Readonly<Record<string, string>>;
+    }
+  | { readonly kind: "method"; readonly allow: readonly string[] }
+  | { readonly kind: "none" };
+
+interface Pattern {
+  readonly expression: RegExp;
+  readonly route: Route;
+}
+
+const NO_PARAMS: Readonly<Record<string, string>> = {};
+
+export function createMatcher(routes: readonly Route[]): (method: string, path: string) => Match {
+  const plain = new Map<string, Route>();
+  const patterns: Pattern[] = [];
+  for (const route of routes) {
+    if (route.path.includes("{")) patterns.push({ expression: expressionOf(route.path), route });
+    else if (plain.has(`${route.method} ${route.path}`))
+      throw new Error(`two routes at ${route.method} ${route.path}`);
+    else plain.set(`${route.method} ${route.path}`, route);
+  }
+  const find = (method: string, path: string): Match | undefined => {
+    const route = plain.get(`${method} ${path}`);
+    if (route !== undefined) return { kind: "route", route, params: NO_PARAMS };
+    for (const pattern of patterns) {
+      if (pattern.route.method !== method) continue;
+      const params = pattern.expression.exec(path)?.groups;
+      if (params !== undefined)
+        return { kind: "route", route: pattern.route, params: decoded(params) };
+    }
+    return undefined;
+  };
+  const methods = [...new Set(routes.map((route) => route.method))];
+  return (method, path) => {
+    const found = find(method === "HEAD" ? "GET" : method, path);
+    if (found !== undefined) return found;
+    const allow = methods.filter((other) => find(other, path) !== undefined);
+    return allow.length === 0
+      ? { kind: "none" }
+      : { kind: "method", allow: allow.includes("GET") ? [...allow, "HEAD"] : allow };
+  };
+}
+
+function expressionOf(path: string): RegExp {
+  const source = path
+    .split(/(\{\w+\+?\})/)
+    .map((part) => {
+      const name = /^\{(\w+)(\+?)\}$/.exec(part);
+      if (name === null) return part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+      return name[2] === "+" ? `(?<${name[1]}>.+)` : `(?<${name[1]}>[^/]+)`;
+    })
+    .join("");
+  return new RegExp(`^${source}$`);
+}
+
+function decoded(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(params).map(([name, value]) => [name, decodedOrRaw(value)]),
+  );
+}
+
+function decodedOrRaw(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}

@@ -1,0 +1,43 @@
+// What the records of every room have in common: pages, timestamps.
+
+import { z } from "zod";
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../base/page.ts";
+
+export const Timestamp = z.iso.datetime({
+  offset: true,
+  error: "must be an RFC 3339 timestamp, such as 2027-01-31T00:00:00Z",
+});
+
+export const PageQuery = {
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(PAGE_LIMIT_MAX)
+    .default(PAGE_LIMIT_DEFAULT)
+    .meta({ description: "Records on a page." }),
+  cursor: z
+    .string()
+    .regex(/^[a-z]+_[0-9a-z]{26}$/, "is not a cursor; take `next_cursor` of the page before")
+    .optional()
+    .meta({ description: "`next_cursor` of the page before." }),
+};
+
+export function listOf<T extends z.ZodType>(record: T, id: string): z.ZodType {
+  return z
+    .object({
+      object: z.literal("list"),
+      data: z.array(record),
+      has_more: z.boolean(),
+      next_cursor: z.string().nullable(),
+    })
+    .meta({ id });
+}
+
+export function timestamp(at: number): string {
+  return new Date(at).toISOString();
+}
+
+export function timestampOrNull(at: number | null): string | null {
+  return at === null ? null : timestamp(at);
+}

@@ -1,0 +1,363 @@
+// One place where a request becomes an answer: match, guard, validate, run, answer. It knows no capability: who a key
+// belongs to, and what was answered before, are functions that it is given.
+
+import { Fault, invalid } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
+import type { Log } from "../base/log.ts";
+import type { Db, Tx } from "../store/db.ts";
+import { networksOf } from "./address.ts";
+import { answerFault, answerJson, type ErrorContext, toFault } from "./answer.ts";
+import {
+  BODY_LIMIT_DEFAULT_BYTES,
+  parseFormBody,
+  parseJsonBody,
+  readBody,
+  textOfBody,
+} from "./body.ts";
+import { createMatcher, type Match } from "./match.ts";
+import type { RateGuard } from "./rate.ts";
+import type { Answer, Caller, Dialect, Route } from "./route.ts";
+
+export interface IdempotentCall {
+  readonly scope: string;
+  readonly key: string;
+  readonly body: string;
+  readonly now: number;
+}
+
+export interface ServeParts {
+  readonly routes: readonly Route[];
+  readonly db: Db;
+  readonly baseUrl: string;
+  readonly log: Log;
+  readonly now: () => number;
+  /** Finds who a raw key belongs to; `cached` may be some seconds old and is asked for where the hold checks again. */
+  readonly authenticate: (
+    rawKey: string,
+    now: number,
+    cached: boolean,
+  ) => Promise<Caller | undefined>;
+  readonly beginIdempotent: (
+    tx: Tx,
+    call: IdempotentCall,
+  ) => Promise<{ readonly status: number; readonly body: string } | undefined>;
+  readonly finishIdempotent: (
+    tx: Tx,
+    call: IdempotentCall,
+    answer: { readonly status: number; readonly body: string },
+  ) => Promise<void>;
+  readonly rate: RateGuard | undefined;
+  readonly addressOf: (peer: string, forwarded: string | null) => string;
+  readonly isDraining: () => boolean;
+  readonly onAnswer?: (route: Route | undefined, status: number, ms: number) => void;
+}
+
+/** The connection that a request came by. */
+export interface Peer {
+  readonly address: () => string;
+  /** Lets the connection be silent for as long as the call takes. */
+  readonly keepOpen: () => void;
+}
+
+const IDEMPOTENCY_KEY_MAX = 255;
+const OPEN_IDEMPOTENCY_KEY_MIN = 16;
+const TARGET_MAX = 8_192;
+const OVERLOADED_RETRY_SECONDS = 2;
+
+interface Exchange {
+  readonly request: Request;
+  readonly path: string;
+  readonly query: string;
+  readonly peer: Peer;
+  readonly requestId: string;
+  readonly now: number;
+  dialect: Dialect;
+  keySent: boolean;
+  route: Route | undefined;
+}
+
+/** The whole service as one function from a request to its answer; it never throws. */
+export function createServe(
+  parts: ServeParts,
+): (request: Request, peer: Peer) => Promise<Response> {
+  const match = createMatcher(parts.routes);
+  return async (request, peer) => {
+    const now = parts.now();
+    const [path, query] = splitTarget(request.url);
+    const exchange: Exchange = {
+      request,
+      path,
+      query,
+      peer,
+      requestId: newId("req", now),
+      now,
+      dialect: dialectOfPath(path),
+      keySent: false,
+      route: undefined,
+    };
+    const answer = await answerOrFault(parts, match, exchange);
+    if (!answer.headers.has("x-request-id")) answer.headers.set("x-request-id", exchange.requestId);
+    if (path.startsWith("/v1/")) allowOrigins(answer.headers);
+    parts.onAnswer?.(exchange.route, answer.status, parts.now() - now);
+    return request.method === "HEAD"
+      ? new Response(null, { status: answer.status, headers: answer.headers })
+      : answer;
+  };
+}
+
+async function answerOrFault(
+  parts: ServeParts,
+  match: (method: string, path: string) => Match,
+  exchange: Exchange,
+): Promise<Response> {
+  try {
+    return await answerRequest(parts, match, exchange);
+  } catch (error) {
+    const fault = toFault(error);
+    const fields = {
+      request_id: exchange.requestId,
+      path: exchange.path,
+      code: fault.code,
+      detail: fault.message,
+    };
+    if (fault.status >= 500)
+      parts.log.error("request failed", { ...fields, cause: fault.options.cause });
+    else parts.log.debug("request refused", fields);
+    const context: ErrorContext = {
+      dialect: exchange.dialect,
+      requestId: exchange.requestId,
+      baseUrl: parts.baseUrl,
+      keySent: exchange.keySent,
+    };
+    return answerFault(fault, context);
+  }
+}
+
+async function answerRequest(
+  parts: ServeParts,
+  match: (method: string, path: string) => Match,
+  exchange: Exchange,
+): Promise<Response> {
+  const { request, path } = exchange;
+  if (request.url.length > TARGET_MAX) throw invalid(undefined, "The request target is too long.");
+  if (request.method === "OPTIONS" && path.startsWith("/v1/")) return preflight(request);
+  const found = match(request.method, path);
+  if (found.kind === "none") throw new Fault("not_found", "no route");
+  if (found.kind === "method")
+    throw new Fault("method_not_allowed", "no such method here", {
+      headers: { allow: found.allow.join(", ") },
+    });
+  const { route } = found;
+  exchange.route = route;
+  exchange.dialect = route.dialect;
+  if (parts.isDraining() && route.tag !== "Operations") {
+    throw new Fault("overloaded", "draining", { retryAfterSeconds: OVERLOADED_RETRY_SECONDS });
+  }
+  if (route.recheckedByHold === true) exchange.peer.keepOpen();
+  const caller = route.auth === "key" ? await callerOf(parts, exchange, route) : undefined;
+  const input = await inputOf(parts, exchange, found, caller);
+  if (route.write !== undefined) return await runWrite(parts, exchange, route, input);
+  const answer = await route.read?.(input);
+  if (answer === undefined) throw new Error(`route ${route.id} has nothing to run`);
+  return answer instanceof Response ? answer : answerJson(answer);
+}
+
+type RawInput = Parameters<NonNullable<Route["read"]>>[0] & { readonly bodyText: string };
+
+async function inputOf(
+  parts: ServeParts,
+  exchange: Exchange,
+  found: Match & { kind: "route" },
+  caller: Caller | undefined,
+): Promise<RawInput> {
+  const { request, requestId, now } = exchange;
+  const { route } = found;
+  const bodyText =
+    route.method === "GET"
+      ? ""
+      : textOfBody(await readBody(request, route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES));
+  return {
+    params: parse(route.params, found.params, ""),
+    query: parse(route.query, queryOf(exchange.query), "query "),
+    body:
+      route.body === undefined
+        ? undefined
+        : parse(route.body, decodeBody(route, request, bodyText), ""),
+    caller,
+    now,
+    requestId,
+    address: parts.addressOf(exchange.peer.address(), request.headers.get("x-forwarded-for")),
+    headers: request.headers,
+    request,
+    bodyText,
+  };
+}
+
+function decodeBody(route: Route, request: Request, bodyText: string): unknown {
+  const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? "";
+  if (route.bodyType === "form") {
+    if (type !== "application/x-www-form-urlencoded")
+      throw wrongType("application/x-www-form-urlencoded");
+    return parseFormBody(bodyText);
+  }
+  if (bodyText !== "" && type !== "application/json" && !type.endsWith("+json"))
+    throw wrongType("application/json");
+  return parseJsonBody(bodyText);
+}
+
+function wrongType(wanted: string): Fault {
+  return new Fault("unsupported_media_type", "wrong content type", {
+    message: `Send the body as content-type ${wanted}.`,
+    param: "content-type",
+  });
+}
+
+async function callerOf(parts: ServeParts, exchange: Exchange, route: Route): Promise<Caller> {
+  const raw = rawKeyOf(exchange.request.headers);
+  exchange.keySent = raw !== undefined;
+  if (raw === undefined)
+    throw new Fault("invalid_api_key", "no key", {
+      message: "No API key was sent. Send it as `authorization: Bearer <API_KEY>`.",
+    });
+  const caller = await parts.authenticate(raw, exchange.now, route.recheckedByHold === true);
+  if (caller === undefined) throw new Fault("invalid_api_key", "unknown, expired or revoked key");
+  const waitMs =
+    route.recheckedByHold === true ? 0 : (parts.rate?.take(caller.keyId, exchange.now) ?? 0);
+  if (waitMs > 0)
+    throw new Fault("rate_limited", "key calls too often", { retryAfterSeconds: waitMs / 1_000 });
+  return caller;
+}
+
+function rawKeyOf(headers: Headers): string | undefined {
+  const bearer = headers.get("authorization");
+  const plain = headers.get("x-api-key");
+  if (bearer === null) return plain ?? undefined;
+  // Two headers of one name arrive joined by a comma, which no key has.
+  const match = /^bearer +([^\s,]+)$/i.exec(bearer.trim());
+  if (match?.[1] === undefined)
+    throw invalid("authorization", "The authorization header must be `Bearer <API_KEY>`, once.");
+  if (plain !== null && plain !== match[1])
+    throw invalid("x-api-key", "Two different API keys were sent. Send one.");
+  return match[1];
+}
+
+async function runWrite(
+  parts: ServeParts,
+  exchange: Exchange,
+  route: Route,
+  input: RawInput,
+): Promise<Response> {
+  const { write } = route;
+  if (write === undefined) throw new Error("not a write route");
+  await route.before?.(input);
+  const call = idempotentCallOf(exchange, route, input);
+  const result = await parts.db.write(
+    async (tx): Promise<{ answer: Answer; replayed: boolean }> => {
+      if (call === undefined) return { answer: await write(tx, input), replayed: false };
+      const stored = await parts.beginIdempotent(tx, call);
+      if (stored !== undefined)
+        return { answer: { status: stored.status, body: JSON.parse(stored.body) }, replayed: true };
+      const answer = await write(tx, input);
+      await parts.finishIdempotent(tx, call, {
+        status: answer.status,
+        body: JSON.stringify(answer.body),
+      });
+      return { answer, replayed: false };
+    },
+  );
+  const response = answerJson(result.answer);
+  response.headers.set("cache-control", "no-store");
+  if (result.replayed) response.headers.set("idempotent-replayed", "true");
+  return response;
+}
+
+function idempotentCallOf(
+  exchange: Exchange,
+  route: Route,
+  input: RawInput,
+): IdempotentCall | undefined {
+  const key = exchange.request.headers.get("idempotency-key")?.replace(/^"(.*)"$/, "$1");
+  if (key === undefined || route.method !== "POST") return undefined;
+  const least = input.caller === undefined ? OPEN_IDEMPOTENCY_KEY_MIN : 1;
+  if (!/^[\x21-\x7e]+$/.test(key) || key.length > IDEMPOTENCY_KEY_MAX || key.length < least) {
+    throw invalid(
+      "idempotency-key",
+      `The Idempotency-Key must have ${least} to ${IDEMPOTENCY_KEY_MAX} printable characters; use a random one.`,
+    );
+  }
+  // Without a key the network stands for the caller, so that a stranger elsewhere cannot ask for the answer.
+  const who = input.caller?.accountId ?? networksOf(input.address)[0];
+  return {
+    scope: `${who} ${route.id}`,
+    key,
+    body: `${exchange.path}\n${input.bodyText}`,
+    now: input.now,
+  };
+}
+
+interface Parser {
+  readonly safeParse: (
+    value: unknown,
+  ) =>
+    | { readonly success: true; readonly data: unknown }
+    | {
+        readonly success: false;
+        readonly error: {
+          readonly issues: readonly {
+            readonly path: readonly PropertyKey[];
+            readonly message: string;
+          }[];
+        };
+      };
+}
+
+function parse(schema: Parser | undefined, value: unknown, where: string): unknown {
+  if (schema === undefined) return undefined;
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  const path = (issue?.path ?? []).map(String).join(".");
+  const name = path === "" ? undefined : path;
+  throw invalid(
+    name,
+    `${where}${name === undefined ? "" : `${name}: `}${issue?.message ?? "not valid"}`,
+  );
+}
+
+function queryOf(query: string): Record<string, string> {
+  const fields: Record<string, string> = {};
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (Object.hasOwn(fields, name))
+      throw invalid(name, `The query parameter ${name} is repeated.`);
+    fields[name] = value;
+  }
+  return fields;
+}
+
+function splitTarget(url: string): readonly [path: string, query: string] {
+  const start = url.indexOf("/", url.indexOf("//") + 2);
+  const mark = url.indexOf("?", start);
+  if (start === -1) return ["/", ""];
+  return mark === -1 ? [url.slice(start), ""] : [url.slice(start, mark), url.slice(mark + 1)];
+}
+
+function dialectOfPath(path: string): Dialect {
+  if (path.startsWith("/v1/messages")) return "messages";
+  if (path.startsWith("/oauth2/") || path.startsWith("/agent/")) return "oauth";
+  return "openai";
+}
+
+function allowOrigins(headers: Headers): void {
+  headers.set("access-control-allow-origin", "*");
+  headers.set("access-control-expose-headers", "*");
+}
+
+function preflight(request: Request): Response {
+  const wanted = request.headers.get("access-control-request-headers") ?? "";
+  const headers = new Headers({
+    "access-control-allow-methods": "GET, POST, PATCH, DELETE",
+    "access-control-max-age": "600",
+  });
+  if (/^[\w\-, ]{1,2000}$/.test(wanted)) headers.set("access-control-allow-headers", wanted);
+  return new Response(null, { status: 204, headers });
+}

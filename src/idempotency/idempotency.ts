@@ -1,0 +1,103 @@
+// The first answer to an `Idempotency-Key` is given again to every repetition for a day. It owns the table
+// idempotent_answer. An answer may hold a raw API key, so it is sealed under the client's own idempotency key, of which
+// only a fingerprint is kept: the store alone cannot open it.
+
+import { Fault } from "../base/fault.ts";
+import { deriveKey, fingerprint, seal, unseal } from "../base/seal.ts";
+import { type Secret, secret } from "../base/secret.ts";
+import { type Db, text, type Tx, whole } from "../store/db.ts";
+
+export const KEPT_MS = 86_400_000;
+
+export interface IdempotentRequest {
+  /** Who asks for what: the account or network, and the route. */
+  readonly scope: string;
+  readonly key: string;
+  /** The request's whole meaning; another one under the same key is a conflict. */
+  readonly body: string;
+  readonly now: number;
+}
+
+export interface StoredAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+export interface Idempotency {
+  /** Claims the key inside the caller's transaction, or answers what it was answered before. */
+  readonly begin: (tx: Tx, request: IdempotentRequest) => Promise<StoredAnswer | undefined>;
+  readonly finish: (tx: Tx, request: IdempotentRequest, answer: StoredAnswer) => Promise<void>;
+  /** Lets go of a key whose request failed, so that it can be tried again. */
+  readonly forget: (tx: Tx, request: IdempotentRequest) => Promise<void>;
+}
+
+export function createIdempotency(master: Secret): Idempotency {
+  const pepper = deriveKey(master, "idempotency/v1");
+  const idOf = (request: IdempotentRequest): string =>
+    fingerprint(pepper, `${request.scope}\n${request.key}`);
+  const meaningOf = (request: IdempotentRequest): string =>
+    fingerprint(pepper, `body\n${request.body}`);
+  // Both are needed to open an answer: the house's secret, and the key that only the client has.
+  const sealKeyOf = (request: IdempotentRequest): Uint8Array =>
+    deriveKey(
+      secret(`${master.reveal()}\n${request.scope}\n${request.key}`),
+      "idempotent-answer/v1",
+    );
+
+  return {
+    begin: async (tx, request) => {
+      const id = idOf(request);
+      await tx.run("delete from idempotent_answer where id = ? and expires_at <= ?", [
+        id,
+        request.now,
+      ]);
+      // PostgreSQL waits here while another transaction holds the same key, and then sees its answer.
+      const inserted = await tx.run(
+        `insert into idempotent_answer (id, fingerprint, state, created_at, expires_at) values (?, ?, 'running', ?, ?)
+         on conflict (id) do nothing`,
+        [id, meaningOf(request), request.now, request.now + KEPT_MS],
+      );
+      if (inserted === 1) return undefined;
+      const row = await tx.get("select * from idempotent_answer where id = ?", [id]);
+      if (row === undefined) throw running();
+      if (text(row, "fingerprint") !== meaningOf(request)) {
+        throw new Fault("conflict", "idempotency key reused", {
+          message:
+            "This Idempotency-Key was used with another request. Use a new key for a new request.",
+          param: "idempotency-key",
+        });
+      }
+      if (text(row, "state") !== "done") throw running();
+      return {
+        status: whole(row, "status"),
+        body: unseal(sealKeyOf(request), id, text(row, "sealed")),
+      };
+    },
+    finish: async (tx, request, answer) => {
+      const id = idOf(request);
+      await tx.run(
+        "update idempotent_answer set state = 'done', status = ?, sealed = ? where id = ?",
+        [answer.status, seal(sealKeyOf(request), id, answer.body), id],
+      );
+    },
+    forget: async (tx, request) => {
+      await tx.run("delete from idempotent_answer where id = ? and state = 'running'", [
+        idOf(request),
+      ]);
+    },
+  };
+}
+
+/** Deletes the answers that nobody can ask for any more. */
+export async function sweepAnswers(db: Db, now: number): Promise<void> {
+  await db.write((tx) => tx.run("delete from idempotent_answer where expires_at <= ?", [now]));
+}
+
+function running(): Fault {
+  return new Fault("conflict", "idempotency key still running", {
+    message:
+      "The first request with this Idempotency-Key is still running. Wait a moment and repeat it.",
+    param: "idempotency-key",
+    retryAfterSeconds: 1,
+  });
+}

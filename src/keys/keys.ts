@@ -1,0 +1,305 @@
+// Gateway API keys: minted, listed, changed and revoked. It owns the table api_key. A raw key leaves this room once, in
+// the answer that makes it; what is kept is an HMAC under a pepper. Where a key's money stands is the ledger's to say,
+// and is read here only to be shown.
+
+import { invalid, Fault } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
+import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
+import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { deriveKey, fingerprint } from "../base/seal.ts";
+import type { Secret } from "../base/secret.ts";
+import { type LimitWindow, rolled, toLimitWindow } from "../base/window.ts";
+import {
+  type Db,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  type Value,
+  whole,
+  wholeOrNull,
+} from "../store/db.ts";
+import { isRawKey, newRawKey } from "./raw-key.ts";
+
+const PREFIX_SHOWN_CHARACTERS = 12;
+const KEYS_PER_ACCOUNT_MAX = 1_000;
+const CACHE_MS = 5_000;
+const CACHE_MAX = 50_000;
+
+export interface Key {
+  readonly id: string;
+  readonly accountId: string;
+  readonly name: string | null;
+  readonly prefix: string;
+  readonly last4: string;
+  readonly createdAt: number;
+  readonly lastUsedAt: number | null;
+  readonly expiresAt: number | null;
+  readonly revokedAt: number | null;
+  readonly limit: Nano | null;
+  readonly limitWindow: LimitWindow | null;
+  /** What counts against the limit: spent in its window, or ever where it has none. */
+  readonly spent: Nano;
+}
+
+export interface KeySettings {
+  readonly name?: string | null | undefined;
+  readonly expiresAt?: number | null | undefined;
+  readonly limit?: Nano | null | undefined;
+  readonly limitWindow?: LimitWindow | null | undefined;
+}
+
+export interface Keys {
+  readonly mint: (
+    tx: Tx,
+    accountId: string,
+    settings: KeySettings,
+    now: number,
+  ) => Promise<{ readonly key: Key; readonly raw: string }>;
+  /** Who a raw key belongs to, if it is live. `cached` may be some seconds old. */
+  readonly find: (
+    raw: string,
+    now: number,
+    cached: boolean,
+  ) => Promise<{ readonly accountId: string; readonly keyId: string } | undefined>;
+  /** Writes down when keys were last used; kept in memory between calls. */
+  readonly flushLastUsed: () => Promise<void>;
+}
+
+export interface KeysParts {
+  readonly db: Db;
+  readonly master: Secret;
+  readonly prefix: string;
+  /** Makes the ledger's side of a key, in the same transaction. */
+  readonly openSpender: (tx: Tx, keyId: string, accountId: string, now: number) => Promise<void>;
+}
+
+interface Cached {
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly expiresAt: number | null;
+  readonly until: number;
+}
+
+export function createKeys({ db, master, prefix, openSpender }: KeysParts): Keys {
+  const pepper = deriveKey(master, "api-key/v1");
+  const cache = new Map<string, Cached>();
+  const lastUsed = new Map<string, number>();
+
+  const find: Keys["find"] = async (raw, now, cached) => {
+    if (!isRawKey(prefix, raw)) return undefined;
+    const hash = fingerprint(pepper, raw);
+    const known = cached ? cache.get(hash) : undefined;
+    const fresh = known !== undefined && known.until > now ? known : await readLive(db, hash, now);
+    if (fresh === undefined || (fresh.expiresAt !== null && fresh.expiresAt <= now)) {
+      cache.delete(hash);
+      return undefined;
+    }
+    if (fresh !== known) {
+      if (cache.size >= CACHE_MAX) cache.clear();
+      cache.set(hash, fresh);
+    }
+    lastUsed.set(fresh.keyId, now);
+    return fresh;
+  };
+  const mint: Keys["mint"] = async (tx, accountId, settings, now) => {
+    const count = await tx.get(
+      "select count(*) as count from api_key where account_id = ? and revoked_at is null",
+      [accountId],
+    );
+    if (count !== undefined && whole(count, "count") >= KEYS_PER_ACCOUNT_MAX) {
+      throw new Fault("conflict", "too many keys", {
+        message: `An account may have ${KEYS_PER_ACCOUNT_MAX} live keys. Revoke one first.`,
+      });
+    }
+    checkSettings(settings, now);
+    const raw = newRawKey(prefix);
+    const id = newId("key", now);
+    await tx.run(
+      `insert into api_key (id, account_id, hash, name, prefix, last4, created_at, expires_at, limit_nano, limit_window)
+       values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      [
+        id,
+        accountId,
+        fingerprint(pepper, raw),
+        settings.name ?? null,
+        raw.slice(0, PREFIX_SHOWN_CHARACTERS),
+        raw.slice(-4),
+        now,
+        settings.expiresAt ?? null,
+        settings.limit ?? null,
+        settings.limitWindow ?? null,
+      ],
+    );
+    await openSpender(tx, id, accountId, now);
+    return { key: await getKey(tx, accountId, id, now), raw };
+  };
+  const flushLastUsed = async (): Promise<void> => {
+    const used = [...lastUsed];
+    lastUsed.clear();
+    if (used.length > 0)
+      await db.write((tx) => tx.updateMany("api_key", ["id:text", "last_used_at:bigint"], used));
+  };
+  return { mint, find, flushLastUsed };
+}
+
+export async function getKey(
+  reader: Reader,
+  accountId: string,
+  id: string,
+  now: number,
+): Promise<Key> {
+  const row = await reader.get(`${SELECT_KEY} where api_key.account_id = ? and api_key.id = ?`, [
+    accountId,
+    id,
+  ]);
+  if (row === undefined)
+    throw new Fault("not_found", "no such key", {
+      message: "There is no key with that id. List them with GET /v1/keys.",
+      param: "id",
+    });
+  return toKey(row, now);
+}
+
+export async function listKeys(
+  reader: Reader,
+  accountId: string,
+  page: PageRequest,
+  now: number,
+): Promise<Page<Key>> {
+  const rows = await reader.all(
+    `${SELECT_KEY} where api_key.account_id = ? and api_key.id < ? order by api_key.id desc limit ?`,
+    [accountId, page.cursor ?? afterEveryId("key"), page.limit + 1],
+  );
+  return toPage(
+    rows.map((row) => toKey(row, now)),
+    page.limit,
+  );
+}
+
+/** Changes only what is named; null takes a setting away. */
+export async function changeKey(
+  tx: Tx,
+  accountId: string,
+  id: string,
+  change: KeySettings & { readonly now: number },
+): Promise<Key> {
+  const [row] = await tx.lockMany("api_key", "id", [id]);
+  const before = await getKey(tx, accountId, id, change.now);
+  if (row === undefined || before.revokedAt !== null)
+    throw new Fault("conflict", "key is revoked", {
+      message: "A revoked key cannot be changed. Mint a new one with POST /v1/keys.",
+    });
+  const after = {
+    name: change.name === undefined ? before.name : change.name,
+    expiresAt: change.expiresAt === undefined ? before.expiresAt : change.expiresAt,
+    limit: change.limit === undefined ? before.limit : change.limit,
+    limitWindow: change.limitWindow === undefined ? before.limitWindow : change.limitWindow,
+  };
+  // A limit that is taken away takes its window along.
+  const settled =
+    after.limit === null && change.limitWindow === undefined
+      ? { ...after, limitWindow: null }
+      : after;
+  checkSettings({ ...settled, expiresAt: change.expiresAt }, change.now);
+  const values: Value[] = [settled.name, settled.expiresAt, settled.limit, settled.limitWindow, id];
+  await tx.run(
+    "update api_key set name = ?, expires_at = ?, limit_nano = ?, limit_window = ? where id = ?",
+    values,
+  );
+  return getKey(tx, accountId, id, change.now);
+}
+
+/** Final, and the same when repeated. */
+export async function revokeKey(tx: Tx, accountId: string, id: string, now: number): Promise<Key> {
+  await tx.run(
+    "update api_key set revoked_at = ? where id = ? and account_id = ? and revoked_at is null",
+    [now, id, accountId],
+  );
+  return getKey(tx, accountId, id, now);
+}
+
+/** How many keys of the account still work. */
+export async function countLiveKeys(
+  reader: Reader,
+  accountId: string,
+  now: number,
+): Promise<number> {
+  const row = await reader.get(
+    "select count(*) as count from api_key where account_id = ? and revoked_at is null and (expires_at is null or expires_at > ?)",
+    [accountId, now],
+  );
+  return row === undefined ? 0 : whole(row, "count");
+}
+
+const SELECT_KEY = `select api_key.*, spender.total_spent, spender.day_start, spender.day_spent, spender.week_start,
+  spender.week_spent, spender.month_start, spender.month_spent from api_key join spender on spender.key_id = api_key.id`;
+
+function toKey(row: Row, now: number): Key {
+  const limitWindow = toLimitWindow(textOrNull(row, "limit_window"));
+  const spent = rolled(
+    {
+      total: toNano(row["total_spent"]),
+      day: toNano(row["day_spent"]),
+      week: toNano(row["week_spent"]),
+      month: toNano(row["month_spent"]),
+      dayStart: whole(row, "day_start"),
+      weekStart: whole(row, "week_start"),
+      monthStart: whole(row, "month_start"),
+    },
+    now,
+  );
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    name: textOrNull(row, "name"),
+    prefix: text(row, "prefix"),
+    last4: text(row, "last4"),
+    createdAt: whole(row, "created_at"),
+    lastUsedAt: wholeOrNull(row, "last_used_at"),
+    expiresAt: wholeOrNull(row, "expires_at"),
+    revokedAt: wholeOrNull(row, "revoked_at"),
+    limit: row["limit_nano"] === null ? null : toNano(row["limit_nano"]),
+    limitWindow,
+    spent: limitWindow === null ? spent.total : spent[limitWindow],
+  };
+}
+
+function checkSettings(settings: KeySettings, now: number): void {
+  if (
+    settings.expiresAt !== undefined &&
+    settings.expiresAt !== null &&
+    settings.expiresAt <= now
+  ) {
+    throw invalid("expires_at", "expires_at must lie in the future.");
+  }
+  if (
+    settings.limit !== undefined &&
+    settings.limit !== null &&
+    (settings.limit < 0n || settings.limit > MAX_NANO)
+  ) {
+    throw invalid("limit_usd", "limit_usd must be zero or more, and at most 9000000.");
+  }
+  if (
+    settings.limitWindow !== undefined &&
+    settings.limitWindow !== null &&
+    (settings.limit ?? null) === null
+  ) {
+    throw invalid("limit_window", "limit_window needs a limit_usd.");
+  }
+}
+
+async function readLive(db: Db, hash: string, now: number): Promise<Cached | undefined> {
+  const row = await db.get(
+    "select id, account_id, expires_at, revoked_at from api_key where hash = ?",
+    [hash],
+  );
+  if (row === undefined || row["revoked_at"] !== null) return undefined;
+  return {
+    accountId: text(row, "account_id"),
+    keyId: text(row, "id"),
+    expiresAt: wholeOrNull(row, "expires_at"),
+    until: now + CACHE_MS,
+  };
+}

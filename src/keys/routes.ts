@@ -1,0 +1,211 @@
+// /v1/keys: the HTTP face of the keys room.
+
+import { z } from "zod";
+import { invalid } from "../base/fault.ts";
+import { type Nano, nanoFromUsd } from "../base/money.ts";
+import { LIMIT_WINDOWS } from "../base/window.ts";
+import { listOf, PageQuery, Timestamp } from "../http/record.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import type { Db } from "../store/db.ts";
+import {
+  changeKey,
+  countLiveKeys,
+  getKey,
+  type Keys,
+  type KeySettings,
+  listKeys,
+  revokeKey,
+} from "./keys.ts";
+import { KEY_EXAMPLE, KeyRecord, showKey } from "./record.ts";
+
+const NAME_MAX = 100;
+
+const KeyChange = z
+  .strictObject({
+    name: z.string().trim().min(1).max(NAME_MAX).nullable().optional(),
+    expires_at: Timestamp.nullable()
+      .optional()
+      .meta({ description: "When the key stops working." }),
+    limit_usd: z
+      .union([z.number(), z.string()])
+      .nullable()
+      .optional()
+      .meta({ description: "The most that the key may spend." }),
+    limit_window: z
+      .enum(LIMIT_WINDOWS)
+      .nullable()
+      .optional()
+      .meta({ description: "When the limit opens again." }),
+  })
+  .meta({ id: "ApiKeySettings" });
+
+export function keyRoutes({
+  db,
+  keys,
+}: {
+  readonly db: Db;
+  readonly keys: Keys;
+}): readonly Route[] {
+  return [mintRoute(keys), listRoute(db), getRoute(db), changeRoute(), revokeRoute()];
+}
+
+function mintRoute(keys: Keys): Route {
+  return keyWriteRoute({
+    method: "POST",
+    path: "/v1/keys",
+    id: "mintKey",
+    tag: "Keys",
+    summary: "Mint an additional key",
+    description:
+      "The raw key is in this answer and nowhere else. Give each program a key of its own, with a limit.",
+    dialect: "openai",
+    body: KeyChange,
+    example: { name: "ci", limit_usd: 5, limit_window: "day" },
+    answers: {
+      201: {
+        description: "The key's record and, once, the raw key.",
+        schema: KeyRecord.extend({ api_key: z.string().meta({ description: "Shown once." }) }).meta(
+          { id: "NewApiKey" },
+        ),
+        example: {
+          ...KEY_EXAMPLE,
+          api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
+        },
+      },
+    },
+    faults: ["conflict"],
+    run: async (tx, { caller, body, now }) => {
+      const { key, raw } = await keys.mint(tx, caller.accountId, settingsOf(body), now);
+      return { status: 201, body: { ...showKey(key), api_key: raw } };
+    },
+  });
+}
+
+function listRoute(db: Db): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/keys",
+    id: "listKeys",
+    tag: "Keys",
+    summary: "List keys",
+    description: "Newest first, revoked ones included. Raw keys cannot be shown again.",
+    dialect: "openai",
+    query: z.strictObject(PageQuery),
+    answers: {
+      200: {
+        description: "A page of keys.",
+        schema: listOf(KeyRecord, "ApiKeyList"),
+        example: { object: "list", data: [KEY_EXAMPLE], has_more: false, next_cursor: null },
+      },
+    },
+    faults: [],
+    run: async ({ caller, query, now }) => {
+      const page = await listKeys(db, caller.accountId, query, now);
+      return { status: 200, body: { ...page, data: page.data.map(showKey) } };
+    },
+  });
+}
+
+const KeyPath = z.object({
+  id: z.string().meta({ description: "The key's id.", example: KEY_EXAMPLE.id }),
+});
+
+function getRoute(db: Db): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/keys/{id}",
+    id: "getKey",
+    tag: "Keys",
+    summary: "Read one key",
+    dialect: "openai",
+    params: KeyPath,
+    answers: { 200: { description: "The key.", schema: KeyRecord, example: KEY_EXAMPLE } },
+    faults: ["not_found"],
+    run: async ({ caller, params, now }) => ({
+      status: 200,
+      body: showKey(await getKey(db, caller.accountId, params.id, now)),
+    }),
+  });
+}
+
+function changeRoute(): Route {
+  return keyWriteRoute({
+    method: "PATCH",
+    path: "/v1/keys/{id}",
+    id: "changeKey",
+    tag: "Keys",
+    summary: "Rename a key, or change its limit or expiry",
+    description: "Only the fields that are sent are changed; null takes a setting away.",
+    dialect: "openai",
+    params: KeyPath,
+    body: KeyChange,
+    example: { name: "nightly build" },
+    answers: {
+      200: {
+        description: "The key as it is now.",
+        schema: KeyRecord,
+        example: { ...KEY_EXAMPLE, name: "nightly build" },
+      },
+    },
+    faults: ["not_found", "conflict"],
+    run: async (tx, { caller, params, body, now }) => {
+      const key = await changeKey(tx, caller.accountId, params.id, { ...settingsOf(body), now });
+      return { status: 200, body: showKey(key) };
+    },
+  });
+}
+
+function revokeRoute(): Route {
+  return keyWriteRoute({
+    method: "DELETE",
+    path: "/v1/keys/{id}",
+    id: "revokeKey",
+    tag: "Keys",
+    summary: "Revoke a key",
+    description:
+      "It is refused from the next request on. Repeating the call gives the same answer. A key may revoke itself; when no live key is left, the answer warns, because nobody can then reach the balance of an unclaimed account.",
+    dialect: "openai",
+    params: KeyPath,
+    answers: {
+      200: {
+        description: "The revoked key.",
+        schema: KeyRecord,
+        example: { ...KEY_EXAMPLE, revoked_at: "2026-11-21T10:00:00.000Z" },
+      },
+    },
+    faults: ["not_found"],
+    run: async (tx, { caller, params, now }) => {
+      const key = await revokeKey(tx, caller.accountId, params.id, now);
+      const last = (await countLiveKeys(tx, caller.accountId, now)) === 0;
+      return last
+        ? {
+            status: 200,
+            body: showKey(key),
+            headers: { "x-postern-warning": "no live key is left on this account" },
+          }
+        : { status: 200, body: showKey(key) };
+    },
+  });
+}
+
+function settingsOf(body: z.infer<typeof KeyChange>): KeySettings {
+  return {
+    name: body.name,
+    expiresAt: typeof body.expires_at === "string" ? Date.parse(body.expires_at) : body.expires_at,
+    limit:
+      body.limit_usd === undefined || body.limit_usd === null
+        ? body.limit_usd
+        : limitOf(body.limit_usd),
+    limitWindow: body.limit_window,
+  };
+}
+
+function limitOf(usd: string | number): Nano {
+  const limit = nanoFromUsd(usd);
+  if (limit === undefined)
+    throw invalid(
+      "limit_usd",
+      "limit_usd must be an amount of US dollars with at most nine decimals.",
+    );
+  return limit;
+}

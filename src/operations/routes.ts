@@ -1,0 +1,93 @@
+// /healthz, /readyz and /metrics: for whoever runs the service.
+
+import { z } from "zod";
+import { openRoute, type Route } from "../http/route.ts";
+import type { Db } from "../store/db.ts";
+import type { Metrics } from "./metrics.ts";
+
+const Health = z
+  .object({ status: z.enum(["ok", "draining", "store unreachable"]) })
+  .meta({ id: "Health" });
+
+export interface OperationsParts {
+  readonly db: Db;
+  readonly metrics: Metrics;
+  readonly isDraining: () => boolean;
+}
+
+export function operationsRoutes({ db, metrics, isDraining }: OperationsParts): readonly Route[] {
+  return [
+    openRoute({
+      method: "GET",
+      path: "/healthz",
+      id: "isAlive",
+      tag: "Operations",
+      summary: "Whether the process is alive",
+      dialect: "openai",
+      answers: { 200: { description: "It is.", schema: Health, example: { status: "ok" } } },
+      faults: [],
+      run: () => ({
+        status: 200,
+        body: { status: "ok" },
+        headers: { "cache-control": "no-store" },
+      }),
+    }),
+    openRoute({
+      method: "GET",
+      path: "/readyz",
+      id: "isReady",
+      tag: "Operations",
+      summary: "Whether the process takes work",
+      dialect: "openai",
+      answers: {
+        200: {
+          description: "The store answers and the process is not shutting down.",
+          schema: Health,
+          example: { status: "ok" },
+        },
+        503: {
+          description: "Send work elsewhere.",
+          schema: Health,
+          example: { status: "draining" },
+        },
+      },
+      faults: [],
+      run: async () => {
+        const status = isDraining() ? "draining" : await storeStatus(db);
+        return {
+          status: status === "ok" ? 200 : 503,
+          body: { status },
+          headers: { "cache-control": "no-store" },
+        };
+      },
+    }),
+    openRoute({
+      method: "GET",
+      path: "/metrics",
+      id: "readMetrics",
+      tag: "Operations",
+      summary: "Counters for Prometheus",
+      dialect: "openai",
+      answers: {
+        200: { description: "Prometheus' text format.", contentType: "text/plain; version=0.0.4" },
+      },
+      faults: [],
+      run: async () =>
+        new Response(await metrics.text(), {
+          headers: { "content-type": metrics.registry.contentType, "cache-control": "no-store" },
+        }),
+    }),
+  ];
+}
+
+const STORE_TIMEOUT_MS = 2_000;
+
+async function storeStatus(db: Db): Promise<"ok" | "store unreachable"> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), STORE_TIMEOUT_MS);
+  });
+  const row = await Promise.race([db.get("select 1 as one").catch(() => undefined), late]);
+  clearTimeout(timer);
+  return row === undefined ? "store unreachable" : "ok";
+}

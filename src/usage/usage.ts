@@ -1,0 +1,270 @@
+// One record for each model call. It owns the table usage_record. A record says what was measured and at what prices,
+// so that its cost can be worked out again from the record alone; it is written by the ledger's settle, in one step
+// with the charge.
+
+import { Fault } from "../base/fault.ts";
+import { type Nano, toNano } from "../base/money.ts";
+import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import {
+  type Column,
+  type Reader,
+  type Row,
+  text,
+  type Tx,
+  type Value,
+  whole,
+  wholeOrNull,
+} from "../store/db.ts";
+
+export const USAGE_APIS = ["chat", "responses", "messages", "embeddings"] as const;
+export type UsageApi = (typeof USAGE_APIS)[number];
+
+export const OUTCOMES = [
+  "completed",
+  "client_aborted",
+  "upstream_error",
+  "upstream_timeout",
+  "shut_down",
+] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+/** One priced part of a call: so many of a meter at so much each. */
+export interface PricedLine {
+  readonly meter: string;
+  readonly count: number;
+  /** US dollars for one, as a decimal. */
+  readonly usd: string;
+  /** The model whose price it is, where it is not the record's. */
+  readonly model?: string;
+}
+
+/** A provider that was tried, in the order of trying. */
+export interface Attempt {
+  readonly provider: string;
+  readonly model: string;
+  readonly status: number;
+  readonly ms: number;
+}
+
+export interface UsageRecord {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+  readonly createdAt: number;
+  readonly model: string;
+  readonly provider: string;
+  readonly api: UsageApi;
+  readonly stream: boolean;
+  readonly outcome: Outcome;
+  readonly status: number;
+  readonly inputTokens: number;
+  readonly cacheReadTokens: number;
+  readonly cacheWriteTokens: number;
+  readonly outputTokens: number;
+  readonly reasoningTokens: number;
+  /** Every meter that was not zero, as it was priced. */
+  readonly price: readonly PricedLine[];
+  readonly attempts: readonly Attempt[];
+  readonly cost: Nano;
+  readonly byok: boolean;
+  /** False where the provider gave no numbers and they were estimated. */
+  readonly exact: boolean;
+  readonly latencyMs: number;
+  readonly firstTokenMs: number | null;
+}
+
+export interface UsageFilter {
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+  readonly model?: string | undefined;
+  readonly keyId?: string | undefined;
+}
+
+export const GROUPINGS = ["day", "model", "key"] as const;
+export type Grouping = (typeof GROUPINGS)[number];
+
+export interface UsageSum {
+  readonly group: string;
+  readonly calls: number;
+  readonly inputTokens: number;
+  readonly cacheReadTokens: number;
+  readonly cacheWriteTokens: number;
+  readonly outputTokens: number;
+  readonly reasoningTokens: number;
+  readonly cost: Nano;
+}
+
+const GROUPS_MAX = 1_000;
+const GROUP_COLUMNS: Readonly<Record<Grouping, string>> = {
+  day: "day",
+  model: "model",
+  key: "key_id",
+};
+
+const COLUMNS: readonly Column[] = [
+  "id:text",
+  "account_id:text",
+  "key_id:text",
+  "created_at:bigint",
+  "day:text",
+  "model:text",
+  "provider:text",
+  "api:text",
+  "stream:bigint",
+  "outcome:text",
+  "status:bigint",
+  "input_tokens:bigint",
+  "cache_read_tokens:bigint",
+  "cache_write_tokens:bigint",
+  "output_tokens:bigint",
+  "reasoning_tokens:bigint",
+  "cost_nano:bigint",
+  "byok:bigint",
+  "exact:bigint",
+  "latency_ms:bigint",
+  "first_token_ms:bigint",
+  "detail:text",
+];
+
+export function writeUsage(tx: Tx, records: readonly UsageRecord[]): Promise<void> {
+  return tx.insertMany("usage_record", COLUMNS, records.map(toValues));
+}
+
+export async function getUsage(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<UsageRecord> {
+  const row = await reader.get("select * from usage_record where account_id = ? and id = ?", [
+    accountId,
+    id,
+  ]);
+  if (row === undefined)
+    throw new Fault("not_found", "no such usage record", {
+      message: "There is no usage record with that id.",
+      param: "id",
+    });
+  return toRecord(row);
+}
+
+export async function listUsage(
+  reader: Reader,
+  accountId: string,
+  filter: UsageFilter,
+  page: PageRequest,
+): Promise<Page<UsageRecord>> {
+  const { where, params } = conditions(accountId, filter);
+  const rows = await reader.all(
+    `select * from usage_record where ${where} and id < ? order by id desc limit ?`,
+    [...params, page.cursor ?? afterEveryId("req"), page.limit + 1],
+  );
+  return toPage(rows.map(toRecord), page.limit);
+}
+
+export async function sumUsage(
+  reader: Reader,
+  accountId: string,
+  filter: UsageFilter,
+  by: Grouping,
+): Promise<readonly UsageSum[]> {
+  const { where, params } = conditions(accountId, filter);
+  const column = GROUP_COLUMNS[by];
+  const rows = await reader.all(
+    `select ${column} as grouped, count(*) as calls,
+       cast(sum(input_tokens) as bigint) as input_tokens, cast(sum(cache_read_tokens) as bigint) as cache_read_tokens,
+       cast(sum(cache_write_tokens) as bigint) as cache_write_tokens, cast(sum(output_tokens) as bigint) as output_tokens,
+       cast(sum(reasoning_tokens) as bigint) as reasoning_tokens, cast(sum(cost_nano) as bigint) as cost_nano
+     from usage_record where ${where} group by ${column} order by ${column} desc limit ${GROUPS_MAX}`,
+    params,
+  );
+  return rows.map((row) => ({
+    group: text(row, "grouped"),
+    calls: whole(row, "calls"),
+    inputTokens: whole(row, "input_tokens"),
+    cacheReadTokens: whole(row, "cache_read_tokens"),
+    cacheWriteTokens: whole(row, "cache_write_tokens"),
+    outputTokens: whole(row, "output_tokens"),
+    reasoningTokens: whole(row, "reasoning_tokens"),
+    cost: toNano(row["cost_nano"]),
+  }));
+}
+
+function conditions(
+  accountId: string,
+  filter: UsageFilter,
+): { readonly where: string; readonly params: Value[] } {
+  const parts: [string, Value | undefined][] = [
+    ["account_id = ?", accountId],
+    ["created_at >= ?", filter.from],
+    ["created_at < ?", filter.to],
+    ["model = ?", filter.model],
+    ["key_id = ?", filter.keyId],
+  ];
+  const given = parts.filter((part): part is [string, Value] => part[1] !== undefined);
+  return {
+    where: given.map(([condition]) => condition).join(" and "),
+    params: given.map(([, value]) => value),
+  };
+}
+
+function toValues(record: UsageRecord): readonly Value[] {
+  return [
+    record.id,
+    record.accountId,
+    record.keyId,
+    record.createdAt,
+    new Date(record.createdAt).toISOString().slice(0, 10),
+    record.model,
+    record.provider,
+    record.api,
+    Number(record.stream),
+    record.outcome,
+    record.status,
+    record.inputTokens,
+    record.cacheReadTokens,
+    record.cacheWriteTokens,
+    record.outputTokens,
+    record.reasoningTokens,
+    record.cost,
+    Number(record.byok),
+    Number(record.exact),
+    record.latencyMs,
+    record.firstTokenMs,
+    JSON.stringify({ price: record.price, attempts: record.attempts }),
+  ];
+}
+
+function toRecord(row: Row): UsageRecord {
+  // Safe because only `toValues` writes this column.
+  const detail = JSON.parse(text(row, "detail")) as Pick<UsageRecord, "price" | "attempts">;
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    keyId: text(row, "key_id"),
+    createdAt: whole(row, "created_at"),
+    model: text(row, "model"),
+    provider: text(row, "provider"),
+    api: oneOf(USAGE_APIS, text(row, "api")),
+    stream: whole(row, "stream") === 1,
+    outcome: oneOf(OUTCOMES, text(row, "outcome")),
+    status: whole(row, "status"),
+    inputTokens: whole(row, "input_tokens"),
+    cacheReadTokens: whole(row, "cache_read_tokens"),
+    cacheWriteTokens: whole(row, "cache_write_tokens"),
+    outputTokens: whole(row, "output_tokens"),
+    reasoningTokens: whole(row, "reasoning_tokens"),
+    price: detail.price,
+    attempts: detail.attempts,
+    cost: toNano(row["cost_nano"]),
+    byok: whole(row, "byok") === 1,
+    exact: whole(row, "exact") === 1,
+    latencyMs: whole(row, "latency_ms"),
+    firstTokenMs: wholeOrNull(row, "first_token_ms"),
+  };
+}
+
+function oneOf<T extends string>(names: readonly T[], name: string): T {
+  const found = names.find((one) => one === name);
+  if (found === undefined) throw new Error(`unknown value ${name} in a usage record`);
+  return found;
+}
