@@ -1,18 +1,28 @@
 // The table of contents: every room's routes, in the order in which the documents list them.
 
-import type { Route } from "./http/route.ts";
 import { type AccountRouteParts, accountRoutes } from "./accounts/routes.ts";
+import { discoveryRoutes } from "./discovery/routes.tsx";
+import type { DiscoverySettings } from "./discovery/settings.ts";
+import type { Route } from "./http/route.ts";
+import { type InferenceRouteParts, inferenceRoutes } from "./inference/routes.ts";
 import { keyRoutes } from "./keys/routes.ts";
+import { type ModelRoutesParts, modelRoutes } from "./models/routes.ts";
 import { type OperationsParts, operationsRoutes } from "./operations/routes.ts";
 import { usageRoutes } from "./usage/routes.ts";
 
-export interface AppParts extends AccountRouteParts, OperationsParts {}
+export interface AppParts extends AccountRouteParts, OperationsParts, ModelRoutesParts {
+  readonly inference: InferenceRouteParts;
+  readonly discovery: DiscoverySettings;
+}
 
 export function createRoutes(parts: AppParts): readonly Route[] {
-  return [
+  const routes = [
     ...accountRoutes(parts),
+    ...inferenceRoutes(parts.inference),
+    ...modelRoutes(parts),
     ...keyRoutes(parts),
     ...usageRoutes(parts),
     ...operationsRoutes(parts),
   ];
+  return [...routes, ...discoveryRoutes({ routes, settings: parts.discovery })];
 }

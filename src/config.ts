@@ -37,6 +37,8 @@ export interface Config {
   };
   readonly drainSeconds: number;
   readonly providers: Readonly<Record<string, ProviderSetting>>;
+  /** The variable that the operator's models file names for a provider's key. */
+  readonly keyNamed: (variable: string) => string | undefined;
 }
 
 export type ConfigResult =
@@ -191,7 +193,7 @@ export function readConfig({ env, hostName, providers }: Surroundings): ConfigRe
   mistakes.push(...unknownNames(given));
   const providerSettings = readProviders(given, providers, mistakes);
   if (!parsed.success) return { ok: false, mistakes };
-  const config = assemble(parsed.data, hostName, providerSettings);
+  const config = { ...assemble(parsed.data, hostName, providerSettings), keyNamed: (variable: string) => given[variable] };
   if (!config.development && config.secret === undefined) {
     mistakes.push(
       `POSTERN_SECRET must be set when POSTERN_BASE_URL is not a loopback address; make one with: openssl rand -base64 33`,
@@ -204,7 +206,7 @@ function assemble(
   env: z.infer<typeof Environment>,
   hostName: string,
   providers: Readonly<Record<string, ProviderSetting>>,
-): Config {
+): Omit<Config, "keyNamed"> {
   const baseUrl = env.POSTERN_BASE_URL ?? `http://127.0.0.1:${env.POSTERN_PORT}`;
   const development = LOOPBACK.test(new URL(baseUrl).hostname);
   const unlessDevelopment = <T>(set: T | undefined, fallback: T, none: T): T =>

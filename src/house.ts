@@ -1,50 +1,56 @@
 // Builds the house out of its settings: opens the store, makes every room, and keeps the small clocks that sweep and
 // count. What runs a command holds one House, and tests hold several.
 
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import path from "node:path";
-import { sweepCreationCounts } from "./accounts/accounts.ts";
+import { STARTING_CREDIT, sweepCreationCounts } from "./accounts/accounts.ts";
 import { createRoutes } from "./app.ts";
 import type { Log } from "./base/log.ts";
-import { randomBase62, type Secret, secret } from "./base/secret.ts";
+import { creditsOf } from "./base/money.ts";
+import { deriveKey, fingerprint } from "./base/seal.ts";
+import { startClocks } from "./clocks.ts";
 import type { Config } from "./config.ts";
 import { createAddressReader } from "./http/address.ts";
 import { createRateGuard } from "./http/rate.ts";
 import type { Route } from "./http/route.ts";
 import { createServe, type Peer } from "./http/serve.ts";
-import { createIdempotency, sweepAnswers } from "./idempotency/idempotency.ts";
+import { createIdempotency, releaseDeadCalls, sweepAnswers } from "./idempotency/idempotency.ts";
+import { createInference } from "./inference/inference.ts";
+import type { CallRecord } from "./inference/infer.ts";
+import { TIMEOUTS, type Timeouts } from "./inference/upstream.ts";
 import { createKeys } from "./keys/keys.ts";
-import {
-  createLedger,
-  getWallet,
-  grant,
-  heartbeat,
-  type Ledger,
-  openWallet,
-  startEpoch,
-} from "./ledger/ledger.ts";
+import { createLedger, getWallet, grant, heartbeat, type Ledger, openWallet, startEpoch } from "./ledger/ledger.ts";
 import { insertSpender } from "./ledger/rows.ts";
 import { sweepHolds } from "./ledger/sweep.ts";
+import { masterSecret } from "./master-secret.ts";
+import { createCatalog, modelsFileAt } from "./models/live-catalog.ts";
 import { createMetrics } from "./operations/metrics.ts";
-import type { Db } from "./store/db.ts";
+import { createSimulator } from "./simulator/simulator.ts";
+import type { Db, Tx } from "./store/db.ts";
 import { migrate } from "./store/migrate.ts";
-import { openPostgres } from "./store/postgres.ts";
-import { openSqlite } from "./store/sqlite.ts";
-import { type UsageRecord, writeUsage } from "./usage/usage.ts";
+import { openStore } from "./store/open.ts";
+import { writeUsage } from "./usage/usage.ts";
 
 const HEARTBEAT_MS = 5_000;
 const SWEEP_MS = 10_000;
 const LAST_USED_MS = 20_000;
+const CATALOG_MS = 5_000;
 const FORGET_MS = 600_000;
 const RATE_BURST_SECONDS = 10;
+/** A call that is younger may be between its idempotency record and its hold. */
+const CALL_BEGINS_MS = 60_000;
+const CLAIM_BONUS_CREDITS = 1_000_000;
+const FEE_PERCENT = 5;
 
 export interface House {
   readonly db: Db;
-  readonly ledger: Ledger<UsageRecord>;
+  readonly ledger: Ledger<CallRecord>;
   readonly routes: readonly Route[];
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
+  /** What a person should know at the start. */
+  readonly notes: readonly string[];
   /** Refuses new work; `/readyz` says so. */
   readonly startDraining: () => void;
+  /** Resolves when no model call is open: their money is settled. */
+  readonly idle: () => Promise<void>;
   /** Ends the clocks, writes what is still in memory, and closes the store. */
   readonly close: () => Promise<void>;
 }
@@ -55,47 +61,63 @@ export interface HouseSurroundings {
   readonly version: string;
   /** Called when the process must not go on: its name was taken by another. */
   readonly onFatal: (reason: string) => void;
+  /** Shorter ones for tests. */
+  readonly timeouts?: Timeouts;
 }
 
 export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
   const { log, now } = surroundings;
-  const db = openStore(config, true);
+  const db = openStore(config.store, true);
   await migrate(db, now());
   const epoch = await startEpoch(db, config.processName, now());
   const swept = await sweepHolds(db, now());
   if (swept > 0) log.info("holds of an earlier run were given back", { holds: swept });
+  await releaseDeadCalls(db, db.kind === "sqlite" ? now() : now() - CALL_BEGINS_MS);
 
-  const master = masterSecret(config);
-  const ledger = createLedger<UsageRecord>({
+  const master = masterSecret(config.secret, config.store.dataDir);
+  const idempotency = createIdempotency(master);
+  const ledger = createLedger<CallRecord>({
     db,
     process: config.processName,
     epoch,
-    writeRecords: writeUsage,
+    writeRecords: (tx, records) => writeCalls(tx, records, idempotency),
   });
   const keys = createKeys({ db, master, prefix: config.keyPrefix, openSpender: insertSpender });
-  const idempotency = createIdempotency(master);
   const metrics = createMetrics({ version: surroundings.version, ledgerDepth: ledger.depth });
+  const catalog = createCatalog({ now: now(), ...(config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) }) });
+  const pseudonymKey = deriveKey(master, "end-user/v1");
+  const inference = createInference({
+    catalog,
+    ledger,
+    log,
+    now,
+    timeouts: surroundings.timeouts ?? TIMEOUTS,
+    settings: config.providers,
+    keyNamed: config.keyNamed,
+    simulator: simulatorFor(config, now),
+    limits: config.limits,
+    pseudonymOf: (accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32),
+    isClaimed: async () => false,
+    ownKeyOf: async () => undefined,
+  });
   let draining = false;
   const routes = createRoutes({
     db,
     keys,
     metrics,
+    catalog,
+    available: inference.available,
+    inference: { infer: inference.parts, db, beginCall: idempotency.begin, forgetCall: idempotency.forget },
+    discovery: discoverySettings(config, surroundings.version),
     isDraining: () => draining,
     limits: { perHour: config.limits.accountsPerHour, grantPerDay: config.limits.grantPerDay },
     openWallet,
     grantStart: async (tx, accountId, amount, at) => {
-      await grant(tx, {
-        id: `start.${accountId}`,
-        accountId,
-        amount,
-        now: at,
-        reason: "starting credit",
-      });
+      await grant(tx, { id: `start.${accountId}`, accountId, amount, now: at, reason: "starting credit" });
     },
     walletOf: getWallet,
     membersOf: async () => [],
   });
-  const perMinute = config.limits.requestsPerMinute;
   const handle = createServe({
     routes,
     db,
@@ -105,13 +127,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     authenticate: keys.find,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,
-    rate:
-      perMinute === 0
-        ? undefined
-        : createRateGuard({
-            perMinute,
-            burst: Math.max(1, Math.floor((perMinute * RATE_BURST_SECONDS) / 60)),
-          }),
+    rate: rateGuard(config.limits.requestsPerMinute),
     addressOf: createAddressReader(config.trustedProxies),
     isDraining: () => draining,
     onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
@@ -120,6 +136,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     [HEARTBEAT_MS, () => beat(db, config.processName, epoch, surroundings)],
     [SWEEP_MS, () => sweepHolds(db, now())],
     [LAST_USED_MS, keys.flushLastUsed],
+    [CATALOG_MS, async () => reportCatalog(log, catalog.refresh(now()))],
     [FORGET_MS, () => forget(db, now())],
   ]);
   return {
@@ -127,10 +144,13 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     ledger,
     routes,
     handle,
+    notes: notesFor(config),
     startDraining: () => {
       draining = true;
     },
+    idle: inference.idle,
     close: async () => {
+      await inference.idle();
       await stopClocks();
       await ledger.idle();
       await keys.flushLastUsed();
@@ -139,65 +159,72 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   };
 }
 
-/** The store that the settings name. Only a server locks the data folder; other commands work beside it. */
-export function openStore(config: Config, lock: boolean): Db {
-  if (config.store.databaseUrl !== undefined)
-    return openPostgres(config.store.databaseUrl.reveal());
-  return openSqlite({ folder: config.store.dataDir, lock });
-}
-
-// In development the master secret is made on the first start and kept beside the data that it protects.
-export function masterSecret(config: Config): Secret {
-  if (config.secret !== undefined) return config.secret;
-  const file = path.join(config.store.dataDir, "secret");
-  if (!existsSync(file)) {
-    mkdirSync(config.store.dataDir, { recursive: true, mode: 0o700 });
-    writeFileSync(file, randomBase62(43), { mode: 0o600, flag: "wx" });
+// In one transaction with the charge: a reply that can be asked for again is kept, a failed call's key is let go.
+async function writeCalls(tx: Tx, records: readonly CallRecord[], idempotency: ReturnType<typeof createIdempotency>): Promise<void> {
+  await writeUsage(tx, records.map((record) => record.usage));
+  for (const { idempotent } of records) {
+    if (idempotent === undefined) continue;
+    if (idempotent.answer === undefined) await idempotency.forget(tx, idempotent.call);
+    else await idempotency.finish(tx, idempotent.call, idempotent.answer);
   }
-  return secret(readFileSync(file, "utf8").trim());
 }
 
-async function beat(
-  db: Db,
-  name: string,
-  epoch: number,
-  surroundings: HouseSurroundings,
-): Promise<void> {
+function simulatorFor(config: Config, now: () => number): ((request: Request) => Promise<Response>) | undefined {
+  return simulates(config) ? createSimulator({ now, keepRequests: 0 }).fetch : undefined;
+}
+
+/** A newcomer without a provider's key talks to the simulator; nobody else does without asking for it. */
+function simulates(config: Config): boolean {
+  return config.development && Object.keys(config.providers).length === 0 && config.modelsFile === undefined;
+}
+
+function notesFor(config: Config): readonly string[] {
+  const providers = Object.keys(config.providers);
+  return [providers.length > 0 ? `providers  ${providers.join(", ")}` : simulates(config) ? "providers  none: replies of sim/… models are simulated" : "providers  none"];
+}
+
+function discoverySettings(config: Config, version: string) {
+  return {
+    baseUrl: config.baseUrl,
+    docsUrl: config.docsUrl,
+    vendor: config.vendor,
+    keyPrefix: config.keyPrefix,
+    version,
+    startingCredits: creditsOf(STARTING_CREDIT),
+    claimBonusCredits: CLAIM_BONUS_CREDITS,
+    feePercent: FEE_PERCENT,
+    exampleModel: simulates(config) ? "sim/echo" : exampleModelOf(config),
+    simulated: simulates(config),
+    requestsPerMinute: config.limits.requestsPerMinute,
+    callsAtOnce: config.limits.openCallsPerKey,
+    accountsPerHour: config.limits.accountsPerHour,
+  };
+}
+
+const EXAMPLE_MODELS: Readonly<Record<string, string>> = { openai: "openai/gpt-5-mini", anthropic: "anthropic/claude-haiku-4-5", sim: "sim/echo" };
+
+function exampleModelOf(config: Config): string {
+  const provider = Object.keys(config.providers).find((id) => EXAMPLE_MODELS[id] !== undefined);
+  return EXAMPLE_MODELS[provider ?? "openai"] ?? "openai/gpt-5-mini";
+}
+
+function rateGuard(perMinute: number): ReturnType<typeof createRateGuard> | undefined {
+  if (perMinute === 0) return undefined;
+  return createRateGuard({ perMinute, burst: Math.max(1, Math.floor((perMinute * RATE_BURST_SECONDS) / 60)) });
+}
+
+async function beat(db: Db, name: string, epoch: number, surroundings: HouseSurroundings): Promise<void> {
   if (await heartbeat(db, name, epoch, surroundings.now())) return;
-  surroundings.onFatal(
-    `another process runs under the name ${name}; give each its own POSTERN_PROCESS_NAME`,
-  );
+  surroundings.onFatal(`another process runs under the name ${name}; give each its own POSTERN_PROCESS_NAME`);
+}
+
+function reportCatalog(log: Log, { changed, error }: { readonly changed: boolean; readonly error?: string }): void {
+  if (changed) log.info("the models file was read again");
+  if (error !== undefined) log.error("the models file is not valid; the models before it are kept", { detail: error });
 }
 
 async function forget(db: Db, now: number): Promise<void> {
   await sweepAnswers(db, now);
+  await releaseDeadCalls(db, now - CALL_BEGINS_MS);
   await db.write((tx) => sweepCreationCounts(tx, now));
-}
-
-type Clock = readonly [everyMs: number, tick: () => Promise<unknown>];
-
-// A tick that fails is logged and tried again at its next turn; ticks of one clock never overlap.
-function startClocks(log: Log, clocks: readonly Clock[]): () => Promise<void> {
-  const running = new Set<Promise<void>>();
-  const timers = clocks.map(([everyMs, tick]) => {
-    let busy = false;
-    return setInterval(() => {
-      if (busy) return;
-      busy = true;
-      const turn = tick()
-        .then(
-          () => {},
-          (error: unknown) => log.error("background work failed", { cause: error }),
-        )
-        .finally(() => {
-          busy = false;
-          running.delete(turn);
-        });
-      running.add(turn);
-    }, everyMs);
-  });
-  return async () => {
-    for (const timer of timers) clearInterval(timer);
-    await Promise.all(running);
-  };
 }

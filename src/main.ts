@@ -1,32 +1,34 @@
-// The command line: reads the settings, and hands them to a command.
+// The command line's entrance: hands the process' own things (arguments, environment, streams, signals) to the commands.
 
 import { hostname } from "node:os";
+import process, { argv, env } from "node:process";
 import packageJson from "../package.json" with { type: "json" };
-import { createLog } from "./base/log.ts";
-import { serve } from "./commands/serve.ts";
+import type { World } from "./commands/command.ts";
+import { runCommandLine } from "./commands/commands.ts";
 import { readConfig } from "./config.ts";
+import { PROVIDERS } from "./inference/providers.ts";
 
-const result = readConfig({ env: process.env, hostName: hostname(), providers: [] });
-if (!result.ok) {
-  console.error(
-    `The settings have ${result.mistakes.length === 1 ? "a mistake" : "mistakes"}:\n${result.mistakes.map((one) => `  ${one}`).join("\n")}`,
-  );
-  process.exit(2);
-}
-const { config } = result;
-const readable = config.log.form === "text" || (config.log.form === "auto" && process.stdout.isTTY);
-const log = createLog({
-  level: config.log.level,
-  readable,
+const EMBEDDED_ROOT = "/$bunfs/";
+const FETCHES_MAX = "65336";
+
+// Bun reads how many calls may be out at once before any code of ours runs. The launcher sets it; the executable, which
+// has no launcher, starts itself again in its own place.
+if (
+  env["BUN_CONFIG_MAX_HTTP_REQUESTS"] === undefined &&
+  argv[1]?.startsWith(EMBEDDED_ROOT) === true
+)
+  process.execve?.(process.execPath, [process.execPath, ...argv.slice(2)], {
+    ...env,
+    BUN_CONFIG_MAX_HTTP_REQUESTS: FETCHES_MAX,
+  });
+
+const world: World = {
+  readSettings: () => readConfig({ env, hostName: hostname(), providers: PROVIDERS }),
   now: Date.now,
-  write: (line) => process.stdout.write(`${line}\n`),
-});
-process.exit(
-  await serve(config, {
-    log,
-    now: Date.now,
-    version: packageJson.version,
-    readable,
-    print: (text) => process.stdout.write(`${text}\n`),
-  }),
-);
+  version: packageJson.version,
+  isTerminal: process.stdout.isTTY,
+  print: (text) => process.stdout.write(`${text}\n`),
+  complain: (text) => process.stderr.write(`${text}\n`),
+  onSignal: (signal, then) => process.on(signal, then),
+};
+process.exit(await runCommandLine(argv.slice(2), world));

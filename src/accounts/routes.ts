@@ -3,24 +3,14 @@
 import { z } from "zod";
 import { creditsOf, type Nano, usdOf } from "../base/money.ts";
 import { networksOf } from "../http/address.ts";
-import { timestamp, timestampOrNull } from "../http/record.ts";
 import { keyRoute, openWriteRoute, type Route } from "../http/route.ts";
 import { getKey, type Keys } from "../keys/keys.ts";
 import { KEY_EXAMPLE, KeyRecord, showKey } from "../keys/record.ts";
 import type { Db, Reader } from "../store/db.ts";
-import { type Account, type AccountParts, createAccount, getAccount } from "./accounts.ts";
+import { type AccountParts, createAccount, getAccount } from "./accounts.ts";
+import { ACCOUNT_EXAMPLE, AccountRecord, showAccount } from "./record.ts";
 
 const EMAIL_MAX = 254;
-
-export const AccountRecord = z
-  .object({
-    id: z.string().meta({ description: "Begins with `acct_`." }),
-    email: z.string().nullable().meta({ description: "null when none was given." }),
-    created_at: z.string(),
-    claimed_at: z.string().nullable().meta({ description: "When a human took it over." }),
-    origin: z.literal("agent"),
-  })
-  .meta({ id: "Account" });
 
 const BalanceRecord = z
   .object({
@@ -31,14 +21,6 @@ const BalanceRecord = z
       .meta({ description: "Held by calls that are running; not spendable now." }),
   })
   .meta({ id: "Balance" });
-
-const ACCOUNT_EXAMPLE = {
-  id: "acct_01kah5t3mq7d2c9w4e6r8t0yax",
-  email: null,
-  created_at: "2026-11-21T09:30:00.000Z",
-  claimed_at: null,
-  origin: "agent",
-};
 
 const NewAccount = z
   .strictObject({
@@ -163,16 +145,6 @@ function readRoute(parts: AccountRouteParts): Route {
       };
     },
   });
-}
-
-export function showAccount(account: Account): z.infer<typeof AccountRecord> {
-  return {
-    id: account.id,
-    email: account.email,
-    created_at: timestamp(account.createdAt),
-    claimed_at: timestampOrNull(account.claimedAt),
-    origin: "agent",
-  };
 }
 
 function showBalance(wallet: {

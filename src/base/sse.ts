@@ -132,19 +132,6 @@ export function readSse(event: SseEvent): SseMessage | undefined {
   return data === undefined ? undefined : { name, data };
 }
 
-/** True where the event carries these bytes: a look without decoding anything. */
-export function sseMentions(event: SseEvent, needle: Uint8Array): boolean {
-  const { raw } = event;
-  const first = needle[0];
-  if (first === undefined) return true;
-  let at = raw.indexOf(first);
-  while (at >= 0) {
-    if (startsWith(raw, at, needle)) return true;
-    at = raw.indexOf(first, at + 1);
-  }
-  return false;
-}
-
 /** The text of one event. Data of several lines becomes several `data:` lines. */
 export function formatSse(message: { readonly event?: string; readonly data: string }): string {
   const head =

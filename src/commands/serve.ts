@@ -1,59 +1,97 @@
 // `postern serve`: listens, says what is on, and shuts down in order: no new work, open work to its end or a deadline,
 // money settled, exit 0.
 
-import type { Log } from "../base/log.ts";
+import { createLog, type Log } from "../base/log.ts";
 import type { Config } from "../config.ts";
-import { buildHouse } from "../house.ts";
-import { listen } from "../http/listen.ts";
+import { buildHouse, type House } from "../house.ts";
+import { listen, type Listener } from "../http/listen.ts";
+import { type Command, EXIT_FAILED, type World } from "./command.ts";
+import { withSettings } from "./with-store.ts";
 
 const DRAIN_POLL_MS = 50;
+/** One Ctrl-C may arrive several times, by way of npm and the launcher; a person's second one comes later. */
+const SAME_PRESS_MS = 1_000;
 
-export interface ServeSurroundings {
-  readonly log: Log;
-  readonly now: () => number;
-  readonly version: string;
-  readonly readable: boolean;
-  readonly print: (text: string) => void;
-}
+export const serve: Command = {
+  summary: "Run the gateway (what postern does without a command)",
+  details:
+    "SIGTERM and SIGINT drain: /readyz answers 503, open work finishes within POSTERN_DRAIN_SECONDS, money is settled,\nand the exit code is 0. A second signal does not wait for open work.",
+  positionals: [],
+  flags: {},
+  run: (_line, world) => withSettings(world, (config) => serveUntilStopped(config, world)),
+};
 
-/** Resolves with the process' exit code when the server has stopped. */
-export async function serve(config: Config, surroundings: ServeSurroundings): Promise<number> {
-  const { log } = surroundings;
+async function serveUntilStopped(config: Config, world: World): Promise<number> {
+  const readable = config.log.form === "text" || (config.log.form === "auto" && world.isTerminal);
+  const { now, version } = world;
+  const log = createLog({ level: config.log.level, readable, now, write: world.print });
   const ended = Promise.withResolvers<number>();
   const house = await buildHouse(config, {
-    ...surroundings,
+    log,
+    now,
+    version,
     onFatal: (reason) => {
       log.error("stopping", { reason });
-      ended.resolve(1);
+      ended.resolve(EXIT_FAILED);
     },
   });
-  const listener = listen({ host: config.host, port: config.port }, house.handle);
-  const stop = (signal: string): void => {
-    log.info("stopping", { signal });
-    house.startDraining();
-    void drained(listener.openRequests, config.drainSeconds).then(() => ended.resolve(0));
-  };
-  let asked = 0;
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    process.on(signal, () => {
-      asked += 1;
-      if (asked === 1) stop(signal);
-      else ended.resolve(0);
-    });
-  }
+  const listener = await listenOrClose(config, house);
+  stopOnSignal(world, {
+    log,
+    drain: () => {
+      house.startDraining();
+      void drained(listener.openRequests, config.drainSeconds).then(() => ended.resolve(0));
+    },
+    end: () => ended.resolve(0),
+  });
   log.info("listening", {
     host: config.host,
     port: listener.port,
     base_url: config.baseUrl,
     store: house.db.kind,
-    version: surroundings.version,
+    version,
   });
-  if (surroundings.readable) surroundings.print(greeting(config, house.db.kind));
+  if (readable) world.print(greeting(config, house.db.kind));
   const code = await ended.promise;
   await listener.stop(true);
   await house.close();
   log.info("stopped", { code });
   return code;
+}
+
+async function listenOrClose(config: Config, house: House): Promise<Listener> {
+  const { host, port } = config;
+  try {
+    return listen({ host, port }, house.handle);
+  } catch (cause) {
+    await house.close();
+    if (!(cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")) throw cause;
+    throw new Error(
+      `port ${port} of ${host} is taken: stop what listens there, or set POSTERN_PORT`,
+      {
+        cause,
+      },
+    );
+  }
+}
+
+interface Stopping {
+  readonly log: Log;
+  readonly drain: () => void;
+  readonly end: () => void;
+}
+
+function stopOnSignal(world: World, { log, drain, end }: Stopping): void {
+  let askedAt: number | undefined;
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    world.onSignal(signal, () => {
+      if (askedAt === undefined) {
+        askedAt = world.now();
+        log.info("stopping", { signal });
+        drain();
+      } else if (world.now() - askedAt > SAME_PRESS_MS) end();
+    });
+  }
 }
 
 // `/readyz` already says no, so a balancer sends nothing new; what is open is given its time.
@@ -64,7 +102,7 @@ async function drained(open: () => number, seconds: number): Promise<void> {
 }
 
 function greeting(config: Config, store: string): string {
-  const lines = [
+  return [
     "",
     `  Postern is at ${config.baseUrl}`,
     "",
@@ -76,6 +114,5 @@ function greeting(config: Config, store: string): string {
     "",
     `    curl -s -X POST ${config.baseUrl}/v1/accounts -H 'content-type: application/json' -d '{}'`,
     "",
-  ];
-  return lines.join("\n");
+  ].join("\n");
 }

@@ -16,6 +16,18 @@ export interface Caller {
   readonly keyId: string;
 }
 
+/** Who is signed in, as the session cookie says. */
+export interface Visitor {
+  readonly personId: string;
+  readonly issuer: string;
+  readonly subject: string;
+  /** Verified by the identity provider. */
+  readonly email: string;
+  readonly sessionId: string;
+  /** Every form carries it in the field `csrf`: another site cannot know it. */
+  readonly csrf: string;
+}
+
 export interface Answer {
   readonly status: number;
   readonly body: unknown;
@@ -28,6 +40,10 @@ export interface AnswerDoc {
   readonly schema?: z.ZodType;
   readonly contentType?: string;
   readonly example?: unknown;
+  /** Headers worth knowing, with what they say. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Other forms of the same answer, such as a stream. */
+  readonly alternatives?: readonly Pick<AnswerDoc, "schema" | "contentType" | "example">[];
 }
 
 /** What every `run` is given. `now` is the time of arrival in epoch milliseconds: nothing below reads a clock. */
@@ -42,6 +58,8 @@ export interface Input<P, Q, B, C> {
   readonly address: string;
   readonly headers: Headers;
   readonly request: Request;
+  /** The body as it came. */
+  readonly bodyText: string;
 }
 
 interface RouteDoc {
@@ -60,6 +78,8 @@ interface RouteDoc {
   /** An example of a request body, for the documents. */
   readonly example?: unknown;
   readonly bodyType?: "json" | "form";
+  /** The body is not parsed here: `run` reads `bodyText`, and the schema is for the documents. */
+  readonly rawBody?: true;
   /** The largest body; the default is 64 KiB. */
   readonly bodyLimitBytes?: number;
   /** The hold of a model call checks the key again in its own transaction, so a look-up some seconds old will do. */
@@ -88,11 +108,11 @@ interface WriteSpec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
   readonly before?: (input: Input<P, Q, B, C>) => Promise<void>;
 }
 
-type AnyInput = Input<unknown, unknown, unknown, Caller | undefined>;
+type AnyInput = Input<unknown, unknown, unknown, Caller | Visitor | undefined>;
 
 /** A route with its types folded away, as the table of contents holds it. */
 export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown> {
-  readonly auth: "none" | "key";
+  readonly auth: "none" | "key" | "visitor" | "person";
   readonly read?: (input: AnyInput) => Promise<Answer | Response> | Answer | Response;
   readonly write?: (tx: Tx, input: AnyInput) => Promise<Answer>;
   readonly before?: (input: AnyInput) => Promise<void>;
@@ -108,6 +128,18 @@ export function openRoute<P = None, Q = None, B = None>(spec: Spec<P, Q, B, None
 /** A route that takes a gateway API key. */
 export function keyRoute<P = None, Q = None, B = None>(spec: Spec<P, Q, B, Caller>): Route {
   return fold(spec, "key");
+}
+
+/** A page for whoever comes, who may be signed in. Its posts are forms, and refused where they come from elsewhere. */
+export function visitorRoute<P = None, Q = None, B = None>(
+  spec: Spec<P, Q, B, Visitor | undefined>,
+): Route {
+  return fold(spec, "visitor");
+}
+
+/** A page for a signed-in person; whoever is not is sent to sign in. */
+export function personRoute<P = None, Q = None, B = None>(spec: Spec<P, Q, B, Visitor>): Route {
+  return fold(spec, "person");
 }
 
 /** A route that anybody may call, which writes, and honours `Idempotency-Key`. */

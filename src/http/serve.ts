@@ -7,16 +7,12 @@ import type { Log } from "../base/log.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { networksOf } from "./address.ts";
 import { answerFault, answerJson, type ErrorContext, toFault } from "./answer.ts";
-import {
-  BODY_LIMIT_DEFAULT_BYTES,
-  parseFormBody,
-  parseJsonBody,
-  readBody,
-  textOfBody,
-} from "./body.ts";
+import { BODY_LIMIT_DEFAULT_BYTES, readBody, textOfBody } from "./body.ts";
+import { decodeForm, decodeJson } from "./decode.ts";
 import { createMatcher, type Match } from "./match.ts";
 import type { RateGuard } from "./rate.ts";
-import type { Answer, Caller, Dialect, Route } from "./route.ts";
+import type { Answer, Caller, Dialect, Route, Visitor } from "./route.ts";
+import { ownForm, toSignIn } from "./visitor.ts";
 
 export interface IdempotentCall {
   readonly scope: string;
@@ -37,6 +33,10 @@ export interface ServeParts {
     now: number,
     cached: boolean,
   ) => Promise<Caller | undefined>;
+  /** Finds who is signed in by the request's cookies; absent where nobody can sign in. */
+  readonly findVisitor?: (cookies: string | null, now: number) => Promise<Visitor | undefined>;
+  /** Shows a fault to a human; absent for a line of text. */
+  readonly faultPage?: (fault: Fault, requestId: string) => Response;
   readonly beginIdempotent: (
     tx: Tx,
     call: IdempotentCall,
@@ -98,6 +98,7 @@ export function createServe(
     const answer = await answerOrFault(parts, match, exchange);
     if (!answer.headers.has("x-request-id")) answer.headers.set("x-request-id", exchange.requestId);
     if (path.startsWith("/v1/")) allowOrigins(answer.headers);
+    if (exchange.dialect === "oauth") keepOutOfCaches(answer.headers);
     parts.onAnswer?.(exchange.route, answer.status, parts.now() - now);
     return request.method === "HEAD"
       ? new Response(null, { status: answer.status, headers: answer.headers })
@@ -123,6 +124,8 @@ async function answerOrFault(
     if (fault.status >= 500)
       parts.log.error("request failed", { ...fields, cause: fault.options.cause });
     else parts.log.debug("request refused", fields);
+    if (exchange.dialect === "page" && parts.faultPage !== undefined)
+      return parts.faultPage(fault, exchange.requestId);
     const context: ErrorContext = {
       dialect: exchange.dialect,
       requestId: exchange.requestId,
@@ -154,7 +157,8 @@ async function answerRequest(
     throw new Fault("overloaded", "draining", { retryAfterSeconds: OVERLOADED_RETRY_SECONDS });
   }
   if (route.recheckedByHold === true) exchange.peer.keepOpen();
-  const caller = route.auth === "key" ? await callerOf(parts, exchange, route) : undefined;
+  const caller = await whoCalls(parts, exchange, route);
+  if (route.auth === "person" && caller === undefined) return toSignIn(path, exchange.query);
   const input = await inputOf(parts, exchange, found, caller);
   if (route.write !== undefined) return await runWrite(parts, exchange, route, input);
   const answer = await route.read?.(input);
@@ -162,13 +166,23 @@ async function answerRequest(
   return answer instanceof Response ? answer : answerJson(answer);
 }
 
-type RawInput = Parameters<NonNullable<Route["read"]>>[0] & { readonly bodyText: string };
+async function whoCalls(
+  parts: ServeParts,
+  exchange: Exchange,
+  route: Route,
+): Promise<Caller | Visitor | undefined> {
+  if (route.auth === "none") return undefined;
+  if (route.auth === "key") return await callerOf(parts, exchange, route);
+  return await parts.findVisitor?.(exchange.request.headers.get("cookie"), exchange.now);
+}
+
+type RawInput = Parameters<NonNullable<Route["read"]>>[0];
 
 async function inputOf(
   parts: ServeParts,
   exchange: Exchange,
   found: Match & { kind: "route" },
-  caller: Caller | undefined,
+  caller: Caller | Visitor | undefined,
 ): Promise<RawInput> {
   const { request, requestId, now } = exchange;
   const { route } = found;
@@ -179,10 +193,7 @@ async function inputOf(
   return {
     params: parse(route.params, found.params, ""),
     query: parse(route.query, queryOf(exchange.query), "query "),
-    body:
-      route.body === undefined
-        ? undefined
-        : parse(route.body, decodeBody(route, request, bodyText), ""),
+    body: parse(route.body, bodyOf(parts, exchange, found, { bodyText, caller }), ""),
     caller,
     now,
     requestId,
@@ -193,23 +204,18 @@ async function inputOf(
   };
 }
 
-function decodeBody(route: Route, request: Request, bodyText: string): unknown {
-  const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? "";
-  if (route.bodyType === "form") {
-    if (type !== "application/x-www-form-urlencoded")
-      throw wrongType("application/x-www-form-urlencoded");
-    return parseFormBody(bodyText);
+function bodyOf(
+  parts: ServeParts,
+  { request }: Exchange,
+  { route }: Match & { kind: "route" },
+  { bodyText, caller }: Pick<RawInput, "bodyText" | "caller">,
+): unknown {
+  if (route.method !== "GET" && (route.auth === "visitor" || route.auth === "person")) {
+    const visitor = caller !== undefined && "csrf" in caller ? caller : undefined;
+    return ownForm(decodeForm(request, bodyText), request.headers, visitor, parts.baseUrl);
   }
-  if (bodyText !== "" && type !== "application/json" && !type.endsWith("+json"))
-    throw wrongType("application/json");
-  return parseJsonBody(bodyText);
-}
-
-function wrongType(wanted: string): Fault {
-  return new Fault("unsupported_media_type", "wrong content type", {
-    message: `Send the body as content-type ${wanted}.`,
-    param: "content-type",
-  });
+  if (route.body === undefined) return undefined;
+  return route.bodyType === "form" ? decodeForm(request, bodyText) : decodeJson(request, bodyText);
 }
 
 async function callerOf(parts: ServeParts, exchange: Exchange, route: Route): Promise<Caller> {
@@ -286,7 +292,10 @@ function idempotentCallOf(
     );
   }
   // Without a key the network stands for the caller, so that a stranger elsewhere cannot ask for the answer.
-  const who = input.caller?.accountId ?? networksOf(input.address)[0];
+  const who =
+    input.caller !== undefined && "accountId" in input.caller
+      ? input.caller.accountId
+      : networksOf(input.address)[0];
   return {
     scope: `${who} ${route.id}`,
     key,
@@ -296,9 +305,7 @@ function idempotentCallOf(
 }
 
 interface Parser {
-  readonly safeParse: (
-    value: unknown,
-  ) =>
+  readonly safeParse: (value: unknown) =>
     | { readonly success: true; readonly data: unknown }
     | {
         readonly success: false;
@@ -345,6 +352,12 @@ function dialectOfPath(path: string): Dialect {
   if (path.startsWith("/v1/messages")) return "messages";
   if (path.startsWith("/oauth2/") || path.startsWith("/agent/")) return "oauth";
   return "openai";
+}
+
+/** RFC 6749 §5.1 asks for both headers. */
+function keepOutOfCaches(headers: Headers): void {
+  headers.set("cache-control", "no-store");
+  headers.set("pragma", "no-cache");
 }
 
 function allowOrigins(headers: Headers): void {

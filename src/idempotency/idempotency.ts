@@ -16,6 +16,8 @@ export interface IdempotentRequest {
   /** The request's whole meaning; another one under the same key is a conflict. */
   readonly body: string;
   readonly now: number;
+  /** The hold that shows that the request still runs; none for what ends with its transaction. */
+  readonly holdId?: string | undefined;
 }
 
 export interface StoredAnswer {
@@ -53,9 +55,9 @@ export function createIdempotency(master: Secret): Idempotency {
       ]);
       // PostgreSQL waits here while another transaction holds the same key, and then sees its answer.
       const inserted = await tx.run(
-        `insert into idempotent_answer (id, fingerprint, state, created_at, expires_at) values (?, ?, 'running', ?, ?)
+        `insert into idempotent_answer (id, fingerprint, state, hold_id, created_at, expires_at) values (?, ?, 'running', ?, ?, ?)
          on conflict (id) do nothing`,
-        [id, meaningOf(request), request.now, request.now + KEPT_MS],
+        [id, meaningOf(request), request.holdId ?? null, request.now, request.now + KEPT_MS],
       );
       if (inserted === 1) return undefined;
       const row = await tx.get("select * from idempotent_answer where id = ?", [id]);
@@ -86,6 +88,17 @@ export function createIdempotency(master: Secret): Idempotency {
       ]);
     },
   };
+}
+
+/** Lets go of keys whose call died with its process: still running by their record, and holding nothing. */
+export async function releaseDeadCalls(db: Db, startedBefore: number): Promise<void> {
+  await db.write((tx) =>
+    tx.run(
+      `delete from idempotent_answer where state = 'running' and created_at < ?
+       and not exists (select 1 from hold where hold.id = idempotent_answer.hold_id)`,
+      [startedBefore],
+    ),
+  );
 }
 
 /** Deletes the answers that nobody can ask for any more. */

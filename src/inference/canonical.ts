@@ -25,8 +25,6 @@ export interface CacheMark {
   readonly ttl?: "5m" | "30m" | "1h" | "12h" | undefined;
 }
 
-// ---- Content
-
 /** Bytes in base64, an address, or a file that lies with one provider. `mediaType` is absent only where nobody said. */
 export type Source =
   | { readonly kind: "base64"; readonly mediaType: string; readonly data: string }
@@ -67,7 +65,8 @@ export interface TokenLogprob {
   readonly token: string;
   readonly logprob: number;
   readonly bytes?: readonly number[] | null | undefined;
-  readonly top: readonly { readonly token: string; readonly logprob: number; readonly bytes?: readonly number[] | null | undefined }[];
+  /** The likeliest tokens at this place; these have no `top` of their own. */
+  readonly top?: readonly TokenLogprob[] | undefined;
 }
 
 export interface TextPart extends Placed {
@@ -153,9 +152,16 @@ export interface NativePart {
   readonly path?: string | undefined;
 }
 
-export type Part = TextPart | RefusalPart | ImagePart | FilePart | MediaPart | ToolCallPart | ToolResultPart | ReasoningPart | NativePart;
-
-// ---- Requests
+export type Part =
+  | TextPart
+  | RefusalPart
+  | ImagePart
+  | FilePart
+  | MediaPart
+  | ToolCallPart
+  | ToolResultPart
+  | ReasoningPart
+  | NativePart;
 
 /**
  * One turn. Instructions keep their place and their role. Tool results stand in turns of role "tool", directly after the
@@ -198,7 +204,11 @@ export type Tool = FunctionTool | CustomTool | NativeTool;
 export type ToolChoice =
   | { readonly type: "auto" | "none" | "required" }
   | { readonly type: "tool"; readonly name: string; readonly custom?: true | undefined }
-  | { readonly type: "allowed"; readonly mode: "auto" | "required"; readonly names: readonly string[] }
+  | {
+      readonly type: "allowed";
+      readonly mode: "auto" | "required";
+      readonly names: readonly string[];
+    }
   | { readonly type: "native"; readonly wire: WireName; readonly value: JsonObject };
 
 export type OutputFormat =
@@ -265,10 +275,11 @@ export interface CanonicalRequest {
   readonly names?: FieldNames | undefined;
 }
 
-export type RequestField = Exclude<keyof CanonicalRequest, "names" | "native" | "model" | "stream" | "legacyFunctions">;
+export type RequestField = Exclude<
+  keyof CanonicalRequest,
+  "names" | "native" | "model" | "stream" | "legacyFunctions"
+>;
 export type FieldNames = Readonly<Partial<Record<RequestField, string>>>;
-
-// ---- Replies
 
 export const FINISH_REASONS = [
   "stop",
@@ -319,7 +330,11 @@ export interface UsageReport {
 export type PartHead =
   | { readonly type: "text" }
   | { readonly type: "refusal" }
-  | { readonly type: "reasoning"; readonly summary?: true | undefined; readonly id?: string | undefined }
+  | {
+      readonly type: "reasoning";
+      readonly summary?: true | undefined;
+      readonly id?: string | undefined;
+    }
   | {
       readonly type: "tool_call";
       readonly id: string;
@@ -336,17 +351,30 @@ export type PartHead =
  * `error` ends everything. Parts of one choice may overlap only where the provider interleaves them.
  */
 export type CanonicalEvent =
-  | { readonly type: "start"; readonly id?: string | undefined; readonly model?: string | undefined; readonly createdSeconds?: number | undefined; readonly serviceTier?: string | undefined }
-  | { readonly type: "part_start"; readonly choice: number; readonly part: number; readonly head: PartHead }
-  /** More of a text, refusal or reasoning part, or of a tool call's arguments. Never "" unless it carries `logprobs`. */
-  | { readonly type: "delta"; readonly choice: number; readonly part: number; readonly text: string; readonly logprobs?: readonly TokenLogprob[] | undefined }
+  | (Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier"> & {
+      readonly type: "start";
+    })
+  | (PartPlace & { readonly type: "part_start"; readonly head: PartHead })
+  | (PartPlace & Delta)
   /** The blob of a reasoning or text part, whole, after its text. */
-  | { readonly type: "blob"; readonly choice: number; readonly part: number; readonly blob: Blob }
-  | { readonly type: "citation"; readonly choice: number; readonly part: number; readonly citation: Citation }
-  | { readonly type: "part_end"; readonly choice: number; readonly part: number }
+  | (PartPlace & { readonly type: "blob"; readonly blob: Blob })
+  | (PartPlace & { readonly type: "citation"; readonly citation: Citation })
+  | (PartPlace & { readonly type: "part_end" })
   | { readonly type: "finish"; readonly choice: number; readonly finish: Finish }
   | { readonly type: "usage"; readonly report: UsageReport }
   | { readonly type: "error"; readonly error: CanonicalError };
+
+export interface PartPlace {
+  readonly choice: number;
+  readonly part: number;
+}
+
+/** More of a text, refusal or reasoning part, or of a tool call's arguments. Never "" unless it carries `logprobs`. */
+interface Delta {
+  readonly type: "delta";
+  readonly text: string;
+  readonly logprobs?: readonly TokenLogprob[] | undefined;
+}
 
 /** A provider's error in our words. A provider's 401 or 403 is never the caller's: it is `provider_not_configured`. */
 export interface CanonicalError {

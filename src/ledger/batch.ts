@@ -47,7 +47,8 @@ interface State {
   readonly spenders: Map<string, Spender>;
   readonly keys: Map<string, KeyRules>;
   readonly holds: Map<string, OpenHold>;
-  readonly swept: Set<string>;
+  /** What was held before the sweeper came. */
+  readonly swept: Map<string, OpenHold>;
 }
 
 interface Writes<Record> {
@@ -100,14 +101,14 @@ async function lock<Record>(tx: Tx, operations: readonly Operation<Record>[]): P
     tx.lockMany("wallet", "account_id", [...accountIds].sort()),
     tx.lockMany("spender", "key_id", [...keyIds].sort()),
     tx.lockMany("hold", "id", [...settleIds, ...holdIds].sort()),
-    tx.lockMany("swept_hold", "id", settleIds.toSorted()),
+    tx.lockMany("swept_hold", "id", [...settleIds, ...holdIds].sort()),
     tx.readMany("api_key", "id", [...keyIds]),
   ]);
   return {
     wallets: new Map(wallets.map((row) => [text(row, "account_id"), toWallet(row)])),
     spenders: new Map(spenders.map((row) => [text(row, "key_id"), toSpender(row)])),
     holds: new Map(holds.map((row) => [text(row, "id"), toOpenHold(row)])),
-    swept: new Set(swept.map((row) => text(row, "id"))),
+    swept: new Map(swept.map((row) => [text(row, "id"), toOpenHold(row)])),
     keys: new Map(keys.map((row) => [text(row, "id"), toKeyRules(row)])),
   };
 }
@@ -118,7 +119,9 @@ function applyHold<Record>(
   writes: Writes<Record>,
 ): HoldOutcome {
   // The batch may be the repetition of one whose commit was not heard of.
-  const known = state.holds.get(request.id);
+  const known = state.holds.get(request.id) ?? state.swept.get(request.id);
+  if (known !== undefined && !sameOwner(known, request))
+    throw new Error(`hold ${request.id} is another account's or key's`);
   if (known !== undefined) return { status: "held", amount: known.amount };
   const wallet = state.wallets.get(request.accountId);
   const spender = state.spenders.get(request.keyId);
@@ -144,11 +147,12 @@ function applySettle<Record>(
   writes: Writes<Record>,
 ): SettleOutcome {
   const hold = state.holds.get(request.id);
-  const swept = state.swept.has(request.id);
+  const known = hold ?? state.swept.get(request.id);
   const wallet = state.wallets.get(request.accountId);
   const spender = state.spenders.get(request.keyId);
-  if ((hold === undefined && !swept) || wallet === undefined || spender === undefined)
-    return { status: "already" };
+  if (known === undefined) return { status: "already" };
+  if (wallet === undefined || spender === undefined || !sameOwner(known, request))
+    throw new Error(`hold ${request.id} is settled for another account or key`);
   const key = state.keys.get(request.keyId);
   const charge = decideSettle(request.cost, request.now, { hold, wallet, spender, key });
   if (hold === undefined) {
@@ -168,6 +172,10 @@ function applySettle<Record>(
     overrun: charge.overrun,
     late: hold === undefined,
   };
+}
+
+function sameOwner(hold: OpenHold, request: { accountId: string; keyId: string }): boolean {
+  return hold.accountId === request.accountId && hold.keyId === request.keyId;
 }
 
 function touch<Record>(

@@ -4,6 +4,11 @@
 import type { Nano } from "../base/money.ts";
 import { type LimitWindow, type Spent, spend, spentInWindow, windowEnd } from "../base/window.ts";
 
+export interface Pace {
+  readonly intervalMs: number;
+  readonly burst: number;
+}
+
 export interface HoldRequest {
   readonly id: string;
   readonly accountId: string;
@@ -14,7 +19,7 @@ export interface HoldRequest {
   readonly now: number;
   readonly expiresAt: number;
   /** The key's pace; absent for no limit. */
-  readonly pace?: { readonly intervalMs: number; readonly burst: number };
+  readonly pace?: Pace;
   readonly openCallsMax?: number;
 }
 
@@ -59,6 +64,7 @@ export interface Spender {
 }
 
 export interface KeyRules {
+  readonly accountId: string;
   readonly revokedAt: number | null;
   readonly expiresAt: number | null;
   readonly limit: Nano | null;
@@ -89,7 +95,7 @@ export function decideHold(
   spender: Spender | undefined,
   key: KeyRules | undefined,
 ): HoldOutcome {
-  if (wallet === undefined || spender === undefined || key === undefined)
+  if (wallet === undefined || spender === undefined || key?.accountId !== request.accountId)
     return { status: "key_refused", why: "unknown" };
   if (key.revokedAt !== null) return { status: "key_refused", why: "revoked" };
   if (key.expiresAt !== null && key.expiresAt <= request.now)
@@ -97,10 +103,7 @@ export function decideHold(
   if (request.openCallsMax !== undefined && spender.openCalls >= request.openCallsMax) {
     return { status: "too_many_open", open: spender.openCalls };
   }
-  const wait =
-    request.pace === undefined
-      ? 0
-      : spender.pacedUntil - request.pace.intervalMs * (request.pace.burst - 1) - request.now;
+  const wait = request.pace === undefined ? 0 : paceWait(request.pace, spender, request.now);
   if (wait > 0) return { status: "too_fast", retryAfterMs: wait };
 
   const money = decideAmount(request, wallet, spender, key);
@@ -109,8 +112,18 @@ export function decideHold(
   spender.held += money.amount;
   spender.openCalls += 1;
   if (request.pace !== undefined)
-    spender.pacedUntil = Math.max(spender.pacedUntil, request.now) + request.pace.intervalMs;
+    spender.pacedUntil =
+      Math.max(soonest(request.pace, spender, request.now), request.now) + request.pace.intervalMs;
   return money;
+}
+
+function paceWait(pace: Pace, spender: Spender, now: number): number {
+  return soonest(pace, spender, now) - pace.intervalMs * (pace.burst - 1) - now;
+}
+
+// What was paced by another clock, or at a slower pace, may lie far ahead: a key waits for one interval at the most.
+function soonest(pace: Pace, spender: Spender, now: number): number {
+  return Math.min(spender.pacedUntil, now + pace.intervalMs * pace.burst);
 }
 
 function decideAmount(
@@ -123,7 +136,7 @@ function decideAmount(
   if (request.amount === 0n) return { status: "held", amount: 0n };
   const funds = available(wallet);
   const room = keyRoom(key, spender, request.now, request.amount);
-  const least = request.minimum ?? request.amount;
+  const least = smallest(request.minimum ?? request.amount, request.amount);
   if (least > room)
     return {
       status: "key_limit",
@@ -147,7 +160,11 @@ export interface Settling {
  * Gives a hold back and charges what the call cost: promo first, then paid, never below zero, never what other calls
  * hold, and never past the key's limit by more than was held for it. What cannot be charged is the gateway's own loss.
  */
-export function decideSettle(cost: Nano, now: number, { hold, wallet, spender, key }: Settling): Charge {
+export function decideSettle(
+  cost: Nano,
+  now: number,
+  { hold, wallet, spender, key }: Settling,
+): Charge {
   if (hold !== undefined) {
     wallet.held -= hold.amount;
     spender.held -= hold.amount;

@@ -2,10 +2,13 @@
 // and a busy process commits hundreds of operations at once.
 
 import { Fault } from "../base/fault.ts";
+import { isUnavailable } from "../store/db.ts";
 
 const BATCH_MAX = 500;
 const QUEUE_MAX = 20_000;
 const ATTEMPTS_MAX = 3;
+const UNAVAILABLE_ATTEMPTS_MAX = 6;
+const UNAVAILABLE_PAUSE_MS = 50;
 
 interface Waiting<Operation, Outcome> {
   readonly operation: Operation;
@@ -13,16 +16,22 @@ interface Waiting<Operation, Outcome> {
   readonly reject: (error: unknown) => void;
 }
 
+type Commit<Operation, Outcome> = (operations: readonly Operation[]) => Promise<readonly Outcome[]>;
+
+/** New work is refused while the queue is full; what ends work that was let in is always taken. */
+export type Admission = "new" | "owed";
+
 export interface GroupCommit<Operation, Outcome> {
-  readonly submit: (operation: Operation) => Promise<Outcome>;
+  readonly submit: (operation: Operation, admission: Admission) => Promise<Outcome>;
   /** How many operations wait. */
   readonly depth: () => number;
   /** Resolves when everything that was submitted is committed or refused. */
   readonly idle: () => Promise<void>;
 }
 
+/** `commit` may see an operation again whose first commit was not heard of, so it must know what it has done. */
 export function createGroupCommit<Operation, Outcome>(
-  commit: (operations: readonly Operation[]) => Promise<readonly Outcome[]>,
+  commit: Commit<Operation, Outcome>,
 ): GroupCommit<Operation, Outcome> {
   let queue: Waiting<Operation, Outcome>[] = [];
   let running: Promise<void> | undefined;
@@ -31,12 +40,12 @@ export function createGroupCommit<Operation, Outcome>(
     while (queue.length > 0) {
       const batch = queue.slice(0, BATCH_MAX);
       queue = queue.slice(BATCH_MAX);
-      await commitBatch(batch, commit);
+      await commitPatiently(batch, commit);
     }
     running = undefined;
   };
-  const submit = (operation: Operation): Promise<Outcome> => {
-    if (queue.length >= QUEUE_MAX) {
+  const submit = (operation: Operation, admission: Admission): Promise<Outcome> => {
+    if (admission === "new" && queue.length >= QUEUE_MAX) {
       return Promise.reject(
         new Fault("overloaded", "the ledger's queue is full", { retryAfterSeconds: 1 }),
       );
@@ -51,11 +60,40 @@ export function createGroupCommit<Operation, Outcome>(
   return { submit, depth: () => queue.length, idle: () => running ?? Promise.resolve() };
 }
 
+// A store that cannot be reached fails every half of a batch alike, so the whole batch waits for it, for a while.
+async function commitPatiently<Operation, Outcome>(
+  batch: readonly Waiting<Operation, Outcome>[],
+  commit: Commit<Operation, Outcome>,
+): Promise<void> {
+  let rest = batch;
+  for (let attempt = 1; ; attempt++) {
+    const stopped = await commitBatch(rest, commit);
+    if (stopped === undefined) return;
+    rest = stopped.rest;
+    if (attempt >= UNAVAILABLE_ATTEMPTS_MAX) {
+      const fault = new Fault("overloaded", "the store cannot be used", {
+        retryAfterSeconds: 1,
+        cause: stopped.cause,
+      });
+      for (const waiting of rest) waiting.reject(fault);
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, UNAVAILABLE_PAUSE_MS * 2 ** (attempt - 1)));
+  }
+}
+
+/** The part of a batch that has no outcome yet, because the store could not be used. */
+interface Stopped<Operation, Outcome> {
+  readonly rest: readonly Waiting<Operation, Outcome>[];
+  readonly cause: unknown;
+}
+
+// One operation that cannot be written must not take the others with it, so a failing batch is halved.
 async function commitBatch<Operation, Outcome>(
   batch: readonly Waiting<Operation, Outcome>[],
-  commit: (operations: readonly Operation[]) => Promise<readonly Outcome[]>,
+  commit: Commit<Operation, Outcome>,
   attempt = 1,
-): Promise<void> {
+): Promise<Stopped<Operation, Outcome> | undefined> {
   try {
     const outcomes = await commit(batch.map((waiting) => waiting.operation));
     batch.forEach((waiting, place) => {
@@ -63,24 +101,23 @@ async function commitBatch<Operation, Outcome>(
       if (outcome === undefined) waiting.reject(new Error("the batch gave no outcome"));
       else waiting.resolve(outcome);
     });
+    return undefined;
   } catch (error) {
-    await retry(batch, commit, attempt, error);
+    if (isUnavailable(error)) return { rest: batch, cause: error };
+    if (batch.length > 1) return commitHalves(batch, commit);
+    if (attempt < ATTEMPTS_MAX) return commitBatch(batch, commit, attempt + 1);
+    batch[0]?.reject(error);
+    return undefined;
   }
 }
 
-// One operation that cannot be written must not take the others with it, so a failing batch is halved.
-async function retry<Operation, Outcome>(
+async function commitHalves<Operation, Outcome>(
   batch: readonly Waiting<Operation, Outcome>[],
-  commit: (operations: readonly Operation[]) => Promise<readonly Outcome[]>,
-  attempt: number,
-  error: unknown,
-): Promise<void> {
-  if (batch.length === 1 && attempt >= ATTEMPTS_MAX) {
-    batch[0]?.reject(error);
-    return;
-  }
-  if (batch.length === 1) return commitBatch(batch, commit, attempt + 1);
+  commit: Commit<Operation, Outcome>,
+): Promise<Stopped<Operation, Outcome> | undefined> {
   const middle = Math.ceil(batch.length / 2);
-  await commitBatch(batch.slice(0, middle), commit);
-  await commitBatch(batch.slice(middle), commit);
+  const first = await commitBatch(batch.slice(0, middle), commit);
+  const second = batch.slice(middle);
+  if (first !== undefined) return { ...first, rest: [...first.rest, ...second] };
+  return commitBatch(second, commit);
 }

@@ -38,13 +38,17 @@ export function createLedger<Record>({
   );
   return {
     hold: async (request) => {
-      const outcome = await group.submit({ kind: "hold", request });
+      if (request.amount < 0n || (request.minimum ?? 0n) < 0n)
+        throw new Error(`hold ${request.id} is for less than nothing`);
+      const outcome = await group.submit({ kind: "hold", request }, "new");
       if (outcome.status === "settled" || outcome.status === "already")
         throw new Error("a hold was answered as a settle");
       return outcome;
     },
     settle: async (request) => {
-      const outcome = await group.submit({ kind: "settle", request });
+      if (request.cost < 0n || request.cost > MAX_NANO)
+        throw new Error(`settle ${request.id} has an impossible cost: ${request.cost}`);
+      const outcome = await group.submit({ kind: "settle", request }, "owed");
       if (outcome.status !== "settled" && outcome.status !== "already")
         throw new Error("a settle was answered as a hold");
       return outcome;

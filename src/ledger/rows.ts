@@ -189,6 +189,7 @@ export function toSpender(row: Row): Spender {
 export function toKeyRules(row: Row): KeyRules {
   const limit = row["limit_nano"];
   return {
+    accountId: text(row, "account_id"),
     revokedAt: wholeOrNull(row, "revoked_at"),
     expiresAt: wholeOrNull(row, "expires_at"),
     limit: limit === null ? null : toNano(limit),

@@ -12,9 +12,9 @@ const SWEPT_KEPT_MS = 7 * 86_400_000;
 export async function sweepHolds(db: Db, now: number): Promise<number> {
   let swept = 0;
   for (;;) {
-    const count = await db.write((tx) => sweepBatch(tx, now));
-    swept += count;
-    if (count < SWEEP_BATCH) break;
+    const batch = await db.write((tx) => sweepBatch(tx, now));
+    swept += batch.swept;
+    if (batch.found < SWEEP_BATCH) break;
   }
   await db.write((tx) =>
     tx.run("delete from swept_hold where swept_at < ?", [now - SWEPT_KEPT_MS]),
@@ -22,14 +22,15 @@ export async function sweepHolds(db: Db, now: number): Promise<number> {
   return swept;
 }
 
-async function sweepBatch(tx: Tx, now: number): Promise<number> {
+/** Fewer are swept than found where a settle, or the sweeper of another process, came between. */
+async function sweepBatch(tx: Tx, now: number): Promise<{ found: number; swept: number }> {
   const dead = await tx.all(
     `select hold.id, hold.account_id, hold.key_id from hold left join process on process.name = hold.process
      where hold.expires_at < ? or process.name is null or process.epoch > hold.epoch or process.seen_at < ?
      order by hold.id limit ${SWEEP_BATCH}`,
     [now, now - PROCESS_SILENT_MS],
   );
-  if (dead.length === 0) return 0;
+  if (dead.length === 0) return { found: 0, swept: 0 };
   const distinct = (column: string): string[] =>
     [...new Set(dead.map((row) => text(row, column)))].sort();
   const wallets = new Map(
@@ -81,5 +82,5 @@ async function sweepBatch(tx: Tx, now: number): Promise<number> {
       "process gone or deadline passed",
     ]),
   );
-  return dead.length;
+  return { found: dead.length, swept: holds.length };
 }

@@ -2,8 +2,8 @@
 // less than the charge that it was taken for. Nothing here rounds but the last step, once, up to a whole nano-USD.
 //
 // Where a card has no price for a meter, the meter is billed as its nearest relative, which is never the cheaper one:
-//   cache reads and writes as plain input, an hour's write as at least a five-minute one, audio and images as text of
-//   the same side (cached audio as audio), reasoning as output. A fee without a price costs nothing.
+// cache reads and writes as plain input, an hour's write as at least a five-minute one, audio and images as text of the
+// same side (cached audio as audio), reasoning as output. A fee without a price costs nothing.
 // Each such guess that could be too low is named in `gaps`, so that it is seen and not silent.
 
 import { FEE_METERS, TOKEN_METERS } from "../base/meters.ts";
@@ -77,19 +77,58 @@ export interface Bounds {
   readonly region?: string;
 }
 
-export const ONE: Ratio = { num: 1n, den: 1n };
+const ONE: Ratio = { num: 1n, den: 1n };
 
 const INPUT_METERS = TOKEN_METERS.slice(0, 7);
 const OUTPUT_METERS = TOKEN_METERS.slice(7);
-const PLAIN_NAMES = new Set(["", "standard", "default", "auto", "on_demand", "standard_only", "normal", "unspecified"]);
+const ALL_METERS: readonly Meter[] = [...TOKEN_METERS, ...FEE_METERS];
+const FEES: ReadonlySet<Meter> = new Set(FEE_METERS);
+/** A meter without a price of its own is billed as the dearest of these. */
+const RELATIVES: Readonly<Partial<Record<Meter, readonly Meter[]>>> = {
+  cache_read: ["input"],
+  cache_write_5m: ["input"],
+  cache_write_1h: ["input", "cache_write_5m"],
+  input_audio: ["input"],
+  cache_read_audio: ["input", "input_audio"],
+  input_image: ["input"],
+  output: ["input"],
+  reasoning: ["output"],
+  output_audio: ["output"],
+  output_image: ["output"],
+};
+/** Providers charge these as their relative, or less; a request has a fee only where a table says so. */
+const NEVER_TOO_LOW: ReadonlySet<Meter> = new Set<Meter>([
+  "cache_read",
+  "input_image",
+  "reasoning",
+  "request",
+]);
+const PLAIN_NAMES = new Set([
+  "",
+  "standard",
+  "default",
+  "auto",
+  "on_demand",
+  "standard_only",
+  "normal",
+  "unspecified",
+]);
 const FRACTION = 1_000_000;
+const PICO_PER_NANO = 1_000n;
 
 /** The exact price of what was used. */
-export function price(usage: Usage, card: PriceCard, cardOf: CardResolver = () => undefined): Priced {
+export function price(
+  usage: Usage,
+  card: PriceCard,
+  cardOf: CardResolver = () => undefined,
+): Priced {
   const lines: PriceLine[] = [];
   const gaps = new Set<string>();
   let sum: Ratio = { num: 0n, den: 1n };
-  const legs = [{ usage, card, main: true }, ...(usage.also ?? []).map((leg) => legOf(leg, card, cardOf, gaps))];
+  const legs = [
+    { usage, card, main: true },
+    ...(usage.also ?? []).map((leg) => legOf(leg, card, cardOf, gaps)),
+  ];
   for (const leg of legs) sum = add(sum, priceLeg(leg, lines, gaps));
   return { cost: nanoFromPico(ceilOf(sum)), lines, gaps: [...gaps] };
 }
@@ -104,50 +143,53 @@ export function priceUpperBound(bounds: Bounds, cards: PriceCard | readonly Pric
   return nanoFromPico(most);
 }
 
-/** False for a service tier or speed whose price is not known; a request that asks for it must be refused. */
-export function isPriced(card: PriceCard, asked: { readonly serviceTier?: string; readonly speed?: string }): boolean {
-  return knows(card.serviceTiers, asked.serviceTier, card) && knows(card.speeds, asked.speed, card);
+/** What a request asks for beyond plain tokens. */
+export interface Asked {
+  readonly serviceTier?: string;
+  readonly speed?: string;
+  readonly fees?: readonly FeeMeter[];
+}
+
+/** False for a service tier, a speed or a tool whose price is not known; a request that asks for it must be refused. */
+export function isPriced(card: PriceCard, asked: Asked): boolean {
+  if (!knows(card.serviceTiers, asked.serviceTier, card)) return false;
+  if (!knows(card.speeds, asked.speed, card)) return false;
+  return (asked.fees ?? []).every((fee) => !rateOf(card.base, fee).guessed);
 }
 
 /** How many output tokens a sum still pays for after the rest of the call; 0 where it does not pay for the rest. */
-export function affordableOutput(available: Nano, bounds: Omit<Bounds, "outputTokens">, cards: PriceCard | readonly PriceCard[], limit: number): number {
-  let low = 0;
-  let high = limit;
-  if (priceUpperBound({ ...bounds, outputTokens: high }, cards) <= available) return high;
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if (priceUpperBound({ ...bounds, outputTokens: middle }, cards) <= available) low = middle;
-    else high = middle - 1;
+export function affordableOutput(
+  available: Nano,
+  bounds: Omit<Bounds, "outputTokens">,
+  cards: PriceCard | readonly PriceCard[],
+  limit: number,
+): number {
+  let affordable = BigInt(wholeTokens(limit));
+  for (const card of isList(cards) ? cards : [cards]) {
+    for (const { fixed, output } of partsOf(bounds, card)) {
+      // What is left after the fixed part, over the price of a token, both in fractions of a pico.
+      const left = available * PICO_PER_NANO * fixed.den - fixed.num;
+      if (left < 0n) return 0;
+      if (output.num === 0n) continue;
+      const tokens = (left * output.den) / (fixed.den * output.num);
+      if (tokens < affordable) affordable = tokens;
+    }
   }
-  return low;
+  return Number(affordable);
 }
 
-/** The list price that a meter is billed at, and whether that is only a rule's guess. */
-export function rateOf(rates: Rates, meter: Meter): { readonly each: Pico; readonly guessed: boolean } {
+/** The list price that a meter is billed at, and whether that is only a guess that may be too low. */
+export function rateOf(
+  rates: Rates,
+  meter: Meter,
+): { readonly each: Pico; readonly guessed: boolean } {
   const own = rates[meter];
   if (own !== undefined) return { each: own, guessed: false };
-  switch (meter) {
-    case "cache_read":
-    case "cache_write_5m":
-    case "input_audio":
-    case "input_image":
-      return { each: rates.input ?? 0n, guessed: meter !== "cache_read" && meter !== "input_image" };
-    case "cache_write_1h":
-      return { each: larger(rates.cache_write_5m, rates.input), guessed: true };
-    case "cache_read_audio":
-      return { each: rates.input_audio ?? rates.input ?? 0n, guessed: rates.input_audio === undefined };
-    case "reasoning":
-      return { each: rates.output ?? 0n, guessed: rates.output === undefined };
-    case "output_audio":
-    case "output_image":
-      return { each: rates.output ?? 0n, guessed: true };
-    case "output":
-      return { each: rates.input ?? 0n, guessed: true };
-    case "request":
-      return { each: 0n, guessed: false };
-    default:
-      return { each: 0n, guessed: true };
-  }
+  const each = (RELATIVES[meter] ?? []).reduce(
+    (most: Pico, relative) => larger(most, rates[relative]),
+    0n,
+  );
+  return { each, guessed: !NEVER_TOO_LOW.has(meter) };
 }
 
 interface Leg {
@@ -168,11 +210,14 @@ function priceLeg(leg: Leg, lines: PriceLine[], gaps: Set<string>): Ratio {
   const rates = ratesFor(card, promptTokens(usage));
   const times = factorOf(usage, card, gaps);
   let sum: Ratio = { num: 0n, den: 1n };
-  for (const meter of [...TOKEN_METERS, ...FEE_METERS]) {
-    const isFee = meter in usage.fees;
+  for (const meter of ALL_METERS) {
+    const isFee = FEES.has(meter);
     const count = countOf(meter, usage, card);
     if (count <= 0) continue;
-    const { each, guessed } = meter === "request" ? { each: requestFee(card, rates, usage.serviceTier), guessed: false } : rateOf(rates, meter);
+    const { each, guessed } =
+      meter === "request"
+        ? { each: requestFee(card, rates, usage.serviceTier), guessed: false }
+        : rateOf(rates, meter);
     if (guessed) gaps.add(meter);
     const factor = isFee ? ONE : times;
     const exact = product(count, each, factor);
@@ -194,7 +239,7 @@ function countOf(meter: Meter, usage: Usage, card: PriceCard): number {
 
 function promptTokens(usage: Usage): number {
   let sum = 0;
-  for (const meter of INPUT_METERS) sum += usage.tokens[meter] ?? 0;
+  for (const meter of INPUT_METERS) sum += Math.max(0, usage.tokens[meter] ?? 0);
   return sum;
 }
 
@@ -205,14 +250,19 @@ function ratesFor(card: PriceCard, prompt: number): Rates {
 }
 
 function factorOf(usage: Usage, card: PriceCard, gaps: Set<string>): Ratio {
-  if (!knows(card.serviceTiers, usage.serviceTier, card)) gaps.add(`service_tier:${usage.serviceTier}`);
+  if (!knows(card.serviceTiers, usage.serviceTier, card))
+    gaps.add(`service_tier:${usage.serviceTier}`);
   if (!knows(card.speeds, usage.speed, card)) gaps.add(`speed:${usage.speed}`);
   const tier = named(card.serviceTiers, usage.serviceTier);
   const speed = named(card.speeds, usage.speed);
   return times(times(tier, speed), named(card.regions, usage.region));
 }
 
-function knows(table: Readonly<Record<string, Ratio>>, name: string | undefined, card: PriceCard): boolean {
+function knows(
+  table: Readonly<Record<string, Ratio>>,
+  name: string | undefined,
+  card: PriceCard,
+): boolean {
   const key = (name ?? "").toLowerCase();
   return PLAIN_NAMES.has(key) || Object.hasOwn(table, key) || Object.hasOwn(card.requestFees, key);
 }
@@ -224,25 +274,49 @@ function named(table: Readonly<Record<string, Ratio>>, name: string | undefined)
 
 function requestFee(card: PriceCard, rates: Rates, size: string | undefined): Pico {
   const key = (size ?? "").toLowerCase();
-  return (Object.hasOwn(card.requestFees, key) ? card.requestFees[key] : undefined) ?? rates.request ?? 0n;
+  return (
+    (Object.hasOwn(card.requestFees, key) ? card.requestFees[key] : undefined) ??
+    rates.request ??
+    0n
+  );
 }
 
 function boundOf(bounds: Bounds, card: PriceCard): Pico {
-  const factor = dearestFactor(bounds, card);
   let most: Pico = 0n;
-  for (const rates of [card.base, ...card.tiers.filter((tier) => bounds.inputTokens > tier.aboveInputTokens).map((tier) => tier.rates)]) {
-    const input = product(bounds.inputTokens, dearest(rates, INPUT_METERS), factor);
-    const output = product(bounds.outputTokens, dearest(rates, OUTPUT_METERS), factor);
-    const sum = ceilOf(add(add(input, output), feesBound(bounds, card, rates)));
+  for (const { fixed, output } of partsOf(bounds, card)) {
+    const sum = ceilOf(
+      add(fixed, { ...output, num: output.num * BigInt(wholeTokens(bounds.outputTokens)) }),
+    );
     if (sum > most) most = sum;
   }
   return most;
 }
 
-function feesBound(bounds: Bounds, card: PriceCard, rates: Rates): Ratio {
+interface BoundParts {
+  /** Input and fees at their dearest. */
+  readonly fixed: Ratio;
+  /** One token of output at its dearest. */
+  readonly output: Ratio;
+}
+
+/** The dearest prices in each tier that the prompt can reach. */
+function partsOf(bounds: Omit<Bounds, "outputTokens">, card: PriceCard): BoundParts[] {
+  const factor = dearestFactor(bounds, card);
+  const reached = card.tiers.filter((tier) => bounds.inputTokens > tier.aboveInputTokens);
+  return [card.base, ...reached.map((tier) => tier.rates)].map((rates) => ({
+    fixed: add(
+      product(wholeTokens(bounds.inputTokens), dearest(rates, INPUT_METERS), factor),
+      feesBound(bounds, card, rates),
+    ),
+    output: product(1, dearest(rates, OUTPUT_METERS), factor),
+  }));
+}
+
+function feesBound(bounds: Omit<Bounds, "outputTokens">, card: PriceCard, rates: Rates): Ratio {
   let sum: Ratio = { num: 0n, den: 1n };
   for (const meter of FEE_METERS) {
-    const asked = meter === "request" ? Math.max(1, bounds.fees?.request ?? 1) : (bounds.fees?.[meter] ?? 0);
+    const asked =
+      meter === "request" ? Math.max(1, bounds.fees?.request ?? 1) : (bounds.fees?.[meter] ?? 0);
     const count = card.oncePerCall.includes(meter) ? Math.min(asked, 1) : asked;
     const sizes = meter === "request" ? Object.values(card.requestFees) : [];
     const each = sizes.reduce((most, fee) => larger(most, fee), rateOf(rates, meter).each);
@@ -255,15 +329,24 @@ function dearest(rates: Rates, meters: readonly TokenMeter[]): Pico {
   return meters.reduce((most, meter) => larger(most, rateOf(rates, meter).each), 0n);
 }
 
-function dearestFactor(bounds: Bounds, card: PriceCard): Ratio {
-  const tier = bounds.serviceTier === "any" ? dearestOf(card.serviceTiers) : max(ONE, named(card.serviceTiers, bounds.serviceTier));
+function dearestFactor(bounds: Omit<Bounds, "outputTokens">, card: PriceCard): Ratio {
+  const tier =
+    bounds.serviceTier === "any"
+      ? dearestOf(card.serviceTiers)
+      : max(ONE, named(card.serviceTiers, bounds.serviceTier));
   const speed = max(ONE, named(card.speeds, bounds.speed));
-  const region = bounds.region === undefined ? dearestOf(card.regions) : named(card.regions, bounds.region);
+  const region =
+    bounds.region === undefined ? dearestOf(card.regions) : named(card.regions, bounds.region);
   return times(times(tier, speed), region);
 }
 
 function dearestOf(table: Readonly<Record<string, Ratio>>): Ratio {
   return Object.values(table).reduce(max, ONE);
+}
+
+/** What is not a number of tokens counts as more than anybody can pay for. */
+function wholeTokens(count: number): number {
+  return count <= Number.MAX_SAFE_INTEGER ? Math.max(0, Math.ceil(count)) : Number.MAX_SAFE_INTEGER;
 }
 
 function isList(cards: PriceCard | readonly PriceCard[]): cards is readonly PriceCard[] {
@@ -272,7 +355,8 @@ function isList(cards: PriceCard | readonly PriceCard[]): cards is readonly Pric
 
 // A second of audio may be counted in fractions; a token never is, and costs no more work for it.
 function product(count: number, each: Pico, factor: Ratio): Ratio {
-  if (Number.isSafeInteger(count)) return { num: BigInt(count) * each * factor.num, den: factor.den };
+  if (Number.isSafeInteger(count))
+    return { num: BigInt(count) * each * factor.num, den: factor.den };
   const parts = BigInt(Math.ceil(count * FRACTION));
   return { num: parts * each * factor.num, den: factor.den * BigInt(FRACTION) };
 }

@@ -16,12 +16,15 @@ export type ToolChoice =
   | { readonly kind: "required" }
   | { readonly kind: "named"; readonly names: readonly string[] };
 
-export type Format = { readonly kind: "text" } | { readonly kind: "object" } | { readonly kind: "schema"; readonly schema: unknown };
+export type Format =
+  | { readonly kind: "text" }
+  | { readonly kind: "object" }
+  | { readonly kind: "schema"; readonly schema: unknown };
 
 export type CacheLife = "5m" | "1h";
 
 /** A part of the prompt, in the order in which a provider's cache sees it. */
-export interface Segment {
+interface Segment {
   readonly text: string;
   readonly tokens: number;
   mark?: CacheLife;
@@ -31,6 +34,10 @@ export interface Ask {
   readonly body: Fields;
   readonly model: string;
   stream: boolean;
+  /** Streamed as server-sent events, on the wire that has another way. */
+  events: boolean;
+  /** The conversation in the API's own items, where a later request can go on from it. */
+  items: readonly unknown[];
   readonly segments: Segment[];
   userText: string;
   toolResults: string[];
@@ -61,11 +68,17 @@ export interface Wrong {
   readonly code?: string;
 }
 
-export const MEDIA_TOKENS = { image: 256, audio: 128, file: 512 } as const;
+const MEDIA_TOKENS = { image: 256, audio: 128, file: 512 } as const;
 export type Media = keyof typeof MEDIA_TOKENS;
 
 export function wrong(status: number, message: string, param?: string, code?: string): Wrong {
-  return { wrong: true, status, message, ...(param === undefined ? {} : { param }), ...(code === undefined ? {} : { code }) };
+  return {
+    wrong: true,
+    status,
+    message,
+    ...(param === undefined ? {} : { param }),
+    ...(code === undefined ? {} : { code }),
+  };
 }
 
 export function isWrong(value: Ask | Wrong): value is Wrong {
@@ -77,6 +90,8 @@ export function newAsk(body: Fields, model: string): Ask {
     body,
     model,
     stream: body["stream"] === true,
+    events: true,
+    items: [],
     segments: [],
     userText: "",
     toolResults: [],

@@ -69,7 +69,8 @@ function flatten(schema: Fields, place: Place, hops: number): Fields {
   let flat: Fields = rest;
   const target = typeof reference === "string" ? lookUp(place.root, reference) : undefined;
   if (isFields(target)) flat = merge(flatten(target, place, hops + 1), flat);
-  for (const part of listOf(allOf)) if (isFields(part)) flat = merge(flat, flatten(part, place, hops + 1));
+  for (const part of listOf(allOf))
+    if (isFields(part)) flat = merge(flat, flatten(part, place, hops + 1));
   for (const alternatives of [anyOf, oneOf]) {
     const taken = pickAlternative(listOf(alternatives), place);
     if (taken !== undefined) flat = merge(flat, flatten(taken, place, hops + 1));
@@ -80,7 +81,8 @@ function flatten(schema: Fields, place: Place, hops: number): Fields {
 /** The first alternative that is not null; deep inside, the one that ends soonest. */
 function pickAlternative(alternatives: readonly unknown[], place: Place): Fields | undefined {
   const usable = alternatives.filter(isFields);
-  if (place.depth < GENEROUS_DEPTH) return usable.find((entry) => entry["type"] !== "null") ?? usable[0];
+  if (place.depth < GENEROUS_DEPTH)
+    return usable.find((entry) => entry["type"] !== "null") ?? usable[0];
   return usable.toSorted((a, b) => weight(a, place) - weight(b, place))[0];
 }
 
@@ -94,7 +96,8 @@ function weight(schema: Fields, place: Place): number {
 
 function merge(a: Fields, b: Fields): Fields {
   const both: Record<string, unknown> = { ...a, ...b };
-  if (isFields(a["properties"]) && isFields(b["properties"])) both["properties"] = { ...a["properties"], ...b["properties"] };
+  if (isFields(a["properties"]) && isFields(b["properties"]))
+    both["properties"] = { ...a["properties"], ...b["properties"] };
   const required = [...textsOf(a["required"]), ...textsOf(b["required"])];
   if (required.length > 0) both["required"] = [...new Set(required)];
   for (const [key, stricter] of BOUNDS) {
@@ -131,7 +134,8 @@ function typeOf(schema: Fields): string {
   const types = textsOf(schema["type"]).map((type) => type.toLowerCase());
   const stated = types.find((type) => type !== "null") ?? types[0];
   if (stated !== undefined) return stated;
-  if ("properties" in schema || "required" in schema || "additionalProperties" in schema) return "object";
+  if ("properties" in schema || "required" in schema || "additionalProperties" in schema)
+    return "object";
   if ("items" in schema || "prefixItems" in schema || "minItems" in schema) return "array";
   return "minimum" in schema || "maximum" in schema || "multipleOf" in schema ? "number" : "string";
 }
@@ -142,7 +146,10 @@ function makeObject(schema: Fields, place: Place): Fields {
   const made: Record<string, unknown> = {};
   const generous = place.depth < GENEROUS_DEPTH;
   const most = numberOf(schema["maxProperties"]) ?? Infinity;
-  const names = [...required, ...Object.keys(properties).filter((name) => !required.has(name) && properties[name] !== false)];
+  const names = [
+    ...required,
+    ...Object.keys(properties).filter((name) => !required.has(name) && properties[name] !== false),
+  ];
   for (const name of names) {
     if (!required.has(name) && (!generous || Object.keys(made).length >= most)) continue;
     const own = Object.hasOwn(properties, name) ? properties[name] : extraSchema(schema);
@@ -151,18 +158,26 @@ function makeObject(schema: Fields, place: Place): Fields {
   const least = numberOf(schema["minProperties"]) ?? 0;
   for (let index = 1; Object.keys(made).length < least && index <= MAX_ITEMS; index++) {
     const name = `extra_${index}`;
-    if (!Object.hasOwn(made, name)) made[name] = make(extraSchema(schema), { ...place, name, depth: place.depth + 1 });
+    if (!Object.hasOwn(made, name))
+      made[name] = make(extraSchema(schema), { ...place, name, depth: place.depth + 1 });
   }
   return made;
 }
 
 /** A property called `__proto__` must become a property as well. */
 function define(made: Record<string, unknown>, name: string, value: unknown): void {
-  Object.defineProperty(made, name, { value, enumerable: true, configurable: true, writable: true });
+  Object.defineProperty(made, name, {
+    value,
+    enumerable: true,
+    configurable: true,
+    writable: true,
+  });
 }
 
 function extraSchema(schema: Fields): unknown {
-  return isFields(schema["additionalProperties"]) ? schema["additionalProperties"] : { type: "string" };
+  return isFields(schema["additionalProperties"])
+    ? schema["additionalProperties"]
+    : { type: "string" };
 }
 
 function makeArray(schema: Fields, place: Place): unknown[] {
@@ -184,7 +199,8 @@ function makeString(schema: Fields, place: Place): string {
   const least = numberOf(schema["minLength"]) ?? 0;
   const most = numberOf(schema["maxLength"]) ?? Infinity;
   if (format !== undefined && format.length >= least && format.length <= most) return format;
-  const text = place.variant === 0 ? `example ${place.name}` : `${place.variant + 1}. example ${place.name}`;
+  const text =
+    place.variant === 0 ? `example ${place.name}` : `${place.variant + 1}. example ${place.name}`;
   return text.padEnd(least, ".").slice(0, most);
 }
 
@@ -194,7 +210,8 @@ function makeNumber(schema: Fields, place: Place, whole: boolean): number {
   const step = numberOf(schema["multipleOf"]) ?? (whole ? 1 : undefined);
   const low = Math.max(numberOf(schema["minimum"]) ?? -Infinity, above ?? -Infinity);
   const high = Math.min(numberOf(schema["maximum"]) ?? Infinity, below ?? Infinity);
-  if (step !== undefined) return onStep(step, { low, high, above, below, wanted: place.variant + 1 });
+  if (step !== undefined)
+    return onStep(step, { low, high, above, below, wanted: place.variant + 1 });
   const wanted = place.variant + 1.5;
   if (wanted > low && wanted < high) return wanted;
   if (low === -Infinity) return high - 1;

@@ -34,7 +34,7 @@ export interface Db extends Reader {
    * fails spoils the transaction, also where the work swallows the error: nothing more is executed, nothing is kept.
    */
   write<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
-  /** Reads that all see the store as it is at one moment. */
+  /** Reads that all see the store as it is at one moment. The work may run more than once. */
   snapshot<T>(work: (reader: Reader) => Promise<T>): Promise<T>;
   /** Copies a SQLite store to a new file while it is in use. */
   backup(file: string): Promise<void>;
@@ -70,7 +70,9 @@ export function checkedValues(values: Values): Values {
           ? value <= INTEGER_MAX && value >= -INTEGER_MAX
           : value === null || !value.includes("\u0000");
     if (!exact)
-      throw new Error(`the store cannot carry this ${typeof value} exactly: ${JSON.stringify(String(value).slice(0, 40))}`);
+      throw new Error(
+        `the store cannot carry this ${typeof value} exactly: ${JSON.stringify(String(value).slice(0, 40))}`,
+      );
   }
   return values;
 }

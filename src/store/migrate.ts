@@ -3,8 +3,12 @@
 
 import type { Db } from "./db.ts";
 import house from "./migrations/0001-house.sql" with { type: "text" };
+import people from "./migrations/0002-people.sql" with { type: "text" };
 
-const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [["0001-house", house]];
+const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
+  ["0001-house", house],
+  ["0002-people", people],
+];
 const ATTEMPTS_MAX = 20;
 const RETRY_MS = 50;
 

@@ -22,8 +22,10 @@ const RETRY_BASE_MS = 5;
 /** A process that freezes inside a transaction must not keep its rows from the others for longer. */
 const FROZEN_MS = 30_000;
 const BEGIN_WRITE = `begin; set local idle_in_transaction_session_timeout = ${FROZEN_MS}`;
-/** Serialisation failure, deadlock; both are promised to have changed nothing. */
+const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
+/** Serialisation failure, deadlock, stale plan; all are promised to have changed nothing. */
 const RETRIED = new Set(["40001", "40P01"]);
+const STALE_PLAN = /cached plan must not change result type/;
 /** Connection, resources, operator intervention, a server that has become read-only. */
 const UNAVAILABLE_STATES = /^(08|53|57|25006|25P03)/;
 
@@ -44,23 +46,12 @@ export function openPostgres(url: string): Db {
     bigint: true,
     connection: { application_name: "postern" },
   });
-  const write = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await inTransaction(pool, BEGIN_WRITE, (runner) => work(transactionOn(runner)));
-      } catch (error) {
-        if (attempt >= ATTEMPTS_MAX || !RETRIED.has(sqlState(error))) throw error;
-        await sleep(RETRY_BASE_MS * 2 ** attempt * jitter());
-      }
-    }
-  };
   return {
-    ...readerOn({ unsafe: (sql, params) => send(pool, sql, params) }),
-    write,
+    ...readerOn({ unsafe: (sql, params) => retrying(() => send(pool, sql, params)) }),
+    write: (work) =>
+      retrying(() => inTransaction(pool, BEGIN_WRITE, (runner) => work(transactionOn(runner)))),
     snapshot: (work) =>
-      inTransaction(pool, "begin isolation level repeatable read read only", (runner) =>
-        work(readerOn(runner)),
-      ),
+      retrying(() => inTransaction(pool, BEGIN_SNAPSHOT, (runner) => work(readerOn(runner)))),
     backup: async () => {
       throw new Error(
         "a PostgreSQL store is backed up with pg_dump or by its service, not by Postern",
@@ -70,11 +61,37 @@ export function openPostgres(url: string): Db {
   };
 }
 
+async function retrying<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (attempt >= ATTEMPTS_MAX || !isRetried(error)) throw error;
+      await sleep(RETRY_BASE_MS * 2 ** attempt * jitter());
+    }
+  }
+}
+
+function isRetried(error: unknown): boolean {
+  return RETRIED.has(sqlState(error)) || (error instanceof Error && STALE_PLAN.test(error.message));
+}
+
+// A prepared statement dies of a column that a newer version adds meanwhile. The text is its name, so another comment
+// in the text makes every connection prepare it anew.
+let generation = 0;
+
 // Bun sends a statement when it is awaited, not when it is made, so that a `begin` which nobody awaits yet would come
 // after the statements that it should protect. `execute` sends it at once.
 function send(connection: SQL, sql: string, params?: Values): Promise<Rows> {
-  const query = params === undefined ? connection.unsafe(sql) : connection.unsafe(sql, [...checkedValues(params)]);
+  const prepared = generation;
+  const text = prepared === 0 ? sql : `${sql} /* ${prepared} */`;
+  const query =
+    params === undefined
+      ? connection.unsafe(sql)
+      : connection.unsafe(text, [...checkedValues(params)]);
   return query.execute().catch((error: unknown) => {
+    if (error instanceof Error && STALE_PLAN.test(error.message) && prepared === generation)
+      generation += 1;
     throw marked(error);
   });
 }
@@ -127,7 +144,8 @@ function marked(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const state = sqlState(error);
   if (state === "23505") Object.assign(error, { [DUPLICATE]: true });
-  const lost = "code" in error && /^ERR_POSTGRES_(CONNECTION|IDLE|LIFETIME)/.test(String(error.code));
+  const lost =
+    "code" in error && /^ERR_POSTGRES_(CONNECTION|IDLE|LIFETIME)/.test(String(error.code));
   if (lost || UNAVAILABLE_STATES.test(state)) Object.assign(error, { [UNAVAILABLE]: true });
   return error;
 }
@@ -167,7 +185,8 @@ function transactionOn(runner: Runner): Tx {
         ]);
   return {
     ...readerOn(runner),
-    run: async (sql, params = []) => Number((await runner.unsafe(numbered(sql), params)).count ?? 0),
+    run: async (sql, params = []) =>
+      Number((await runner.unsafe(numbered(sql), params)).count ?? 0),
     insertMany: (table, columns, rows) => many(insertStatement(table, columns), columns, rows),
     updateMany: (table, columns, rows) => many(updateStatement(table, columns), columns, rows),
     deleteMany: async (table, key, keys) => {

@@ -140,7 +140,8 @@ async function inTransaction<T>(database: Database, work: (tx: Tx) => Promise<T>
 function marked(error: unknown): unknown {
   if (!(error instanceof Error) || !("code" in error)) return error;
   const code = String(error.code);
-  if (/^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY)$/.test(code)) Object.assign(error, { [DUPLICATE]: true });
+  if (/^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY)$/.test(code))
+    Object.assign(error, { [DUPLICATE]: true });
   if (UNAVAILABLE_CODES.test(code)) Object.assign(error, { [UNAVAILABLE]: true });
   return error;
 }

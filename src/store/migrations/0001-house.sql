@@ -125,6 +125,7 @@ create table if not exists idempotent_answer (
   id text primary key,
   fingerprint text not null,
   state text not null,
+  hold_id text,
   status bigint,
   sealed text,
   created_at bigint not null,

@@ -1,0 +1,207 @@
+// An account is a workspace once a human has claimed it: who belongs to it, in which role, and what each role may do.
+// It owns the table membership. A workspace has one owner: `owner_of` is unique.
+
+import { Fault } from "../base/fault.ts";
+import { type Reader, type Row, text, type Tx, whole } from "../store/db.ts";
+
+export const ROLES = ["owner", "developer"] as const;
+export type Role = (typeof ROLES)[number];
+
+/** What each role may do, for the console and for every route that a person reaches. */
+export const ROLE_MAY = {
+  "workspace.read": { owner: true, developer: true },
+  "workspace.rename": { owner: true, developer: false },
+  "workspace.leave": { owner: false, developer: true },
+  "workspace.hand_over": { owner: true, developer: false },
+  "usage.read": { owner: true, developer: true },
+  "keys.read": { owner: true, developer: true },
+  "keys.mint": { owner: true, developer: true },
+  "keys.change": { owner: true, developer: true },
+  "keys.revoke": { owner: true, developer: true },
+  "members.read": { owner: true, developer: true },
+  "members.invite": { owner: true, developer: false },
+  "members.change": { owner: true, developer: false },
+  "members.remove": { owner: true, developer: false },
+  "billing.read": { owner: true, developer: false },
+  "billing.buy": { owner: true, developer: false },
+  "provider_keys.read": { owner: true, developer: false },
+  "provider_keys.change": { owner: true, developer: false },
+  "webhooks.read": { owner: true, developer: false },
+  "webhooks.change": { owner: true, developer: false },
+  "audit.read": { owner: true, developer: false },
+} as const satisfies Record<string, Readonly<Record<Role, boolean>>>;
+
+export type Action = keyof typeof ROLE_MAY;
+
+export function mayDo(role: Role, action: Action): boolean {
+  return ROLE_MAY[action][role];
+}
+
+export interface Member {
+  readonly personId: string;
+  readonly email: string;
+  readonly role: Role;
+  readonly addedAt: number;
+}
+
+export interface Membership {
+  readonly accountId: string;
+  readonly role: Role;
+  readonly addedAt: number;
+}
+
+export interface NewMember {
+  readonly accountId: string;
+  readonly personId: string;
+  readonly role: Role;
+  /** What added them, such as the id of a claim attempt. */
+  readonly via: string;
+  readonly now: number;
+}
+
+/** Whoever changes who belongs to a workspace locks it first, so that two changes come one after the other. */
+export async function lockWorkspace(
+  tx: Tx,
+  accountId: string,
+): Promise<{ readonly claimed: boolean }> {
+  const [row] = await tx.lockMany("account", "id", [accountId]);
+  if (row === undefined) throw noSuchWorkspace();
+  return { claimed: row["claimed_at"] !== null };
+}
+
+/** Turns a locked, unclaimed account into a workspace with an owner. */
+export async function takeOver(tx: Tx, member: Omit<NewMember, "role">): Promise<void> {
+  const taken = await tx.run(
+    "update account set claimed_at = ? where id = ? and claimed_at is null",
+    [member.now, member.accountId],
+  );
+  if (taken !== 1) throw new Error(`account ${member.accountId} has an owner`);
+  await insertMember(tx, { ...member, role: "owner" });
+}
+
+/** Adds a developer; whoever belongs to the workspace already keeps their role. Answers the role. */
+export async function addDeveloper(tx: Tx, member: Omit<NewMember, "role">): Promise<Role> {
+  const role = await roleOf(tx, member.accountId, member.personId);
+  if (role !== undefined) return role;
+  await insertMember(tx, { ...member, role: "developer" });
+  return "developer";
+}
+
+export async function roleOf(
+  reader: Reader,
+  accountId: string,
+  personId: string,
+): Promise<Role | undefined> {
+  const row = await reader.get(
+    "select role from membership where account_id = ? and person_id = ?",
+    [accountId, personId],
+  );
+  return row === undefined ? undefined : toRole(row);
+}
+
+/** The role of a person who may do this in a workspace; a stranger learns nothing about it. */
+export async function requireRole(
+  reader: Reader,
+  accountId: string,
+  personId: string,
+  action: Action,
+): Promise<Role> {
+  const role = await roleOf(reader, accountId, personId);
+  if (role === undefined) throw noSuchWorkspace();
+  if (!mayDo(role, action))
+    throw new Fault("forbidden", `a ${role} may not ${action}`, {
+      message: "Your role in this workspace does not allow that. Ask its owner.",
+    });
+  return role;
+}
+
+/** Everybody in a workspace, the owner first. */
+export async function membersOf(reader: Reader, accountId: string): Promise<readonly Member[]> {
+  const rows = await reader.all(
+    `select membership.*, person.email from membership join person on person.id = membership.person_id
+     where account_id = ? order by case role when 'owner' then 0 else 1 end, added_at, person_id`,
+    [accountId],
+  );
+  return rows.map((row) => ({
+    personId: text(row, "person_id"),
+    email: text(row, "email"),
+    role: toRole(row),
+    addedAt: whole(row, "added_at"),
+  }));
+}
+
+/** The workspaces that a person belongs to, the oldest membership first. */
+export async function workspacesOf(
+  reader: Reader,
+  personId: string,
+): Promise<readonly Membership[]> {
+  const rows = await reader.all(
+    "select * from membership where person_id = ? order by added_at, account_id",
+    [personId],
+  );
+  return rows.map((row) => ({
+    accountId: text(row, "account_id"),
+    role: toRole(row),
+    addedAt: whole(row, "added_at"),
+  }));
+}
+
+/** Takes a developer out of a workspace; an owner must hand over first. */
+export async function removeMember(tx: Tx, accountId: string, personId: string): Promise<void> {
+  await lockWorkspace(tx, accountId);
+  const role = await roleOf(tx, accountId, personId);
+  if (role === undefined) throw noSuchMember();
+  if (role === "owner")
+    throw new Fault("conflict", "an owner cannot be removed", {
+      message: "The owner cannot leave. Hand the workspace over to another member first.",
+    });
+  await tx.run("delete from membership where account_id = ? and person_id = ?", [
+    accountId,
+    personId,
+  ]);
+}
+
+/** Makes another member the owner; the owner before becomes a developer. */
+export async function handOver(tx: Tx, accountId: string, from: string, to: string): Promise<void> {
+  await lockWorkspace(tx, accountId);
+  if ((await roleOf(tx, accountId, from)) !== "owner")
+    throw new Fault("forbidden", "only an owner hands over", {
+      message: "Only the owner can hand a workspace over.",
+    });
+  if ((await roleOf(tx, accountId, to)) === undefined) throw noSuchMember();
+  await setRole(tx, accountId, from, "developer");
+  await setRole(tx, accountId, to, "owner");
+}
+
+async function setRole(tx: Tx, accountId: string, personId: string, role: Role): Promise<void> {
+  await tx.run(
+    "update membership set role = ?, owner_of = ? where account_id = ? and person_id = ?",
+    [role, role === "owner" ? accountId : null, accountId, personId],
+  );
+}
+
+async function insertMember(tx: Tx, member: NewMember): Promise<void> {
+  const { accountId, personId, role, now, via } = member;
+  await tx.run(
+    "insert into membership (account_id, person_id, role, owner_of, added_at, via) values (?, ?, ?, ?, ?, ?)",
+    [accountId, personId, role, role === "owner" ? accountId : null, now, via],
+  );
+}
+
+function toRole(row: Row): Role {
+  const role = text(row, "role");
+  if (role !== "owner" && role !== "developer") throw new Error(`unknown role ${role}`);
+  return role;
+}
+
+function noSuchWorkspace(): Fault {
+  return new Fault("not_found", "no such workspace", {
+    message: "There is no such workspace, or you do not belong to it.",
+  });
+}
+
+function noSuchMember(): Fault {
+  return new Fault("not_found", "no such member", {
+    message: "There is no such member in this workspace.",
+  });
+}

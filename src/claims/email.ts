@@ -1,0 +1,108 @@
+// Email addresses, for two different questions. Is this the address that the agent named? Then letter case alone is
+// forgiven. Is this a human who had the bonus before? Then all spellings of one mailbox are the same.
+
+import { domainToASCII } from "node:url";
+
+const ADDRESS_MAX = 254;
+const LOCAL_MAX = 64;
+const INVISIBLE = /[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]/u;
+const LOCAL_PART = /^[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~.-]+$/u;
+
+/** Scripts that are written together; any other mixture is made to be mistaken for something else. */
+const WRITINGS: readonly RegExp[] = [
+  /^\p{Script=Latin}$/u,
+  /^\p{Script=Greek}$/u,
+  /^\p{Script=Cyrillic}$/u,
+  /^\p{Script=Arabic}$/u,
+  /^\p{Script=Hebrew}$/u,
+  /^\p{Script=Armenian}$/u,
+  /^\p{Script=Georgian}$/u,
+  /^\p{Script=Devanagari}$/u,
+  /^\p{Script=Bengali}$/u,
+  /^\p{Script=Tamil}$/u,
+  /^\p{Script=Thai}$/u,
+  /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]$/u,
+  /^[\p{Script=Han}\p{Script=Hangul}]$/u,
+];
+
+/** Says what is wrong with an address, or undefined where it may be used. */
+export function faultOfEmail(address: string): string | undefined {
+  const at = address.lastIndexOf("@");
+  const local = address.slice(0, at);
+  const domain = address.slice(at + 1);
+  if (address.length > ADDRESS_MAX || local.length > LOCAL_MAX) return "is too long";
+  if (INVISIBLE.test(address)) return "has spaces or characters that cannot be seen";
+  if (address.normalize("NFC") !== address) return "is not in Unicode's composed form (NFC)";
+  const plausible =
+    at > 0 &&
+    LOCAL_PART.test(local) &&
+    !/^\.|\.\.|\.$/.test(local) &&
+    /^[^.]+(\.[^.]+)+$/.test(domain) &&
+    /^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z][a-z0-9-]+$/.test(domainToASCII(domain));
+  if (!plausible) return "is not an email address";
+  if ([local, ...domain.split(".")].some(isMixed)) return "mixes letters of different scripts";
+  return undefined;
+}
+
+/** The form that two addresses are compared in. */
+export function foldEmail(address: string): string {
+  const at = address.lastIndexOf("@");
+  const local = address.slice(0, at).normalize("NFC");
+  const domain = address.slice(at + 1);
+  const lower = local.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
+  return `${lower}@${domainToASCII(domain) || domain.toLowerCase()}`;
+}
+
+interface MailRules {
+  /** The domain that all of its domains are the same as. */
+  readonly domain: string;
+  readonly ignoresDots?: true;
+}
+
+/** Providers known to deliver `name+anything` to `name`. */
+const MAIL_RULES: Readonly<Record<string, MailRules>> = {
+  "gmail.com": { domain: "gmail.com", ignoresDots: true },
+  "googlemail.com": { domain: "gmail.com", ignoresDots: true },
+  "outlook.com": { domain: "outlook.com" },
+  "hotmail.com": { domain: "hotmail.com" },
+  "live.com": { domain: "live.com" },
+  "msn.com": { domain: "msn.com" },
+  "icloud.com": { domain: "icloud.com" },
+  "me.com": { domain: "icloud.com" },
+  "mac.com": { domain: "icloud.com" },
+  "proton.me": { domain: "proton.me", ignoresDots: true },
+  "protonmail.com": { domain: "proton.me", ignoresDots: true },
+  "pm.me": { domain: "proton.me", ignoresDots: true },
+  "fastmail.com": { domain: "fastmail.com" },
+  "fastmail.fm": { domain: "fastmail.fm" },
+  "zoho.com": { domain: "zoho.com" },
+  "yandex.com": { domain: "yandex.com" },
+  "yandex.ru": { domain: "yandex.com" },
+  "hey.com": { domain: "hey.com" },
+};
+
+/** One name for all spellings of one mailbox. It decides about the bonus and about nothing else. */
+export function mailboxOf(address: string): string {
+  const folded = foldEmail(address).toLowerCase().normalize("NFC");
+  const at = folded.lastIndexOf("@");
+  const local = folded.slice(0, at);
+  const domain = folded.slice(at + 1);
+  const rules = MAIL_RULES[domain];
+  if (rules === undefined) return folded;
+  const name = local.replace(/\+.*$/, "");
+  return `${rules.ignoresDots === true ? name.replaceAll(".", "") : name}@${rules.domain}`;
+}
+
+/** Enough for its owner to recognise it, and too little to write to. */
+export function maskEmail(address: string): string {
+  const at = address.lastIndexOf("@");
+  const [first = ""] = address;
+  return `${first}•••@${address.slice(at + 1)}`;
+}
+
+function isMixed(part: string): boolean {
+  const letters = [...part.replaceAll(/[^\p{L}]|[\p{Script=Common}\p{Script=Inherited}]/gu, "")];
+  const known = letters.filter((letter) => WRITINGS.some((writing) => writing.test(letter)));
+  if (known.length === 0) return false;
+  return !WRITINGS.some((writing) => letters.every((letter) => writing.test(letter)));
+}

@@ -1,0 +1,81 @@
+// What a new owner decides about the keys that came with the account: keep, limit or revoke each.
+
+import type { Nano } from "../base/money.ts";
+import { PAGE_LIMIT_MAX } from "../base/page.ts";
+import type { LimitWindow } from "../base/window.ts";
+import { changeKey, type Key, listKeys, revokeKey } from "../keys/keys.ts";
+import type { Reader, Tx } from "../store/db.ts";
+
+export type KeyChoice =
+  | { readonly kind: "revoke"; readonly keyId: string }
+  | {
+      readonly kind: "limit";
+      readonly keyId: string;
+      readonly limit: Nano;
+      readonly window: LimitWindow | null;
+    }
+  /** Every live key but those named here. */
+  | { readonly kind: "revoke_others"; readonly but: readonly string[] };
+
+export interface KeyChange {
+  readonly keyId: string;
+  readonly kind: "key.revoked" | "key.limited";
+}
+
+export async function liveKeys(
+  reader: Reader,
+  accountId: string,
+  now: number,
+): Promise<readonly Key[]> {
+  const keys: Key[] = [];
+  let cursor: string | null = null;
+  do {
+    const page = await listKeys(
+      reader,
+      accountId,
+      { limit: PAGE_LIMIT_MAX, cursor: cursor ?? undefined },
+      now,
+    );
+    keys.push(...page.data.filter((key) => isLive(key, now)));
+    cursor = page.next_cursor;
+  } while (cursor !== null);
+  return keys.sort((a, b) => (b.lastUsedAt ?? 0) - (a.lastUsedAt ?? 0) || (a.id < b.id ? 1 : -1));
+}
+
+export async function applyKeyChoices(
+  tx: Tx,
+  accountId: string,
+  choices: readonly KeyChoice[],
+  now: number,
+): Promise<readonly KeyChange[]> {
+  if (choices.length === 0) return [];
+  const live = new Set((await liveKeys(tx, accountId, now)).map((key) => key.id));
+  const changes: KeyChange[] = [];
+  const revoke = async (keyId: string): Promise<void> => {
+    if (!live.delete(keyId)) return;
+    await revokeKey(tx, accountId, keyId, now);
+    changes.push({ keyId, kind: "key.revoked" });
+  };
+  const limit = async ({ keyId, limit, window }: KeyChoice & { kind: "limit" }): Promise<void> => {
+    if (!live.has(keyId)) return;
+    await changeKey(tx, accountId, keyId, { limit, limitWindow: window, now });
+    changes.push({ keyId, kind: "key.limited" });
+  };
+  for (const choice of choices) {
+    if (choice.kind === "limit") await limit(choice);
+    else for (const keyId of revokedBy(choice, live)) await revoke(keyId);
+  }
+  return changes;
+}
+
+function revokedBy(
+  choice: Exclude<KeyChoice, { kind: "limit" }>,
+  live: ReadonlySet<string>,
+): readonly string[] {
+  if (choice.kind === "revoke") return [choice.keyId];
+  return [...live].filter((keyId) => !choice.but.includes(keyId));
+}
+
+function isLive(key: Key, now: number): boolean {
+  return key.revokedAt === null && (key.expiresAt === null || key.expiresAt > now);
+}

@@ -1,0 +1,200 @@
+// POST /agent/identity/claim and POST /oauth2/token: the agent's side of the ceremony.
+
+import { z } from "zod";
+import { getAccount } from "../accounts/accounts.ts";
+import { ACCOUNT_EXAMPLE, AccountRecord, showAccount } from "../accounts/record.ts";
+import { networksOf } from "../http/address.ts";
+import { timestamp } from "../http/record.ts";
+import { type Answer, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import type { Db } from "../store/db.ts";
+import type { Claims, Polled, Started } from "./claims.ts";
+import { CLAIM_PATH } from "./link.ts";
+
+export interface ClaimRouteParts {
+  readonly db: Db;
+  readonly claims: Claims;
+  readonly baseUrl: string;
+  /** Names the grant type: `urn:<vendor>:agent-auth:grant-type:claim`. */
+  readonly vendor: string;
+}
+
+const EMAIL_LENGTH_MAX = 320;
+
+const ClaimStart = z
+  .strictObject({
+    email: z
+      .string("must be the human's email address")
+      .max(EMAIL_LENGTH_MAX)
+      .meta({ description: "The human's email; they must sign in with exactly this address." }),
+  })
+  .meta({ id: "ClaimStartRequest" });
+
+const ClaimAttemptRecord = z
+  .object({
+    claim_attempt_id: z.string().meta({ description: "Begins with `claim_`." }),
+    status: z.literal("initiated"),
+    expires_at: z.string(),
+    claim_attempt: z.object({
+      user_code: z.string().meta({ description: "Six digits, to compare on the page." }),
+      expires_in: z.int().meta({ description: "Seconds that are left." }),
+      interval: z.int().meta({ description: "Seconds between two polls." }),
+      verification_uri: z.string().meta({ description: "The page where the code can be typed." }),
+      verification_uri_complete: z
+        .string()
+        .meta({ description: "The page with everything filled in: give this to the human." }),
+    }),
+  })
+  .meta({ id: "ClaimAttempt" });
+
+// Unknown parameters are ignored, as RFC 6749 asks; an empty one counts as left out.
+const TokenRequest = z
+  .looseObject({
+    grant_type: z.string().optional().meta({ description: "Exactly the claim grant." }),
+    claim_attempt_id: z
+      .string()
+      .optional()
+      .meta({ description: "Which attempt; the newest that this key started where left out." }),
+  })
+  .meta({ id: "ClaimTokenRequest" });
+
+const ClaimedRecord = z
+  .object({ status: z.literal("claimed"), account: AccountRecord })
+  .meta({ id: "Claimed" });
+
+export function claimRoutes(parts: ClaimRouteParts): readonly Route[] {
+  return [startRoute(parts), tokenRoute(parts)];
+}
+
+function startRoute({ claims, baseUrl }: ClaimRouteParts): Route {
+  return keyWriteRoute({
+    method: "POST",
+    path: "/agent/identity/claim",
+    id: "startClaim",
+    tag: "Claims",
+    summary: "Start a claim: hand the account to a human",
+    description:
+      "Give the human `verification_uri_complete`, and show the `user_code` beside it. A new start makes the former link and code useless. On an account that has an owner already, it invites the named person as a developer.",
+    dialect: "oauth",
+    body: ClaimStart,
+    example: { email: "human@example.com" },
+    answers: {
+      200: {
+        description: "The attempt. Its link and code work for fifteen minutes.",
+        schema: ClaimAttemptRecord,
+        example: showStarted(
+          {
+            id: "claim_01kah5t3mq7d2c9w4e6r8t0yax",
+            token: "7QmT2VxZ8RkL4NcW9BdF6HjP3SgY5TaE1UoI0KvXw2M",
+            userCode: "402817",
+            expiresAt: Date.parse("2026-11-21T09:45:00Z"),
+            intervalMs: 5_000,
+          },
+          Date.parse("2026-11-21T09:30:00Z"),
+          baseUrl,
+        ),
+      },
+    },
+    faults: ["rate_limited"],
+    run: async (tx, { body, caller, address, now }) => {
+      const started = await claims.start(tx, {
+        ...caller,
+        email: body.email,
+        network: networksOf(address)[1],
+        now,
+      });
+      return { status: 200, body: showStarted(started, now, baseUrl) };
+    },
+  });
+}
+
+function tokenRoute({ db, claims, vendor }: ClaimRouteParts): Route {
+  const grantType = claimGrant(vendor);
+  return keyRoute({
+    method: "POST",
+    path: "/oauth2/token",
+    id: "pollClaim",
+    tag: "Claims",
+    summary: "Poll a claim",
+    description: `Send \`grant_type=${grantType}\` every \`interval\` seconds. 200 says that the human has finished, and says it again when repeated.`,
+    dialect: "oauth",
+    bodyType: "form",
+    body: TokenRequest,
+    example: { grant_type: grantType },
+    answers: {
+      200: {
+        description: "A human has claimed the account, or has joined it.",
+        schema: ClaimedRecord,
+        example: {
+          status: "claimed",
+          account: { ...ACCOUNT_EXAMPLE, claimed_at: "2026-11-21T09:34:00.000Z" },
+        },
+      },
+    },
+    faults: ["invalid_request"],
+    run: async ({ body, caller, now }) => {
+      if (isMissing(body.grant_type)) return refuse("invalid_request", "grant_type is missing.");
+      if (body.grant_type !== grantType)
+        return refuse("unsupported_grant_type", `The only grant type is ${grantType}.`);
+      const attemptId = isMissing(body.claim_attempt_id) ? undefined : body.claim_attempt_id;
+      const polled = await db.write((tx) => claims.poll(tx, { ...caller, attemptId, now }));
+      if (polled.status !== "claimed") return answerOf(polled);
+      const account = await getAccount(db, caller.accountId);
+      return { status: 200, body: { status: "claimed", account: showAccount(account) } };
+    },
+  });
+}
+
+export function claimGrant(vendor: string): string {
+  return `urn:${vendor}:agent-auth:grant-type:claim`;
+}
+
+function answerOf(polled: Exclude<Polled, { status: "claimed" }>): Answer {
+  switch (polled.status) {
+    case "pending":
+      return refuse("authorization_pending", "The human has not finished yet.");
+    case "too_fast":
+      return refuse("slow_down", "Polled too soon. Wait five seconds longer from now on.", {
+        interval: polled.intervalMs / 1_000,
+      });
+    case "expired":
+      return refuse("expired_token", "This attempt is over. Start a new claim.");
+    case "denied":
+      return refuse("access_denied", "The human declined, or somebody else owns the account.");
+    case "none":
+      return refuse("invalid_request", "There is no such attempt. Start a claim first.");
+  }
+}
+
+function refuse(
+  error: string,
+  description: string,
+  fields: Readonly<Record<string, unknown>> = {},
+): Answer {
+  return { status: 400, body: { error, error_description: description, ...fields } };
+}
+
+/** RFC 6749 §3.2: a parameter without a value counts as left out. */
+function isMissing(parameter: string | undefined): parameter is undefined | "" {
+  return parameter === undefined || parameter === "";
+}
+
+function showStarted(
+  started: Started,
+  now: number,
+  baseUrl: string,
+): z.infer<typeof ClaimAttemptRecord> {
+  const page = `${baseUrl}${CLAIM_PATH}`;
+  const complete = new URLSearchParams({ token: started.token, user_code: started.userCode });
+  return {
+    claim_attempt_id: started.id,
+    status: "initiated",
+    expires_at: timestamp(started.expiresAt),
+    claim_attempt: {
+      user_code: started.userCode,
+      expires_in: Math.max(0, Math.floor((started.expiresAt - now) / 1_000)),
+      interval: started.intervalMs / 1_000,
+      verification_uri: page,
+      verification_uri_complete: `${page}?${complete.toString()}`,
+    },
+  };
+}

@@ -1,0 +1,93 @@
+// What a command is, and how its line is read. Arguments are checked before anything is opened.
+
+import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
+import type { ConfigResult } from "../config.ts";
+
+export interface Flag {
+  readonly type: "string" | "boolean";
+  readonly means: string;
+  /** What stands for the value in the help: `<text>`. */
+  readonly value?: string;
+  readonly required?: boolean;
+}
+
+/** What a command has of the world around it: nothing below `main.ts` asks the process itself. */
+export interface World {
+  readonly readSettings: () => ConfigResult;
+  readonly now: () => number;
+  readonly version: string;
+  readonly isTerminal: boolean;
+  /** One line, or several, to standard output. */
+  readonly print: (text: string) => void;
+  /** To standard error. */
+  readonly complain: (text: string) => void;
+  readonly onSignal: (signal: "SIGTERM" | "SIGINT", then: () => void) => void;
+}
+
+export interface Line {
+  readonly positionals: readonly string[];
+  /** The value of a string flag that was given. */
+  readonly text: (name: string) => string | undefined;
+  readonly has: (name: string) => boolean;
+}
+
+export interface Command {
+  readonly summary: string;
+  readonly details?: string;
+  /** The names of the arguments, all of which must be given. */
+  readonly positionals: readonly string[];
+  readonly flags: Readonly<Record<string, Flag>>;
+  /** Resolves with the exit code. */
+  readonly run: (line: Line, world: World) => Promise<number>;
+}
+
+export const EXIT_FAILED = 1;
+export const EXIT_MISUSED = 2;
+
+export type ReadLine =
+  | { readonly kind: "line"; readonly line: Line }
+  | { readonly kind: "help" }
+  | { readonly kind: "mistake"; readonly message: string };
+
+export function readLine(command: Command, args: readonly string[]): ReadLine {
+  const options: ParseArgsOptionsConfig = { help: { type: "boolean", short: "h" } };
+  for (const [name, { type }] of Object.entries(command.flags)) options[name] = { type };
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      options,
+      allowPositionals: true,
+      strict: true,
+    });
+    if (values["help"] === true) return { kind: "help" };
+    const message = wrongCount(command, positionals) ?? missingFlag(command, Object.keys(values));
+    if (message !== undefined) return { kind: "mistake", message };
+    const line: Line = {
+      positionals,
+      text: (name) => {
+        const value = values[name];
+        return typeof value === "string" ? value : undefined;
+      },
+      has: (name) => values[name] !== undefined,
+    };
+    return { kind: "line", line };
+  } catch (error) {
+    // `parseArgs` adds advice on `--` to its sentence, which helps nobody here.
+    const sentence = error instanceof Error ? error.message.split(". To specify")[0] : undefined;
+    return { kind: "mistake", message: sentence ?? String(error) };
+  }
+}
+
+function wrongCount(command: Command, given: readonly string[]): string | undefined {
+  const missing = command.positionals[given.length];
+  if (missing !== undefined) return `<${missing}> is missing`;
+  const surplus = given[command.positionals.length];
+  return surplus === undefined ? undefined : `Nothing is expected at "${surplus}"`;
+}
+
+function missingFlag(command: Command, given: readonly string[]): string | undefined {
+  const missing = Object.entries(command.flags).find(
+    ([name, flag]) => flag.required === true && !given.includes(name),
+  );
+  return missing === undefined ? undefined : `--${missing[0]} ${missing[1].value ?? ""} is missing`;
+}

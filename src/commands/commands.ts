@@ -1,0 +1,77 @@
+// Every command by its name, and how a command line finds its own.
+
+import { adminCommands } from "./admin.ts";
+import { type Command, EXIT_FAILED, EXIT_MISUSED, readLine, type World } from "./command.ts";
+import { doctor } from "./doctor.ts";
+import { helpOf, helpOfAll } from "./help.ts";
+import { migrateStore } from "./migrate.ts";
+import { serve } from "./serve.ts";
+import { simulate } from "./simulate.ts";
+import { describeFailure } from "./with-store.ts";
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  serve,
+  simulate,
+  migrate: migrateStore,
+  doctor,
+  ...adminCommands,
+};
+
+/** Runs what the command line asks for; resolves with the exit code. */
+export async function runCommandLine(args: readonly string[], world: World): Promise<number> {
+  const [first] = args;
+  if (first === "--version" || first === "-v") {
+    world.print(world.version);
+    return 0;
+  }
+  if (first === "--help" || first === "-h" || first === "help") {
+    world.print(helpOfAll(COMMANDS));
+    return 0;
+  }
+  const found = findCommand(args);
+  if (found === undefined) {
+    world.complain(unknownCommand(args));
+    return EXIT_MISUSED;
+  }
+  const { name, command, rest } = found;
+  const read = readLine(command, rest);
+  if (read.kind === "help") {
+    world.print(helpOf(name, command));
+    return 0;
+  }
+  if (read.kind === "mistake") {
+    world.complain(`postern ${name}: ${read.message}. postern ${name} --help says how it is used.`);
+    return EXIT_MISUSED;
+  }
+  try {
+    return await command.run(read.line, world);
+  } catch (error) {
+    world.complain(`postern ${name}: ${describeFailure(error)}`);
+    return EXIT_FAILED;
+  }
+}
+
+interface Found {
+  readonly name: string;
+  readonly command: Command;
+  readonly rest: readonly string[];
+}
+
+// The longest name wins: `admin grant` before `admin`. Without any name it is `serve`.
+function findCommand(args: readonly string[]): Found | undefined {
+  if (args[0] === undefined || args[0].startsWith("-"))
+    return { name: "serve", command: serve, rest: args };
+  for (const words of [2, 1]) {
+    const name = args.slice(0, words).join(" ");
+    const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+    if (command !== undefined) return { name, command, rest: args.slice(words) };
+  }
+  return undefined;
+}
+
+function unknownCommand([first = "", second = ""]: readonly string[]): string {
+  const family = Object.keys(COMMANDS).filter((name) => name.startsWith(`${first} `));
+  if (family.length === 0) return `postern has no command "${first}". postern --help lists them.`;
+  const named = second === "" || second.startsWith("-") ? first : `${first} ${second}`;
+  return `postern has no command "${named}". There is ${family.join(", ")}.`;
+}

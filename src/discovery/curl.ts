@@ -1,0 +1,72 @@
+// A route as a command that can be pasted into a shell. Its body is the route's own example.
+
+import type { Route } from "../http/route.ts";
+import type { DiscoverySettings } from "./settings.ts";
+
+export interface CurlOptions {
+  /** Values for the path's parameters; the others stay in braces. */
+  readonly params?: Readonly<Record<string, string>>;
+  /** Written before the body, such as `-o file`. */
+  readonly extra?: readonly string[];
+}
+
+export function curlOf(
+  route: Route,
+  settings: DiscoverySettings,
+  options: CurlOptions = {},
+): string {
+  const parts = [`curl -sS${methodOf(route)} ${quoted(urlOf(route, settings, options.params))}`];
+  if (route.auth === "key") parts.push(`-H "authorization: Bearer $POSTERN_API_KEY"`);
+  if (route.dialect === "messages") parts.push(`-H 'anthropic-version: 2023-06-01'`);
+  parts.push(...(options.extra ?? []), ...bodyOf(route, settings));
+  return parts.join(" \\\n  ");
+}
+
+/** The route's example of a body, about a model that this gateway can call. */
+export function exampleOf(route: Route, settings: DiscoverySettings): unknown {
+  const { example } = route;
+  if (!isRecord(example) || typeof example["model"] !== "string") return example;
+  return { ...example, model: settings.exampleModel };
+}
+
+/** OpenAPI knows no parameter that takes the rest of a path. */
+export function templateOf(path: string): string {
+  return path.replaceAll("+}", "}");
+}
+
+function methodOf(route: Route): string {
+  return route.method === "GET" ? "" : ` -X ${route.method}`;
+}
+
+function urlOf(
+  route: Route,
+  settings: DiscoverySettings,
+  params: Readonly<Record<string, string>> = {},
+): string {
+  const path = templateOf(route.path).replaceAll(
+    /\{(\w+)\}/g,
+    (braced, name: string) => params[name] ?? braced,
+  );
+  return `${settings.baseUrl}${path}`;
+}
+
+function bodyOf(route: Route, settings: DiscoverySettings): readonly string[] {
+  const example = exampleOf(route, settings);
+  if (route.method === "GET" || example === undefined) return [];
+  if (route.bodyType !== "form") {
+    return ["-H 'content-type: application/json'", `-d ${quoted(JSON.stringify(example))}`];
+  }
+  if (!isRecord(example)) return [];
+  return Object.entries(example).map(
+    ([name, value]) => `--data-urlencode ${quoted(`${name}=${String(value)}`)}`,
+  );
+}
+
+function quoted(text: string): string {
+  if (/^[\w\-./:]+$/.test(text)) return text;
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,80 @@
+// The front page: what this is, for a human and for an agent, and the command to try.
+
+import { type NavLink, renderPage } from "../http/layout.tsx";
+import { REGISTER } from "./addresses.ts";
+import type { Desk } from "./desk.ts";
+import { creditsText, NAME } from "./settings.ts";
+
+export const SITE_LINKS: readonly NavLink[] = [
+  { href: "/docs", label: "API reference" },
+  { href: "/auth.md", label: "For agents" },
+  { href: "/openapi.yaml", label: "OpenAPI" },
+];
+
+export const SUMMARY =
+  "An AI gateway that agents let themselves into: one call opens a funded account, and any model answers through the API that you already speak.";
+
+export function homePage(desk: Desk): string {
+  const { settings } = desk;
+  return renderPage({
+    title: `${NAME}: an AI gateway that agents let themselves into`,
+    description: SUMMARY,
+    nav: SITE_LINKS,
+    main: (
+      <>
+        <h1>A gateway with a door for agents</h1>
+        <p class="lede">{SUMMARY}</p>
+        <h2>If you are an agent</h2>
+        <p>
+          Read <a href="/auth.md">auth.md</a>. It is all that you need: how to get a key, keep it,
+          call a model, pay, and hand the account to your human.
+        </p>
+        {desk.has(REGISTER) ? <Try desk={desk} /> : null}
+        <h2>If you are a human</h2>
+        <p>
+          Give an agent this address and it can help itself. Or use the gateway yourself: point an
+          OpenAI SDK at <code>{settings.baseUrl}/v1</code>, or an Anthropic SDK at{" "}
+          <code>{settings.baseUrl}</code>, and change nothing else. The{" "}
+          <a href="/docs">API reference</a> lists every endpoint
+          {settings.docsUrl.startsWith(settings.baseUrl) ? (
+            "."
+          ) : (
+            <>
+              ; the <a href={settings.docsUrl}>documentation</a> explains the rest.
+            </>
+          )}
+        </p>
+        <p>
+          Usage costs what the providers list, without a markup. Credits are prepaid; buying them
+          adds a fee of {settings.feePercent} %.
+        </p>
+        {settings.simulated === true ? (
+          <p class="notice warn">
+            This gateway has no provider's key yet, so its models are simulated: their answers are
+            made up.
+          </p>
+        ) : null}
+      </>
+    ),
+    foot: (
+      <p>
+        {NAME} {settings.version}. Machine-readable: <a href="/llms.txt">llms.txt</a>,{" "}
+        <a href="/openapi.yaml">openapi.yaml</a>.
+      </p>
+    ),
+  });
+}
+
+function Try({ desk }: { readonly desk: Desk }) {
+  const command = desk.curl(REGISTER).split("\n").slice(1, -1).join("\n");
+  return (
+    <figure>
+      <figcaption>
+        Opens an account with {creditsText(desk.settings.startingCredits)}; the answer holds its key
+      </figcaption>
+      <pre tabindex={0}>
+        <code>{command}</code>
+      </pre>
+    </figure>
+  );
+}

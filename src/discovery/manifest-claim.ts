@@ -1,0 +1,42 @@
+// auth.md, the claim: how a human takes the account over. It is written only where both of its endpoints are mounted.
+
+import { CLAIM_START, CLAIM_TOKEN } from "./addresses.ts";
+import { type Desk, paragraphs, table } from "./desk.ts";
+import { TOKEN_ERRORS } from "./errors.ts";
+import type { Section } from "./manifest-entry.ts";
+import { claimGrantType, creditsText } from "./settings.ts";
+
+export function handOver(desk: Desk): Section | undefined {
+  if (!desk.has(CLAIM_START) || !desk.has(CLAIM_TOKEN)) return undefined;
+  const { settings } = desk;
+  return {
+    title: "Hand the account to a human",
+    text: paragraphs([
+      `A human can take the account over at any time. Keys and balance stay as they are, your key keeps working, and the first claim of each human adds ${creditsText(settings.claimBonusCredits)}.`,
+      "### Start",
+      "Ask for the human's e-mail address, and for their consent to use it. They must sign in with exactly this address.",
+      desk.curl(CLAIM_START),
+      desk.answer(CLAIM_START),
+      "Give the human `verification_uri_complete`, and show the `user_code` beside it, with words like these:",
+      "> To take over the account that I opened, open this link and sign in as human@example.com. Check that the page shows the code 123456, then confirm. The code belongs on that page: nobody needs it back from you.",
+      "Do not open the link yourself. The code lives for `expires_in` seconds. A new start makes the former link and code useless.",
+      "### Poll",
+      `Send this every \`interval\` seconds, until the answer is neither \`authorization_pending\` nor \`slow_down\`. The grant type is \`${claimGrantType(settings)}\`.`,
+      desk.curl(CLAIM_TOKEN),
+      "`200` means that it is done:",
+      desk.answer(CLAIM_TOKEN),
+      'Otherwise the body is `{"error": …}`:',
+      table(
+        ["`error`", "Status", "Meaning", "What to do"],
+        TOKEN_ERRORS.map((each) => [
+          `\`${each.error}\``,
+          String(each.status),
+          each.means,
+          each.next,
+        ]),
+      ),
+      "### Afterwards",
+      "The account is a workspace that the human owns. To invite a second person, start a claim with that person's address: they join as a developer, and nothing else changes.",
+    ]),
+  };
+}

@@ -1,0 +1,103 @@
+// The OpenAPI description, made out of the routes alone: an endpoint is in it because it is mounted.
+
+import { stringify } from "yaml";
+import { FAULTS } from "../base/fault.ts";
+import type { Route } from "../http/route.ts";
+import { templateOf } from "./curl.ts";
+import { errorComponents, HEADERS } from "./error-responses.ts";
+import { ADVICE } from "./errors.ts";
+import type { OpenApiDocument, Operation, Tag } from "./openapi-form.ts";
+import { bindRoutes, operationOf, SECURITY_SCHEMES } from "./operation.ts";
+import { creditsText, type DiscoverySettings, NAME } from "./settings.ts";
+import { tagDescription } from "./tags.ts";
+
+export const OPENAPI_CONTENT_TYPE = "application/yaml; charset=utf-8";
+
+export function openApiDocument(
+  routes: readonly Route[],
+  settings: DiscoverySettings,
+): OpenApiDocument {
+  const shown = routes.filter((route) => route.hidden !== true);
+  const book = bindRoutes(shown);
+  return {
+    openapi: "3.1.1",
+    info: infoOf(settings),
+    externalDocs: { url: settings.docsUrl, description: "The documentation for humans." },
+    servers: [{ url: settings.baseUrl, description: `${NAME} at this address.` }],
+    tags: tagsOf(shown),
+    paths: pathsOf(shown, (route) => operationOf(route, book, settings)),
+    components: {
+      securitySchemes: SECURITY_SCHEMES,
+      headers: usedHeaders(shown),
+      responses: errorComponents(shown, book, settings.baseUrl),
+      schemas: book.components,
+    },
+  };
+}
+
+export function openApiYaml(document: OpenApiDocument): string {
+  return stringify(document, { aliasDuplicateObjects: false, lineWidth: 100 });
+}
+
+function infoOf(settings: DiscoverySettings): OpenApiDocument["info"] {
+  return {
+    title: NAME,
+    version: settings.version,
+    summary: "An AI gateway that agents let themselves into.",
+    description: [
+      `One call opens an account with ${creditsText(settings.startingCredits)} and answers a key: no human, no browser.`,
+      "Any model is then called through the OpenAI or the Anthropic API. Credits are prepaid; usage is billed at the providers' list prices.",
+      `An agent finds everything that it needs on one page: [auth.md](${settings.baseUrl}/auth.md).`,
+      "Clients should ignore fields that they do not know: answers may grow new ones.",
+      "**Errors** have a stable `code` and the form of the API that was called:",
+      errorTable(),
+    ].join("\n\n"),
+    ...(settings.termsUrl === undefined ? {} : { termsOfService: settings.termsUrl }),
+    ...(settings.contactUrl === undefined ? {} : { contact: { url: settings.contactUrl } }),
+  };
+}
+
+function errorTable(): string {
+  const rows = Object.entries(FAULTS).map(
+    ([code, [status]]) => `| ${status} | \`${code}\` | ${adviceOn(code)} |`,
+  );
+  return ["| Status | Code | What to do |", "| --- | --- | --- |", ...rows].join("\n");
+}
+
+function adviceOn(code: string): string {
+  return Object.entries(ADVICE).find(([name]) => name === code)?.[1].next ?? "";
+}
+
+function tagsOf(routes: readonly Route[]): readonly Tag[] {
+  return [...new Set(routes.map((route) => route.tag))].map((name) => ({
+    name,
+    description: tagDescription(name),
+  }));
+}
+
+function pathsOf(
+  routes: readonly Route[],
+  operationFor: (route: Route) => Operation,
+): OpenApiDocument["paths"] {
+  const paths: Record<string, Record<string, Operation>> = {};
+  for (const route of routes) {
+    const path = templateOf(route.path);
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationFor(route) };
+  }
+  return paths;
+}
+
+/** A header that no answer has stays out: every component is referred to. */
+function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["headers"] {
+  const { Replayed, Challenge, ...always } = HEADERS;
+  return {
+    ...always,
+    ...(Challenge !== undefined && routes.some((route) => route.auth === "key")
+      ? { Challenge }
+      : {}),
+    ...(Replayed !== undefined &&
+    routes.some((route) => route.write !== undefined && route.method === "POST")
+      ? { Replayed }
+      : {}),
+  };
+}

@@ -1,0 +1,234 @@
+// The addresses at which the service describes itself. Everything is made once, at start, out of the routes and the
+// settings; these routes are among the described.
+
+import { ASSET_CACHE_CONTROL, ASSETS } from "../http/assets.ts";
+import { pageHeaders } from "../http/layout.tsx";
+import { type AnswerDoc, openRoute, type Route } from "../http/route.ts";
+import { formFor } from "./accept.ts";
+import { REGISTER } from "./addresses.ts";
+import { type Desk, openDesk } from "./desk.ts";
+import { homePage, SUMMARY } from "./home-page.tsx";
+import { LLMS_CONTENT_TYPE, llmsText } from "./llms.ts";
+import { authManifest } from "./manifest.ts";
+import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi.ts";
+import { referencePage } from "./reference-page.tsx";
+import { answerWith, type Served, served } from "./served.ts";
+import { type DiscoverySettings, NAME } from "./settings.ts";
+import { authorizationServer, protectedResource } from "./well-known.ts";
+
+export interface DiscoveryDeps {
+  /** The routes of all other rooms. */
+  readonly routes: readonly Route[];
+  readonly settings: DiscoverySettings;
+}
+
+const JSON_TYPE = "application/json";
+const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
+
+interface Documents {
+  readonly yaml: Served;
+  readonly json: Served;
+  readonly llms: Served;
+  readonly manifest: Served;
+  readonly resource: Served;
+  readonly server: Served;
+  readonly reference: Served;
+  readonly home: Readonly<Record<"html" | "json" | "text", Served>>;
+}
+
+export function discoveryRoutes({ routes, settings }: DiscoveryDeps): readonly Route[] {
+  const own: readonly Route[] = [
+    ...documentRoutes(() => documents),
+    ...pageRoutes(() => documents),
+    ...assetRoutes(),
+  ];
+  const documents = writeDocuments([...routes, ...own], settings);
+  return own;
+}
+
+function writeDocuments(routes: readonly Route[], settings: DiscoverySettings): Documents {
+  const document = openApiDocument(routes, settings);
+  const desk = openDesk(routes, document, settings);
+  const llms = llmsText(desk);
+  const varied = { vary: "accept" };
+  return {
+    yaml: served(openApiYaml(document), OPENAPI_CONTENT_TYPE),
+    json: served(JSON.stringify(document), JSON_TYPE),
+    llms: served(llms, LLMS_CONTENT_TYPE),
+    manifest: served(authManifest(desk), MARKDOWN_TYPE),
+    resource: served(JSON.stringify(protectedResource(desk)), JSON_TYPE),
+    server: served(JSON.stringify(authorizationServer(desk)), JSON_TYPE),
+    reference: page(referencePage(document)),
+    home: {
+      html: page(homePage(desk), varied),
+      json: served(JSON.stringify(pointers(desk)), JSON_TYPE, varied),
+      text: served(llms, LLMS_CONTENT_TYPE, varied),
+    },
+  };
+}
+
+function page(html: string, more: Readonly<Record<string, string>> = {}): Served {
+  const { "content-type": type = "", ...headers } = pageHeaders();
+  return served(html, type, { ...headers, ...more });
+}
+
+/** The front page for a program: where everything is. */
+function pointers(desk: Desk): unknown {
+  const { baseUrl, docsUrl, version } = desk.settings;
+  return {
+    name: NAME,
+    description: SUMMARY,
+    version,
+    base_url: baseUrl,
+    auth_md: `${baseUrl}/auth.md`,
+    llms_txt: `${baseUrl}/llms.txt`,
+    openapi: `${baseUrl}/openapi.yaml`,
+    protected_resource: `${baseUrl}/.well-known/oauth-protected-resource`,
+    docs: docsUrl,
+    ...(desk.has(REGISTER)
+      ? {
+          next: [
+            {
+              method: "POST",
+              url: `${baseUrl}/v1/accounts`,
+              body: {},
+              why: "Open an account and get its first key.",
+            },
+          ],
+        }
+      : {}),
+  };
+}
+
+interface DocumentRoute {
+  readonly path: string;
+  readonly id: string;
+  readonly summary: string;
+  readonly pick: keyof Omit<Documents, "home">;
+  readonly answer: AnswerDoc;
+}
+
+const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
+  {
+    path: "/openapi.yaml",
+    id: "getOpenApiYaml",
+    summary: "OpenAPI description",
+    pick: "yaml",
+    answer: { description: "OpenAPI 3.1, as YAML.", contentType: "application/yaml" },
+  },
+  {
+    path: "/openapi.json",
+    id: "getOpenApiJson",
+    summary: "OpenAPI description as JSON",
+    pick: "json",
+    answer: { description: "OpenAPI 3.1, as JSON.", contentType: JSON_TYPE },
+  },
+  {
+    path: "/llms.txt",
+    id: "getLlmsText",
+    summary: "Index of the documents for language models",
+    pick: "llms",
+    answer: { description: "The form of llmstxt.org.", contentType: "text/plain" },
+  },
+  {
+    path: "/auth.md",
+    id: "getAuthManifest",
+    summary: "How an agent gets in",
+    pick: "manifest",
+    answer: {
+      description: "One page with everything that an agent needs.",
+      contentType: "text/markdown",
+    },
+  },
+  {
+    path: "/.well-known/auth.md",
+    id: "getWellKnownAuthManifest",
+    summary: "How an agent gets in, at its well-known address",
+    pick: "manifest",
+    answer: { description: "The same page as `/auth.md`.", contentType: "text/markdown" },
+  },
+  {
+    path: "/.well-known/oauth-protected-resource",
+    id: "getProtectedResource",
+    summary: "Protected-resource metadata",
+    pick: "resource",
+    answer: { description: "RFC 9728's metadata, which a 401 points to.", contentType: JSON_TYPE },
+  },
+  {
+    path: "/.well-known/oauth-authorization-server",
+    id: "getAuthorizationServer",
+    summary: "Authorization-server metadata",
+    pick: "server",
+    answer: {
+      description: "RFC 8414's metadata with the `agent_auth` block.",
+      contentType: JSON_TYPE,
+    },
+  },
+];
+
+function documentRoutes(documents: () => Documents): readonly Route[] {
+  return DOCUMENT_ROUTES.map(({ path, id, summary, pick, answer }) =>
+    openRoute({
+      method: "GET",
+      path,
+      id,
+      summary,
+      tag: "Discovery",
+      dialect: "openai",
+      answers: { 200: answer, 304: { description: "The client's copy is current." } },
+      faults: [],
+      run: (input) => answerWith(documents()[pick], input.headers),
+    }),
+  );
+}
+
+function pageRoutes(documents: () => Documents): readonly Route[] {
+  const plain = {
+    method: "GET",
+    tag: "Discovery",
+    dialect: "page",
+    faults: [],
+    hidden: true,
+  } as const;
+  return [
+    openRoute({
+      ...plain,
+      path: "/",
+      id: "getHome",
+      summary: "What this is",
+      answers: {
+        200: { description: "HTML, JSON or text, as `accept` asks.", contentType: "text/html" },
+      },
+      run: (input) =>
+        answerWith(documents().home[formFor(input.headers.get("accept"))], input.headers),
+    }),
+    openRoute({
+      ...plain,
+      path: "/docs",
+      id: "getReference",
+      summary: "API reference",
+      answers: { 200: { description: "The API reference.", contentType: "text/html" } },
+      run: (input) => answerWith(documents().reference, input.headers),
+    }),
+  ];
+}
+
+function assetRoutes(): readonly Route[] {
+  return ASSETS.map((asset, index) => {
+    const document = served(asset.body, asset.contentType, {
+      "cache-control": ASSET_CACHE_CONTROL,
+    });
+    return openRoute({
+      method: "GET",
+      path: asset.path,
+      id: `getAsset${index}`,
+      summary: "What pages load",
+      tag: "Discovery",
+      dialect: "page",
+      answers: { 200: { description: "The asset.", contentType: asset.contentType } },
+      faults: [],
+      hidden: true,
+      run: (input) => answerWith(document, input.headers),
+    });
+  });
+}

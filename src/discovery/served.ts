@@ -1,0 +1,44 @@
+// Documents as they are served: whole, with a strong tag, and not again to a client that has them.
+
+import { createHash } from "node:crypto";
+
+export interface Served {
+  readonly body: string;
+  readonly etag: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+const FIVE_MINUTES = "public, max-age=300";
+
+export function served(
+  body: string,
+  contentType: string,
+  more: Readonly<Record<string, string>> = {},
+): Served {
+  const etag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`;
+  return {
+    body,
+    etag,
+    headers: {
+      "content-type": contentType,
+      "cache-control": FIVE_MINUTES,
+      "x-content-type-options": "nosniff",
+      etag,
+      ...more,
+    },
+  };
+}
+
+export function answerWith(document: Served, request: Headers): Response {
+  const { body, etag, headers } = document;
+  if (!isKnown(etag, request.get("if-none-match"))) return new Response(body, { headers });
+  const current = new Headers(headers);
+  current.delete("content-type");
+  return new Response(null, { status: 304, headers: current });
+}
+
+/** RFC 9110 compares these tags weakly, since a cache on the way may have weakened them. */
+function isKnown(etag: string, header: string | null): boolean {
+  const tags = (header ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""));
+  return tags.some((tag) => tag === etag || tag === "*");
+}

@@ -1,0 +1,25 @@
+// What pages load, all of it from here. The name of an asset holds its content's hash, so it can be kept for ever.
+
+import { createHash } from "node:crypto";
+import controls from "./controls.css" with { type: "text" };
+import reference from "./reference.css" with { type: "text" };
+import style from "./style.css" with { type: "text" };
+
+export interface Asset {
+  readonly path: string;
+  readonly body: string;
+  readonly contentType: string;
+}
+
+export const ASSET_CACHE_CONTROL = "public, max-age=31536000, immutable";
+
+/** One sheet, so that a page asks once. */
+const sheet = `${style}\n${controls}\n${reference}`;
+
+export const STYLESHEET: Asset = {
+  path: `/assets/${createHash("sha256").update(sheet).digest("hex").slice(0, 16)}.css`,
+  body: sheet,
+  contentType: "text/css; charset=utf-8",
+};
+
+export const ASSETS: readonly Asset[] = [STYLESHEET];

@@ -1,0 +1,103 @@
+// The frame of every page for humans: the HTML skeleton, the head of the page, and the headers that keep it harmless.
+// Pages need no script; the policy forbids them all.
+
+import type { Child } from "hono/jsx";
+import { STYLESHEET } from "./assets.ts";
+
+export interface NavLink {
+  readonly href: string;
+  readonly label: string;
+}
+
+export interface PageFrame {
+  readonly title: string;
+  readonly description?: string;
+  readonly nav?: readonly NavLink[];
+  /** This page's own path, which marks its link in the navigation. */
+  readonly path?: string;
+  /** Beside the main part on a wide screen and above it on a narrow one. */
+  readonly aside?: Child;
+  readonly main: Child;
+  readonly foot?: Child;
+  /** Keeps the page out of search engines. */
+  readonly isPrivate?: boolean;
+}
+
+export interface PagePolicy {
+  /** Where forms may lead besides this host, such as the identity provider that a post redirects to. */
+  readonly formTargets?: readonly string[];
+}
+
+const ICON =
+  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath d='M6 30V14a10 10 0 0 1 20 0v16z' fill='%231f5f55'/%3E%3Ccircle cx='21' cy='19' r='1.8' fill='%23fff'/%3E%3C/svg%3E";
+
+export function pageHeaders(policy: PagePolicy = {}): Readonly<Record<string, string>> {
+  const formAction = ["'self'", ...(policy.formTargets ?? [])].join(" ");
+  return {
+    "content-type": "text/html; charset=utf-8",
+    "content-security-policy": `default-src 'none'; style-src 'self'; img-src 'self' data:; form-action ${formAction}; base-uri 'none'; frame-ancestors 'none'`,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+  };
+}
+
+export function renderPage(frame: PageFrame): string {
+  const page: { readonly toString: () => string } = <Page frame={frame} />;
+  return `<!doctype html>${page.toString()}\n`;
+}
+
+function Page({ frame }: { readonly frame: PageFrame }): Child {
+  const { title, description, nav = [], aside, main, foot, isPrivate } = frame;
+  return (
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <title>{title}</title>
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        {description === undefined ? null : <meta name="description" content={description} />}
+        {isPrivate === true ? <meta name="robots" content="noindex" /> : null}
+        <link rel="icon" href={ICON} />
+        <link rel="stylesheet" href={STYLESHEET.path} />
+      </head>
+      <body class={aside === undefined ? "plain" : "with-aside"}>
+        <a class="skip" href="#main">
+          Skip to the content
+        </a>
+        <header class="masthead">
+          <a class="wordmark" href="/">
+            Postern
+          </a>
+          {nav.length === 0 ? null : <Navigation links={nav} path={frame.path} />}
+        </header>
+        {aside}
+        <main id="main" tabindex={-1}>
+          {main}
+        </main>
+        {foot === undefined ? null : <footer class="colophon">{foot}</footer>}
+      </body>
+    </html>
+  );
+}
+
+interface NavigationProps {
+  readonly links: readonly NavLink[];
+  readonly path: string | undefined;
+}
+
+function Navigation({ links, path }: NavigationProps): Child {
+  return (
+    <nav aria-label="Site">
+      <ul>
+        {links.map((link) => (
+          <li>
+            <a href={link.href} aria-current={link.href === path ? "page" : undefined}>
+              {link.label}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}

@@ -1,0 +1,100 @@
+// The gateway's accounts at the providers: which rows are switched on, where they are, and by whose key. The operator's
+// own servers join the table here, and so does the simulator of a gateway that has no provider.
+
+import { secret, type Secret } from "../base/secret.ts";
+import type { OperatorProvider } from "../models/operator-file.ts";
+import { type Provider, PROVIDERS, type RelayedWire } from "./providers.ts";
+import type { Credential } from "./upstream.ts";
+
+export interface ProviderSetting {
+  readonly apiKey?: Secret;
+  readonly baseUrl?: string;
+}
+
+export interface AccountsParts {
+  readonly settings: Readonly<Record<string, ProviderSetting>>;
+  /** The operator's own providers, as their file says now. */
+  readonly operatorProviders: () => readonly OperatorProvider[];
+  /** Reads the variable that an operator's provider names for its key. */
+  readonly keyNamed: (variable: string) => string | undefined;
+  /** Answers for the simulator inside this process, where that is on. */
+  readonly simulator: ((request: Request) => Promise<Response>) | undefined;
+}
+
+export interface Place {
+  readonly provider: Provider;
+  /** The gateway's own account there. */
+  readonly own: Credential | undefined;
+  readonly baseUrl: string;
+}
+
+export interface Accounts {
+  readonly placeOf: (providerId: string) => Place | undefined;
+  /** Whether models of this provider can be called on the gateway's own account. */
+  readonly available: (providerId: string) => boolean;
+}
+
+const SIMULATOR_URL = "http://simulator.invalid";
+
+export function createAccounts(parts: AccountsParts): Accounts {
+  const places = new Map<string, Place>();
+  for (const provider of PROVIDERS) {
+    const place = placeFor(provider, parts);
+    if (place !== undefined) places.set(provider.id, place);
+  }
+  const placeOf = (id: string): Place | undefined => {
+    const known = places.get(id);
+    if (known !== undefined) return known;
+    const declared = parts.operatorProviders().find((one) => one.id === id);
+    return declared === undefined ? undefined : declaredPlace(declared, parts);
+  };
+  return { placeOf, available: (id) => placeOf(id)?.own !== undefined };
+}
+
+function placeFor(provider: Provider, parts: AccountsParts): Place | undefined {
+  const setting = parts.settings[provider.id];
+  const baseUrl = setting?.baseUrl ?? provider.baseUrl;
+  if (provider.id === "sim" && setting === undefined) {
+    if (parts.simulator === undefined) return undefined;
+    const own = { provider, baseUrl: SIMULATOR_URL, apiKey: undefined, label: "gateway", byok: false, inProcess: parts.simulator };
+    return { provider, own, baseUrl: SIMULATOR_URL };
+  }
+  if (baseUrl === "") return undefined;
+  const keyless = provider.local || provider.id === "sim";
+  const on = setting?.apiKey !== undefined || (keyless && setting?.baseUrl !== undefined);
+  return { provider, own: on ? { provider, baseUrl, apiKey: setting?.apiKey, label: "gateway", byok: false } : undefined, baseUrl };
+}
+
+const PATHS: Readonly<Record<string, Partial<Record<RelayedWire, string>>>> = {
+  chat: { chat: "/chat/completions" },
+  responses: { responses: "/responses" },
+  messages: { messages: "/v1/messages", count_tokens: "/v1/messages/count_tokens" },
+  embeddings: { embeddings: "/embeddings" },
+};
+
+function declaredPlace(declared: OperatorProvider, parts: AccountsParts): Place {
+  const raw = declared.api_key_env === undefined ? undefined : parts.keyNamed(declared.api_key_env);
+  const speaksMessages = declared.wires.includes("messages");
+  const provider: Provider = {
+    id: declared.id,
+    name: declared.id,
+    stem: "",
+    baseUrl: declared.base_url,
+    paths: Object.assign({}, ...declared.wires.map((wire) => PATHS[wire] ?? {})),
+    auth: speaksMessages ? "x-api-key" : "bearer",
+    headers: {},
+    stopsBillingOnAbort: declared.stops_billing_on_abort,
+    asksForUsage: true,
+    endUserField: null,
+    outputLimitField: "max_tokens",
+    storesReplies: false,
+    endsByClosing: false,
+    limitsReasoning: true,
+    local: false,
+    imageTokensMax: 50_000,
+  };
+  const apiKey = raw === undefined ? undefined : secret(raw);
+  const ready = declared.api_key_env === undefined || apiKey !== undefined;
+  const baseUrl = declared.base_url.replace(/\/+$/, "");
+  return { provider, own: ready ? { provider, baseUrl, apiKey, label: "gateway", byok: false } : undefined, baseUrl };
+}

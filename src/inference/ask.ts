@@ -1,0 +1,125 @@
+// What a model call asks for, as far as the gateway must know it: the model, whether to stream, and what bounds its
+// cost. Everything else in the body is between the caller and the provider.
+
+import { invalid } from "../base/fault.ts";
+import type { FeeMeter } from "../base/meters.ts";
+import { parseJsonBody } from "../http/body.ts";
+import { type ObjectSpans, spansOf } from "./json-edit.ts";
+import { mostFees } from "./tool-fees.ts";
+
+export type Api = "chat" | "responses" | "messages" | "embeddings";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+export interface Ask {
+  readonly api: Api;
+  readonly text: string;
+  readonly spans: ObjectSpans;
+  readonly json: Json;
+  readonly model: string;
+  readonly stream: boolean;
+  /** Whether the caller wants to see the usage of a chat stream. */
+  readonly wantsUsage: boolean;
+  /** The most output tokens of each choice, where the caller set it. */
+  readonly outputMax: number | undefined;
+  readonly choices: number;
+  readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
+  readonly serviceTier: string | undefined;
+  readonly speed: string | undefined;
+}
+
+const CHOICES_MAX = 128;
+const OUTPUT_MAX = 100_000_000;
+const MODEL_NAME_MAX = 256;
+
+/** Reads a body; a mere count of tokens needs no limit on the output. */
+export function readAsk(api: Api, text: string, purpose: "call" | "count" = "call"): Ask {
+  const json = parseJsonBody(text);
+  if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
+  const spans = spansOf(text);
+  if (spans === undefined) throw invalid("model", "model is required: an id from GET /v1/models.");
+  checkContent(api, json);
+  const streams = api !== "embeddings" && booleanAt(json, "stream") === true;
+  const options = json["stream_options"];
+  return {
+    api,
+    text,
+    spans,
+    json,
+    model: modelOf(json),
+    stream: streams,
+    wantsUsage: isObject(options) && options["include_usage"] === true,
+    outputMax: purpose === "count" ? undefined : outputMaxOf(api, json),
+    choices: api === "chat" ? (countAt(json, "n", CHOICES_MAX) ?? 1) : 1,
+    fees: mostFees(json),
+    serviceTier: stringAt(json, "service_tier"),
+    speed: stringAt(json, "speed"),
+  };
+}
+
+export function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function modelOf(json: Json): string {
+  const model = json["model"];
+  if (model === undefined || model === null) throw invalid("model", "model is required: an id from GET /v1/models.");
+  if (typeof model !== "string" || model === "" || model.length > MODEL_NAME_MAX) throw invalid("model", "model must be a string: an id from GET /v1/models.");
+  return model;
+}
+
+function checkContent(api: Api, json: Json): void {
+  if (api === "chat" || api === "messages") {
+    const messages = json["messages"];
+    if (messages === undefined) throw invalid("messages", "messages is required.");
+    if (!Array.isArray(messages) || messages.length === 0) throw invalid("messages", "messages must be an array with one message or more.");
+    messages.forEach((message: unknown, place) => {
+      if (!isObject(message)) throw invalid(`messages[${place}]`, `messages[${place}] must be an object.`);
+      if (typeof message["role"] !== "string") throw invalid(`messages[${place}].role`, `messages[${place}].role must be a string.`);
+    });
+    return;
+  }
+  const input = json["input"];
+  if (api === "embeddings" && (input === undefined || input === "")) throw invalid("input", "input is required: a text, or a list of texts.");
+  if (input !== undefined && typeof input !== "string" && !Array.isArray(input)) throw invalid("input", "input must be a string or an array.");
+  if (api === "responses" && input === undefined && json["prompt"] === undefined) throw invalid("input", "input is required.");
+}
+
+function outputMaxOf(api: Api, json: Json): number | undefined {
+  switch (api) {
+    case "chat":
+      return countAt(json, "max_completion_tokens", OUTPUT_MAX) ?? countAt(json, "max_tokens", OUTPUT_MAX);
+    case "responses":
+      return countAt(json, "max_output_tokens", OUTPUT_MAX);
+    case "messages": {
+      const limit = countAt(json, "max_tokens", OUTPUT_MAX);
+      if (limit === undefined) throw invalid("max_tokens", "max_tokens is required on /v1/messages.");
+      return limit;
+    }
+    case "embeddings":
+      return 0;
+  }
+}
+
+function countAt(json: Json, field: string, most: number): number | undefined {
+  const value = json[field];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "number" || !Number.isInteger(value) || value < 1 || value > most) {
+    throw invalid(field, `${field} must be a whole number from 1 to ${most}.`);
+  }
+  return value;
+}
+
+function booleanAt(json: Json, field: string): boolean | undefined {
+  const value = json[field];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "boolean") throw invalid(field, `${field} must be true or false.`);
+  return value;
+}
+
+function stringAt(json: Json, field: string): string | undefined {
+  const value = json[field];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "string") throw invalid(field, `${field} must be a string.`);
+  return value;
+}

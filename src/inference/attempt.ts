@@ -1,0 +1,205 @@
+// Tries candidates until one begins to answer. Nothing has reached the caller yet, so another try costs nobody anything;
+// what is the caller's own fault is never tried again.
+
+import type { Fault } from "../base/fault.ts";
+import { createSseParser, readSse } from "../base/sse.ts";
+import type { Attempt } from "../usage/usage.ts";
+import type { Breaker } from "./breaker.ts";
+import type { Candidate } from "./candidates.ts";
+import { faultOfProvider, faultOfTrouble, isRetriable } from "./provider-error.ts";
+import type { RelayedWire } from "./providers.ts";
+import { readWhole, returnedHeaders, send, type Timeouts } from "./upstream.ts";
+
+export interface AttemptParts {
+  readonly breaker: Breaker;
+  readonly timeouts: Timeouts;
+  readonly now: () => number;
+}
+
+export interface Trial {
+  readonly wire: RelayedWire;
+  readonly stream: boolean;
+  readonly headers: Headers;
+  readonly signal: AbortSignal;
+  readonly bodyFor: (candidate: Candidate) => string;
+}
+
+export type Answered =
+  | { readonly kind: "whole"; readonly text: string; readonly headers: Readonly<Record<string, string>> }
+  | {
+      readonly kind: "stream";
+      readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+      readonly first: Uint8Array | undefined;
+      readonly headers: Readonly<Record<string, string>>;
+      readonly contentType: string;
+    };
+
+export type TrialResult =
+  | { readonly ok: true; readonly candidate: Candidate; readonly answered: Answered; readonly attempts: readonly Attempt[] }
+  | { readonly ok: false; readonly fault: Fault; readonly aborted: boolean; readonly attempts: readonly Attempt[] };
+
+type One = { readonly ok: true; readonly answered: Answered } | { readonly ok: false; readonly fault: Fault; readonly status: number; readonly again: boolean; readonly aborted?: boolean };
+
+const TRIES_PER_CANDIDATE = 2;
+const BACKOFF_MS = 250;
+/** A provider that asks for a longer wait than this is left to the caller's patience. */
+const RETRY_AFTER_MAX_MS = 2_000;
+/** How long a stream's first event is waited for before the caller is told that it begins. */
+const FIRST_EVENT_MS = 15_000;
+const ERROR_BODY_MAX_BYTES = 65_536;
+
+export async function tryCandidate(candidate: Candidate, trial: Trial, attempts: Attempt[], parts: AttemptParts): Promise<TrialResult> {
+  const { credential, upstreamName, model } = candidate;
+  const circuit = `${credential.provider.id} ${credential.label} ${upstreamName}`;
+  for (let attempt = 1; ; attempt++) {
+    const startedAt = parts.now();
+    const waitMs = parts.breaker.enter(circuit, startedAt);
+    if (waitMs > 0) return { ok: false, fault: circuitFault(candidate, waitMs), aborted: false, attempts };
+    const one = await tryOnce(candidate, trial, parts);
+    const status = one.ok ? 200 : one.status;
+    attempts.push({ provider: credential.provider.id, model: model.id, status, ms: parts.now() - startedAt });
+    if (one.ok) {
+      parts.breaker.succeeded(circuit);
+      return { ok: true, candidate, answered: one.answered, attempts };
+    }
+    if (one.aborted === true || !one.again) parts.breaker.left(circuit);
+    else parts.breaker.failed(circuit, parts.now());
+    const pauseMs = pauseOf(one, attempt);
+    if (pauseMs === undefined || trial.signal.aborted) return { ok: false, fault: one.fault, aborted: trial.signal.aborted, attempts };
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
+}
+
+function pauseOf(one: One & { ok: false }, attempt: number): number | undefined {
+  if (!one.again || attempt >= TRIES_PER_CANDIDATE) return undefined;
+  const asked = Number(one.fault.options.headers?.["retry-after"] ?? 0) * 1_000;
+  return asked > RETRY_AFTER_MAX_MS ? undefined : Math.max(asked, BACKOFF_MS * attempt);
+}
+
+function circuitFault(candidate: Candidate, waitMs: number): Fault {
+  const fault = faultOfTrouble(candidate.credential, "unreachable", "the circuit is open");
+  Object.assign(fault.options, { retryAfterSeconds: waitMs / 1_000 });
+  return fault;
+}
+
+async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts): Promise<One> {
+  const { credential } = candidate;
+  const { wire, stream, headers, signal } = trial;
+  const upstream = await send(credential, { wire, stream, headers, signal, body: trial.bodyFor(candidate), timeouts: parts.timeouts });
+  switch (upstream.kind) {
+    case "aborted":
+      return { ok: false, fault: faultOfTrouble(credential, "unreachable", "the caller left"), status: 499, again: false, aborted: true };
+    case "timed_out":
+      return { ok: false, fault: faultOfTrouble(credential, "timed_out", "no answer in time"), status: 504, again: false };
+    case "unreachable":
+      return { ok: false, fault: faultOfTrouble(credential, "unreachable", String(upstream.cause)), status: 502, again: true };
+    case "answered":
+      return await judge(candidate, trial, upstream.response);
+  }
+}
+
+async function judge(candidate: Candidate, trial: Trial, response: Response): Promise<One> {
+  const { credential } = candidate;
+  if (response.status >= 300) return await refused(candidate, response);
+  const headers = returnedHeaders(response.headers);
+  const contentType = response.headers.get("content-type") ?? "";
+  if (trial.stream && /^text\/event-stream/i.test(contentType) && response.body !== null) {
+    return await beginStream(candidate, { reader: response.body.getReader(), headers, contentType });
+  }
+  const body = await readWhole(response);
+  if (body.kind !== "text") return garbled(candidate, `the reply is ${body.kind}`, body.kind === "cut" && !trial.signal.aborted);
+  const error = errorInside(body.text);
+  if (error === "not json") return garbled(candidate, "the reply is not JSON", false);
+  if (error === "failed") return { ok: false, fault: faultOfProvider({ status: 502, headers, text: body.text }, credential), status: 502, again: true };
+  if (trial.stream) return garbled(candidate, "a stream was asked for and a whole reply came", false);
+  return { ok: true, answered: { kind: "whole", text: body.text, headers } };
+}
+
+async function refused(candidate: Candidate, response: Response): Promise<One> {
+  const body = await readWhole(response, ERROR_BODY_MAX_BYTES);
+  const { status } = response;
+  const fault = faultOfProvider({ status, headers: returnedHeaders(response.headers), text: body.kind === "text" ? body.text : "" }, candidate.credential);
+  return { ok: false, fault, status, again: isRetriable(status) };
+}
+
+function garbled(candidate: Candidate, detail: string, again: boolean): One {
+  return { ok: false, fault: faultOfTrouble(candidate.credential, "garbled", detail), status: 502, again };
+}
+
+interface Beginning {
+  readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly contentType: string;
+}
+
+// A stream that begins with an error is a failure like any other, as long as nothing of it was passed on.
+async function beginStream(candidate: Candidate, beginning: Beginning): Promise<One> {
+  const { reader } = beginning;
+  const pending = reader.read();
+  const read = await firstOf(pending, FIRST_EVENT_MS);
+  if (read === "failed") return garbled(candidate, "the stream broke before its first event", true);
+  if (read === "late") return { ok: true, answered: { kind: "stream", ...beginning, reader: resumed(reader, pending), first: undefined } };
+  if (read.done) return garbled(candidate, "the stream ended before its first event", true);
+  const error = firstError(read.value);
+  if (error !== undefined) {
+    await reader.cancel().catch(() => {});
+    const fault = faultOfProvider({ status: statusInside(error), headers: beginning.headers, text: error }, candidate.credential);
+    return { ok: false, fault, status: fault.status, again: isRetriable(fault.status) };
+  }
+  return { ok: true, answered: { kind: "stream", ...beginning, first: read.value } };
+}
+
+type Read = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>["read"]>>;
+
+async function firstOf(pending: Promise<Read>, ms: number): Promise<Read | "late" | "failed"> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<"late">((resolve) => {
+    timer = setTimeout(() => resolve("late"), ms);
+  });
+  try {
+    return await Promise.race([pending, late]);
+  } catch {
+    return "failed";
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A reader whose first answer is the one that is still awaited. */
+function resumed(reader: ReadableStreamDefaultReader<Uint8Array>, pending: Promise<Read>): ReadableStreamDefaultReader<Uint8Array> {
+  let next: Promise<Read> | undefined = pending;
+  // Only `read` and `cancel` are used of a reader from here on.
+  return Object.assign(Object.create(reader), {
+    read: () => {
+      const answer = next ?? reader.read();
+      next = undefined;
+      return answer;
+    },
+    cancel: (reason?: unknown) => reader.cancel(reason),
+  });
+}
+
+function firstError(chunk: Uint8Array): string | undefined {
+  const [event] = createSseParser().push(chunk);
+  const message = event === undefined ? undefined : readSse(event);
+  if (message === undefined || (message.name !== "error" && !message.data.includes('"error"'))) return undefined;
+  return message.name === "error" || errorInside(message.data) === "failed" ? message.data : undefined;
+}
+
+function statusInside(data: string): number {
+  const told = /"(?:status_code|status|code)"\s*:\s*"?(4\d\d|5\d\d)\b/.exec(data);
+  if (told !== null) return Number(told[1]);
+  return /overloaded/i.test(data) ? 529 : 502;
+}
+
+function errorInside(text: string): "not json" | "failed" | "fine" {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    return "not json";
+  }
+  if (typeof body !== "object" || body === null) return "not json";
+  const failed = "error" in body && body.error !== null && body.error !== undefined && !("output" in body) && !("choices" in body && Array.isArray(body.choices) && body.choices.length > 0);
+  return failed || ("type" in body && body.type === "error") ? "failed" : "fine";
+}

@@ -1,0 +1,66 @@
+// Tool-call ids have a grammar at some providers. Every id that does not fit is encoded so that it can be decoded again
+// when the caller brings it back; one that is too long for that is replaced by a digest of itself, the same each time.
+
+export type CallIdGrammar = "any" | "token64" | "alphanumeric9";
+
+const TOKEN64 = /^[A-Za-z0-9_-]{1,64}$/;
+const ALPHANUMERIC9 = /^[A-Za-z0-9]{9}$/;
+const ENCODED = "pstx_";
+const DIGEST = "psth_";
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/** The id in the form `^[A-Za-z0-9_-]{1,64}$`; itself where it has that form already. */
+export function encodeCallId(id: string): string {
+  if (TOKEN64.test(id) && !id.startsWith(ENCODED)) return id;
+  const encoded = ENCODED + Buffer.from(id).toString("base64url");
+  return encoded.length <= 64 ? encoded : `${DIGEST}${digest(id, 0)}${digest(id, 1)}`;
+}
+
+export function decodeCallId(id: string): string {
+  if (!id.startsWith(ENCODED)) return id;
+  const decoded = Buffer.from(id.slice(ENCODED.length), "base64url").toString();
+  return encodeCallId(decoded) === id ? decoded : id;
+}
+
+export interface CallIds {
+  /** The id to write for a call, in the order of the conversation. A reused id gets one of its own. */
+  ofCall(id: string): string;
+  /** The id to write for the result of the latest call of that id. */
+  ofResult(id: string): string;
+}
+
+export function createCallIds(grammar: CallIdGrammar): CallIds {
+  const written = new Map<string, string>();
+  const taken = new Set<string>();
+  const ofCall = (id: string) => {
+    let fitted = fit(id, grammar, 0);
+    for (let turn = 1; taken.has(fitted); turn++) fitted = fit(`${id}_${turn}`, grammar, turn);
+    taken.add(fitted);
+    written.set(id, fitted);
+    return fitted;
+  };
+  return { ofCall, ofResult: (id) => written.get(id) ?? fit(id, grammar, 0) };
+}
+
+function fit(id: string, grammar: CallIdGrammar, salt: number): string {
+  if (grammar === "any") return id;
+  if (grammar === "token64") return encodeCallId(id);
+  return ALPHANUMERIC9.test(id) ? id : digest(id, salt);
+}
+
+// Nine characters from two FNV-1a hashes. No secret depends on it; a collision within a request is resolved above.
+function digest(text: string, salt: number): string {
+  let low = 0x811c9dc5 ^ salt;
+  let high = 0xcbf29ce4 ^ salt;
+  for (let at = 0; at < text.length; at++) {
+    low = Math.imul(low ^ text.charCodeAt(at), 0x01000193);
+    high = Math.imul(high ^ text.charCodeAt(at), 0x01000199) ^ (low >>> 15);
+  }
+  let number = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
+  let out = "";
+  for (let place = 0; place < 9; place++) {
+    out += ALPHABET.charAt(Number(number % 62n));
+    number /= 62n;
+  }
+  return out;
+}

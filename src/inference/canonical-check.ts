@@ -1,0 +1,188 @@
+// What every inbound reader asks of a request after reading it, whatever API it came over: a conversation that some
+// provider could take. Each refusal is a 400 that names the caller's own path.
+import { invalid } from "../base/fault.ts";
+import type { CanonicalRequest, JsonObject, Tool, ToolResultPart, Turn } from "./canonical.ts";
+import { isObject } from "./canonical-json.ts";
+
+const TYPES: ReadonlySet<unknown> = new Set([
+  "object",
+  "array",
+  "string",
+  "number",
+  "integer",
+  "boolean",
+  "null",
+]);
+const SCHEMA_DEPTH_MAX = 64;
+const TURNS_MAX = 20_000;
+const TOOLS_MAX = 2_048;
+const NAME = /^[A-Za-z0-9_.:/-]{1,256}$/;
+
+/** The request with its tool results in place: each directly after the turn that called, and named after its tool. */
+export function checkRequest(request: CanonicalRequest): CanonicalRequest {
+  if (request.turns.length > TURNS_MAX)
+    throw invalid("messages", `A conversation may have at most ${TURNS_MAX} turns.`);
+  for (const turn of request.turns) checkTurn(turn);
+  if (request.turns.every((turn) => turn.role === "system" || turn.role === "developer")) {
+    throw invalid(
+      request.names?.turns ?? "messages",
+      "There must be at least one message that is not an instruction.",
+    );
+  }
+  checkTools(request);
+  return { ...request, turns: placeToolResults(request.turns) };
+}
+
+function checkTurn(turn: Turn): void {
+  if (turn.parts.length === 0 && turn.native === undefined)
+    throw invalid(turn.path, `${place(turn.path)} has no content.`);
+  const calls = new Set<string>();
+  for (const part of turn.parts) {
+    if ((part.type === "tool_result") !== (turn.role === "tool"))
+      throw invalid(part.path ?? turn.path, "A tool result may stand only in a tool turn.");
+    if (part.type !== "tool_call") continue;
+    if (turn.role !== "assistant")
+      throw invalid(part.path ?? turn.path, "Only the assistant calls tools.");
+    if (part.id === "") throw invalid(part.path, `${place(part.path)} needs an id.`);
+    if (calls.has(part.id))
+      throw invalid(part.path, `The tool call id ${quote(part.id)} is used twice in one turn.`);
+    calls.add(part.id);
+  }
+}
+
+interface OpenCalls {
+  readonly calls: Map<string, { readonly name: string; readonly path: string | undefined }>;
+  /** The results that have come for them, in the turn that follows the calls. */
+  results: ToolResultPart[];
+}
+
+// Callers send the results of parallel calls in any order, over several messages, with text between them. A result
+// belongs to the latest call of its id; ids may be used again once they are answered.
+function placeToolResults(turns: readonly Turn[]): readonly Turn[] {
+  const placed: Turn[] = [];
+  const open: OpenCalls = { calls: new Map(), results: [] };
+  for (const turn of turns) {
+    if (turn.role === "tool") {
+      const first = open.results.length === 0;
+      answerCalls(open, turn);
+      if (first)
+        placed[placed.findLastIndex((one) => one.role === "tool")] = {
+          ...turn,
+          parts: open.results,
+        };
+      continue;
+    }
+    placed.push(turn);
+    if (turn.role !== "assistant") continue;
+    refuseUnanswered(open);
+    for (const part of turn.parts)
+      if (part.type === "tool_call")
+        open.calls.set(part.id, { name: part.name, path: part.path ?? turn.path });
+    open.results = [];
+    if (open.calls.size > 0) placed.push({ role: "tool", parts: open.results });
+  }
+  refuseUnanswered(open);
+  return placed;
+}
+
+function answerCalls(open: OpenCalls, turn: Turn): void {
+  for (const part of turn.parts) {
+    if (part.type !== "tool_result") continue;
+    const call = open.calls.get(part.callId);
+    if (call === undefined)
+      throw invalid(
+        part.path ?? turn.path,
+        `${quote(part.callId)} answers no open tool call of the assistant turn before it.`,
+      );
+    open.calls.delete(part.callId);
+    open.results.push({ ...part, name: call.name });
+  }
+}
+
+function refuseUnanswered(open: OpenCalls): void {
+  for (const [id, call] of open.calls)
+    throw invalid(call.path, `The tool call ${quote(id)} has no result in the messages after it.`);
+}
+
+function checkTools(request: CanonicalRequest): void {
+  const { tools = [], toolChoice: choice } = request;
+  const where = request.names?.tools ?? "tools";
+  if (tools.length > TOOLS_MAX) throw invalid(where, `There may be at most ${TOOLS_MAX} tools.`);
+  const names = new Set<string>();
+  for (const tool of tools) {
+    checkTool(tool, tool.path ?? where, names);
+    names.add(tool.name);
+  }
+  if (choice === undefined) return;
+  const choiceAt = request.names?.toolChoice ?? "tool_choice";
+  if (choice.type === "required" && tools.length === 0)
+    throw invalid(choiceAt, "A tool call cannot be required where there are no tools.");
+  const wanted =
+    choice.type === "tool" ? [choice.name] : choice.type === "allowed" ? choice.names : [];
+  for (const name of wanted)
+    if (!names.has(name)) throw invalid(choiceAt, `${quote(name)} is not among the tools.`);
+}
+
+function checkTool(tool: Tool, path: string, names: ReadonlySet<string>): void {
+  if (tool.type === "native") return;
+  if (!NAME.test(tool.name))
+    throw invalid(`${path}.name`, `${quote(tool.name)} is not a valid tool name.`);
+  if (names.has(tool.name)) throw invalid(path, `Two tools are named ${quote(tool.name)}.`);
+  if (tool.type === "function" && tool.parameters !== undefined)
+    checkToolSchema(tool.parameters, path);
+}
+
+function checkToolSchema(schema: JsonObject, path: string): void {
+  checkSchema(schema, `${path}.parameters`);
+  if (schema["type"] !== undefined && schema["type"] !== "object")
+    throw invalid(`${path}.parameters.type`, 'The parameters of a tool must be of type "object".');
+}
+
+/** Refuses what no reading of JSON Schema allows. What only some providers refuse is theirs to say. */
+export function checkSchema(schema: unknown, path: string, depth = 0): void {
+  if (typeof schema === "boolean") return;
+  if (!isObject(schema)) throw invalid(path, `${path} must be a JSON schema: an object.`);
+  if (depth > SCHEMA_DEPTH_MAX)
+    throw invalid(path, `The schema is nested deeper than ${SCHEMA_DEPTH_MAX} levels.`);
+  const { type, required, properties, items, $defs: definitions } = schema;
+  if (type !== undefined && !isType(type))
+    throw invalid(`${path}.type`, `${path}.type is no JSON Schema type.`);
+  if (required !== undefined && !isStrings(required))
+    throw invalid(`${path}.required`, `${path}.required must be an array of strings.`);
+  if (properties !== undefined) checkSchemas(properties, `${path}.properties`, depth);
+  if (definitions !== undefined) checkSchemas(definitions, `${path}.$defs`, depth);
+  if (items !== undefined && !Array.isArray(items)) checkSchema(items, `${path}.items`, depth + 1);
+  for (const key of ["anyOf", "oneOf", "allOf"])
+    if (schema[key] !== undefined) checkAlternatives(schema[key], `${path}.${key}`, depth);
+}
+
+function checkAlternatives(list: unknown, path: string, depth: number): void {
+  if (!Array.isArray(list) || list.length === 0)
+    throw invalid(path, `${path} must be a non-empty array.`);
+  for (const [at, schema] of list.entries()) checkSchema(schema, `${path}[${at}]`, depth + 1);
+}
+
+function checkSchemas(schemas: unknown, path: string, depth: number): void {
+  if (!isObject(schemas)) throw invalid(path, `${path} must be an object.`);
+  for (const [name, schema] of Object.entries(schemas))
+    checkSchema(schema, `${path}.${name}`, depth + 1);
+}
+
+// Google's spelling in capitals is let through: callers copy such schemas from one API to another.
+function isType(type: unknown): boolean {
+  return Array.isArray(type)
+    ? type.every(isType)
+    : typeof type === "string" && TYPES.has(type.toLowerCase());
+}
+
+function isStrings(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => typeof one === "string");
+}
+
+function place(path: string | undefined): string {
+  return path ?? "A message";
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+}

@@ -1,0 +1,154 @@
+// What a wire is: the functions by which one API is read into the canonical form and written from it.
+import type { Usage } from "../base/meters.ts";
+import type {
+  CanonicalError,
+  CanonicalEvent,
+  CanonicalReply,
+  CanonicalRequest,
+  Effort,
+  JsonObject,
+  Loss,
+  Native,
+  Origin,
+  RequestField,
+  WireName,
+} from "./canonical.ts";
+
+/** A model at a provider. An ability that is absent is the wire's usual: what its newest models can. */
+export interface Target extends Origin {
+  /** The most that the model can put out; fills in a limit where the wire demands one. */
+  readonly maxOutputTokens?: number | undefined;
+  readonly abilities?: Abilities | undefined;
+}
+
+export interface Abilities {
+  /** Takes the role `developer`. */
+  readonly developerRole?: boolean | undefined;
+  /** Takes instructions in the midst of a conversation. */
+  readonly laterInstructions?: boolean | undefined;
+  /** Goes on with a trailing assistant turn. */
+  readonly prefill?: boolean | undefined;
+  /** Takes temperature, top_p, top_k. */
+  readonly sampling?: boolean | undefined;
+  /** Has a field for a JSON schema of the output. Without it the tool trick is used. */
+  readonly jsonSchema?: boolean | undefined;
+  readonly strictTools?: boolean | undefined;
+  /** How reasoning is asked for: by effort, by a budget of tokens, or not at all. */
+  readonly reasoning?: "effort" | "budget" | "none" | undefined;
+  readonly efforts?: readonly Effort[] | undefined;
+  /** The field in which a chat provider takes earlier reasoning back. Absent: it takes none. */
+  readonly reasoningField?: "reasoning_content" | "reasoning" | "content" | undefined;
+  /** Fetches images and files by address. */
+  readonly urls?: boolean | undefined;
+  /** The chat field that limits the output. */
+  readonly maxTokensField?: "max_tokens" | "max_completion_tokens" | undefined;
+  /** How cache marks are said on the chat wire. Absent: they are left out, and caching is the provider's own affair. */
+  readonly cacheMarks?: "cache_control" | "prompt_cache_breakpoint" | undefined;
+  /** Knows `stream_options`. */
+  readonly streamOptions?: boolean | undefined;
+  /** The form that tool-call ids must have. */
+  readonly callIds?: "any" | "token64" | "alphanumeric9" | undefined;
+  /** OpenAI's own fields beyond the common ones: `store`, `metadata`, `prompt_cache_key`, `service_tier` and their like. */
+  readonly openaiFields?: boolean | undefined;
+}
+
+/** How a request was bent so that the reply can be bent back: the output schema went out as this tool. */
+export interface Emulation {
+  readonly outputTool: string;
+}
+
+export interface WrittenRequest {
+  readonly body: JsonObject;
+  readonly losses: readonly Loss[];
+  readonly emulation?: Emulation | undefined;
+}
+
+export interface ReplyReadContext {
+  readonly emulation?: Emulation | undefined;
+  /** Who answers: put on every blob that the reply holds. */
+  readonly origin: Origin;
+  /** The meter. It gets the reply, or for a stream an object of a reply's shape with the usage as merged by this wire. */
+  readonly readUsage: (reply: JsonObject) => Usage | undefined;
+}
+
+export interface ReplyWriteContext {
+  /** Used where the provider gave no id, model or time. */
+  readonly id: string;
+  readonly model: string;
+  readonly createdSeconds: number;
+  /** For an API that shows the input's size before the provider has told it. */
+  readonly inputTokensEstimate?: number | undefined;
+  /** The request as it was read: what the caller asked to see (usage, legacy functions) and what a reply repeats. */
+  readonly request: CanonicalRequest;
+}
+
+export interface WrittenReply {
+  readonly body: JsonObject;
+  readonly losses: readonly Loss[];
+}
+
+/** One event as the transport gives it: SSE's `event:` ("" for none) and `data:`, or an AWS frame's type and payload. */
+export interface WireEvent {
+  readonly name: string;
+  readonly data: string;
+}
+
+/** Gives canonical events in the order of the canonical stream, whatever the provider does. */
+export interface StreamReader {
+  push(event: WireEvent): readonly CanonicalEvent[];
+  /** The upstream has ended: closes what is open; an error where the stream was cut. */
+  end(): readonly CanonicalEvent[];
+}
+
+/** Gives SSE text, possibly several frames or none (""). Text of a delta is never kept back while its part may be shown. */
+export interface StreamWriter {
+  push(event: CanonicalEvent): string;
+  /** The terminal events. To be called when the money is settled, and not after `error`. */
+  end(): string;
+  readonly losses: readonly Loss[];
+}
+
+export interface OutboundWire {
+  readonly name: WireName;
+  writeRequest(request: CanonicalRequest, target: Target): WrittenRequest;
+  readReply(body: unknown, context: ReplyReadContext): CanonicalReply;
+  createStreamReader(context: ReplyReadContext): StreamReader;
+  /** `body` is parsed JSON, or text where it was not JSON. */
+  readError(status: number, body: unknown): CanonicalError;
+}
+
+export interface InboundWire {
+  readonly name: WireName;
+  /** The caller's body, without Postern's own fields. Throws a `Fault` that names the path. */
+  readRequest(body: unknown): CanonicalRequest;
+  writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply;
+  createStreamWriter(context: ReplyWriteContext): StreamWriter;
+  writeError(error: CanonicalError, requestId: string): JsonObject;
+}
+
+/** Notes that a field of the request cannot be said, under the name that the caller's API has for it. */
+export function loseField(
+  losses: Loss[],
+  request: CanonicalRequest,
+  field: RequestField,
+  why: string,
+): void {
+  losses.push({ path: request.names?.[field] ?? field, why });
+}
+
+/** The fields to spread into this wire's own object; another wire's become losses, one a field. */
+export function nativeFields(
+  native: Native | undefined,
+  wire: WireName,
+  at: string | undefined,
+  losses: Loss[],
+): JsonObject | undefined {
+  if (native === undefined || native.wire === wire) return native?.fields;
+  for (const key of Object.keys(native.fields)) {
+    losses.push({
+      path: at === undefined || at === "" ? key : `${at}.${key}`,
+      why: `It belongs to the ${native.wire} API and has no equivalent at this model's provider.`,
+    });
+  }
+  return undefined;
+}

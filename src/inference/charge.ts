@@ -1,0 +1,102 @@
+// What a call is charged, and the record of it. The provider's own numbers decide; where a caller left before they came,
+// what had been relayed is counted; where a provider failed without numbers, nothing is.
+
+import { FEE_METERS, type TokenMeter, type Usage } from "../base/meters.ts";
+import { type Nano, usdTextOfPico } from "../base/money.ts";
+import type { Catalog, Model } from "../models/catalog.ts";
+import { cardFor, cardResolver } from "../models/catalog.ts";
+import { price, type Priced, type PriceLine } from "../models/price.ts";
+import type { PricedLine } from "../usage/usage.ts";
+import type { Quote } from "./hold.ts";
+
+/** What UTF-8 text costs in tokens on the average; only for calls that ended before the provider counted. */
+const BYTES_PER_TOKEN = 4;
+/** Numbers beyond what was asked for by this factor are taken for a fault of the provider. */
+const ABSURD_FACTOR = 2;
+
+export interface Charged {
+  readonly usage: Usage;
+  readonly lines: readonly PricedLine[];
+  readonly cost: Nano;
+  readonly exact: boolean;
+  readonly gaps: readonly string[];
+}
+
+export interface ChargeContext {
+  readonly catalog: Catalog;
+  readonly model: Model;
+  readonly quote: Quote;
+  readonly held: Nano;
+  readonly at: number;
+}
+
+export const NO_USAGE: Usage = { tokens: {}, fees: {} };
+export const NOTHING: Charged = { usage: NO_USAGE, lines: [], cost: 0n, exact: false, gaps: [] };
+
+/** The price of the provider's own numbers, by the model that answered. */
+export function chargeFor(usage: Usage, context: ChargeContext): Charged {
+  const { catalog, model, quote, held, at } = context;
+  const found = cardFor(catalog, model, usage.model, at);
+  if (found === undefined) throw new Error(`${model.id} was called without a price`);
+  const priced: Priced = price(usage, found.card, cardResolver(catalog, model.provider, at));
+  const absurd = usage.clamped === true || isBeyond(usage, quote);
+  const capped = absurd && priced.cost > held;
+  const gaps = found.exact ? priced.gaps : [...priced.gaps, `model:${usage.model ?? ""}`];
+  return { usage, lines: priced.lines.map(showLine), cost: capped ? held : priced.cost, exact: !absurd, gaps };
+}
+
+/** The usage of a stream whose end nobody saw: what was told so far, and the rest counted by its bytes. */
+export function estimatedUsage(told: Usage | undefined, outputBytes: number, inputBytes: number): Usage {
+  const counted = Math.ceil(outputBytes / BYTES_PER_TOKEN);
+  const base = told ?? { tokens: { input: Math.ceil(inputBytes / BYTES_PER_TOKEN) }, fees: {} };
+  const output = Math.max(base.tokens.output ?? 0, counted - (base.tokens.reasoning ?? 0));
+  return { ...base, tokens: { ...base.tokens, output } };
+}
+
+export interface TokenSums {
+  readonly inputTokens: number;
+  readonly cacheReadTokens: number;
+  readonly cacheWriteTokens: number;
+  readonly outputTokens: number;
+  readonly reasoningTokens: number;
+}
+
+const CACHE_READS: readonly TokenMeter[] = ["cache_read", "cache_read_audio"];
+const CACHE_WRITES: readonly TokenMeter[] = ["cache_write_5m", "cache_write_1h"];
+const INPUTS: readonly TokenMeter[] = ["input", "input_audio", "input_image", ...CACHE_READS, ...CACHE_WRITES];
+const OUTPUTS: readonly TokenMeter[] = ["output", "reasoning", "output_audio", "output_image"];
+
+/** The disjoint meters as people read them: cached is part of input, reasoning is part of output. */
+export function sumsOf(usage: Usage): TokenSums {
+  const legs = [usage, ...(usage.also ?? [])];
+  const sum = (meters: readonly TokenMeter[]): number => {
+    let total = 0;
+    for (const leg of legs) for (const meter of meters) total += leg.tokens[meter] ?? 0;
+    return total;
+  };
+  return {
+    inputTokens: sum(INPUTS),
+    cacheReadTokens: sum(CACHE_READS),
+    cacheWriteTokens: sum(CACHE_WRITES),
+    outputTokens: sum(OUTPUTS),
+    reasoningTokens: sum(["reasoning"]),
+  };
+}
+
+/** True where nothing was put out and nothing was charged by the piece. */
+export function isEmpty(usage: Usage): boolean {
+  return sumsOf(usage).outputTokens === 0 && FEE_METERS.every((fee) => (usage.fees[fee] ?? 0) === 0);
+}
+
+function isBeyond(usage: Usage, quote: Quote): boolean {
+  const sums = sumsOf({ ...usage, also: [] });
+  return sums.inputTokens > quote.bounds.inputTokens * ABSURD_FACTOR || sums.outputTokens > Math.max(1_000, quote.outputTokens * ABSURD_FACTOR);
+}
+
+function showLine(line: PriceLine): PricedLine {
+  const { num, den } = line.times;
+  // A factor that leaves a fraction of a pico-USD is shown rounded up; the cost was summed exactly.
+  const each = (line.each * num + den - 1n) / den;
+  const shown = { meter: line.meter, count: line.count, usd: usdTextOfPico(each) };
+  return line.model === undefined ? shown : { ...shown, model: line.model };
+}

@@ -1,0 +1,76 @@
+// The inference room, put together: accounts at the providers, circuits, the clock of the streams, and the count of the
+// calls that are open.
+
+import type { Log } from "../base/log.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import type { LiveCatalog } from "../models/live-catalog.ts";
+import { errorBody } from "../http/answer.ts";
+import { createAccounts, type ProviderSetting } from "./accounts.ts";
+import { createBreaker } from "./breaker.ts";
+import type { OwnKey } from "./candidates.ts";
+import type { CallRecord, InferParts } from "./infer.ts";
+import { createTicker } from "./ticker.ts";
+import type { Timeouts } from "./upstream.ts";
+
+export interface InferenceParts {
+  readonly catalog: LiveCatalog;
+  readonly ledger: Ledger<CallRecord>;
+  readonly log: Log;
+  readonly now: () => number;
+  readonly timeouts: Timeouts;
+  readonly settings: Readonly<Record<string, ProviderSetting>>;
+  readonly keyNamed: (variable: string) => string | undefined;
+  readonly simulator: ((request: Request) => Promise<Response>) | undefined;
+  readonly limits: { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
+  readonly pseudonymOf: (accountId: string) => string;
+  readonly isClaimed: (accountId: string) => Promise<boolean>;
+  readonly ownKeyOf: (accountId: string, providerId: string) => Promise<OwnKey | undefined>;
+}
+
+export interface Inference {
+  readonly parts: InferParts;
+  readonly available: (providerId: string) => boolean;
+  readonly idle: () => Promise<void>;
+}
+
+const BURST_SECONDS = 10;
+
+export function createInference(parts: InferenceParts): Inference {
+  const accounts = createAccounts({ ...parts, operatorProviders: () => parts.catalog.current().providers });
+  const open = createOpenCount();
+  const { requestsPerMinute, openCallsPerKey } = parts.limits;
+  const inferParts: InferParts = {
+    ...parts,
+    providerOf: accounts.placeOf,
+    breaker: createBreaker(),
+    ticker: createTicker(parts.now),
+    pace: requestsPerMinute === 0 ? undefined : { intervalMs: Math.ceil(60_000 / requestsPerMinute), burst: Math.max(1, Math.floor((requestsPerMinute * BURST_SECONDS) / 60)) },
+    openCallsMax: openCallsPerKey === 0 ? undefined : openCallsPerKey,
+    errorBody: (api, fault, requestId) => errorBody(fault, { dialect: api === "messages" ? "messages" : "openai", requestId, baseUrl: "", keySent: true }),
+    onOpen: open.enter,
+  };
+  return { parts: inferParts, available: accounts.available, idle: open.idle };
+}
+
+// Counts calls from their hold to their settle.
+function createOpenCount(): { readonly enter: () => () => void; readonly idle: () => Promise<void> } {
+  let count = 0;
+  let waiting: (() => void)[] = [];
+  const leave = (): void => {
+    count -= 1;
+    if (count > 0) return;
+    for (const resolve of waiting) resolve();
+    waiting = [];
+  };
+  return {
+    enter: () => {
+      count += 1;
+      let left = false;
+      return () => {
+        if (!left) leave();
+        left = true;
+      };
+    },
+    idle: () => (count === 0 ? Promise.resolve() : new Promise((resolve) => waiting.push(resolve))),
+  };
+}

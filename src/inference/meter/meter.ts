@@ -1,0 +1,42 @@
+// The front of the meters: usage of a whole reply, or of a stream as it goes by, for every wire that a provider answers in.
+
+import type { Usage } from "../../base/meters.ts";
+import { createChatStreamMeter, usageOfChat } from "./chat.ts";
+import { createConverseStreamMeter, usageOfConverse } from "./converse.ts";
+import { usageOfEmbeddings } from "./embeddings.ts";
+import { createGeminiStreamMeter, usageOfGemini } from "./gemini.ts";
+import { createMessagesStreamMeter, usageOfMessages } from "./messages.ts";
+import { createResponsesStreamMeter, usageOfResponses } from "./responses.ts";
+import { parsed, type StreamMeter } from "./stream.ts";
+
+const WHOLE = {
+  chat: usageOfChat,
+  responses: usageOfResponses,
+  messages: usageOfMessages,
+  gemini: usageOfGemini,
+  converse: usageOfConverse,
+  embeddings: usageOfEmbeddings,
+} as const;
+
+const STREAMED = {
+  chat: createChatStreamMeter,
+  responses: createResponsesStreamMeter,
+  messages: createMessagesStreamMeter,
+  gemini: createGeminiStreamMeter,
+  converse: createConverseStreamMeter,
+} as const;
+
+export type MeteredWire = keyof typeof WHOLE;
+export type StreamedWire = keyof typeof STREAMED;
+
+const decoder = new TextDecoder();
+
+/** The usage that a whole reply states: bytes, text or parsed JSON. `undefined` where it states none, or is no JSON. */
+export function usageOf(wire: MeteredWire, body: unknown, provider: string): Usage | undefined {
+  const text = body instanceof Uint8Array ? decoder.decode(body) : body;
+  return WHOLE[wire](typeof text === "string" ? parsed(text) : text, provider);
+}
+
+export function createStreamMeter(wire: StreamedWire, provider: string): StreamMeter {
+  return STREAMED[wire](provider);
+}

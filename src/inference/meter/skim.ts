@@ -1,0 +1,154 @@
+// One pass over the bytes of an event that finds the few things a meter must know, so that the JSON of most events is
+// never built: how much text it carries, and whether it has to be read in full.
+
+const QUOTE = 34;
+const BACKSLASH = 92;
+const COLON = 58;
+const OPEN_BRACE = 123;
+const CLOSE_BRACE = 125;
+const LETTER_N = 110;
+const LETTER_U = 117;
+const encoder = new TextEncoder();
+
+/** What to look for. Text is counted in slots, because some providers send the same text under two names. */
+export interface SkimPlan {
+  readonly counts: Readonly<Record<string, number>>;
+  /** Keys whose value, unless it is null, makes the event one to read. */
+  readonly reads: readonly string[];
+  /** Values of the outermost `type` that make the event one to read. */
+  readonly types: readonly string[];
+  /** Values of the outermost `type` of events whose text is not the model's own words, or no text. */
+  readonly silent?: readonly string[];
+}
+
+interface Key {
+  readonly bytes: Uint8Array;
+  /** A slot to count text in, or one of the two below. */
+  readonly slot: number;
+}
+
+const READ = -1;
+const TYPE = -2;
+
+export interface Skimmer {
+  /** True where the event must be read; else the bytes of its text were added to `slots`. */
+  (bytes: Uint8Array, slots: number[]): boolean;
+}
+
+export function createSkimmer(plan: SkimPlan): Skimmer {
+  const byLength = keysByLength(plan);
+  const types = plan.types.map((type) => encoder.encode(type));
+  const silent = (plan.silent ?? []).map((type) => encoder.encode(type));
+
+  function keyAt(bytes: Uint8Array, start: number, end: number): number | undefined {
+    const keys = byLength[end - start];
+    if (keys === undefined) return undefined;
+    for (const key of keys) if (same(bytes, start, key.bytes)) return key.slot;
+    return undefined;
+  }
+
+  // Whether an event of this type must be read; `undefined` where its other keys decide.
+  function verdictOn(type: Uint8Array): boolean | undefined {
+    if (isOneOf(types, type)) return true;
+    return isOneOf(silent, type) ? false : undefined;
+  }
+
+  return (bytes, slots) => {
+    let depth = 0;
+    let at = 0;
+    while (at < bytes.length) {
+      const byte = bytes[at];
+      if (byte === OPEN_BRACE) depth++;
+      else if (byte === CLOSE_BRACE) depth--;
+      if (byte !== QUOTE) {
+        at++;
+        continue;
+      }
+      const end = stringEnd(bytes, at + 1);
+      const colon = afterSpace(bytes, end + 1);
+      if (bytes[colon] !== COLON) {
+        at = end + 1;
+        continue;
+      }
+      const slot = keyAt(bytes, at + 1, end);
+      at = afterSpace(bytes, colon + 1);
+      if (slot === undefined) continue;
+      if (slot === READ) {
+        if (bytes[at] !== LETTER_N) return true;
+        continue;
+      }
+      if (bytes[at] !== QUOTE) continue;
+      const valueEnd = stringEnd(bytes, at + 1);
+      if (slot !== TYPE) slots[slot] = (slots[slot] ?? 0) + textBytes(bytes, at + 1, valueEnd);
+      const isOutermost = slot === TYPE && depth === 1;
+      const verdict = isOutermost ? verdictOn(bytes.subarray(at + 1, valueEnd)) : undefined;
+      if (verdict === false) slots.fill(0);
+      if (verdict !== undefined) return verdict;
+      at = valueEnd + 1;
+    }
+    return false;
+  };
+}
+
+function keysByLength(plan: SkimPlan): readonly (readonly Key[] | undefined)[] {
+  const byLength: Key[][] = [];
+  const add = (name: string, slot: number): void => {
+    const bytes = encoder.encode(name);
+    (byLength[bytes.length] ??= []).push({ bytes, slot });
+  };
+  for (const [name, slot] of Object.entries(plan.counts)) add(name, slot);
+  for (const name of plan.reads) add(name, READ);
+  if (plan.types.length + (plan.silent ?? []).length > 0) add("type", TYPE);
+  return byLength;
+}
+
+function isOneOf(wanted: readonly Uint8Array[], name: Uint8Array): boolean {
+  return wanted.some((one) => one.length === name.length && same(name, 0, one));
+}
+
+function same(bytes: Uint8Array, start: number, wanted: Uint8Array): boolean {
+  for (let index = 0; index < wanted.length; index++) {
+    if (bytes[start + index] !== wanted[index]) return false;
+  }
+  return true;
+}
+
+// The place of the closing quote, or the end of the bytes where there is none.
+function stringEnd(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+  return Math.min(at, bytes.length);
+}
+
+function afterSpace(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (bytes[at] === 32 || bytes[at] === 10 || bytes[at] === 13 || bytes[at] === 9) at++;
+  return at;
+}
+
+// How long the string is once its escapes are resolved, in UTF-8.
+function textBytes(bytes: Uint8Array, start: number, end: number): number {
+  let total = 0;
+  let at = start;
+  while (at < end) {
+    if (bytes[at] !== BACKSLASH) {
+      total++;
+      at++;
+    } else if (bytes[at + 1] === LETTER_U) {
+      total += escapeBytes(bytes, at + 2);
+      at += 6;
+    } else {
+      total++;
+      at += 2;
+    }
+  }
+  return total;
+}
+
+// Each half of a surrogate pair stands for two of the character's four bytes.
+function escapeBytes(bytes: Uint8Array, at: number): number {
+  const code = Number.parseInt(String.fromCharCode(...bytes.subarray(at, at + 4)), 16);
+  if (!(code >= 0x80)) return 1;
+  if (code < 0x8_00) return 2;
+  return code >= 0xd8_00 && code <= 0xdf_ff ? 2 : 3;
+}

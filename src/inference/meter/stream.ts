@@ -1,0 +1,169 @@
+// What the stream meters of all wires share: events come in, one at a time, and at any moment the meter says what it
+// knows. It keeps a few numbers and names, never the text.
+
+import type { FeeMeter, Usage } from "../../base/meters.ts";
+import { readSse, type SseEvent } from "../../base/sse.ts";
+import { createSkimmer, type SkimPlan } from "./skim.ts";
+import { member, nameOf, objectOf, type Json } from "./tally.ts";
+
+// So many events are read in full at the start of a stream, in search of the name of the model.
+const READ_FIRST_EVENTS = 4;
+
+export interface Relayed {
+  /** UTF-8 bytes of text, reasoning and tool arguments that the provider has sent so far. */
+  readonly outputBytes: number;
+  /** Pieces that were charged for so far, where the stream shows them. */
+  readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
+  readonly model?: string;
+}
+
+/**
+ * What an event was to the meter: of no matter, the bearer of usage, the news of a failure, or the last one. One that bears
+ * usage may be the last, or tell of a failure, as well: `finished` and `failed` say so.
+ */
+export type Sight = "plain" | "usage" | "failure" | "last";
+
+export interface StreamMeter {
+  /** Takes an event: its name, "" where it has none, and its data, as text or parsed. */
+  see(name: string, data: unknown): Sight;
+  /** Takes an event as bytes and builds its JSON only where the meter needs it: the way for events relayed as they are. */
+  watch(event: SseEvent): Sight;
+  usage(): Usage | undefined;
+  /** True once `usage` is the provider's final word, not a running total or a beginning. */
+  exact(): boolean;
+  /** True once the answer is complete, whatever may still follow it: for streams that just end. */
+  answered(): boolean;
+  /** True once the terminal event was seen. */
+  finished(): boolean;
+  /** True once the provider reported a failure within the stream. */
+  failed(): boolean;
+  relayed(): Relayed;
+}
+
+/** What a wire's reader notes down. */
+export interface StreamState {
+  usage: Usage | undefined;
+  exact: boolean;
+  answered: boolean;
+  finished: boolean;
+  failed: boolean;
+  outputBytes: number;
+  model: string | undefined;
+  readonly fees: Partial<Record<FeeMeter, number>>;
+}
+
+export interface StreamReader {
+  /** Reads one event, and says whether it carried usage. */
+  read(state: StreamState, name: string, data: Json): boolean;
+  /** How to skim; without it, every event is read. */
+  readonly plan?: SkimPlan;
+  /** The text bytes of one skimmed event out of its slots; their sum where this is not given. */
+  readonly fold?: (slots: readonly number[]) => number;
+  /** The usage where it is put together only when asked for. */
+  readonly usage?: (state: StreamState) => Usage | undefined;
+}
+
+export function createMeter(reader: StreamReader): StreamMeter {
+  const state: StreamState = {
+    usage: undefined,
+    exact: false,
+    answered: false,
+    finished: false,
+    failed: false,
+    outputBytes: 0,
+    model: undefined,
+    fees: {},
+  };
+  const skim = reader.plan && createSkimmer(reader.plan);
+  const fold = reader.fold ?? sum;
+  let eventsRead = 0;
+
+  function see(name: string, data: unknown): Sight {
+    if (data === "[DONE]") {
+      state.finished = true;
+      // Whatever a running total says now is its last word, even where no choice gave a reason to end.
+      state.exact ||= state.usage !== undefined;
+      return "last";
+    }
+    const json = objectOf(typeof data === "string" ? parsed(data) : data);
+    if (json === undefined) return "plain";
+    eventsRead++;
+    const hadFailed = state.failed;
+    const hadFinished = state.finished;
+    const usage = reader.read(state, name, json);
+    if (usage) return "usage";
+    if (state.failed && !hadFailed) return "failure";
+    return state.finished && !hadFinished ? "last" : "plain";
+  }
+
+  function watch(event: SseEvent): Sight {
+    if (skim !== undefined && (state.model !== undefined || eventsRead >= READ_FIRST_EVENTS)) {
+      const slots = [0, 0, 0, 0];
+      // A bare `[DONE]` has no quotes and no braces, and is as short as an event can be.
+      if (event.raw.length > SHORT_EVENT_BYTES && !skim(event.raw, slots)) {
+        state.outputBytes += fold(slots);
+        return "plain";
+      }
+    }
+    const message = readSse(event);
+    return message === undefined ? "plain" : see(message.name, message.data.trim());
+  }
+
+  return {
+    see,
+    watch,
+    usage: () => (reader.usage === undefined ? state.usage : reader.usage(state)),
+    exact: () => state.exact,
+    answered: () => state.answered || state.finished,
+    finished: () => state.finished,
+    failed: () => state.failed,
+    relayed: () => ({
+      outputBytes: state.outputBytes,
+      fees: { ...state.fees },
+      ...(state.model !== undefined && { model: state.model }),
+    }),
+  };
+}
+
+const SHORT_EVENT_BYTES = 32;
+
+/** The first name of a model that a stream tells; some open with an event that has none. */
+export function noteModel(state: StreamState, value: unknown): void {
+  state.model = nameOf(value) ?? state.model;
+}
+
+export function noteText(state: StreamState, value: unknown): void {
+  if (typeof value === "string") state.outputBytes += utf8Bytes(value);
+}
+
+/** An error event, by whichever of its signs: its name, its type, or an `error` that is not null. */
+export function noteError(state: StreamState, name: string, data: Json): void {
+  const error = member(data, "error");
+  if (name === "error" || data["type"] === "error" || (error !== undefined && error !== null))
+    state.failed = true;
+}
+
+export function utf8Bytes(text: string): number {
+  let bytes = 0;
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code < 0x80) bytes++;
+    else if (code < 0x8_00 || (code >= 0xd8_00 && code <= 0xdf_ff)) bytes += 2;
+    else bytes += 3;
+  }
+  return bytes;
+}
+
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function sum(slots: readonly number[]): number {
+  let total = 0;
+  for (const bytes of slots) total += bytes;
+  return total;
+}

@@ -1,0 +1,126 @@
+// Reading numbers that somebody else wrote: every value is checked, nothing is believed and nothing throws.
+
+import type { FeeMeter, TokenMeter, Usage } from "../../base/meters.ts";
+
+const MAX_COUNT = 1_000_000_000;
+const MAX_STATED_USD = 1_000_000;
+const MAX_NAME_LENGTH = 256;
+const USD_PER_TICK = 1e-10;
+
+export type Json = Readonly<Record<string, unknown>>;
+export type Path = readonly string[];
+
+/** What was noticed while reading one usage object. */
+export interface Tally {
+  clamped: boolean;
+}
+
+export interface UsageParts {
+  readonly tokens: Partial<Record<TokenMeter, number>>;
+  readonly fees?: Partial<Record<FeeMeter, number>>;
+  readonly model?: string | undefined;
+  readonly serviceTier?: string | undefined;
+  readonly speed?: string | undefined;
+  readonly region?: string | undefined;
+  readonly also?: readonly Usage[];
+  readonly statedCostUsd?: number | undefined;
+}
+
+/** The value as an object, or `undefined`. */
+export function objectOf(value: unknown): Json | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  // An object that is no array is a record of unknowns: the compiler cannot see that.
+  return value as Json;
+}
+
+/** A member that the object itself has: inherited names, `constructor` among them, are not data. */
+export function member(value: unknown, key: string): unknown {
+  const object = objectOf(value);
+  return object !== undefined && Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+export function at(value: unknown, path: Path): unknown {
+  let found: unknown = value;
+  for (const key of path) found = member(found, key);
+  return found;
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** A count of something: absent is zero, and what cannot be a count is brought to the nearest that can, and noted. */
+export function count(tally: Tally, value: unknown): number {
+  if (value === undefined || value === null) return 0;
+  if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= MAX_COUNT)
+    return value;
+  tally.clamped = true;
+  if (typeof value !== "number" || !(value > 0)) return 0;
+  return Math.min(Math.ceil(value), MAX_COUNT);
+}
+
+/** The first of several places where a number lies. */
+export function firstNumber(value: unknown, paths: readonly Path[]): number | undefined {
+  for (const path of paths) {
+    const found = at(value, path);
+    if (typeof found === "number") return found;
+  }
+  return undefined;
+}
+
+/** A part that cannot be more than its whole. */
+export function within(tally: Tally, part: number, whole: number): number {
+  if (part <= whole) return part;
+  tally.clamped = true;
+  return whole;
+}
+
+export function nameOf(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value.slice(0, MAX_NAME_LENGTH) : undefined;
+}
+
+// What providers call the tier that costs the list price. "auto" is a wish, not an answer.
+const STANDARD_TIERS: ReadonlySet<string> = new Set(["default", "standard", "on_demand"]);
+
+export function tierOf(value: unknown): string | undefined {
+  const tier = nameOf(value)?.toLowerCase();
+  if (tier === undefined || tier === "auto") return undefined;
+  return STANDARD_TIERS.has(tier) ? "standard" : tier;
+}
+
+/** What the provider says that it charged: a number, a total among parts (Perplexity), or ticks (xAI). */
+export function statedCost(usage: unknown): number | undefined {
+  const cost = member(usage, "cost");
+  const ticks = member(usage, "cost_in_usd_ticks");
+  const stated =
+    typeof ticks === "number" ? ticks * USD_PER_TICK : (at(cost, ["total_cost"]) ?? cost);
+  if (typeof stated !== "number" || !(stated >= 0) || stated > MAX_STATED_USD) return undefined;
+  return stated;
+}
+
+/** Input and output are always there, a zero included; other meters and facts only where there is something to say. */
+export function usageFrom(parts: UsageParts, tally: Tally): Usage {
+  const { model, serviceTier, speed, region, also, statedCostUsd } = parts;
+  return {
+    tokens: { input: 0, output: 0, ...positive(parts.tokens) },
+    fees: positive(parts.fees ?? {}),
+    ...(model !== undefined && { model }),
+    ...(serviceTier !== undefined && { serviceTier }),
+    ...(speed !== undefined && { speed }),
+    ...(region !== undefined && { region }),
+    ...(also !== undefined && also.length > 0 && { also }),
+    ...(statedCostUsd !== undefined && { statedCostUsd }),
+    ...(tally.clamped && { clamped: true }),
+  };
+}
+
+function positive<Meter extends string>(
+  counts: Partial<Record<Meter, number>>,
+): Partial<Record<Meter, number>> {
+  const kept: Partial<Record<Meter, number>> = {};
+  for (const meter in counts) {
+    const amount = counts[meter];
+    if (amount !== undefined && amount > 0) kept[meter] = amount;
+  }
+  return kept;
+}

@@ -1,0 +1,105 @@
+// A provider's own error in the caller's envelope: its status and its sense, without its secrets. What is the gateway's
+// own trouble with the provider, such as a refused key, is not blamed on the caller.
+
+import { Fault, type FaultCode } from "../base/fault.ts";
+import { isObject } from "./ask.ts";
+import type { Credential } from "./upstream.ts";
+
+const MESSAGE_MAX = 2_000;
+const OWN_KEY_NEXT = { method: "GET", url: "/v1/provider-keys", why: "See your provider keys; delete the one that fails and add another." } as const;
+
+export interface ProviderFailure {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly text: string;
+}
+
+/** Whether another try, or another provider, may do better. */
+export function isRetriable(status: number): boolean {
+  return status === 408 || status === 409 || status === 429 || status >= 500;
+}
+
+export function faultOfProvider(failure: ProviderFailure, credential: Credential): Fault {
+  const { status, headers } = failure;
+  const told = messageOf(failure.text);
+  const message = scrubbed(told.message, credential);
+  const fields = { provider: credential.provider.id, provider_status: status, ...(told.code === undefined ? {} : { provider_code: scrubbed(told.code, credential) }) };
+  if (status === 401 || status === 403 || status === 402) return accountFault(credential, status, message, fields);
+  const [code, own] = verdictOn(status);
+  const sentence = message === "" ? undefined : `${credential.provider.name}: ${message}`;
+  return new Fault(code, `provider answered ${status}: ${message}`, {
+    ...(sentence === undefined ? {} : { message: sentence }),
+    ...(told.param === undefined ? {} : { param: told.param }),
+    status: own,
+    fields,
+    headers,
+  });
+}
+
+/** A provider that could not be reached, or sent what cannot be understood. */
+export function faultOfTrouble(credential: Credential, trouble: "unreachable" | "timed_out" | "garbled", detail: string): Fault {
+  const fields = { provider: credential.provider.id };
+  if (trouble === "timed_out") return new Fault("upstream_timeout", detail, { message: `${credential.provider.name} did not answer in time. Try again, or use another model.`, fields });
+  const sentence = trouble === "unreachable" ? "could not be reached" : "sent a reply that cannot be understood";
+  return new Fault("upstream_error", detail, { message: `${credential.provider.name} ${sentence}. Try again, or use another model.`, fields });
+}
+
+function accountFault(credential: Credential, status: number, message: string, fields: Readonly<Record<string, unknown>>): Fault {
+  const { name } = credential.provider;
+  if (!credential.byok) return new Fault("provider_not_configured", `the gateway's account at ${name} was refused with ${status}: ${message}`, { fields: { provider: credential.provider.id } });
+  return new Fault("forbidden", `own key refused by ${name}`, {
+    message: `${name} refused your own provider key: ${message}`,
+    fields,
+    next: [OWN_KEY_NEXT],
+  });
+}
+
+function verdictOn(status: number): readonly [code: FaultCode, status: number] {
+  if (status === 404) return ["model_not_found", 404];
+  if (status === 413) return ["payload_too_large", 413];
+  if (status === 429) return ["rate_limited", 429];
+  if (status === 408 || status === 504) return ["upstream_timeout", 504];
+  if (status === 503 || status === 529) return ["overloaded", status];
+  if (status >= 500) return ["upstream_error", status];
+  if (status >= 400) return ["invalid_request", status === 422 ? 422 : 400];
+  return ["upstream_error", 502];
+}
+
+/** Finds the words in the many forms that providers give errors in. */
+function messageOf(text: string): { readonly message: string; readonly code?: string; readonly param?: string } {
+  const outer = parsed(text);
+  const body: unknown = Array.isArray(outer) ? outer[0] : outer;
+  if (!isObject(body)) return { message: /^\s*</.test(text) ? "" : text.slice(0, MESSAGE_MAX) };
+  const error = isObject(body["error"]) ? body["error"] : body;
+  const message = firstText(error["message"], body["error"], body["detail"], body["message"], error["error"]);
+  const code = firstText(error["code"], error["type"], error["status"]);
+  const { param } = error;
+  return { message: message.slice(0, MESSAGE_MAX), ...(code === "" ? {} : { code }), ...(typeof param === "string" && param !== "" ? { param } : {}) };
+}
+
+function firstText(...values: readonly unknown[]): string {
+  for (const value of values) {
+    if (typeof value === "string" && value !== "") return value;
+    if (Array.isArray(value) && value.length > 0) return JSON.stringify(value).slice(0, MESSAGE_MAX);
+  }
+  return "";
+}
+
+// Providers echo keys in their errors, whole or in part, and name the organization that the key belongs to.
+function scrubbed(text: string, { apiKey }: Credential): string {
+  let clean = text;
+  const raw = apiKey?.reveal() ?? "";
+  if (raw.length >= 8) clean = clean.replaceAll(raw, "[key]");
+  return clean
+    .replaceAll(/\b(sk|pk|gsk|xai|key|api|rk|pplx|csk|fw)[-_][A-Za-z0-9*_-]{8,}/g, "[key]")
+    .replaceAll(/\b(org|proj|project|acct)[-_][A-Za-z0-9]{8,}/g, "[account]")
+    .replaceAll(/\bBearer\s+\S+/gi, "Bearer [key]");
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

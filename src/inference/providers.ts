@@ -1,0 +1,170 @@
+// The providers, as data. A row says where a provider is, which wires it answers on, and in what it differs from the
+// others; nothing else in the house knows a provider's name, but for its prices and the meter's rules.
+
+export type RelayedWire = "chat" | "responses" | "messages" | "embeddings" | "count_tokens";
+
+export interface Provider {
+  readonly id: string;
+  readonly name: string;
+  /** `<STEM>_API_KEY` switches it on, `<STEM>_BASE_URL` moves it. */
+  readonly stem: string;
+  readonly baseUrl: string;
+  readonly paths: Readonly<Partial<Record<RelayedWire, string>>>;
+  readonly auth: "bearer" | "x-api-key" | "api-key";
+  readonly headers: Readonly<Record<string, string>>;
+  /** Whether closing the connection ends the generation, and with it the bill. */
+  readonly stopsBillingOnAbort: boolean;
+  /** Whether a chat stream must be asked for its usage; others send it by themselves, and some refuse the field. */
+  readonly asksForUsage: boolean;
+  /** The field for a pseudonym of the end user. */
+  readonly endUserField: "safety_identifier" | "user" | "metadata.user_id" | null;
+  /** What the chat wire calls the limit on output. */
+  readonly outputLimitField: "max_tokens" | "max_completion_tokens";
+  /** Whether it knows `store`, which is false on the gateway's own account. */
+  readonly storesReplies: boolean;
+  /** Whether a stream's end is its closing, without a last event. */
+  readonly endsByClosing: boolean;
+  /** Whether the caller's output limit bounds reasoning as well. */
+  readonly limitsReasoning: boolean;
+  /** Runs beside the gateway, needs no key, and costs nothing unless the operator sets prices. */
+  readonly local: boolean;
+  /** The most tokens that one image can count for. */
+  readonly imageTokensMax: number;
+}
+
+const CHAT = { chat: "/chat/completions" } as const;
+const OPENAI_PATHS = { ...CHAT, embeddings: "/embeddings", responses: "/responses" } as const;
+const MESSAGES_PATHS = { messages: "/v1/messages", count_tokens: "/v1/messages/count_tokens" } as const;
+const IMAGE_TOKENS_MAX = 16_000;
+const OPENAI_IMAGE_TOKENS_MAX = 50_000;
+const ANTHROPIC_IMAGE_TOKENS_MAX = 6_000;
+
+type Differences = Pick<Provider, "id" | "name" | "stem" | "baseUrl"> & Partial<Provider>;
+
+function row(differences: Differences): Provider {
+  return {
+    paths: CHAT,
+    auth: "bearer",
+    headers: {},
+    stopsBillingOnAbort: false,
+    asksForUsage: true,
+    endUserField: null,
+    outputLimitField: "max_tokens",
+    storesReplies: false,
+    endsByClosing: false,
+    limitsReasoning: true,
+    local: false,
+    imageTokensMax: IMAGE_TOKENS_MAX,
+    ...differences,
+  };
+}
+
+export const PROVIDERS: readonly Provider[] = [
+  row({
+    id: "openai",
+    name: "OpenAI",
+    stem: "OPENAI",
+    baseUrl: "https://api.openai.com/v1",
+    paths: OPENAI_PATHS,
+    stopsBillingOnAbort: true,
+    endUserField: "safety_identifier",
+    outputLimitField: "max_completion_tokens",
+    storesReplies: true,
+    imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
+  }),
+  row({
+    id: "anthropic",
+    name: "Anthropic",
+    stem: "ANTHROPIC",
+    baseUrl: "https://api.anthropic.com",
+    paths: MESSAGES_PATHS,
+    auth: "x-api-key",
+    stopsBillingOnAbort: true,
+    endUserField: "metadata.user_id",
+    imageTokensMax: ANTHROPIC_IMAGE_TOKENS_MAX,
+  }),
+  row({
+    id: "mistral",
+    name: "Mistral",
+    stem: "MISTRAL",
+    baseUrl: "https://api.mistral.ai/v1",
+    paths: { ...CHAT, embeddings: "/embeddings" },
+    asksForUsage: false,
+  }),
+  row({
+    id: "groq",
+    name: "Groq",
+    stem: "GROQ",
+    baseUrl: "https://api.groq.com/openai/v1",
+    paths: { ...CHAT, responses: "/responses" },
+    endUserField: "user",
+  }),
+  row({
+    id: "xai",
+    name: "xAI",
+    stem: "XAI",
+    baseUrl: "https://api.x.ai/v1",
+    paths: { ...CHAT, responses: "/responses" },
+    stopsBillingOnAbort: true,
+    endUserField: "user",
+    storesReplies: true,
+    limitsReasoning: false,
+  }),
+  row({ id: "deepseek", name: "DeepSeek", stem: "DEEPSEEK", baseUrl: "https://api.deepseek.com/v1", stopsBillingOnAbort: true }),
+  row({
+    id: "together",
+    name: "Together",
+    stem: "TOGETHER",
+    baseUrl: "https://api.together.xyz/v1",
+    paths: { ...CHAT, embeddings: "/embeddings" },
+    stopsBillingOnAbort: true,
+  }),
+  row({
+    id: "fireworks",
+    name: "Fireworks",
+    stem: "FIREWORKS",
+    baseUrl: "https://api.fireworks.ai/inference/v1",
+    paths: { ...CHAT, embeddings: "/embeddings" },
+    stopsBillingOnAbort: true,
+    endUserField: "user",
+  }),
+  row({ id: "cerebras", name: "Cerebras", stem: "CEREBRAS", baseUrl: "https://api.cerebras.ai/v1", endUserField: "user" }),
+  row({ id: "openrouter", name: "OpenRouter", stem: "OPENROUTER", baseUrl: "https://openrouter.ai/api/v1", endUserField: "user" }),
+  row({ id: "perplexity", name: "Perplexity", stem: "PERPLEXITY", baseUrl: "https://api.perplexity.ai", asksForUsage: false, endsByClosing: true }),
+  row({ id: "moonshot", name: "Moonshot", stem: "MOONSHOT", baseUrl: "https://api.moonshot.ai/v1" }),
+  row({ id: "zai", name: "Z.ai", stem: "ZAI", baseUrl: "https://api.z.ai/api/paas/v4" }),
+  row({
+    id: "google",
+    name: "Google",
+    stem: "GOOGLE",
+    baseUrl: "https://generativelanguage.googleapis.com/v1beta/openai",
+    paths: { ...CHAT, embeddings: "/embeddings" },
+  }),
+  row({
+    id: "azure",
+    name: "Azure OpenAI",
+    stem: "AZURE_OPENAI",
+    // Each customer has an address of its own: AZURE_OPENAI_BASE_URL must name it.
+    baseUrl: "",
+    paths: OPENAI_PATHS,
+    auth: "api-key",
+    stopsBillingOnAbort: true,
+    endUserField: "user",
+    outputLimitField: "max_completion_tokens",
+    storesReplies: true,
+    imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
+  }),
+  row({ id: "ollama", name: "Ollama", stem: "OLLAMA", baseUrl: "", paths: { ...CHAT, embeddings: "/embeddings" }, local: true }),
+  row({ id: "vllm", name: "vLLM", stem: "VLLM", baseUrl: "", paths: { ...CHAT, embeddings: "/embeddings" }, local: true }),
+  row({ id: "llamacpp", name: "llama.cpp", stem: "LLAMACPP", baseUrl: "", paths: { ...CHAT, embeddings: "/embeddings" }, local: true }),
+  row({
+    id: "sim",
+    name: "Simulator",
+    stem: "SIM",
+    baseUrl: "",
+    paths: { chat: "/v1/chat/completions", responses: "/v1/responses", embeddings: "/v1/embeddings", ...MESSAGES_PATHS },
+    stopsBillingOnAbort: true,
+    storesReplies: true,
+    endUserField: "user",
+  }),
+];

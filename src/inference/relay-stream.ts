@@ -1,0 +1,187 @@
+// Relays a provider's stream: as it comes, no faster than the caller reads, metered as it goes by. The terminal event
+// waits until the money is settled, so that whoever saw the end is in the ledger after any crash.
+
+import { createSseParser, type SseEvent } from "../base/sse.ts";
+import type { StreamMeter } from "./meter/stream.ts";
+import type { StreamShape } from "./stream-shape.ts";
+import type { Ticker } from "./ticker.ts";
+import type { Timeouts } from "./upstream.ts";
+
+export type StreamEnd = "completed" | "client_aborted" | "upstream_error" | "upstream_timeout";
+
+export interface StreamParts {
+  readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+  /** What was already read in order to see that the stream begins well. */
+  readonly first: Uint8Array | undefined;
+  readonly meter: StreamMeter;
+  readonly shape: StreamShape;
+  readonly ticker: Ticker;
+  readonly timeouts: Timeouts;
+  readonly now: () => number;
+  /** Whether the stream's end is its closing: then all from the answer's end on waits for the settle. */
+  readonly endsByClosing: boolean;
+  /** Whether closing the connection ends the bill. */
+  readonly stopsBillingOnAbort: boolean;
+  /** The cost of what the meter knows, as it is shown. */
+  readonly costUsd: () => string | undefined;
+  /** Settles, once; the stream's last event waits for it. */
+  readonly settle: (end: StreamEnd) => Promise<void>;
+  /** The body of this API's error event for a stream that broke. */
+  readonly failure: (end: StreamEnd) => unknown;
+  readonly abortUpstream: () => void;
+  /** Keeps what is sent, for an idempotent repetition. */
+  readonly keep?: (bytes: Uint8Array) => void;
+}
+
+const KEEP_ALIVE_MS = 15_000;
+const STREAM_MAX_BYTES = 256 * 1_048_576;
+const DRAIN_MAX_BYTES = 32 * 1_048_576;
+const DRAIN_MAX_MS = 120_000;
+
+interface State {
+  bytes: number;
+  lastHeardAt: number;
+  lastSentAt: number;
+  readonly startedAt: number;
+  ended: boolean;
+  timedOut: boolean;
+  readonly waiting: Uint8Array[];
+}
+
+export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
+  const parser = createSseParser();
+  const now = parts.now();
+  const state: State = { bytes: 0, lastHeardAt: now, lastSentAt: now, startedAt: now, ended: false, timedOut: false, waiting: [] };
+  let first = parts.first;
+  let stopTicking = (): void => {};
+
+  const end = async (how: StreamEnd): Promise<void> => {
+    if (state.ended) return;
+    state.ended = true;
+    stopTicking();
+    await parts.settle(how);
+  };
+  const finish = async (controller: ReadableStreamDefaultController<Uint8Array>, how: StreamEnd): Promise<void> => {
+    const already = state.ended;
+    const waiting = state.waiting.splice(0);
+    try {
+      await end(how);
+      for (const bytes of waiting) put(controller, bytes);
+      if (how !== "completed" && !already && !parts.meter.failed()) put(controller, parts.shape.error(parts.failure(how)));
+    } catch {
+      // What could not be settled must not look complete.
+      put(controller, parts.shape.error(parts.failure("upstream_error")));
+    }
+    controller.close();
+    parts.abortUpstream();
+  };
+  const put = (controller: ReadableStreamDefaultController<Uint8Array>, bytes: Uint8Array): void => {
+    state.lastSentAt = parts.now();
+    parts.keep?.(bytes);
+    controller.enqueue(bytes);
+  };
+
+  return new ReadableStream<Uint8Array>({
+    start: (controller) => {
+      stopTicking = parts.ticker.add((at) => tick(parts, state, controller, at));
+    },
+    pull: async (controller) => {
+      for (;;) {
+        const chunk = first ?? (await readNext(parts, state));
+        first = undefined;
+        if (state.ended) return;
+        const events = chunk === undefined ? parser.end() : parsed(parser.push, chunk);
+        const step = events === undefined ? "broken" : passOn(parts, state, events);
+        if (step === "broken" || state.bytes > STREAM_MAX_BYTES) return finish(controller, "upstream_error");
+        if (step.out !== undefined) put(controller, step.out);
+        if (step.finished) return finish(controller, parts.meter.failed() ? "upstream_error" : "completed");
+        if (chunk === undefined) return finish(controller, endOf(parts, state));
+        if (step.out !== undefined) return;
+      }
+    },
+    cancel: async () => {
+      stopTicking();
+      if (state.ended) return;
+      if (!parts.stopsBillingOnAbort) await drain(parts, parser.push, state).catch(() => {});
+      parts.abortUpstream();
+      await end("client_aborted").catch(() => {});
+    },
+  });
+}
+
+/** How a stream ended that closed without its terminal event. */
+function endOf(parts: StreamParts, state: State): StreamEnd {
+  if (state.timedOut) return "upstream_timeout";
+  return parts.meter.answered() && !parts.meter.failed() ? "completed" : "upstream_error";
+}
+
+async function readNext(parts: StreamParts, state: State): Promise<Uint8Array | undefined> {
+  try {
+    const { done, value } = await parts.reader.read();
+    if (done) return undefined;
+    state.bytes += value.length;
+    state.lastHeardAt = parts.now();
+    return value;
+  } catch {
+    return undefined;
+  }
+}
+
+// An event beyond the parser's limit is a fault of the provider, and ends the stream as one.
+function parsed(push: (chunk: Uint8Array) => SseEvent[], chunk: Uint8Array): SseEvent[] | undefined {
+  try {
+    return push(chunk);
+  } catch {
+    return undefined;
+  }
+}
+
+interface Step {
+  readonly out: Uint8Array | undefined;
+  readonly finished: boolean;
+}
+
+// The last event goes to `waiting`, and with it whatever comes after: it is sent when the money is settled.
+function passOn(parts: StreamParts, state: State, events: readonly SseEvent[]): Step {
+  const { meter, shape } = parts;
+  const out: Uint8Array[] = [];
+  for (const event of events) {
+    const sight = meter.watch(event);
+    const bytes = sight === "usage" && meter.exact() ? shape.usage(event, parts.costUsd()) : shape.plain(event);
+    if (bytes === undefined) continue;
+    const waits = meter.finished() || state.waiting.length > 0 || (parts.endsByClosing && meter.answered());
+    (waits ? state.waiting : out).push(bytes);
+  }
+  return { out: joined(out), finished: meter.finished() };
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array | undefined {
+  return parts.length > 1 ? Buffer.concat(parts) : parts[0];
+}
+
+function tick(parts: StreamParts, state: State, controller: ReadableStreamDefaultController<Uint8Array>, at: number): void {
+  if (at - state.lastHeardAt > parts.timeouts.silenceMs || at - state.startedAt > parts.timeouts.totalMs) {
+    state.timedOut = true;
+    parts.abortUpstream();
+    void parts.reader.cancel().catch(() => {});
+  } else if (at - state.lastSentAt >= KEEP_ALIVE_MS && (controller.desiredSize ?? 0) > 0) {
+    state.lastSentAt = at;
+    controller.enqueue(parts.shape.keepAlive);
+  }
+}
+
+/** Reads on to the provider's own count where leaving would not end the bill, within bounds. */
+async function drain(parts: StreamParts, push: (chunk: Uint8Array) => SseEvent[], state: State): Promise<void> {
+  const deadline = parts.now() + DRAIN_MAX_MS;
+  const most = state.bytes + DRAIN_MAX_BYTES;
+  const timer = setTimeout(parts.abortUpstream, DRAIN_MAX_MS);
+  try {
+    while (!parts.meter.finished() && state.bytes < most && parts.now() < deadline) {
+      const chunk = await readNext(parts, state);
+      if (chunk === undefined) return;
+      for (const event of push(chunk)) parts.meter.watch(event);
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}

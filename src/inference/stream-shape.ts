@@ -1,0 +1,81 @@
+// What becomes of each event of a stream on its way to the caller. On the same wire it is passed on as the bytes that
+// came; only the usage that the gateway itself asked for is taken out, and the cost is put into usage that is shown.
+
+import type { SseEvent } from "../base/sse.ts";
+import { spansOf, withMembers } from "./json-edit.ts";
+
+export interface StreamShape {
+  /** An event that is of no matter to the money. */
+  readonly plain: (event: SseEvent) => Uint8Array | undefined;
+  /** The event that carries the final usage, with the cost where it is known. */
+  readonly usage: (event: SseEvent, costUsd: string | undefined) => Uint8Array | undefined;
+  /** The error event of this API, for a failure of the gateway's own making. */
+  readonly error: (body: unknown) => Uint8Array;
+  /** What is sent in silence, so that nobody on the way takes the connection for dead. */
+  readonly keepAlive: Uint8Array;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const COMMENT = encoder.encode(": keep-alive\n\n");
+const PING = encoder.encode('event: ping\ndata: {"type":"ping"}\n\n');
+
+type StreamedApi = "chat" | "responses" | "messages";
+
+/** Where the usage object stands in the event that carries it. */
+const USAGE_PATHS: Readonly<Record<StreamedApi, readonly string[]>> = {
+  chat: ["usage"],
+  messages: ["usage"],
+  responses: ["response", "usage"],
+};
+
+export function sameWire(api: StreamedApi, wantsUsage: boolean): StreamShape {
+  const path = USAGE_PATHS[api];
+  return {
+    plain: (event) => event.raw,
+    usage: (event, costUsd) => {
+      if (api === "chat" && !wantsUsage && isUsageOnly(event)) return undefined;
+      return costUsd === undefined ? event.raw : withCost(event.raw, path, costUsd);
+    },
+    error: (body) => errorEvent(api, body),
+    keepAlive: api === "messages" ? PING : COMMENT,
+  };
+}
+
+/** Puts the cost into the usage object at this path of a JSON text; the text as it was where there is none. */
+export function costInside(json: string, from: number, path: readonly string[], costUsd: string): string {
+  let at = from;
+  for (const name of path) {
+    const span = spansOf(json, at)?.members.get(name);
+    if (span === undefined) return json;
+    at = span.start;
+  }
+  const usage = spansOf(json, at);
+  if (usage === undefined) return json;
+  const edited = withMembers(json.slice(0, usage.end), usage, { cost: costUsd });
+  return edited + json.slice(usage.end);
+}
+
+function withCost(raw: Uint8Array, path: readonly string[], costUsd: string): Uint8Array {
+  const text = decoder.decode(raw);
+  const data = /^data: ?/m.exec(text);
+  // An event whose data is spread over several lines is passed on as it is.
+  if (data === null || text.indexOf("\ndata:", data.index + 1) !== -1) return raw;
+  return encoder.encode(costInside(text, data.index + data[0].length, path, costUsd));
+}
+
+function isUsageOnly(event: SseEvent): boolean {
+  return /"choices"\s*:\s*\[\s*\]/.test(decoder.decode(event.raw));
+}
+
+function errorEvent(api: StreamedApi, body: unknown): Uint8Array {
+  const data = JSON.stringify(body);
+  switch (api) {
+    case "chat":
+      return encoder.encode(`data: ${data}\n\n`);
+    case "messages":
+      return encoder.encode(`event: error\ndata: ${data}\n\n`);
+    case "responses":
+      return encoder.encode(`event: error\ndata: ${data}\n\n`);
+  }
+}

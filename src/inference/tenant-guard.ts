@@ -1,0 +1,91 @@
+// All tenants share the gateway's accounts at the providers, so an object inside such an account is nobody's own: its id
+// might be another tenant's. References to them are refused on the gateway's credentials, and relayed on a caller's own.
+
+import { Fault } from "../base/fault.ts";
+import { type Ask, isObject, type Json } from "./ask.ts";
+
+interface Reference {
+  readonly path: string;
+  readonly instead: string;
+}
+
+const OWN_KEY = "or add your own provider key with POST /v1/provider-keys";
+const SEND_WHOLE = "Send the conversation's earlier turns in the request";
+
+/** The first reference to something that lives inside a provider's account, if there is one. */
+export function foreignReference(ask: Ask): Reference | undefined {
+  const { json } = ask;
+  return (
+    topLevel(json) ??
+    inTools(json["tools"]) ??
+    inList(json["messages"], "messages") ??
+    inList(json["input"], "input")
+  );
+}
+
+export function refuseReference(reference: Reference): Fault {
+  return new Fault("invalid_request", `reference at ${reference.path}`, {
+    message: `${reference.path} refers to something stored in a provider's account, which all users of this gateway share. ${reference.instead}, ${OWN_KEY}.`,
+    param: reference.path,
+    next: [{ method: "POST", url: "/v1/provider-keys", body: { provider: "openai", api_key: "<your key>" }, why: "Use your own account at the provider." }],
+  });
+}
+
+const TOP_LEVEL: readonly (readonly [field: string, instead: string])[] = [
+  ["previous_response_id", SEND_WHOLE],
+  ["conversation", SEND_WHOLE],
+  ["prompt", "Send the prompt's text in the request"],
+  ["container", "Let the provider make a new container"],
+  ["input_file_id", "Send the file's content in the request"],
+  ["batch_id", "Send the requests one by one"],
+];
+
+function topLevel(json: Json): Reference | undefined {
+  for (const [path, instead] of TOP_LEVEL) {
+    if (json[path] !== undefined && json[path] !== null) return { path, instead };
+  }
+  if (json["background"] === true) return { path: "background", instead: "Leave it out and stream the reply" };
+  return undefined;
+}
+
+function inTools(tools: unknown): Reference | undefined {
+  for (const [place, tool] of (Array.isArray(tools) ? tools : []).entries()) {
+    if (!isObject(tool)) continue;
+    const path = `tools[${place}]`;
+    if (tool["vector_store_ids"] !== undefined) return { path: `${path}.vector_store_ids`, instead: "Send the documents in the request" };
+    const container = tool["container"];
+    if (typeof container === "string") return { path: `${path}.container`, instead: 'Use {"type":"auto"}' };
+    if (isObject(container) && container["file_ids"] !== undefined) return { path: `${path}.container.file_ids`, instead: "Send the files' content in the request" };
+    const mask = tool["input_image_mask"];
+    if (isObject(mask) && mask["file_id"] !== undefined) return { path: `${path}.input_image_mask.file_id`, instead: "Send the image as a data URL" };
+  }
+  return undefined;
+}
+
+const DEPTH_MAX = 8;
+
+function inList(list: unknown, path: string, depth = 0): Reference | undefined {
+  if (!Array.isArray(list) || depth > DEPTH_MAX) return undefined;
+  for (const [place, item] of list.entries()) {
+    const found = isObject(item) ? inItem(item, `${path}[${place}]`, depth) : undefined;
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+// Only the places where the APIs keep references are looked at: a tool's arguments may have a `file_id` of their own.
+function inItem(item: Json, path: string, depth: number): Reference | undefined {
+  if (item["type"] === "item_reference") return { path, instead: SEND_WHOLE };
+  if (item["type"] === "container_upload") return { path, instead: "Send the file's content in the request" };
+  for (const holder of [item, item["file"], item["source"], item["image_url"]]) {
+    if (isObject(holder) && typeof holder["file_id"] === "string" && isPart(item)) return { path: `${path}.file_id`, instead: "Send the file's content in the request" };
+  }
+  const { output } = item;
+  const inside = isObject(output) ? inItem(output, `${path}.output`, depth + 1) : inList(output, `${path}.output`, depth + 1);
+  return inside ?? inList(item["content"], `${path}.content`, depth + 1);
+}
+
+function isPart(item: Json): boolean {
+  const type = item["type"];
+  return type === "file" || type === "input_file" || type === "input_image" || type === "image" || type === "document" || type === "image_url" || type === "computer_screenshot";
+}

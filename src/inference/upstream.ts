@@ -1,0 +1,131 @@
+// One request to a provider: headers by allow-list both ways, no redirects, a time for everything. What goes wrong is
+// told as a state, with whether another try makes sense.
+
+import type { Secret } from "../base/secret.ts";
+import type { Provider, RelayedWire } from "./providers.ts";
+
+/** What it takes to call a provider: its row, where it is, and on whose account. */
+export interface Credential {
+  readonly provider: Provider;
+  readonly baseUrl: string;
+  readonly apiKey: Secret | undefined;
+  /** Names the credential in circuits and records, without telling it. */
+  readonly label: string;
+  readonly byok: boolean;
+  /** Answers in this process instead of over the network: the simulator of a development gateway. */
+  readonly inProcess?: (request: Request) => Promise<Response>;
+}
+
+export interface UpstreamRequest {
+  readonly wire: RelayedWire;
+  readonly body: string;
+  readonly stream: boolean;
+  /** The caller's headers, of which a few travel on. */
+  readonly headers: Headers;
+  readonly signal: AbortSignal;
+  readonly timeouts: Timeouts;
+}
+
+export interface Timeouts {
+  /** Until the provider's first byte. */
+  readonly firstByteMs: number;
+  /** Until the whole of a reply that is not streamed. */
+  readonly wholeMs: number;
+  /** Of silence within a stream. */
+  readonly silenceMs: number;
+  /** For a whole stream; also the hold's lifetime. */
+  readonly totalMs: number;
+}
+
+export const TIMEOUTS: Timeouts = { firstByteMs: 180_000, wholeMs: 840_000, silenceMs: 180_000, totalMs: 870_000 };
+
+export type Upstream =
+  | { readonly kind: "answered"; readonly response: Response }
+  | { readonly kind: "unreachable"; readonly cause: unknown }
+  | { readonly kind: "timed_out" }
+  | { readonly kind: "aborted" };
+
+const FORWARDED = ["anthropic-beta", "anthropic-version", "openai-beta", "x-grok-conv-id", "accept-language"] as const;
+
+/** Anthropic demands a version; this one stands in where the caller named none. */
+const ANTHROPIC_VERSION = "2023-06-01";
+
+/** Headers of a provider's reply that a caller can use; everything else could tell of the gateway's account. */
+const RETURNED = /^(retry-after|retry-after-ms|x-should-retry|openai-processing-ms|openai-model|x-ratelimit-[a-z0-9-]+|anthropic-ratelimit-[a-z0-9-]+|anthropic-fast-[a-z0-9-]+)$/;
+
+export async function send(credential: Credential, request: UpstreamRequest): Promise<Upstream> {
+  const path = credential.provider.paths[request.wire];
+  if (path === undefined) throw new Error(`${credential.provider.id} does not speak ${request.wire}`);
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), request.stream ? request.timeouts.firstByteMs : request.timeouts.wholeMs);
+  const outgoing = {
+    method: "POST",
+    headers: headersFor(credential, request),
+    body: request.body,
+    redirect: "manual",
+    signal: AbortSignal.any([request.signal, late.signal]),
+    // The runtime's own limit of five minutes is replaced by the ones above.
+    timeout: false,
+  } as const;
+  try {
+    const url = credential.baseUrl + path;
+    const response = credential.inProcess === undefined ? await fetch(url, outgoing) : await credential.inProcess(new Request(url, outgoing));
+    return { kind: "answered", response };
+  } catch (cause) {
+    if (request.signal.aborted) return { kind: "aborted" };
+    return late.signal.aborted ? { kind: "timed_out" } : { kind: "unreachable", cause };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+export function returnedHeaders(from: Headers): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of from) if (RETURNED.test(name)) headers[name] = value;
+  return headers;
+}
+
+function headersFor({ provider, apiKey }: Credential, { wire, headers: from }: UpstreamRequest): Record<string, string> {
+  const headers: Record<string, string> = { "content-type": "application/json", "user-agent": "postern", "accept-encoding": "identity", ...provider.headers };
+  if (wire === "messages" || wire === "count_tokens") headers["anthropic-version"] = ANTHROPIC_VERSION;
+  for (const name of FORWARDED) {
+    const value = from.get(name);
+    if (value !== null) headers[name] = value;
+  }
+  if (apiKey === undefined) return headers;
+  if (provider.auth === "bearer") headers["authorization"] = `Bearer ${apiKey.reveal()}`;
+  else headers[provider.auth] = apiKey.reveal();
+  return headers;
+}
+
+const READ_MAX_BYTES = 64 * 1_048_576;
+
+export type WholeBody = { readonly kind: "text"; readonly text: string } | { readonly kind: "too_large" | "cut" | "not_text" };
+
+/** Reads a whole reply within bounds; a reply that is cut or too large is a failure of the provider. */
+export async function readWhole(response: Response, mostBytes = READ_MAX_BYTES): Promise<WholeBody> {
+  const announced = Number(response.headers.get("content-length") ?? 0);
+  if (announced > mostBytes) {
+    await response.body?.cancel().catch(() => {});
+    return { kind: "too_large" };
+  }
+  try {
+    const bytes = announced > 0 ? await response.bytes() : await readCounted(response.body, mostBytes);
+    if (bytes === undefined) return { kind: "too_large" };
+    return { kind: "text", text: new TextDecoder("utf-8", { fatal: true }).decode(bytes) };
+  } catch (error) {
+    return { kind: error instanceof TypeError && /utf|decod/i.test(error.message) ? "not_text" : "cut" };
+  }
+}
+
+async function readCounted(stream: ReadableStream<Uint8Array> | null, mostBytes: number): Promise<Uint8Array | undefined> {
+  if (stream === null) return new Uint8Array();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of stream) {
+    size += chunk.length;
+    if (size > mostBytes) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

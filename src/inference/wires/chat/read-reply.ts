@@ -1,0 +1,188 @@
+import type {
+  Blob,
+  CanonicalReply,
+  Choice,
+  Citation,
+  JsonObject,
+  MediaPart,
+  Part,
+  TokenLogprob,
+} from "../../canonical.ts";
+import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../canonical-json.ts";
+import type { ReplyReadContext } from "../../canonical-wire.ts";
+import { readFinish } from "./map-finish-reason.ts";
+import { readAnnotation, readReasoningDetails, readThinkingList } from "./read-reasoning.ts";
+
+export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {
+  const body = objectIn(input) ?? {};
+  const choices = arrayIn(body["choices"])
+    .filter(isObject)
+    .map((choice) => readChoice(choice, context, stringIn(body["id"]) ?? ""));
+  const usage = context.readUsage(body);
+  return {
+    id: stringIn(body["id"]),
+    model: stringIn(body["model"]),
+    createdSeconds: numberIn(body["created"]),
+    choices: choices.length > 0 ? choices : [{ parts: [], finish: { reason: "content_filter" } }],
+    usage: usage && { usage },
+    serviceTier: stringIn(body["service_tier"]) || undefined,
+  };
+}
+
+function readChoice(choice: JsonObject, context: ReplyReadContext, replyId: string): Choice {
+  const message = objectIn(choice["message"]) ?? objectIn(choice["delta"]) ?? {};
+  const parts: Part[] = readMessage(message, objectIn(choice["logprobs"]), context);
+  let calls = false;
+  for (const part of readCalls(message, replyId, context)) {
+    const emulated = part.name === context.emulation?.outputTool;
+    calls ||= !emulated;
+    parts.push(emulated ? { type: "text", text: part.arguments } : part);
+  }
+  const refusal = parts.some((part) => part.type === "refusal");
+  const finish = readFinish(
+    stringIn(choice["finish_reason"]),
+    stringIn(choice["native_finish_reason"]),
+    {
+      calls,
+      refusal,
+      stopString: stringIn(choice["stop_reason"]),
+    },
+  );
+  return { parts, finish };
+}
+
+function readMessage(
+  message: JsonObject,
+  logprobs: JsonObject | undefined,
+  context: ReplyReadContext,
+): Part[] {
+  const parts: Part[] = [];
+  for (const part of readReasoningDetails(arrayIn(message["reasoning_details"]))) {
+    parts.push(part.blob === undefined ? part : { ...part, blob: madeBy(part.blob, context) });
+  }
+  const plain = stringIn(message["reasoning_content"]) || stringIn(message["reasoning"]);
+  if (parts.length === 0 && plain) parts.push({ type: "reasoning", text: plain });
+  for (const part of contentParts(message["content"])) parts.push(part);
+  const last = parts.findLastIndex((part) => part.type === "text");
+  const text = parts[last];
+  const citations = arrayIn(message["annotations"])
+    .map(readAnnotation)
+    .filter((one): one is Citation => one !== undefined);
+  const probabilities = readLogprobs(logprobs?.["content"]);
+  if (text?.type === "text")
+    parts[last] = {
+      ...text,
+      citations: citations.length > 0 ? citations : undefined,
+      logprobs: probabilities,
+    };
+  const refusal = stringIn(message["refusal"]);
+  if (refusal)
+    parts.push({ type: "refusal", text: refusal, logprobs: readLogprobs(logprobs?.["refusal"]) });
+  const audio = objectIn(message["audio"]);
+  if (audio?.["data"]) parts.push(readAudio(audio));
+  return parts;
+}
+
+/** What a provider sends is its own, whatever it looks like. */
+export function madeBy(blob: Blob | undefined, { origin }: ReplyReadContext): Blob | undefined {
+  return blob === undefined || blob.origin !== undefined ? blob : { ...blob, origin };
+}
+
+/** A reply's content is a string, or at Mistral a list with `thinking` in it. */
+export function contentParts(content: unknown): Part[] {
+  if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
+  const parts: Part[] = [];
+  for (const value of arrayIn(content)) {
+    if (!isObject(value)) continue;
+    const text = stringIn(value["text"]);
+    if (value["type"] === "thinking")
+      parts.push({ type: "reasoning", text: readThinkingList(value) });
+    else if (text !== undefined && text !== "") parts.push({ type: "text", text });
+    else if (text === undefined) parts.push({ type: "native", wire: "chat", value });
+  }
+  return parts;
+}
+
+export function readAudio(audio: { readonly [key: string]: unknown }): MediaPart {
+  const data = stringIn(audio["data"]) ?? "";
+  return {
+    type: "audio",
+    source: { kind: "base64", mediaType: "audio/wav", data },
+    id: stringIn(audio["id"]),
+    transcript: stringIn(audio["transcript"]),
+  };
+}
+
+type ReadCall = Extract<Part, { type: "tool_call" }>;
+
+function readCalls(
+  message: JsonObject,
+  replyId: string,
+  context: ReplyReadContext,
+): readonly ReadCall[] {
+  const calls: ReadCall[] = [];
+  for (const [at, call] of arrayIn(message["tool_calls"]).entries()) {
+    if (!isObject(call)) continue;
+    const custom = customOf(call);
+    const held = custom ?? objectIn(call["function"]) ?? {};
+    calls.push({
+      type: "tool_call",
+      id: stringIn(call["id"]) || mintCallId(replyId, at),
+      name: stringIn(held["name"]) ?? "",
+      arguments: argumentsOf(custom === undefined ? held["arguments"] : held["input"]),
+      custom: custom === undefined ? undefined : true,
+      signature: callSignature(call, context),
+    });
+  }
+  const legacy = objectIn(message["function_call"]);
+  if (legacy !== undefined && calls.length === 0 && legacy["name"] !== "") {
+    calls.push({
+      type: "tool_call",
+      id: mintCallId(replyId, 0),
+      name: stringIn(legacy["name"]) ?? "",
+      arguments: argumentsOf(legacy["arguments"]),
+    });
+  }
+  return calls;
+}
+
+/** What a custom tool was given. Some servers send an empty `custom` beside every function. */
+export function customOf(call: JsonObject): JsonObject | undefined {
+  const custom = objectIn(call["custom"]);
+  return call["type"] === "custom" || !isObject(call["function"]) ? custom : undefined;
+}
+
+export function callSignature(
+  call: JsonObject,
+  { origin }: ReplyReadContext,
+): ReadCall["signature"] {
+  const google = objectIn(objectIn(call["extra_content"])?.["google"]);
+  const signature = stringIn(google?.["thought_signature"]);
+  return signature ? { wire: "chat", kind: "call", data: signature, origin } : undefined;
+}
+
+/** A server that names no call gets an id of the reply's, so that ids stay apart over a conversation. */
+export function mintCallId(replyId: string, at: number): string {
+  return `call_${replyId.replaceAll(/[^A-Za-z0-9]/g, "").slice(-24)}_${at}`;
+}
+
+function argumentsOf(value: unknown): string {
+  if (isObject(value)) return JSON.stringify(value);
+  return stringIn(value)?.trim() || "{}";
+}
+
+export function readLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
+  const list = arrayIn(value);
+  if (list.length === 0) return undefined;
+  return list.filter(isObject).map((one): TokenLogprob => ({
+    token: stringIn(one["token"]) ?? "",
+    logprob: numberIn(one["logprob"]) ?? 0,
+    bytes:
+      one["bytes"] === undefined
+        ? undefined
+        : Array.isArray(one["bytes"])
+          ? one["bytes"].map(Number)
+          : null,
+    top: Array.isArray(one["top_logprobs"]) ? (readLogprobs(one["top_logprobs"]) ?? []) : undefined,
+  }));
+}

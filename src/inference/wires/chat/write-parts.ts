@@ -1,0 +1,160 @@
+import type {
+  CacheMark,
+  FilePart,
+  ImagePart,
+  JsonObject,
+  Loss,
+  MediaPart,
+  Part,
+  Source,
+} from "../../canonical.ts";
+import type { Target } from "../../canonical-wire.ts";
+
+/** One part of a user's content, or undefined with a loss. */
+export function writePart(
+  part: Part,
+  at: string,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
+  switch (part.type) {
+    case "text":
+      return { type: "text", text: part.text, ...writeCache(part.cache, target, at, losses) };
+    case "image":
+      return writeImage(part, at, target, losses);
+    case "file":
+      return writeFile(part, at, target, losses);
+    case "audio":
+    case "video":
+      return writeMedia(part, at, target, losses);
+    case "native":
+      if (part.wire === "chat") return part.value;
+      losses.push({
+        path: at,
+        why: `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
+      });
+      return undefined;
+    case "refusal":
+      return { type: "refusal", refusal: part.text };
+    case "reasoning":
+    case "tool_call":
+    case "tool_result":
+      losses.push({ path: at, why: `A ${part.type.replace("_", " ")} cannot stand here.` });
+      return undefined;
+  }
+}
+
+/** Where caching is the provider's own affair, a mark changes no answer: it is left out by rule. */
+export function writeCache(
+  cache: CacheMark | undefined,
+  target: Target,
+  at: string,
+  losses: Loss[],
+): JsonObject | undefined {
+  if (cache === undefined) return undefined;
+  const { ttl } = cache;
+  const marks = target.abilities?.cacheMarks;
+  if (marks === "cache_control" && ttl !== "30m" && ttl !== "12h")
+    return {
+      cache_control: ttl === undefined ? { type: "ephemeral" } : { type: "ephemeral", ttl },
+    };
+  if (marks === "prompt_cache_breakpoint" && ttl !== "5m" && ttl !== "1h")
+    return {
+      prompt_cache_breakpoint: ttl === undefined ? { mode: "explicit" } : { mode: "explicit", ttl },
+    };
+  losses.push({
+    path: `${at}.cache_control`,
+    why: "This provider has no such cache mark.",
+    byRule: true,
+  });
+  return undefined;
+}
+
+function writeImage(
+  part: ImagePart,
+  at: string,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
+  const url = addressOf(part.source);
+  if (url === undefined || (part.source.kind === "url" && target.abilities?.urls === false)) {
+    losses.push({
+      path: at,
+      why:
+        part.source.kind === "url"
+          ? "This provider does not fetch images. Send the image's bytes."
+          : "The image lies with another provider. Send its bytes.",
+    });
+    return undefined;
+  }
+  // OpenAI refuses a mark on an image.
+  const cache = target.abilities?.cacheMarks === "prompt_cache_breakpoint" ? undefined : part.cache;
+  return {
+    type: "image_url",
+    image_url: { url, detail: part.detail },
+    ...writeCache(cache, target, at, losses),
+  };
+}
+
+function writeFile(
+  part: FilePart,
+  at: string,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
+  const { source, name } = part;
+  if (part.context !== undefined)
+    losses.push({ path: `${at}.context`, why: "This provider takes no note beside a document." });
+  if (part.citable === true)
+    losses.push({ path: `${at}.citations`, why: "This provider does not cite documents." });
+  const cache = writeCache(part.cache, target, at, losses);
+  if (source.kind === "file_id" && (source.wire === "chat" || source.wire === "responses"))
+    return { type: "file", file: { file_id: source.id, filename: name }, ...cache };
+  const data =
+    source.kind === "url" && target.abilities?.openaiFields !== false
+      ? undefined
+      : addressOf(source);
+  if (data === undefined) {
+    losses.push({ path: at, why: "This provider takes a document only by its bytes." });
+    return undefined;
+  }
+  return { type: "file", file: { filename: name, file_data: data }, ...cache };
+}
+
+function writeMedia(
+  part: MediaPart,
+  at: string,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
+  const { source } = part;
+  if (part.type === "audio" && source.kind === "base64") {
+    return {
+      type: "input_audio",
+      input_audio: { data: source.data, format: audioFormat(source.mediaType) },
+      ...writeCache(part.cache, target, at, losses),
+    };
+  }
+  const url = addressOf(source);
+  if (part.type === "video" && url !== undefined && target.abilities?.openaiFields === false)
+    return { type: "video_url", video_url: { url }, ...writeCache(part.cache, target, at, losses) };
+  losses.push({ path: at, why: `This provider takes no ${part.type} in this form.` });
+  return undefined;
+}
+
+function addressOf(source: Source): string | undefined {
+  switch (source.kind) {
+    case "base64":
+      return `data:${source.mediaType};base64,${source.data}`;
+    case "url":
+      return source.url;
+    case "text":
+      return `data:${source.mediaType};base64,${Buffer.from(source.text).toString("base64")}`;
+    case "file_id":
+      return undefined;
+  }
+}
+
+export function audioFormat(mediaType: string): string {
+  return mediaType === "audio/mpeg" ? "mp3" : mediaType.replace(/^audio\/(x-)?/, "");
+}

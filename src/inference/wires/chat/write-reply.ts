@@ -1,0 +1,196 @@
+import type {
+  CanonicalReply,
+  Choice,
+  Citation,
+  JsonObject,
+  Loss,
+  MediaPart,
+  Part,
+  ReasoningPart,
+  TextPart,
+  TokenLogprob,
+  ToolCallPart,
+} from "../../canonical.ts";
+import { sealBlob } from "../../canonical-reasoning.ts";
+import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
+import { writeFinish } from "./map-finish-reason.ts";
+import { writeUsage } from "./map-usage.ts";
+
+export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply {
+  const losses: Loss[] = [];
+  const body = {
+    id: reply.id ?? context.id,
+    object: "chat.completion",
+    created: reply.createdSeconds ?? context.createdSeconds,
+    model: reply.model ?? context.model,
+    choices: reply.choices.map((choice, index) => writeChoice(choice, index, context, losses)),
+    usage: reply.usage && writeUsage(reply.usage),
+    service_tier: reply.serviceTier,
+  };
+  return { body, losses };
+}
+
+interface Sorted {
+  text: string | undefined;
+  refusal: string | undefined;
+  audio: JsonObject | undefined;
+  readonly reasoning: ReasoningPart[];
+  readonly calls: ToolCallPart[];
+  readonly annotations: JsonObject[];
+  readonly logprobs: TokenLogprob[];
+  readonly refusalLogprobs: TokenLogprob[];
+}
+
+function writeChoice(
+  choice: Choice,
+  index: number,
+  context: ReplyWriteContext,
+  losses: Loss[],
+): JsonObject {
+  const sorted: Sorted = {
+    text: undefined,
+    refusal: undefined,
+    audio: undefined,
+    reasoning: [],
+    calls: [],
+    annotations: [],
+    logprobs: [],
+    refusalLogprobs: [],
+  };
+  for (const [at, part] of choice.parts.entries())
+    sortPart(sorted, part, `choices[${index}].parts[${at}]`, losses);
+  const { text, reasoning, calls, logprobs, refusalLogprobs } = sorted;
+  const refusal =
+    sorted.refusal ?? (choice.finish.reason === "refusal" ? choice.finish.detail : undefined);
+  const legacy = context.request.legacyFunctions === true;
+  const [firstCall] = calls;
+  const thought = reasoning.map((part) => part.text).join("\n\n");
+  const message = {
+    role: "assistant",
+    content: text ?? null,
+    refusal: refusal ?? null,
+    annotations: sorted.annotations.length > 0 ? sorted.annotations : undefined,
+    audio: sorted.audio,
+    reasoning_content: thought === "" ? undefined : thought,
+    reasoning_details: needsDetails(reasoning) ? reasoning.map(writeReasoningDetail) : undefined,
+    tool_calls: calls.length === 0 || legacy ? undefined : calls.map(writeCall),
+    function_call:
+      legacy && firstCall !== undefined
+        ? { name: firstCall.name, arguments: firstCall.arguments }
+        : undefined,
+  };
+  const probabilities = logprobs.length + refusalLogprobs.length > 0;
+  return {
+    index,
+    message,
+    logprobs: probabilities
+      ? {
+          content: writeLogprobs(logprobs),
+          refusal: refusalLogprobs.length > 0 ? writeLogprobs(refusalLogprobs) : null,
+        }
+      : null,
+    ...writeFinish(choice.finish, { refusal: sorted.refusal !== undefined, legacy }),
+  };
+}
+
+function sortPart(sorted: Sorted, part: Part, at: string, losses: Loss[]): void {
+  switch (part.type) {
+    case "text":
+      sortText(sorted, part, at, losses);
+      break;
+    case "refusal":
+      sorted.refusal = (sorted.refusal ?? "") + part.text;
+      sorted.refusalLogprobs.push(...(part.logprobs ?? []));
+      break;
+    case "reasoning":
+      sorted.reasoning.push(part);
+      break;
+    case "tool_call":
+      sorted.calls.push(part);
+      break;
+    case "audio":
+      sorted.audio = writeAudio(part);
+      break;
+    case "image":
+    case "file":
+    case "video":
+    case "native":
+    case "tool_result":
+      losses.push({ path: at, why: `A ${part.type} cannot be shown in this API's replies.` });
+  }
+}
+
+/** Sound that the model made. */
+export function writeAudio({ id = "", transcript = "", source }: MediaPart): JsonObject {
+  return { id, data: source.kind === "base64" ? source.data : "", transcript, expires_at: 0 };
+}
+
+function sortText(sorted: Sorted, part: TextPart, at: string, losses: Loss[]): void {
+  const before = sorted.text ?? "";
+  for (const citation of part.citations ?? []) {
+    const annotation = writeAnnotation(citation, before.length, part.text.length);
+    if (annotation !== undefined) sorted.annotations.push(annotation);
+    else losses.push({ path: `${at}.citations`, why: "This API cites only by address." });
+  }
+  sorted.text = before + part.text;
+  sorted.logprobs.push(...(part.logprobs ?? []));
+}
+
+/** A citation over the whole content, in which the cited text begins at `offset`. */
+export function writeAnnotation(
+  citation: Citation,
+  offset: number,
+  length: number,
+): JsonObject | undefined {
+  const { url, title, start = 0, end = length, native } = citation;
+  if (native?.wire === "chat") return native.fields;
+  if (url === undefined) return undefined;
+  return {
+    type: "url_citation",
+    url_citation: { url, title: title ?? "", start_index: offset + start, end_index: offset + end },
+  };
+}
+
+function needsDetails(parts: readonly ReasoningPart[]): boolean {
+  return parts.length > 1 || parts.some((part) => part.blob !== undefined || part.summary === true);
+}
+
+export function writeReasoningDetail(
+  { text, summary, id, blob }: ReasoningPart,
+  index: number,
+): JsonObject {
+  const sealed = blob && sealBlob(blob, "chat");
+  const held = blob?.kind === "encrypted" ? { data: sealed } : { signature: sealed };
+  if (summary === true) return { type: "reasoning.summary", summary: text, id, index, ...held };
+  if (text === "" && blob?.kind === "encrypted")
+    return { type: "reasoning.encrypted", id, index, ...held };
+  return { type: "reasoning.text", text, id, index, ...held };
+}
+
+function writeCall(call: ToolCallPart): JsonObject {
+  if (call.custom === true)
+    return { id: call.id, type: "custom", custom: { name: call.name, input: call.arguments } };
+  return {
+    id: call.id,
+    type: "function",
+    function: { name: call.name, arguments: call.arguments },
+    ...writeSignature(call),
+  };
+}
+
+export function writeSignature({
+  signature,
+}: Pick<ToolCallPart, "signature">): JsonObject | undefined {
+  return (
+    signature && { extra_content: { google: { thought_signature: sealBlob(signature, "chat") } } }
+  );
+}
+
+export function writeLogprobs(list: readonly TokenLogprob[]): readonly JsonObject[] {
+  return list.map(({ token, logprob, bytes, top }) => ({
+    token,
+    logprob,
+    bytes: bytes ?? null,
+    top_logprobs: top === undefined ? [] : writeLogprobs(top),
+  }));
+}

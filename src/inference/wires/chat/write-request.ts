@@ -1,0 +1,232 @@
+import type {
+  CanonicalRequest,
+  JsonObject,
+  Loss,
+  OutputFormat,
+  RequestField,
+  Tool,
+  ToolChoice,
+} from "../../canonical.ts";
+import { clampEffort, effortOfBudget } from "../../canonical-reasoning.ts";
+import { loseField, nativeFields } from "../../canonical-wire.ts";
+import type { Target, WrittenRequest } from "../../canonical-wire.ts";
+import { writeCache } from "./write-parts.ts";
+import { writeTurns } from "./write-turns.ts";
+
+const OPENAI_ONLY: readonly (readonly [RequestField, string])[] = [
+  ["metadata", "metadata"],
+  ["store", "store"],
+  ["verbosity", "verbosity"],
+  ["safetyIdentifier", "safety_identifier"],
+  ["cacheRetention", "prompt_cache_retention"],
+];
+const STOPS_MAX = 4;
+
+export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
+  const abilities = target.abilities ?? {};
+  const losses: Loss[] = [];
+  const openai = abilities.openaiFields !== false;
+  const stream = request.stream === true;
+  const body: JsonObject = {
+    model: target.model,
+    messages: writeTurns(request, target, losses),
+    stream: request.stream,
+    stream_options:
+      stream && abilities.streamOptions !== false ? { include_usage: true } : undefined,
+    [abilities.maxTokensField ?? "max_completion_tokens"]: request.maxOutputTokens,
+    ...writeSampling(request, target, losses),
+    ...writeTools(request, target, losses),
+    response_format: writeOutput(request, target, losses),
+    reasoning_effort: writeEffort(request, target, losses),
+    ...writeFields(request, openai, losses),
+    service_tier: request.serviceTier,
+    prompt_cache_key: openai ? request.cacheKey : undefined,
+    user: request.user,
+    ...nativeFields(request.native, "chat", "", losses),
+  };
+  if (request.cache !== undefined)
+    losses.push({
+      path: request.names?.cache ?? "cache",
+      why: "This provider caches by itself.",
+      byRule: true,
+    });
+  if (!openai && request.cacheKey !== undefined)
+    losses.push({
+      path: request.names?.cacheKey ?? "cacheKey",
+      why: "This provider has no cache key.",
+      byRule: true,
+    });
+  return { body, losses };
+}
+
+function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
+  const { temperature, topP, topK, stop } = request;
+  const openai = target.abilities?.openaiFields !== false;
+  const settable = target.abilities?.sampling !== false;
+  if (!settable) noteSampling(request, losses);
+  if (openai && topK !== undefined)
+    loseField(losses, request, "topK", "This provider's API has no top_k.");
+  const stops = openai ? stop?.slice(0, STOPS_MAX) : stop;
+  if (stops?.length !== stop?.length)
+    loseField(losses, request, "stop", `This provider takes at most ${STOPS_MAX} stop sequences.`);
+  return {
+    temperature: settable ? temperature : undefined,
+    top_p: settable ? topP : undefined,
+    top_k: openai ? undefined : topK,
+    seed: request.seed,
+    frequency_penalty: request.frequencyPenalty,
+    presence_penalty: request.presencePenalty,
+    logit_bias: request.logitBias,
+    logprobs: request.logprobs,
+    top_logprobs: request.topLogprobs,
+    stop: stops,
+    n: request.n,
+  };
+}
+
+function noteSampling(request: CanonicalRequest, losses: Loss[]): void {
+  for (const field of ["temperature", "topP"] as const) {
+    if ((request[field] ?? 1) !== 1)
+      loseField(losses, request, field, "This model takes no such setting.");
+  }
+}
+
+function writeFields(request: CanonicalRequest, openai: boolean, losses: Loss[]): JsonObject {
+  const fields: Record<string, unknown> = {};
+  for (const [key, name] of OPENAI_ONLY) {
+    const value = request[key];
+    if (value === undefined) continue;
+    if (openai) fields[name] = value;
+    else if (value !== false)
+      loseField(losses, request, key, "This model's provider has no such field.");
+  }
+  return fields;
+}
+
+// Which of the tools are allowed is OpenAI's own way to say; elsewhere the others are left out.
+function writeTools(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
+  const { tools = [], toolChoice } = request;
+  const filtered =
+    toolChoice?.type === "allowed" && target.abilities?.openaiFields === false
+      ? toolChoice
+      : undefined;
+  const written = tools
+    .filter((tool) => filtered === undefined || filtered.names.includes(tool.name))
+    .map((tool) => writeTool(tool, target, losses))
+    .filter((tool) => tool !== undefined);
+  if (written.length === 0) return {};
+  const choice = filtered === undefined ? toolChoice : { type: filtered.mode };
+  return {
+    tools: written,
+    tool_choice: choice && writeChoice(choice, request, losses),
+    parallel_tool_calls: request.parallelToolCalls,
+  };
+}
+
+function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | undefined {
+  const at = tool.path ?? `tools.${tool.name}`;
+  if (tool.type === "native") {
+    if (tool.wire === "chat") return tool.value;
+    losses.push({
+      path: at,
+      why: `The server tool ${tool.name} runs only at a provider of the ${tool.wire} API.`,
+    });
+    return undefined;
+  }
+  if (tool.type === "custom") {
+    const format = tool.format && {
+      type: "grammar",
+      grammar: { syntax: tool.format.syntax, definition: tool.format.definition },
+    };
+    return { type: "custom", custom: { name: tool.name, description: tool.description, format } };
+  }
+  const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
+  if (tool.strict === true && strict === undefined)
+    losses.push({ path: `${at}.strict`, why: "This model has no strict tools." });
+  const { function: extra, ...rest } = nativeFields(tool.native, "chat", at, losses) ?? {};
+  const fn: JsonObject = {
+    name: tool.name,
+    description: tool.description,
+    parameters: tool.parameters,
+    strict,
+  };
+  return {
+    type: "function",
+    function: typeof extra === "object" ? { ...fn, ...extra } : fn,
+    ...writeCache(tool.cache, target, at, losses),
+    ...rest,
+  };
+}
+
+function writeChoice(choice: ToolChoice, request: CanonicalRequest, losses: Loss[]): unknown {
+  switch (choice.type) {
+    case "auto":
+    case "none":
+    case "required":
+      return choice.type;
+    case "tool":
+      return choice.custom === true
+        ? { type: "custom", custom: { name: choice.name } }
+        : { type: "function", function: { name: choice.name } };
+    case "allowed":
+      return {
+        type: "allowed_tools",
+        allowed_tools: {
+          mode: choice.mode,
+          tools: choice.names.map((name) => ({ type: "function", function: { name } })),
+        },
+      };
+    case "native":
+      if (choice.wire === "chat") return choice.value;
+      loseField(
+        losses,
+        request,
+        "toolChoice",
+        "It chooses a server tool that this provider does not have.",
+      );
+      return undefined;
+  }
+}
+
+function writeOutput(request: CanonicalRequest, target: Target, losses: Loss[]): unknown {
+  const output: OutputFormat | undefined = request.output;
+  if (output === undefined || output.type !== "json_schema") return output && { type: output.type };
+  if (target.abilities?.jsonSchema === false) {
+    loseField(losses, request, "output", "This model has no output by JSON schema.");
+    return undefined;
+  }
+  const { name = "structured_output", description, schema, strict } = output;
+  return { type: "json_schema", json_schema: { name, description, schema, strict } };
+}
+
+function writeEffort(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): string | undefined {
+  const { reasoning } = request;
+  if (reasoning === undefined) return undefined;
+  const { effort, budgetTokens, mode } = reasoning;
+  const asked =
+    effort ??
+    (mode === "off"
+      ? "none"
+      : budgetTokens === undefined
+        ? undefined
+        : effortOfBudget(budgetTokens));
+  if (asked === undefined) return undefined;
+  const abilities = target.abilities ?? {};
+  if (abilities.reasoning === "none") {
+    if (asked !== "none")
+      loseField(losses, request, "reasoning", "This model does not reason by request.");
+    return undefined;
+  }
+  const clamped = clampEffort(asked, abilities.efforts);
+  if (clamped !== asked)
+    losses.push({
+      path: request.names?.reasoning ?? "reasoning",
+      why: `This model has no effort ${asked}; ${clamped} is the nearest.`,
+      byRule: true,
+    });
+  return clamped;
+}

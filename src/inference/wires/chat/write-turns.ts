@@ -1,0 +1,195 @@
+import type {
+  CanonicalRequest,
+  JsonObject,
+  Loss,
+  Part,
+  ReasoningPart,
+  TextPart,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+} from "../../canonical.ts";
+import { createCallIds } from "../../canonical-call-ids.ts";
+import type { CallIds } from "../../canonical-call-ids.ts";
+import { mayReplay, sealBlob } from "../../canonical-reasoning.ts";
+import { nativeFields } from "../../canonical-wire.ts";
+import type { Target } from "../../canonical-wire.ts";
+import { writePart } from "./write-parts.ts";
+
+interface Writing {
+  readonly target: Target;
+  readonly losses: Loss[];
+  readonly ids: CallIds | undefined;
+}
+
+export function writeTurns(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): readonly JsonObject[] {
+  const grammar = target.abilities?.callIds ?? "any";
+  const writing: Writing = {
+    target,
+    losses,
+    ids: grammar === "any" ? undefined : createCallIds(grammar),
+  };
+  const messages: JsonObject[] = [];
+  for (const [index, turn] of request.turns.entries()) {
+    const at = turn.path ?? `${request.names?.turns ?? "messages"}[${index}]`;
+    const extra = nativeFields(turn.native, "chat", at, losses);
+    if (turn.role === "tool") messages.push(...writeResults(turn, at, writing));
+    else if (turn.role === "assistant") {
+      if (index === request.turns.length - 1 && target.abilities?.prefill === false)
+        losses.push({
+          path: at,
+          why: "This model does not go on with a trailing assistant message.",
+        });
+      messages.push({
+        role: "assistant",
+        name: turn.name,
+        ...writeAssistant(turn, at, writing),
+        ...extra,
+      });
+    } else {
+      const role =
+        turn.role === "developer" && target.abilities?.developerRole === false
+          ? "system"
+          : turn.role;
+      messages.push({
+        role,
+        content: writeContent(turn.parts, at, writing),
+        name: turn.name,
+        ...extra,
+      });
+    }
+  }
+  return messages;
+}
+
+function writeContent(parts: readonly Part[], at: string, { target, losses }: Writing): unknown {
+  const first = parts[0];
+  if (parts.length === 1 && first?.type === "text" && first.cache === undefined) return first.text;
+  return parts
+    .map((part, index) => writePart(part, part.path ?? `${at}.content[${index}]`, target, losses))
+    .filter((part) => part !== undefined);
+}
+
+function writeAssistant(turn: Turn, at: string, writing: Writing): JsonObject {
+  const content: Part[] = [];
+  const reasoning: ReasoningPart[] = [];
+  const calls: ToolCallPart[] = [];
+  let refusal: string | undefined;
+  let audio: JsonObject | undefined;
+  for (const part of turn.parts) {
+    if (part.type === "reasoning") reasoning.push(part);
+    else if (part.type === "tool_call") calls.push(part);
+    else if (part.type === "refusal") refusal = (refusal ?? "") + part.text;
+    else if (part.type === "audio" && part.id !== undefined && part.source.kind === "file_id")
+      audio = { id: part.id };
+    else content.push(part);
+  }
+  return {
+    content: content.length === 0 ? null : writeContent(content, at, writing),
+    refusal,
+    audio,
+    ...writeReasoning(reasoning, at, writing),
+    tool_calls: calls.length === 0 ? undefined : calls.map((call) => writeCall(call, at, writing)),
+  };
+}
+
+// Reasoning that its maker signed goes back in `reasoning_details`; plain text goes in the field that the provider reads.
+function writeReasoning(
+  parts: readonly ReasoningPart[],
+  at: string,
+  { target, losses }: Writing,
+): JsonObject | undefined {
+  if (parts.length === 0) return undefined;
+  const kept = parts.filter(
+    (part) => part.blob !== undefined && mayReplay(part.blob, "chat", target),
+  );
+  if (kept.length > 0) {
+    if (kept.length < parts.length) noteReasoning(parts, at, losses);
+    return { reasoning_details: kept.map((part, index) => writeDetail(part, index)) };
+  }
+  const field = target.abilities?.reasoningField;
+  const plain = parts.filter((part) => part.blob === undefined && part.text !== "");
+  if (field === undefined || field === "content" || plain.length === 0) {
+    noteReasoning(parts, at, losses);
+    return undefined;
+  }
+  return { [field]: plain.map((part) => part.text).join("\n\n") };
+}
+
+function noteReasoning(parts: readonly ReasoningPart[], at: string, losses: Loss[]): void {
+  losses.push({
+    path: parts[0]?.path ?? at,
+    why: "Earlier reasoning goes back only to the provider and model that made it.",
+    byRule: true,
+  });
+}
+
+function writeDetail({ text, summary, id, blob }: ReasoningPart, index: number): JsonObject {
+  const held = blob?.kind === "encrypted" ? { data: blob.data } : { signature: blob?.data };
+  if (summary === true) return { type: "reasoning.summary", summary: text, id, index, ...held };
+  return text === "" && blob?.kind === "encrypted"
+    ? { type: "reasoning.encrypted", id, index, ...held }
+    : { type: "reasoning.text", text, id, index, ...held };
+}
+
+function writeCall(call: ToolCallPart, at: string, { target, losses, ids }: Writing): JsonObject {
+  const { signature } = call;
+  const id = ids?.ofCall(call.id) ?? call.id;
+  const google =
+    signature !== undefined && mayReplay(signature, "chat", target)
+      ? { extra_content: { google: { thought_signature: sealBlob(signature, "chat") } } }
+      : undefined;
+  if (signature !== undefined && google === undefined)
+    losses.push({
+      path: call.path ?? at,
+      why: "A call's signature goes back only to the provider and model that made it.",
+      byRule: true,
+    });
+  if (call.custom === true)
+    return { id, type: "custom", custom: { name: call.name, input: call.arguments } };
+  return {
+    id,
+    type: "function",
+    function: { name: call.name, arguments: call.arguments },
+    ...google,
+    ...nativeFields(call.native, "chat", call.path, losses),
+  };
+}
+
+function writeResults(turn: Turn, at: string, writing: Writing): readonly JsonObject[] {
+  return turn.parts
+    .filter((part) => part.type === "tool_result")
+    .map((part) => {
+      const content = writeResult(part, part.path ?? at, writing);
+      return {
+        role: "tool",
+        tool_call_id: writing.ids?.ofResult(part.callId) ?? part.callId,
+        content,
+      };
+    });
+}
+
+function writeResult(part: ToolResultPart, at: string, { target, losses }: Writing): unknown {
+  if (part.isError === true)
+    losses.push({
+      path: `${at}.is_error`,
+      why: "This API has no mark for a failed tool; the result itself says so.",
+      byRule: true,
+    });
+  const [first] = part.content;
+  if (first === undefined) return "";
+  if (part.content.length === 1 && first.type === "text" && first.cache === undefined)
+    return first.text;
+  const texts = part.content.filter((one): one is TextPart => one.type === "text");
+  for (const one of part.content)
+    if (one.type !== "text")
+      losses.push({
+        path: one.path ?? at,
+        why: "A tool result holds only text on this provider's API.",
+      });
+  return texts.map((one) => writePart(one, one.path ?? at, target, losses));
+}

@@ -1,0 +1,128 @@
+import type {
+  CanonicalReply,
+  Citation,
+  JsonObject,
+  Loss,
+  Part,
+  ReasoningPart,
+  TextPart,
+  ToolCallPart,
+} from "../../canonical.ts";
+import { encodeCallId } from "../../canonical-call-ids.ts";
+import { parseObject } from "../../canonical-json.ts";
+import { sealBlob } from "../../canonical-reasoning.ts";
+import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
+import { writeFinish } from "./map-finish-reason.ts";
+import { startUsage, writeUsage } from "./map-usage.ts";
+
+export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply {
+  const losses: Loss[] = [];
+  const [choice] = reply.choices;
+  if (reply.choices.length > 1)
+    losses.push({ path: "choices", why: "This API has one choice a reply." });
+  const parts = choice?.parts ?? [];
+  const content = parts.flatMap((part, at) => writePart(part, `content[${at}]`, losses));
+  const refused = parts.some((part) => part.type === "refusal");
+  const body = {
+    id: reply.id ?? context.id,
+    type: "message",
+    role: "assistant",
+    model: reply.model ?? context.model,
+    content,
+    ...writeFinish(choice?.finish ?? { reason: "error" }, refused),
+    container: null,
+    diagnostics: null,
+    usage: reply.usage === undefined ? startUsage(0) : writeUsage(reply.usage),
+  };
+  return { body, losses };
+}
+
+function writePart(part: Part, at: string, losses: Loss[]): readonly JsonObject[] {
+  switch (part.type) {
+    case "text":
+      return writeText(part, at, losses);
+    case "refusal":
+      return part.text === "" ? [] : [{ type: "text", text: part.text, citations: null }];
+    case "reasoning":
+      return [writeThinking(part)];
+    case "tool_call":
+      return writeUse(part, at, losses);
+    case "native":
+      if (part.wire === "messages") return [part.value];
+      return hide(part, at, losses);
+    case "image":
+    case "file":
+    case "audio":
+    case "video":
+    case "tool_result":
+      return hide(part, at, losses);
+  }
+}
+
+function writeText(part: TextPart, at: string, losses: Loss[]): readonly JsonObject[] {
+  const citations = part.citations
+    ?.map((one) => writeCitation(one, at, losses))
+    .filter((one) => one !== undefined);
+  const block = {
+    type: "text",
+    text: part.text,
+    citations: citations === undefined || citations.length === 0 ? null : citations,
+  };
+  const said = part.text === "" ? [] : [block];
+  return part.signature === undefined
+    ? said
+    : [...said, writeThinking({ type: "reasoning", text: "", blob: part.signature })];
+}
+
+function hide(part: Part, path: string, losses: Loss[]): readonly JsonObject[] {
+  losses.push({ path, why: `A ${part.type} cannot be shown in this API's replies.` });
+  return [];
+}
+
+/** What proves the reasoning is bare where it is this API's own, else sealed. A thinking block needs a signature, if only "". */
+export function writeThinking({ text, blob }: ReasoningPart): JsonObject {
+  if (blob?.wire === "messages" && blob.kind === "encrypted" && text === "")
+    return { type: "redacted_thinking", data: sealBlob(blob, "messages") };
+  return {
+    type: "thinking",
+    thinking: text,
+    signature: blob === undefined ? "" : sealBlob(blob, "messages"),
+  };
+}
+
+// Arguments that were cut short are no object; the block stays, with what is certain: that the tool was called.
+function writeUse(part: ToolCallPart, at: string, losses: Loss[]): readonly JsonObject[] {
+  const input = parseObject(part.arguments);
+  if (input === undefined)
+    losses.push({ path: `${at}.input`, why: "The arguments are not a whole JSON object." });
+  const use = {
+    type: "tool_use",
+    id: encodeCallId(part.id),
+    name: part.name,
+    input: input ?? {},
+    caller: { type: "direct" },
+  };
+  return part.signature === undefined
+    ? [use]
+    : [writeThinking({ type: "reasoning", text: "", blob: part.signature }), use];
+}
+
+export function writeCitation(
+  citation: Citation,
+  at: string,
+  losses: Loss[],
+): JsonObject | undefined {
+  const { url, title, citedText, native } = citation;
+  if (native?.wire === "messages") return native.fields;
+  if (url === undefined) {
+    losses.push({ path: `${at}.citations`, why: "This API has no citation of that form." });
+    return undefined;
+  }
+  return {
+    type: "web_search_result_location",
+    url,
+    title: title ?? null,
+    cited_text: citedText ?? "",
+    encrypted_index: "",
+  };
+}

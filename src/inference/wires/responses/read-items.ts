@@ -1,0 +1,172 @@
+// The items of `input` as turns: what the model said between two other voices is one turn, whatever items it came in.
+import { invalid } from "../../../base/fault.ts";
+import type { Blob, JsonObject, Part, ToolCallPart, ToolResultPart, Turn } from "../../canonical.ts";
+import {
+  isObject,
+  mustBeArray,
+  mustBeName,
+  mustBeObject,
+  mustBeString,
+  oneOf,
+  optionalString,
+  unknownFields,
+} from "../../canonical-json.ts";
+import { decodeCallId } from "../../canonical-call-ids.ts";
+import { readContent } from "./read-content.ts";
+import { phaseOf, readReasoningItem } from "./read-output.ts";
+
+const ROLES = ["user", "assistant", "system", "developer"] as const;
+const MESSAGE_KNOWN: ReadonlySet<string> = new Set("type role content id status phase".split(" "));
+const CALL_KNOWN: ReadonlySet<string> = new Set(
+  "type id call_id name arguments input status".split(" "),
+);
+const RESULT_KNOWN: ReadonlySet<string> = new Set("type id call_id output status".split(" "));
+// What answers the model's own items; every other item that only this API knows belongs to the model's turn.
+const ANSWERS: ReadonlySet<string> = new Set([
+  "computer_call_output",
+  "local_shell_call_output",
+  "shell_call_output",
+  "apply_patch_call_output",
+  "mcp_approval_response",
+]);
+
+type MutableTurn = Turn & { readonly parts: Part[] };
+
+interface Reading {
+  readonly turns: MutableTurn[];
+  /** The blob of the call that is to come next. */
+  signature: Blob | undefined;
+}
+
+export function readTurns(input: unknown): readonly Turn[] {
+  if (typeof input === "string")
+    return [{ role: "user", parts: readContent(input, "input"), path: "input" }];
+  const reading: Reading = { turns: [], signature: undefined };
+  for (const [at, value] of mustBeArray(input, "input").entries()) {
+    const path = `input[${at}]`;
+    readItem(reading, mustBeObject(value, path), path);
+  }
+  return reading.turns;
+}
+
+function readItem(reading: Reading, item: JsonObject, path: string): void {
+  const type =
+    optionalString(item["type"], `${path}.type`) ??
+    (item["role"] === undefined ? "item_reference" : "message");
+  switch (type) {
+    case "message":
+      return readMessage(reading, item, path);
+    case "reasoning":
+      return readReasoning(reading, item, path);
+    case "function_call":
+    case "custom_tool_call":
+      turnOf(reading, "assistant", path).parts.push(readCall(reading, item, path));
+      return;
+    case "function_call_output":
+    case "custom_tool_call_output":
+      turnOf(reading, "tool", path).parts.push(readResult(item, path));
+      return;
+    case "item_reference":
+      throw invalid(
+        path,
+        `${path} refers to an item by its id. Items are not kept for references here: send the item itself.`,
+      );
+    default: {
+      const role = ROLES.find((one) => one === item["role"]);
+      const native: Part = { type: "native", wire: "responses", value: item, path };
+      if (role !== undefined && role !== "assistant")
+        reading.turns.push({ role, parts: [native], path });
+      else
+        turnOf(reading, ANSWERS.has(type) ? "user" : "assistant", path, type).parts.push(native);
+    }
+  }
+}
+
+// A user's turns stay apart; the model's items, and the results of its calls, are gathered.
+function turnOf(
+  reading: Reading,
+  role: "assistant" | "tool" | "user",
+  path: string,
+  native?: string,
+): MutableTurn {
+  const last = reading.turns.at(-1);
+  if (last?.role === role && (role !== "user" || native !== undefined)) {
+    if (role !== "user" || last.parts.every((part) => part.type === "native")) return last;
+  }
+  const turn: MutableTurn = { role, parts: [], path };
+  reading.turns.push(turn);
+  return turn;
+}
+
+function readMessage(reading: Reading, item: JsonObject, path: string): void {
+  const role = oneOf(item["role"], `${path}.role`, ROLES);
+  const parts = readContent(item["content"], `${path}.content`, phaseOf(item));
+  const fields = unknownFields(item, MESSAGE_KNOWN);
+  const native = fields && ({ wire: "responses", fields } as const);
+  if (role !== "assistant") reading.turns.push({ role, parts, native, path });
+  else if (native === undefined) turnOf(reading, "assistant", path).parts.push(...parts);
+  else reading.turns.push({ role, parts, native, path });
+}
+
+// What is bound to a call or a text travels as reasoning without text, before the call and after the text.
+function readReasoning(reading: Reading, item: JsonObject, path: string): void {
+  const parts = readReasoningItem(item, path);
+  const blob = parts[0]?.text === "" ? parts[0].blob : undefined;
+  if (blob?.kind === "call") reading.signature = blob;
+  else if (blob?.kind === "text") signText(reading.turns.at(-1), blob);
+  else if (parts.length > 0) turnOf(reading, "assistant", path).parts.push(...parts);
+}
+
+function signText(turn: MutableTurn | undefined, signature: Blob): void {
+  const last = turn?.parts.at(-1);
+  if (turn?.role === "assistant" && last?.type === "text")
+    turn.parts[turn.parts.length - 1] = { ...last, signature };
+}
+
+function readCall(reading: Reading, item: JsonObject, path: string): ToolCallPart {
+  const custom = item["type"] === "custom_tool_call";
+  const fields = unknownFields(item, CALL_KNOWN);
+  const { signature } = reading;
+  reading.signature = undefined;
+  return {
+    type: "tool_call",
+    id: decodeCallId(mustBeName(item["call_id"], `${path}.call_id`)),
+    name: mustBeName(item["name"], `${path}.name`),
+    arguments: custom
+      ? mustBeString(item["input"], `${path}.input`)
+      : readArguments(item["arguments"], `${path}.arguments`),
+    custom: custom || undefined,
+    signature,
+    native: fields && { wire: "responses", fields },
+    path,
+  };
+}
+
+function readArguments(value: unknown, path: string): string {
+  if (isObject(value)) return JSON.stringify(value);
+  const text = optionalString(value, path);
+  return text === undefined || text.trim() === "" ? "{}" : text;
+}
+
+function readResult(item: JsonObject, path: string): ToolResultPart {
+  const content: ToolResultPart["content"][number][] = [];
+  for (const part of readContent(item["output"], `${path}.output`)) {
+    if (
+      part.type === "refusal" ||
+      part.type === "reasoning" ||
+      part.type === "tool_call" ||
+      part.type === "tool_result"
+    )
+      throw invalid(part.path, "A tool's output may hold text, images and files.");
+    content.push(part);
+  }
+  const fields = unknownFields(item, RESULT_KNOWN);
+  return {
+    type: "tool_result",
+    callId: decodeCallId(mustBeName(item["call_id"], `${path}.call_id`)),
+    content,
+    custom: item["type"] === "custom_tool_call_output" || undefined,
+    native: fields && { wire: "responses", fields },
+    path,
+  };
+}

@@ -1,0 +1,83 @@
+// What stands in a reply's output, and in a caller's history, where replies come back.
+import type {
+  Blob,
+  Citation,
+  JsonObject,
+  Native,
+  ReasoningPart,
+  TokenLogprob,
+} from "../../canonical.ts";
+import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../canonical-json.ts";
+import { openBlob } from "../../canonical-reasoning.ts";
+
+/**
+ * A reasoning item as parts: its summaries, then its text, the blob on the last. An item of a blob alone is one part
+ * without text; one that holds nothing is none.
+ */
+export function readReasoningItem(item: JsonObject, path?: string): ReasoningPart[] {
+  const id = stringIn(item["id"]);
+  const parts: ReasoningPart[] = [];
+  for (const key of ["summary", "content"] as const) {
+    for (const [at, value] of arrayIn(item[key]).entries()) {
+      const text = stringIn(objectIn(value)?.["text"]);
+      if (!text) continue;
+      parts.push({
+        type: "reasoning",
+        text,
+        summary: key === "summary" || undefined,
+        id,
+        path: path && `${path}.${key}[${at}]`,
+      });
+    }
+  }
+  const blob = itemBlob(item);
+  if (blob === undefined) return parts;
+  const last = parts.pop() ?? { type: "reasoning", text: "", id, path };
+  return [...parts, { ...last, blob }];
+}
+
+export function itemBlob(item: JsonObject): Blob | undefined {
+  const data = stringIn(item["encrypted_content"]);
+  return data ? openBlob(data, "responses", "encrypted") : undefined;
+}
+
+/** A citation's own fields beyond address, title and place are kept; what is no address is kept whole. */
+export function readAnnotation(value: unknown): Citation | undefined {
+  if (!isObject(value)) return undefined;
+  if (value["type"] !== "url_citation") return { native: { wire: "responses", fields: value } };
+  return {
+    url: stringIn(value["url"]),
+    title: stringIn(value["title"]),
+    start: numberIn(value["start_index"]),
+    end: numberIn(value["end_index"]),
+  };
+}
+
+export function readAnnotations(value: unknown): readonly Citation[] | undefined {
+  const citations = arrayIn(value)
+    .map(readAnnotation)
+    .filter((one): one is Citation => one !== undefined);
+  return citations.length > 0 ? citations : undefined;
+}
+
+export function readLogprobs(value: unknown): readonly TokenLogprob[] | undefined {
+  const list = arrayIn(value);
+  return list.length === 0 ? undefined : list.filter(isObject).map(readLogprob);
+}
+
+function readLogprob(one: JsonObject): TokenLogprob {
+  const bytes = one["bytes"];
+  const top = one["top_logprobs"];
+  return {
+    token: stringIn(one["token"]) ?? "",
+    logprob: numberIn(one["logprob"]) ?? 0,
+    bytes: bytes === undefined ? undefined : Array.isArray(bytes) ? bytes.map(Number) : null,
+    top: Array.isArray(top) ? top.filter(isObject).map(readLogprob) : undefined,
+  };
+}
+
+/** GPT-5 marks what it says on the way and what it says in the end, and wants the marks back. */
+export function phaseOf(item: JsonObject): Native | undefined {
+  const phase = stringIn(item["phase"]);
+  return phase === undefined ? undefined : { wire: "responses", fields: { phase } };
+}

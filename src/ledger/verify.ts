@@ -1,0 +1,189 @@
+// Re-derives every balance from what it must follow from, and says what does not add up. All of it is read at one
+// moment, so it may run beside live traffic. Sums leave the store as text: they may pass what a number carries.
+
+import { type Db, type Reader, whole } from "../store/db.ts";
+import { SYSTEM } from "./rows.ts";
+
+const PROBLEMS_MAX = 100;
+
+export interface Verification {
+  /** How many of each were looked at. */
+  readonly checked: Readonly<Record<Checked, number>>;
+  /** At most a hundred, each with the row that is wrong and what it should say. */
+  readonly problems: readonly string[];
+  /** How many there are in all. */
+  readonly problemCount: number;
+}
+
+type Checked = "wallets" | "keys" | "holds" | "transfers" | "usageRecords";
+
+interface Check {
+  readonly says: string;
+  /** Every row that it finds is a problem; all its columns are text or counts. */
+  readonly sql: string;
+}
+
+/** Every ledger account with what went in less what went out. */
+const SUMS = `moved as (
+    select to_account as account, amount from transfer
+    union all
+    select from_account as account, -amount as amount from transfer
+  ),
+  sums as (select account, sum(amount) as total from moved group by account)`;
+
+/** What the usage of each record has moved: all of it, and the part that the account has paid. */
+const USAGE = `usage_sums as (
+    select ref, sum(amount) as total,
+      sum(case when from_account = '${SYSTEM.overrunExpense}' then 0 else amount end) as charged,
+      min(account_id) as account_id
+    from transfer where kind = 'usage' group by ref
+  )`;
+
+const CHECKS: readonly Check[] = [
+  {
+    says: "a wallet's buckets are not the sum of its transfers",
+    sql: `with ${SUMS}
+      select wallet.account_id, cast(wallet.promo as text) as promo, cast(coalesce(promo.total, 0) as text) as promo_transfers,
+        cast(wallet.paid as text) as paid, cast(coalesce(paid.total, 0) as text) as paid_transfers
+      from wallet
+      left join sums promo on promo.account = wallet.account_id || ':promo'
+      left join sums paid on paid.account = wallet.account_id || ':paid'
+      where wallet.promo <> coalesce(promo.total, 0) or wallet.paid <> coalesce(paid.total, 0)`,
+  },
+  {
+    says: "money lies in an account that is no wallet's and not the house's",
+    sql: `with ${SUMS}, buckets as (
+        select account_id || ':promo' as account from wallet union all select account_id || ':paid' as account from wallet
+      )
+      select sums.account, cast(sums.total as text) as total
+      from sums left join buckets on buckets.account = sums.account
+      where buckets.account is null and sums.account not like 'system:%'`,
+  },
+  {
+    says: "all ledger accounts together are not zero",
+    sql: `with ${SUMS} select cast(sum(total) as text) as total from sums having sum(total) <> 0`,
+  },
+  {
+    says: "a transfer moves nothing, or less, or nowhere",
+    sql: `select id, cast(amount as text) as amount, from_account, to_account from transfer
+      where amount <= 0 or from_account = to_account`,
+  },
+  {
+    says: "a transfer touches the wallet of an account that it does not name",
+    sql: `select id, coalesce(account_id, 'no account') as account_id, from_account, to_account from transfer
+      where (from_account not like 'system:%' and from_account not in (coalesce(account_id, '') || ':promo', coalesce(account_id, '') || ':paid'))
+        or (to_account not like 'system:%' and to_account not in (coalesce(account_id, '') || ':promo', coalesce(account_id, '') || ':paid'))`,
+  },
+  {
+    says: "a wallet is below zero, or holds more than it has",
+    sql: `select account_id, cast(promo as text) as promo, cast(paid as text) as paid, cast(held as text) as held
+      from wallet where promo < 0 or paid < 0 or held < 0 or held > promo + paid`,
+  },
+  {
+    says: "a wallet's held amount is not the sum of its holds",
+    sql: `with sums as (select account_id, sum(amount) as total from hold group by account_id)
+      select wallet.account_id, cast(wallet.held as text) as held, cast(coalesce(sums.total, 0) as text) as holds
+      from wallet left join sums on sums.account_id = wallet.account_id
+      where wallet.held <> coalesce(sums.total, 0)`,
+  },
+  {
+    says: "a key's held amount or open calls are not those of its holds",
+    sql: `with sums as (select key_id, sum(amount) as total, count(*) as calls from hold group by key_id)
+      select spender.key_id, cast(spender.held as text) as held, cast(coalesce(sums.total, 0) as text) as holds,
+        cast(spender.open_calls as text) as open_calls, cast(coalesce(sums.calls, 0) as text) as open_holds
+      from spender left join sums on sums.key_id = spender.key_id
+      where spender.held <> coalesce(sums.total, 0) or spender.open_calls <> coalesce(sums.calls, 0)`,
+  },
+  {
+    says: "a hold has no wallet, no key, or the key of another account",
+    sql: `select hold.id, hold.account_id, hold.key_id, cast(hold.amount as text) as amount from hold
+      left join wallet on wallet.account_id = hold.account_id
+      left join spender on spender.key_id = hold.key_id
+      where wallet.account_id is null or spender.key_id is null or spender.account_id <> hold.account_id or hold.amount < 0`,
+  },
+  {
+    says: "a hold is open and swept at once",
+    sql: "select hold.id from hold join swept_hold on swept_hold.id = hold.id",
+  },
+  {
+    says: "what a key has spent is not what its usage has charged",
+    sql: `with ${USAGE}, spent as (
+        select usage_record.key_id, sum(usage_sums.charged) as total
+        from usage_sums join usage_record on usage_record.id = usage_sums.ref group by usage_record.key_id
+      )
+      select spender.key_id, cast(spender.total_spent as text) as total_spent, cast(coalesce(spent.total, 0) as text) as charged
+      from spender left join spent on spent.key_id = spender.key_id
+      where spender.total_spent <> coalesce(spent.total, 0)`,
+  },
+  {
+    says: "a key has spent more in a window than in the time around it",
+    sql: `select key_id, cast(day_spent as text) as day, cast(week_spent as text) as week,
+        cast(month_spent as text) as month, cast(total_spent as text) as total
+      from spender where day_spent < 0 or day_spent > week_spent or day_spent > month_spent
+        or week_spent > total_spent or month_spent > total_spent`,
+  },
+  {
+    says: "a usage record's cost is not what was moved for it",
+    sql: `with ${USAGE}
+      select usage_record.id, usage_record.account_id, cast(usage_record.cost_nano as text) as cost,
+        cast(usage_record.byok as text) as byok, cast(coalesce(usage_sums.total, 0) as text) as transfers
+      from usage_record left join usage_sums on usage_sums.ref = usage_record.id
+      where coalesce(usage_sums.total, 0) <> case when usage_record.byok = 0 then usage_record.cost_nano else 0 end
+        or usage_sums.account_id <> usage_record.account_id`,
+  },
+  {
+    says: "usage was moved without a usage record",
+    sql: `with ${USAGE}
+      select usage_sums.ref, cast(usage_sums.total as text) as transfers
+      from usage_sums left join usage_record on usage_record.id = usage_sums.ref where usage_record.id is null`,
+  },
+  {
+    says: "an account has no wallet",
+    sql: `select account.id from account left join wallet on wallet.account_id = account.id where wallet.account_id is null`,
+  },
+  {
+    says: "an account has more than one starting grant",
+    sql: `select account_id, cast(count(*) as text) as grants from transfer
+      where kind = 'grant' and (id like 'start.%' or ref = 'starting credit') group by account_id having count(*) > 1`,
+  },
+];
+
+export function verifyLedger(db: Db): Promise<Verification> {
+  return db.snapshot(async (reader) => {
+    const problems: string[] = [];
+    let problemCount = 0;
+    for (const check of CHECKS) {
+      const found = await problemsOf(reader, check);
+      problemCount += found.count;
+      problems.push(...found.shown.slice(0, PROBLEMS_MAX - problems.length));
+    }
+    const count = async (table: string): Promise<number> => {
+      const row = await reader.get(`select count(*) as count from ${table}`);
+      return row === undefined ? 0 : whole(row, "count");
+    };
+    const checked = {
+      wallets: await count("wallet"),
+      keys: await count("spender"),
+      holds: await count("hold"),
+      transfers: await count("transfer"),
+      usageRecords: await count("usage_record"),
+    };
+    return { checked, problems, problemCount };
+  });
+}
+
+async function problemsOf(
+  reader: Reader,
+  check: Check,
+): Promise<{ readonly shown: readonly string[]; readonly count: number }> {
+  const rows = await reader.all(`${check.sql} limit ${PROBLEMS_MAX + 1}`);
+  const shown = rows.map(
+    (row) =>
+      `${check.says}: ${Object.entries(row)
+        .map(([column, value]) => `${column} ${String(value)}`)
+        .join(", ")}`,
+  );
+  if (rows.length <= PROBLEMS_MAX) return { shown, count: rows.length };
+  const all = await reader.get(`select count(*) as count from (${check.sql}) as problem`);
+  return { shown, count: all === undefined ? rows.length : whole(all, "count") };
+}

@@ -1,0 +1,315 @@
+// The catalog: every model that has a price, with its limits and abilities. It is built from the published list prices, our
+// own data and the operator's file, each winning over the one before, and it is a value: a change makes a new one.
+
+import { Fault } from "../base/fault.ts";
+import type { DatedCard } from "./card.ts";
+import { cardAt, datedCard } from "./card.ts";
+import { ANTHROPIC_FACTS, ANTHROPIC_MODELS, ANTHROPIC_PRICE_RULES } from "./tables/anthropic.ts";
+import { DEEPSEEK_FACTS, DEEPSEEK_MODELS } from "./tables/deepseek.ts";
+import { GOOGLE_FACTS, GOOGLE_PRICE_RULES } from "./tables/google.ts";
+import { OPEN_FACTS, OPEN_MODELS, OPEN_PRICE_RULES } from "./tables/open-models.ts";
+import { OPENAI_FACTS, OPENAI_MODELS, OPENAI_PRICE_RULES } from "./tables/openai.ts";
+import { RETIRED } from "./tables/retired.ts";
+import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator.ts";
+import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS, XAI_PRICE_RULES } from "./tables/xai.ts";
+import type { Ability, Modality, OwnModel, Wire } from "./facts.ts";
+import { factsAbout } from "./facts.ts";
+import { PRICE_PACKAGE, publishedPrices } from "./list-prices.ts";
+import type { ListedPrice } from "./list-prices.ts";
+import type { OperatorProvider } from "./operator-file.ts";
+import type { CardResolver, PriceCard } from "./price.ts";
+import { applyPriceRules } from "./price-rules.ts";
+
+export interface Model {
+  /** `<provider>/<name>`, as callers write it. */
+  readonly id: string;
+  readonly provider: string;
+  /** The provider's own name for it. */
+  readonly name: string;
+  readonly title: string;
+  readonly kind: "chat" | "embedding";
+  /** Seconds since 1970; 0 where the day of release is not known. */
+  readonly created: number;
+  readonly contextLength: number | null;
+  readonly maxOutputTokens: number | null;
+  readonly inputModalities: readonly Modality[];
+  readonly outputModalities: readonly Modality[];
+  readonly supported: readonly Ability[];
+  readonly wires: readonly Wire[];
+  /** Further names that the provider takes at this price. */
+  readonly aliases: readonly string[];
+  readonly spellings: readonly string[];
+  readonly prices: readonly DatedCard[];
+  /** Where its price was read, and when. */
+  readonly source: string;
+  readonly checked: string;
+  /** It has a price for old records' sake, and no route. */
+  readonly retired: boolean;
+  readonly simulated: boolean;
+}
+
+export interface Catalog {
+  /** What is offered, by id. */
+  readonly models: readonly Model[];
+  readonly providers: readonly OperatorProvider[];
+  /** Every model with a price, by every name in lower case: `<provider>/<any of its names>`. */
+  readonly byName: ReadonlyMap<string, Model>;
+}
+
+export interface Found {
+  readonly model: Model;
+  /** What to call it at the provider: a snapshot stays the snapshot that was asked for. */
+  readonly upstreamName: string;
+}
+
+export interface FoundCard {
+  readonly card: PriceCard;
+  readonly model: Model;
+  /** False where the name that answered is not known, and the requested model's price stands in for it. */
+  readonly exact: boolean;
+}
+
+const FACTS = [
+  ...OPENAI_FACTS,
+  ...ANTHROPIC_FACTS,
+  ...GOOGLE_FACTS,
+  ...XAI_FACTS,
+  ...DEEPSEEK_FACTS,
+  ...OPEN_FACTS,
+  ...SIMULATOR_FACTS,
+];
+const PRICE_RULES = [
+  ...OPENAI_PRICE_RULES,
+  ...ANTHROPIC_PRICE_RULES,
+  ...GOOGLE_PRICE_RULES,
+  ...XAI_PRICE_RULES,
+  ...OPEN_PRICE_RULES,
+];
+const OWN_MODELS = [
+  ...OPENAI_MODELS,
+  ...ANTHROPIC_MODELS,
+  ...XAI_MODELS,
+  ...DEEPSEEK_MODELS,
+  ...OPEN_MODELS,
+  ...SIMULATOR_MODELS,
+];
+const PACKAGE_SOURCE = `${PRICE_PACKAGE.name}@${PRICE_PACKAGE.version}`;
+/** The longest context of any model that we know; it stands in where a limit is not known. */
+const LONGEST_CONTEXT_TOKENS = 2_000_000;
+const SNAPSHOT =
+  /(?:[-@:](?:latest|preview|\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}|v\d+(?::\d+)?))+$/;
+const DATE = /(20\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)/;
+
+/** The catalog without an operator's file. */
+export function builtInModels(): Model[] {
+  const models = new Map<string, Model>();
+  const taken = new Set<string>();
+  for (const own of OWN_MODELS) {
+    const model = modelOf(listedOf(own), own);
+    models.set(model.id, model);
+    for (const name of namesOf(model)) taken.add(name);
+  }
+  for (const listed of publishedPrices()) {
+    const id = `${listed.provider}/${listed.slug}`;
+    if (!models.has(id) && !taken.has(id.toLowerCase())) models.set(id, modelOf(listed, undefined));
+  }
+  return [...models.values()];
+}
+
+/** Indexes models under all their names: ids first, then what the provider takes, then other spellings. */
+export function catalogOf(
+  models: readonly Model[],
+  providers: readonly OperatorProvider[] = [],
+): Catalog {
+  const byName = new Map<string, Model>();
+  const index = (model: Model, name: string): void => {
+    const key = `${model.provider}/${name}`.toLowerCase();
+    if (!byName.has(key)) byName.set(key, model);
+  };
+  for (const model of models) byName.set(model.id.toLowerCase(), model);
+  for (const model of models) for (const name of [model.name, ...model.aliases]) index(model, name);
+  for (const model of models) for (const name of model.spellings) index(model, name);
+  const offered = models.filter(
+    (model) => !model.retired && model.wires.length > 0 && model.prices.length > 0,
+  );
+  return {
+    models: offered.toSorted((left, right) => (left.id < right.id ? -1 : 1)),
+    providers,
+    byName,
+  };
+}
+
+/** The model that a caller's id means: its id, an alias, or a dated snapshot of it. Retired models are not found. */
+export function findModel(catalog: Catalog, id: string): Found | undefined {
+  const slash = id.indexOf("/");
+  if (slash <= 0) return undefined;
+  const model = resolve(catalog, id.slice(0, slash), id.slice(slash + 1));
+  if (model === undefined || model.retired || model.wires.length === 0) return undefined;
+  return { model, upstreamName: upstreamName(model, id.slice(slash + 1)) };
+}
+
+/** Ids that a caller may have meant by one that is not there. */
+export function similarIds(catalog: Catalog, id: string, limit = 3): string[] {
+  const wanted = id.slice(id.lastIndexOf("/") + 1).toLowerCase();
+  if (wanted.length < 3) return [];
+  const close = (model: Model): boolean =>
+    model.id.toLowerCase().endsWith(`/${wanted}`) || model.id.toLowerCase().includes(wanted);
+  const found = catalog.models.filter(close).map((model) => model.id);
+  return found.toSorted((left, right) => left.length - right.length).slice(0, limit);
+}
+
+/** The 404 of a model id that is not there, with what may have been meant. */
+export function modelNotFound(catalog: Catalog, id: string): Fault {
+  const close = similarIds(catalog, id);
+  const hint =
+    close.length > 0 ? ` Did you mean ${close.map((name) => `"${name}"`).join(" or ")}?` : "";
+  return new Fault("model_not_found", `no model ${id}`, {
+    message: `No model has the id ${JSON.stringify(id)}.${hint} Ids look like "<provider>/<name>" and are listed by GET /v1/models.`,
+    param: "model",
+    next: [{ method: "GET", url: "/v1/models", why: "List the models that there are." }],
+  });
+}
+
+/**
+ * The price of a call: that of the model that answered, at the moment the call was sent. Where that name is unknown, the
+ * requested model's own price; undefined only where neither has one.
+ */
+export function cardFor(
+  catalog: Catalog,
+  requested: Model,
+  answeredModel: string | undefined,
+  at: number,
+): FoundCard | undefined {
+  const answered =
+    answeredModel === undefined ? requested : resolve(catalog, requested.provider, answeredModel);
+  const model = answered ?? requested;
+  const card = cardAt(model.prices, at);
+  return card === undefined ? undefined : { card, model, exact: answered !== undefined };
+}
+
+/** Every card that a call of this model may come to be billed by: what a hold is taken for. */
+export function boundCards(catalog: Catalog, model: Model, at: number): PriceCard[] {
+  const other =
+    model.provider === "xai" && XAI_MAY_ANSWER_AS.match.test(model.name)
+      ? catalog.byName.get(XAI_MAY_ANSWER_AS.id)
+      : undefined;
+  return [model, other].flatMap((candidate) => cardAt(candidate?.prices ?? [], at) ?? []);
+}
+
+/** Finds the cards of a call's further legs, which name models of the same provider. */
+export function cardResolver(catalog: Catalog, provider: string, at: number): CardResolver {
+  return (name) => cardAt(resolve(catalog, provider, name)?.prices ?? [], at);
+}
+
+/** Limits to count on. An unknown output limit is the context, an unknown context is the longest there is. */
+export function limitsOf(model: Model): { readonly input: number; readonly output: number } {
+  const input = model.contextLength ?? LONGEST_CONTEXT_TOKENS;
+  return { input, output: model.kind === "embedding" ? 0 : (model.maxOutputTokens ?? input) };
+}
+
+/** How old the prices are, for `doctor`. */
+export function priceAge(
+  catalog: Catalog,
+  now: number,
+): {
+  readonly package: typeof PRICE_PACKAGE;
+  readonly oldest: string;
+  readonly newest: string;
+  readonly days: number;
+} {
+  const dates = catalog.models
+    .filter((model) => !model.simulated)
+    .map((model) => model.checked)
+    .toSorted();
+  const oldest = dates[0] ?? PRICE_PACKAGE.released;
+  return {
+    package: PRICE_PACKAGE,
+    oldest,
+    newest: dates.at(-1) ?? oldest,
+    days: Math.floor((now - Date.parse(oldest)) / 86_400_000),
+  };
+}
+
+/** The wires that a provider offers for any model, for models that the operator adds to it. */
+export function wiresOf(provider: string, name: string): readonly Wire[] {
+  return factsAbout(FACTS, provider, name).wires;
+}
+
+// A name that the provider takes is sent as it was asked for, so that a snapshot stays that snapshot and an inference
+// profile stays in its region. Our own id and mere spellings become the model's name.
+function upstreamName(model: Model, asked: string): string {
+  const lower = asked.toLowerCase();
+  if (`${model.provider}/${lower}` === model.id.toLowerCase()) return model.name;
+  if (model.provider === "bedrock") return asked.includes(".") ? asked : model.name;
+  return model.spellings.some((name) => name.toLowerCase() === lower) &&
+    !model.aliases.includes(asked)
+    ? model.name
+    : asked;
+}
+
+function resolve(catalog: Catalog, provider: string, name: string): Model | undefined {
+  const key = `${provider}/${name.replace(/^models\//, "")}`.toLowerCase();
+  return catalog.byName.get(key) ?? catalog.byName.get(key.replace(SNAPSHOT, ""));
+}
+
+function listedOf(own: OwnModel): ListedPrice {
+  return {
+    provider: own.provider,
+    slug: own.name,
+    name: own.name,
+    aliases: own.aliases ?? [],
+    spellings: [],
+    title: own.title,
+    kind: own.kind ?? "chat",
+    contextLength: null,
+    offered: true,
+    prices: own.pricing.map(datedCard),
+  };
+}
+
+function modelOf(listed: ListedPrice, own: OwnModel | undefined): Model {
+  const { provider, name } = listed;
+  const facts = factsAbout(FACTS, provider, name);
+  return {
+    id: `${provider}/${listed.slug}`,
+    provider,
+    name,
+    title: listed.title,
+    kind: listed.kind,
+    created: releasedAt(own?.released ?? facts.released, [name, ...listed.aliases]),
+    contextLength: facts.contextLength ?? listed.contextLength,
+    maxOutputTokens: listed.kind === "embedding" ? null : facts.maxOutputTokens,
+    inputModalities: facts.inputModalities,
+    outputModalities: facts.outputModalities,
+    supported: facts.supported,
+    wires:
+      listed.kind === "embedding"
+        ? facts.wires.filter((wire) => wire === "embeddings")
+        : facts.wires,
+    aliases: listed.aliases,
+    spellings: listed.spellings,
+    prices: listed.prices.map((price) => ({
+      ...price,
+      card: applyPriceRules(PRICE_RULES, provider, name, price.card),
+    })),
+    source: own?.source ?? PACKAGE_SOURCE,
+    checked: own?.checked ?? PRICE_PACKAGE.released,
+    retired: !listed.offered || (RETIRED[provider]?.test(name) ?? false),
+    simulated: own?.simulated ?? false,
+  };
+}
+
+// A snapshot's name holds its day; the first of them is the day of release.
+function releasedAt(released: string | undefined, names: readonly string[]): number {
+  const days = released === undefined ? names.flatMap(dayIn) : [Date.parse(released)];
+  return days.length === 0 ? 0 : Math.min(...days) / 1000;
+}
+
+function dayIn(name: string): number[] {
+  const match = DATE.exec(name);
+  return match === null ? [] : [Date.parse(`${match[1]}-${match[2]}-${match[3]}`)];
+}
+
+function namesOf(model: Model): string[] {
+  return [model.name, ...model.aliases].map((name) => `${model.provider}/${name}`.toLowerCase());
+}

@@ -1,0 +1,246 @@
+// The published list prices of `@pydantic/genai-prices`, with their history, hours and tiers, as cards. Only what can be
+// called through one of our wires and metered in our meters is taken: a model without a price has no route.
+
+import { findProvider } from "@pydantic/genai-prices";
+import type { ConditionalPrice, MatchLogic, ModelInfo, ModelPrice } from "@pydantic/genai-prices";
+import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
+import { datedCard, picoEach, picoPerToken } from "./card.ts";
+import type { DatedCard } from "./card.ts";
+
+/** The release of the package whose tables these are; kept equal to the installed one by a test. */
+export const PRICE_PACKAGE = {
+  name: "@pydantic/genai-prices",
+  version: "0.1.8",
+  released: "2026-09-23",
+} as const;
+
+export interface ListedPrice {
+  readonly provider: string;
+  /** The second half of our id. */
+  readonly slug: string;
+  /** The provider's own name for the model. */
+  readonly name: string;
+  /** Further names that the provider takes at this price: snapshots, `-latest`. */
+  readonly aliases: readonly string[];
+  /** Other ways to write its name, which the provider may not take. */
+  readonly spellings: readonly string[];
+  readonly title: string;
+  readonly kind: "chat" | "embedding";
+  readonly contextLength: number | null;
+  /** False for what has a price and no route of ours: it is deprecated, or belongs to another endpoint. */
+  readonly offered: boolean;
+  readonly prices: readonly DatedCard[];
+}
+
+/** Our provider → the tables that hold its prices. Azure sells OpenAI's and xAI's models at their makers' list prices. */
+const TABLES: Readonly<Record<string, readonly string[]>> = {
+  openai: ["openai"],
+  anthropic: ["anthropic"],
+  mistral: ["mistral"],
+  groq: ["groq"],
+  xai: ["x-ai"],
+  deepseek: ["deepseek"],
+  together: ["together"],
+  fireworks: ["fireworks"],
+  cerebras: ["cerebras"],
+  openrouter: ["openrouter"],
+  perplexity: ["perplexity"],
+  moonshot: ["moonshotai"],
+  zai: ["zai"],
+  google: ["google"],
+  vertex: ["google"],
+  azure: ["azure", "openai", "x-ai"],
+  bedrock: ["aws"],
+};
+
+const TOKEN_KEYS: Readonly<Record<string, Meter>> = {
+  input_mtok: "input",
+  output_mtok: "output",
+  cache_read_mtok: "cache_read",
+  cache_write_mtok: "cache_write_5m",
+  cache_write_1h_mtok: "cache_write_1h",
+  input_audio_mtok: "input_audio",
+  cache_audio_read_mtok: "cache_read_audio",
+  output_audio_mtok: "output_audio",
+  input_image_mtok: "input_image",
+  output_image_mtok: "output_image",
+  output_reasoning_mtok: "reasoning",
+};
+const THOUSAND_KEYS: Readonly<Record<string, Meter>> = {
+  web_searches_kcount: "web_search",
+  storage_searches_kcount: "file_search",
+  requests_kcount: "request",
+};
+/** Cached images are counted as cached text by every provider so far, and citations as input. */
+const IGNORED_KEYS = new Set(["cache_image_read_mtok", "output_citation_mtok", "audio_hours"]);
+const SECONDS_PER_HOUR = 3600;
+
+/**
+ * Models of other endpoints than ours: images, speech, live sessions, moderation, documents, old completions. Their price
+ * serves where a tool runs one of them within a call.
+ */
+const OTHER_ENDPOINTS =
+  /(^|[/.-])(gpt-image|dall-e|whisper|tts|transcribe|realtime|live|moderation|ocr|sonic|imagen|veo)|^gpt-[\d.]+-image|-(tts|live|realtime|transcribe)(-|$)|^(ada|babbage|curie|davinci|text-(ada|babbage|curie|davinci)|computer-use)|gpt-3\.5-turbo-instruct|grok-voice|native-audio|titan-text/;
+const EMBEDDING = /embed/;
+/** Models that share another one's row in the tables, and are models all the same. */
+const MODELS_OF_THEIR_OWN = new Set([
+  "gpt-5-codex",
+  "gpt-5-chat-latest",
+  "gpt-5.1-codex",
+  "gpt-5.1-codex-max",
+  "gpt-5.1-chat-latest",
+  "gpt-5.2-codex",
+  "gpt-5.2-chat-latest",
+  "gpt-5.3-chat-latest",
+  "gpt-audio-1.5",
+  "gpt-4o-mini-search-preview",
+  "openai/gpt-oss-safeguard-20b",
+]);
+const NAMES: Readonly<Record<string, string>> = {
+  "claude-4-opus": "claude-opus-4-1",
+  "claude-4-sonnet": "claude-sonnet-4",
+};
+
+/** Every published price that we can bill by. */
+export function publishedPrices(): ListedPrice[] {
+  return Object.entries(TABLES).flatMap(([provider, tables]) =>
+    tables.flatMap((table) => fromTable(provider, table)),
+  );
+}
+
+function fromTable(provider: string, table: string): ListedPrice[] {
+  const found = findProvider({ providerId: table });
+  return (found?.models ?? [])
+    .filter((model) => isSoldBy(provider, model.id))
+    .flatMap((model) => fromModel(provider, model));
+}
+
+function isSoldBy(provider: string, name: string): boolean {
+  if (provider === "openrouter") return name.includes("/") && !name.startsWith("~");
+  if (provider === "google") return !name.startsWith("claude") && !name.endsWith("-maas");
+  // Bedrock's embeddings speak none of our wires.
+  if (provider === "bedrock") return !EMBEDDING.test(name);
+  return true;
+}
+
+function fromModel(provider: string, model: ModelInfo): ListedPrice[] {
+  const steps: readonly ConditionalPrice[] = Array.isArray(model.prices)
+    ? model.prices
+    : [{ prices: model.prices }];
+  if (steps.length === 0 || !steps.every((step) => isBillable(step.prices))) return [];
+  const exact = literalsOf(model.match, true);
+  const name = nameOf(provider, model.id, exact);
+  const listed: ListedPrice = {
+    provider,
+    slug: provider === "fireworks" ? model.id : name,
+    name,
+    aliases: exact.filter((alias) => alias !== name),
+    spellings: [model.id, ...literalsOf(model.match, false)],
+    title: model.name ?? model.id,
+    kind: EMBEDDING.test(model.id) ? "embedding" : "chat",
+    contextLength: model.context_window ?? null,
+    offered: !(model.deprecated ?? false) && !OTHER_ENDPOINTS.test(model.id),
+    prices: steps.map(datedOf),
+  };
+  return [
+    listed,
+    ...exact
+      .filter((alias) => MODELS_OF_THEIR_OWN.has(alias) && alias !== name)
+      .map((alias) => ownEntry(listed, alias)),
+  ];
+}
+
+function ownEntry(listed: ListedPrice, name: string): ListedPrice {
+  return {
+    ...listed,
+    slug: name,
+    name,
+    aliases: [],
+    spellings: [],
+    title: name,
+    contextLength: null,
+  };
+}
+
+// A price that counts something which no meter of ours counts would be billed too low, so the model is left out.
+function isBillable(prices: ModelPrice): boolean {
+  if (prices["input_mtok"] === undefined) return false;
+  return Object.keys(prices).every(
+    (key) =>
+      key in TOKEN_KEYS ||
+      key in THOUSAND_KEYS ||
+      key === "input_audio_hours" ||
+      IGNORED_KEYS.has(key),
+  );
+}
+
+function datedOf({ prices, constraint }: ConditionalPrice): DatedCard {
+  const card = cardOf(prices);
+  if (constraint === undefined) return { card, fromMs: 0 };
+  if (constraint.type === "start_date") return { card, fromMs: Date.parse(constraint.start_date) };
+  return {
+    ...datedCard({ tokens: {}, hours: { start: constraint.start_time, end: constraint.end_time } }),
+    card,
+  };
+}
+
+function cardOf(prices: ModelPrice): PriceCard {
+  const starts = new Set<number>();
+  for (const price of Object.values(prices)) {
+    if (typeof price === "object") for (const { start } of price.tiers) starts.add(start);
+  }
+  const tiers: Tier[] = [...starts]
+    .toSorted((left, right) => left - right)
+    .map((start) => ({ aboveInputTokens: start, rates: ratesAt(prices, start + 1) }));
+  return {
+    base: ratesAt(prices, 0),
+    tiers,
+    serviceTiers: {},
+    speeds: {},
+    regions: {},
+    oncePerCall: [],
+    requestFees: {},
+  };
+}
+
+function ratesAt(prices: ModelPrice, promptTokens: number): Rates {
+  const rates: Partial<Record<Meter, bigint>> = {};
+  for (const [key, price] of Object.entries(prices)) {
+    const value = amountAt(price, promptTokens);
+    const token = TOKEN_KEYS[key];
+    const piece = THOUSAND_KEYS[key];
+    if (token !== undefined) rates[token] = picoPerToken(value);
+    else if (piece !== undefined) rates[piece] = picoEach(value / 1000);
+    else if (key === "input_audio_hours") rates.audio_second = picoEach(value / SECONDS_PER_HOUR);
+  }
+  return rates;
+}
+
+function amountAt(price: ModelPrice[string], promptTokens: number): number {
+  if (typeof price !== "object") return price ?? 0;
+  let amount = price.base;
+  for (const tier of price.tiers.toSorted((left, right) => left.start - right.start))
+    if (promptTokens > tier.start) amount = tier.price;
+  return amount;
+}
+
+// Exact literals are names; the start or the middle of a name is only a way to write it. Regular expressions stand for
+// dated names, which are resolved by their date.
+function literalsOf(match: MatchLogic, exact: boolean): string[] {
+  if ("or" in match) return match.or.flatMap((part) => literalsOf(part, exact));
+  if ("and" in match) return match.and.flatMap((part) => literalsOf(part, exact));
+  if ("equals" in match) return exact ? [match.equals] : [];
+  if (exact) return [];
+  if ("starts_with" in match) return [match.starts_with];
+  if ("ends_with" in match) return [match.ends_with];
+  return "contains" in match ? [match.contains] : [];
+}
+
+function nameOf(provider: string, id: string, exact: readonly string[]): string {
+  if (provider === "fireworks") return exact[0] ?? id;
+  if (provider === "bedrock") return id.replace(/^regional\./, "us.");
+  if (provider === "zai") return id.toLowerCase();
+  if (provider === "mistral")
+    return /^(magistral|codestral)-?[a-z]*$/.test(id) ? `${id}-latest` : id;
+  return NAMES[id] ?? id;
+}

@@ -1,0 +1,174 @@
+// The catalog as it is now: read again when the operator's file changes, without a restart. A file that is broken keeps
+// the catalog that was there, and says what is wrong with it.
+
+import { readFileSync, statSync } from "node:fs";
+import { builtInModels, catalogOf, wiresOf } from "./catalog.ts";
+import type { Catalog, Model } from "./catalog.ts";
+import { datedCard } from "./card.ts";
+import type { Wire } from "./facts.ts";
+import { EMPTY_MODELS_FILE, isHidden, parseModelsFile } from "./operator-file.ts";
+import type { ModelsFile, OperatorModel } from "./operator-file.ts";
+
+const OPERATOR = "the operator's file";
+
+/** Where the operator's file is read from. */
+export interface ModelsFileSource {
+  /** A stamp that changes when the file does; undefined where there is none. */
+  stamp(): string | undefined;
+  read(): string;
+}
+
+export interface Refreshed {
+  readonly changed: boolean;
+  /** What is wrong with the file as it is now; the catalog before it stays. */
+  readonly error?: string;
+}
+
+export interface LiveCatalog {
+  current(): Catalog;
+  /** Cheap where nothing changed: one look at the file's stamp. */
+  refresh(now: number): Refreshed;
+  /** What is wrong with the operator's file since it was last read, and since when. */
+  problem(): { readonly error: string; readonly since: number } | undefined;
+}
+
+/** Reads everything once. A file that is broken at the start is thrown: nothing could be kept instead. */
+export function createCatalog(options: {
+  readonly file?: ModelsFileSource;
+  readonly now: number;
+}): LiveCatalog {
+  const builtIn = builtInModels();
+  const { file } = options;
+  let stamp = file?.stamp();
+  let catalog = mergeModels(
+    builtIn,
+    file === undefined || stamp === undefined ? EMPTY_MODELS_FILE : parseModelsFile(file.read()),
+    options.now,
+  );
+  let problem: { readonly error: string; readonly since: number } | undefined;
+  const refresh = (now: number): Refreshed => {
+    const found = file?.stamp();
+    if (file === undefined || found === stamp)
+      return problem === undefined ? { changed: false } : { changed: false, error: problem.error };
+    try {
+      catalog = mergeModels(
+        builtIn,
+        found === undefined ? EMPTY_MODELS_FILE : parseModelsFile(file.read()),
+        now,
+      );
+      problem = undefined;
+    } catch (cause) {
+      problem = { error: cause instanceof Error ? cause.message : String(cause), since: now };
+    }
+    stamp = found;
+    return problem === undefined ? { changed: true } : { changed: false, error: problem.error };
+  };
+  return { current: () => catalog, refresh, problem: () => problem };
+}
+
+/** A file on disk as a source. */
+export function modelsFileAt(path: string): ModelsFileSource {
+  return {
+    stamp: () => {
+      const found = statSync(path, { throwIfNoEntry: false });
+      return found === undefined ? undefined : `${found.mtimeMs}-${found.size}-${found.ino}`;
+    },
+    read: () => readFileSync(path, "utf8"),
+  };
+}
+
+/** The built-in models with the operator's laid over them. Throws where an entry lacks what a new model must say. */
+export function mergeModels(builtIn: readonly Model[], file: ModelsFile, now: number): Catalog {
+  const models = new Map(builtIn.map((model) => [model.id, model]));
+  const mistakes: string[] = [];
+  for (const [index, entry] of file.models.entries()) {
+    const merged = mergeOne(models, entry, file, now);
+    if (typeof merged === "string") mistakes.push(`  models[${index}]: ${merged}`);
+    else models.set(merged.id, merged);
+  }
+  if (mistakes.length > 0) throw new Error(`The models file is not valid:\n${mistakes.join("\n")}`);
+  // A hidden model keeps its price: another one may be answered under its name.
+  for (const model of models.values()) {
+    if (isHidden(file.hide, model.id)) models.set(model.id, { ...model, retired: true });
+  }
+  return catalogOf([...models.values()], file.providers);
+}
+
+function mergeOne(
+  models: ReadonlyMap<string, Model>,
+  entry: OperatorModel,
+  file: ModelsFile,
+  now: number,
+): Model | string {
+  const base = models.get(entry.id) ?? blank(entry.id);
+  const like = entry.priced_like === undefined ? base : models.get(entry.priced_like);
+  if (like === undefined)
+    return `\`priced_like\` names "${entry.priced_like}", which is not in the catalog`;
+  const wires = entry.wires ?? wiresFor(base, file);
+  if (wires.length === 0)
+    return `nobody declares the provider "${base.provider}"; add it to \`providers\``;
+  const kind =
+    entry.kind ?? (wires.every((wire) => wire === "embeddings") ? "embedding" : base.kind);
+  const fitting = wires.filter((wire) => (wire === "embeddings") === (kind === "embedding"));
+  const model = { ...described(base, entry), kind, wires: fitting, retired: false };
+  if (entry.pricing === undefined) {
+    return like.prices.length === 0
+      ? "a new model needs `pricing` or `priced_like`; without a price it has no route"
+      : { ...model, prices: like.prices };
+  }
+  return {
+    ...model,
+    prices: [entry.pricing].flat().map(datedCard),
+    source: OPERATOR,
+    checked: new Date(now).toISOString().slice(0, 10),
+  };
+}
+
+function described(base: Model, entry: OperatorModel): Model {
+  return {
+    ...base,
+    name: entry.name ?? base.name,
+    title: entry.title ?? base.title,
+    contextLength: entry.context_length === undefined ? base.contextLength : entry.context_length,
+    maxOutputTokens:
+      entry.max_output_tokens === undefined ? base.maxOutputTokens : entry.max_output_tokens,
+    inputModalities: entry.input_modalities ?? base.inputModalities,
+    outputModalities: entry.output_modalities ?? base.outputModalities,
+    supported: entry.supported ?? base.supported,
+    aliases: entry.aliases ?? base.aliases,
+  };
+}
+
+function wiresFor(model: Model, file: ModelsFile): readonly Wire[] {
+  if (model.wires.length > 0) return model.wires;
+  return (
+    file.providers.find(({ id }) => id === model.provider)?.wires ??
+    wiresOf(model.provider, model.name)
+  );
+}
+
+function blank(id: string): Model {
+  const slash = id.indexOf("/");
+  const name = id.slice(slash + 1);
+  return {
+    id,
+    provider: id.slice(0, slash),
+    name,
+    title: name,
+    kind: "chat",
+    created: 0,
+    contextLength: null,
+    maxOutputTokens: null,
+    inputModalities: ["text"],
+    outputModalities: ["text"],
+    supported: [],
+    wires: [],
+    aliases: [],
+    spellings: [],
+    prices: [],
+    source: OPERATOR,
+    checked: "1970-01-01",
+    retired: false,
+    simulated: false,
+  };
+}

@@ -1,0 +1,246 @@
+import type { Ability, Fact, Modality, OwnModel, PriceRule } from "../facts.ts";
+
+const PRICING = "https://platform.claude.com/docs/en/about-claude/pricing";
+const FAST = "https://platform.claude.com/docs/en/build-with-claude/fast-mode";
+const MODELS = "https://platform.claude.com/docs/en/about-claude/models/overview";
+const CHECKED = "2026-11-21";
+
+/** Claude is sold under names that hold its own name everywhere. */
+const EVERYWHERE = ["anthropic", "vertex", "bedrock"];
+const ANTHROPIC = ["anthropic"];
+const SEES: readonly Modality[] = ["text", "image", "file"];
+const PLAIN: readonly Ability[] = ["tools", "parallel_tools", "prompt_caching"];
+const REASONS: readonly Ability[] = [...PLAIN, "reasoning"];
+const NEWEST: readonly Ability[] = [...REASONS, "structured_output", "web_search"];
+
+export const ANTHROPIC_FACTS: readonly Fact[] = [
+  { providers: ANTHROPIC, match: /./, wires: ["messages"], source: MODELS, checked: CHECKED },
+  { providers: ["vertex"], match: /claude/, wires: ["messages"], source: MODELS, checked: CHECKED },
+  {
+    providers: EVERYWHERE,
+    match: /claude-3-(haiku|opus|sonnet)/,
+    context: 200_000,
+    maxOutput: 4096,
+    input: SEES,
+    supported: PLAIN,
+    source: MODELS,
+    checked: null,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-3-5-/,
+    context: 200_000,
+    maxOutput: 8192,
+    input: SEES,
+    supported: PLAIN,
+    source: MODELS,
+    checked: null,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-(3-7-sonnet|sonnet-4(-0|-2025|$))/,
+    context: 200_000,
+    maxOutput: 64_000,
+    input: SEES,
+    supported: REASONS,
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-opus-4(-0|-1|-2025|$)/,
+    context: 200_000,
+    maxOutput: 32_000,
+    input: SEES,
+    supported: REASONS,
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-(sonnet|opus|haiku)-4-5/,
+    context: 200_000,
+    maxOutput: 64_000,
+    input: SEES,
+    supported: NEWEST,
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-(sonnet|opus)-4-[678]/,
+    context: 1_000_000,
+    maxOutput: 128_000,
+    input: SEES,
+    supported: NEWEST,
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-(sonnet|opus|haiku|fable)-5/,
+    context: 1_000_000,
+    maxOutput: 128_000,
+    input: SEES,
+    supported: NEWEST,
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-opus-4-5/,
+    released: "2025-11-01",
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-sonnet-4-5/,
+    released: "2025-09-29",
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-haiku-4-5/,
+    released: "2025-10-15",
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-sonnet-5(-v|$)/,
+    released: "2026-06-30",
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-opus-5(-v|$)/,
+    released: "2026-07-24",
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-fable-5(-v|$)/,
+    released: "2026-06-09",
+    source: MODELS,
+    checked: CHECKED,
+  },
+  {
+    providers: EVERYWHERE,
+    match: /claude-fable-5-1/,
+    released: "2026-09-01",
+    source: MODELS,
+    checked: CHECKED,
+  },
+];
+
+export const ANTHROPIC_PRICE_RULES: readonly PriceRule[] = [
+  // A five-minute write is 1.25 and an hour's write 2 times the input price, wherever Claude is sold.
+  {
+    providers: EVERYWHERE,
+    match: /claude/,
+    cacheWrite5m: "1.25",
+    cacheWrite1h: "2",
+    source: PRICING,
+    checked: CHECKED,
+  },
+  // Priority is capacity that the organisation has committed to: its calls are charged at list price.
+  {
+    providers: ANTHROPIC,
+    match: /./,
+    serviceTiers: { batch: "0.5", priority: "1" },
+    fees: { web_search: "0.01", web_fetch: "0" },
+    source: PRICING,
+    checked: CHECKED,
+  },
+  {
+    providers: ANTHROPIC,
+    match: /claude-(sonnet|opus)-4-[678]|claude-(sonnet|opus|haiku|fable)-5/,
+    regions: { us: "1.1" },
+    source: PRICING,
+    checked: CHECKED,
+  },
+  {
+    providers: ANTHROPIC,
+    match: /claude-opus-4-[67]/,
+    speeds: { fast: "6" },
+    source: FAST,
+    checked: CHECKED,
+  },
+  {
+    providers: ANTHROPIC,
+    match: /claude-opus-5(-5)?$/,
+    speeds: { fast: "2" },
+    source: FAST,
+    checked: CHECKED,
+  },
+];
+
+function newer(model: Omit<OwnModel, "provider" | "source" | "checked">): OwnModel {
+  return { provider: "anthropic", source: MODELS, checked: CHECKED, ...model };
+}
+
+export const ANTHROPIC_MODELS: readonly OwnModel[] = [
+  newer({
+    name: "claude-fable-5-2",
+    title: "Claude Fable 5.2",
+    released: "2026-11-09",
+    pricing: [
+      {
+        tokens: {
+          input: "8",
+          cache_read: "0.2",
+          cache_write_5m: "10",
+          cache_write_1h: "16",
+          output: "40",
+        },
+      },
+    ],
+  }),
+  newer({
+    name: "claude-sonnet-5-5",
+    title: "Claude Sonnet 5.5",
+    pricing: [
+      {
+        tokens: {
+          input: "2",
+          cache_read: "0.2",
+          cache_write_5m: "2.5",
+          cache_write_1h: "4",
+          output: "10",
+        },
+      },
+    ],
+  }),
+  newer({
+    name: "claude-haiku-5-5",
+    title: "Claude Haiku 5.5",
+    released: "2026-10-07",
+    pricing: [
+      {
+        tokens: {
+          input: "0.1",
+          cache_read: "0.01",
+          cache_write_5m: "0.125",
+          cache_write_1h: "0.2",
+          output: "0.5",
+        },
+        tiers: [
+          {
+            above_input_tokens: 100_000,
+            tokens: {
+              input: "0.5",
+              cache_read: "0.05",
+              cache_write_5m: "0.625",
+              cache_write_1h: "1",
+              output: "2.5",
+            },
+          },
+        ],
+      },
+    ],
+  }),
+];

@@ -1,0 +1,70 @@
+import type { Fact, OwnModel } from "../facts.ts";
+import type { Pricing, TokenPrices } from "../card.ts";
+
+const PRICING = "https://api-docs.deepseek.com/quick_start/pricing";
+const CHECKED = "2026-11-21";
+
+// Off-peak is half of the peak price: peak is 09:00–12:00 and 14:00–18:00 in Beijing, on weekdays. Chinese public holidays
+// are off-peak, too; they are decreed year by year, so here they are billed as the weekdays that they are.
+const PEAK_HOURS = [
+  { start: "01:00", end: "04:00", weekdays: [1, 2, 3, 4, 5] },
+  { start: "06:00", end: "10:00", weekdays: [1, 2, 3, 4, 5] },
+];
+
+function peakAndOffPeak(offPeak: TokenPrices, peak: TokenPrices): readonly Pricing[] {
+  return [{ tokens: offPeak }, ...PEAK_HOURS.map((hours) => ({ tokens: peak, hours }))];
+}
+
+export const DEEPSEEK_FACTS: readonly Fact[] = [
+  {
+    providers: ["deepseek"],
+    match: /./,
+    wires: ["chat", "responses", "messages"],
+    supported: ["tools", "structured_output", "prompt_caching"],
+    source: PRICING,
+    checked: CHECKED,
+  },
+  {
+    providers: ["deepseek"],
+    match: /^deepseek-(flash|v4)/,
+    context: 1_000_000,
+    maxOutput: 384_000,
+    supported: ["tools", "structured_output", "prompt_caching", "reasoning"],
+    source: PRICING,
+    checked: CHECKED,
+  },
+  {
+    providers: ["deepseek"],
+    match: /^deepseek-flash/,
+    input: ["text", "image"],
+    source: PRICING,
+    checked: CHECKED,
+  },
+];
+
+export const DEEPSEEK_MODELS: readonly OwnModel[] = [
+  {
+    provider: "deepseek",
+    name: "deepseek-flash",
+    title: "DeepSeek V4.1 Flash",
+    // The old names are answered by this model, at its price.
+    aliases: ["deepseek-v4-flash", "deepseek-v4-flash-vision-exp", "deepseek-v4.1-flash"],
+    pricing: peakAndOffPeak(
+      { input: "0.15", cache_read: "0.003", output: "0.6" },
+      { input: "0.3", cache_read: "0.006", output: "1.2" },
+    ),
+    source: PRICING,
+    checked: CHECKED,
+  },
+  {
+    provider: "deepseek",
+    name: "deepseek-v4-pro",
+    title: "DeepSeek V4 Pro",
+    pricing: peakAndOffPeak(
+      { input: "0.66", cache_read: "0.022", output: "1.98" },
+      { input: "1.32", cache_read: "0.044", output: "3.96" },
+    ),
+    source: PRICING,
+    checked: CHECKED,
+  },
+];

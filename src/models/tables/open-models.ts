@@ -1,0 +1,249 @@
+// Providers that host models of many makers.
+
+import type { Ability, Fact, OwnModel, PriceRule } from "../facts.ts";
+
+const CHECKED = "2026-11-21";
+const TOOLS: readonly Ability[] = ["tools", "structured_output"];
+
+const GROQ = "https://console.groq.com/docs/models";
+const MISTRAL = "https://docs.mistral.ai/models";
+const PERPLEXITY = "https://docs.perplexity.ai/docs/getting-started/pricing";
+const KIMI = "https://platform.kimi.ai/docs/models.md";
+const ZAI = "https://docs.z.ai/guides/overview/pricing";
+const OPENROUTER = "https://openrouter.ai/docs/api-reference/overview";
+const BEDROCK = "https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference.html";
+
+export const OPEN_FACTS: readonly Fact[] = [
+  {
+    providers: ["mistral"],
+    match: /./,
+    wires: ["chat"],
+    supported: ["tools", "parallel_tools", "structured_output"],
+    source: MISTRAL,
+    checked: null,
+  },
+  {
+    providers: ["mistral"],
+    match: /embed/,
+    wires: ["embeddings"],
+    supported: [],
+    source: MISTRAL,
+    checked: null,
+  },
+  {
+    providers: ["mistral"],
+    match: /pixtral|mistral-(small|medium|large)-(latest|2[56]|3)/,
+    input: ["text", "image"],
+    source: MISTRAL,
+    checked: null,
+  },
+  {
+    providers: ["mistral"],
+    match: /magistral/,
+    input: ["text", "image"],
+    supported: [...TOOLS, "reasoning"],
+    source: MISTRAL,
+    checked: null,
+  },
+  {
+    providers: ["mistral"],
+    match: /voxtral/,
+    input: ["text", "audio"],
+    source: MISTRAL,
+    checked: null,
+  },
+  {
+    providers: ["groq"],
+    match: /./,
+    wires: ["chat"],
+    supported: TOOLS,
+    source: GROQ,
+    checked: null,
+  },
+  {
+    providers: ["groq"],
+    match: /gpt-oss/,
+    context: 131_072,
+    maxOutput: 65_536,
+    supported: [...TOOLS, "reasoning", "prompt_caching"],
+    source: GROQ,
+    checked: null,
+  },
+  {
+    providers: ["groq"],
+    match: /llama-3\.3-70b-versatile/,
+    context: 131_072,
+    maxOutput: 32_768,
+    source: GROQ,
+    checked: null,
+  },
+  {
+    providers: ["groq"],
+    match: /llama-3\.1-8b-instant/,
+    context: 131_072,
+    maxOutput: 131_072,
+    source: GROQ,
+    checked: null,
+  },
+  {
+    providers: ["groq"],
+    match: /llama-4/,
+    context: 131_072,
+    maxOutput: 8192,
+    input: ["text", "image"],
+    source: GROQ,
+    checked: null,
+  },
+  {
+    providers: ["groq"],
+    match: /qwen3-32b/,
+    context: 131_072,
+    maxOutput: 40_960,
+    supported: [...TOOLS, "reasoning"],
+    source: GROQ,
+    checked: null,
+  },
+  {
+    providers: ["together", "fireworks", "cerebras"],
+    match: /./,
+    wires: ["chat"],
+    source: "https://docs.together.ai/docs/openai-api-compatibility",
+    checked: null,
+  },
+  {
+    providers: ["cerebras"],
+    match: /gpt-oss/,
+    supported: [...TOOLS, "reasoning"],
+    source: "https://inference-docs.cerebras.ai/models/openai-oss",
+    checked: null,
+  },
+  {
+    providers: ["openrouter"],
+    match: /./,
+    wires: ["chat", "responses", "messages"],
+    source: OPENROUTER,
+    checked: null,
+  },
+  {
+    providers: ["perplexity"],
+    match: /./,
+    wires: ["chat"],
+    supported: ["structured_output", "web_search"],
+    source: PERPLEXITY,
+    checked: null,
+  },
+  {
+    providers: ["perplexity"],
+    match: /reasoning|deep-research/,
+    supported: ["structured_output", "web_search", "reasoning"],
+    source: PERPLEXITY,
+    checked: null,
+  },
+  {
+    providers: ["moonshot"],
+    match: /./,
+    wires: ["chat"],
+    supported: [...TOOLS, "prompt_caching"],
+    source: KIMI,
+    checked: null,
+  },
+  {
+    providers: ["moonshot"],
+    match: /kimi-k(2\.[567]|3)/,
+    input: ["text", "image"],
+    supported: [...TOOLS, "prompt_caching", "reasoning"],
+    source: KIMI,
+    checked: null,
+  },
+  {
+    providers: ["zai"],
+    match: /./,
+    wires: ["chat"],
+    supported: [...TOOLS, "prompt_caching", "reasoning"],
+    source: ZAI,
+    checked: null,
+  },
+  { providers: ["bedrock"], match: /./, wires: ["converse"], source: BEDROCK, checked: null },
+  {
+    providers: ["bedrock"],
+    match: /nova|claude|llama3-[123]|llama4|mistral|gpt/,
+    wires: ["converse"],
+    supported: ["tools"],
+    source: BEDROCK,
+    checked: null,
+  },
+  {
+    providers: ["bedrock"],
+    match: /nova-(lite|pro|premier|2)|llama3-2-(11|90)b|llama4|pixtral/,
+    input: ["text", "image"],
+    source: BEDROCK,
+    checked: null,
+  },
+];
+
+export const OPEN_PRICE_RULES: readonly PriceRule[] = [
+  // Flex is sold at the on-demand price for ten times the rate limit.
+  {
+    providers: ["groq"],
+    match: /./,
+    serviceTiers: { flex: "1", batch: "0.5" },
+    source: "https://console.groq.com/docs/service-tiers",
+    checked: null,
+  },
+  {
+    providers: ["perplexity"],
+    match: /^sonar(-reasoning)?$/,
+    requestFees: { low: "0.005", medium: "0.008", high: "0.012" },
+    source: PERPLEXITY,
+    checked: CHECKED,
+  },
+  {
+    providers: ["perplexity"],
+    match: /^sonar(-reasoning)?-pro$/,
+    requestFees: { low: "0.006", medium: "0.01", high: "0.014" },
+    source: PERPLEXITY,
+    checked: CHECKED,
+  },
+  // OpenRouter sells Gemini's audio at Google's price, which its table leaves out.
+  {
+    providers: ["openrouter"],
+    match: /^google\/gemini-2\.5-flash$/,
+    tokens: { input_audio: "1", cache_write_5m: "0.083334" },
+    source: OPENROUTER,
+    checked: CHECKED,
+  },
+  {
+    providers: ["openrouter"],
+    match: /^google\/gemini-2\.5-flash-lite$/,
+    tokens: { input_audio: "0.3" },
+    source: OPENROUTER,
+    checked: CHECKED,
+  },
+];
+
+/** Where `-latest` points today; the tables still price these names as the models before. */
+export const OPEN_MODELS: readonly OwnModel[] = [
+  {
+    provider: "mistral",
+    name: "mistral-large-latest",
+    title: "Mistral Large 3",
+    aliases: ["mistral-large"],
+    pricing: [
+      { tokens: { input: "2", output: "6" } },
+      { tokens: { input: "0.5", cache_read: "0.05", output: "1.5" }, from: "2025-12-02" },
+    ],
+    source: MISTRAL,
+    checked: "2026-09-23",
+  },
+  {
+    provider: "mistral",
+    name: "mistral-small-latest",
+    title: "Mistral Small 4",
+    pricing: [
+      { tokens: { input: "0.1", output: "0.3" } },
+      { tokens: { input: "0.15", cache_read: "0.015", output: "0.6" }, from: "2026-03-16" },
+    ],
+    source: MISTRAL,
+    checked: "2026-09-23",
+  },
+];

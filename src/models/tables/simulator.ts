@@ -1,0 +1,76 @@
+// The models of the built-in simulator. They are not language models; their prices exist so that money can be tried out.
+
+import type { Fact, OwnModel } from "../facts.ts";
+import type { TokenPrices } from "../card.ts";
+
+const SOURCE = "the simulator of this gateway; no model runs behind it";
+const CHECKED = "2026-11-21";
+const PRICES: TokenPrices = {
+  input: "1",
+  cache_read: "0.1",
+  cache_write_5m: "1.25",
+  cache_write_1h: "2",
+  output: "2",
+};
+
+function simulated(name: string, title: string, tokens: TokenPrices): OwnModel {
+  return {
+    provider: "sim",
+    name,
+    title,
+    simulated: true,
+    released: "2026-11-21",
+    pricing: [{ tokens, fees: { web_search: "0.01" } }],
+    source: SOURCE,
+    checked: CHECKED,
+  };
+}
+
+export const SIMULATOR_MODELS: readonly OwnModel[] = [
+  simulated("echo", "Simulated: echo (no model runs behind it)", PRICES),
+  simulated("reason", "Simulated: reasoning (no model runs behind it)", PRICES),
+  simulated("tiny", "Simulated: tiny context (no model runs behind it)", PRICES),
+  {
+    ...simulated("embed", "Simulated: embeddings (no model runs behind it)", { input: "1" }),
+    kind: "embedding",
+  },
+];
+
+export const SIMULATOR_FACTS: readonly Fact[] = [
+  {
+    providers: ["sim"],
+    match: /./,
+    context: 128_000,
+    maxOutput: 16_384,
+    input: ["text", "image"],
+    supported: ["tools", "parallel_tools", "structured_output", "prompt_caching"],
+    wires: ["chat", "responses", "messages", "gemini", "converse"],
+    source: SOURCE,
+    checked: CHECKED,
+  },
+  {
+    providers: ["sim"],
+    match: /^reason$/,
+    supported: ["tools", "parallel_tools", "structured_output", "prompt_caching", "reasoning"],
+    source: SOURCE,
+    checked: CHECKED,
+  },
+  {
+    providers: ["sim"],
+    match: /^tiny$/,
+    context: 2048,
+    maxOutput: 256,
+    source: SOURCE,
+    checked: CHECKED,
+  },
+  {
+    providers: ["sim"],
+    match: /^embed$/,
+    context: 8192,
+    input: ["text"],
+    supported: [],
+    wires: ["embeddings"],
+    source: SOURCE,
+    checked: CHECKED,
+  },
+];

@@ -1,0 +1,120 @@
+import type { Ability, Fact, Modality, OwnModel, PriceRule } from "../facts.ts";
+
+const PRICING = "https://docs.x.ai/developers/pricing";
+const CHECKED = "2026-11-21";
+const XAI = ["xai"];
+
+const SEES: readonly Modality[] = ["text", "image"];
+const PLAIN: readonly Ability[] = [
+  "tools",
+  "parallel_tools",
+  "structured_output",
+  "prompt_caching",
+  "web_search",
+];
+
+export const XAI_FACTS: readonly Fact[] = [
+  {
+    providers: XAI,
+    match: /./,
+    wires: ["chat", "responses"],
+    supported: PLAIN,
+    source: PRICING,
+    checked: CHECKED,
+  },
+  {
+    providers: XAI,
+    match: /^grok-4/,
+    input: SEES,
+    supported: [...PLAIN, "reasoning"],
+    source: PRICING,
+    checked: CHECKED,
+  },
+  { providers: XAI, match: /non-reasoning/, supported: PLAIN, source: PRICING, checked: CHECKED },
+  {
+    providers: XAI,
+    match: /^grok-(3-mini|code|build)/,
+    supported: [...PLAIN, "reasoning"],
+    source: PRICING,
+    checked: CHECKED,
+  },
+  {
+    providers: XAI,
+    match: /^grok-4\.(3|20)/,
+    context: 1_000_000,
+    source: PRICING,
+    checked: CHECKED,
+  },
+  { providers: XAI, match: /^grok-4\.[567]/, context: 500_000, source: PRICING, checked: CHECKED },
+];
+
+export const XAI_PRICE_RULES: readonly PriceRule[] = [
+  {
+    providers: XAI,
+    match: /./,
+    // The dearest of its further tools, searching attached files, stands for those that we have no meter for.
+    fees: {
+      web_search: "0.005",
+      x_search: "0.005",
+      code_execution: "0.005",
+      file_search: "0.0025",
+      other_tool: "0.01",
+    },
+    source: PRICING,
+    checked: CHECKED,
+  },
+];
+
+// "Long context ≥ 200k tokens": the boundary belongs to the higher price.
+function grok(
+  name: string,
+  title: string,
+  aliases: readonly string[],
+  prices: readonly [number, number, number],
+): OwnModel {
+  const [input, cacheRead, output] = prices;
+  return {
+    provider: "xai",
+    name,
+    title,
+    aliases,
+    pricing: [
+      {
+        tokens: { input, cache_read: cacheRead, output },
+        tiers: [
+          {
+            above_input_tokens: 199_999,
+            tokens: { input: input * 2, cache_read: cacheRead * 2, output: output * 2 },
+          },
+        ],
+      },
+    ],
+    source: PRICING,
+    checked: CHECKED,
+  };
+}
+
+export const XAI_MODELS: readonly OwnModel[] = [
+  grok("grok-4.7", "Grok 4.7", ["grok-4.7-latest"], [2, 0.5, 6]),
+  grok(
+    "grok-4.20-0309-reasoning",
+    "Grok 4.20 Reasoning",
+    ["grok-4.20-reasoning"],
+    [1.25, 0.2, 2.5],
+  ),
+  grok(
+    "grok-4.20-0309-non-reasoning",
+    "Grok 4.20 Non-Reasoning",
+    ["grok-4.20-non-reasoning"],
+    [1.25, 0.2, 2.5],
+  ),
+  grok(
+    "grok-4.20-multi-agent",
+    "Grok 4.20 Multi-Agent",
+    ["grok-4.20-multi-agent-0309"],
+    [1.25, 0.2, 2.5],
+  ),
+];
+
+/** Older names may be answered, and billed, as this model. A hold is taken for the dearer of the two. */
+export const XAI_MAY_ANSWER_AS = { match: /^grok-(3|4-|code)/, id: "xai/grok-4.3" } as const;

@@ -1,0 +1,206 @@
+// Sign-in with any OpenID Connect issuer: authorization code with PKCE, state and nonce. What must survive the way to
+// the provider and back travels in a sealed cookie, so nothing is kept for visitors who never return.
+
+import * as oidc from "openid-client";
+import { cookieForm, cookieNamed } from "../base/cookie.ts";
+import { Fault } from "../base/fault.ts";
+import { deriveKey, seal, unseal } from "../base/seal.ts";
+import type { Secret } from "../base/secret.ts";
+import type { Identity } from "./people.ts";
+import { providerOf } from "./providers.ts";
+import { type IdClaims, identityOf } from "./verified.ts";
+
+export interface IdentitySettings {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret?: Secret;
+  /** Organizations whose people may sign in; empty for all that the issuer serves. */
+  readonly allowedTenants: readonly string[];
+}
+
+export const CALLBACK_PATH = "/signin/callback";
+
+const COOKIE = "postern_signin";
+const COOKIE_SECONDS = 600;
+const SCOPE = "openid email profile";
+const DISCOVERY_MS = 3_600_000;
+const TIMEOUT_SECONDS = 10;
+const PATH_MAX = 2_000;
+
+export interface SignIn {
+  /** Where to send the browser, and the cookie that it takes along. */
+  readonly begin: (
+    returnTo: string,
+    switchAccount: boolean,
+    now: number,
+  ) => Promise<{ readonly location: string; readonly cookie: string }>;
+  /** Whom the provider has signed in; throws a fault that a human can read. */
+  readonly finish: (
+    search: string,
+    cookies: string | null,
+    now: number,
+  ) => Promise<{ readonly identity: Identity; readonly returnTo: string }>;
+  readonly noCookie: () => string;
+  readonly providerName: string;
+}
+
+export interface SignInParts {
+  readonly settings: IdentitySettings;
+  readonly baseUrl: string;
+  readonly master: Secret;
+}
+
+interface Trip {
+  readonly state: string;
+  readonly nonce: string;
+  readonly verifier: string;
+  readonly returnTo: string;
+  readonly until: number;
+}
+
+export function createSignIn({ settings, baseUrl, master }: SignInParts): SignIn {
+  const key = deriveKey(master, "sign-in/v1");
+  const form = cookieForm(baseUrl);
+  const redirectUri = `${baseUrl}${CALLBACK_PATH}`;
+  const provider = providerOf(settings.issuer);
+  const discovered = rediscovering(settings);
+
+  return {
+    providerName: provider.name,
+    noCookie: () => form.clear(COOKIE),
+    begin: async (returnTo, switchAccount, now) => {
+      const configuration = await discovered(now);
+      const trip: Trip = {
+        state: oidc.randomState(),
+        nonce: oidc.randomNonce(),
+        verifier: oidc.randomPKCECodeVerifier(),
+        returnTo: ownPath(returnTo, baseUrl),
+        until: now + COOKIE_SECONDS * 1_000,
+      };
+      const location = oidc.buildAuthorizationUrl(configuration, {
+        redirect_uri: redirectUri,
+        scope: SCOPE,
+        state: trip.state,
+        nonce: trip.nonce,
+        code_challenge: await oidc.calculatePKCECodeChallenge(trip.verifier),
+        code_challenge_method: "S256",
+        ...(switchAccount ? { prompt: provider.switchPrompt } : {}),
+      });
+      const sealed = seal(key, COOKIE, JSON.stringify(trip));
+      return { location: location.href, cookie: form.set(COOKIE, sealed, COOKIE_SECONDS) };
+    },
+    finish: async (search, cookies, now) => {
+      const trip = openTrip(key, cookieNamed(cookies, form.name(COOKIE)));
+      if (trip === undefined || trip.until <= now)
+        throw new Fault("invalid_request", "no sign-in in this browser", {
+          message: `This sign-in took too long, or was begun in another browser or at another address than ${baseUrl}. Sign in again.`,
+        });
+      const configuration = await discovered(now);
+      const callback = new URL(`${redirectUri}${search}`);
+      const claims = await claimsOf(configuration, callback, trip);
+      return { identity: identityOf(claims, settings), returnTo: trip.returnTo };
+    },
+  };
+}
+
+/** A path of this very site, or its root: nobody is sent elsewhere by a crafted link. */
+export function ownPath(path: string | undefined, baseUrl: string): string {
+  if (path === undefined || path.length > PATH_MAX || !/^\/[^\\\p{C}]*$/u.test(path)) return "/";
+  const base = new URL(baseUrl);
+  const url = URL.parse(path, base);
+  if (url === null || url.origin !== base.origin || url.pathname.startsWith("//")) return "/";
+  return url.pathname + url.search;
+}
+
+/** Connects to the issuer on first use, and looks at its metadata anew every hour. */
+function rediscovering(settings: IdentitySettings): (now: number) => Promise<oidc.Configuration> {
+  let last: { readonly at: number; readonly found: Promise<oidc.Configuration> } | undefined;
+  return async (now) => {
+    if (last === undefined || now - last.at >= DISCOVERY_MS || now < last.at)
+      last = { at: now, found: discover(settings) };
+    try {
+      return await last.found;
+    } catch (cause) {
+      last = undefined;
+      throw new Fault("upstream_error", `discovery at ${settings.issuer} failed`, {
+        message: "The sign-in service cannot be reached. Try again in a minute.",
+        cause,
+      });
+    }
+  };
+}
+
+export function discover(settings: IdentitySettings): Promise<oidc.Configuration> {
+  const issuer = new URL(settings.issuer);
+  return oidc.discovery(issuer, settings.clientId, undefined, clientAuth(settings.clientSecret), {
+    timeout: TIMEOUT_SECONDS,
+    execute: [
+      oidc.enableNonRepudiationChecks,
+      ...(issuer.protocol === "http:" && isLoopback(issuer) ? [oidc.allowInsecureRequests] : []),
+    ],
+  });
+}
+
+export function isLoopback({ hostname }: URL): boolean {
+  return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+}
+
+/** Sends the secret in the way that the issuer says it takes; the standard's default is Basic. */
+function clientAuth(clientSecret: Secret | undefined): oidc.ClientAuth {
+  if (clientSecret === undefined) return oidc.None();
+  const inBody = oidc.ClientSecretPost(clientSecret.reveal());
+  const inHeader = oidc.ClientSecretBasic(clientSecret.reveal());
+  return (issuer, client, body, headers) => {
+    const methods = issuer.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
+    const auth = methods.includes("client_secret_post") ? inBody : inHeader;
+    return auth(issuer, client, body, headers);
+  };
+}
+
+async function claimsOf(
+  configuration: oidc.Configuration,
+  callback: URL,
+  trip: Trip,
+): Promise<IdClaims> {
+  try {
+    const tokens = await oidc.authorizationCodeGrant(configuration, callback, {
+      pkceCodeVerifier: trip.verifier,
+      expectedState: trip.state,
+      expectedNonce: trip.nonce,
+      idTokenExpected: true,
+    });
+    const claims = tokens.claims();
+    if (claims === undefined) throw new Error("no ID token");
+    if (claims["email"] !== undefined && claims["email_verified"] !== undefined) return claims;
+    if (configuration.serverMetadata().userinfo_endpoint === undefined) return claims;
+    // Some issuers keep the email out of the ID token; what the token says wins over what is fetched.
+    const more = await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
+    return { ...more, ...claims };
+  } catch (cause) {
+    throw unfinished(cause);
+  }
+}
+
+function unfinished(cause: unknown): Fault {
+  const said = cause instanceof oidc.AuthorizationResponseError ? cause.error : undefined;
+  if (said === "access_denied")
+    return new Fault("forbidden", "the human refused", {
+      message: "You did not finish signing in. Nothing was changed.",
+      cause,
+    });
+  return new Fault("invalid_request", `sign-in failed: ${said ?? "the answer does not fit"}`, {
+    message:
+      "The sign-in could not be completed: its answer was old, used before or not meant for this browser. Sign in again.",
+    cause,
+  });
+}
+
+function openTrip(key: Uint8Array, sealed: string | undefined): Trip | undefined {
+  if (sealed === undefined) return undefined;
+  try {
+    // Safe because only `begin` can seal under this key.
+    return JSON.parse(unseal(key, COOKIE, sealed)) as Trip;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,71 @@
+// Decides whom an identity provider's claims stand for. An email counts only where the provider says that it is proven:
+// some let any administrator write any address into that claim.
+
+import { Fault } from "../base/fault.ts";
+import type { Identity } from "./people.ts";
+import { type IdentityProvider, providerOf } from "./providers.ts";
+
+export type IdClaims = Readonly<Record<string, unknown>>;
+
+const EMAIL_MAX = 320;
+const NAME_MAX = 200;
+
+export interface TenantRule {
+  readonly issuer: string;
+  /** Organizations whose people may sign in; empty for no rule. */
+  readonly allowedTenants: readonly string[];
+}
+
+export function identityOf(claims: IdClaims, rule: TenantRule): Identity {
+  const provider = providerOf(rule.issuer);
+  checkTenant(claims, rule, provider);
+  const { iss, sub, email, name } = claims;
+  if (typeof iss !== "string" || typeof sub !== "string")
+    throw new Fault("upstream_error", "the ID token names no subject");
+  if (typeof email !== "string" || !/^[^@\s]+@[^@\s]+$/.test(email) || email.length > EMAIL_MAX)
+    throw refused(
+      "no email in the claims",
+      `${provider.name} did not tell your email address. The operator must allow the scope "email".`,
+    );
+  if (!isVerified(claims, provider))
+    throw refused(
+      "email is not verified",
+      `${provider.name} does not say that ${email} is verified, so it cannot be used here. Verify the address there and sign in again.`,
+    );
+  return {
+    issuer: iss,
+    subject: sub,
+    email,
+    name: typeof name === "string" && name !== "" ? name.slice(0, NAME_MAX) : null,
+  };
+}
+
+function isVerified(claims: IdClaims, provider: IdentityProvider): boolean {
+  if (claims["email_verified"] === true) return true;
+  const own = provider.verifiedClaim === undefined ? undefined : claims[provider.verifiedClaim];
+  return own === true || own === 1 || own === "1" || own === "true";
+}
+
+/** Entra names a tenant, Google a domain, WorkOS and Auth0 an organization. */
+function checkTenant(claims: IdClaims, rule: TenantRule, provider: IdentityProvider): void {
+  const { allowedTenants } = rule;
+  if (allowedTenants.length === 0) {
+    if (provider.isShared?.(new URL(rule.issuer)) !== true) return;
+    throw refused(
+      "shared issuer without a list",
+      "Sign-in is open to no organization yet: the operator must set OIDC_ALLOWED_TENANTS.",
+    );
+  }
+  const tenant = [claims["tid"], claims["hd"], claims["org_id"]].find(
+    (claim) => typeof claim === "string",
+  );
+  if (typeof tenant === "string" && allowedTenants.includes(tenant)) return;
+  throw refused(
+    `tenant ${String(tenant)} is not allowed`,
+    "Your organization may not sign in here. Use an account of an organization that the operator allows.",
+  );
+}
+
+function refused(detail: string, message: string): Fault {
+  return new Fault("forbidden", detail, { message });
+}

@@ -1,0 +1,59 @@
+// The models that this provider has, in the list that each API gives of them.
+
+import type { Fields } from "./json.ts";
+
+const CREATED_SECONDS = 1_767_225_600;
+const CREATED_AT = "2026-01-01T00:00:00Z";
+
+const MODELS = [
+  { id: "sim/echo", name: "Simulated echo", generates: true },
+  { id: "sim/reason", name: "Simulated reasoning", generates: true },
+  { id: "sim/tiny", name: "Simulated, smallest", generates: true },
+  { id: "sim/embed", name: "Simulated embeddings", generates: false },
+] as const;
+
+export function isKnownModel(model: string): boolean {
+  const id = model.startsWith("sim/") ? model : `sim/${model}`;
+  return MODELS.some((entry) => entry.id === id);
+}
+
+export function openAiModels(): Fields {
+  return { object: "list", data: MODELS.map((model) => openAiModel(model.id)) };
+}
+
+export function openAiModel(id: string): Fields {
+  return { id, object: "model", created: CREATED_SECONDS, owned_by: "simulator" };
+}
+
+export function anthropicModels(): Fields {
+  const data = MODELS.filter((model) => model.generates).map((model) => anthropicModel(model.id));
+  return {
+    data,
+    has_more: false,
+    first_id: data[0]?.["id"] ?? null,
+    last_id: data.at(-1)?.["id"] ?? null,
+  };
+}
+
+export function anthropicModel(id: string): Fields {
+  const name = MODELS.find((model) => model.id === id)?.name ?? id;
+  return { type: "model", id, display_name: name, created_at: CREATED_AT };
+}
+
+export function geminiModels(): Fields {
+  return { models: MODELS.map((model) => geminiModel(model.id)) };
+}
+
+export function geminiModel(id: string): Fields {
+  const methods = id.endsWith("embed")
+    ? ["embedContent", "batchEmbedContents"]
+    : ["generateContent", "countTokens"];
+  return {
+    name: `models/${id}`,
+    version: "001",
+    displayName: id,
+    inputTokenLimit: 1_048_576,
+    outputTokenLimit: 65_536,
+    supportedGenerationMethods: methods,
+  };
+}

@@ -1,0 +1,303 @@
+// OpenAI's Responses API, as the provider answers it.
+
+import { hashText, hexFrom, base62From, opaqueFrom } from "./hash.ts";
+import { fieldsOf, textsOf, type Fields } from "./json.ts";
+import { openAiWire } from "./openai.ts";
+import { readResponses } from "./responses-request.ts";
+import type { Call, Reply } from "./reply.ts";
+import { countTokens, cutToPieces } from "./tokens.ts";
+import { namedEvent, spoilUsage, SSE_TYPE, type Frame, type Wire } from "./wire.ts";
+
+export const responses: Wire = {
+  ...openAiWire,
+  name: "responses",
+  cachesUnasked: true,
+  newline: "lf",
+  read: readResponses,
+  whole: (reply) => finalResponse(reply, itemsOf(reply)),
+  stream: streamResponses,
+  keep: (reply) => ({ id: responseId(reply), items: [...reply.ask.items, ...itemsOf(reply)] }),
+  streamType: () => SSE_TYPE,
+  // This API says 400 where Chat Completions says 404.
+  unknownModel: (model) => ({
+    status: 400,
+    message: `The requested model '${model}' does not exist.`,
+    param: "model",
+    code: "model_not_found",
+  }),
+  failureFrame: (message) => ({
+    data: namedEvent("error", {
+      type: "error",
+      sequence_number: 0,
+      code: "server_error",
+      message,
+      param: null,
+    }),
+  }),
+  garbledFrame: {
+    data: 'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"tor\n\n',
+  },
+  keepalive: { data: ": keepalive\n\n" },
+};
+
+function responseId(reply: Reply): string {
+  return `resp_${hexFrom(reply.seed, 50)}`;
+}
+
+type Item = Fields & { readonly id: string; readonly type: string };
+
+function itemsOf(reply: Reply): Item[] {
+  const { first } = reply;
+  const items: Item[] = [];
+  const id = (prefix: string, part: string): string =>
+    `${prefix}_${hexFrom(hashText(part, reply.seed | 0), 50)}`;
+  if (first.reasoning !== "") {
+    items.push({
+      id: id("rs", "reasoning"),
+      type: "reasoning",
+      summary: summaryOf(reply),
+      ...encrypted(reply),
+    });
+  }
+  if (first.text !== "" || first.refusal !== "") {
+    const content = [partOf(reply)];
+    items.push({
+      id: id("msg", "message"),
+      type: "message",
+      status: statusOf(reply),
+      content,
+      role: "assistant",
+    });
+  }
+  for (const [index, call] of first.calls.entries())
+    items.push(callItem(call, id("fc", `call ${index}`)));
+  return items;
+}
+
+function callItem(call: Call, id: string): Item {
+  const status = call.whole ? "completed" : "incomplete";
+  const callId = `call_${base62From(call.seed, 24)}`;
+  return call.freeform
+    ? {
+        id: id.replace(/^fc/, "ctc"),
+        type: "custom_tool_call",
+        status,
+        call_id: callId,
+        input: call.input,
+        name: call.name,
+      }
+    : {
+        id,
+        type: "function_call",
+        status,
+        arguments: call.input,
+        call_id: callId,
+        name: call.name,
+      };
+}
+
+function partOf(reply: Reply): Fields {
+  const { refusal, text } = reply.first;
+  return refusal === ""
+    ? { type: "output_text", annotations: [], logprobs: [], text }
+    : { type: "refusal", refusal };
+}
+
+function summaryOf(reply: Reply): Fields[] {
+  const wanted =
+    fieldsOf(reply.ask.body["reasoning"])["summary"] ??
+    fieldsOf(reply.ask.body["reasoning"])["generate_summary"];
+  return typeof wanted === "string" ? [{ type: "summary_text", text: reply.first.reasoning }] : [];
+}
+
+function encrypted(reply: Reply): Fields {
+  const wanted = textsOf(reply.ask.body["include"]).includes("reasoning.encrypted_content");
+  return wanted ? { encrypted_content: `gAAAAAB${opaqueFrom(reply.seed, 120)}` } : {};
+}
+
+function statusOf(reply: Reply): "completed" | "incomplete" {
+  return reply.first.finish === "length" || reply.first.finish === "filter"
+    ? "incomplete"
+    : "completed";
+}
+
+function finalResponse(reply: Reply, items: readonly Item[]): Fields {
+  const status = statusOf(reply);
+  const reason = reply.first.finish === "filter" ? "content_filter" : "max_output_tokens";
+  const usage = responsesUsage(reply);
+  return {
+    ...envelope(reply, items),
+    status,
+    completed_at: status === "completed" ? reply.createdSeconds : null,
+    incomplete_details: status === "completed" ? null : { reason },
+    service_tier: reply.serviceTier ?? "default",
+    ...(usage === undefined ? {} : { usage }),
+  };
+}
+
+/** Settings that an answer repeats, and what it says where the request left them out. */
+const ECHOED: Fields = {
+  background: false,
+  frequency_penalty: 0,
+  instructions: null,
+  max_output_tokens: null,
+  max_tool_calls: null,
+  parallel_tool_calls: true,
+  presence_penalty: 0,
+  previous_response_id: null,
+  prompt_cache_key: null,
+  prompt_cache_retention: null,
+  safety_identifier: null,
+  service_tier: "auto",
+  store: true,
+  temperature: 1,
+  tool_choice: "auto",
+  tools: [],
+  top_logprobs: 0,
+  top_p: 1,
+  truncation: "disabled",
+  user: null,
+  metadata: {},
+};
+
+function envelope(reply: Reply, items: readonly Item[]): Fields {
+  const { body } = reply.ask;
+  const reasoning = fieldsOf(body["reasoning"]);
+  const text = fieldsOf(body["text"]);
+  return {
+    id: responseId(reply),
+    object: "response",
+    created_at: reply.createdSeconds,
+    status: "in_progress",
+    completed_at: null,
+    error: null,
+    incomplete_details: null,
+    model: reply.model,
+    output: items,
+    ...Object.fromEntries(
+      Object.entries(ECHOED).map(([name, value]) => [name, body[name] ?? value]),
+    ),
+    reasoning: { effort: reasoning["effort"] ?? null, summary: reasoning["summary"] ?? null },
+    text: { format: text["format"] ?? { type: "text" }, verbosity: text["verbosity"] ?? "medium" },
+    usage: null,
+  };
+}
+
+function responsesUsage(reply: Reply): Fields | undefined {
+  const { input, output, read, write5m, write1h, reasoning } = reply.counts;
+  const all = input + read + write5m + write1h;
+  return spoilUsage(
+    {
+      input_tokens: all,
+      input_tokens_details: { cached_tokens: read, cache_write_tokens: write5m + write1h },
+      output_tokens: output + reasoning,
+      output_tokens_details: { reasoning_tokens: reasoning },
+      total_tokens: all + output + reasoning,
+    },
+    reply.order,
+  );
+}
+
+type Event = Fields & { readonly type: string };
+
+function* streamResponses(reply: Reply): Generator<Frame> {
+  const items = itemsOf(reply);
+  const opening = envelope(reply, []);
+  let sequence = 0;
+  const frame = (event: Event): string =>
+    namedEvent(event.type, { ...event, sequence_number: sequence++ });
+  yield { data: frame({ type: "response.created", response: opening }) };
+  yield { data: frame({ type: "response.in_progress", response: opening }) };
+  for (const [index, item] of items.entries()) {
+    yield {
+      data: frame({
+        type: "response.output_item.added",
+        output_index: index,
+        item: itemBefore(item),
+      }),
+    };
+    for (const event of itemEvents(reply, item)) {
+      const data = frame({ ...event, item_id: item.id, output_index: index });
+      yield event.type.endsWith(".delta") ? { data, delta: true } : { data };
+    }
+    yield { data: frame({ type: "response.output_item.done", output_index: index, item }) };
+  }
+  const last = `response.${statusOf(reply)}`;
+  yield {
+    data: frame({ type: last, response: finalResponse(reply, items) }),
+    usage: true,
+    end: true,
+  };
+}
+
+function itemBefore(item: Item): Fields {
+  switch (item.type) {
+    case "reasoning":
+      return { ...item, summary: [] };
+    case "message":
+      return { ...item, status: "in_progress", content: [] };
+    case "custom_tool_call":
+      return { ...item, status: "in_progress", input: "" };
+    default:
+      return { ...item, status: "in_progress", arguments: "" };
+  }
+}
+
+function itemEvents(reply: Reply, item: Item): Iterable<Event> {
+  switch (item.type) {
+    case "reasoning":
+      return reasoningEvents(summaryOf(reply));
+    case "message":
+      return reply.first.refusal === "" ? textEvents(reply) : refusalEvents(reply.first.refusal);
+    case "custom_tool_call":
+      return inputEvents("response.custom_tool_call_input", String(item["input"]), "input");
+    default:
+      return inputEvents(
+        "response.function_call_arguments",
+        String(item["arguments"]),
+        "arguments",
+      );
+  }
+}
+
+function* reasoningEvents(summary: readonly Fields[]): Generator<Event> {
+  for (const [index, part] of summary.entries()) {
+    const at = { summary_index: index };
+    const text = String(part["text"]);
+    yield {
+      type: "response.reasoning_summary_part.added",
+      ...at,
+      part: { type: "summary_text", text: "" },
+    };
+    for (const delta of cutToPieces(text, 16))
+      yield { type: "response.reasoning_summary_text.delta", ...at, delta };
+    yield { type: "response.reasoning_summary_text.done", ...at, text };
+    yield { type: "response.reasoning_summary_part.done", ...at, part };
+  }
+}
+
+function* textEvents(reply: Reply): Generator<Event> {
+  const { text, pieces } = reply.first;
+  const at = { content_index: 0 };
+  const part = partOf(reply);
+  yield { type: "response.content_part.added", ...at, part: { ...part, text: "" } };
+  for (const delta of pieces)
+    yield { type: "response.output_text.delta", ...at, delta, logprobs: [] };
+  yield { type: "response.output_text.done", ...at, text, logprobs: [] };
+  yield { type: "response.content_part.done", ...at, part };
+}
+
+function* refusalEvents(refusal: string): Generator<Event> {
+  const at = { content_index: 0 };
+  yield { type: "response.content_part.added", ...at, part: { type: "refusal", refusal: "" } };
+  for (const delta of cutToPieces(refusal, 8))
+    yield { type: "response.refusal.delta", ...at, delta };
+  yield { type: "response.refusal.done", ...at, refusal };
+  yield { type: "response.content_part.done", ...at, part: { type: "refusal", refusal } };
+}
+
+function* inputEvents(name: string, input: string, field: string): Generator<Event> {
+  for (const delta of cutToPieces(input, Math.min(32, countTokens(input))))
+    yield { type: `${name}.delta`, delta };
+  yield { type: `${name}.done`, [field]: input };
+}

@@ -1,0 +1,71 @@
+// `npm run check`: everything that can be said about the code without running it, in seconds, and the house's own rules.
+
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import path from "node:path";
+
+const ROOT = path.dirname(import.meta.dir);
+
+export interface Check {
+  readonly name: string;
+  readonly command: readonly string[];
+}
+
+export interface Checked {
+  readonly name: string;
+  readonly passed: boolean;
+  readonly output: string;
+  readonly seconds: number;
+}
+
+const FORMATTED = ["src", "test", "bench", "bin"].filter((folder) =>
+  existsSync(path.join(ROOT, folder)),
+);
+
+export const CHECKS: readonly Check[] = [
+  { name: "types (tsc)", command: ["node", "node_modules/typescript/bin/tsc"] },
+  { name: "lint (oxlint)", command: ["node", "node_modules/oxlint/bin/oxlint"] },
+  {
+    name: "format (oxfmt)",
+    command: ["node", "node_modules/oxfmt/bin/oxfmt", "--check", ...FORMATTED],
+  },
+  { name: "dead code (knip)", command: ["node", "node_modules/knip/bin/knip.js", "--no-progress"] },
+];
+
+export function runCheck(check: Check): Promise<Checked> {
+  const [program = "", ...args] = check.command;
+  const started = performance.now();
+  const child = spawn(program, args, { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
+  const output: string[] = [];
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding("utf8").on("data", (chunk: string) => output.push(chunk));
+  return new Promise((resolve) => {
+    const finish = (passed: boolean): void =>
+      resolve({
+        name: check.name,
+        passed,
+        output: output.join("").trim(),
+        seconds: (performance.now() - started) / 1_000,
+      });
+    child.on("error", (error) => {
+      output.push(error.message);
+      finish(false);
+    });
+    child.on("close", (code) => finish(code === 0));
+  });
+}
+
+export function showCheck({ name, passed, output, seconds }: Checked): string {
+  const head = `${passed ? "ok  " : "FAIL"}  ${name}  ${seconds.toFixed(1)} s`;
+  return passed ? head : `${head}\n${output}\n`;
+}
+
+if (import.meta.main) {
+  const tidy: Check = {
+    name: "house rules (test/tidy.test.ts)",
+    command: [process.execPath, "test", "test/tidy.test.ts"],
+  };
+  const results = await Promise.all([...CHECKS, tidy].map(runCheck));
+  for (const result of results) console.log(showCheck(result));
+  process.exit(results.every(({ passed }) => passed) ? 0 : 1);
+}

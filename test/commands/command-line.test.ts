@@ -1,0 +1,130 @@
+// The command line's own manners: help, version, and what it says to mistakes.
+
+import { describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import path from "node:path";
+import packageJson from "../../package.json" with { type: "json" };
+import { makePlace, runPostern, startPostern, stop } from "./postern.ts";
+
+describe("postern", () => {
+  test("--version prints the version and nothing else", async () => {
+    expect(await runPostern(["--version"])).toEqual({
+      code: 0,
+      stdout: `${packageJson.version}\n`,
+      stderr: "",
+    });
+  });
+
+  test("--help lists every command", async () => {
+    const { code, stdout } = await runPostern(["--help"]);
+    expect(code).toBe(0);
+    for (const command of [
+      "serve",
+      "simulate",
+      "migrate",
+      "doctor",
+      "admin grant <account> <usd> --reason <text>",
+      "admin show <account>",
+      "admin revoke-key <key>",
+      "admin verify-ledger",
+      "admin backup <file>",
+    ])
+      expect(stdout).toContain(`  ${command} `);
+  });
+
+  test("<command> --help says how that command is used, and does not run it", async () => {
+    for (const command of [
+      "serve",
+      "simulate",
+      "migrate",
+      "doctor",
+      "admin grant",
+      "admin show",
+      "admin revoke-key",
+      "admin verify-ledger",
+      "admin backup",
+    ]) {
+      const { code, stdout } = await runPostern([...command.split(" "), "--help"]);
+      expect(`${code} ${stdout}`).toContain(`Usage: postern ${command}`);
+      expect(code).toBe(0);
+    }
+  });
+
+  test("refuses an unknown command, flag or argument with exit code 2, and says where to look", async () => {
+    const cases: readonly (readonly [string, string])[] = [
+      ["frob", 'no command "frob"'],
+      ["constructor", 'no command "constructor"'],
+      ["admin", "There is admin grant"],
+      ["admin frob", 'no command "admin frob"'],
+      ["--frob", "Unknown option '--frob'"],
+      ["serve --frob", "Unknown option '--frob'"],
+      ["serve now", 'Nothing is expected at "now"'],
+      ["admin grant acct_1", "<usd> is missing"],
+      ["admin grant acct_1 5", "--reason <text> is missing"],
+      ["admin grant acct_1 -5 --reason x", "Unknown option '-5'"],
+      ["simulate --port frob", "--port must be"],
+    ];
+    for (const [line, says] of cases) {
+      const { code, stdout, stderr } = await runPostern(line.split(" "));
+      expect(`${line}: ${stderr}`).toContain(says);
+      expect(`${line} ${code} ${stdout}`).toBe(`${line} 2 `);
+    }
+  });
+
+  test("tells all mistakes in the settings at once, each by its name, and never a secret's value", async () => {
+    const { code, stdout, stderr } = await runPostern(["serve"], {
+      POSTERN_PORT: "http",
+      POSTERN_BASE_URL: "gateway.example.com",
+      POSTERN_SECRET: "hunter2hunter2",
+      POSTERN_TRUSTED_PROXIES: "10.0.0.0/99",
+      POSTERN_PROT: "8080",
+      OPENAI_BASE_URL: "ftp://example.com",
+      DATABASE_URL: "mysql://db",
+    });
+    expect(code).toBe(2);
+    expect(stdout).toBe("");
+    expect(stderr).toStartWith("The settings have 7 mistakes:\n");
+    for (const name of [
+      "POSTERN_PORT",
+      "POSTERN_BASE_URL",
+      "POSTERN_SECRET",
+      "POSTERN_TRUSTED_PROXIES",
+      "POSTERN_PROT",
+      "OPENAI_BASE_URL",
+      "DATABASE_URL",
+    ])
+      expect(stderr).toContain(`\n  ${name} `);
+    expect(stderr).not.toContain("hunter2");
+  });
+
+  test("demands a secret as soon as the base URL is public", async () => {
+    const { code, stderr } = await runPostern(["serve"], {
+      POSTERN_BASE_URL: "https://gateway.example.com",
+    });
+    expect(code).toBe(2);
+    expect(stderr).toContain("POSTERN_SECRET must be set");
+  });
+
+  test("reads .env from the folder that it is started in", async () => {
+    const { folder, remove } = makePlace();
+    writeFileSync(path.join(folder, ".env"), "POSTERN_PORT=not-a-port\n");
+    const { code, stderr } = await runPostern(["serve"], {}, folder);
+    expect(`${code} ${stderr}`).toContain("2 The settings have a mistake:\n  POSTERN_PORT ");
+    remove();
+  });
+});
+
+describe("postern simulate", () => {
+  test("serves a provider alone, and stops on SIGTERM with exit code 0", async () => {
+    const running = await startPostern(["simulate", "--port", "0", "--require-key", "letmein"], {});
+    const call = (key: string) =>
+      fetch(`${running.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json", authorization: `Bearer ${key}` },
+        body: JSON.stringify({ model: "sim/echo", messages: [{ role: "user", content: "hello" }] }),
+      });
+    expect((await call("letmein")).status).toBe(200);
+    expect((await call("other")).status).toBe(401);
+    expect((await stop(running)).code).toBe(0);
+  });
+});

@@ -1,0 +1,89 @@
+// Runs the `postern` command as a user does: by the launcher, in a folder of its own, with nothing but the given settings.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+
+const LAUNCHER = path.resolve(import.meta.dir, "../../bin/postern.js");
+const ENDS_WITHIN_MS = 40_000;
+
+export type Settings = Readonly<Record<string, string>>;
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Running {
+  readonly url: string;
+  readonly process: ChildProcess;
+  readonly output: () => string;
+  readonly ended: Promise<Ended>;
+}
+
+/** An empty folder with everything that a gateway in it needs to be told. */
+export function makePlace(): {
+  readonly folder: string;
+  readonly settings: Settings;
+  readonly remove: () => void;
+} {
+  const folder = mkdtempSync(path.join(tmpdir(), "postern-commands-"));
+  return {
+    folder,
+    settings: { POSTERN_DATA_DIR: path.join(folder, "data"), POSTERN_PORT: "0" },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+export function runPostern(
+  args: readonly string[],
+  settings: Settings = {},
+  cwd = tmpdir(),
+): Promise<Ended> {
+  return startProcess(args, settings, cwd).ended;
+}
+
+/** Resolves when the gateway, or the simulator, says where it listens. */
+export async function startPostern(
+  args: readonly string[],
+  settings: Settings,
+  cwd = tmpdir(),
+): Promise<Running> {
+  const { child, ended, output } = startProcess(args, settings, cwd);
+  const port = await new Promise<string>((resolve, reject) => {
+    child.stdout?.on("data", () => {
+      const found = /"event":"listening".*?"port":(\d+)|is at http:\/\/127\.0\.0\.1:(\d+)/.exec(
+        output(),
+      );
+      const port = found?.[1] ?? found?.[2];
+      if (port !== undefined) resolve(port);
+    });
+    void ended.then(({ stdout, stderr }) => reject(new Error(`it ended: ${stdout}${stderr}`)));
+  });
+  return { url: `http://127.0.0.1:${port}`, process: child, output, ended };
+}
+
+export async function stop({ process: child, ended }: Running): Promise<Ended> {
+  child.kill("SIGTERM");
+  return await ended;
+}
+
+function startProcess(args: readonly string[], settings: Settings, cwd: string) {
+  const env = { PATH: process.env["PATH"] ?? "", HOME: cwd, ...settings };
+  const child = spawn("node", [LAUNCHER, ...args], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  const text = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const)
+    child[name].setEncoding("utf8").on("data", (chunk: string) => {
+      text[name] += chunk;
+    });
+  const timer = setTimeout(() => child.kill("SIGKILL"), ENDS_WITHIN_MS);
+  const ended = new Promise<Ended>((resolve) =>
+    child.on("close", (code) => {
+      clearTimeout(timer);
+      resolve({ code, ...text });
+    }),
+  );
+  return { child, ended, output: () => text.stdout };
+}

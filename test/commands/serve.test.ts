@@ -1,0 +1,141 @@
+// `postern serve`: how it starts, how it stops, and what keeps it from starting.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { connect } from "node:net";
+import { makePlace, runPostern, startPostern, stop } from "./postern.ts";
+
+const STARTS_WITHIN_MS = 3_000;
+const place = makePlace();
+
+// The first run of a machine reads everything from the disk; it is not what is measured.
+beforeAll(async () => {
+  await runPostern(["migrate"], place.settings);
+});
+afterAll(place.remove);
+
+describe("postern serve", () => {
+  test("gives its first answer soon after its start", async () => {
+    const started = performance.now();
+    const running = await startPostern([], place.settings);
+    expect((await fetch(`${running.url}/readyz`)).status).toBe(200);
+    const ms = performance.now() - started;
+    await stop(running);
+    console.log(`first answer after ${Math.round(ms)} ms`);
+    expect(ms).toBeLessThan(STARTS_WITHIN_MS);
+  });
+
+  test("drains on SIGTERM: /readyz says 503, new work is refused, open work finishes, exit code 0", async () => {
+    const running = await startPostern(["serve"], place.settings);
+    const slow = openSlowRequest(running.url);
+    await slow.sent;
+    running.process.kill("SIGTERM");
+    await until(async () => (await fetch(`${running.url}/readyz`)).status === 503);
+    const refused = await fetch(`${running.url}/v1/accounts`, {
+      method: "POST",
+      body: "{}",
+      headers: { "content-type": "application/json" },
+    });
+    expect(refused.status).toBe(503);
+    expect(refused.headers.get("retry-after")).not.toBeNull();
+    expect((await fetch(`${running.url}/healthz`)).status).toBe(200);
+    slow.finish();
+    expect(await slow.answer).toStartWith("HTTP/1.1 201");
+    const { code, stdout } = await running.ended;
+    expect(code).toBe(0);
+    expect(stdout).toContain('"event":"stopped"');
+  });
+
+  test("does not wait for open work beyond POSTERN_DRAIN_SECONDS", async () => {
+    const running = await startPostern(["serve"], {
+      ...place.settings,
+      POSTERN_DRAIN_SECONDS: "1",
+    });
+    const slow = openSlowRequest(running.url);
+    await slow.sent;
+    const asked = performance.now();
+    expect((await stop(running)).code).toBe(0);
+    expect(performance.now() - asked).toBeWithin(900, 5_000);
+  });
+
+  test("stops at once on a second signal that comes a while after the first", async () => {
+    const running = await startPostern(["serve"], place.settings);
+    const slow = openSlowRequest(running.url);
+    await slow.sent;
+    running.process.kill("SIGINT");
+    await Bun.sleep(1_200);
+    const asked = performance.now();
+    running.process.kill("SIGINT");
+    expect((await running.ended).code).toBe(0);
+    expect(performance.now() - asked).toBeLessThan(3_000);
+  });
+
+  test("refuses a data folder that another process serves from, and says so", async () => {
+    const running = await startPostern(["serve"], place.settings);
+    const { code, stderr } = await runPostern(["serve"], place.settings);
+    expect(code).toBe(1);
+    expect(stderr).toContain("is in use by another Postern");
+    expect(stderr).not.toContain("    at ");
+    expect((await fetch(`${running.url}/readyz`)).status).toBe(200);
+    await stop(running);
+  });
+
+  test("refuses a port that is taken, and says so", async () => {
+    const running = await startPostern(["serve"], place.settings);
+    const other = makePlace();
+    const { code, stderr } = await runPostern(["serve"], {
+      ...other.settings,
+      POSTERN_PORT: new URL(running.url).port,
+    });
+    expect(`${code} ${stderr}`).toMatch(/^1 .*port \d+ of 127\.0\.0\.1 is taken/);
+    other.remove();
+    await stop(running);
+  });
+
+  test("logs one JSON object a line where nobody watches, and readable lines when told", async () => {
+    const running = await startPostern(["serve"], place.settings);
+    const { stdout } = await stop(running);
+    for (const line of stdout.trim().split("\n"))
+      expect(Object.keys(JSON.parse(line)).slice(0, 3)).toEqual(["time", "level", "event"]);
+    const text = await startPostern(["serve"], { ...place.settings, POSTERN_LOG_FORM: "text" });
+    expect((await stop(text)).stdout).toMatch(
+      /^\d\d:\d\d:\d\d\.\d{3} INFO {2}listening host=127\.0\.0\.1 port=\d+/,
+    );
+  });
+
+  test("says where it cannot reach its PostgreSQL, without the password", async () => {
+    const { code, stderr } = await runPostern(["serve"], {
+      ...place.settings,
+      DATABASE_URL: "postgres://postern:hunter2@127.0.0.1:1/postern",
+    });
+    expect(code).toBe(1);
+    expect(stderr).toStartWith("postern serve: ");
+    expect(stderr).not.toContain("hunter2");
+    expect(stderr).not.toContain("    at ");
+  });
+});
+
+/** A request whose body stops half-way until it is told to go on. */
+function openSlowRequest(url: string) {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  const answer = Promise.withResolvers<string>();
+  socket.setEncoding("utf8").on("data", (chunk: string) => answer.resolve(chunk));
+  socket.on("error", () => {});
+  const sent = new Promise<void>((resolve) => {
+    socket.on("connect", () => {
+      socket.write(
+        "POST /v1/accounts HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{",
+      );
+      setTimeout(resolve, 200);
+    });
+  });
+  return { sent, finish: () => socket.write("}"), answer: answer.promise };
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  for (let attempt = 0; attempt < 100; attempt++) {
+    if (await holds()) return;
+    await Bun.sleep(20);
+  }
+  throw new Error("it did not come true in time");
+}

@@ -1,0 +1,181 @@
+import { describe, expect, test } from "bun:test";
+import { STYLESHEET } from "../../src/http/assets.ts";
+import { renderPage } from "../../src/http/layout.tsx";
+import { operationsOf } from "../../src/discovery/openapi-form.ts";
+import { openApiDocument } from "../../src/discovery/openapi.ts";
+import { openSite } from "./documents.ts";
+import { sampleRoutes, settings } from "./sample-routes.ts";
+
+const HTML = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
+const site = openSite(sampleRoutes);
+
+for (const path of ["/", "/docs"]) {
+  describe(`the page at ${path}`, async () => {
+    const answer = await site.get(path, HTML);
+    const html = await answer.text();
+
+    test("is HTML in English with a title and one main heading", () => {
+      expect(answer.headers.get("content-type")).toBe("text/html; charset=utf-8");
+      expect(html).toStartWith('<!doctype html><html lang="en">');
+      expect(html).toMatch(/<title>[^<]{5,}<\/title>/);
+      expect(html.match(/<h1[ >]/g)).toHaveLength(1);
+    });
+
+    test("has its landmarks, and its navigations are told apart", () => {
+      for (const tag of ["header", "main", "footer"])
+        expect(html.match(new RegExp(`<${tag}[ >]`, "g"))).toHaveLength(1);
+      const labels = [...html.matchAll(/<nav([^>]*)>/g)].map(([, attributes]) => attributes);
+      expect(labels.length).toBeGreaterThan(0);
+      expect(labels.every((label) => label?.includes("aria-label="))).toBe(true);
+      expect(new Set(labels).size).toBe(labels.length);
+    });
+
+    test("skips no level of heading", () => {
+      const levels = [...html.matchAll(/<h([1-6])[ >]/g)].map(([, level]) => Number(level));
+      for (const [index, level] of levels.entries())
+        expect(level - (levels[index - 1] ?? 0)).toBeLessThanOrEqual(1);
+    });
+
+    test("runs no script and has no style of its own", () => {
+      expect(html).not.toMatch(/<script|<style|\son\w+=|\sstyle=|javascript:/i);
+      const policy = answer.headers.get("content-security-policy") ?? "";
+      expect(policy).toStartWith("default-src 'none'; style-src 'self';");
+      expect(policy).toContain("frame-ancestors 'none'");
+      expect(policy).not.toContain("unsafe");
+    });
+
+    test("loads nothing from elsewhere", () => {
+      const loaded = [...html.matchAll(/<(?:link|img|iframe|object|embed)[^>]*>/g)].map(
+        ([tag]) => /(?:href|src)="([^"]+)"/.exec(tag)?.[1] ?? "",
+      );
+      expect(loaded.filter((url) => !url.startsWith("data:"))).toEqual([STYLESHEET.path]);
+    });
+
+    test("has no anchor or id twice, and every inner link has its target", () => {
+      const ids = [...html.matchAll(/\sid="([^"]+)"/g)].map(([, id]) => id ?? "");
+      expect(new Set(ids).size).toBe(ids.length);
+      for (const [, target = ""] of html.matchAll(/href="#([^"]+)"/g))
+        expect(ids).toContain(target);
+      for (const [, target = ""] of html.matchAll(/aria-labelledby="([^"]+)"/g))
+        expect(ids).toContain(target);
+    });
+
+    test("closes what it opens", () => {
+      expect(unclosed(html)).toEqual([]);
+    });
+  });
+}
+
+describe("the reference", async () => {
+  const html = await site.text("/docs");
+  const document = openApiDocument(site.routes, settings);
+
+  test("has an anchor, an address and a command for each operation", () => {
+    for (const { path, operation } of operationsOf(document)) {
+      const article = articleOf(html, operation.operationId);
+      expect(article).toContain(path.replaceAll("&", "&amp;"));
+      expect(article).toContain("curl -sS");
+    }
+  });
+
+  test("has a table for each record", () => {
+    for (const name of Object.keys(document.components.schemas))
+      expect(articleOf(html, `record-${name}`)).toContain("<table");
+  });
+
+  test("says which endpoints need no key", () => {
+    expect(articleOf(html, "createAccount")).toContain("Needs no key.");
+    expect(articleOf(html, "getAccount")).not.toContain("Needs no key.");
+  });
+
+  test("names the errors of an endpoint", () => {
+    expect(articleOf(html, "createChatCompletion")).toContain("insufficient_credits");
+  });
+
+  test("gives every table its headings and a caption", () => {
+    for (const [part] of html.matchAll(/<table class="fields">[\s\S]*?<\/table>/g)) {
+      expect(part).toContain("<caption");
+      expect(part).toContain('scope="col"');
+      expect(part).toContain('scope="row"');
+    }
+  });
+
+  test("shows the claim's endpoints only where they are mounted", async () => {
+    expect(html).toContain('id="startClaim"');
+    expect(await openSite([]).text("/docs")).not.toContain("startClaim");
+  });
+});
+
+describe("a page", () => {
+  test("shows text as text", () => {
+    const html = renderPage({ title: "<b>&", main: "<script>alert(1)</script>" });
+    expect(html).toContain("<title>&lt;b&gt;&amp;</title>");
+    expect(html).not.toContain("<script");
+  });
+
+  test("marks its own link in the navigation", () => {
+    const nav = [{ href: "/docs", label: "Docs" }];
+    expect(renderPage({ title: "x", main: "y", nav, path: "/docs" })).toContain(
+      'aria-current="page"',
+    );
+    expect(renderPage({ title: "x", main: "y", nav })).not.toContain("aria-current");
+  });
+});
+
+describe("the stylesheet", () => {
+  test("has two themes, and every colour reads well on every ground in both", () => {
+    const [light, dark] = [...STYLESHEET.body.matchAll(/:root \{([^}]+)\}/g)].map(([, body]) =>
+      coloursOf(body ?? ""),
+    );
+    for (const theme of [light, { ...light, ...dark }]) {
+      for (const ground of ["paper", "sheet", "well"]) {
+        for (const ink of ["ink", "soft", "accent", "danger", "warn", "good"])
+          expect(contrast(theme?.[ink], theme?.[ground])).toBeGreaterThanOrEqual(4.5);
+        expect(contrast(theme?.["edge"], theme?.[ground])).toBeGreaterThanOrEqual(3);
+      }
+      expect(contrast(theme?.["accent-ink"], theme?.["accent"])).toBeGreaterThanOrEqual(4.5);
+    }
+  });
+
+  test("loads nothing", () => {
+    expect(STYLESHEET.body).not.toMatch(/url\(|@import/);
+  });
+});
+
+function articleOf(html: string, id: string): string {
+  const start = html.indexOf(` id="${id}"`);
+  if (start === -1) throw new Error(`no article ${id}`);
+  return html.slice(start, html.indexOf("</article>", start));
+}
+
+const VOID: ReadonlySet<string> = new Set(["meta", "link", "br", "hr", "img", "input"]);
+
+function unclosed(html: string): readonly string[] {
+  const open: string[] = [];
+  for (const [, slash, name = ""] of html.matchAll(/<(\/?)([a-z][a-z0-9]*)[^>]*>/g)) {
+    if (VOID.has(name)) continue;
+    if (slash === "") open.push(name);
+    else if (open.pop() !== name) return [`</${name}>`];
+  }
+  return open;
+}
+
+function coloursOf(css: string): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    [...css.matchAll(/--([\w-]+): (#[0-9a-f]{6});/g)].map(([, name, value]) => [name, value]),
+  );
+}
+
+/** WCAG's ratio of two colours. */
+function contrast(one = "", other = ""): number {
+  const [dark = 0, light = 0] = [luminance(one), luminance(other)].toSorted((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+}
+
+function luminance(hex: string): number {
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
+    const part = Number.parseInt(hex.slice(at, at + 2), 16) / 255;
+    return part <= 0.040_45 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}

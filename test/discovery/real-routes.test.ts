@@ -1,0 +1,68 @@
+// The documents over the routes that the service really mounts.
+
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { parse } from "yaml";
+import { readConfig } from "../../src/config.ts";
+import { openApiDocument, openApiYaml } from "../../src/discovery/openapi.ts";
+import { buildHouse } from "../../src/house.ts";
+import { createMatcher } from "../../src/http/match.ts";
+import type { Route } from "../../src/http/route.ts";
+import { commandsOf, openSite } from "./documents.ts";
+import { problemsOf } from "./problems.ts";
+import { settings } from "./sample-routes.ts";
+
+const routes = await realRoutes();
+
+describe("the documents of the real service", () => {
+  const site = openSite(routes);
+  const yaml = openApiYaml(openApiDocument(site.routes, settings));
+
+  test("pass both validators", async () => {
+    const result = await new Validator({ strict: false }).validate(parse(yaml));
+    expect(result.errors).toBeUndefined();
+    expect(await problemsOf(yaml)).toEqual([]);
+  });
+
+  test("give each route an example of its body that the route accepts", () => {
+    for (const route of routes) {
+      if (route.body === undefined) continue;
+      expect(`${route.id} ${route.body.safeParse(route.example).success}`).toBe(`${route.id} true`);
+    }
+  });
+
+  test("show only commands that are mounted", async () => {
+    const match = createMatcher(site.routes);
+    const commands = [await site.text("/auth.md"), await site.text("/llms.txt")].flatMap(
+      commandsOf,
+    );
+    expect(commands.length).toBeGreaterThan(3);
+    for (const { method, url } of commands)
+      expect(`${url} ${match(method, new URL(url).pathname).kind}`).toBe(`${url} route`);
+  });
+
+  test("name every operation once", () => {
+    const ids = site.routes.map((route) => route.id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+});
+
+/** The routes of all rooms but this one, out of a house that is built and closed again. */
+async function realRoutes(): Promise<readonly Route[]> {
+  const folder = mkdtempSync(path.join(tmpdir(), "postern-discovery-"));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  const read = readConfig({ env: { POSTERN_DATA_DIR: folder }, hostName: "test", providers: [] });
+  if (!read.ok) throw new Error(read.mistakes.join("; "));
+  const silent = (): void => {};
+  const house = await buildHouse(read.config, {
+    log: { debug: silent, info: silent, warn: silent, error: silent },
+    now: () => Date.UTC(2026, 10, 21),
+    version: "1.2.3",
+    onFatal: silent,
+  });
+  await house.close();
+  return house.routes.filter((route) => route.tag !== "Discovery");
+}

@@ -1,0 +1,380 @@
+// A few routes with every feature that the documents must show, in the shapes of the real ones.
+
+import { z } from "zod";
+import {
+  keyRoute,
+  keyWriteRoute,
+  openRoute,
+  openWriteRoute,
+  type Route,
+} from "../../src/http/route.ts";
+import type { DiscoverySettings } from "../../src/discovery/settings.ts";
+
+export const settings: DiscoverySettings = {
+  baseUrl: "https://gateway.test",
+  docsUrl: "https://gateway.test/docs",
+  vendor: "acme",
+  keyPrefix: "pst",
+  version: "1.2.3",
+  startingCredits: 50_000,
+  claimBonusCredits: 1_000_000,
+  feePercent: 5,
+  exampleModel: "sim/small",
+  simulated: true,
+  requestsPerMinute: 600,
+  callsAtOnce: 32,
+  accountsPerHour: 5,
+};
+
+const Account = z
+  .object({
+    id: z.string().meta({ examples: ["acct_01jd8v6k3m0000000000000000"] }),
+    email: z.string().nullable().describe("`null` when none was given."),
+    created_at: z.iso.datetime(),
+  })
+  .meta({ id: "Account", description: "An account." });
+
+const Balance = z.object({ credits: z.int(), usd: z.number() }).meta({ id: "Balance" });
+const KeyRecord = z
+  .object({
+    id: z.string(),
+    object: z.literal("api_key"),
+    name: z.string().nullable(),
+    limit_window: z.enum(["day", "week", "month"]).nullable(),
+  })
+  .meta({ id: "ApiKey" });
+
+const Window = z
+  .strictObject({ unit: z.enum(["day", "week"]).default("day"), count: z.int().min(1).default(1) })
+  .meta({ id: "Window" });
+
+const account = {
+  id: "acct_01jd8v6k3m0000000000000000",
+  email: null,
+  created_at: "2026-11-21T10:00:00Z",
+};
+const balance = { credits: 50_000, usd: 0.05 };
+const key = { id: "key_1", object: "api_key", name: "ci", limit_window: null };
+
+const Page = z.object({
+  object: z.literal("list"),
+  data: z.array(KeyRecord),
+  has_more: z.boolean(),
+  next_cursor: z.string().nullable(),
+});
+
+const done = (): Promise<{ status: number; body: unknown }> =>
+  Promise.resolve({ status: 200, body: {} });
+
+const createAccount = openWriteRoute({
+  method: "POST",
+  path: "/v1/accounts",
+  id: "createAccount",
+  summary: "Open a funded account",
+  description: "Answers the account, its first key and a starting balance. The key is shown once.",
+  tag: "Accounts",
+  dialect: "openai",
+  body: z.strictObject({ email: z.email().optional().describe("Only if your user gave it.") }),
+  example: {},
+  answers: {
+    201: {
+      description: "The account, its first key and its balance.",
+      schema: z.object({ account: Account, api_key: z.string(), balance: Balance }),
+      example: { account, api_key: "pst-rt-example", balance },
+    },
+  },
+  faults: ["rate_limited"],
+  run: done,
+});
+
+const getAccount = keyRoute({
+  method: "GET",
+  path: "/v1/account",
+  id: "getAccount",
+  summary: "Read the account and its balance",
+  tag: "Accounts",
+  dialect: "openai",
+  answers: {
+    200: {
+      description: "The account and its balance.",
+      schema: z.object({ account: Account, balance: Balance }),
+      example: { account, balance },
+    },
+  },
+  faults: [],
+  run: done,
+});
+
+const STREAMED = {
+  headers: { "x-postern-cost-usd": "What this call cost." },
+  alternatives: [{ contentType: "text/event-stream" }],
+};
+const ALSO_CSV = { alternatives: [{ contentType: "text/csv", example: "id\n" }] };
+
+const Chat = z.looseObject({
+  model: z.string().describe("An id from `GET /v1/models`."),
+  messages: z.array(z.looseObject({ role: z.string(), content: z.unknown() })).min(1),
+  max_tokens: z.int().min(1).optional(),
+});
+
+function modelCall(path: string, id: string, dialect: "openai" | "messages"): Route {
+  return keyRoute({
+    method: "POST",
+    path,
+    id,
+    summary: `Call a model at ${path}`,
+    tag: "Inference",
+    dialect,
+    body: Chat,
+    bodyLimitBytes: 32 * 1_048_576,
+    example: {
+      model: "openai/gpt-5-mini",
+      messages: [{ role: "user", content: "It's a test. Say hello." }],
+      max_tokens: 50,
+    },
+    answers: {
+      200: {
+        description: "The completion.",
+        schema: z.looseObject({ id: z.string() }),
+        example: { id: "req_1" },
+        ...STREAMED,
+      },
+    },
+    faults: [
+      "insufficient_credits",
+      "key_limit_reached",
+      "model_not_found",
+      "upstream_error",
+      "provider_not_configured",
+      "upstream_timeout",
+    ],
+    run: done,
+  });
+}
+
+const mintKey = keyWriteRoute({
+  method: "POST",
+  path: "/v1/keys",
+  id: "mintKey",
+  summary: "Mint a key",
+  tag: "Keys",
+  dialect: "openai",
+  body: z.strictObject({ name: z.string().optional(), window: Window.optional() }),
+  example: { name: "ci", window: {} },
+  answers: {
+    201: {
+      description: "The record, and the raw key, once.",
+      schema: z.object({ ...KeyRecord.shape, api_key: z.string(), window: Window.optional() }),
+      example: { ...key, api_key: "pst-rt-example", window: { unit: "day", count: 1 } },
+    },
+  },
+  faults: ["forbidden"],
+  run: done,
+});
+
+const listKeys = keyRoute({
+  method: "GET",
+  path: "/v1/keys",
+  id: "listKeys",
+  summary: "List keys",
+  tag: "Keys",
+  dialect: "openai",
+  query: z.strictObject({
+    limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many at most."),
+    cursor: z.string().optional().describe("`next_cursor` of the page before."),
+  }),
+  answers: {
+    200: {
+      description: "Keys, newest first.",
+      schema: Page,
+      example: { object: "list", data: [key], has_more: false, next_cursor: null },
+    },
+  },
+  faults: [],
+  run: done,
+});
+
+const KeyPath = z.strictObject({
+  id: z.string().meta({ description: "The key's id.", examples: ["key_1"] }),
+});
+
+const revokeKey = keyWriteRoute({
+  method: "DELETE",
+  path: "/v1/keys/{id}",
+  id: "revokeKey",
+  summary: "Revoke a key",
+  tag: "Keys",
+  dialect: "openai",
+  params: KeyPath,
+  answers: { 200: { description: "The revoked key.", schema: KeyRecord, example: key } },
+  faults: ["not_found"],
+  run: done,
+});
+
+const renameKey = keyWriteRoute({
+  method: "PATCH",
+  path: "/v1/keys/{id}",
+  id: "renameKey",
+  summary: "Rename a key",
+  tag: "Keys",
+  dialect: "openai",
+  params: KeyPath,
+  body: z.strictObject({ name: z.string() }),
+  example: { name: "nightly" },
+  answers: { 200: { description: "The key.", schema: KeyRecord, example: key } },
+  faults: ["not_found"],
+  run: done,
+});
+
+const listModels = openRoute({
+  method: "GET",
+  path: "/v1/models",
+  id: "listModels",
+  summary: "List models with their prices",
+  tag: "Models",
+  dialect: "openai",
+  answers: {
+    200: {
+      description: "The models.",
+      schema: z.object({ object: z.literal("list"), data: z.array(z.looseObject({})) }),
+      example: { object: "list", data: [{ id: "sim/small" }] },
+    },
+  },
+  faults: [],
+  run: done,
+});
+
+const getModel = openRoute({
+  method: "GET",
+  path: "/v1/models/{id+}",
+  id: "getModel",
+  summary: "Read one model",
+  tag: "Models",
+  dialect: "openai",
+  params: z.object({
+    id: z.string().meta({ description: "The model's id.", examples: ["sim/small"] }),
+  }),
+  answers: { 200: { description: "The model.", schema: z.looseObject({ id: z.string() }) } },
+  faults: ["model_not_found"],
+  run: done,
+});
+
+const listUsage = keyRoute({
+  method: "GET",
+  path: "/v1/usage",
+  id: "listUsage",
+  summary: "List usage records",
+  tag: "Usage",
+  dialect: "openai",
+  answers: {
+    200: {
+      description: "Usage records.",
+      schema: Page,
+      ...ALSO_CSV,
+    },
+  },
+  faults: [],
+  run: done,
+});
+
+const createInvoice = keyWriteRoute({
+  method: "POST",
+  path: "/v1/billing/invoice",
+  id: "createInvoice",
+  summary: "Buy prepaid credits",
+  tag: "Billing",
+  dialect: "openai",
+  body: z.strictObject({ amount_usd: z.number().min(1) }),
+  example: { amount_usd: 10 },
+  answers: {
+    201: {
+      description: "The invoice.",
+      schema: z.looseObject({ pay_url: z.string() }),
+      example: { pay_url: "https://pay.test/1" },
+    },
+  },
+  faults: [],
+  run: done,
+});
+
+export const claimRoutes: readonly Route[] = [
+  keyRoute({
+    method: "POST",
+    path: "/agent/identity/claim",
+    id: "startClaim",
+    summary: "Start a claim",
+    tag: "Claims",
+    dialect: "oauth",
+    body: z.strictObject({ email: z.email() }),
+    example: { email: "human@example.com" },
+    answers: {
+      200: {
+        description: "The attempt.",
+        schema: z.looseObject({ claim_attempt_id: z.string() }),
+        example: {
+          claim_attempt_id: "claim_1",
+          status: "initiated",
+          claim_attempt: { user_code: "123456", expires_in: 900, interval: 5 },
+        },
+      },
+    },
+    faults: ["forbidden"],
+    run: done,
+  }),
+  keyRoute({
+    method: "POST",
+    path: "/oauth2/token",
+    id: "pollClaim",
+    summary: "Poll a claim",
+    tag: "Claims",
+    dialect: "oauth",
+    bodyType: "form",
+    body: z.looseObject({ grant_type: z.literal("urn:acme:agent-auth:grant-type:claim") }),
+    example: { grant_type: "urn:acme:agent-auth:grant-type:claim" },
+    answers: {
+      200: {
+        description: "The account is claimed.",
+        schema: z.object({ status: z.literal("claimed"), account: Account }),
+        example: { status: "claimed", account },
+      },
+      400: {
+        description: "Not yet, or no more.",
+        schema: z.object({ error: z.string() }),
+        example: { error: "authorization_pending" },
+      },
+    },
+    faults: [],
+    run: done,
+  }),
+];
+
+const health = openRoute({
+  method: "GET",
+  path: "/healthz",
+  id: "getHealth",
+  summary: "Whether the process lives",
+  tag: "Operations",
+  dialect: "page",
+  answers: { 200: { description: "It lives.", contentType: "text/plain", example: "ok\n" } },
+  faults: [],
+  run: done,
+});
+
+export const coreRoutes: readonly Route[] = [
+  createAccount,
+  getAccount,
+  modelCall("/v1/chat/completions", "createChatCompletion", "openai"),
+  modelCall("/v1/responses", "createResponse", "openai"),
+  modelCall("/v1/messages", "createMessage", "messages"),
+  listModels,
+  getModel,
+  mintKey,
+  listKeys,
+  renameKey,
+  revokeKey,
+  listUsage,
+  createInvoice,
+  health,
+];
+
+export const sampleRoutes: readonly Route[] = [...coreRoutes, ...claimRoutes];

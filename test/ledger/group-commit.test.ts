@@ -1,0 +1,111 @@
+import { describe, expect, test } from "bun:test";
+import { Fault } from "../../src/base/fault.ts";
+import { createGroupCommit } from "../../src/ledger/group-commit.ts";
+import { UNAVAILABLE } from "../../src/store/db.ts";
+
+const unavailable = (): Error => Object.assign(new Error("gone"), { [UNAVAILABLE]: true });
+const numbers = (count: number): number[] => Array.from({ length: count }, (_, place) => place);
+
+describe("group commit", () => {
+  test("what is asked for in one turn is committed at once, and each gets its own outcome", async () => {
+    const sizes: number[] = [];
+    const group = createGroupCommit<number, string>(async (operations) => {
+      sizes.push(operations.length);
+      return operations.map((one) => `did ${one}`);
+    });
+    expect(await Promise.all(numbers(100).map((one) => group.submit(one, "new")))).toEqual(
+      numbers(100).map((one) => `did ${one}`),
+    );
+    expect(sizes).toEqual([100]);
+    expect(group.depth()).toBe(0);
+    await group.idle();
+  });
+
+  test("what comes during a commit waits for the next, in order, in batches of a bounded size", async () => {
+    const seen: number[][] = [];
+    const group = createGroupCommit<number, number>(async (operations) => {
+      seen.push([...operations]);
+      await Bun.sleep(1);
+      return operations;
+    });
+    const first = group.submit(-1, "new");
+    await Bun.sleep(0);
+    const rest = numbers(1_700).map((one) => group.submit(one, "new"));
+    await Promise.all([first, ...rest]);
+    expect(Math.max(...seen.map((batch) => batch.length))).toBeLessThanOrEqual(500);
+    expect(seen.flat()).toEqual([-1, ...numbers(1_700)]);
+  });
+
+  test("one operation that cannot be written fails alone, and the others keep their order", async () => {
+    const written: number[] = [];
+    let commits = 0;
+    const group = createGroupCommit<number, number>(async (operations) => {
+      commits += 1;
+      if (operations.includes(137)) throw new Error("poison");
+      written.push(...operations);
+      return operations;
+    });
+    const outcomes = await Promise.allSettled(numbers(400).map((one) => group.submit(one, "new")));
+    expect(outcomes.flatMap((one, place) => (one.status === "rejected" ? [place] : []))).toEqual([
+      137,
+    ]);
+    expect(written).toEqual(numbers(400).filter((one) => one !== 137));
+    expect(commits).toBeLessThan(25);
+  });
+
+  test("a store that is away for a moment is waited for, without halving", async () => {
+    const sizes: number[] = [];
+    const group = createGroupCommit<number, number>(async (operations) => {
+      sizes.push(operations.length);
+      if (sizes.length < 3) throw unavailable();
+      return operations;
+    });
+    await Promise.all(numbers(64).map((one) => group.submit(one, "new")));
+    expect(sizes).toEqual([64, 64, 64]);
+  });
+
+  test("a store that stays away refuses the whole batch as overloaded, after a bounded number of attempts", async () => {
+    let commits = 0;
+    const group = createGroupCommit<number, number>(async () => {
+      commits += 1;
+      throw unavailable();
+    });
+    const outcomes = await Promise.allSettled(numbers(300).map((one) => group.submit(one, "owed")));
+    for (const one of outcomes)
+      expect(one.status === "rejected" && one.reason instanceof Fault ? one.reason.code : "").toBe(
+        "overloaded",
+      );
+    expect(commits).toBeLessThan(10);
+  });
+
+  test("a store that goes away while a batch is halved repeats nothing that has its outcome", async () => {
+    const written: number[] = [];
+    let away = 2;
+    const group = createGroupCommit<number, number>(async (operations) => {
+      if (operations.includes(5)) throw new Error("poison");
+      if (operations.includes(6) && away-- > 0) throw unavailable();
+      written.push(...operations);
+      return operations;
+    });
+    const outcomes = await Promise.allSettled(numbers(16).map((one) => group.submit(one, "new")));
+    expect(outcomes.filter((one) => one.status === "rejected")).toHaveLength(1);
+    expect(written).toEqual(numbers(16).filter((one) => one !== 5));
+  });
+
+  test("a full queue refuses new calls with `retry-after`, and takes what ends a call", async () => {
+    const gate = Promise.withResolvers<void>();
+    const group = createGroupCommit<number, number>(async (operations) => {
+      await gate.promise;
+      return operations;
+    });
+    const taken = numbers(20_000).map((one) => group.submit(one, "new"));
+    const refused = await group.submit(-1, "new").catch((error: unknown) => error);
+    expect(
+      refused instanceof Fault ? [refused.code, refused.options.retryAfterSeconds] : refused,
+    ).toEqual(["overloaded", 1]);
+    const owed = group.submit(-2, "owed");
+    gate.resolve();
+    expect(await owed).toBe(-2);
+    await Promise.all(taken);
+  });
+});

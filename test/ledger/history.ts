@@ -1,0 +1,169 @@
+// Random histories: what happens to one account, and what happens to the world that it shares with others.
+
+import fc from "fast-check";
+
+export const PROCESSES = 2;
+export const KEYS = 2;
+export const ROUNDS_MAX = 7;
+
+export type HoldPlan = {
+  readonly kind: "hold";
+  readonly key: number;
+  readonly amount: number;
+  readonly minimum: number | null;
+  readonly paced: boolean;
+  readonly openMax: number | null;
+  readonly lifeMs: number;
+};
+export type SettlePlan = {
+  readonly kind: "settle";
+  /** Which of the holds that were asked for before. */
+  readonly pick: number;
+  readonly cost: "nothing" | "below" | "equal" | "above" | "far above" | "byok";
+};
+export type CallPlan = HoldPlan | SettlePlan;
+
+export type AdminPlan =
+  | {
+      readonly kind: "deposit";
+      readonly bucket: "promo" | "paid";
+      readonly amount: number;
+      readonly again: boolean;
+    }
+  | { readonly kind: "revoke"; readonly key: number }
+  | { readonly kind: "expire"; readonly key: number; readonly afterMs: number | null }
+  | {
+      readonly kind: "limit";
+      readonly key: number;
+      readonly limit: number | null;
+      readonly window: "day" | "week" | "month" | null;
+    };
+
+export type RoundPlan = {
+  /** What each process is asked, all at the same time. */
+  readonly calls: readonly (readonly CallPlan[])[];
+  /** Done at the same time as the calls. */
+  readonly admin: AdminPlan | null;
+};
+
+export type HistoryPlan = {
+  readonly promo: number;
+  readonly paid: number;
+  readonly rounds: readonly RoundPlan[];
+};
+
+export type EventPlan =
+  | { readonly kind: "time"; readonly ms: number }
+  | { readonly kind: "sweep" }
+  | { readonly kind: "crash"; readonly process: number; readonly committed: boolean }
+  | { readonly kind: "restart"; readonly process: number }
+  | { readonly kind: "silence"; readonly process: number }
+  | { readonly kind: "reply lost"; readonly process: number };
+
+export type WorldPlan = {
+  readonly histories: readonly HistoryPlan[];
+  /** One before each round. */
+  readonly events: readonly EventPlan[];
+};
+
+const amount = fc.oneof(
+  { weight: 8, arbitrary: fc.integer({ min: 0, max: 120 }) },
+  { weight: 1, arbitrary: fc.constant(0) },
+  { weight: 1, arbitrary: fc.integer({ min: 0, max: 2_000_000_000 }) },
+);
+const key = fc.integer({ min: 0, max: KEYS - 1 });
+const process = fc.integer({ min: 0, max: PROCESSES - 1 });
+
+const hold: fc.Arbitrary<HoldPlan> = fc.record({
+  kind: fc.constant("hold" as const),
+  key,
+  amount,
+  minimum: fc.option(fc.integer({ min: 0, max: 60 }), { freq: 3 }),
+  paced: fc.boolean(),
+  openMax: fc.option(fc.integer({ min: 0, max: 3 }), { freq: 3 }),
+  lifeMs: fc.constantFrom(5, 2_000, 900_000, 900_000, 900_000),
+});
+const settle: fc.Arbitrary<SettlePlan> = fc.record({
+  kind: fc.constant("settle" as const),
+  pick: fc.nat({ max: 30 }),
+  cost: fc.constantFrom("nothing", "below", "below", "equal", "above", "far above", "byok"),
+});
+const calls = fc.array(fc.oneof(hold, settle), { maxLength: 4 });
+
+const admin: fc.Arbitrary<AdminPlan> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant("deposit" as const),
+      bucket: fc.constantFrom("promo", "paid"),
+      amount: fc.integer({ min: 1, max: 150 }),
+      again: fc.boolean(),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("revoke" as const), key }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("expire" as const),
+      key,
+      afterMs: fc.constantFrom(null, -1, 0, 10, 100_000),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant("limit" as const),
+      key,
+      limit: fc.option(fc.integer({ min: 0, max: 150 }), { freq: 5 }),
+      window: fc.constantFrom(null, "day", "week", "month"),
+    }),
+  },
+);
+
+const history: fc.Arbitrary<HistoryPlan> = fc.record({
+  promo: fc.integer({ min: 0, max: 200 }),
+  paid: fc.integer({ min: 0, max: 200 }),
+  rounds: fc.array(
+    fc.record({ calls: fc.tuple(calls, calls), admin: fc.option(admin, { freq: 2 }) }),
+    { minLength: 1, maxLength: ROUNDS_MAX },
+  ),
+});
+
+const HOUR_MS = 3_600_000;
+const event: fc.Arbitrary<EventPlan> = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant("time" as const),
+      ms: fc.constantFrom(
+        0,
+        1,
+        7,
+        50,
+        1_000,
+        HOUR_MS,
+        24 * HOUR_MS,
+        8 * 24 * HOUR_MS,
+        32 * 24 * HOUR_MS,
+        -1_000,
+        -2 * HOUR_MS,
+        -25 * HOUR_MS,
+      ),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("sweep" as const) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant("crash" as const), process, committed: fc.boolean() }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("restart" as const), process }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("silence" as const), process }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("reply lost" as const), process }) },
+);
+
+export function worlds(histories: number): fc.Arbitrary<WorldPlan> {
+  return fc.record({
+    histories: fc.array(history, { minLength: histories, maxLength: histories }),
+    events: fc.array(event, { minLength: ROUNDS_MAX, maxLength: ROUNDS_MAX }),
+  });
+}

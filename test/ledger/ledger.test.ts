@@ -1,0 +1,481 @@
+// The rules of the ledger one by one, on both stores; their interleavings are in property.test.ts.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { Fault } from "../../src/base/fault.ts";
+import { MAX_NANO } from "../../src/base/money.ts";
+import type { HoldRequest, SettleRequest } from "../../src/ledger/decide.ts";
+import {
+  createLedger,
+  deposit,
+  getWallet,
+  heartbeat,
+  type Ledger,
+  startEpoch,
+} from "../../src/ledger/ledger.ts";
+import { sweepHolds } from "../../src/ledger/sweep.ts";
+import { verifyLedger } from "../../src/ledger/verify.ts";
+import { type Db, UNAVAILABLE } from "../../src/store/db.ts";
+import { openPostgres } from "../../src/store/postgres.ts";
+import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
+import { wireTo } from "./lost-reply.ts";
+import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+
+const NOW = Date.UTC(2026, 10, 21, 12);
+const MINUTE_MS = 60_000;
+let accounts = 0;
+
+eachStore(
+  (kind, open) => {
+    describe(`the ledger on ${kind}`, () => {
+      let store: TestStore;
+      let db: Db;
+      let ledger: Ledger<UsageRecord>;
+      beforeAll(async () => {
+        store = await open();
+        db = store.db;
+        ledger = await process(db, "main");
+      });
+      afterAll(async () => {
+        expect((await verifyLedger(db)).problems).toEqual([]);
+        await store.close();
+      });
+
+      const process = async (on: Db, name: string): Promise<Ledger<UsageRecord>> =>
+        createLedger<UsageRecord>({
+          db: on,
+          process: name,
+          epoch: await startEpoch(db, name, NOW),
+          writeRecords: writeUsage,
+        });
+      const account = async (promo: bigint, paid = 0n): Promise<string> => {
+        accounts += 1;
+        const id = `a${accounts}`;
+        await db.write(async (tx) => {
+          await openAccount(tx, id, [`${id}.k`, `${id}.l`], NOW);
+          if (promo > 0n) await deposit(tx, promoDeposit(`${id}.promo`, id, promo, NOW));
+          if (paid > 0n)
+            await deposit(tx, {
+              ...promoDeposit(`${id}.paid`, id, paid, NOW),
+              bucket: "paid",
+              from: "system:clearing",
+            });
+        });
+        return id;
+      };
+      const hold = (
+        id: string,
+        name: string,
+        amount: bigint,
+        more: Partial<HoldRequest> = {},
+      ): HoldRequest => ({
+        id: `${id}.${name}`,
+        accountId: id,
+        keyId: `${id}.k`,
+        amount,
+        now: NOW,
+        expiresAt: NOW + MINUTE_MS,
+        ...more,
+      });
+      const settle = (
+        id: string,
+        name: string,
+        cost: bigint,
+        more: Partial<SettleRequest<UsageRecord>> = {},
+      ): SettleRequest<UsageRecord> => ({
+        id: `${id}.${name}`,
+        accountId: id,
+        keyId: `${id}.k`,
+        cost,
+        now: NOW,
+        record: usageRecord({
+          id: `${id}.${name}`,
+          accountId: id,
+          keyId: `${id}.k`,
+          cost,
+          createdAt: NOW,
+        }),
+        ...more,
+      });
+
+      test("promo is spent before paid, and never below zero", async () => {
+        const id = await account(30n, 50n);
+        await ledger.hold(hold(id, "h", 40n));
+        expect(await ledger.settle(settle(id, "h", 40n))).toEqual({
+          status: "settled",
+          charged: 40n,
+          overrun: 0n,
+          late: false,
+        });
+        expect(await getWallet(db, id)).toEqual({ promo: 0n, paid: 40n, held: 0n });
+        await ledger.hold(hold(id, "i", 10n));
+        expect(await ledger.settle(settle(id, "i", 999n))).toEqual({
+          status: "settled",
+          charged: 40n,
+          overrun: 959n,
+          late: false,
+        });
+        expect(await getWallet(db, id)).toEqual({ promo: 0n, paid: 0n, held: 0n });
+      });
+
+      test("a call that cost more than its hold never takes what other calls hold", async () => {
+        const id = await account(100n);
+        await ledger.hold(hold(id, "other", 80n));
+        await ledger.hold(hold(id, "mine", 10n));
+        expect(await ledger.settle(settle(id, "mine", 50n))).toMatchObject({
+          charged: 20n,
+          overrun: 30n,
+        });
+        expect(await ledger.settle(settle(id, "other", 80n))).toMatchObject({
+          charged: 80n,
+          overrun: 0n,
+        });
+      });
+
+      test("a hold that does not fit is refused and nothing is written", async () => {
+        const id = await account(100n);
+        expect(await ledger.hold(hold(id, "h", 101n))).toEqual({
+          status: "insufficient_credits",
+          available: 100n,
+          posted: 100n,
+        });
+        expect(await ledger.settle(settle(id, "h", 5n))).toEqual({ status: "already" });
+        expect(await getWallet(db, id)).toEqual({ promo: 100n, paid: 0n, held: 0n });
+      });
+
+      test("a minimum above the amount asks for no more than the amount", async () => {
+        const id = await account(100n);
+        expect(await ledger.hold(hold(id, "h", 60n, { minimum: 500n }))).toEqual({
+          status: "held",
+          amount: 60n,
+        });
+      });
+
+      test("the same hold and the same settle twice are one", async () => {
+        const id = await account(100n);
+        const twice = await Promise.all([
+          ledger.hold(hold(id, "h", 60n)),
+          ledger.hold(hold(id, "h", 60n)),
+        ]);
+        expect(twice).toEqual([
+          { status: "held", amount: 60n },
+          { status: "held", amount: 60n },
+        ]);
+        const ends = await Promise.all([
+          ledger.settle(settle(id, "h", 50n)),
+          ledger.settle(settle(id, "h", 50n)),
+        ]);
+        expect(ends.map((one) => one.status)).toEqual(["settled", "already"]);
+        expect((await ledger.settle(settle(id, "h", 50n))).status).toBe("already");
+        expect(await getWallet(db, id)).toEqual({ promo: 50n, paid: 0n, held: 0n });
+      });
+
+      test("amounts below zero and costs beyond every balance are refused before they reach the queue", async () => {
+        const id = await account(100n);
+        await expect(ledger.hold(hold(id, "h", -1n))).rejects.toThrow("less than nothing");
+        await expect(ledger.hold(hold(id, "h", 1n, { minimum: -1n }))).rejects.toThrow(
+          "less than nothing",
+        );
+        await ledger.hold(hold(id, "h", 10n));
+        await expect(ledger.settle(settle(id, "h", -5n))).rejects.toThrow("impossible cost");
+        await expect(ledger.settle(settle(id, "h", MAX_NANO + 1n))).rejects.toThrow(
+          "impossible cost",
+        );
+        expect(await ledger.settle(settle(id, "h", MAX_NANO))).toMatchObject({
+          charged: 100n,
+          overrun: MAX_NANO - 100n,
+        });
+      });
+
+      test("a key opens no other account's wallet, and a hold is settled for no other account", async () => {
+        const [mine, theirs] = [await account(100n), await account(100n)];
+        expect(await ledger.hold(hold(mine, "x", 10n, { keyId: `${theirs}.k` }))).toEqual({
+          status: "key_refused",
+          why: "unknown",
+        });
+        await ledger.hold(hold(mine, "h", 10n));
+        for (const wrong of [{ accountId: theirs, keyId: `${theirs}.k` }, { keyId: `${mine}.l` }]) {
+          await expect(ledger.settle(settle(mine, "h", 10n, wrong))).rejects.toThrow(
+            "another account or key",
+          );
+          await expect(ledger.hold(hold(mine, "h", 10n, wrong))).rejects.toThrow(
+            "another account's or key's",
+          );
+        }
+        expect(await getWallet(db, theirs)).toEqual({ promo: 100n, paid: 0n, held: 0n });
+        await ledger.settle(settle(mine, "h", 10n));
+      });
+
+      test("an account and a key that are not there are refused", async () => {
+        expect(await ledger.hold(hold("nobody", "h", 10n))).toEqual({
+          status: "key_refused",
+          why: "unknown",
+        });
+      });
+
+      test("a record that cannot be written stops its own settle and no other", async () => {
+        const ids = await Promise.all(Array.from({ length: 40 }, () => account(100n)));
+        for (const id of ids) await ledger.hold(hold(id, "h", 10n));
+        const poisoned = ids[17] ?? "";
+        const outcomes = await Promise.allSettled(
+          ids.map((id) => {
+            const good = settle(id, "h", 10n);
+            return ledger.settle(
+              id === poisoned && good.record !== undefined
+                ? { ...good, record: { ...good.record, model: "bad\u0000" } }
+                : good,
+            );
+          }),
+        );
+        expect(
+          outcomes.flatMap((one, place) => (one.status === "rejected" ? [ids[place]] : [])),
+        ).toEqual([poisoned]);
+        expect(await getWallet(db, poisoned)).toEqual({ promo: 100n, paid: 0n, held: 10n });
+        expect((await ledger.settle(settle(poisoned, "h", 10n))).status).toBe("settled");
+        for (const id of ids)
+          expect(await getWallet(db, id)).toEqual({ promo: 90n, paid: 0n, held: 0n });
+      });
+
+      test("a commit whose answer is lost holds once and charges once", async () => {
+        let failures = 0;
+        const lossy: Db = {
+          ...db,
+          write: async (work) => {
+            const result = await db.write(work);
+            failures += 1;
+            if (failures % 2 === 1) throw Object.assign(new Error("lost"), { [UNAVAILABLE]: true });
+            return result;
+          },
+        };
+        const id = await account(100n);
+        const shaky = await process(lossy, "shaky");
+        expect(await shaky.hold(hold(id, "h", 60n, { openCallsMax: 1 }))).toEqual({
+          status: "held",
+          amount: 60n,
+        });
+        expect((await getWallet(db, id)).held).toBe(60n);
+        expect((await shaky.settle(settle(id, "h", 60n))).status).toBe("already");
+        expect(await getWallet(db, id)).toEqual({ promo: 40n, paid: 0n, held: 0n });
+        expect(failures).toBe(4);
+      });
+
+      test("a late settle of what was swept charges once", async () => {
+        const id = await account(100n);
+        const dead = await process(db, "dead");
+        await dead.hold(hold(id, "h", 60n));
+        await startEpoch(db, "dead", NOW);
+        await sweepHolds(db, NOW);
+        expect((await getWallet(db, id)).held).toBe(0n);
+        expect(await dead.settle(settle(id, "h", 60n))).toEqual({
+          status: "settled",
+          charged: 60n,
+          overrun: 0n,
+          late: true,
+        });
+        expect((await dead.settle(settle(id, "h", 60n))).status).toBe("already");
+        expect((await ledger.settle(settle(id, "h", 60n))).status).toBe("already");
+        expect(await getWallet(db, id)).toEqual({ promo: 40n, paid: 0n, held: 0n });
+      });
+
+      test("a hold that is repeated after it was swept is not held again, and does not stop the sweeper", async () => {
+        const id = await account(100n);
+        const dead = await process(db, "repeating");
+        await dead.hold(hold(id, "h", 60n));
+        const epoch = await startEpoch(db, "repeating", NOW);
+        await sweepHolds(db, NOW);
+        expect(await dead.hold(hold(id, "h", 60n))).toEqual({ status: "held", amount: 60n });
+        expect((await getWallet(db, id)).held).toBe(0n);
+        await sweepHolds(db, NOW + 2 * MINUTE_MS);
+        expect((await dead.settle(settle(id, "h", 50n))).status).toBe("settled");
+        expect((await dead.settle(settle(id, "h", 50n))).status).toBe("already");
+        expect(await getWallet(db, id)).toEqual({ promo: 50n, paid: 0n, held: 0n });
+        expect(await heartbeat(db, "repeating", epoch, NOW)).toBe(true);
+      });
+
+      test("two sweepers at once give each hold back once, and say how many it were", async () => {
+        const id = await account(10_000n);
+        const dead = await process(db, "left");
+        await Promise.all(
+          Array.from({ length: 1_203 }, (_, place) => dead.hold(hold(id, `h${place}`, 2n))),
+        );
+        await startEpoch(db, "left", NOW);
+        const [one, two] = await Promise.all([sweepHolds(db, NOW), sweepHolds(db, NOW)]);
+        expect(one + two).toBe(1_203);
+        expect((await getWallet(db, id)).held).toBe(0n);
+      });
+
+      test("a sweeper that races with settles neither loses nor doubles a charge", async () => {
+        const id = await account(100_000n);
+        const dead = await process(db, "racing");
+        for (let round = 0; round < 5; round++) {
+          const names = Array.from({ length: 100 }, (_, place) => `r${round}.${place}`);
+          await Promise.all(
+            names.map((name) => dead.hold(hold(id, name, 5n, { expiresAt: NOW - 1 }))),
+          );
+          const [ends] = await Promise.all([
+            Promise.all(names.map((name) => dead.settle(settle(id, name, 5n)))),
+            sweepHolds(db, NOW),
+            sweepHolds(db, NOW),
+            db.write((tx) => deposit(tx, promoDeposit(`${id}.${round}`, id, 500n, NOW))),
+          ]);
+          expect(ends.every((one) => one.status === "settled" && one.charged === 5n)).toBe(true);
+          expect(await getWallet(db, id)).toEqual({ promo: 100_000n, paid: 0n, held: 0n });
+        }
+      });
+
+      test("a process whose name was taken is told so, and each start has its own epoch", async () => {
+        const epochs = await Promise.all(
+          Array.from({ length: 8 }, () => startEpoch(db, "contested", NOW)),
+        );
+        expect(epochs.toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+        expect(await heartbeat(db, "contested", 8, NOW)).toBe(true);
+        expect(await heartbeat(db, "contested", 7, NOW)).toBe(false);
+        expect(await heartbeat(db, "nobody", 1, NOW)).toBe(false);
+      });
+
+      test("the same deposit, many times at once, is one deposit", async () => {
+        const id = await account(0n);
+        const made = await Promise.all(
+          Array.from({ length: 12 }, () =>
+            db.write((tx) => deposit(tx, promoDeposit(`${id}.gift`, id, 7n, NOW))),
+          ),
+        );
+        expect(made.filter(Boolean)).toHaveLength(1);
+        expect(await getWallet(db, id)).toEqual({ promo: 7n, paid: 0n, held: 0n });
+      });
+
+      test("a balance cannot pass the largest amount, and a deposit is above zero and for somebody", async () => {
+        const id = await account(MAX_NANO - 1n);
+        const put = (name: string, amount: bigint, to = id): Promise<unknown> =>
+          db
+            .write((tx) => deposit(tx, promoDeposit(name, to, amount, NOW)))
+            .catch((error: unknown) => (error instanceof Fault ? error.code : String(error)));
+        expect(await put(`${id}.1`, 2n)).toBe("invalid_request");
+        expect(await put(`${id}.2`, 0n)).toContain("above zero");
+        expect(await put(`${id}.3`, -1n)).toContain("above zero");
+        expect(await put(`${id}.4`, 1n, "nobody")).toBe("not_found");
+        expect(await put(`${id}.5`, 1n)).toBe(true);
+        expect(await ledger.hold(hold(id, "h", MAX_NANO))).toEqual({
+          status: "held",
+          amount: MAX_NANO,
+        });
+        expect(await ledger.settle(settle(id, "h", MAX_NANO))).toMatchObject({ charged: MAX_NANO });
+      });
+
+      test("a clock that steps back makes a key wait for one interval at the most", async () => {
+        const id = await account(100n);
+        const pace = { intervalMs: 1_000, burst: 3 };
+        const at = async (name: string, now: number): Promise<string> => {
+          const outcome = await ledger.hold(hold(id, name, 1n, { now, pace }));
+          return outcome.status === "too_fast" ? `wait ${outcome.retryAfterMs}` : outcome.status;
+        };
+        expect([
+          await at("1", NOW),
+          await at("2", NOW),
+          await at("3", NOW),
+          await at("4", NOW),
+        ]).toEqual(["held", "held", "held", "wait 1000"]);
+        const before = NOW - 60 * MINUTE_MS;
+        expect(await at("5", before)).toBe("wait 1000");
+        expect(await at("6", before + 1_000)).toBe("wait 1000");
+      });
+
+      test("a limit is held and settled in the same step, and opens again with its window", async () => {
+        const id = await account(1_000n);
+        await db.write((tx) =>
+          tx.run("update api_key set limit_nano = 100, limit_window = 'day' where id = ?", [
+            `${id}.k`,
+          ]),
+        );
+        const tomorrow = Date.UTC(2026, 10, 22);
+        expect((await ledger.hold(hold(id, "1", 70n))).status).toBe("held");
+        expect(await ledger.hold(hold(id, "2", 31n))).toEqual({
+          status: "key_limit",
+          room: 30n,
+          windowEndsAt: tomorrow,
+        });
+        expect(await ledger.settle(settle(id, "1", 90n))).toMatchObject({
+          charged: 90n,
+          overrun: 0n,
+        });
+        expect(await ledger.hold(hold(id, "3", 31n, { minimum: 10n }))).toEqual({
+          status: "held",
+          amount: 10n,
+        });
+        expect((await ledger.hold(hold(id, "4", 1n, { now: tomorrow }))).status).toBe("held");
+        expect(await ledger.settle(settle(id, "3", 500n, { now: tomorrow }))).toMatchObject({
+          charged: 99n,
+          overrun: 401n,
+        });
+        await ledger.settle(settle(id, "4", 0n));
+      });
+    });
+  },
+  ["sqlite", "postgres"],
+);
+
+eachStore(
+  (_, open) => {
+    describe("a wire that is cut at the commit", () => {
+      for (const when of ["before", "after"] as const) {
+        test(`${when} the server heard of it: a hold holds once and a settle charges once`, async () => {
+          const { db, place, close } = await open();
+          const wire = await wireTo(place.at);
+          const through = openPostgres(wire.url);
+          await db.write(async (tx) => {
+            await openAccount(tx, "a", ["k"], NOW);
+            await deposit(tx, promoDeposit("a.start", "a", 1_000n, NOW));
+          });
+          const epoch = await startEpoch(db, "p", NOW);
+          const ledger = createLedger<UsageRecord>({
+            db: through,
+            process: "p",
+            epoch,
+            writeRecords: writeUsage,
+          });
+          const owner = { accountId: "a", keyId: "k", now: NOW };
+          const names = Array.from({ length: 20 }, (_one, count) => `h${count}`);
+          await through.get("select 1");
+
+          let cut = wire.cutAtCommit(when);
+          const holds = await Promise.all(
+            names.map((id) => ledger.hold({ ...owner, id, amount: 100n, expiresAt: NOW + 1 })),
+          );
+          await cut;
+          expect(holds.filter((one) => one.status === "held")).toHaveLength(10);
+          expect((await getWallet(db, "a")).held).toBe(1_000n);
+
+          cut = wire.cutAtCommit(when);
+          const ends = await Promise.all(
+            names
+              .slice(0, 10)
+              .map((id) =>
+                ledger.settle({
+                  ...owner,
+                  id,
+                  cost: 30n,
+                  record: usageRecord({
+                    id,
+                    accountId: "a",
+                    keyId: "k",
+                    cost: 30n,
+                    createdAt: NOW,
+                  }),
+                }),
+              ),
+          );
+          await cut;
+          expect(new Set(ends.map((one) => one.status))).toEqual(
+            new Set([when === "before" ? "settled" : "already"]),
+          );
+          expect(await getWallet(db, "a")).toEqual({ promo: 700n, paid: 0n, held: 0n });
+          expect((await verifyLedger(db)).problems).toEqual([]);
+          await through.close();
+          wire.close();
+          await close();
+        }, 20_000);
+      }
+    });
+  },
+  ["postgres"],
+);

@@ -1,0 +1,65 @@
+// A wire to PostgreSQL that can be cut at the worst moment: when a commit is on its way and its answer is not yet back.
+
+import { connect, createServer, type Socket } from "node:net";
+
+export interface Wire {
+  readonly url: string;
+  /** Cuts the next connection that says `commit`, before or after the server hears of it; resolves when it is cut. */
+  readonly cutAtCommit: (when: "before" | "after") => Promise<void>;
+  readonly close: () => void;
+}
+
+const COMMIT = Buffer.from("commit\0");
+const REPLY_MS = 30;
+
+export async function wireTo(url: string): Promise<Wire> {
+  const target = new URL(url);
+  const port = Number(target.port);
+  let armed: { readonly when: "before" | "after"; readonly done: () => void } | undefined;
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const upstream = connect(port, target.hostname);
+    let deaf = false;
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        sockets.delete(socket);
+        client.destroy();
+        upstream.destroy();
+      });
+    }
+    client.on("data", (chunk: Buffer) => {
+      if (armed === undefined || !chunk.includes(COMMIT)) {
+        upstream.write(chunk);
+        return;
+      }
+      const { when, done } = armed;
+      armed = undefined;
+      deaf = true;
+      if (when === "after") upstream.write(chunk);
+      setTimeout(() => {
+        client.destroy();
+        upstream.destroy();
+        done();
+      }, REPLY_MS);
+    });
+    upstream.on("data", (chunk: Buffer) => {
+      if (!deaf) client.write(chunk);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  target.port = String(typeof address === "object" && address !== null ? address.port : 0);
+  return {
+    url: target.href,
+    cutAtCommit: (when) =>
+      new Promise((done) => {
+        armed = { when, done };
+      }),
+    close: () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}

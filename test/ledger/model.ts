@@ -1,0 +1,289 @@
+// What the ledger must do to one account, said a second time and in another way: the model keeps what happened and adds
+// it all up again for every question, where the ledger keeps balances.
+
+export type ModelHold = {
+  readonly key: number;
+  readonly amount: bigint;
+  readonly process: number;
+  readonly epoch: number;
+  readonly expiresAt: number;
+  readonly state: "open" | "swept" | "resolved";
+  readonly sweptAt?: number;
+};
+
+export type ModelKey = {
+  readonly revoked: boolean;
+  readonly expiresAt: number | null;
+  readonly limit: bigint | null;
+  readonly window: "day" | "week" | "month" | null;
+};
+
+type Charge = {
+  readonly key: number;
+  readonly at: number;
+  readonly promo: bigint;
+  readonly paid: bigint;
+  readonly overrun: bigint;
+};
+
+export type Model = {
+  readonly born: number;
+  readonly deposits: ReadonlyMap<
+    string,
+    { readonly bucket: "promo" | "paid"; readonly amount: bigint }
+  >;
+  readonly charges: readonly Charge[];
+  readonly holds: ReadonlyMap<string, ModelHold>;
+  readonly keys: readonly ModelKey[];
+  /** What the sweeper means to sweep. It looks without a lock, and looks again with one. */
+  readonly picked: readonly string[];
+  /** When which key made a hold under a pace. */
+  readonly paced: readonly {
+    readonly key: number;
+    readonly at: number;
+    readonly interval: number;
+    readonly burst: number;
+  }[];
+};
+
+export type Clock = {
+  readonly now: number;
+  readonly epochs: readonly number[];
+  readonly seen: readonly number[];
+};
+
+export type Act =
+  | {
+      kind: "hold";
+      id: string;
+      key: number;
+      amount: bigint;
+      minimum: bigint | null;
+      pace: { interval: number; burst: number } | null;
+      openMax: number | null;
+      process: number;
+      expiresAt: number;
+    }
+  | { kind: "settle"; id: string; cost: bigint; byok: boolean }
+  | { kind: "deposit"; id: string; bucket: "promo" | "paid"; amount: bigint }
+  | { kind: "key"; key: number; change: Partial<ModelKey> }
+  | { kind: "pick" }
+  | { kind: "sweep" }
+  | { kind: "forget" };
+
+/** How long the ledger remembers what was swept. */
+const WEEK_MS = 7 * 24 * 3_600_000;
+
+export const emptyModel = (born: number, keys: number): Model => ({
+  born,
+  deposits: new Map(),
+  charges: [],
+  holds: new Map(),
+  keys: Array.from({ length: keys }, () => ({
+    revoked: false,
+    expiresAt: null,
+    limit: null,
+    window: null,
+  })),
+  picked: [],
+  paced: [],
+});
+
+const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, one) => total + one, 0n);
+const least = (...amounts: readonly bigint[]): bigint => amounts.reduce((a, b) => (b < a ? b : a));
+const open = (model: Model): ModelHold[] =>
+  [...model.holds.values()].filter((hold) => hold.state === "open");
+
+export function balances(model: Model): { promo: bigint; paid: bigint; held: bigint } {
+  const bucket = (name: "promo" | "paid"): bigint =>
+    sum(
+      [...model.deposits.values()].filter((one) => one.bucket === name).map((one) => one.amount),
+    ) - sum(model.charges.map((one) => one[name]));
+  return {
+    promo: bucket("promo"),
+    paid: bucket("paid"),
+    held: sum(open(model).map((one) => one.amount)),
+  };
+}
+
+export function keyState(
+  model: Model,
+  key: number,
+): { held: bigint; calls: number; spent: bigint } {
+  const mine = open(model).filter((one) => one.key === key);
+  const charges = model.charges.filter((one) => one.key === key);
+  return {
+    held: sum(mine.map((one) => one.amount)),
+    calls: mine.length,
+    spent: sum(charges.map((one) => one.promo + one.paid)),
+  };
+}
+
+/** The window's name: it sorts by time. A week is named by its Monday. */
+function windowName(window: ModelKey["window"], at: number): string {
+  if (window === null) return "";
+  const date = new Date(at);
+  if (window === "week") date.setUTCDate(date.getUTCDate() - ((date.getUTCDay() + 6) % 7));
+  return date.toISOString().slice(0, window === "month" ? 7 : 10);
+}
+
+/** A window that has begun is not left again when the clock steps back. */
+function spentIn(model: Model, key: number, window: ModelKey["window"], now: number): bigint {
+  let current = windowName(window, model.born);
+  let spent = 0n;
+  for (const one of [
+    ...model.charges.filter((charge) => charge.key === key),
+    { at: now, promo: 0n, paid: 0n },
+  ]) {
+    const name = windowName(window, one.at);
+    if (name > current) [current, spent] = [name, 0n];
+    spent += one.promo + one.paid;
+  }
+  return spent;
+}
+
+function room(model: Model, key: number, now: number): bigint | null {
+  const rules = model.keys[key];
+  if (rules === undefined || rules.limit === null) return null;
+  const left = rules.limit - spentIn(model, key, rules.window, now) - keyState(model, key).held;
+  return left < 0n ? 0n : left;
+}
+
+function waitFor(
+  model: Model,
+  key: number,
+  pace: { interval: number; burst: number },
+  now: number,
+): number {
+  let next = 0;
+  for (const one of model.paced.filter((paced) => paced.key === key))
+    next = Math.max(Math.min(next, one.at + one.interval * one.burst), one.at) + one.interval;
+  return Math.min(next, now + pace.interval * pace.burst) - pace.interval * (pace.burst - 1) - now;
+}
+
+/** What the act does, and the words that the ledger must answer. */
+export function act(model: Model, what: Act, clock: Clock): readonly [Model, string] {
+  switch (what.kind) {
+    case "hold":
+      return hold(model, what, clock);
+    case "settle":
+      return settle(model, what, clock);
+    case "deposit":
+      if (model.deposits.has(what.id)) return [model, "false"];
+      return [
+        {
+          ...model,
+          deposits: new Map(model.deposits).set(what.id, {
+            bucket: what.bucket,
+            amount: what.amount,
+          }),
+        },
+        "true",
+      ];
+    case "key":
+      return [
+        {
+          ...model,
+          keys: model.keys.map((key, place) =>
+            place === what.key ? { ...key, ...what.change } : key,
+          ),
+        },
+        "",
+      ];
+    case "pick": {
+      const isDead = (one: ModelHold): boolean =>
+        one.expiresAt < clock.now ||
+        one.epoch < (clock.epochs[one.process] ?? 0) ||
+        (clock.seen[one.process] ?? 0) < clock.now - 30_000;
+      const picked = [...model.holds]
+        .filter(([, one]) => one.state === "open" && isDead(one))
+        .map(([id]) => id);
+      return [{ ...model, picked }, ""];
+    }
+    case "sweep": {
+      const holds = new Map(model.holds);
+      for (const id of model.picked) {
+        const one = holds.get(id);
+        if (one?.state === "open") holds.set(id, { ...one, state: "swept", sweptAt: clock.now });
+      }
+      return [{ ...model, holds, picked: [] }, ""];
+    }
+    case "forget": {
+      const isOld = (one: ModelHold): boolean =>
+        one.state === "swept" && (one.sweptAt ?? 0) < clock.now - WEEK_MS;
+      const holds = [...model.holds].map(
+        ([id, one]) => [id, isOld(one) ? { ...one, state: "resolved" as const } : one] as const,
+      );
+      return [{ ...model, holds: new Map(holds) }, ""];
+    }
+  }
+}
+
+function hold(model: Model, what: Act & { kind: "hold" }, clock: Clock): readonly [Model, string] {
+  const { now } = clock;
+  const known = model.holds.get(what.id);
+  if (known !== undefined) return [model, `held ${known.amount}`];
+  const key = model.keys[what.key];
+  if (key === undefined) return [model, "key_refused unknown"];
+  if (key.revoked) return [model, "key_refused revoked"];
+  if (key.expiresAt !== null && now >= key.expiresAt) return [model, "key_refused expired"];
+  const { calls } = keyState(model, what.key);
+  if (what.openMax !== null && calls >= what.openMax) return [model, `too_many_open ${calls}`];
+  const wait = what.pace === null ? 0 : waitFor(model, what.key, what.pace, now);
+  if (wait > 0) return [model, `too_fast ${wait}`];
+  const { promo, paid, held } = balances(model);
+  const funds = promo + paid - held;
+  const left = room(model, what.key, now);
+  // A minimum above the amount asks for no more than the amount.
+  const needed = least(what.minimum ?? what.amount, what.amount);
+  if (what.amount > 0n && left !== null && needed > left) return [model, `key_limit ${left}`];
+  if (what.amount > 0n && needed > funds)
+    return [model, `insufficient_credits ${funds} ${promo + paid}`];
+  const amount =
+    what.amount === 0n ? 0n : least(what.amount, funds, ...(left === null ? [] : [left]));
+  const { process, expiresAt } = what;
+  const made: ModelHold = {
+    key: what.key,
+    amount,
+    process,
+    epoch: clock.epochs[process] ?? 0,
+    expiresAt,
+    state: "open",
+  };
+  const paced = what.pace === null ? [] : [{ key: what.key, at: now, ...what.pace }];
+  return [
+    { ...model, holds: new Map(model.holds).set(what.id, made), paced: [...model.paced, ...paced] },
+    `held ${amount}`,
+  ];
+}
+
+function settle(
+  model: Model,
+  what: Act & { kind: "settle" },
+  clock: Clock,
+): readonly [Model, string] {
+  const found = model.holds.get(what.id);
+  if (found === undefined || found.state === "resolved") return [model, "already"];
+  const freed: Model = {
+    ...model,
+    holds: new Map(model.holds).set(what.id, { ...found, state: "resolved" }),
+  };
+  const { promo, paid, held } = balances(freed);
+  const left = room(freed, found.key, clock.now);
+  const promised = found.state === "open" ? found.amount : 0n;
+  const bound = left === null || left > promised ? left : promised;
+  const charged = least(what.cost, promo + paid - held, ...(bound === null ? [] : [bound]));
+  const fromPromo = least(charged, promo);
+  const charge = {
+    key: found.key,
+    at: clock.now,
+    promo: fromPromo,
+    paid: charged - fromPromo,
+    overrun: what.cost - charged,
+  };
+  const late = found.state === "swept";
+  return [
+    { ...freed, charges: [...freed.charges, charge] },
+    `settled ${charged} ${charge.overrun} ${late}`,
+  ];
+}

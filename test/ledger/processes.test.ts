@@ -1,0 +1,92 @@
+// Several real processes on one PostgreSQL, which need nothing else to agree.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import path from "node:path";
+import { deposit, getWallet } from "../../src/ledger/ledger.ts";
+import { verifyLedger } from "../../src/ledger/verify.ts";
+import { type Child, startChild } from "../support/child.ts";
+import { openStore, type TestStore } from "../support/stores.ts";
+import { openAccount, promoDeposit } from "./record.ts";
+
+const WORKER = path.join(import.meta.dirname, "worker.ts");
+const PROCESSES = 3;
+const ROUNDS = 12;
+const now = Date.now();
+
+describe("three processes on one PostgreSQL", () => {
+  let store: TestStore;
+  let workers: readonly Child[];
+
+  beforeAll(async () => {
+    store = await openStore("postgres");
+    workers = Array.from({ length: PROCESSES }, (_, place) =>
+      startChild(WORKER, ["postgres", store.place.at, `p${place}`]),
+    );
+    await Promise.all(workers.map((worker) => worker.line("ready")));
+  });
+  afterAll(async () => {
+    for (const worker of workers) worker.process.stdin.end();
+    await Promise.all(workers.map((worker) => worker.ended));
+    await store.close();
+  });
+
+  const account = (id: string, amount: bigint): Promise<unknown> =>
+    store.db.write(async (tx) => {
+      await openAccount(tx, id, [`${id}.k`], now);
+      await deposit(tx, promoDeposit(`${id}.start`, id, amount, now));
+    });
+  /** Spreads the holds over the processes, all at once; answers how often each word was said. */
+  const holdEverywhere = async (
+    id: string,
+    amount: number,
+    count: number,
+  ): Promise<Record<string, number>> => {
+    const shares = workers.map((_, place) => Math.floor((count + place) / PROCESSES));
+    for (const [place, worker] of workers.entries())
+      worker.process.stdin.write(`hold ${id} ${id}.k ${amount} ${shares[place]}\n`);
+    const answers = await Promise.all(workers.map((worker) => worker.line("held")));
+    const words = answers.flatMap((answer) => answer.split(" ").slice(1));
+    return Object.fromEntries(
+      [...Map.groupBy(words, (word) => word)].map(([word, all]) => [word, all.length]),
+    );
+  };
+
+  test("of 64 holds at once on a balance that affords 10, exactly 10 succeed", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const id = `balance${round}`;
+      await account(id, 1_009n);
+      expect(await holdEverywhere(id, 100, 64)).toEqual({ held: 10, insufficient_credits: 54 });
+      expect((await getWallet(store.db, id)).held).toBe(1_000n);
+    }
+  });
+
+  test("of 64 holds at once on a key whose limit affords 10, exactly 10 succeed", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const id = `limit${round}`;
+      await account(id, 1_000_000n);
+      await store.db.write((tx) =>
+        tx.run("update api_key set limit_nano = 1009, limit_window = ? where id = ?", [
+          round % 2 === 0 ? null : "day",
+          `${id}.k`,
+        ]),
+      );
+      expect(await holdEverywhere(id, 100, 64)).toEqual({ held: 10, key_limit: 54 });
+    }
+  });
+
+  test("a revoked key is refused on the very next hold on every process", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const id = `revoked${round}`;
+      await account(id, 1_000_000n);
+      expect(await holdEverywhere(id, 1, 9)).toEqual({ held: 9 });
+      await store.db.write((tx) =>
+        tx.run("update api_key set revoked_at = ? where id = ?", [now, `${id}.k`]),
+      );
+      expect(await holdEverywhere(id, 1, 9)).toEqual({ key_refused: 9 });
+    }
+  });
+
+  test("afterwards every balance adds up", async () => {
+    expect((await verifyLedger(store.db)).problems).toEqual([]);
+  });
+});

@@ -1,0 +1,63 @@
+// A usage record and an account's rows, as small as they can be.
+
+import type { Deposit } from "../../src/ledger/ledger.ts";
+import { openWallet } from "../../src/ledger/ledger.ts";
+import { insertSpender } from "../../src/ledger/rows.ts";
+import type { Tx } from "../../src/store/db.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
+
+export function usageRecord(
+  about: Pick<UsageRecord, "id" | "accountId" | "keyId" | "cost" | "createdAt"> &
+    Partial<UsageRecord>,
+): UsageRecord {
+  return {
+    model: "sim/steady",
+    provider: "sim",
+    api: "chat",
+    stream: false,
+    outcome: "completed",
+    status: 200,
+    inputTokens: 10,
+    cacheReadTokens: 0,
+    cacheWriteTokens: 0,
+    outputTokens: 5,
+    reasoningTokens: 0,
+    price: [],
+    attempts: [],
+    byok: false,
+    exact: true,
+    latencyMs: 12,
+    firstTokenMs: null,
+    ...about,
+  };
+}
+
+export function promoDeposit(id: string, accountId: string, amount: bigint, now: number): Deposit {
+  return {
+    id,
+    accountId,
+    bucket: "promo",
+    from: "system:promo_expense",
+    amount,
+    kind: "grant",
+    ref: "test",
+    now,
+  };
+}
+
+/** A wallet with keys that have no limit yet. */
+export async function openAccount(
+  tx: Tx,
+  accountId: string,
+  keyIds: readonly string[],
+  now: number,
+): Promise<void> {
+  await openWallet(tx, accountId);
+  for (const keyId of keyIds) {
+    await tx.run(
+      "insert into api_key (id, account_id, hash, prefix, last4, created_at) values (?, ?, ?, 'pst', '0000', ?)",
+      [keyId, accountId, `hash of ${keyId}`, now],
+    );
+    await insertSpender(tx, keyId, accountId, now);
+  }
+}

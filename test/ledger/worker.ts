@@ -1,0 +1,84 @@
+// A gateway's ledger in a process of its own: `worker <kind> <at> <name>` does as its standard input says, a line each:
+//   hold <account> <key> <amount> <count>   asks for so many holds at once, and prints what they were answered
+//   hammer <account> <keys> <run>           makes calls without an end, and prints each that is settled
+
+import { writeSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { createLedger, startEpoch } from "../../src/ledger/ledger.ts";
+import { sweepHolds } from "../../src/ledger/sweep.ts";
+import type { Db } from "../../src/store/db.ts";
+import { openPostgres } from "../../src/store/postgres.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import { usageRecord } from "./record.ts";
+
+const CALLERS = 24;
+const DEADLINE_MS = 60_000;
+
+const [kind = "", at = "", name = ""] = process.argv.slice(2);
+const db: Db = kind === "postgres" ? openPostgres(at) : openSqlite({ folder: at, lock: true });
+const epoch = await startEpoch(db, name, Date.now());
+const swept = await sweepHolds(db, Date.now());
+const ledger = createLedger<UsageRecord>({ db, process: name, epoch, writeRecords: writeUsage });
+say(`ready ${epoch} ${swept}`);
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [verb = "", ...words] = line.split(" ");
+  if (verb === "hold") await hold(words);
+  if (verb === "hammer")
+    for (let caller = 0; caller < CALLERS; caller++) void hammer(words, caller);
+}
+process.exit(0);
+
+async function hold([
+  accountId = "",
+  keyId = "",
+  amount = "0",
+  count = "0",
+]: readonly string[]): Promise<void> {
+  const now = Date.now();
+  const asked = Array.from({ length: Number(count) }, () =>
+    ledger.hold({
+      id: crypto.randomUUID(),
+      accountId,
+      keyId,
+      amount: BigInt(amount),
+      now,
+      expiresAt: now + DEADLINE_MS,
+    }),
+  );
+  const outcomes = await Promise.all(asked);
+  say(`held ${outcomes.map((one) => one.status).join(" ")}`);
+}
+
+// A line is out before the next call begins, so whatever a client could have seen, the parent has.
+async function hammer(
+  [accountId = "", keys = "", run = ""]: readonly string[],
+  caller: number,
+): Promise<void> {
+  const keyIds = keys.split(",");
+  for (let count = 0; ; count++) {
+    const id = `r${run}.${caller}.${count}`;
+    const keyId = keyIds[count % keyIds.length] ?? "";
+    const now = Date.now();
+    const held = await ledger.hold({
+      id,
+      accountId,
+      keyId,
+      amount: 50n,
+      now,
+      expiresAt: now + DEADLINE_MS,
+    });
+    if (held.status !== "held") throw new Error(`hold ${id}: ${held.status}`);
+    if (count % 3 === 1) await Bun.sleep(1);
+    const cost = BigInt((count * 7 + caller) % 70);
+    const record = usageRecord({ id, accountId, keyId, cost, createdAt: now });
+    const settled = await ledger.settle({ id, accountId, keyId, cost, now, record });
+    if (settled.status !== "settled") throw new Error(`settle ${id}: ${settled.status}`);
+    say(`settled ${id} ${cost} ${settled.charged} ${settled.overrun}`);
+  }
+}
+
+function say(line: string): void {
+  writeSync(1, `${line}\n`);
+}

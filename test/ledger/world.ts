@@ -1,0 +1,561 @@
+// Runs a world of histories against the real ledger, and holds every answer and every row against the model. Acts that
+// happen at the same time may have happened in any order, so the model looks for one that explains what was seen.
+
+import {
+  createLedger,
+  deposit,
+  heartbeat,
+  type Ledger,
+  startEpoch,
+} from "../../src/ledger/ledger.ts";
+import { sweepHolds } from "../../src/ledger/sweep.ts";
+import { verifyLedger } from "../../src/ledger/verify.ts";
+import { type Db, type Row, text, type Tx, whole } from "../../src/store/db.ts";
+import { toNano } from "../../src/base/money.ts";
+import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import {
+  type AdminPlan,
+  type CallPlan,
+  type EventPlan,
+  type HistoryPlan,
+  KEYS,
+  PROCESSES,
+  type WorldPlan,
+} from "./history.ts";
+import { act, type Act, balances, type Clock, emptyModel, keyState, type Model } from "./model.ts";
+import { openAccount, usageRecord } from "./record.ts";
+
+export interface Counts {
+  histories: number;
+  holds: number;
+  settles: number;
+  refusals: number;
+  lateSettles: number;
+  sweeps: number;
+  crashes: number;
+  repeats: number;
+}
+
+export const noCounts = (): Counts => ({
+  histories: 0,
+  holds: 0,
+  settles: 0,
+  refusals: 0,
+  lateSettles: 0,
+  sweeps: 0,
+  crashes: 0,
+  repeats: 0,
+});
+
+const SWEEP: Thread = [
+  { acts: [{ kind: "pick" }], heard: [null] },
+  { acts: [{ kind: "sweep" }], heard: [null] },
+  { acts: [{ kind: "forget" }], heard: [null] },
+];
+const PACE = { intervalMs: 40, burst: 2 };
+
+/** How the store treats one process in this round. */
+type Weather = "fine" | "reply lost" | "crash before commit" | "crash after commit";
+
+interface Process {
+  readonly name: string;
+  epoch: number;
+  weather: Weather;
+  /** Resolves when what a crashing process did last is done, or undone. */
+  readonly died: PromiseWithResolvers<void>;
+  ledger: Ledger<UsageRecord>;
+}
+
+interface Account {
+  readonly id: string;
+  readonly plan: HistoryPlan;
+  readonly asked: string[];
+  model: Model;
+}
+
+interface World {
+  readonly db: Db;
+  readonly tag: string;
+  readonly counts: Counts;
+  readonly processes: Process[];
+  readonly accounts: readonly Account[];
+  readonly seen: number[];
+  now: number;
+}
+
+/** Acts of one transaction, with what the ledger answered; null where nobody heard the answer. */
+interface Actor {
+  readonly acts: readonly Act[];
+  readonly heard: readonly (string | null)[];
+}
+
+type Thread = readonly Actor[];
+
+export async function runWorld(
+  db: Db,
+  plan: WorldPlan,
+  tag: string,
+  counts: Counts,
+): Promise<void> {
+  const now = Date.UTC(2026, 0, 28, 23, 59, 59, 900);
+  const accounts = plan.histories.map((history, place): Account => ({
+    id: `${tag}.a${place}`,
+    plan: history,
+    asked: [],
+    model: emptyModel(now, KEYS),
+  }));
+  const world: World = { db, tag, counts, processes: [], accounts, seen: [], now };
+  await db.write((tx) => forgetEverything(tx));
+  await db.write(async (tx) => {
+    for (const account of accounts) await openAccount(tx, account.id, keysOf(account), now);
+  });
+  for (let place = 0; place < PROCESSES; place++)
+    world.processes.push(await newProcess(db, `${tag}.p${place}`, now));
+  await Promise.all(accounts.map((account) => start(world, account)));
+  const rounds = Math.max(...accounts.map((account) => account.plan.rounds.length));
+  for (let round = 0; round < rounds; round++)
+    await runRound(world, plan.events[round] ?? { kind: "sweep" }, round);
+  await endWorld(world);
+  counts.histories += accounts.length;
+}
+
+async function start({ db, now }: World, account: Account): Promise<void> {
+  for (const bucket of ["promo", "paid"] as const) {
+    const amount = BigInt(account.plan[bucket]);
+    if (amount === 0n) continue;
+    const what = { kind: "deposit", id: `${account.id}.start.${bucket}`, bucket, amount } as const;
+    await makeDeposit(db, account, what, now);
+    [account.model] = act(account.model, what, { now, epochs: [], seen: [] });
+  }
+}
+
+async function runRound(world: World, event: EventPlan, round: number): Promise<void> {
+  const sweeps = await beginRound(world, event);
+  const clock: Clock = {
+    now: world.now,
+    epochs: world.processes.map((one) => one.epoch),
+    seen: world.seen,
+  };
+  const sweeping = sweeps ? sweepHolds(world.db, world.now) : Promise.resolve(0);
+  const threads = await Promise.all(
+    world.accounts.map((account) => runAccount(world, account, round)),
+  );
+  await sweeping;
+  const rows = await readRows(world.db);
+  for (const [place, account] of world.accounts.entries()) {
+    const mine = [...(threads[place] ?? []), ...(sweeps ? [SWEEP] : [])];
+    const seen = rows.get(account.id) ?? "no rows";
+    const explained = explain(
+      account.model,
+      mine,
+      clock,
+      (model) => rowsOf(account, model) === seen,
+    );
+    if (explained === undefined) throw new Error(riddle(account, mine, clock, seen, round));
+    account.model = explained;
+  }
+  await endRound(world, event);
+}
+
+/** Answers whether the sweeper runs at the same time. */
+async function beginRound(world: World, event: EventPlan): Promise<boolean> {
+  world.now += 3;
+  if (event.kind === "time") world.now += event.ms;
+  if (event.kind === "silence") world.now += 31_000;
+  if (event.kind === "restart") await restart(world, event.process);
+  for (const [place, process] of world.processes.entries()) {
+    process.weather = "fine";
+    if ("process" in event && event.process === place) {
+      if (event.kind === "silence") continue;
+      if (event.kind === "reply lost") process.weather = "reply lost";
+      if (event.kind === "crash")
+        process.weather = event.committed ? "crash after commit" : "crash before commit";
+    }
+    if (!(await heartbeat(world.db, process.name, process.epoch, world.now)))
+      throw new Error("a living process is not known");
+    world.seen[place] = world.now;
+  }
+  return event.kind === "sweep" || event.kind === "silence" || event.kind === "restart";
+}
+
+async function endRound(world: World, event: EventPlan): Promise<void> {
+  if (event.kind === "sweep") world.counts.sweeps += 1;
+  if (event.kind === "reply lost") world.counts.repeats += 1;
+  if (event.kind !== "crash") return;
+  world.counts.crashes += 1;
+  await restart(world, event.process);
+}
+
+async function restart(world: World, place: number): Promise<void> {
+  const name = world.processes[place]?.name ?? "";
+  world.processes[place] = await newProcess(world.db, name, world.now);
+  world.seen[place] = world.now;
+}
+
+async function newProcess(db: Db, name: string, now: number): Promise<Process> {
+  const epoch = await startEpoch(db, name, now);
+  const died = Promise.withResolvers<void>();
+  const stormy = underWeather(db, died, () => process.weather);
+  const ledger = createLedger<UsageRecord>({
+    db: stormy,
+    process: name,
+    epoch,
+    writeRecords: writeUsage,
+  });
+  const process: Process = { name, epoch, weather: "fine", died, ledger };
+  return process;
+}
+
+function underWeather(db: Db, died: PromiseWithResolvers<void>, weather: () => Weather): Db {
+  const write: Db["write"] = async (work) => {
+    switch (weather()) {
+      case "fine":
+        return db.write(work);
+      case "reply lost":
+        await db.write(work);
+        return db.write(work);
+      case "crash after commit":
+        await db.write(work);
+        died.resolve();
+        return new Promise(() => {});
+      case "crash before commit":
+        await db
+          .write(async (tx) => {
+            await work(tx);
+            throw new Error("killed");
+          })
+          .catch(() => {});
+        died.resolve();
+        return new Promise(() => {});
+    }
+  };
+  return { ...db, write };
+}
+
+/** Answers what was done by each that acts on its own, in its order. */
+async function runAccount(
+  world: World,
+  account: Account,
+  round: number,
+): Promise<readonly Thread[]> {
+  const plan = account.plan.rounds[round];
+  if (plan === undefined) return [];
+  const known = [...account.asked];
+  const running = world.processes.map((process, place) =>
+    runCalls(
+      world,
+      account,
+      process,
+      (plan.calls[place] ?? []).map((call) => toAct(world, account, place, { call, known })),
+    ),
+  );
+  const admin = plan.admin === null ? [] : [runAdmin(world, account, plan.admin, round)];
+  return Promise.all([...running, ...admin]);
+}
+
+async function runCalls(
+  world: World,
+  account: Account,
+  process: Process,
+  acts: readonly Act[],
+): Promise<Thread> {
+  if (acts.length === 0) return [];
+  const { weather } = process;
+  const answers = acts.map((what) => runCall(world, account, process, what));
+  if (weather === "fine") return [{ acts, heard: await Promise.all(answers) }];
+  const unheard = { acts, heard: acts.map(() => null) };
+  if (weather === "reply lost") return [unheard, { acts, heard: await Promise.all(answers) }];
+  await process.died.promise;
+  return weather === "crash after commit" ? [unheard] : [];
+}
+
+function toAct(
+  world: World,
+  account: Account,
+  process: number,
+  { call, known }: { call: CallPlan; known: readonly string[] },
+): Act {
+  if (call.kind === "hold") {
+    const id = `${account.id}.h${account.asked.length}`;
+    account.asked.push(id);
+    return {
+      kind: "hold",
+      id,
+      key: call.key,
+      amount: BigInt(call.amount),
+      minimum: call.minimum === null ? null : BigInt(call.minimum),
+      pace: call.paced ? { interval: PACE.intervalMs, burst: PACE.burst } : null,
+      openMax: call.openMax,
+      process,
+      expiresAt: world.now + call.lifeMs,
+    };
+  }
+  const id = known.length === 0 ? `${account.id}.never` : (known[call.pick % known.length] ?? "");
+  const held = account.model.holds.get(id)?.amount ?? 10n;
+  const costs = {
+    nothing: 0n,
+    byok: 0n,
+    below: held / 3n,
+    equal: held,
+    above: held + 5n,
+    "far above": held * 3n + 1_000n,
+  };
+  return { kind: "settle", id, cost: costs[call.cost], byok: call.cost === "byok" };
+}
+
+async function runCall(
+  world: World,
+  account: Account,
+  { ledger }: Process,
+  what: Act,
+): Promise<string> {
+  const { now } = world;
+  if (what.kind === "hold") {
+    world.counts.holds += 1;
+    const { id, amount, expiresAt } = what;
+    const outcome = await ledger.hold({
+      id,
+      accountId: account.id,
+      keyId: keysOf(account)[what.key] ?? "",
+      amount,
+      now,
+      expiresAt,
+      ...(what.minimum === null ? {} : { minimum: what.minimum }),
+      ...(what.pace === null ? {} : { pace: PACE }),
+      ...(what.openMax === null ? {} : { openCallsMax: what.openMax }),
+    });
+    if (outcome.status !== "held") world.counts.refusals += 1;
+    switch (outcome.status) {
+      case "held":
+        return `held ${outcome.amount}`;
+      case "insufficient_credits":
+        return `insufficient_credits ${outcome.available} ${outcome.posted}`;
+      case "key_limit":
+        return `key_limit ${outcome.room}`;
+      case "key_refused":
+        return `key_refused ${outcome.why}`;
+      case "too_fast":
+        return `too_fast ${outcome.retryAfterMs}`;
+      case "too_many_open":
+        return `too_many_open ${outcome.open}`;
+    }
+  }
+  if (what.kind !== "settle") throw new Error("not a call");
+  world.counts.settles += 1;
+  const { id, cost } = what;
+  const keyId = keysOf(account)[account.model.holds.get(id)?.key ?? 0] ?? "";
+  const record = usageRecord({
+    id,
+    accountId: account.id,
+    keyId,
+    cost: what.byok ? 7n : cost,
+    createdAt: now,
+    byok: what.byok,
+  });
+  const outcome = await ledger.settle({ id, accountId: account.id, keyId, cost, now, record });
+  if (outcome.status === "already") return "already";
+  if (outcome.late) world.counts.lateSettles += 1;
+  return `settled ${outcome.charged} ${outcome.overrun} ${outcome.late}`;
+}
+
+async function runAdmin(
+  world: World,
+  account: Account,
+  plan: AdminPlan,
+  round: number,
+): Promise<Thread> {
+  const { db, now } = world;
+  if (plan.kind === "deposit") {
+    const again = plan.again && account.plan.promo > 0;
+    const id = again ? `${account.id}.start.promo` : `${account.id}.d${round}`;
+    const what = { kind: "deposit", id, bucket: plan.bucket, amount: BigInt(plan.amount) } as const;
+    return [{ acts: [what], heard: [String(await makeDeposit(db, account, what, now))] }];
+  }
+  const changes = {
+    revoke: { revoked: true },
+    expire:
+      plan.kind === "expire"
+        ? { expiresAt: plan.afterMs === null ? null : now + plan.afterMs }
+        : {},
+    limit:
+      plan.kind === "limit"
+        ? { limit: plan.limit === null ? null : BigInt(plan.limit), window: plan.window }
+        : {},
+  };
+  const keyId = keysOf(account)[plan.key] ?? "";
+  await db.write((tx) => {
+    switch (plan.kind) {
+      case "revoke":
+        return tx.run("update api_key set revoked_at = ? where id = ?", [now, keyId]);
+      case "expire":
+        return tx.run("update api_key set expires_at = ? where id = ?", [
+          changes.expire.expiresAt ?? null,
+          keyId,
+        ]);
+      case "limit":
+        return tx.run("update api_key set limit_nano = ?, limit_window = ? where id = ?", [
+          plan.limit,
+          plan.window,
+          keyId,
+        ]);
+    }
+  });
+  return [{ acts: [{ kind: "key", key: plan.key, change: changes[plan.kind] }], heard: [null] }];
+}
+
+function makeDeposit(
+  db: Db,
+  account: Account,
+  { id, bucket, amount }: Act & { kind: "deposit" },
+  now: number,
+): Promise<boolean> {
+  const from = bucket === "promo" ? "system:promo_expense" : "system:clearing";
+  return db.write((tx) =>
+    deposit(tx, { id, accountId: account.id, bucket, from, amount, kind: "grant", ref: id, now }),
+  );
+}
+
+/** The state after some order of the acts that gives every answer that was heard, and the rows that were found. */
+function explain(
+  model: Model,
+  threads: readonly Thread[],
+  clock: Clock,
+  isRight: (model: Model) => boolean,
+): Model | undefined {
+  if (threads.every((thread) => thread.length === 0)) return isRight(model) ? model : undefined;
+  for (const [place, [first, ...rest]] of threads.entries()) {
+    if (first === undefined) continue;
+    const after = perform(model, first, clock);
+    const others = threads.map((thread, other) => (other === place ? rest : thread));
+    const found = after === undefined ? undefined : explain(after, others, clock, isRight);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function perform(model: Model, { acts, heard }: Actor, clock: Clock): Model | undefined {
+  let state = model;
+  for (const [place, one] of acts.entries()) {
+    const [after, answer] = act(state, one, clock);
+    const said = heard[place] ?? null;
+    if (said !== null && said !== answer) return undefined;
+    state = after;
+  }
+  return state;
+}
+
+/** The account's money and open calls, as a sentence that can be compared. */
+function rowsOf(account: Account, model: Model): string {
+  const { promo, paid, held } = balances(model);
+  const keys = keysOf(account).map((id, place) => {
+    const key = keyState(model, place);
+    return `${id} ${key.held} ${key.calls} ${key.spent}`;
+  });
+  const holds = [...model.holds]
+    .filter(([, one]) => one.state !== "resolved")
+    .map(([id, one]) => `${id} ${one.state} ${one.amount}`);
+  return [`${promo} ${paid} ${held}`, ...keys.toSorted(), ...holds.toSorted()].join("; ");
+}
+
+async function readRows(db: Db): Promise<Map<string, string>> {
+  const [wallets, spenders, holds, swept] = await Promise.all([
+    db.all("select account_id, promo, paid, held from wallet"),
+    db.all("select account_id, key_id, held, open_calls, total_spent from spender order by key_id"),
+    db.all("select account_id, id, amount from hold"),
+    db.all("select account_id, id, amount from swept_hold"),
+  ]);
+  const keysBy = Map.groupBy(spenders, (row) => text(row, "account_id"));
+  const holdsBy = Map.groupBy(
+    [
+      ...holds.map((row) => ({ ...row, state: "open" })),
+      ...swept.map((row) => ({ ...row, state: "swept" })),
+    ],
+    (row: Row) => text(row, "account_id"),
+  );
+  return new Map(
+    wallets.map((row) => {
+      const id = text(row, "account_id");
+      const keys = (keysBy.get(id) ?? []).map(
+        (key) =>
+          `${text(key, "key_id")} ${toNano(key["held"])} ${whole(key, "open_calls")} ${toNano(key["total_spent"])}`,
+      );
+      const open = (holdsBy.get(id) ?? []).map(
+        (hold: Row) => `${text(hold, "id")} ${text(hold, "state")} ${toNano(hold["amount"])}`,
+      );
+      return [
+        id,
+        [
+          `${toNano(row["promo"])} ${toNano(row["paid"])} ${toNano(row["held"])}`,
+          ...keys.toSorted(),
+          ...open.toSorted(),
+        ].join("; "),
+      ];
+    }),
+  );
+}
+
+/** Every process is started anew and swept: nothing may stay held, and all must add up. */
+async function endWorld(world: World): Promise<void> {
+  for (let place = 0; place < PROCESSES; place++) await restart(world, place);
+  const clock: Clock = {
+    now: world.now,
+    epochs: world.processes.map((one) => one.epoch),
+    seen: world.seen,
+  };
+  await sweepHolds(world.db, world.now);
+  const rows = await readRows(world.db);
+  for (const account of world.accounts) {
+    const model = explain(
+      account.model,
+      [SWEEP],
+      clock,
+      (state) => rowsOf(account, state) === rows.get(account.id),
+    );
+    if (model === undefined)
+      throw new Error(riddle(account, [SWEEP], clock, rows.get(account.id) ?? "", -1));
+    if (balances(model).held !== 0n) throw new Error("something is held when nothing is open");
+  }
+  const { problems, checked } = await verifyLedger(world.db);
+  if (problems.length > 0) throw new Error(problems.join("\n"));
+  if (checked.wallets !== world.accounts.length || checked.holds !== 0)
+    throw new Error(`the rows are not those of this world: ${JSON.stringify(checked)}`);
+}
+
+function riddle(
+  account: Account,
+  threads: readonly Thread[],
+  clock: Clock,
+  seen: string,
+  round: number,
+): string {
+  const show = (value: unknown): string =>
+    JSON.stringify(value, (_, one: unknown) =>
+      typeof one === "bigint" ? `${one}n` : one instanceof Map ? [...one] : one,
+    );
+  return [
+    `round ${round} of ${account.id}: no order of its acts explains what was seen`,
+    `before: ${rowsOf(account, account.model)}`,
+    `model: ${show(account.model)}`,
+    ...threads.flatMap((thread) => thread.map((actor) => show(actor))),
+    `clock: ${show(clock)}`,
+    `found: ${seen}`,
+  ].join("\n");
+}
+
+function keysOf(account: Account): string[] {
+  return Array.from({ length: KEYS }, (_, place) => `${account.id}.k${place}`);
+}
+
+async function forgetEverything(tx: Tx): Promise<void> {
+  for (const table of [
+    "wallet",
+    "spender",
+    "api_key",
+    "hold",
+    "swept_hold",
+    "transfer",
+    "process",
+    "usage_record",
+  ])
+    await tx.run(`delete from ${table}`);
+}

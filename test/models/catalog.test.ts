@@ -1,0 +1,306 @@
+import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { cardAt } from "../../src/models/card.ts";
+import {
+  builtInModels,
+  cardFor,
+  cardResolver,
+  catalogOf,
+  findModel,
+  limitsOf,
+  modelNotFound,
+  priceAge,
+  similarIds,
+} from "../../src/models/catalog.ts";
+import type { Model } from "../../src/models/catalog.ts";
+import { PRICE_PACKAGE } from "../../src/models/list-prices.ts";
+import { usdTextOfPico } from "../../src/base/money.ts";
+
+const NOW = Date.parse("2026-11-21T12:00:00Z");
+const catalog = catalogOf(builtInModels());
+
+function model(id: string): Model {
+  const found = findModel(catalog, id);
+  if (found === undefined) throw new Error(`no ${id}`);
+  return found.model;
+}
+
+function usdPerMillion(id: string): readonly string[] {
+  const card = cardAt(model(id).prices, NOW);
+  return (["input", "cache_read", "cache_write_5m", "output"] as const).map((meter) =>
+    usdTextOfPico((card?.base[meter] ?? 0n) * 1_000_000n),
+  );
+}
+
+describe("catalog", () => {
+  test("it has models of every provider", () => {
+    const providers = new Set(catalog.models.map(({ provider }) => provider));
+    expect([...providers].toSorted()).toEqual([
+      "anthropic",
+      "azure",
+      "bedrock",
+      "cerebras",
+      "deepseek",
+      "fireworks",
+      "google",
+      "groq",
+      "mistral",
+      "moonshot",
+      "openai",
+      "openrouter",
+      "perplexity",
+      "sim",
+      "together",
+      "vertex",
+      "xai",
+      "zai",
+    ]);
+    expect(catalog.models.length).toBeGreaterThan(700);
+  });
+
+  test("no price, no route: every model offered has a price for input at every moment, and a wire", () => {
+    for (const { id, prices, wires, retired } of catalog.models) {
+      for (const at of [NOW, Date.parse("2026-11-23T02:00:00Z"), Date.parse("2027-06-01")]) {
+        expect([id, (cardAt(prices, at)?.base.input ?? -1n) >= 0n]).toEqual([id, true]);
+      }
+      expect([id, wires.length > 0, retired]).toEqual([id, true, false]);
+    }
+  });
+
+  test("ids are unique, hold their provider, and are in order", () => {
+    const ids = catalog.models.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(ids).toEqual(ids.toSorted());
+    for (const { id, provider } of catalog.models) expect(id.startsWith(`${provider}/`)).toBe(true);
+  });
+
+  test("every id is found by itself, and every alias by its model's price", () => {
+    for (const entry of catalog.models) {
+      expect(findModel(catalog, entry.id)).toEqual({ model: entry, upstreamName: entry.name });
+      for (const alias of entry.aliases)
+        expect(catalog.byName.has(`${entry.provider}/${alias}`.toLowerCase())).toBe(true);
+    }
+  });
+
+  test("today's prices of well-known models are their providers' list prices", () => {
+    const table: Record<string, readonly string[]> = {
+      "openai/gpt-4o": ["2.5", "1.25", "0", "10"],
+      "openai/gpt-5.6-sol": ["4", "0.4", "5", "20"],
+      "openai/gpt-6.2-sol": ["2", "0.1", "2.5", "10"],
+      "anthropic/claude-opus-5-5": ["4", "0.2", "5", "20"],
+      "anthropic/claude-sonnet-4-5": ["3", "0.3", "3.75", "15"],
+      "anthropic/claude-haiku-5-5": ["0.1", "0.01", "0.125", "0.5"],
+      "google/gemini-2.5-pro": ["1.25", "0.125", "0", "10"],
+      "xai/grok-4.7": ["2", "0.5", "0", "6"],
+      "deepseek/deepseek-v4-pro": ["0.66", "0.022", "0", "1.98"],
+      "mistral/mistral-large-latest": ["0.5", "0.05", "0", "1.5"],
+      "groq/openai/gpt-oss-120b": ["0.15", "0.075", "0", "0.6"],
+      "moonshot/kimi-k3": ["3", "0.3", "0", "15"],
+      "zai/glm-5.3": ["1.4", "0.26", "0", "4.4"],
+      "sim/echo": ["1", "0.1", "1.25", "2"],
+      "sim/embed": ["1", "0", "0", "0"],
+    };
+    for (const [id, prices] of Object.entries(table))
+      expect([id, usdPerMillion(id)]).toEqual([id, prices]);
+  });
+
+  test("limits and abilities are there for the main models, and null where nobody stated them", () => {
+    expect(model("openai/gpt-5.4")).toMatchObject({
+      contextLength: 1_050_000,
+      maxOutputTokens: 128_000,
+      inputModalities: ["text", "image", "file"],
+    });
+    expect(model("openai/gpt-5.4").supported).toEqual(
+      expect.arrayContaining(["tools", "reasoning", "structured_output", "vision"]),
+    );
+    expect(model("anthropic/claude-haiku-4-5")).toMatchObject({
+      contextLength: 200_000,
+      maxOutputTokens: 64_000,
+    });
+    expect(model("google/gemini-2.5-flash")).toMatchObject({
+      contextLength: 1_048_576,
+      maxOutputTokens: 65_536,
+    });
+    expect(model("xai/grok-4.3").maxOutputTokens).toBeNull();
+    for (const provider of ["openai", "anthropic", "deepseek"]) {
+      for (const { id, kind, contextLength, maxOutputTokens } of catalog.models.filter(
+        (entry) => entry.provider === provider,
+      )) {
+        expect([
+          id,
+          contextLength !== null,
+          kind === "embedding" || maxOutputTokens !== null,
+        ]).toEqual([id, true, true]);
+      }
+    }
+  });
+
+  test("an unknown limit counts as the longest that it can be", () => {
+    expect(limitsOf(model("xai/grok-4.3"))).toEqual({ input: 1_000_000, output: 1_000_000 });
+    expect(limitsOf({ ...model("xai/grok-4.3"), contextLength: null })).toEqual({
+      input: 2_000_000,
+      output: 2_000_000,
+    });
+    expect(limitsOf(model("sim/tiny"))).toEqual({ input: 2048, output: 256 });
+    expect(limitsOf(model("sim/embed")).output).toBe(0);
+  });
+
+  test("each model says which APIs its provider speaks for it", () => {
+    expect(model("openai/gpt-5.4").wires).toEqual(["chat", "responses"]);
+    expect(model("openai/gpt-5.4-pro").wires).toEqual(["responses"]);
+    expect(model("anthropic/claude-sonnet-5").wires).toEqual(["messages"]);
+    expect(model("google/gemini-3.8-flash").wires).toEqual(["gemini", "chat"]);
+    expect(model("openai/text-embedding-3-small").wires).toEqual(["embeddings"]);
+    expect(model("sim/echo").wires).toEqual([
+      "chat",
+      "responses",
+      "messages",
+      "gemini",
+      "converse",
+    ]);
+    expect(model("sim/embed").wires).toEqual(["embeddings"]);
+  });
+
+  test("the simulator's models say that they are simulated", () => {
+    const simulated = catalog.models.filter((entry) => entry.provider === "sim");
+    expect(simulated.map(({ id }) => id)).toEqual([
+      "sim/echo",
+      "sim/embed",
+      "sim/reason",
+      "sim/tiny",
+    ]);
+    for (const entry of simulated)
+      expect([entry.simulated, entry.title.startsWith("Simulated")]).toEqual([true, true]);
+    expect(catalog.models.filter((entry) => entry.simulated)).toHaveLength(4);
+  });
+});
+
+describe("findModel", () => {
+  test("a dated snapshot is the model at its price, and is asked for by its own name", () => {
+    expect(findModel(catalog, "anthropic/claude-sonnet-4-5-20250929")).toMatchObject({
+      model: { id: "anthropic/claude-sonnet-4-5" },
+      upstreamName: "claude-sonnet-4-5-20250929",
+    });
+    expect(findModel(catalog, "openai/gpt-4o-2024-08-06")).toMatchObject({
+      model: { id: "openai/gpt-4o" },
+      upstreamName: "gpt-4o-2024-08-06",
+    });
+  });
+
+  test("a mere spelling becomes the provider's name, an inference profile stays in its region", () => {
+    expect(findModel(catalog, "anthropic/claude-haiku-4.5")?.upstreamName).toBe("claude-haiku-4-5");
+    expect(findModel(catalog, "fireworks/kimi-k3")?.upstreamName).toBe(
+      "accounts/fireworks/models/kimi-k3",
+    );
+    expect(findModel(catalog, "bedrock/eu.anthropic.claude-opus-4-8")?.upstreamName).toBe(
+      "eu.anthropic.claude-opus-4-8",
+    );
+  });
+
+  test("a version that is not known is not taken for one that is", () => {
+    expect(findModel(catalog, "anthropic/claude-sonnet-5-7")).toBeUndefined();
+    expect(findModel(catalog, "openai/gpt-5.9")).toBeUndefined();
+  });
+
+  test("what is retired, free of a price, or of another endpoint is not found", () => {
+    for (const id of [
+      "openai/gpt-4-32k",
+      "openai/whisper-1",
+      "openai/gpt-image-1",
+      "openai/gpt-3.5-turbo-instruct",
+      "openrouter/deepseek-chat-v3-0324:free",
+      "anthropic/claude-2",
+    ]) {
+      expect([id, findModel(catalog, id)]).toEqual([id, undefined]);
+    }
+  });
+
+  test("odd ids are not found and do not throw", () => {
+    for (const id of [
+      "",
+      "/",
+      "openai",
+      "openai/",
+      "/gpt-4o",
+      "__proto__/constructor",
+      "openai/__proto__",
+      "x".repeat(5000),
+    ])
+      expect(findModel(catalog, id)).toBeUndefined();
+  });
+
+  test("a 404 says what may have been meant", () => {
+    expect(similarIds(catalog, "gpt-5.4")).toContain("openai/gpt-5.4");
+    const fault = modelNotFound(catalog, "claude-opus-5-5");
+    expect([fault.status, fault.code]).toEqual([404, "model_not_found"]);
+    expect(fault.publicMessage).toContain('"anthropic/claude-opus-5-5"');
+    expect(fault.options.next?.[0]?.url).toBe("/v1/models");
+  });
+});
+
+describe("cardFor", () => {
+  test("the price is that of the model that answered", () => {
+    const found = cardFor(catalog, model("xai/grok-3-mini"), "grok-4.3", NOW);
+    expect([found?.model.id, found?.exact, found?.card.base.input]).toEqual([
+      "xai/grok-4.3",
+      true,
+      1_250_000n,
+    ]);
+  });
+
+  test("a dated name that answered is the model's own price", () => {
+    expect(
+      cardFor(catalog, model("openai/gpt-5.6-sol"), "gpt-5.6-sol-2026-07-09", NOW),
+    ).toMatchObject({ exact: true, model: { id: "openai/gpt-5.6-sol" } });
+    expect(
+      cardFor(catalog, model("google/gemini-2.5-pro"), "models/gemini-2.5-pro", NOW)?.exact,
+    ).toBe(true);
+  });
+
+  test("an unknown name that answered is billed as what was asked for, and says so", () => {
+    expect(cardFor(catalog, model("xai/grok-4.3"), "grok-secret", NOW)).toMatchObject({
+      exact: false,
+      model: { id: "xai/grok-4.3" },
+    });
+  });
+
+  test("prices of the past are kept with their days", () => {
+    const at = (day: string): bigint | undefined =>
+      cardFor(catalog, model("openai/gpt-5.6-sol"), undefined, Date.parse(day))?.card.base.input;
+    expect([at("2026-08-01"), at("2026-08-21"), at("2026-11-21")]).toEqual([
+      5_000_000n,
+      4_000_000n,
+      4_000_000n,
+    ]);
+  });
+
+  test("further legs find their cards by name", () => {
+    const cards = cardResolver(catalog, "anthropic", NOW);
+    expect(cards("claude-opus-5-20260724")?.base.input).toBe(5_000_000n);
+    expect(cards("claude-nothing")).toBeUndefined();
+    expect(cardResolver(catalog, "openai", NOW)("gpt-image-1")?.base).toMatchObject({
+      input_image: 10_000_000n,
+      output: 40_000_000n,
+    });
+  });
+});
+
+describe("priceAge", () => {
+  test("it says how old the oldest price is, and which release of the tables is read", () => {
+    expect(priceAge(catalog, NOW)).toEqual({
+      package: PRICE_PACKAGE,
+      oldest: "2026-09-23",
+      newest: "2026-11-21",
+      days: 59,
+    });
+  });
+
+  test("the release that it names is the one that is installed", () => {
+    const root = join(import.meta.dir, "../../node_modules/@pydantic/genai-prices/package.json");
+    expect(JSON.parse(readFileSync(root, "utf8"))).toMatchObject({
+      name: PRICE_PACKAGE.name,
+      version: PRICE_PACKAGE.version,
+    });
+  });
+});

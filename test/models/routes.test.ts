@@ -1,0 +1,195 @@
+import { describe, expect, test } from "bun:test";
+import { Fault } from "../../src/base/fault.ts";
+import type { Route } from "../../src/http/route.ts";
+import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
+import { createCatalog } from "../../src/models/live-catalog.ts";
+import { ModelList, ModelRecord } from "../../src/models/record.ts";
+import { modelRoutes } from "../../src/models/routes.ts";
+
+const NOW = Date.parse("2026-11-21T12:00:00Z");
+const routes = modelRoutes({
+  catalog: createCatalog({ now: NOW }),
+  available: (provider) => provider === "sim",
+});
+
+async function ask(
+  path: string,
+  headers: Record<string, string> = {},
+  options: { routes?: readonly Route[]; now?: number } = {},
+): Promise<Response> {
+  const url = new URL(path, "http://gateway.test");
+  const [list, one] = options.routes ?? routes;
+  const route = url.pathname === "/v1/models" ? list : one;
+  const request = new Request(url, { headers });
+  const params = route?.params?.parse({
+    id: decodeURIComponent(url.pathname.slice("/v1/models/".length)),
+  });
+  const query = route?.query?.parse(Object.fromEntries(url.searchParams));
+  const input = {
+    params,
+    query,
+    body: undefined,
+    caller: undefined,
+    now: options.now ?? NOW,
+    requestId: "req_1",
+    address: "127.0.0.1",
+    headers: request.headers,
+    request,
+  };
+  const answer = await route?.read?.(input);
+  if (!(answer instanceof Response)) throw new Error("not a response");
+  return answer;
+}
+
+async function ids(path: string, headers?: Record<string, string>): Promise<string[]> {
+  const body = (await (await ask(path, headers)).json()) as { data: { id: string }[] };
+  return body.data.map(({ id }) => id);
+}
+
+describe("GET /v1/models", () => {
+  test("it needs no authentication", () => {
+    expect(routes.map(({ auth, method, path }) => [auth, method, path])).toEqual([
+      ["none", "GET", "/v1/models"],
+      ["none", "GET", "/v1/models/{id+}"],
+    ]);
+  });
+
+  test("every model is in OpenAI's list shape with its price", async () => {
+    const answer = await ask("/v1/models");
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/json"]);
+    const body = ModelList.parse(await answer.json());
+    expect(body.data.length).toBe(catalogOf(builtInModels()).models.length);
+    for (const { pricing } of body.data) {
+      expect(pricing["prompt"]).toMatch(/^\d+(\.\d+)?$/);
+      expect(pricing["completion"]).toMatch(/^\d+(\.\d+)?$/);
+    }
+  });
+
+  test("a record holds limits, abilities, prices in USD per token, tiers and whether it can be called now", async () => {
+    const record = ModelRecord.parse(
+      await (await ask("/v1/models/anthropic/claude-haiku-5-5")).json(),
+    );
+    expect(record).toMatchObject({
+      id: "anthropic/claude-haiku-5-5",
+      object: "model",
+      owned_by: "anthropic",
+      context_length: 1_000_000,
+      max_output_tokens: 128_000,
+      available: false,
+      wires: ["messages"],
+      pricing: {
+        prompt: "0.0000001",
+        completion: "0.0000005",
+        input_cache_read: "0.00000001",
+        input_cache_write: "0.000000125",
+        input_cache_write_1h: "0.0000002",
+        web_search: "0.01",
+        tiers: [{ above_input_tokens: 100_000, prices: { prompt: "0.0000005" } }],
+        service_tiers: { batch: "0.5" },
+        regions: { us: "1.1" },
+      },
+    });
+    expect(record.created).toBe(Date.parse("2026-10-07") / 1000);
+  });
+
+  test("simulated models say so and can be called", async () => {
+    expect(await (await ask("/v1/models/sim/echo")).json()).toMatchObject({
+      simulated: true,
+      available: true,
+      pricing: { prompt: "0.000001", completion: "0.000002" },
+    });
+  });
+
+  test("it can be narrowed by provider, by what can be called, and by a word", async () => {
+    expect(await ids("/v1/models?provider=sim")).toEqual([
+      "sim/echo",
+      "sim/embed",
+      "sim/reason",
+      "sim/tiny",
+    ]);
+    expect(await ids("/v1/models?available=true")).toEqual([
+      "sim/echo",
+      "sim/embed",
+      "sim/reason",
+      "sim/tiny",
+    ]);
+    expect(await ids("/v1/models?available=false&provider=sim")).toEqual([]);
+    expect(await ids("/v1/models?q=OPUS-5-5&provider=anthropic")).toEqual([
+      "anthropic/claude-opus-5-5",
+    ]);
+  });
+
+  test("a query that is not known is refused", () => {
+    expect(ask("/v1/models?providr=sim")).rejects.toThrow();
+    expect(ask("/v1/models?available=yes")).rejects.toThrow();
+  });
+
+  test("an unchanged list is answered with 304 and no body", async () => {
+    const first = await ask("/v1/models");
+    const etag = first.headers.get("etag") ?? "";
+    const again = await ask("/v1/models", { "if-none-match": `"other", W/${etag}` });
+    expect([again.status, await again.text(), again.headers.get("etag")]).toEqual([304, "", etag]);
+    expect(first.headers.get("cache-control")).toBe("public, max-age=300");
+    expect(first.headers.get("vary")).toBe("anthropic-version");
+  });
+
+  test("the list follows the catalog, and prices follow the hour", async () => {
+    let catalog = catalogOf(builtInModels());
+    const own = modelRoutes({ catalog: { current: () => catalog }, available: () => true });
+    const before = (await ask("/v1/models", {}, { routes: own })).headers.get("etag");
+    catalog = catalogOf(builtInModels().filter(({ id }) => id !== "sim/tiny"));
+    expect((await ask("/v1/models", {}, { routes: own })).headers.get("etag")).not.toBe(before);
+    const price = async (now: string): Promise<unknown> =>
+      (
+        await ask("/v1/models/deepseek/deepseek-flash", {}, { routes: own, now: Date.parse(now) })
+      ).json();
+    expect(await price("2026-11-23T00:30:00Z")).toMatchObject({
+      pricing: { prompt: "0.00000015" },
+    });
+    expect(await price("2026-11-23T01:00:00Z")).toMatchObject({ pricing: { prompt: "0.0000003" } });
+  });
+
+  test("with `anthropic-version` the list has Anthropic's shape and pages", async () => {
+    const headers = { "anthropic-version": "2023-06-01" };
+    const first = (await (await ask("/v1/models?limit=2&provider=sim", headers)).json()) as Record<
+      string,
+      unknown
+    >;
+    expect(first).toMatchObject({ has_more: true, first_id: "sim/echo", last_id: "sim/embed" });
+    expect(
+      await (await ask("/v1/models?limit=2&provider=sim&after_id=sim/embed", headers)).json(),
+    ).toMatchObject({ has_more: false, first_id: "sim/reason", last_id: "sim/tiny" });
+    expect(await ids("/v1/models?limit=2&provider=sim&before_id=sim/tiny", headers)).toEqual([
+      "sim/embed",
+      "sim/reason",
+    ]);
+    expect(await ids("/v1/models?provider=nobody", headers)).toEqual([]);
+    const model = await (await ask("/v1/models/anthropic/claude-opus-5", headers)).json();
+    expect(model).toMatchObject({
+      type: "model",
+      id: "anthropic/claude-opus-5",
+      display_name: "Claude Opus 5",
+      created_at: "2026-07-24T00:00:00Z",
+      max_input_tokens: 1_000_000,
+      max_tokens: 128_000,
+    });
+  });
+});
+
+describe("GET /v1/models/{id}", () => {
+  test("an id may hold slashes, and an alias gives its model", async () => {
+    expect(await (await ask("/v1/models/groq/openai/gpt-oss-120b")).json()).toMatchObject({
+      id: "groq/openai/gpt-oss-120b",
+    });
+    expect(await (await ask("/v1/models/openai/gpt-4o-2024-11-20")).json()).toMatchObject({
+      id: "openai/gpt-4o",
+    });
+  });
+
+  test("an id that is not there is a 404 that says what to do", async () => {
+    const fault: unknown = await ask("/v1/models/gpt-5.4").catch((error: unknown) => error);
+    if (!(fault instanceof Fault)) throw new Error("no fault");
+    expect([fault.code, fault.status]).toEqual(["model_not_found", 404]);
+    expect(fault.publicMessage).toContain("openai/gpt-5.4");
+  });
+});

@@ -1,0 +1,366 @@
+// What a room may rely on, the same on both stores.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { type Column, isDuplicate, text, whole } from "../../src/store/db.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
+
+const COLUMNS: readonly Column[] = ["id:text", "body:text", "n:bigint"];
+const LARGEST = 2n ** 63n - 1n;
+const WEIRD = [
+  "",
+  " ",
+  "NULL",
+  "null",
+  "it's",
+  `say "hi"`,
+  `back\\slash \\" and \\\\`,
+  "{a,b}",
+  "$1 ? :x",
+  "-- not a comment ; select 1",
+  "line\nline\r\n\ttab",
+  "é ü 中文 العربية 👩‍👩‍👧 \u{10FFFF} \u200b\ufeff",
+  "\u0001\u001f\u007f",
+  "x".repeat(100_000),
+];
+
+eachStore((kind, open) => {
+  describe(`the store on ${kind}`, () => {
+    let store: TestStore;
+    beforeAll(async () => {
+      store = await open();
+      await store.db.write((tx) =>
+        tx.run("create table thing (id text primary key, body text, n bigint)"),
+      );
+    });
+    afterAll(() => store.close());
+    beforeEach(() => store.db.write((tx) => tx.run("delete from thing")));
+
+    const ids = async (): Promise<string[]> =>
+      (await store.db.all("select id from thing order by id")).map((row) => text(row, "id"));
+    const insert = (...names: string[]): Promise<void> =>
+      store.db.write((tx) =>
+        tx.insertMany(
+          "thing",
+          COLUMNS,
+          names.map((id) => [id, null, 0]),
+        ),
+      );
+
+    test("run answers how many rows were written", async () => {
+      await insert("a", "b", "c");
+      const [two, none] = await store.db.write(async (tx) => [
+        await tx.run("update thing set n = ? where id <> ?", [7, "a"]),
+        await tx.run("delete from thing where id = ?", ["nobody"]),
+      ]);
+      expect([two, none]).toEqual([2, 0]);
+      const row = await store.db.get("select n from thing where id = ?", ["b"]);
+      expect(row === undefined ? row : whole(row, "n")).toBe(7);
+      expect(await store.db.get("select n from thing where id = ?", ["nobody"])).toBeUndefined();
+      expect(await store.db.all("select id from thing where n > ? order by id", [6])).toHaveLength(
+        2,
+      );
+    });
+
+    test("weird text comes back as it went in, singly and in bulk", async () => {
+      await store.db.write(async (tx) => {
+        await tx.insertMany(
+          "thing",
+          COLUMNS,
+          WEIRD.map((body, place) => [`bulk${place}`, body, null]),
+        );
+        for (const [place, body] of WEIRD.entries())
+          await tx.run("insert into thing (id, body, n) values (?, ?, ?)", [
+            `one${place}`,
+            body,
+            null,
+          ]);
+      });
+      for (const [place, body] of WEIRD.entries())
+        for (const id of [`bulk${place}`, `one${place}`])
+          expect((await store.db.get("select body from thing where id = ?", [id]))?.["body"]).toBe(
+            body,
+          );
+    });
+
+    test("weird text is found, locked, changed and deleted as a key", async () => {
+      const keys = WEIRD.filter((body) => body.length < 1_000);
+      await insert(...keys);
+      const found = await store.db.write(async (tx) => {
+        await tx.updateMany(
+          "thing",
+          ["id:text", "body:text"],
+          keys.map((key) => [key, `of ${key}`]),
+        );
+        return [await tx.lockMany("thing", "id", keys), await tx.readMany("thing", "id", keys)];
+      });
+      for (const rows of found) {
+        expect(rows.map((row) => row["id"]).toSorted()).toEqual(keys.toSorted());
+        for (const row of rows) expect(row["body"]).toBe(`of ${String(row["id"])}`);
+      }
+      await store.db.write((tx) => tx.deleteMany("thing", "id", keys));
+      expect(await ids()).toEqual([]);
+    });
+
+    test("half a surrogate pair is kept as the replacement character", async () => {
+      await store.db.write((tx) => tx.insertMany("thing", COLUMNS, [["a", "x\ud800y", null]]));
+      expect((await store.db.get("select body from thing"))?.["body"]).toBe("x\ufffdy");
+    });
+
+    test("integers at the limits of 64 bits are kept exactly, and read exactly as text", async () => {
+      const numbers = [0n, -1n, 2n ** 53n - 1n, 2n ** 53n + 1n, LARGEST, -LARGEST];
+      await store.db.write((tx) =>
+        tx.insertMany(
+          "thing",
+          COLUMNS,
+          numbers.map((n, place) => [`bulk${place}`, null, n]),
+        ),
+      );
+      for (const [place, n] of numbers.entries())
+        await store.db.write((tx) =>
+          tx.run("insert into thing (id, n) values (?, ?)", [`one${place}`, n]),
+        );
+      for (const [place, n] of numbers.entries())
+        for (const id of [`bulk${place}`, `one${place}`])
+          expect(
+            (await store.db.get("select cast(n as text) as n from thing where id = ?", [id]))?.[
+              "n"
+            ],
+          ).toBe(String(n));
+    });
+
+    for (const [what, value] of [
+      ["an integer above 64 bits", LARGEST + 1n],
+      ["an integer below 64 bits", -LARGEST - 2n],
+      ["a fraction", 1.5],
+      ["a number that is none", Number.NaN],
+      ["an inexact number", 2 ** 53],
+      ["a NUL in text", "a\u0000b"],
+    ] as const) {
+      test(`${what} is refused, not altered`, async () => {
+        const column = typeof value === "string" ? "body" : "n";
+        const type = typeof value === "string" ? "text" : "bigint";
+        const writes = [
+          store.db.write((tx) =>
+            tx.run(`insert into thing (id, ${column}) values ('a', ?)`, [value]),
+          ),
+          store.db.write((tx) =>
+            tx.insertMany("thing", ["id:text", `${column}:${type}`], [["b", value]]),
+          ),
+        ];
+        for (const write of await Promise.allSettled(writes)) {
+          expect(write.status).toBe("rejected");
+          expect(String(write.status === "rejected" ? write.reason : "")).toMatch(/exactly/);
+        }
+        expect(await ids()).toEqual([]);
+      });
+    }
+
+    test("a parameter may be used as every kind of value, whatever the statement", async () => {
+      const now = 1_790_000_000_123;
+      await store.db.write(async (tx) => {
+        await tx.run("insert into thing (id, body, n) values (?, 'x', ?)", ["a", now]);
+        await tx.run("insert into thing (id, body, n) values (?, ?, 1), (?, ?, ?)", [
+          "b",
+          null,
+          "c",
+          "7",
+          null,
+        ]);
+        await tx.run("update thing set n = n + ? where id = ? and (n > ? or n < ?)", [
+          1n,
+          "a",
+          now - 1,
+          5,
+        ]);
+      });
+      expect((await store.db.get("select n from thing where id = ?", ["a"]))?.["n"]).toEqual(
+        kind === "sqlite" ? now + 1 : BigInt(now + 1),
+      );
+      expect(
+        await store.db.all("select id from thing where id > ? order by id desc limit ?", ["a", 1]),
+      ).toHaveLength(1);
+      expect(
+        await store.db.all("select id from thing where n >= ? and n < ?", [now, now + 5]),
+      ).toHaveLength(1);
+      expect(await store.db.all("select id from thing where n = ?", [1n])).toHaveLength(1);
+      // The same statement with another kind of number.
+      expect(await store.db.all("select id from thing where n = ?", [now + 1])).toHaveLength(1);
+      expect(await store.db.all("select id from thing where n = ?", [1])).toHaveLength(1);
+    });
+
+    test("bulk operations over no rows do nothing", async () => {
+      await insert("a");
+      const rows = await store.db.write(async (tx) => {
+        await tx.insertMany("thing", COLUMNS, []);
+        await tx.updateMany("thing", COLUMNS, []);
+        await tx.deleteMany("thing", "id", []);
+        return [
+          ...(await tx.lockMany("thing", "id", [])),
+          ...(await tx.readMany("thing", "id", [])),
+        ];
+      });
+      expect(rows).toEqual([]);
+      expect(await ids()).toEqual(["a"]);
+    });
+
+    test("ten thousand rows go through every bulk operation", async () => {
+      const names = Array.from(
+        { length: 10_000 },
+        (_, place) => `row${String(place).padStart(5, "0")}`,
+      );
+      await insert(...names);
+      const rows = await store.db.write(async (tx) => {
+        await tx.updateMany(
+          "thing",
+          ["id:text", "n:bigint"],
+          names.map((id, place) => [id, BigInt(place)]),
+        );
+        return tx.lockMany("thing", "id", names);
+      });
+      expect(rows.map((row) => whole(row, "n"))).toEqual(names.map((_, place) => place));
+      await store.db.write((tx) => tx.deleteMany("thing", "id", names.slice(1)));
+      expect(await ids()).toEqual(["row00000"]);
+    });
+
+    test("rows are locked in the order of their keys, and those that are not there are left out", async () => {
+      await insert("c", "a", "b");
+      const rows = await store.db.write((tx) => tx.lockMany("thing", "id", ["a", "b", "c", "z"]));
+      expect(rows.map((row) => row["id"])).toEqual(["a", "b", "c"]);
+    });
+
+    test("nothing of a transaction that throws is kept, not even its first statement", async () => {
+      const failed = store.db.write(async (tx) => {
+        await tx.run("insert into thing (id) values ('first')");
+        await tx.insertMany("thing", COLUMNS, [["second", null, 1]]);
+        throw new Error("changed my mind");
+      });
+      await expect(failed).rejects.toThrow("changed my mind");
+      expect(await ids()).toEqual([]);
+    });
+
+    test("a work that throws at once, before any statement, leaves the store usable", async () => {
+      const failed = store.db.write(() => {
+        throw new Error("at once");
+      });
+      await expect(failed).rejects.toThrow("at once");
+      await insert("a");
+      expect(await ids()).toEqual(["a"]);
+    });
+
+    test("statements that are sent together are all of the transaction", async () => {
+      const failed = store.db.write(async (tx) => {
+        await Promise.all([
+          tx.insertMany("thing", COLUMNS, [["a", null, 1]]),
+          tx.insertMany("thing", COLUMNS, [["b", null, 1]]),
+          tx.run("insert into thing (id) values ('c')"),
+        ]);
+        throw new Error("no");
+      });
+      await expect(failed).rejects.toThrow("no");
+      expect(await ids()).toEqual([]);
+    });
+
+    test("a reader sees nothing of a transaction before its commit", async () => {
+      const written = Promise.withResolvers<void>();
+      const looked = Promise.withResolvers<void>();
+      const write = store.db.write(async (tx) => {
+        await tx.run("insert into thing (id) values ('a')");
+        written.resolve();
+        await looked.promise;
+        return tx.all("select id from thing");
+      });
+      await written.promise;
+      expect(await ids()).toEqual([]);
+      expect(await store.db.snapshot((reader) => reader.all("select id from thing"))).toEqual([]);
+      looked.resolve();
+      expect(await write).toHaveLength(1);
+      expect(await ids()).toEqual(["a"]);
+    });
+
+    test("a taken key is a duplicate, however it is written, and nothing else is", async () => {
+      await insert("a");
+      const attempts = [
+        store.db.write((tx) => tx.run("insert into thing (id) values (?)", ["a"])),
+        store.db.write((tx) =>
+          tx.insertMany("thing", COLUMNS, [
+            ["b", null, 0],
+            ["a", null, 0],
+          ]),
+        ),
+        store.db.write((tx) => tx.run("insert into nowhere (id) values (?)", ["a"])),
+      ];
+      const outcomes = await Promise.allSettled(attempts);
+      expect(outcomes.map((one) => one.status === "rejected" && isDuplicate(one.reason))).toEqual([
+        true,
+        true,
+        false,
+      ]);
+      expect(await ids()).toEqual(["a"]);
+    });
+
+    test("a failed statement spoils its transaction, also where the error is swallowed", async () => {
+      await insert("a");
+      const swallowed = store.db.write(async (tx) => {
+        await tx.run("insert into thing (id) values ('b')");
+        await tx.run("insert into thing (id) values ('a')").catch(() => {});
+        await tx.run("insert into thing (id) values ('c')").catch(() => {});
+        return "kept";
+      });
+      expect(isDuplicate(await swallowed.catch((error: unknown) => error))).toBe(true);
+      expect(await ids()).toEqual(["a"]);
+    });
+
+    test("a transaction that is over executes nothing more", async () => {
+      let stray: (() => Promise<number>) | undefined;
+      await store.db.write(async (tx) => {
+        stray = () => tx.run("insert into thing (id) values ('stray')");
+        await tx.run("insert into thing (id) values ('a')");
+      });
+      await expect(stray?.() ?? Promise.resolve()).rejects.toThrow("over");
+      const failed = store.db.write(async (tx) => {
+        await Promise.all([
+          tx.run("insert into nowhere (id) values ('x')"),
+          Bun.sleep(20).then(() => tx.run("insert into thing (id) values ('stray')")),
+        ]);
+      });
+      await expect(failed).rejects.toThrow();
+      await Bun.sleep(40);
+      expect(await ids()).toEqual(["a"]);
+    });
+
+    test("writes that meet on one row all count", async () => {
+      await insert("a");
+      await Promise.all(
+        Array.from({ length: 40 }, () =>
+          store.db.write(async (tx) => {
+            const [row] = await tx.lockMany("thing", "id", ["a"]);
+            const n = row === undefined ? 0 : whole(row, "n");
+            await tx.run("update thing set n = ? where id = ?", [n + 1, "a"]);
+          }),
+        ),
+      );
+      const row = await store.db.get("select n from thing");
+      expect(row === undefined ? row : whole(row, "n")).toBe(40);
+    });
+
+    test("all reads of a snapshot see the store as it was at one moment", async () => {
+      await insert("a");
+      const seen = await store.db.snapshot(async (reader) => {
+        const before = await reader.all("select id from thing");
+        await insert("b");
+        return [before.length, (await reader.all("select id from thing")).length];
+      });
+      expect(seen).toEqual([1, 1]);
+      expect(await ids()).toEqual(["a", "b"]);
+    });
+
+    test("a snapshot and a reader write nothing", async () => {
+      await expect(
+        store.db.snapshot((reader) =>
+          reader.all("insert into thing (id) values ('a') returning id"),
+        ),
+      ).rejects.toThrow();
+      expect(await ids()).toEqual([]);
+    });
+  });
+});

@@ -1,0 +1,34 @@
+// What the store's tests let another process do: `migrate <kind> <at>`, `lock <folder>`.
+
+import type { Db } from "../../src/store/db.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { openPlace } from "../support/stores.ts";
+
+function openOrEnd(folder: string): Db {
+  try {
+    return openSqlite({ folder, lock: true });
+  } catch (error) {
+    console.log(String(error));
+    process.exit(1);
+  }
+}
+
+const [verb = "", first = "", second = ""] = process.argv.slice(2);
+
+if (verb === "migrate") {
+  const db = openPlace({ kind: first === "postgres" ? "postgres" : "sqlite", at: second });
+  console.log("ready");
+  await new Promise((resolve) => process.stdin.once("data", resolve));
+  const done = await migrate(db, Date.now());
+  console.log(`migrated ${done.length}`);
+  await db.close();
+  process.exit(0);
+}
+if (verb === "lock") {
+  const db = openOrEnd(first);
+  console.log("locked");
+  await new Promise((resolve) => process.stdin.once("end", resolve).resume());
+  await db.close();
+  process.exit(0);
+}

@@ -1,0 +1,124 @@
+import { describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
+import path from "node:path";
+import { whole } from "../../src/store/db.ts";
+import { migrate } from "../../src/store/migrate.ts";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { startChild } from "../support/child.ts";
+import { scratchFolder } from "../support/stores.ts";
+
+const OTHER = path.join(import.meta.dirname, "other-process.ts");
+const inUse = /is in use by another Postern: stop it, or set POSTERN_DATA_DIR to another folder/;
+
+describe("the data folder", () => {
+  test("is locked against a second process, and the message says what to do", async () => {
+    const folder = scratchFolder();
+    const child = startChild(OTHER, ["lock", folder]);
+    await child.line("locked");
+    expect(() => openSqlite({ folder, lock: true })).toThrow(inUse);
+    child.process.stdin.end();
+    await child.ended;
+    const db = openSqlite({ folder, lock: true });
+    expect(() => openSqlite({ folder, lock: true })).toThrow(inUse);
+    // A refused attempt must not have taken the lock along.
+    const second = startChild(OTHER, ["lock", folder]);
+    await expect(second.line("locked")).rejects.toThrow("ended before");
+    await db.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  test("is free again after kill -9", async () => {
+    const folder = scratchFolder();
+    const child = startChild(OTHER, ["lock", folder]);
+    await child.line("locked");
+    child.process.kill("SIGKILL");
+    await child.ended;
+    await openSqlite({ folder, lock: true }).close();
+    rmSync(folder, { recursive: true });
+  });
+
+  test("is made for its owner alone", async () => {
+    const folder = path.join(scratchFolder(), "new");
+    await openSqlite({ folder, lock: true }).close();
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    rmSync(path.dirname(folder), { recursive: true });
+  });
+
+  test("that cannot be made or written says why", () => {
+    const folder = scratchFolder();
+    expect(() => openSqlite({ folder: "/dev/null/data", lock: true })).toThrow(
+      /ENOTDIR|EEXIST|not a directory/i,
+    );
+    mkdirSync(path.join(folder, "postern.db"));
+    expect(() => openSqlite({ folder, lock: true })).toThrow(/unable to open/i);
+    rmSync(folder, { recursive: true });
+  });
+});
+
+describe("an online backup", () => {
+  test("is taken while the store is written, is one moment of it, and can be restored", async () => {
+    const folder = scratchFolder();
+    const db = openSqlite({ folder, lock: true });
+    await migrate(db, 1);
+    await db.write((tx) => tx.run("create table pair (id bigint primary key, twin bigint)"));
+    let written = 0;
+    let stop = false;
+    const writing = (async () => {
+      for (let id = 1; !stop; id++) {
+        await db.write(async (tx) => {
+          await tx.run("insert into pair (id, twin) values (?, ?)", [id, -id]);
+          await tx.run("insert into pair (id, twin) values (?, ?)", [-id, id]);
+        });
+        written = id;
+        if (id % 20 === 0) await Bun.sleep(0);
+      }
+    })();
+    while (written < 200) await Bun.sleep(1);
+    const copies: { file: string; atLeast: number }[] = [];
+    for (let round = 0; round < 5; round++) {
+      const file = path.join(folder, `copy ${round}'s.db`);
+      const atLeast = written;
+      await db.backup(file);
+      copies.push({ file, atLeast });
+      await Bun.sleep(3);
+    }
+    stop = true;
+    await writing;
+    await expect(db.backup(copies[0]?.file ?? "")).rejects.toThrow(/exists/);
+    await db.close();
+
+    for (const [round, { file, atLeast }] of copies.entries()) {
+      expect(statSync(file).mode & 0o777).toBe(0o600);
+      const restored = path.join(folder, `restored-${round}`);
+      mkdirSync(restored);
+      renameSync(file, path.join(restored, "postern.db"));
+      const copy = openSqlite({ folder: restored, lock: true });
+      expect(await migrate(copy, 2)).toEqual([]);
+      const row = await copy.get("select count(*) as count, sum(id) as total from pair");
+      expect(row?.["total"]).toBe(0);
+      expect(row === undefined ? 0 : whole(row, "count")).toBeGreaterThanOrEqual(2 * atLeast);
+      await copy.write((tx) => tx.run("insert into pair (id, twin) values (0, 0)"));
+      await copy.close();
+    }
+    rmSync(folder, { recursive: true });
+  });
+});
+
+describe("closing", () => {
+  test("waits for what is being written, and leaves one file", async () => {
+    const folder = scratchFolder();
+    const db = openSqlite({ folder, lock: true });
+    await db.write((tx) => tx.run("create table thing (id text)"));
+    const slow = db.write(async (tx) => {
+      await Bun.sleep(20);
+      await tx.run("insert into thing (id) values ('a')");
+    });
+    await db.close();
+    await slow;
+    expect(existsSync(path.join(folder, "postern.db-wal"))).toBe(false);
+    const again = openSqlite({ folder, lock: true });
+    expect(await again.all("select id from thing")).toHaveLength(1);
+    await again.close();
+    rmSync(folder, { recursive: true });
+  });
+});

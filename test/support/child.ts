@@ -1,0 +1,54 @@
+// Runs a script of the tests as a process of its own and reads what it prints, line by line.
+
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
+
+export interface Child {
+  readonly process: ChildProcessByStdio<Writable, Readable, null>;
+  /** Every line so far. */
+  readonly lines: string[];
+  /** Resolves with the first line from now on that begins so; rejects when the process ends first. */
+  readonly line: (start: string) => Promise<string>;
+  readonly ended: Promise<number | null>;
+}
+
+export function startChild(script: string, args: readonly string[]): Child {
+  const child = spawn(process.execPath, [script, ...args], { stdio: ["pipe", "pipe", "inherit"] });
+  const lines: string[] = [];
+  let read = 0;
+  let changed = Promise.withResolvers<void>();
+  let over = false;
+  let partial = "";
+  const tell = (): void => {
+    changed.resolve();
+    changed = Promise.withResolvers<void>();
+  };
+  child.stdout.setEncoding("utf8");
+  child.stdout.on("data", (chunk: string) => {
+    const parts = (partial + chunk).split("\n");
+    partial = parts.pop() ?? "";
+    lines.push(...parts);
+    tell();
+  });
+  // A killed process may write into a pipe that nobody reads any more, and be written to when it is gone.
+  child.stdin.on("error", () => {});
+  const ended = new Promise<number | null>((resolve) =>
+    child.on("close", (code) => {
+      over = true;
+      tell();
+      resolve(code);
+    }),
+  );
+  const line = async (start: string): Promise<string> => {
+    for (;;) {
+      for (let found = lines[read]; found !== undefined; found = lines[read]) {
+        read += 1;
+        if (found.startsWith(start)) return found;
+      }
+      if (over)
+        throw new Error(`the process ended before it said "${start}": ${lines.join(" | ")}`);
+      await changed.promise;
+    }
+  };
+  return { process: child, lines, line, ended };
+}

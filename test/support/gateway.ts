@@ -1,0 +1,113 @@
+// A whole gateway for tests: real HTTP on loopback, a store of its own, the simulator behind a port as its provider, and
+// a clock that moves only when it is told to, or the real one.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createLog } from "../../src/base/log.ts";
+import { type Config, readConfig } from "../../src/config.ts";
+import { buildHouse, type House } from "../../src/house.ts";
+import { listen } from "../../src/http/listen.ts";
+import { PROVIDERS } from "../../src/inference/providers.ts";
+import { TIMEOUTS, type Timeouts } from "../../src/inference/upstream.ts";
+import { createSimulator } from "../../src/simulator/simulator.ts";
+import { testPostgres } from "./postgres.ts";
+
+export interface GatewayOptions {
+  readonly store?: "sqlite" | "postgres";
+  readonly databaseUrl?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Providers whose base address becomes the simulator's; `sim` unless told. */
+  readonly providers?: readonly string[];
+  readonly timeouts?: Partial<Timeouts>;
+  readonly now?: () => number;
+  readonly requireKey?: string;
+}
+
+export interface Gateway {
+  readonly url: string;
+  readonly house: House;
+  readonly config: Config;
+  readonly simulatorUrl: string;
+  /** Every line that was logged. */
+  readonly logged: readonly string[];
+  readonly stop: () => Promise<void>;
+}
+
+export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
+  const folder = mkdtempSync(path.join(tmpdir(), "postern-test-"));
+  const simulator = startSimulator(options.requireKey);
+  const databaseUrl = options.databaseUrl ?? (options.store === "postgres" ? await testPostgres() : undefined);
+  // The port is taken first: the base URL is part of what the gateway says of itself.
+  let house: House | undefined;
+  const listener = listen({ host: "127.0.0.1", port: 0 }, (request, peer) =>
+    house === undefined ? Promise.resolve(new Response("starting", { status: 503 })) : house.handle(request, peer),
+  );
+  const url = `http://127.0.0.1:${listener.port}`;
+  const logged: string[] = [];
+  const config = configFor({ url, folder, simulatorUrl: simulator.url, options, ...(databaseUrl === undefined ? {} : { databaseUrl }) });
+  house = await buildHouse(config, {
+    log: createLog({ level: "debug", readable: false, now: Date.now, write: (line) => logged.push(line) }),
+    now: options.now ?? Date.now,
+    version: "0.0.0-test",
+    onFatal: (reason) => logged.push(`fatal: ${reason}`),
+    timeouts: { ...TIMEOUTS, ...options.timeouts },
+  });
+  const built = house;
+  return {
+    url,
+    house: built,
+    config,
+    simulatorUrl: simulator.url,
+    logged,
+    stop: async () => {
+      await listener.stop(true);
+      await built.close();
+      await simulator.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function startSimulator(requireKey: string | undefined): { readonly url: string; readonly stop: () => Promise<void> } {
+  const simulator = createSimulator({ now: Date.now, anyModel: true, ...(requireKey === undefined ? {} : { requireKey }) });
+  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, idleTimeout: 0, development: false, fetch: simulator.fetch });
+  return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) };
+}
+
+interface Setting {
+  readonly url: string;
+  readonly folder: string;
+  readonly simulatorUrl: string;
+  readonly databaseUrl?: string;
+  readonly options: GatewayOptions;
+}
+
+/** Where each provider's paths begin, relative to the simulator. */
+const BASE_PATHS: Readonly<Record<string, string>> = { sim: "", anthropic: "" };
+
+function configFor({ url, folder, simulatorUrl, databaseUrl, options }: Setting): Config {
+  const env: Record<string, string> = { POSTERN_BASE_URL: url, POSTERN_DATA_DIR: folder, POSTERN_PORT: new URL(url).port };
+  if (databaseUrl !== undefined) env["DATABASE_URL"] = databaseUrl;
+  for (const id of options.providers ?? ["sim"]) {
+    const stem = PROVIDERS.find((provider) => provider.id === id)?.stem ?? id.toUpperCase();
+    env[`${stem}_BASE_URL`] = simulatorUrl + (BASE_PATHS[id] ?? "/v1");
+    env[`${stem}_API_KEY`] = options.requireKey ?? "upstream-test-key";
+  }
+  const result = readConfig({ env: { ...env, ...options.env }, hostName: "test", providers: PROVIDERS });
+  if (!result.ok) throw new Error(result.mistakes.join("\n"));
+  return result.config;
+}
+
+export interface Account {
+  readonly id: string;
+  readonly key: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Registers as an agent would. */
+export async function register(gateway: Pick<Gateway, "url">): Promise<Account> {
+  const response = await fetch(`${gateway.url}/v1/accounts`, { method: "POST", headers: { "content-type": "application/json" }, body: "{}" });
+  const body = (await response.json()) as { account: { id: string }; api_key: string };
+  return { id: body.account.id, key: body.api_key, headers: { authorization: `Bearer ${body.api_key}`, "content-type": "application/json" } };
+}

@@ -1,0 +1,402 @@
+// The house as a test: each title is a rule of CONTRIBUTING.md, and the message of a failure names what breaks it.
+
+import { describe, expect, test } from "bun:test";
+import { existsSync, readdirSync } from "node:fs";
+import path from "node:path";
+import { SETTINGS } from "../src/config.ts";
+import { readmeWithTables, realRoutes } from "./support/readme.ts";
+import {
+  codeOf,
+  commentLines,
+  filesUnder,
+  importsOf,
+  readText,
+  ROOT,
+  roomOf,
+  type SourceFile,
+} from "./support/source.ts";
+
+const source = filesUnder("src");
+const readme = readText("README.md");
+
+/** What a room may import of ours. Its routes and records, which are its HTTP face, may import `http` besides. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  store: ["base"],
+  models: ["base"],
+  simulator: ["base"],
+  http: ["base", "store"],
+  ledger: ["base", "store"],
+  keys: ["base", "store"],
+  idempotency: ["base", "store"],
+  usage: ["base", "store"],
+  people: ["base", "store"],
+  "provider-keys": ["base", "store"],
+};
+const FACE = /\/(routes|record)(-[a-z-]+)?\.tsx?$/;
+const WIRE = /^src\/inference\/wires\/([^/]+)\//;
+
+const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
+  ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process"],
+  keys: ["api_key"],
+  accounts: ["account", "account_creation"],
+  usage: ["usage_record"],
+  idempotency: ["idempotent_answer"],
+  store: ["migration"],
+};
+const WRITES =
+  /\b(?:insert into|delete from)\s+([a-z_]+)|\bupdate\s+([a-z_]+)\s+set\b|\b(?:insertMany|updateMany|deleteMany)\(\s*"([a-z_]+)"/g;
+
+const RUNTIME_FILES = new Set([
+  "src/http/listen.ts",
+  "src/store/postgres.ts",
+  "src/store/sqlite.ts",
+]);
+const FORBIDDEN_NAMES =
+  /^(utils?|helpers?|lib|libs|common|shared|misc|services?|managers?|types|index)(\.[a-z]+)*$/;
+
+const FILE_LINES_MAX = 400;
+const MEDIAN_LINES_MAX = 120;
+const COMMENT_SHARE_MAX = 0.12;
+const DECISION_LINES_MAX = 60;
+/** A ratchet: it only goes down. */
+const UNEXPLAINED_CASTS_MAX = 0;
+
+describe("imports", () => {
+  for (const [room, allowed] of Object.entries(MAY_IMPORT)) {
+    test(`${room} imports ${allowed.length === 0 ? "nothing of ours" : `${allowed.join(" and ")} only`}`, () => {
+      expect(
+        breaches(source, (file, target) => {
+          if (roomOf(file) !== room) return false;
+          const other = roomOf(target);
+          // The routes of several rooms show one another's records.
+          const face = FACE.test(file) && (other === "http" || FACE.test(target));
+          return other !== room && !allowed.includes(other) && !face;
+        }),
+      ).toEqual([]);
+    });
+  }
+
+  test("a wire imports base, the canonical form and its own folder only", () => {
+    expect(
+      breaches(source, (file, target) => {
+        const wire = WIRE.exec(file)?.[1];
+        if (wire === undefined) return false;
+        const isOwn = WIRE.exec(target)?.[1] === wire;
+        return (
+          !isOwn &&
+          roomOf(target) !== "base" &&
+          !/^src\/inference\/canonical[a-z-]*\.ts$/.test(target)
+        );
+      }),
+    ).toEqual([]);
+  });
+
+  test("nobody but app.ts imports a routes file", () => {
+    expect(
+      breaches(
+        source,
+        (file, target, typeOnly) =>
+          /\/routes\.tsx?$/.test(target) &&
+          file !== "src/app.ts" &&
+          !typeOnly &&
+          roomOf(file) !== roomOf(target),
+      ),
+    ).toEqual([]);
+  });
+
+  test("nobody but main.ts imports config.ts as a value", () => {
+    expect(
+      breaches(
+        source,
+        (file, target, typeOnly) =>
+          target === "src/config.ts" && file !== "src/main.ts" && !typeOnly,
+      ),
+    ).toEqual([]);
+  });
+
+  test("a room's capability knows nothing of commands, the house or the app", () => {
+    expect(
+      breaches(
+        source,
+        (file, target) =>
+          /^src\/[a-z-]+\//.test(file) &&
+          roomOf(file) !== "commands" &&
+          /^src\/(commands\/|house\.ts|app\.ts|main\.ts)/.test(target),
+      ),
+    ).toEqual([]);
+  });
+
+  test("the framework stays in http, routes files and pages", () => {
+    expect(
+      source
+        .filter(
+          ({ path: file }) => roomOf(file) !== "http" && !FACE.test(file) && !file.endsWith(".tsx"),
+        )
+        .filter((file) =>
+          importsOf(file).some(
+            ({ from }) => from.split("/")[0] === "hono" || from === "@hono/zod-openapi",
+          ),
+        )
+        .map(({ path: file }) => file),
+    ).toEqual([]);
+  });
+
+  test("Bun is named in the few files that drive it", () => {
+    expect(
+      source
+        .filter(({ path: file }) => !RUNTIME_FILES.has(file))
+        .filter(
+          (file) =>
+            importsOf(file).some(({ from }) => from === "bun" || from.startsWith("bun:")) ||
+            codeOf(file).some((line) => /\bBun\./.test(line)),
+        )
+        .map(({ path: file }) => file),
+    ).toEqual([]);
+  });
+
+  test("the environment is read by main.ts and config.ts only", () => {
+    const readsEnvironment =
+      /\bprocess\.env\b|import .*\benv\b.* from "node:process"|\bimport\.meta\.env\b/;
+    expect(
+      source
+        .filter(({ path: file }) => file !== "src/main.ts" && file !== "src/config.ts")
+        .filter(({ text }) => readsEnvironment.test(text))
+        .map(({ path: file }) => file),
+    ).toEqual([]);
+  });
+});
+
+describe("tables", () => {
+  const writers = new Map<string, Set<string>>();
+  for (const { path: file, text } of source)
+    for (const [, inserted, updated, many] of text.matchAll(WRITES)) {
+      const table = inserted ?? updated ?? many ?? "";
+      writers.set(table, (writers.get(table) ?? new Set()).add(roomOf(file)));
+    }
+  const tables = filesUnder("src/store/migrations", /\.sql$/).flatMap(({ text }) =>
+    [...text.matchAll(/create table if not exists ([a-z_]+)/g)].map(([, table = ""]) => table),
+  );
+
+  test("a table is written by exactly one room", () => {
+    const shared = tables
+      .filter((table) => writers.get(table)?.size !== 1)
+      .map((table) => `${table}: ${[...(writers.get(table) ?? [])].join(", ") || "nobody"}`);
+    expect(shared).toEqual([]);
+  });
+
+  for (const [room, owned] of Object.entries(TABLE_OWNERS))
+    test(`${room} alone writes ${owned.join(", ")}`, () => {
+      expect(
+        owned.map((table) => `${table} ${[...(writers.get(table) ?? [])].join(", ")}`),
+      ).toEqual(owned.map((table) => `${table} ${room}`));
+    });
+});
+
+describe("code", () => {
+  test(`a file has ${FILE_LINES_MAX} lines at most, and half of them ${MEDIAN_LINES_MAX} or fewer`, () => {
+    const sizes = source.map(({ lines }) => lines.length).sort((left, right) => left - right);
+    expect(
+      source
+        .filter(({ lines }) => lines.length > FILE_LINES_MAX)
+        .map(({ path: file, lines }) => `${file} ${lines.length}`),
+    ).toEqual([]);
+    expect(sizes[Math.floor(sizes.length / 2)] ?? 0).toBeLessThanOrEqual(MEDIAN_LINES_MAX);
+  });
+
+  test("oxlint forbids any, !, @ts-ignore, default exports, cycles, long functions and deep nesting", () => {
+    const { rules } = JSON.parse(readText(".oxlintrc.json"));
+    for (const rule of [
+      "typescript/no-explicit-any",
+      "typescript/no-non-null-assertion",
+      "typescript/ban-ts-comment",
+      "typescript/switch-exhaustiveness-check",
+      "import/no-default-export",
+      "import/no-cycle",
+      "node/no-process-env",
+    ])
+      expect(`${rule} ${rules[rule]}`).toBe(`${rule} error`);
+    expect(rules["max-lines"]).toEqual(["error", FILE_LINES_MAX]);
+    expect(rules["max-lines-per-function"][1].max).toBe(70);
+    expect(rules["max-depth"]).toEqual(["error", 3]);
+  });
+
+  test("no rule is switched off inside a file", () => {
+    expect(
+      where([...source, ...filesUnder("test")], (line) =>
+        /(ox|es)lint-disable|@ts-(ignore|nocheck|expect-error)/.test(line),
+      ),
+    ).toEqual([]);
+  });
+
+  test("no file hands on what another exports", () => {
+    expect(
+      where(source, (line) => /^export (\*|\{[^}]*\}|type \{[^}]*\}) from /.test(line)),
+    ).toEqual([]);
+  });
+
+  test("no drawer: utils, helpers, lib, common, types, index", () => {
+    const names = [...source, ...filesUnder("test")].map(({ path: file }) => file);
+    expect(
+      names.filter((file) => file.split("/").some((part) => FORBIDDEN_NAMES.test(part))),
+    ).toEqual([]);
+  });
+
+  test("files and folders are named in kebab-case", () => {
+    const names = source.map(({ path: file }) => file);
+    expect(
+      names.filter((file) => !/^src(\/[a-z0-9-]+)*\/[a-z0-9-]+(\.d)?\.tsx?$/.test(file)),
+    ).toEqual([]);
+  });
+
+  test("there are no classes but Fault", () => {
+    expect(
+      source.flatMap((file) =>
+        codeOf(file)
+          .filter((line) => /^\s*(export )?(abstract )?class \w/.test(line))
+          .map((line) => `${file.path} ${line.trim()}`),
+      ),
+    ).toEqual(["src/base/fault.ts export class Fault extends Error {"]);
+  });
+
+  test("a cast says on its line, or just above it, why it is safe", () => {
+    const unexplained = source.flatMap(unexplainedCasts);
+    expect(unexplained.slice(UNEXPLAINED_CASTS_MAX)).toEqual([]);
+  });
+
+  test("comments are few: what the code cannot say", () => {
+    const lines = source.reduce((sum, file) => sum + file.lines.length, 0);
+    const comments = source.reduce((sum, file) => sum + commentLines(file), 0);
+    expect(comments / lines).toBeLessThan(COMMENT_SHARE_MAX);
+  });
+
+  test("a room's main file begins with what the room is for", () => {
+    expect(
+      source
+        .filter(({ path: file }) => /^src\/([a-z-]+)\/\1\.tsx?$/.test(file))
+        .filter(({ lines }) => !/^\/\/ \S/.test(lines[0] ?? ""))
+        .map(({ path: file }) => file),
+    ).toEqual([]);
+  });
+});
+
+describe("documents", () => {
+  test("the README's map lists exactly the folders of src, each with a sentence", () => {
+    const folders = readdirSync(path.join(ROOT, "src"), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => name)
+      .sort(byText);
+    const rows = [...readme.matchAll(/^\| `([a-z-]+)\/` \| (.+) \|$/gm)];
+    expect(rows.map(([, folder = ""]) => folder).sort(byText)).toEqual(folders);
+    expect(
+      rows.filter(([, , sentence = ""]) => !sentence.endsWith(".")).map(([row]) => row),
+    ).toEqual([]);
+  });
+
+  test("the README's tables of settings and endpoints are those of the program (npm run readme writes them)", async () => {
+    expect(readme).toBe(readmeWithTables(readme, await realRoutes()));
+  });
+
+  test("the README says why each dependency is there", () => {
+    const { dependencies } = JSON.parse(readText("package.json"));
+    const rows = readme.matchAll(/^\| `(@?[a-z][a-z0-9/-]+)` \| \S.+ \|$/gm);
+    const explained = new Set([...rows].map(([, name]) => name));
+    expect(Object.keys(dependencies).filter((name) => !explained.has(name))).toEqual([]);
+  });
+
+  test("dependencies are pinned exactly", () => {
+    const { dependencies, devDependencies } = JSON.parse(readText("package.json"));
+    const loose = Object.entries({ ...dependencies, ...devDependencies }).filter(
+      ([, version]) => !/^\d+\.\d+\.\d+(-[a-z0-9.]+)?$/.test(String(version)),
+    );
+    expect(loose).toEqual([]);
+  });
+
+  test(".env.example names every setting", () => {
+    const example = readText(".env.example");
+    expect(
+      Object.keys(SETTINGS).filter((name) => !new RegExp(`^#? ?${name}=`, "m").test(example)),
+    ).toEqual([]);
+  });
+
+  test("every decision has a number of its own, a title with it, and fits a screen", () => {
+    const decisions = filesUnder("docs/decisions", /\.md$/);
+    const numbers = decisions.map(({ path: file }) => path.basename(file).slice(0, 4));
+    expect(new Set(numbers).size).toBe(numbers.length);
+    for (const { path: file, lines } of decisions) {
+      expect(path.basename(file)).toMatch(/^\d{4}-[a-z0-9-]+\.md$/);
+      expect(lines[0]).toMatch(new RegExp(`^# ${path.basename(file).slice(0, 4)}: \\S`));
+      expect(`${file} ${lines.length > DECISION_LINES_MAX ? lines.length : "fits"}`).toBe(
+        `${file} fits`,
+      );
+    }
+  });
+
+  test("every file that a document points to is there", () => {
+    const pages = [
+      ...filesUnder("docs", /\.md$/),
+      ...filesUnder(".", /^(README|CONTRIBUTING)\.md$/),
+    ];
+    const missing = pages.flatMap(({ path: page, text }) =>
+      [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)]
+        .map(([, link = ""]) => path.posix.join(path.posix.dirname(page), link))
+        .filter((link) => !existsSync(path.join(ROOT, link)))
+        .map((link) => `${page} → ${link}`),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  test("nothing names a machine's folder or holds a secret", () => {
+    const everything = ["src", "test", "docs", "bin", "bench", ".ci"]
+      .filter((folder) => existsSync(path.join(ROOT, folder)))
+      .flatMap((folder) =>
+        filesUnder(folder, /\.(ts|tsx|js|mjs|json|jsonl|md|sql|txt|yaml|yml)$|\/run$/),
+      );
+    const folders = new RegExp(String.raw`(^|[\s"'(=])/(work|home|Users|root)/[a-z]`, "i");
+    const secrets =
+      /\bsk-(ant-|proj-)?[A-Za-z0-9_-]{40,}|\bAKIA[A-Z0-9]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY|\bgh[pousr]_[A-Za-z0-9]{36}/;
+    expect(where(everything, (line) => folders.test(line) || secrets.test(line))).toEqual([]);
+  });
+});
+
+function byText(left: string, right: string): number {
+  return left < right ? -1 : Number(left > right);
+}
+
+/** The imports that break a rule, as `file → target`. */
+function breaches(
+  files: readonly SourceFile[],
+  breaks: (file: string, target: string, typeOnly: boolean) => boolean,
+): readonly string[] {
+  return files.flatMap((file) =>
+    importsOf(file).flatMap(({ target, typeOnly }) =>
+      target?.startsWith("src/") === true && breaks(file.path, target, typeOnly)
+        ? [`${file.path} → ${target}`]
+        : [],
+    ),
+  );
+}
+
+function where(files: readonly SourceFile[], wrong: (line: string) => boolean): readonly string[] {
+  return files.flatMap(({ path: file, lines }) =>
+    lines.flatMap((line, place) =>
+      wrong(line) && file !== "test/tidy.test.ts" ? [`${file}:${place + 1} ${line.trim()}`] : [],
+    ),
+  );
+}
+
+function unexplainedCasts(file: SourceFile): readonly string[] {
+  const code = codeOf(file);
+  let inImport = false;
+  return code.flatMap((line, place) => {
+    if (/^(import|export)\b.*\{?$|^(import|export) /.test(line))
+      inImport = /^(import|export (type )?\{)/.test(line);
+    const isName = inImport;
+    if (line.includes(";")) inImport = false;
+    if (isName || !/\bas (?!const\b)[A-Za-z{[(]/.test(line)) return [];
+    const above = file.lines.slice(Math.max(0, place - 3), place + 1);
+    return above.some((near) => /\/\/|\*\/|^\s*\*/.test(near))
+      ? []
+      : [`${file.path}:${place + 1} ${(file.lines[place] ?? "").trim()}`];
+  });
+}

@@ -1,0 +1,118 @@
+// What the wire tests share: contexts, streams in and out, and a canonical reply without what does not count.
+import { createSseParser, readSse } from "../../src/base/sse.ts";
+import type {
+  CanonicalEvent,
+  CanonicalReply,
+  CanonicalRequest,
+} from "../../src/inference/canonical.ts";
+import { createReplyCollector } from "../../src/inference/canonical-stream.ts";
+import type {
+  InboundWire,
+  OutboundWire,
+  ReplyReadContext,
+  ReplyWriteContext,
+  StreamReader,
+  WireEvent,
+} from "../../src/inference/canonical-wire.ts";
+import { usageOf } from "../../src/inference/meter/meter.ts";
+
+export const ORIGIN = { provider: "acme", model: "deep-1" };
+const encoder = new TextEncoder();
+
+export function readContext(wire: "chat" | "messages", provider = "openai"): ReplyReadContext {
+  return { origin: ORIGIN, readUsage: (body) => usageOf(wire, body, provider) };
+}
+
+export function writeContext(request: Partial<CanonicalRequest> = {}): ReplyWriteContext {
+  const asked: CanonicalRequest = { model: "deep-1", turns: [], includeUsage: true, ...request };
+  return { id: "req_1", model: "acme/deep-1", createdSeconds: 1_700_000_000, request: asked };
+}
+
+export function sseEvents(bytes: Uint8Array | string): WireEvent[] {
+  const parser = createSseParser();
+  const all = [
+    ...parser.push(typeof bytes === "string" ? encoder.encode(bytes) : bytes),
+    ...parser.end(),
+  ];
+  return all.flatMap((event) => readSse(event) ?? []);
+}
+
+/** The events that a stream gives when its bytes come in these pieces. */
+export function readPieces(reader: StreamReader, pieces: Iterable<Uint8Array>): CanonicalEvent[] {
+  const parser = createSseParser();
+  const out: CanonicalEvent[] = [];
+  for (const piece of pieces) {
+    for (const event of parser.push(piece))
+      for (const message of [readSse(event)])
+        if (message !== undefined) out.push(...reader.push(message));
+  }
+  for (const event of parser.end()) {
+    const message = readSse(event);
+    if (message !== undefined) out.push(...reader.push(message));
+  }
+  return [...out, ...reader.end()];
+}
+
+export function readEvents(
+  wire: OutboundWire,
+  events: Iterable<WireEvent>,
+  context: ReplyReadContext,
+): CanonicalEvent[] {
+  const reader = wire.createStreamReader(context);
+  const out: CanonicalEvent[] = [];
+  for (const event of events) out.push(...reader.push(event));
+  return [...out, ...reader.end()];
+}
+
+export function writeEvents(
+  wire: InboundWire,
+  events: Iterable<CanonicalEvent>,
+  context: ReplyWriteContext,
+): string {
+  const writer = wire.createStreamWriter(context);
+  let text = "";
+  for (const event of events) text += writer.push(event);
+  return text + writer.end();
+}
+
+export function collect(events: Iterable<CanonicalEvent>): CanonicalReply {
+  const collector = createReplyCollector();
+  for (const event of events) collector.push(event);
+  return collector.reply();
+}
+
+/** The law of canonical streams, as a list of what is wrong. */
+export function checkCanonical(events: readonly CanonicalEvent[]): string[] {
+  const wrong: string[] = [];
+  const open = new Map<string, string>();
+  const next = new Map<number, number>();
+  const finished = new Set<number>();
+  let failed = false;
+  for (const [at, event] of events.entries()) {
+    if (failed) wrong.push(`${at}: ${event.type} after error`);
+    if (event.type === "error") failed = true;
+    else if (event.type === "start") {
+      if (at !== 0) wrong.push(`${at}: start is not first`);
+    } else if (event.type === "finish") {
+      if ([...open.keys()].some((key) => key.startsWith(`${event.choice}.`)))
+        wrong.push(`${at}: finish with an open part`);
+      if (finished.has(event.choice)) wrong.push(`${at}: finish twice`);
+      finished.add(event.choice);
+    } else if (event.type !== "usage") {
+      const key = `${event.choice}.${event.part}`;
+      if (event.type === "part_start") {
+        if (event.part !== (next.get(event.choice) ?? 0))
+          wrong.push(`${at}: part ${event.part} out of order`);
+        next.set(event.choice, event.part + 1);
+        open.set(key, event.head.type);
+      } else if (!open.has(key))
+        wrong.push(`${at}: ${event.type} of part ${key}, which is not open`);
+      if (event.type === "delta" && event.text === "" && event.logprobs === undefined)
+        wrong.push(`${at}: an empty delta`);
+      if (event.type === "part_end") open.delete(key);
+    }
+  }
+  if (!failed && open.size > 0) wrong.push("parts stay open");
+  if (!failed && finished.size === 0) wrong.push("no finish");
+  return wrong;
+}
