@@ -6,7 +6,7 @@ import { spawn } from "node:child_process";
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { constants } from "node:os";
 import path from "node:path";
-import { env } from "node:process";
+import process, { env } from "node:process";
 import { fileURLToPath } from "node:url";
 
 export const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -42,14 +42,24 @@ export function runBun(args) {
     );
     process.exit(1);
   }
-  const child = spawn(bun, args, {
-    stdio: "inherit",
-    env: {
-      ...env,
-      BUN_CONFIG_MAX_HTTP_REQUESTS: env.BUN_CONFIG_MAX_HTTP_REQUESTS ?? FETCHES_MAX,
-    },
-  });
-  // The child decides how to end; this process waits for it and ends the same way.
+  const settings = {
+    ...env,
+    BUN_CONFIG_MAX_HTTP_REQUESTS: env.BUN_CONFIG_MAX_HTTP_REQUESTS ?? FETCHES_MAX,
+  };
+  if (process.execve === undefined) runBeside(bun, args, settings);
+  else runInPlace(bun, args, settings);
+}
+
+// Newer Nodes can become another program: nothing is left between the caller and Bun.
+function runInPlace(bun, args, settings) {
+  // Node says that this is experimental, to everybody who starts the program.
+  process.emitWarning = () => {};
+  process.execve(bun, [bun, ...args], settings);
+}
+
+// The child decides how to end; this process waits for it, passes signals on, and ends the same way.
+function runBeside(bun, args, settings) {
+  const child = spawn(bun, args, { stdio: "inherit", env: settings });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"])
     process.on(signal, () => child.kill(signal));
   child.on("error", (error) => {

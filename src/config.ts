@@ -193,7 +193,10 @@ export function readConfig({ env, hostName, providers }: Surroundings): ConfigRe
   mistakes.push(...unknownNames(given));
   const providerSettings = readProviders(given, providers, mistakes);
   if (!parsed.success) return { ok: false, mistakes };
-  const config = { ...assemble(parsed.data, hostName, providerSettings), keyNamed: (variable: string) => given[variable] };
+  const config = {
+    ...assemble(parsed.data, hostName, providerSettings),
+    keyNamed: (variable: string) => given[variable],
+  };
   if (!config.development && config.secret === undefined) {
     mistakes.push(
       `POSTERN_SECRET must be set when POSTERN_BASE_URL is not a loopback address; make one with: openssl rand -base64 33`,

@@ -17,7 +17,15 @@ import { createInference } from "./inference/inference.ts";
 import type { CallRecord } from "./inference/infer.ts";
 import { TIMEOUTS, type Timeouts } from "./inference/upstream.ts";
 import { createKeys } from "./keys/keys.ts";
-import { createLedger, getWallet, grant, heartbeat, type Ledger, openWallet, startEpoch } from "./ledger/ledger.ts";
+import {
+  createLedger,
+  getWallet,
+  grant,
+  heartbeat,
+  type Ledger,
+  openWallet,
+  startEpoch,
+} from "./ledger/ledger.ts";
 import { insertSpender } from "./ledger/rows.ts";
 import { sweepHolds } from "./ledger/sweep.ts";
 import { masterSecret } from "./master-secret.ts";
@@ -84,7 +92,10 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   });
   const keys = createKeys({ db, master, prefix: config.keyPrefix, openSpender: insertSpender });
   const metrics = createMetrics({ version: surroundings.version, ledgerDepth: ledger.depth });
-  const catalog = createCatalog({ now: now(), ...(config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) }) });
+  const catalog = createCatalog({
+    now: now(),
+    ...(config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) }),
+  });
   const pseudonymKey = deriveKey(master, "end-user/v1");
   const inference = createInference({
     catalog,
@@ -96,7 +107,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     keyNamed: config.keyNamed,
     simulator: simulatorFor(config, now),
     limits: config.limits,
-    pseudonymOf: (accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32),
+    pseudonymOf: remembered((accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32)),
     isClaimed: async () => false,
     ownKeyOf: async () => undefined,
   });
@@ -107,13 +118,24 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     metrics,
     catalog,
     available: inference.available,
-    inference: { infer: inference.parts, db, beginCall: idempotency.begin, forgetCall: idempotency.forget },
+    inference: {
+      infer: inference.parts,
+      db,
+      beginCall: idempotency.begin,
+      forgetCall: idempotency.forget,
+    },
     discovery: discoverySettings(config, surroundings.version),
     isDraining: () => draining,
     limits: { perHour: config.limits.accountsPerHour, grantPerDay: config.limits.grantPerDay },
     openWallet,
     grantStart: async (tx, accountId, amount, at) => {
-      await grant(tx, { id: `start.${accountId}`, accountId, amount, now: at, reason: "starting credit" });
+      await grant(tx, {
+        id: `start.${accountId}`,
+        accountId,
+        amount,
+        now: at,
+        reason: "starting credit",
+      });
     },
     walletOf: getWallet,
     membersOf: async () => [],
@@ -159,9 +181,29 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   };
 }
 
+const REMEMBERED_MAX = 10_000;
+
+/** Works a thing out once for each of the names that were asked for lately. */
+function remembered(make: (name: string) => string): (name: string) => string {
+  const known = new Map<string, string>();
+  return (name) => {
+    const made = known.get(name) ?? make(name);
+    if (known.size >= REMEMBERED_MAX) known.clear();
+    known.set(name, made);
+    return made;
+  };
+}
+
 // In one transaction with the charge: a reply that can be asked for again is kept, a failed call's key is let go.
-async function writeCalls(tx: Tx, records: readonly CallRecord[], idempotency: ReturnType<typeof createIdempotency>): Promise<void> {
-  await writeUsage(tx, records.map((record) => record.usage));
+async function writeCalls(
+  tx: Tx,
+  records: readonly CallRecord[],
+  idempotency: ReturnType<typeof createIdempotency>,
+): Promise<void> {
+  await writeUsage(
+    tx,
+    records.map((record) => record.usage),
+  );
   for (const { idempotent } of records) {
     if (idempotent === undefined) continue;
     if (idempotent.answer === undefined) await idempotency.forget(tx, idempotent.call);
@@ -169,18 +211,31 @@ async function writeCalls(tx: Tx, records: readonly CallRecord[], idempotency: R
   }
 }
 
-function simulatorFor(config: Config, now: () => number): ((request: Request) => Promise<Response>) | undefined {
+function simulatorFor(
+  config: Config,
+  now: () => number,
+): ((request: Request) => Promise<Response>) | undefined {
   return simulates(config) ? createSimulator({ now, keepRequests: 0 }).fetch : undefined;
 }
 
 /** A newcomer without a provider's key talks to the simulator; nobody else does without asking for it. */
 function simulates(config: Config): boolean {
-  return config.development && Object.keys(config.providers).length === 0 && config.modelsFile === undefined;
+  return (
+    config.development &&
+    Object.keys(config.providers).length === 0 &&
+    config.modelsFile === undefined
+  );
 }
 
 function notesFor(config: Config): readonly string[] {
   const providers = Object.keys(config.providers);
-  return [providers.length > 0 ? `providers  ${providers.join(", ")}` : simulates(config) ? "providers  none: replies of sim/… models are simulated" : "providers  none"];
+  return [
+    providers.length > 0
+      ? `providers  ${providers.join(", ")}`
+      : simulates(config)
+        ? "providers  none: replies of sim/… models are simulated"
+        : "providers  none",
+  ];
 }
 
 function discoverySettings(config: Config, version: string) {
@@ -201,7 +256,11 @@ function discoverySettings(config: Config, version: string) {
   };
 }
 
-const EXAMPLE_MODELS: Readonly<Record<string, string>> = { openai: "openai/gpt-5-mini", anthropic: "anthropic/claude-haiku-4-5", sim: "sim/echo" };
+const EXAMPLE_MODELS: Readonly<Record<string, string>> = {
+  openai: "openai/gpt-5-mini",
+  anthropic: "anthropic/claude-haiku-4-5",
+  sim: "sim/echo",
+};
 
 function exampleModelOf(config: Config): string {
   const provider = Object.keys(config.providers).find((id) => EXAMPLE_MODELS[id] !== undefined);
@@ -210,17 +269,31 @@ function exampleModelOf(config: Config): string {
 
 function rateGuard(perMinute: number): ReturnType<typeof createRateGuard> | undefined {
   if (perMinute === 0) return undefined;
-  return createRateGuard({ perMinute, burst: Math.max(1, Math.floor((perMinute * RATE_BURST_SECONDS) / 60)) });
+  return createRateGuard({
+    perMinute,
+    burst: Math.max(1, Math.floor((perMinute * RATE_BURST_SECONDS) / 60)),
+  });
 }
 
-async function beat(db: Db, name: string, epoch: number, surroundings: HouseSurroundings): Promise<void> {
+async function beat(
+  db: Db,
+  name: string,
+  epoch: number,
+  surroundings: HouseSurroundings,
+): Promise<void> {
   if (await heartbeat(db, name, epoch, surroundings.now())) return;
-  surroundings.onFatal(`another process runs under the name ${name}; give each its own POSTERN_PROCESS_NAME`);
+  surroundings.onFatal(
+    `another process runs under the name ${name}; give each its own POSTERN_PROCESS_NAME`,
+  );
 }
 
-function reportCatalog(log: Log, { changed, error }: { readonly changed: boolean; readonly error?: string }): void {
+function reportCatalog(
+  log: Log,
+  { changed, error }: { readonly changed: boolean; readonly error?: string },
+): void {
   if (changed) log.info("the models file was read again");
-  if (error !== undefined) log.error("the models file is not valid; the models before it are kept", { detail: error });
+  if (error !== undefined)
+    log.error("the models file is not valid; the models before it are kept", { detail: error });
 }
 
 async function forget(db: Db, now: number): Promise<void> {

@@ -82,7 +82,7 @@ function report(result: FileResult): void {
   count(result);
   const counts = `${passed} passed${failed === 0 ? "" : `, ${failed} failed`}${skipped === 0 ? "" : `, ${skipped} skipped`}`;
   console.log(`${failed === 0 ? "ok  " : "FAIL"}  ${file}  ${counts}  ${seconds.toFixed(1)} s`);
-  if (failed > 0) failures.push(`--- ${file}\n${output}`);
+  if (failed > 0) failures.push(`--- ${file}\n${output.replaceAll(/^\(pass\) .*\n/gm, "")}`);
   else
     for (const line of output.split("\n"))
       if (/^\s*(\(skip\)|\(todo\)|» |✎ |seed)/.test(line)) console.log(`        ${line.trim()}`);
@@ -132,7 +132,7 @@ function tallyOf(output: string, code: number | null): Tally {
     Number(new RegExp(`^\\s*(\\d+) ${word}s?$`, "m").exec(output)?.[1] ?? 0);
   const tally = {
     passed: number("pass"),
-    failed: number("fail") + number("error"),
+    failed: Math.max(number("fail"), number("error")),
     skipped: number("skip") + number("todo"),
   };
   const ranNothing = tally.passed + tally.failed + tally.skipped === 0;
@@ -151,9 +151,13 @@ function plainEnvironment(): Record<string, string | undefined> {
 async function startPostgres(): Promise<
   { readonly url: string; readonly stop: () => void } | undefined
 > {
-  const server = spawn("node", [path.join(ROOT, "test", "support", "postgres-server.mjs")], {
-    stdio: ["pipe", "pipe", "inherit"],
-  });
+  const server = spawn(
+    "node",
+    [path.join(ROOT, "test", "support", "postgres-server.mjs"), "log_min_messages=panic"],
+    {
+      stdio: ["pipe", "pipe", "inherit"],
+    },
+  );
   const url = await new Promise<string | undefined>((resolve) => {
     server.stdout.setEncoding("utf8").once("data", (line: string) => resolve(line.trim()));
     server.on("error", () => resolve(undefined));

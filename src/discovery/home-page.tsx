@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 // The front page: what this is, for a human and for an agent, and the command to try.
 
 import { type NavLink, renderPage } from "../http/layout.tsx";

@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 // The little Markdown that summaries and descriptions are written in: paragraphs, lists, tables,
 // links, `code` and **weight**.
 

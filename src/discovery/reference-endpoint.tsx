@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 // One endpoint of the reference: what it takes and answers on the left, a command and an answer on the right.
 
 import type { Child } from "hono/jsx";

@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 // /docs: the API reference, rendered from the OpenAPI description and nothing else.
 
 import type { Child } from "hono/jsx";

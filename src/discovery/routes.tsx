@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 // The addresses at which the service describes itself. Everything is made once, at start, out of the routes and the
 // settings; these routes are among the described.
 

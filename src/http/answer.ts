@@ -33,6 +33,12 @@ const OAUTH_ERRORS: Readonly<Partial<Record<FaultCode, string>>> = {
   internal: "server_error",
 };
 
+/** Any page may call the API from a browser: it is a key that counts, and never a cookie. */
+export const OPEN_ORIGINS = {
+  "access-control-allow-origin": "*",
+  "access-control-expose-headers": "*",
+} as const;
+
 export interface ErrorContext {
   readonly dialect: Dialect;
   readonly requestId: string;

@@ -1,6 +1,7 @@
 // What pages load, all of it from here. The name of an asset holds its content's hash, so it can be kept for ever.
 
 import { createHash } from "node:crypto";
+import ceremony from "./ceremony.css" with { type: "text" };
 import controls from "./controls.css" with { type: "text" };
 import reference from "./reference.css" with { type: "text" };
 import style from "./style.css" with { type: "text" };
@@ -14,7 +15,7 @@ export interface Asset {
 export const ASSET_CACHE_CONTROL = "public, max-age=31536000, immutable";
 
 /** One sheet, so that a page asks once. */
-const sheet = `${style}\n${controls}\n${reference}`;
+const sheet = `${style}\n${controls}\n${ceremony}\n${reference}`;
 
 export const STYLESHEET: Asset = {
   path: `/assets/${createHash("sha256").update(sheet).digest("hex").slice(0, 16)}.css`,

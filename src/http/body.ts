@@ -1,5 +1,6 @@
 // Reads a request's body within limits of size, time and depth, and says plainly what is wrong with it.
 
+import { deadline } from "../base/deadline.ts";
 import { Fault, invalid } from "../base/fault.ts";
 
 const SMALL_BODY_BYTES = 65_536;
@@ -35,15 +36,12 @@ async function readCounted(
 }
 
 async function within(reading: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8Array> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new Fault("request_timeout", "the body did not arrive in time")),
-      timeoutMs,
-    );
-  });
+  const late = Promise.withResolvers<never>();
+  const stop = deadline(timeoutMs, () =>
+    late.reject(new Fault("request_timeout", "the body did not arrive in time")),
+  );
   try {
-    return await Promise.race([reading, late]);
+    return await Promise.race([reading, late.promise]);
   } catch (error) {
     if (error instanceof Fault) throw error;
     throw new Fault("request_timeout", "the body stopped half-way", {
@@ -52,7 +50,7 @@ async function within(reading: Promise<Uint8Array>, timeoutMs: number): Promise<
       cause: error,
     });
   } finally {
-    clearTimeout(timer);
+    stop();
   }
 }
 

@@ -10,10 +10,13 @@ export function decodeForm(request: Request, bodyText: string): Record<string, s
 }
 
 export function decodeJson(request: Request, bodyText: string): unknown {
-  const type = contentTypeOf(request);
-  if (bodyText !== "" && type !== "application/json" && !type.endsWith("+json"))
-    throw wrongType("application/json");
+  if (bodyText !== "") demandJson(request);
   return parseJsonBody(bodyText);
+}
+
+export function demandJson(request: Request): void {
+  const type = contentTypeOf(request);
+  if (type !== "application/json" && !type.endsWith("+json")) throw wrongType("application/json");
 }
 
 function wrongType(wanted: string): Fault {

@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 // The frame of every page for humans: the HTML skeleton, the head of the page, and the headers that keep it harmless.
 // Pages need no script; the policy forbids them all.
 

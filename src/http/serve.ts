@@ -6,9 +6,9 @@ import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { networksOf } from "./address.ts";
-import { answerFault, answerJson, type ErrorContext, toFault } from "./answer.ts";
+import { answerFault, answerJson, type ErrorContext, OPEN_ORIGINS, toFault } from "./answer.ts";
 import { BODY_LIMIT_DEFAULT_BYTES, readBody, textOfBody } from "./body.ts";
-import { decodeForm, decodeJson } from "./decode.ts";
+import { decodeForm, decodeJson, demandJson } from "./decode.ts";
 import { createMatcher, type Match } from "./match.ts";
 import type { RateGuard } from "./rate.ts";
 import type { Answer, Caller, Dialect, Route, Visitor } from "./route.ts";
@@ -96,9 +96,8 @@ export function createServe(
       route: undefined,
     };
     const answer = await answerOrFault(parts, match, exchange);
-    if (!answer.headers.has("x-request-id")) answer.headers.set("x-request-id", exchange.requestId);
-    if (path.startsWith("/v1/")) allowOrigins(answer.headers);
-    if (exchange.dialect === "oauth") keepOutOfCaches(answer.headers);
+    // A model call's answer is born with its headers: adding them one by one costs more than its routing.
+    if (!answer.headers.has("x-request-id")) dress(answer.headers, exchange);
     parts.onAnswer?.(exchange.route, answer.status, parts.now() - now);
     return request.method === "HEAD"
       ? new Response(null, { status: answer.status, headers: answer.headers })
@@ -193,11 +192,18 @@ async function inputOf(
   return {
     params: parse(route.params, found.params, ""),
     query: parse(route.query, queryOf(exchange.query), "query "),
-    body: parse(route.body, bodyOf(parts, exchange, found, { bodyText, caller }), ""),
+    body: parse(
+      route.rawBody === true ? undefined : route.body,
+      bodyOf(parts, exchange, found, { bodyText, caller }),
+      "",
+    ),
     caller,
     now,
     requestId,
-    address: parts.addressOf(exchange.peer.address(), request.headers.get("x-forwarded-for")),
+    // Read only by the few routes that ask for it.
+    get address() {
+      return parts.addressOf(exchange.peer.address(), request.headers.get("x-forwarded-for"));
+    },
     headers: request.headers,
     request,
     bodyText,
@@ -214,7 +220,8 @@ function bodyOf(
     const visitor = caller !== undefined && "csrf" in caller ? caller : undefined;
     return ownForm(decodeForm(request, bodyText), request.headers, visitor, parts.baseUrl);
   }
-  if (route.body === undefined) return undefined;
+  if (route.rawBody === true) demandJson(request);
+  if (route.body === undefined || route.rawBody === true) return undefined;
   return route.bodyType === "form" ? decodeForm(request, bodyText) : decodeJson(request, bodyText);
 }
 
@@ -360,9 +367,12 @@ function keepOutOfCaches(headers: Headers): void {
   headers.set("pragma", "no-cache");
 }
 
-function allowOrigins(headers: Headers): void {
-  headers.set("access-control-allow-origin", "*");
-  headers.set("access-control-expose-headers", "*");
+function dress(headers: Headers, { requestId, path, dialect }: Exchange): void {
+  headers.set("x-request-id", requestId);
+  if (path.startsWith("/v1/")) {
+    for (const [name, value] of Object.entries(OPEN_ORIGINS)) headers.set(name, value);
+  }
+  if (dialect === "oauth") keepOutOfCaches(headers);
 }
 
 function preflight(request: Request): Response {

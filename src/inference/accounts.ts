@@ -56,13 +56,26 @@ function placeFor(provider: Provider, parts: AccountsParts): Place | undefined {
   const baseUrl = setting?.baseUrl ?? provider.baseUrl;
   if (provider.id === "sim" && setting === undefined) {
     if (parts.simulator === undefined) return undefined;
-    const own = { provider, baseUrl: SIMULATOR_URL, apiKey: undefined, label: "gateway", byok: false, inProcess: parts.simulator };
+    const own = {
+      provider,
+      baseUrl: SIMULATOR_URL,
+      apiKey: undefined,
+      label: "gateway",
+      byok: false,
+      inProcess: parts.simulator,
+    };
     return { provider, own, baseUrl: SIMULATOR_URL };
   }
   if (baseUrl === "") return undefined;
   const keyless = provider.local || provider.id === "sim";
   const on = setting?.apiKey !== undefined || (keyless && setting?.baseUrl !== undefined);
-  return { provider, own: on ? { provider, baseUrl, apiKey: setting?.apiKey, label: "gateway", byok: false } : undefined, baseUrl };
+  return {
+    provider,
+    own: on
+      ? { provider, baseUrl, apiKey: setting?.apiKey, label: "gateway", byok: false }
+      : undefined,
+    baseUrl,
+  };
 }
 
 const PATHS: Readonly<Record<string, Partial<Record<RelayedWire, string>>>> = {
@@ -96,5 +109,9 @@ function declaredPlace(declared: OperatorProvider, parts: AccountsParts): Place 
   const apiKey = raw === undefined ? undefined : secret(raw);
   const ready = declared.api_key_env === undefined || apiKey !== undefined;
   const baseUrl = declared.base_url.replace(/\/+$/, "");
-  return { provider, own: ready ? { provider, baseUrl, apiKey, label: "gateway", byok: false } : undefined, baseUrl };
+  return {
+    provider,
+    own: ready ? { provider, baseUrl, apiKey, label: "gateway", byok: false } : undefined,
+    baseUrl,
+  };
 }

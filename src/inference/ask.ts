@@ -63,8 +63,10 @@ export function isObject(value: unknown): value is Json {
 
 function modelOf(json: Json): string {
   const model = json["model"];
-  if (model === undefined || model === null) throw invalid("model", "model is required: an id from GET /v1/models.");
-  if (typeof model !== "string" || model === "" || model.length > MODEL_NAME_MAX) throw invalid("model", "model must be a string: an id from GET /v1/models.");
+  if (model === undefined || model === null)
+    throw invalid("model", "model is required: an id from GET /v1/models.");
+  if (typeof model !== "string" || model === "" || model.length > MODEL_NAME_MAX)
+    throw invalid("model", "model must be a string: an id from GET /v1/models.");
   return model;
 }
 
@@ -72,28 +74,38 @@ function checkContent(api: Api, json: Json): void {
   if (api === "chat" || api === "messages") {
     const messages = json["messages"];
     if (messages === undefined) throw invalid("messages", "messages is required.");
-    if (!Array.isArray(messages) || messages.length === 0) throw invalid("messages", "messages must be an array with one message or more.");
+    if (!Array.isArray(messages) || messages.length === 0)
+      throw invalid("messages", "messages must be an array with one message or more.");
     messages.forEach((message: unknown, place) => {
-      if (!isObject(message)) throw invalid(`messages[${place}]`, `messages[${place}] must be an object.`);
-      if (typeof message["role"] !== "string") throw invalid(`messages[${place}].role`, `messages[${place}].role must be a string.`);
+      if (!isObject(message))
+        throw invalid(`messages[${place}]`, `messages[${place}] must be an object.`);
+      if (typeof message["role"] !== "string")
+        throw invalid(`messages[${place}].role`, `messages[${place}].role must be a string.`);
     });
     return;
   }
   const input = json["input"];
-  if (api === "embeddings" && (input === undefined || input === "")) throw invalid("input", "input is required: a text, or a list of texts.");
-  if (input !== undefined && typeof input !== "string" && !Array.isArray(input)) throw invalid("input", "input must be a string or an array.");
-  if (api === "responses" && input === undefined && json["prompt"] === undefined) throw invalid("input", "input is required.");
+  if (api === "embeddings" && (input === undefined || input === ""))
+    throw invalid("input", "input is required: a text, or a list of texts.");
+  if (input !== undefined && typeof input !== "string" && !Array.isArray(input))
+    throw invalid("input", "input must be a string or an array.");
+  if (api === "responses" && input === undefined && json["prompt"] === undefined)
+    throw invalid("input", "input is required.");
 }
 
 function outputMaxOf(api: Api, json: Json): number | undefined {
   switch (api) {
     case "chat":
-      return countAt(json, "max_completion_tokens", OUTPUT_MAX) ?? countAt(json, "max_tokens", OUTPUT_MAX);
+      return (
+        countAt(json, "max_completion_tokens", OUTPUT_MAX) ??
+        countAt(json, "max_tokens", OUTPUT_MAX)
+      );
     case "responses":
       return countAt(json, "max_output_tokens", OUTPUT_MAX);
     case "messages": {
       const limit = countAt(json, "max_tokens", OUTPUT_MAX);
-      if (limit === undefined) throw invalid("max_tokens", "max_tokens is required on /v1/messages.");
+      if (limit === undefined)
+        throw invalid("max_tokens", "max_tokens is required on /v1/messages.");
       return limit;
     }
     case "embeddings":

@@ -1,9 +1,11 @@
 // Tries candidates until one begins to answer. Nothing has reached the caller yet, so another try costs nobody anything;
 // what is the caller's own fault is never tried again.
 
+import { deadline } from "../base/deadline.ts";
 import type { Fault } from "../base/fault.ts";
 import { createSseParser, readSse } from "../base/sse.ts";
 import type { Attempt } from "../usage/usage.ts";
+import { isObject, type Json } from "./ask.ts";
 import type { Breaker } from "./breaker.ts";
 import type { Candidate } from "./candidates.ts";
 import { faultOfProvider, faultOfTrouble, isRetriable } from "./provider-error.ts";
@@ -20,12 +22,18 @@ export interface Trial {
   readonly wire: RelayedWire;
   readonly stream: boolean;
   readonly headers: Headers;
-  readonly signal: AbortSignal;
+  /** Ends the call to the provider: the caller left, or the time is over. */
+  readonly abort: AbortController;
   readonly bodyFor: (candidate: Candidate) => string;
 }
 
 export type Answered =
-  | { readonly kind: "whole"; readonly text: string; readonly headers: Readonly<Record<string, string>> }
+  | {
+      readonly kind: "whole";
+      readonly text: string;
+      readonly json: Json;
+      readonly headers: Readonly<Record<string, string>>;
+    }
   | {
       readonly kind: "stream";
       readonly reader: ReadableStreamDefaultReader<Uint8Array>;
@@ -35,10 +43,28 @@ export type Answered =
     };
 
 export type TrialResult =
-  | { readonly ok: true; readonly candidate: Candidate; readonly answered: Answered; readonly attempts: readonly Attempt[] }
-  | { readonly ok: false; readonly fault: Fault; readonly aborted: boolean; readonly attempts: readonly Attempt[] };
+  | {
+      readonly ok: true;
+      readonly candidate: Candidate;
+      readonly answered: Answered;
+      readonly attempts: readonly Attempt[];
+    }
+  | {
+      readonly ok: false;
+      readonly fault: Fault;
+      readonly aborted: boolean;
+      readonly attempts: readonly Attempt[];
+    };
 
-type One = { readonly ok: true; readonly answered: Answered } | { readonly ok: false; readonly fault: Fault; readonly status: number; readonly again: boolean; readonly aborted?: boolean };
+type One =
+  | { readonly ok: true; readonly answered: Answered }
+  | {
+      readonly ok: false;
+      readonly fault: Fault;
+      readonly status: number;
+      readonly again: boolean;
+      readonly aborted?: boolean;
+    };
 
 const TRIES_PER_CANDIDATE = 2;
 const BACKOFF_MS = 250;
@@ -48,24 +74,38 @@ const RETRY_AFTER_MAX_MS = 2_000;
 const FIRST_EVENT_MS = 15_000;
 const ERROR_BODY_MAX_BYTES = 65_536;
 
-export async function tryCandidate(candidate: Candidate, trial: Trial, attempts: Attempt[], parts: AttemptParts): Promise<TrialResult> {
+export async function tryCandidate(
+  candidate: Candidate,
+  trial: Trial,
+  attempts: Attempt[],
+  parts: AttemptParts,
+): Promise<TrialResult> {
   const { credential, upstreamName, model } = candidate;
   const circuit = `${credential.provider.id} ${credential.label} ${upstreamName}`;
   for (let attempt = 1; ; attempt++) {
     const startedAt = parts.now();
     const waitMs = parts.breaker.enter(circuit, startedAt);
-    if (waitMs > 0) return { ok: false, fault: circuitFault(candidate, waitMs), aborted: false, attempts };
+    if (waitMs > 0)
+      return { ok: false, fault: circuitFault(candidate, waitMs), aborted: false, attempts };
     const one = await tryOnce(candidate, trial, parts);
     const status = one.ok ? 200 : one.status;
-    attempts.push({ provider: credential.provider.id, model: model.id, status, ms: parts.now() - startedAt });
+    attempts.push({
+      provider: credential.provider.id,
+      model: model.id,
+      status,
+      ms: parts.now() - startedAt,
+    });
     if (one.ok) {
       parts.breaker.succeeded(circuit);
       return { ok: true, candidate, answered: one.answered, attempts };
     }
-    if (one.aborted === true || !one.again) parts.breaker.left(circuit);
-    else parts.breaker.failed(circuit, parts.now());
+    // What is not worth another try, such as a silence that used up the time, may still be the provider's failure.
+    if (one.aborted !== true && (one.again || one.status >= 500))
+      parts.breaker.failed(circuit, parts.now());
+    else parts.breaker.left(circuit);
     const pauseMs = pauseOf(one, attempt);
-    if (pauseMs === undefined || trial.signal.aborted) return { ok: false, fault: one.fault, aborted: trial.signal.aborted, attempts };
+    if (pauseMs === undefined || trial.abort.signal.aborted)
+      return { ok: false, fault: one.fault, aborted: one.aborted === true, attempts };
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
@@ -84,18 +124,47 @@ function circuitFault(candidate: Candidate, waitMs: number): Fault {
 
 async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts): Promise<One> {
   const { credential } = candidate;
-  const { wire, stream, headers, signal } = trial;
-  const upstream = await send(credential, { wire, stream, headers, signal, body: trial.bodyFor(candidate), timeouts: parts.timeouts });
-  switch (upstream.kind) {
-    case "aborted":
-      return { ok: false, fault: faultOfTrouble(credential, "unreachable", "the caller left"), status: 499, again: false, aborted: true };
-    case "timed_out":
-      return { ok: false, fault: faultOfTrouble(credential, "timed_out", "no answer in time"), status: 504, again: false };
-    case "unreachable":
-      return { ok: false, fault: faultOfTrouble(credential, "unreachable", String(upstream.cause)), status: 502, again: true };
-    case "answered":
-      return await judge(candidate, trial, upstream.response);
+  const { wire, stream, headers, abort } = trial;
+  let late = false;
+  const stop = deadline(stream ? parts.timeouts.firstByteMs : parts.timeouts.wholeMs, () => {
+    late = true;
+    abort.abort();
+  });
+  try {
+    const upstream = await send(credential, {
+      wire,
+      headers,
+      signal: abort.signal,
+      body: trial.bodyFor(candidate),
+    });
+    if (upstream.kind === "answered") {
+      const one = await judge(candidate, trial, upstream.response);
+      if (one.ok || !abort.signal.aborted) return one;
+    } else if (upstream.kind === "unreachable") {
+      return {
+        ok: false,
+        fault: faultOfTrouble(credential, "unreachable", String(upstream.cause)),
+        status: 502,
+        again: true,
+      };
+    }
+  } finally {
+    stop();
   }
+  if (late)
+    return {
+      ok: false,
+      fault: faultOfTrouble(credential, "timed_out", "no answer in time"),
+      status: 504,
+      again: false,
+    };
+  return {
+    ok: false,
+    fault: faultOfTrouble(credential, "unreachable", "the caller left"),
+    status: 499,
+    again: false,
+    aborted: true,
+  };
 }
 
 async function judge(candidate: Candidate, trial: Trial, response: Response): Promise<One> {
@@ -104,26 +173,50 @@ async function judge(candidate: Candidate, trial: Trial, response: Response): Pr
   const headers = returnedHeaders(response.headers);
   const contentType = response.headers.get("content-type") ?? "";
   if (trial.stream && /^text\/event-stream/i.test(contentType) && response.body !== null) {
-    return await beginStream(candidate, { reader: response.body.getReader(), headers, contentType });
+    return await beginStream(candidate, {
+      reader: response.body.getReader(),
+      headers,
+      contentType,
+    });
   }
   const body = await readWhole(response);
-  if (body.kind !== "text") return garbled(candidate, `the reply is ${body.kind}`, body.kind === "cut" && !trial.signal.aborted);
-  const error = errorInside(body.text);
-  if (error === "not json") return garbled(candidate, "the reply is not JSON", false);
-  if (error === "failed") return { ok: false, fault: faultOfProvider({ status: 502, headers, text: body.text }, credential), status: 502, again: true };
-  if (trial.stream) return garbled(candidate, "a stream was asked for and a whole reply came", false);
-  return { ok: true, answered: { kind: "whole", text: body.text, headers } };
+  if (body.kind !== "text")
+    return garbled(candidate, `the reply is ${body.kind}`, body.kind === "cut");
+  const json = parsedObject(body.text);
+  if (json === undefined) return garbled(candidate, "the reply is not JSON", false);
+  if (hasFailed(json))
+    return {
+      ok: false,
+      fault: faultOfProvider({ status: 502, headers, text: body.text }, credential),
+      status: 502,
+      again: true,
+    };
+  if (trial.stream)
+    return garbled(candidate, "a stream was asked for and a whole reply came", false);
+  return { ok: true, answered: { kind: "whole", text: body.text, json, headers } };
 }
 
 async function refused(candidate: Candidate, response: Response): Promise<One> {
   const body = await readWhole(response, ERROR_BODY_MAX_BYTES);
   const { status } = response;
-  const fault = faultOfProvider({ status, headers: returnedHeaders(response.headers), text: body.kind === "text" ? body.text : "" }, candidate.credential);
+  const fault = faultOfProvider(
+    {
+      status,
+      headers: returnedHeaders(response.headers),
+      text: body.kind === "text" ? body.text : "",
+    },
+    candidate.credential,
+  );
   return { ok: false, fault, status, again: isRetriable(status) };
 }
 
 function garbled(candidate: Candidate, detail: string, again: boolean): One {
-  return { ok: false, fault: faultOfTrouble(candidate.credential, "garbled", detail), status: 502, again };
+  return {
+    ok: false,
+    fault: faultOfTrouble(candidate.credential, "garbled", detail),
+    status: 502,
+    again,
+  };
 }
 
 interface Beginning {
@@ -138,12 +231,24 @@ async function beginStream(candidate: Candidate, beginning: Beginning): Promise<
   const pending = reader.read();
   const read = await firstOf(pending, FIRST_EVENT_MS);
   if (read === "failed") return garbled(candidate, "the stream broke before its first event", true);
-  if (read === "late") return { ok: true, answered: { kind: "stream", ...beginning, reader: resumed(reader, pending), first: undefined } };
+  if (read === "late")
+    return {
+      ok: true,
+      answered: {
+        kind: "stream",
+        ...beginning,
+        reader: resumed(reader, pending),
+        first: undefined,
+      },
+    };
   if (read.done) return garbled(candidate, "the stream ended before its first event", true);
   const error = firstError(read.value);
   if (error !== undefined) {
     await reader.cancel().catch(() => {});
-    const fault = faultOfProvider({ status: statusInside(error), headers: beginning.headers, text: error }, candidate.credential);
+    const fault = faultOfProvider(
+      { status: statusInside(error), headers: beginning.headers, text: error },
+      candidate.credential,
+    );
     return { ok: false, fault, status: fault.status, again: isRetriable(fault.status) };
   }
   return { ok: true, answered: { kind: "stream", ...beginning, first: read.value } };
@@ -166,7 +271,10 @@ async function firstOf(pending: Promise<Read>, ms: number): Promise<Read | "late
 }
 
 /** A reader whose first answer is the one that is still awaited. */
-function resumed(reader: ReadableStreamDefaultReader<Uint8Array>, pending: Promise<Read>): ReadableStreamDefaultReader<Uint8Array> {
+function resumed(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  pending: Promise<Read>,
+): ReadableStreamDefaultReader<Uint8Array> {
   let next: Promise<Read> | undefined = pending;
   // Only `read` and `cancel` are used of a reader from here on.
   return Object.assign(Object.create(reader), {
@@ -182,8 +290,12 @@ function resumed(reader: ReadableStreamDefaultReader<Uint8Array>, pending: Promi
 function firstError(chunk: Uint8Array): string | undefined {
   const [event] = createSseParser().push(chunk);
   const message = event === undefined ? undefined : readSse(event);
-  if (message === undefined || (message.name !== "error" && !message.data.includes('"error"'))) return undefined;
-  return message.name === "error" || errorInside(message.data) === "failed" ? message.data : undefined;
+  if (message === undefined || (message.name !== "error" && !message.data.includes('"error"')))
+    return undefined;
+  const json = parsedObject(message.data);
+  return message.name === "error" || (json !== undefined && hasFailed(json))
+    ? message.data
+    : undefined;
 }
 
 function statusInside(data: string): number {
@@ -192,14 +304,23 @@ function statusInside(data: string): number {
   return /overloaded/i.test(data) ? 529 : 502;
 }
 
-function errorInside(text: string): "not json" | "failed" | "fine" {
-  let body: unknown;
+function parsedObject(text: string): Json | undefined {
   try {
-    body = JSON.parse(text);
+    const json: unknown = JSON.parse(text);
+    return isObject(json) ? json : undefined;
   } catch {
-    return "not json";
+    return undefined;
   }
-  if (typeof body !== "object" || body === null) return "not json";
-  const failed = "error" in body && body.error !== null && body.error !== undefined && !("output" in body) && !("choices" in body && Array.isArray(body.choices) && body.choices.length > 0);
-  return failed || ("type" in body && body.type === "error") ? "failed" : "fine";
+}
+
+/** A reply with status 200 that is an error all the same. */
+function hasFailed(json: Json): boolean {
+  const { error, output, choices } = json;
+  if (json["type"] === "error") return true;
+  return (
+    error !== null &&
+    error !== undefined &&
+    output === undefined &&
+    !(Array.isArray(choices) && choices.length > 0)
+  );
 }

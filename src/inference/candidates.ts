@@ -24,7 +24,15 @@ export interface OwnKey {
 export interface CandidateParts {
   readonly catalog: Catalog;
   /** The provider's row and the gateway's account there, if it has one. */
-  readonly providerOf: (id: string) => { readonly provider: Provider; readonly own: Credential | undefined; readonly baseUrl: string } | undefined;
+  readonly providerOf: (
+    id: string,
+  ) =>
+    | {
+        readonly provider: Provider;
+        readonly own: Credential | undefined;
+        readonly baseUrl: string;
+      }
+    | undefined;
   readonly ownKeyOf: (accountId: string, providerId: string) => Promise<OwnKey | undefined>;
 }
 
@@ -35,7 +43,12 @@ const APIS: Readonly<Record<string, string>> = {
   embeddings: "POST /v1/embeddings",
 };
 
-export async function candidatesOf(ask: Ask, wire: RelayedWire, accountId: string, parts: CandidateParts): Promise<readonly [Candidate, ...Candidate[]]> {
+export async function candidatesOf(
+  ask: Ask,
+  wire: RelayedWire,
+  accountId: string,
+  parts: CandidateParts,
+): Promise<readonly [Candidate, ...Candidate[]]> {
   const found = findModel(parts.catalog, ask.model) ?? localModel(ask.model, parts);
   if (found === undefined) throw modelNotFound(parts.catalog, ask.model);
   const { model, upstreamName } = found;
@@ -46,8 +59,23 @@ export async function candidatesOf(ask: Ask, wire: RelayedWire, accountId: strin
   const own: Candidate[] =
     ownKey === undefined
       ? []
-      : [{ model, upstreamName, credential: { provider: place.provider, baseUrl: place.baseUrl, apiKey: ownKey.apiKey, label: ownKey.id, byok: true } }];
-  const [first, ...rest] = [...own, ...(place.own === undefined ? [] : [{ model, upstreamName, credential: place.own }])];
+      : [
+          {
+            model,
+            upstreamName,
+            credential: {
+              provider: place.provider,
+              baseUrl: place.baseUrl,
+              apiKey: ownKey.apiKey,
+              label: ownKey.id,
+              byok: true,
+            },
+          },
+        ];
+  const [first, ...rest] = [
+    ...own,
+    ...(place.own === undefined ? [] : [{ model, upstreamName, credential: place.own }]),
+  ];
   if (first === undefined) throw notConfigured(model);
   return [first, ...rest];
 }
@@ -56,22 +84,36 @@ function notConfigured(model: Model): Fault {
   return new Fault("provider_not_configured", `no account at ${model.provider}`, {
     message: `This gateway has no account at ${model.provider}. Use another model, or add your own key with POST /v1/provider-keys.`,
     param: "model",
-    next: [{ method: "GET", url: "/v1/models?available=true", why: "List the models that can be called now." }],
+    next: [
+      {
+        method: "GET",
+        url: "/v1/models?available=true",
+        why: "List the models that can be called now.",
+      },
+    ],
   });
 }
 
 function checkWire(model: Model, provider: Provider, wire: RelayedWire): void {
   const spoken = wire === "count_tokens" ? "messages" : wire;
   if (model.wires.some((one) => one === spoken) && provider.paths[wire] !== undefined) return;
-  const others = model.wires.filter((one) => APIS[one] !== undefined && one in provider.paths).map((one) => APIS[one] ?? one);
-  const hint = others.length === 0 ? "It cannot be called through this gateway." : `Call it with ${others.join(" or ")}.`;
+  const others = model.wires
+    .filter((one) => APIS[one] !== undefined && one in provider.paths)
+    .map((one) => APIS[one] ?? one);
+  const hint =
+    others.length === 0
+      ? "It cannot be called through this gateway."
+      : `Call it with ${others.join(" or ")}.`;
   throw invalid("model", `${model.id} does not take this API. ${hint}`);
 }
 
 const FREE = datedCard({ tokens: { input: 0, output: 0 } });
 
 // A server beside the gateway has whatever models its owner loaded, and costs nothing unless prices were set.
-function localModel(id: string, parts: CandidateParts): { readonly model: Model; readonly upstreamName: string } | undefined {
+function localModel(
+  id: string,
+  parts: CandidateParts,
+): { readonly model: Model; readonly upstreamName: string } | undefined {
   const slash = id.indexOf("/");
   const provider = id.slice(0, Math.max(0, slash));
   const name = id.slice(slash + 1);

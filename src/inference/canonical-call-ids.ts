@@ -22,6 +22,11 @@ export function decodeCallId(id: string): string {
   return encodeCallId(decoded) === id ? decoded : id;
 }
 
+/** An id for a call that the provider did not name: of the reply's id, so that ids stay apart over a conversation. */
+export function mintCallId(replyId: string, at: number): string {
+  return `call_${replyId.replaceAll(/[^A-Za-z0-9]/g, "").slice(-24)}_${at}`;
+}
+
 export interface CallIds {
   /** The id to write for a call, in the order of the conversation. A reused id gets one of its own. */
   ofCall(id: string): string;

@@ -1,7 +1,14 @@
 // What every inbound reader asks of a request after reading it, whatever API it came over: a conversation that some
 // provider could take. Each refusal is a 400 that names the caller's own path.
 import { invalid } from "../base/fault.ts";
-import type { CanonicalRequest, JsonObject, Tool, ToolResultPart, Turn } from "./canonical.ts";
+import type {
+  CanonicalRequest,
+  JsonObject,
+  Tool,
+  ToolChoice,
+  ToolResultPart,
+  Turn,
+} from "./canonical.ts";
 import { isObject } from "./canonical-json.ts";
 
 const TYPES: ReadonlySet<unknown> = new Set([
@@ -18,8 +25,14 @@ const TURNS_MAX = 20_000;
 const TOOLS_MAX = 2_048;
 const NAME = /^[A-Za-z0-9_.:/-]{1,256}$/;
 
-/** The request with its tool results in place: each directly after the turn that called, and named after its tool. */
-export function checkRequest(request: CanonicalRequest): CanonicalRequest {
+/**
+ * The request with its tool results in place: each directly after the turn that called, and named after its tool.
+ * `schemaField` is what the caller's API calls a tool's parameters.
+ */
+export function checkRequest(
+  request: CanonicalRequest,
+  schemaField = "parameters",
+): CanonicalRequest {
   if (request.turns.length > TURNS_MAX)
     throw invalid("messages", `A conversation may have at most ${TURNS_MAX} turns.`);
   for (const turn of request.turns) checkTurn(turn);
@@ -29,7 +42,7 @@ export function checkRequest(request: CanonicalRequest): CanonicalRequest {
       "There must be at least one message that is not an instruction.",
     );
   }
-  checkTools(request);
+  checkTools(request, schemaField);
   return { ...request, turns: placeToolResults(request.turns) };
 }
 
@@ -104,23 +117,27 @@ function refuseUnanswered(open: OpenCalls): void {
     throw invalid(call.path, `The tool call ${quote(id)} has no result in the messages after it.`);
 }
 
-function checkTools(request: CanonicalRequest): void {
+function checkTools(request: CanonicalRequest, schemaField: string): void {
   const { tools = [], toolChoice: choice } = request;
   const where = request.names?.tools ?? "tools";
   if (tools.length > TOOLS_MAX) throw invalid(where, `There may be at most ${TOOLS_MAX} tools.`);
   const names = new Set<string>();
   for (const tool of tools) {
     checkTool(tool, tool.path ?? where, names);
+    if (tool.type === "function" && tool.parameters !== undefined)
+      checkToolSchema(tool.parameters, `${tool.path ?? where}.${schemaField}`);
     names.add(tool.name);
   }
-  if (choice === undefined) return;
-  const choiceAt = request.names?.toolChoice ?? "tool_choice";
-  if (choice.type === "required" && tools.length === 0)
-    throw invalid(choiceAt, "A tool call cannot be required where there are no tools.");
+  if (choice !== undefined) checkChoice(choice, names, request.names?.toolChoice ?? "tool_choice");
+}
+
+function checkChoice(choice: ToolChoice, names: ReadonlySet<string>, path: string): void {
+  if (choice.type === "required" && names.size === 0)
+    throw invalid(path, "A tool call cannot be required where there are no tools.");
   const wanted =
     choice.type === "tool" ? [choice.name] : choice.type === "allowed" ? choice.names : [];
   for (const name of wanted)
-    if (!names.has(name)) throw invalid(choiceAt, `${quote(name)} is not among the tools.`);
+    if (!names.has(name)) throw invalid(path, `${quote(name)} is not among the tools.`);
 }
 
 function checkTool(tool: Tool, path: string, names: ReadonlySet<string>): void {
@@ -128,14 +145,12 @@ function checkTool(tool: Tool, path: string, names: ReadonlySet<string>): void {
   if (!NAME.test(tool.name))
     throw invalid(`${path}.name`, `${quote(tool.name)} is not a valid tool name.`);
   if (names.has(tool.name)) throw invalid(path, `Two tools are named ${quote(tool.name)}.`);
-  if (tool.type === "function" && tool.parameters !== undefined)
-    checkToolSchema(tool.parameters, path);
 }
 
 function checkToolSchema(schema: JsonObject, path: string): void {
-  checkSchema(schema, `${path}.parameters`);
+  checkSchema(schema, path);
   if (schema["type"] !== undefined && schema["type"] !== "object")
-    throw invalid(`${path}.parameters.type`, 'The parameters of a tool must be of type "object".');
+    throw invalid(`${path}.type`, 'The parameters of a tool must be of type "object".');
 }
 
 /** Refuses what no reading of JSON Schema allows. What only some providers refuse is theirs to say. */

@@ -59,6 +59,8 @@ export interface Emulation {
 
 export interface WrittenRequest {
   readonly body: JsonObject;
+  /** Where it is sent, below the provider's address, for a wire that says the model and the operation in the path. */
+  readonly path?: string | undefined;
   readonly losses: readonly Loss[];
   readonly emulation?: Emulation | undefined;
 }

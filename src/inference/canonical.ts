@@ -384,6 +384,8 @@ export interface CanonicalError {
   readonly param?: string | undefined;
   /** The provider's own word, such as `context_length_exceeded`. */
   readonly nativeCode?: string | undefined;
+  /** Where the provider says it in the body; a `retry-after` header is the transport's to read. */
+  readonly retryAfterSeconds?: number | undefined;
   /** Further public fields of the error object. */
   readonly fields?: JsonObject | undefined;
 }

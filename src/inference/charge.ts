@@ -42,11 +42,21 @@ export function chargeFor(usage: Usage, context: ChargeContext): Charged {
   const absurd = usage.clamped === true || isBeyond(usage, quote);
   const capped = absurd && priced.cost > held;
   const gaps = found.exact ? priced.gaps : [...priced.gaps, `model:${usage.model ?? ""}`];
-  return { usage, lines: priced.lines.map(showLine), cost: capped ? held : priced.cost, exact: !absurd, gaps };
+  return {
+    usage,
+    lines: priced.lines.map(showLine),
+    cost: capped ? held : priced.cost,
+    exact: !absurd,
+    gaps,
+  };
 }
 
 /** The usage of a stream whose end nobody saw: what was told so far, and the rest counted by its bytes. */
-export function estimatedUsage(told: Usage | undefined, outputBytes: number, inputBytes: number): Usage {
+export function estimatedUsage(
+  told: Usage | undefined,
+  outputBytes: number,
+  inputBytes: number,
+): Usage {
   const counted = Math.ceil(outputBytes / BYTES_PER_TOKEN);
   const base = told ?? { tokens: { input: Math.ceil(inputBytes / BYTES_PER_TOKEN) }, fees: {} };
   const output = Math.max(base.tokens.output ?? 0, counted - (base.tokens.reasoning ?? 0));
@@ -63,7 +73,13 @@ export interface TokenSums {
 
 const CACHE_READS: readonly TokenMeter[] = ["cache_read", "cache_read_audio"];
 const CACHE_WRITES: readonly TokenMeter[] = ["cache_write_5m", "cache_write_1h"];
-const INPUTS: readonly TokenMeter[] = ["input", "input_audio", "input_image", ...CACHE_READS, ...CACHE_WRITES];
+const INPUTS: readonly TokenMeter[] = [
+  "input",
+  "input_audio",
+  "input_image",
+  ...CACHE_READS,
+  ...CACHE_WRITES,
+];
 const OUTPUTS: readonly TokenMeter[] = ["output", "reasoning", "output_audio", "output_image"];
 
 /** The disjoint meters as people read them: cached is part of input, reasoning is part of output. */
@@ -85,12 +101,17 @@ export function sumsOf(usage: Usage): TokenSums {
 
 /** True where nothing was put out and nothing was charged by the piece. */
 export function isEmpty(usage: Usage): boolean {
-  return sumsOf(usage).outputTokens === 0 && FEE_METERS.every((fee) => (usage.fees[fee] ?? 0) === 0);
+  return (
+    sumsOf(usage).outputTokens === 0 && FEE_METERS.every((fee) => (usage.fees[fee] ?? 0) === 0)
+  );
 }
 
 function isBeyond(usage: Usage, quote: Quote): boolean {
   const sums = sumsOf({ ...usage, also: [] });
-  return sums.inputTokens > quote.bounds.inputTokens * ABSURD_FACTOR || sums.outputTokens > Math.max(1_000, quote.outputTokens * ABSURD_FACTOR);
+  return (
+    sums.inputTokens > quote.bounds.inputTokens * ABSURD_FACTOR ||
+    sums.outputTokens > Math.max(1_000, quote.outputTokens * ABSURD_FACTOR)
+  );
 }
 
 function showLine(line: PriceLine): PricedLine {

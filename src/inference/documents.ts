@@ -2,36 +2,67 @@
 
 import { z } from "zod";
 
-const model = z.string().meta({ description: "An id from GET /v1/models: `<provider>/<name>`.", example: "sim/echo" });
+const model = z
+  .string()
+  .meta({ description: "An id from GET /v1/models: `<provider>/<name>`.", example: "sim/echo" });
 const stream = z.boolean().optional().meta({ description: "Answer with server-sent events." });
 
 export const UsageCost = z
-  .looseObject({ cost: z.number().optional().meta({ description: "What the call cost, in US dollars; the provider's list price." }) })
-  .meta({ id: "ProviderUsage", description: "The provider's own usage object, with the cost added." });
+  .looseObject({
+    cost: z
+      .number()
+      .optional()
+      .meta({ description: "What the call cost, in US dollars; the provider's list price." }),
+  })
+  .meta({
+    id: "ProviderUsage",
+    description: "The provider's own usage object, with the cost added.",
+  });
 
 const ChatMessage = z
-  .looseObject({ role: z.string(), content: z.union([z.string(), z.array(z.looseObject({}))]).nullable().optional() })
+  .looseObject({
+    role: z.string(),
+    content: z
+      .union([z.string(), z.array(z.looseObject({}))])
+      .nullable()
+      .optional(),
+  })
   .meta({ id: "ChatMessage" });
 
 export const ChatRequest = z
   .looseObject({
     model,
     messages: z.array(ChatMessage).min(1),
-    max_tokens: z.int().min(1).optional().meta({ description: "Bounds the output, and what is held for the call." }),
+    max_tokens: z
+      .int()
+      .min(1)
+      .optional()
+      .meta({ description: "Bounds the output, and what is held for the call." }),
     max_completion_tokens: z.int().min(1).optional(),
     stream,
   })
   .meta({ id: "ChatCompletionRequest" });
 
 export const ResponsesRequest = z
-  .looseObject({ model, input: z.union([z.string(), z.array(z.looseObject({}))]), max_output_tokens: z.int().min(1).optional(), stream })
+  .looseObject({
+    model,
+    input: z.union([z.string(), z.array(z.looseObject({}))]),
+    max_output_tokens: z.int().min(1).optional(),
+    stream,
+  })
   .meta({ id: "ModelResponseRequest" });
 
-export const MessagesRequest = z.looseObject({ model, messages: z.array(ChatMessage).min(1), max_tokens: z.int().min(1), stream }).meta({ id: "MessageRequest" });
+export const MessagesRequest = z
+  .looseObject({ model, messages: z.array(ChatMessage).min(1), max_tokens: z.int().min(1), stream })
+  .meta({ id: "MessageRequest" });
 
-export const CountTokensRequest = z.looseObject({ model, messages: z.array(ChatMessage).min(1) }).meta({ id: "TokenCountRequest" });
+export const CountTokensRequest = z
+  .looseObject({ model, messages: z.array(ChatMessage).min(1) })
+  .meta({ id: "TokenCountRequest" });
 
-export const EmbeddingsRequest = z.looseObject({ model, input: z.union([z.string(), z.array(z.unknown())]) }).meta({ id: "EmbeddingsRequest" });
+export const EmbeddingsRequest = z
+  .looseObject({ model, input: z.union([z.string(), z.array(z.unknown())]) })
+  .meta({ id: "EmbeddingsRequest" });
 
 const HELLO = [{ role: "user", content: "Hello" }];
 
@@ -43,10 +74,17 @@ export const EXAMPLES = {
       object: "chat.completion",
       created: 1_795_000_000,
       model: "sim/echo",
-      choices: [{ index: 0, message: { role: "assistant", content: "You said: Hello" }, finish_reason: "stop" }],
+      choices: [
+        {
+          index: 0,
+          message: { role: "assistant", content: "You said: Hello" },
+          finish_reason: "stop",
+        },
+      ],
       usage: { cost: 0.000012, prompt_tokens: 4, completion_tokens: 4, total_tokens: 8 },
     },
-    stream: 'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":"You"}}]}\n\ndata: [DONE]\n\n',
+    stream:
+      'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":"You"}}]}\n\ndata: [DONE]\n\n',
   },
   responses: {
     request: { model: "sim/echo", input: "Hello", max_output_tokens: 64 },
@@ -54,7 +92,13 @@ export const EXAMPLES = {
       id: "resp_1",
       object: "response",
       status: "completed",
-      output: [{ type: "message", role: "assistant", content: [{ type: "output_text", text: "You said: Hello", annotations: [] }] }],
+      output: [
+        {
+          type: "message",
+          role: "assistant",
+          content: [{ type: "output_text", text: "You said: Hello", annotations: [] }],
+        },
+      ],
       usage: { cost: 0.000012, input_tokens: 4, output_tokens: 4, total_tokens: 8 },
     },
     stream: 'event: response.created\ndata: {"type":"response.created","sequence_number":0}\n\n',

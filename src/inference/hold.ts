@@ -7,7 +7,13 @@ import { creditsOf, type Nano, NANO_PER_CREDIT, usdText } from "../base/money.ts
 import type { HoldOutcome, HoldRequest } from "../ledger/decide.ts";
 import type { Catalog, Model } from "../models/catalog.ts";
 import { boundCards, limitsOf } from "../models/catalog.ts";
-import { affordableOutput, type Bounds, isPriced, priceUpperBound, type PriceCard } from "../models/price.ts";
+import {
+  affordableOutput,
+  type Bounds,
+  isPriced,
+  priceUpperBound,
+  type PriceCard,
+} from "../models/price.ts";
 import type { Ask } from "./ask.ts";
 import { inputBound } from "./input-bound.ts";
 import type { Provider } from "./providers.ts";
@@ -26,23 +32,49 @@ export interface Quote {
   readonly minimum: Nano | undefined;
 }
 
-export function quoteOf(ask: Ask, model: Model, provider: Provider, parts: { readonly catalog: Catalog; readonly now: number }): Quote {
+export function quoteOf(
+  ask: Ask,
+  model: Model,
+  provider: Provider,
+  parts: { readonly catalog: Catalog; readonly now: number },
+): Quote {
   const cards = boundCards(parts.catalog, model, parts.now);
   const [card] = cards;
-  if (card === undefined) throw new Fault("provider_not_configured", `${model.id} has no price`, { message: `${model.id} has no price, so it cannot be called. Use another model.` });
-  const asked = { ...(ask.serviceTier === undefined ? {} : { serviceTier: ask.serviceTier }), ...(ask.speed === undefined ? {} : { speed: ask.speed }) };
+  if (card === undefined)
+    throw new Fault("provider_not_configured", `${model.id} has no price`, {
+      message: `${model.id} has no price, so it cannot be called. Use another model.`,
+    });
+  const asked = {
+    ...(ask.serviceTier === undefined ? {} : { serviceTier: ask.serviceTier }),
+    ...(ask.speed === undefined ? {} : { speed: ask.speed }),
+  };
   for (const one of cards) refuseUnpriced(one, ask, model);
   const limits = limitsOf(model);
-  const inputTokens = inputBound(ask.text, ask.json, { imageTokensMax: provider.imageTokensMax, contextTokens: limits.input });
+  const inputTokens = inputBound(ask.text, ask.json, {
+    imageTokensMax: provider.imageTokensMax,
+    contextTokens: limits.input,
+  });
   const bounds = { inputTokens, fees: ask.fees, ...asked };
-  const visible = ask.outputMax === undefined ? limits.output : Math.min(ask.outputMax, limits.output);
+  const visible =
+    ask.outputMax === undefined ? limits.output : Math.min(ask.outputMax, limits.output);
   // Some providers do not count reasoning towards the limit that the caller set.
-  const hidden = ask.outputMax !== undefined && !provider.limitsReasoning && model.supported.includes("reasoning") ? limits.output : 0;
+  const hidden =
+    ask.outputMax !== undefined &&
+    !provider.limitsReasoning &&
+    model.supported.includes("reasoning")
+      ? limits.output
+      : 0;
   const outputTokens = (visible + hidden) * ask.choices;
   const amount = priceUpperBound({ ...bounds, outputTokens }, cards);
   const open = ask.outputMax === undefined && limits.output > 0;
   const floor = Math.min(OUTPUT_FLOOR_TOKENS * ask.choices, outputTokens);
-  return { cards, bounds, outputTokens, amount, minimum: open ? priceUpperBound({ ...bounds, outputTokens: floor }, cards) : undefined };
+  return {
+    cards,
+    bounds,
+    outputTokens,
+    amount,
+    minimum: open ? priceUpperBound({ ...bounds, outputTokens: floor }, cards) : undefined,
+  };
 }
 
 // What has no price is refused before it is used, and never guessed.
@@ -54,30 +86,46 @@ function refuseUnpriced(card: PriceCard, ask: Ask, model: Model): void {
   ];
   for (const [field, asked] of checks) {
     if (isPriced(card, asked)) continue;
-    throw new Fault("invalid_request", `no price for this ${field}`, { message: `${model.id} has no known price for what ${field} asks for, so it cannot be billed. Leave it out.`, param: field });
+    throw new Fault("invalid_request", `no price for this ${field}`, {
+      message: `${model.id} has no known price for what ${field} asks for, so it cannot be billed. Leave it out.`,
+      param: field,
+    });
   }
 }
 
 /** The output limit of each choice that a lowered hold pays for; undefined where nothing was lowered. */
 export function clampedOutput(quote: Quote, held: Nano, choices: number): number | undefined {
   if (held >= quote.amount) return undefined;
-  return Math.floor(affordableOutput(held, quote.bounds, quote.cards, quote.outputTokens) / choices);
+  return Math.floor(
+    affordableOutput(held, quote.bounds, quote.cards, quote.outputTokens) / choices,
+  );
 }
 
-export function faultOfHold(outcome: Exclude<HoldOutcome, { status: "held" }>, quote: Quote, context: { readonly ask: Ask; readonly claimed: boolean }): Fault {
+export function faultOfHold(
+  outcome: Exclude<HoldOutcome, { status: "held" }>,
+  quote: Quote,
+  context: { readonly ask: Ask; readonly claimed: boolean },
+): Fault {
   switch (outcome.status) {
     case "key_refused":
       return new Fault("invalid_api_key", `key is ${outcome.why}`);
     case "too_fast":
-      return new Fault("rate_limited", "key calls too often", { retryAfterSeconds: outcome.retryAfterMs / 1_000 });
+      return new Fault("rate_limited", "key calls too often", {
+        retryAfterSeconds: outcome.retryAfterMs / 1_000,
+      });
     case "too_many_open":
-      return new Fault("rate_limited", "too many open calls", { message: `This key has ${outcome.open} calls open, which is its limit. Wait for one to end.`, retryAfterSeconds: 1 });
+      return new Fault("rate_limited", "too many open calls", {
+        message: `This key has ${outcome.open} calls open, which is its limit. Wait for one to end.`,
+        retryAfterSeconds: 1,
+      });
     case "key_limit":
       return new Fault("key_limit_reached", "key limit", {
         fields: {
           required_credits: ceilCredits(quote.minimum ?? quote.amount),
           available_credits: creditsOf(outcome.room),
-          ...(outcome.windowEndsAt === null ? {} : { limit_resets_at: new Date(outcome.windowEndsAt).toISOString() }),
+          ...(outcome.windowEndsAt === null
+            ? {}
+            : { limit_resets_at: new Date(outcome.windowEndsAt).toISOString() }),
         },
       });
     case "insufficient_credits":
@@ -85,16 +133,39 @@ export function faultOfHold(outcome: Exclude<HoldOutcome, { status: "held" }>, q
   }
 }
 
-function insufficient(available: Nano, quote: Quote, { ask, claimed }: { readonly ask: Ask; readonly claimed: boolean }): Fault {
+function insufficient(
+  available: Nano,
+  quote: Quote,
+  { ask, claimed }: { readonly ask: Ask; readonly claimed: boolean },
+): Fault {
   const required = quote.minimum ?? quote.amount;
-  const affordable = Math.floor(affordableOutput(available, quote.bounds, quote.cards, quote.outputTokens) / ask.choices);
-  const buy: NextStep = { method: "POST", url: "/v1/billing/invoice", body: { amount_usd: SUGGESTED_PURCHASE_USD }, why: "Buy credits; a human can pay at the `pay_url` of the answer." };
-  const claim: NextStep = { method: "POST", url: "/agent/identity/claim", body: { email: "<the human's email>" }, why: "Let a human take the account over; the first claim adds 1 USD." };
+  const affordable = Math.floor(
+    affordableOutput(available, quote.bounds, quote.cards, quote.outputTokens) / ask.choices,
+  );
+  const buy: NextStep = {
+    method: "POST",
+    url: "/v1/billing/invoice",
+    body: { amount_usd: SUGGESTED_PURCHASE_USD },
+    why: "Buy credits; a human can pay at the `pay_url` of the answer.",
+  };
+  const claim: NextStep = {
+    method: "POST",
+    url: "/agent/identity/claim",
+    body: { email: "<the human's email>" },
+    why: "Let a human take the account over; the first claim adds 1 USD.",
+  };
   const sentence = `This call may cost up to ${usdText(required)} USD, and ${usdText(available > 0n ? available : 0n)} USD is available.`;
-  const advice = affordable > 0 ? ` Ask for at most ${affordable} output tokens, or buy credits with POST /v1/billing/invoice.` : " Buy credits with POST /v1/billing/invoice.";
+  const advice =
+    affordable > 0
+      ? ` Ask for at most ${affordable} output tokens, or buy credits with POST /v1/billing/invoice.`
+      : " Buy credits with POST /v1/billing/invoice.";
   return new Fault("insufficient_credits", "hold does not fit", {
     message: sentence + advice,
-    fields: { required_credits: ceilCredits(required), available_credits: Math.max(0, creditsOf(available)), affordable_max_tokens: affordable },
+    fields: {
+      required_credits: ceilCredits(required),
+      available_credits: Math.max(0, creditsOf(available)),
+      affordable_max_tokens: affordable,
+    },
     next: claimed ? [buy] : [buy, claim],
   });
 }
@@ -104,6 +175,13 @@ function ceilCredits(amount: Nano): number {
 }
 
 /** What the ledger is asked for. */
-export function holdRequest(quote: Quote, call: Omit<HoldRequest, "amount" | "minimum">): HoldRequest {
-  return { ...call, amount: quote.amount, ...(quote.minimum === undefined ? {} : { minimum: quote.minimum }) };
+export function holdRequest(
+  quote: Quote,
+  call: Omit<HoldRequest, "amount" | "minimum">,
+): HoldRequest {
+  return {
+    ...call,
+    amount: quote.amount,
+    ...(quote.minimum === undefined ? {} : { minimum: quote.minimum }),
+  };
 }

@@ -4,6 +4,7 @@
 import { Fault } from "../base/fault.ts";
 import { usdText } from "../base/money.ts";
 import type { Log } from "../base/log.ts";
+import { OPEN_ORIGINS } from "../http/answer.ts";
 import type { Caller } from "../http/route.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
@@ -27,7 +28,9 @@ import type { Timeouts } from "./upstream.ts";
 export interface CallRecord {
   readonly usage: UsageRecord;
   /** The whole answer, where the caller may ask for it again; without one, the request may be run again. */
-  readonly idempotent?: { readonly call: IdempotentCall; readonly answer: StoredReply | undefined } | undefined;
+  readonly idempotent?:
+    | { readonly call: IdempotentCall; readonly answer: StoredReply | undefined }
+    | undefined;
 }
 
 export interface IdempotentCall {
@@ -85,9 +88,15 @@ interface Call {
 
 export async function infer(parts: InferParts, input: CallInput): Promise<Response> {
   const ask = readAsk(input.api, input.text);
-  const candidates = await candidatesOf(ask, input.api, input.caller.accountId, { ...parts, catalog: parts.catalog.current() });
+  const candidates = await candidatesOf(ask, input.api, input.caller.accountId, {
+    ...parts,
+    catalog: parts.catalog.current(),
+  });
   const reference = foreignReference(ask);
-  const usable = reference === undefined ? candidates : candidates.filter((candidate) => candidate.credential.byok);
+  const usable =
+    reference === undefined
+      ? candidates
+      : candidates.filter((candidate) => candidate.credential.byok);
   const [first, ...others] = usable;
   if (first === undefined) throw refuseReference(reference ?? { path: "model", instead: "" });
 
@@ -99,7 +108,10 @@ export async function infer(parts: InferParts, input: CallInput): Promise<Respon
       if (result.ok || result.aborted || !mayFallOver(result.fault)) break;
       // The caller's own key cost nothing so far; the gateway's account must be paid for.
       await parts.ledger.settle({ ...idsOf(call), cost: 0n, now: parts.now() });
-      call = { ...(await hold(parts, input, { ask, candidate: next, closed })), attempts: call.attempts };
+      call = {
+        ...(await hold(parts, input, { ask, candidate: next, closed })),
+        attempts: call.attempts,
+      };
       result = await attempt(parts, call, next);
     }
     if (!result.ok) return await failed(parts, call, first, result);
@@ -117,9 +129,16 @@ function mayFallOver(fault: Fault): boolean {
   return fault.status === 429 || fault.status >= 500;
 }
 
-async function hold(parts: InferParts, input: CallInput, chosen: { readonly ask: Ask; readonly candidate: Candidate; readonly closed: () => void }): Promise<Call> {
+async function hold(
+  parts: InferParts,
+  input: CallInput,
+  chosen: { readonly ask: Ask; readonly candidate: Candidate; readonly closed: () => void },
+): Promise<Call> {
   const { ask, candidate, closed } = chosen;
-  const quote = quoteOf(ask, candidate.model, candidate.credential.provider, { catalog: parts.catalog.current(), now: input.now });
+  const quote = quoteOf(ask, candidate.model, candidate.credential.provider, {
+    catalog: parts.catalog.current(),
+    now: input.now,
+  });
   const free = candidate.credential.byok ? { ...quote, amount: 0n, minimum: undefined } : quote;
   const request = holdRequest(free, {
     id: input.requestId,
@@ -132,11 +151,23 @@ async function hold(parts: InferParts, input: CallInput, chosen: { readonly ask:
   });
   const outcome = await parts.ledger.hold(request);
   if (outcome.status !== "held") {
-    const claimed = outcome.status === "insufficient_credits" && (await parts.isClaimed(input.caller.accountId));
+    const claimed =
+      outcome.status === "insufficient_credits" && (await parts.isClaimed(input.caller.accountId));
     throw faultOfHold(outcome, quote, { ask, claimed });
   }
-  const outputMax = candidate.credential.byok ? undefined : clampedOutput(quote, outcome.amount, ask.choices);
-  return { input, ask, quote, held: outcome.amount, outputMax, attempts: [], abort: new AbortController(), closed };
+  const outputMax = candidate.credential.byok
+    ? undefined
+    : clampedOutput(quote, outcome.amount, ask.choices);
+  return {
+    input,
+    ask,
+    quote,
+    held: outcome.amount,
+    outputMax,
+    attempts: [],
+    abort: new AbortController(),
+    closed,
+  };
 }
 
 const HOLD_SLACK_MS = 60_000;
@@ -147,8 +178,12 @@ async function attempt(parts: InferParts, call: Call, candidate: Candidate): Pro
     wire: ask.api,
     stream: ask.stream,
     headers: input.headers,
-    signal: call.abort.signal,
-    bodyFor: (one) => outgoingBody(ask, one, { pseudonym: parts.pseudonymOf(input.caller.accountId), outputMax: call.outputMax }),
+    abort: call.abort,
+    bodyFor: (one) =>
+      outgoingBody(ask, one, {
+        pseudonym: () => parts.pseudonymOf(input.caller.accountId),
+        outputMax: call.outputMax,
+      }),
   };
   // Where leaving does not end the bill, the call goes on without the caller, to the provider's own count.
   const leave = (): void => {
@@ -169,25 +204,60 @@ function stopsBilling({ credential }: Candidate): boolean {
   return credential.provider.stopsBillingOnAbort || credential.byok;
 }
 
-async function failed(parts: InferParts, call: Call, candidate: Candidate, result: TrialResult & { ok: false }): Promise<never> {
-  const outcome: Outcome = result.aborted ? "client_aborted" : result.fault.code === "upstream_timeout" ? "upstream_timeout" : "upstream_error";
-  await settle(parts, call, candidate, { charged: NOTHING, outcome, status: result.aborted ? 499 : result.fault.status });
+async function failed(
+  parts: InferParts,
+  call: Call,
+  candidate: Candidate,
+  result: TrialResult & { ok: false },
+): Promise<never> {
+  const outcome: Outcome = result.aborted
+    ? "client_aborted"
+    : result.fault.code === "upstream_timeout"
+      ? "upstream_timeout"
+      : "upstream_error";
+  await settle(parts, call, candidate, {
+    charged: NOTHING,
+    outcome,
+    status: result.aborted ? 499 : result.fault.status,
+  });
   throw result.fault;
 }
 
-async function answerWhole(parts: InferParts, call: Call, candidate: Candidate, answered: Answered & { kind: "whole" }): Promise<Response> {
+async function answerWhole(
+  parts: InferParts,
+  call: Call,
+  candidate: Candidate,
+  answered: Answered & { kind: "whole" },
+): Promise<Response> {
   const { input, ask } = call;
-  const usage = usageOf(ask.api, answered.text, candidate.credential.provider.id);
-  const charged = usage === undefined ? NOTHING : chargeFor(usage, contextOf(parts, call, candidate));
+  const usage = usageOf(ask.api, answered.json, candidate.credential.provider.id);
+  const charged =
+    usage === undefined ? NOTHING : chargeFor(usage, contextOf(parts, call, candidate));
   const costUsd = usdText(costOf(charged, candidate));
-  const body = usage === undefined ? answered.text : costInside(answered.text, 0, ["usage"], costUsd);
+  const body =
+    usage === undefined ? answered.text : costInside(answered.text, 0, ["usage"], costUsd);
   const outcome = input.signal.aborted ? "client_aborted" : "completed";
-  await settle(parts, call, candidate, { charged, outcome, status: 200, reply: { status: 200, body } });
-  const headers = { ...answered.headers, ...ownHeaders(call, candidate), "content-type": "application/json", "x-postern-cost-usd": costUsd };
+  await settle(parts, call, candidate, {
+    charged,
+    outcome,
+    status: 200,
+    reply: { status: 200, body },
+  });
+  const headers = {
+    ...answered.headers,
+    ...ownHeaders(call, candidate),
+    "content-type": "application/json",
+    "x-postern-cost-usd": costUsd,
+  };
   return new Response(body, { headers });
 }
 
-function answerStream(parts: InferParts, call: Call, candidate: Candidate, answered: Answered & { kind: "stream" }): Response {
+function answerStream(
+  parts: InferParts,
+  call: Call,
+  candidate: Candidate,
+  answered: Answered & { kind: "stream" },
+): Response {
   const { input, ask } = call;
   if (ask.api === "embeddings") throw new Error("embeddings are not streamed");
   const { api } = { api: ask.api };
@@ -207,19 +277,41 @@ function answerStream(parts: InferParts, call: Call, candidate: Candidate, answe
     stopsBillingOnAbort: stopsBilling(candidate),
     costUsd: () => {
       const usage = meter.usage();
-      priced = usage === undefined ? undefined : chargeFor(usage, contextOf(parts, call, candidate));
+      priced =
+        usage === undefined ? undefined : chargeFor(usage, contextOf(parts, call, candidate));
       return priced === undefined ? undefined : usdText(costOf(priced, candidate));
     },
     settle: (end: StreamEnd) => {
       const charged = chargedAtEnd(parts, call, candidate, { end, meter });
-      return settle(parts, call, candidate, { charged, outcome: end, status: 200, reply: kept?.reply(), firstTokenMs });
+      return settle(parts, call, candidate, {
+        charged,
+        outcome: end,
+        status: 200,
+        reply: kept?.reply(),
+        firstTokenMs,
+      });
     },
-    failure: (end) => parts.errorBody(api, faultOfTrouble(candidate.credential, end === "upstream_timeout" ? "timed_out" : "garbled", end), input.requestId),
+    failure: (end) =>
+      parts.errorBody(
+        api,
+        faultOfTrouble(
+          candidate.credential,
+          end === "upstream_timeout" ? "timed_out" : "garbled",
+          end,
+        ),
+        input.requestId,
+      ),
     abortUpstream: () => call.abort.abort(),
     ...(kept === undefined ? {} : { keep: kept.keep }),
   });
   const firstTokenMs = parts.now() - input.now;
-  const headers = { ...answered.headers, ...ownHeaders(call, candidate), "content-type": answered.contentType, "cache-control": "no-store", "x-accel-buffering": "no" };
+  const headers = {
+    ...answered.headers,
+    ...ownHeaders(call, candidate),
+    "content-type": answered.contentType,
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+  };
   return new Response(stream, { headers });
 }
 
@@ -228,7 +320,12 @@ interface Ending {
   readonly meter: ReturnType<typeof createStreamMeter>;
 }
 
-function chargedAtEnd(parts: InferParts, call: Call, candidate: Candidate, { end, meter }: Ending): Charged {
+function chargedAtEnd(
+  parts: InferParts,
+  call: Call,
+  candidate: Candidate,
+  { end, meter }: Ending,
+): Charged {
   const usage = meter.usage();
   const context = contextOf(parts, call, candidate);
   const final = usage !== undefined && meter.exact();
@@ -236,26 +333,45 @@ function chargedAtEnd(parts: InferParts, call: Call, candidate: Candidate, { end
     const { outputBytes } = meter.relayed();
     if (outputBytes === 0 && usage === undefined) return NOTHING;
     const charged = chargeFor(estimatedUsage(usage, outputBytes, call.ask.text.length), context);
-    return { ...charged, exact: false, cost: charged.cost > call.held && !candidate.credential.byok ? call.held : charged.cost };
+    return {
+      ...charged,
+      exact: false,
+      cost: charged.cost > call.held && !candidate.credential.byok ? call.held : charged.cost,
+    };
   }
   if (!final || (end !== "completed" && end !== "client_aborted" && isEmpty(usage))) return NOTHING;
   return chargeFor(usage, context);
 }
 
 function contextOf(parts: InferParts, call: Call, candidate: Candidate) {
-  return { catalog: parts.catalog.current(), model: candidate.model, quote: call.quote, held: call.held, at: call.input.now };
+  return {
+    catalog: parts.catalog.current(),
+    model: candidate.model,
+    quote: call.quote,
+    held: call.held,
+    at: call.input.now,
+  };
 }
 
 function costOf(charged: Charged, candidate: Candidate): bigint {
   return candidate.credential.byok ? 0n : charged.cost;
 }
 
-function idsOf(call: Call): { readonly id: string; readonly accountId: string; readonly keyId: string } {
+function idsOf(call: Call): {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+} {
   return { id: call.input.requestId, ...call.input.caller };
 }
 
 function ownHeaders(call: Call, candidate: Candidate): Record<string, string> {
-  const headers: Record<string, string> = { "x-postern-provider": candidate.credential.provider.id, "x-postern-byok": String(candidate.credential.byok) };
+  const headers: Record<string, string> = {
+    ...OPEN_ORIGINS,
+    "x-request-id": call.input.requestId,
+    "x-postern-provider": candidate.credential.provider.id,
+    "x-postern-byok": String(candidate.credential.byok),
+  };
   if (call.outputMax !== undefined) headers["x-postern-max-tokens"] = String(call.outputMax);
   return headers;
 }
@@ -268,23 +384,49 @@ interface Settlement {
   readonly firstTokenMs?: number;
 }
 
-async function settle(parts: InferParts, call: Call, candidate: Candidate, settlement: Settlement): Promise<void> {
+async function settle(
+  parts: InferParts,
+  call: Call,
+  candidate: Candidate,
+  settlement: Settlement,
+): Promise<void> {
   const { charged, outcome } = settlement;
   const now = parts.now();
   const cost = costOf(charged, candidate);
   const usage = recordOf(call, candidate, settlement, now);
   const answer = outcome === "completed" ? settlement.reply : undefined;
-  const idempotent = call.input.idempotent === undefined ? undefined : { call: call.input.idempotent, answer };
-  if (charged.gaps.length > 0) parts.log.warn("billed by a rule for want of a price", { request_id: usage.id, model: usage.model, gaps: charged.gaps });
+  const idempotent =
+    call.input.idempotent === undefined ? undefined : { call: call.input.idempotent, answer };
+  if (charged.gaps.length > 0)
+    parts.log.warn("billed by a rule for want of a price", {
+      request_id: usage.id,
+      model: usage.model,
+      gaps: charged.gaps,
+    });
   try {
-    const settled = await parts.ledger.settle({ ...idsOf(call), cost, now, record: { usage, idempotent } });
-    if (settled.status === "settled" && settled.overrun > 0n) parts.log.warn("a call cost more than could be charged", { request_id: usage.id, model: usage.model, overrun_usd: usdText(settled.overrun) });
+    const settled = await parts.ledger.settle({
+      ...idsOf(call),
+      cost,
+      now,
+      record: { usage, idempotent },
+    });
+    if (settled.status === "settled" && settled.overrun > 0n)
+      parts.log.warn("a call cost more than could be charged", {
+        request_id: usage.id,
+        model: usage.model,
+        overrun_usd: usdText(settled.overrun),
+      });
   } finally {
     call.closed();
   }
 }
 
-function recordOf(call: Call, candidate: Candidate, settlement: Settlement, now: number): UsageRecord {
+function recordOf(
+  call: Call,
+  candidate: Candidate,
+  settlement: Settlement,
+  now: number,
+): UsageRecord {
   const { input, ask } = call;
   const { charged } = settlement;
   return {
@@ -312,7 +454,10 @@ function recordOf(call: Call, candidate: Candidate, settlement: Settlement, now:
 const KEPT_MAX_BYTES = 8 * 1_048_576;
 
 // A reply beyond the bound is not kept; a repetition of its request is told so instead of being run again.
-function createKeeper(): { readonly keep: (bytes: Uint8Array) => void; readonly reply: () => StoredReply } {
+function createKeeper(): {
+  readonly keep: (bytes: Uint8Array) => void;
+  readonly reply: () => StoredReply;
+} {
   const parts: Uint8Array[] = [];
   let size = 0;
   return {
@@ -320,6 +465,9 @@ function createKeeper(): { readonly keep: (bytes: Uint8Array) => void; readonly 
       size += bytes.length;
       if (size <= KEPT_MAX_BYTES) parts.push(bytes);
     },
-    reply: () => (size <= KEPT_MAX_BYTES ? { status: 200, body: new TextDecoder().decode(Buffer.concat(parts)) } : { status: 409, body: "" }),
+    reply: () =>
+      size <= KEPT_MAX_BYTES
+        ? { status: 200, body: new TextDecoder().decode(Buffer.concat(parts)) }
+        : { status: 409, body: "" },
   };
 }

@@ -36,7 +36,10 @@ export interface Inference {
 const BURST_SECONDS = 10;
 
 export function createInference(parts: InferenceParts): Inference {
-  const accounts = createAccounts({ ...parts, operatorProviders: () => parts.catalog.current().providers });
+  const accounts = createAccounts({
+    ...parts,
+    operatorProviders: () => parts.catalog.current().providers,
+  });
   const open = createOpenCount();
   const { requestsPerMinute, openCallsPerKey } = parts.limits;
   const inferParts: InferParts = {
@@ -44,16 +47,31 @@ export function createInference(parts: InferenceParts): Inference {
     providerOf: accounts.placeOf,
     breaker: createBreaker(),
     ticker: createTicker(parts.now),
-    pace: requestsPerMinute === 0 ? undefined : { intervalMs: Math.ceil(60_000 / requestsPerMinute), burst: Math.max(1, Math.floor((requestsPerMinute * BURST_SECONDS) / 60)) },
+    pace:
+      requestsPerMinute === 0
+        ? undefined
+        : {
+            intervalMs: Math.ceil(60_000 / requestsPerMinute),
+            burst: Math.max(1, Math.floor((requestsPerMinute * BURST_SECONDS) / 60)),
+          },
     openCallsMax: openCallsPerKey === 0 ? undefined : openCallsPerKey,
-    errorBody: (api, fault, requestId) => errorBody(fault, { dialect: api === "messages" ? "messages" : "openai", requestId, baseUrl: "", keySent: true }),
+    errorBody: (api, fault, requestId) =>
+      errorBody(fault, {
+        dialect: api === "messages" ? "messages" : "openai",
+        requestId,
+        baseUrl: "",
+        keySent: true,
+      }),
     onOpen: open.enter,
   };
   return { parts: inferParts, available: accounts.available, idle: open.idle };
 }
 
 // Counts calls from their hold to their settle.
-function createOpenCount(): { readonly enter: () => () => void; readonly idle: () => Promise<void> } {
+function createOpenCount(): {
+  readonly enter: () => () => void;
+  readonly idle: () => Promise<void>;
+} {
   let count = 0;
   let waiting: (() => void)[] = [];
   const leave = (): void => {

@@ -15,10 +15,16 @@ const FRAME_TOKENS = 16;
 const AUDIO_BYTES_PER_TOKEN = 32;
 const DEPTH_MAX = 32;
 
-export function inputBound(text: string, json: Readonly<Record<string, unknown>>, bounds: MediaBounds): number {
+export function inputBound(
+  text: string,
+  json: Readonly<Record<string, unknown>>,
+  bounds: MediaBounds,
+): number {
   const found = { tokens: 0, inlineBytes: 0 };
   walk(json, bounds, found, 0);
-  const frames = FRAME_TOKENS * (lengthOf(json["messages"]) + lengthOf(json["input"]) + lengthOf(json["tools"]) + 1);
+  const frames =
+    FRAME_TOKENS *
+    (lengthOf(json["messages"]) + lengthOf(json["input"]) + lengthOf(json["tools"]) + 1);
   const textBytes = Buffer.byteLength(text) - found.inlineBytes;
   return Math.min(bounds.contextTokens, textBytes + frames + found.tokens);
 }
@@ -41,19 +47,40 @@ function walk(value: unknown, bounds: MediaBounds, found: Found, depth: number):
 }
 
 // A part is known by its `type`; what is inside it as base64 is not text, and is not counted as text.
-function countMedia(part: Readonly<Record<string, unknown>>, bounds: MediaBounds, found: Found): void {
+function countMedia(
+  part: Readonly<Record<string, unknown>>,
+  bounds: MediaBounds,
+  found: Found,
+): void {
   const type = part["type"];
   if (typeof type !== "string") return;
   const bytes = inlineBytesOf(part);
-  if (type === "image_url" || type === "input_image" || type === "image") found.tokens += bounds.imageTokensMax;
-  else if (type === "file" || type === "input_file" || type === "document" || type === "input_video" || type === "video_url") {
+  if (type === "image_url" || type === "input_image" || type === "image")
+    found.tokens += bounds.imageTokensMax;
+  else if (
+    type === "file" ||
+    type === "input_file" ||
+    type === "document" ||
+    type === "input_video" ||
+    type === "video_url"
+  ) {
     found.tokens += bounds.contextTokens;
-  } else if (type === "input_audio" || type === "audio") found.tokens += Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN) + FRAME_TOKENS;
+  } else if (type === "input_audio" || type === "audio")
+    found.tokens += Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN) + FRAME_TOKENS;
   else return;
   found.inlineBytes += bytes;
 }
 
-const INLINE_FIELDS = ["image_url", "file", "source", "input_audio", "file_data", "data", "url", "audio"] as const;
+const INLINE_FIELDS = [
+  "image_url",
+  "file",
+  "source",
+  "input_audio",
+  "file_data",
+  "data",
+  "url",
+  "audio",
+] as const;
 
 function inlineBytesOf(part: Readonly<Record<string, unknown>>): number {
   let bytes = 0;
@@ -67,7 +94,11 @@ function inlineBytesOf(part: Readonly<Record<string, unknown>>): number {
 
 // Only what can be nothing else than encoded bytes is left out of the text.
 function isInline(value: string): boolean {
-  return value.length >= INLINE_MEDIA_MIN && (value.startsWith("data:") || /^[A-Za-z0-9+/_-]{64}/.test(value)) && !value.slice(0, 512).includes(" ");
+  return (
+    value.length >= INLINE_MEDIA_MIN &&
+    (value.startsWith("data:") || /^[A-Za-z0-9+/_-]{64}/.test(value)) &&
+    !value.slice(0, 512).includes(" ")
+  );
 }
 
 function lengthOf(value: unknown): number {

@@ -46,17 +46,27 @@ export function spansOf(text: string, from = 0): ObjectSpans | undefined {
 }
 
 /** Sets members to raw JSON, or takes them away where the new value is undefined. New ones come first. */
-export function withMembers(text: string, spans: ObjectSpans, changes: Readonly<Record<string, string | undefined>>): string {
+export function withMembers(
+  text: string,
+  spans: ObjectSpans,
+  changes: Readonly<Record<string, string | undefined>>,
+): string {
   const edits: { at: number; until: number; put: string }[] = [];
   let added = "";
   for (const [key, value] of Object.entries(changes)) {
     const span = spans.members.get(key);
     if (span === undefined) {
       if (value !== undefined) added += `${JSON.stringify(key)}:${value},`;
-    } else if (value === undefined) edits.push({ at: span.keyStart, until: afterComma(text, span.end), put: "" });
+    } else if (value === undefined)
+      edits.push({ at: span.keyStart, until: afterComma(text, span.end), put: "" });
     else edits.push({ at: span.start, until: span.end, put: value });
   }
-  if (added !== "") edits.push({ at: spans.open + 1, until: spans.open + 1, put: spans.members.size === 0 ? added.slice(0, -1) : added });
+  if (added !== "")
+    edits.push({
+      at: spans.open + 1,
+      until: spans.open + 1,
+      put: spans.members.size === 0 ? added.slice(0, -1) : added,
+    });
   edits.sort((left, right) => left.at - right.at);
   let out = "";
   let from = 0;
@@ -79,7 +89,12 @@ function keyOf(quoted: string): string {
 
 function afterSpace(text: string, from: number): number {
   let at = from;
-  for (let code = text.charCodeAt(at); code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09; code = text.charCodeAt(at)) at++;
+  for (
+    let code = text.charCodeAt(at);
+    code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
+    code = text.charCodeAt(at)
+  )
+    at++;
   return at;
 }
 
@@ -113,7 +128,8 @@ function valueEnd(text: string, start: number): number {
     }
     if (code === 0x7b || code === 0x5b) depth++;
     else if ((code === 0x7d || code === 0x5d) && --depth === 0) return at + 1;
-    if (depth > DEPTH_MAX) throw invalid(undefined, `The JSON body is nested deeper than ${DEPTH_MAX} levels.`);
+    if (depth > DEPTH_MAX)
+      throw invalid(undefined, `The JSON body is nested deeper than ${DEPTH_MAX} levels.`);
     at++;
   }
   return at;
@@ -121,6 +137,11 @@ function valueEnd(text: string, start: number): number {
 
 function scalarEnd(text: string, start: number): number {
   let at = start;
-  for (let code = text.charCodeAt(at); at < text.length && code !== COMMA && code !== 0x7d && code !== 0x5d && code > 0x20; code = text.charCodeAt(at)) at++;
+  for (
+    let code = text.charCodeAt(at);
+    at < text.length && code !== COMMA && code !== 0x7d && code !== 0x5d && code > 0x20;
+    code = text.charCodeAt(at)
+  )
+    at++;
   return at;
 }

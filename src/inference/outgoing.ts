@@ -8,22 +8,35 @@ import { withMembers } from "./json-edit.ts";
 
 export interface Adjustments {
   /** Stands for the account at the provider, and says nothing about it. */
-  readonly pseudonym: string;
+  readonly pseudonym: () => string;
   /** The output limit that the balance affords, where it had to be lowered. */
   readonly outputMax: number | undefined;
 }
 
-export function outgoingBody(ask: Ask, { upstreamName, credential }: Candidate, adjust: Adjustments): string {
+export function outgoingBody(
+  ask: Ask,
+  { upstreamName, credential }: Candidate,
+  adjust: Adjustments,
+): string {
   const { provider, byok } = credential;
   const changes: Record<string, string> = {};
   if (ask.model !== upstreamName) changes["model"] = JSON.stringify(upstreamName);
   if (ask.api === "chat" && ask.stream && provider.asksForUsage && !ask.wantsUsage) {
     const options = ask.json["stream_options"];
-    changes["stream_options"] = JSON.stringify({ ...(isObject(options) ? options : {}), include_usage: true });
+    changes["stream_options"] = JSON.stringify({
+      ...(isObject(options) ? options : {}),
+      include_usage: true,
+    });
   }
-  if (adjust.outputMax !== undefined) changes[limitField(ask, provider.outputLimitField)] = String(adjust.outputMax);
+  if (adjust.outputMax !== undefined)
+    changes[limitField(ask, provider.outputLimitField)] = String(adjust.outputMax);
   if (!byok) {
-    if (provider.storesReplies && (ask.api === "responses" || ask.json["store"] === true) && ask.json["store"] !== false) changes["store"] = "false";
+    if (
+      provider.storesReplies &&
+      (ask.api === "responses" || ask.json["store"] === true) &&
+      ask.json["store"] !== false
+    )
+      changes["store"] = "false";
     Object.assign(changes, pseudonymField(ask, provider.endUserField, adjust.pseudonym));
   }
   return Object.keys(changes).length === 0 ? ask.text : withMembers(ask.text, ask.spans, changes);
@@ -34,13 +47,19 @@ function limitField(ask: Ask, chatField: string): string {
   return ask.api === "chat" ? chatField : "max_tokens";
 }
 
-function pseudonymField(ask: Ask, field: string | null, pseudonym: string): Record<string, string> {
+function pseudonymField(
+  ask: Ask,
+  field: string | null,
+  pseudonym: () => string,
+): Record<string, string> {
   if (field === null || ask.api === "embeddings") return {};
   if (field === "metadata.user_id") {
     const metadata = ask.json["metadata"];
     if (isObject(metadata) && metadata["user_id"] !== undefined) return {};
-    return { metadata: JSON.stringify({ ...(isObject(metadata) ? metadata : {}), user_id: pseudonym }) };
+    return {
+      metadata: JSON.stringify({ ...(isObject(metadata) ? metadata : {}), user_id: pseudonym() }),
+    };
   }
   const set = ask.json["user"] !== undefined || ask.json["safety_identifier"] !== undefined;
-  return set ? {} : { [field]: JSON.stringify(pseudonym) };
+  return set ? {} : { [field]: JSON.stringify(pseudonym()) };
 }

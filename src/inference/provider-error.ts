@@ -6,7 +6,11 @@ import { isObject } from "./ask.ts";
 import type { Credential } from "./upstream.ts";
 
 const MESSAGE_MAX = 2_000;
-const OWN_KEY_NEXT = { method: "GET", url: "/v1/provider-keys", why: "See your provider keys; delete the one that fails and add another." } as const;
+const OWN_KEY_NEXT = {
+  method: "GET",
+  url: "/v1/provider-keys",
+  why: "See your provider keys; delete the one that fails and add another.",
+} as const;
 
 export interface ProviderFailure {
   readonly status: number;
@@ -23,8 +27,13 @@ export function faultOfProvider(failure: ProviderFailure, credential: Credential
   const { status, headers } = failure;
   const told = messageOf(failure.text);
   const message = scrubbed(told.message, credential);
-  const fields = { provider: credential.provider.id, provider_status: status, ...(told.code === undefined ? {} : { provider_code: scrubbed(told.code, credential) }) };
-  if (status === 401 || status === 403 || status === 402) return accountFault(credential, status, message, fields);
+  const fields = {
+    provider: credential.provider.id,
+    provider_status: status,
+    ...(told.code === undefined ? {} : { provider_code: scrubbed(told.code, credential) }),
+  };
+  if (status === 401 || status === 403 || status === 402)
+    return accountFault(credential, status, message, fields);
   const [code, own] = verdictOn(status);
   const sentence = message === "" ? undefined : `${credential.provider.name}: ${message}`;
   return new Fault(code, `provider answered ${status}: ${message}`, {
@@ -37,16 +46,38 @@ export function faultOfProvider(failure: ProviderFailure, credential: Credential
 }
 
 /** A provider that could not be reached, or sent what cannot be understood. */
-export function faultOfTrouble(credential: Credential, trouble: "unreachable" | "timed_out" | "garbled", detail: string): Fault {
+export function faultOfTrouble(
+  credential: Credential,
+  trouble: "unreachable" | "timed_out" | "garbled",
+  detail: string,
+): Fault {
   const fields = { provider: credential.provider.id };
-  if (trouble === "timed_out") return new Fault("upstream_timeout", detail, { message: `${credential.provider.name} did not answer in time. Try again, or use another model.`, fields });
-  const sentence = trouble === "unreachable" ? "could not be reached" : "sent a reply that cannot be understood";
-  return new Fault("upstream_error", detail, { message: `${credential.provider.name} ${sentence}. Try again, or use another model.`, fields });
+  if (trouble === "timed_out")
+    return new Fault("upstream_timeout", detail, {
+      message: `${credential.provider.name} did not answer in time. Try again, or use another model.`,
+      fields,
+    });
+  const sentence =
+    trouble === "unreachable" ? "could not be reached" : "sent a reply that cannot be understood";
+  return new Fault("upstream_error", detail, {
+    message: `${credential.provider.name} ${sentence}. Try again, or use another model.`,
+    fields,
+  });
 }
 
-function accountFault(credential: Credential, status: number, message: string, fields: Readonly<Record<string, unknown>>): Fault {
+function accountFault(
+  credential: Credential,
+  status: number,
+  message: string,
+  fields: Readonly<Record<string, unknown>>,
+): Fault {
   const { name } = credential.provider;
-  if (!credential.byok) return new Fault("provider_not_configured", `the gateway's account at ${name} was refused with ${status}: ${message}`, { fields: { provider: credential.provider.id } });
+  if (!credential.byok)
+    return new Fault(
+      "provider_not_configured",
+      `the gateway's account at ${name} was refused with ${status}: ${message}`,
+      { fields: { provider: credential.provider.id } },
+    );
   return new Fault("forbidden", `own key refused by ${name}`, {
     message: `${name} refused your own provider key: ${message}`,
     fields,
@@ -66,21 +97,36 @@ function verdictOn(status: number): readonly [code: FaultCode, status: number] {
 }
 
 /** Finds the words in the many forms that providers give errors in. */
-function messageOf(text: string): { readonly message: string; readonly code?: string; readonly param?: string } {
+function messageOf(text: string): {
+  readonly message: string;
+  readonly code?: string;
+  readonly param?: string;
+} {
   const outer = parsed(text);
   const body: unknown = Array.isArray(outer) ? outer[0] : outer;
   if (!isObject(body)) return { message: /^\s*</.test(text) ? "" : text.slice(0, MESSAGE_MAX) };
   const error = isObject(body["error"]) ? body["error"] : body;
-  const message = firstText(error["message"], body["error"], body["detail"], body["message"], error["error"]);
+  const message = firstText(
+    error["message"],
+    body["error"],
+    body["detail"],
+    body["message"],
+    error["error"],
+  );
   const code = firstText(error["code"], error["type"], error["status"]);
   const { param } = error;
-  return { message: message.slice(0, MESSAGE_MAX), ...(code === "" ? {} : { code }), ...(typeof param === "string" && param !== "" ? { param } : {}) };
+  return {
+    message: message.slice(0, MESSAGE_MAX),
+    ...(code === "" ? {} : { code }),
+    ...(typeof param === "string" && param !== "" ? { param } : {}),
+  };
 }
 
 function firstText(...values: readonly unknown[]): string {
   for (const value of values) {
     if (typeof value === "string" && value !== "") return value;
-    if (Array.isArray(value) && value.length > 0) return JSON.stringify(value).slice(0, MESSAGE_MAX);
+    if (Array.isArray(value) && value.length > 0)
+      return JSON.stringify(value).slice(0, MESSAGE_MAX);
   }
   return "";
 }

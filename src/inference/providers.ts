@@ -34,7 +34,10 @@ export interface Provider {
 
 const CHAT = { chat: "/chat/completions" } as const;
 const OPENAI_PATHS = { ...CHAT, embeddings: "/embeddings", responses: "/responses" } as const;
-const MESSAGES_PATHS = { messages: "/v1/messages", count_tokens: "/v1/messages/count_tokens" } as const;
+const MESSAGES_PATHS = {
+  messages: "/v1/messages",
+  count_tokens: "/v1/messages/count_tokens",
+} as const;
 const IMAGE_TOKENS_MAX = 16_000;
 const OPENAI_IMAGE_TOKENS_MAX = 50_000;
 const ANTHROPIC_IMAGE_TOKENS_MAX = 6_000;
@@ -110,7 +113,13 @@ export const PROVIDERS: readonly Provider[] = [
     storesReplies: true,
     limitsReasoning: false,
   }),
-  row({ id: "deepseek", name: "DeepSeek", stem: "DEEPSEEK", baseUrl: "https://api.deepseek.com/v1", stopsBillingOnAbort: true }),
+  row({
+    id: "deepseek",
+    name: "DeepSeek",
+    stem: "DEEPSEEK",
+    baseUrl: "https://api.deepseek.com/v1",
+    stopsBillingOnAbort: true,
+  }),
   row({
     id: "together",
     name: "Together",
@@ -128,10 +137,34 @@ export const PROVIDERS: readonly Provider[] = [
     stopsBillingOnAbort: true,
     endUserField: "user",
   }),
-  row({ id: "cerebras", name: "Cerebras", stem: "CEREBRAS", baseUrl: "https://api.cerebras.ai/v1", endUserField: "user" }),
-  row({ id: "openrouter", name: "OpenRouter", stem: "OPENROUTER", baseUrl: "https://openrouter.ai/api/v1", endUserField: "user" }),
-  row({ id: "perplexity", name: "Perplexity", stem: "PERPLEXITY", baseUrl: "https://api.perplexity.ai", asksForUsage: false, endsByClosing: true }),
-  row({ id: "moonshot", name: "Moonshot", stem: "MOONSHOT", baseUrl: "https://api.moonshot.ai/v1" }),
+  row({
+    id: "cerebras",
+    name: "Cerebras",
+    stem: "CEREBRAS",
+    baseUrl: "https://api.cerebras.ai/v1",
+    endUserField: "user",
+  }),
+  row({
+    id: "openrouter",
+    name: "OpenRouter",
+    stem: "OPENROUTER",
+    baseUrl: "https://openrouter.ai/api/v1",
+    endUserField: "user",
+  }),
+  row({
+    id: "perplexity",
+    name: "Perplexity",
+    stem: "PERPLEXITY",
+    baseUrl: "https://api.perplexity.ai",
+    asksForUsage: false,
+    endsByClosing: true,
+  }),
+  row({
+    id: "moonshot",
+    name: "Moonshot",
+    stem: "MOONSHOT",
+    baseUrl: "https://api.moonshot.ai/v1",
+  }),
   row({ id: "zai", name: "Z.ai", stem: "ZAI", baseUrl: "https://api.z.ai/api/paas/v4" }),
   row({
     id: "google",
@@ -154,15 +187,41 @@ export const PROVIDERS: readonly Provider[] = [
     storesReplies: true,
     imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
   }),
-  row({ id: "ollama", name: "Ollama", stem: "OLLAMA", baseUrl: "", paths: { ...CHAT, embeddings: "/embeddings" }, local: true }),
-  row({ id: "vllm", name: "vLLM", stem: "VLLM", baseUrl: "", paths: { ...CHAT, embeddings: "/embeddings" }, local: true }),
-  row({ id: "llamacpp", name: "llama.cpp", stem: "LLAMACPP", baseUrl: "", paths: { ...CHAT, embeddings: "/embeddings" }, local: true }),
+  row({
+    id: "ollama",
+    name: "Ollama",
+    stem: "OLLAMA",
+    baseUrl: "",
+    paths: { ...CHAT, embeddings: "/embeddings" },
+    local: true,
+  }),
+  row({
+    id: "vllm",
+    name: "vLLM",
+    stem: "VLLM",
+    baseUrl: "",
+    paths: { ...CHAT, embeddings: "/embeddings" },
+    local: true,
+  }),
+  row({
+    id: "llamacpp",
+    name: "llama.cpp",
+    stem: "LLAMACPP",
+    baseUrl: "",
+    paths: { ...CHAT, embeddings: "/embeddings" },
+    local: true,
+  }),
   row({
     id: "sim",
     name: "Simulator",
     stem: "SIM",
     baseUrl: "",
-    paths: { chat: "/v1/chat/completions", responses: "/v1/responses", embeddings: "/v1/embeddings", ...MESSAGES_PATHS },
+    paths: {
+      chat: "/v1/chat/completions",
+      responses: "/v1/responses",
+      embeddings: "/v1/embeddings",
+      ...MESSAGES_PATHS,
+    },
     stopsBillingOnAbort: true,
     storesReplies: true,
     endUserField: "user",

@@ -51,7 +51,15 @@ interface State {
 export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
   const parser = createSseParser();
   const now = parts.now();
-  const state: State = { bytes: 0, lastHeardAt: now, lastSentAt: now, startedAt: now, ended: false, timedOut: false, waiting: [] };
+  const state: State = {
+    bytes: 0,
+    lastHeardAt: now,
+    lastSentAt: now,
+    startedAt: now,
+    ended: false,
+    timedOut: false,
+    waiting: [],
+  };
   let first = parts.first;
   let stopTicking = (): void => {};
 
@@ -61,13 +69,19 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
     stopTicking();
     await parts.settle(how);
   };
-  const finish = async (controller: ReadableStreamDefaultController<Uint8Array>, how: StreamEnd): Promise<void> => {
+  const finish = async (
+    controller: ReadableStreamDefaultController<Uint8Array>,
+    how: StreamEnd,
+  ): Promise<void> => {
     const already = state.ended;
     const waiting = state.waiting.splice(0);
+    // What is kept for a repetition is written by the settle, and its last event belongs to it.
+    for (const bytes of waiting) parts.keep?.(bytes);
     try {
       await end(how);
-      for (const bytes of waiting) put(controller, bytes);
-      if (how !== "completed" && !already && !parts.meter.failed()) put(controller, parts.shape.error(parts.failure(how)));
+      for (const bytes of waiting) controller.enqueue(bytes);
+      if (how !== "completed" && !already && !parts.meter.failed())
+        put(controller, parts.shape.error(parts.failure(how)));
     } catch {
       // What could not be settled must not look complete.
       put(controller, parts.shape.error(parts.failure("upstream_error")));
@@ -75,7 +89,10 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
     controller.close();
     parts.abortUpstream();
   };
-  const put = (controller: ReadableStreamDefaultController<Uint8Array>, bytes: Uint8Array): void => {
+  const put = (
+    controller: ReadableStreamDefaultController<Uint8Array>,
+    bytes: Uint8Array,
+  ): void => {
     state.lastSentAt = parts.now();
     parts.keep?.(bytes);
     controller.enqueue(bytes);
@@ -92,9 +109,11 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
         if (state.ended) return;
         const events = chunk === undefined ? parser.end() : parsed(parser.push, chunk);
         const step = events === undefined ? "broken" : passOn(parts, state, events);
-        if (step === "broken" || state.bytes > STREAM_MAX_BYTES) return finish(controller, "upstream_error");
+        if (step === "broken" || state.bytes > STREAM_MAX_BYTES)
+          return finish(controller, "upstream_error");
         if (step.out !== undefined) put(controller, step.out);
-        if (step.finished) return finish(controller, parts.meter.failed() ? "upstream_error" : "completed");
+        if (step.finished)
+          return finish(controller, parts.meter.failed() ? "upstream_error" : "completed");
         if (chunk === undefined) return finish(controller, endOf(parts, state));
         if (step.out !== undefined) return;
       }
@@ -128,7 +147,10 @@ async function readNext(parts: StreamParts, state: State): Promise<Uint8Array | 
 }
 
 // An event beyond the parser's limit is a fault of the provider, and ends the stream as one.
-function parsed(push: (chunk: Uint8Array) => SseEvent[], chunk: Uint8Array): SseEvent[] | undefined {
+function parsed(
+  push: (chunk: Uint8Array) => SseEvent[],
+  chunk: Uint8Array,
+): SseEvent[] | undefined {
   try {
     return push(chunk);
   } catch {
@@ -147,9 +169,11 @@ function passOn(parts: StreamParts, state: State, events: readonly SseEvent[]): 
   const out: Uint8Array[] = [];
   for (const event of events) {
     const sight = meter.watch(event);
-    const bytes = sight === "usage" && meter.exact() ? shape.usage(event, parts.costUsd()) : shape.plain(event);
+    const bytes =
+      sight === "usage" && meter.exact() ? shape.usage(event, parts.costUsd()) : shape.plain(event);
     if (bytes === undefined) continue;
-    const waits = meter.finished() || state.waiting.length > 0 || (parts.endsByClosing && meter.answered());
+    const waits =
+      meter.finished() || state.waiting.length > 0 || (parts.endsByClosing && meter.answered());
     (waits ? state.waiting : out).push(bytes);
   }
   return { out: joined(out), finished: meter.finished() };
@@ -159,8 +183,16 @@ function joined(parts: readonly Uint8Array[]): Uint8Array | undefined {
   return parts.length > 1 ? Buffer.concat(parts) : parts[0];
 }
 
-function tick(parts: StreamParts, state: State, controller: ReadableStreamDefaultController<Uint8Array>, at: number): void {
-  if (at - state.lastHeardAt > parts.timeouts.silenceMs || at - state.startedAt > parts.timeouts.totalMs) {
+function tick(
+  parts: StreamParts,
+  state: State,
+  controller: ReadableStreamDefaultController<Uint8Array>,
+  at: number,
+): void {
+  if (
+    at - state.lastHeardAt > parts.timeouts.silenceMs ||
+    at - state.startedAt > parts.timeouts.totalMs
+  ) {
     state.timedOut = true;
     parts.abortUpstream();
     void parts.reader.cancel().catch(() => {});
@@ -171,7 +203,11 @@ function tick(parts: StreamParts, state: State, controller: ReadableStreamDefaul
 }
 
 /** Reads on to the provider's own count where leaving would not end the bill, within bounds. */
-async function drain(parts: StreamParts, push: (chunk: Uint8Array) => SseEvent[], state: State): Promise<void> {
+async function drain(
+  parts: StreamParts,
+  push: (chunk: Uint8Array) => SseEvent[],
+  state: State,
+): Promise<void> {
   const deadline = parts.now() + DRAIN_MAX_MS;
   const most = state.bytes + DRAIN_MAX_BYTES;
   const timer = setTimeout(parts.abortUpstream, DRAIN_MAX_MS);

@@ -5,14 +5,25 @@ import { Fault, invalid } from "../base/fault.ts";
 import { type Input, keyRoute, type Caller, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { countTokens } from "./count-tokens.ts";
-import { ChatRequest, CountTokensRequest, EmbeddingsRequest, EXAMPLES, MessagesRequest, ResponsesRequest, UsageCost } from "./documents.ts";
+import {
+  ChatRequest,
+  CountTokensRequest,
+  EmbeddingsRequest,
+  EXAMPLES,
+  MessagesRequest,
+  ResponsesRequest,
+  UsageCost,
+} from "./documents.ts";
 import { type Api } from "./ask.ts";
 import { type IdempotentCall, infer, type InferParts, type StoredReply } from "./infer.ts";
 
 export interface InferenceRouteParts {
   readonly infer: InferParts;
   readonly db: Db;
-  readonly beginCall: (tx: Tx, call: IdempotentCall & { readonly holdId: string }) => Promise<StoredReply | undefined>;
+  readonly beginCall: (
+    tx: Tx,
+    call: IdempotentCall & { readonly holdId: string },
+  ) => Promise<StoredReply | undefined>;
   readonly forgetCall: (tx: Tx, call: IdempotentCall) => Promise<void>;
 }
 
@@ -31,14 +42,27 @@ const MODEL_FAULTS = [
 ] as const;
 
 export function inferenceRoutes(parts: InferenceRouteParts): readonly Route[] {
-  return [chatRoute(parts), responsesRoute(parts), messagesRoute(parts), countRoute(parts), embeddingsRoute(parts)];
+  return [
+    chatRoute(parts),
+    responsesRoute(parts),
+    messagesRoute(parts),
+    countRoute(parts),
+    embeddingsRoute(parts),
+  ];
 }
 
-const COMMON = { tag: "Models", bodyLimitBytes: BODY_LIMIT_BYTES, recheckedByHold: true, rawBody: true } as const;
+const COMMON = {
+  tag: "Models",
+  bodyLimitBytes: BODY_LIMIT_BYTES,
+  recheckedByHold: true,
+  rawBody: true,
+} as const;
 
 const HEADERS = {
-  "x-postern-cost-usd": "What the call cost, on replies that are not streamed; a stream says it in its usage.",
-  "x-postern-max-tokens": "The output limit that was set because none was given and the balance does not afford the model's own.",
+  "x-postern-cost-usd":
+    "What the call cost, on replies that are not streamed; a stream says it in its usage.",
+  "x-postern-max-tokens":
+    "The output limit that was set because none was given and the balance does not afford the model's own.",
   "x-postern-provider": "Who answered.",
 };
 
@@ -49,14 +73,22 @@ function chatRoute(parts: InferenceRouteParts): Route {
     path: "/v1/chat/completions",
     id: "createChatCompletion",
     summary: "Chat Completions, as OpenAI speaks it",
-    description: "The body is passed on as it is. `stream: true` answers with server-sent events. The usage object carries `cost`, in US dollars.",
+    description:
+      "The body is passed on as it is. `stream: true` answers with server-sent events. The usage object carries `cost`, in US dollars.",
     dialect: "openai",
     body: ChatRequest,
     example: EXAMPLES.chat.request,
     answers: {
       200: {
         description: "The completion, or its stream.",
-        schema: z.looseObject({ id: z.string(), object: z.string(), choices: z.array(z.looseObject({})), usage: UsageCost.optional() }).meta({ id: "ChatCompletion" }),
+        schema: z
+          .looseObject({
+            id: z.string(),
+            object: z.string(),
+            choices: z.array(z.looseObject({})),
+            usage: UsageCost.optional(),
+          })
+          .meta({ id: "ChatCompletion" }),
         example: EXAMPLES.chat.reply,
         headers: HEADERS,
         alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.chat.stream }],
@@ -74,14 +106,22 @@ function responsesRoute(parts: InferenceRouteParts): Route {
     path: "/v1/responses",
     id: "createResponse",
     summary: "Responses, as OpenAI speaks it",
-    description: "Nothing is stored at the provider: send earlier turns in `input`. `stream: true` answers with server-sent events.",
+    description:
+      "Nothing is stored at the provider: send earlier turns in `input`. `stream: true` answers with server-sent events.",
     dialect: "openai",
     body: ResponsesRequest,
     example: EXAMPLES.responses.request,
     answers: {
       200: {
         description: "The response, or its stream.",
-        schema: z.looseObject({ id: z.string(), object: z.string(), output: z.array(z.looseObject({})), usage: UsageCost.nullable().optional() }).meta({ id: "ModelResponse" }),
+        schema: z
+          .looseObject({
+            id: z.string(),
+            object: z.string(),
+            output: z.array(z.looseObject({})),
+            usage: UsageCost.nullable().optional(),
+          })
+          .meta({ id: "ModelResponse" }),
         example: EXAMPLES.responses.reply,
         headers: HEADERS,
         alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.responses.stream }],
@@ -99,14 +139,22 @@ function messagesRoute(parts: InferenceRouteParts): Route {
     path: "/v1/messages",
     id: "createMessage",
     summary: "Messages, as Anthropic speaks it",
-    description: "The body is passed on as it is, and so are `anthropic-version` and `anthropic-beta`. `stream: true` answers with server-sent events.",
+    description:
+      "The body is passed on as it is, and so are `anthropic-version` and `anthropic-beta`. `stream: true` answers with server-sent events.",
     dialect: "messages",
     body: MessagesRequest,
     example: EXAMPLES.messages.request,
     answers: {
       200: {
         description: "The message, or its stream.",
-        schema: z.looseObject({ id: z.string(), type: z.literal("message"), content: z.array(z.looseObject({})), usage: UsageCost }).meta({ id: "Message" }),
+        schema: z
+          .looseObject({
+            id: z.string(),
+            type: z.literal("message"),
+            content: z.array(z.looseObject({})),
+            usage: UsageCost,
+          })
+          .meta({ id: "Message" }),
         example: EXAMPLES.messages.reply,
         headers: HEADERS,
         alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.messages.stream }],
@@ -130,8 +178,20 @@ function countRoute(parts: InferenceRouteParts): Route {
     dialect: "messages",
     body: CountTokensRequest,
     example: EXAMPLES.countTokens.request,
-    answers: { 200: { description: "The count.", schema: z.looseObject({ input_tokens: z.int() }).meta({ id: "TokenCount" }), example: EXAMPLES.countTokens.reply } },
-    faults: ["forbidden", "model_not_found", "upstream_error", "provider_not_configured", "upstream_timeout"],
+    answers: {
+      200: {
+        description: "The count.",
+        schema: z.looseObject({ input_tokens: z.int() }).meta({ id: "TokenCount" }),
+        example: EXAMPLES.countTokens.reply,
+      },
+    },
+    faults: [
+      "forbidden",
+      "model_not_found",
+      "upstream_error",
+      "provider_not_configured",
+      "upstream_timeout",
+    ],
     run: (input) => countTokens(parts.infer, callInput("messages", input, undefined)),
   });
 }
@@ -149,7 +209,14 @@ function embeddingsRoute(parts: InferenceRouteParts): Route {
     answers: {
       200: {
         description: "The vectors.",
-        schema: z.looseObject({ object: z.literal("list"), data: z.array(z.looseObject({})), model: z.string(), usage: UsageCost }).meta({ id: "Embeddings" }),
+        schema: z
+          .looseObject({
+            object: z.literal("list"),
+            data: z.array(z.looseObject({})),
+            model: z.string(),
+            usage: UsageCost,
+          })
+          .meta({ id: "Embeddings" }),
         example: EXAMPLES.embeddings.reply,
         headers: HEADERS,
       },
@@ -164,7 +231,9 @@ type ModelInput = Input<undefined, undefined, unknown, Caller>;
 async function run(parts: InferenceRouteParts, api: Api, input: ModelInput): Promise<Response> {
   const idempotent = idempotentCallOf(api, input);
   if (idempotent === undefined) return infer(parts.infer, callInput(api, input, undefined));
-  const stored = await parts.db.write((tx) => parts.beginCall(tx, { ...idempotent, holdId: input.requestId }));
+  const stored = await parts.db.write((tx) =>
+    parts.beginCall(tx, { ...idempotent, holdId: input.requestId }),
+  );
   if (stored !== undefined) return replayed(stored, input.bodyText);
   try {
     return await infer(parts.infer, callInput(api, input, idempotent));
@@ -175,23 +244,48 @@ async function run(parts: InferenceRouteParts, api: Api, input: ModelInput): Pro
   }
 }
 
-function callInput(api: Api, input: ModelInput, idempotent: IdempotentCall | undefined): Parameters<typeof infer>[1] {
+function callInput(
+  api: Api,
+  input: ModelInput,
+  idempotent: IdempotentCall | undefined,
+): Parameters<typeof infer>[1] {
   const { caller, requestId, now, headers, request, bodyText } = input;
-  return { api, text: bodyText, caller, requestId, now, headers, signal: request.signal, idempotent };
+  return {
+    api,
+    text: bodyText,
+    caller,
+    requestId,
+    now,
+    headers,
+    signal: request.signal,
+    idempotent,
+  };
 }
 
-function idempotentCallOf(api: Api, { caller, headers, bodyText, now }: ModelInput): IdempotentCall | undefined {
+function idempotentCallOf(
+  api: Api,
+  { caller, headers, bodyText, now }: ModelInput,
+): IdempotentCall | undefined {
   const key = headers.get("idempotency-key")?.replace(/^"(.*)"$/, "$1");
   if (key === undefined) return undefined;
-  if (!IDEMPOTENCY_KEY.test(key)) throw invalid("idempotency-key", "The Idempotency-Key must have 1 to 255 printable characters.");
+  if (!IDEMPOTENCY_KEY.test(key))
+    throw invalid(
+      "idempotency-key",
+      "The Idempotency-Key must have 1 to 255 printable characters.",
+    );
   return { scope: `${caller.accountId} ${api}`, key, body: bodyText, now };
 }
 
 function replayed(stored: StoredReply, bodyText: string): Response {
   if (stored.status !== 200) {
-    throw new Fault("conflict", "answer too large to be kept", { message: "The first answer to this Idempotency-Key was too large to be kept. Use a new key to run the request again." });
+    throw new Fault("conflict", "answer too large to be kept", {
+      message:
+        "The first answer to this Idempotency-Key was too large to be kept. Use a new key to run the request again.",
+    });
   }
   const streamed = /^\s*(event|data|:)/.test(stored.body) && /"stream"\s*:\s*true/.test(bodyText);
   const type = streamed ? "text/event-stream; charset=utf-8" : "application/json";
-  return new Response(stored.body, { headers: { "content-type": type, "cache-control": "no-store", "idempotent-replayed": "true" } });
+  return new Response(stored.body, {
+    headers: { "content-type": type, "cache-control": "no-store", "idempotent-replayed": "true" },
+  });
 }

@@ -43,7 +43,21 @@ export function sameWire(api: StreamedApi, wantsUsage: boolean): StreamShape {
 }
 
 /** Puts the cost into the usage object at this path of a JSON text; the text as it was where there is none. */
-export function costInside(json: string, from: number, path: readonly string[], costUsd: string): string {
+export function costInside(
+  json: string,
+  from: number,
+  path: readonly string[],
+  costUsd: string,
+): string {
+  try {
+    return withCostAt(json, from, path, costUsd);
+  } catch {
+    // A reply that names a member twice, or is nested too deep, is passed on as it is.
+    return json;
+  }
+}
+
+function withCostAt(json: string, from: number, path: readonly string[], costUsd: string): string {
   let at = from;
   for (const name of path) {
     const span = spansOf(json, at)?.members.get(name);

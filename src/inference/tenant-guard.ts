@@ -27,7 +27,14 @@ export function refuseReference(reference: Reference): Fault {
   return new Fault("invalid_request", `reference at ${reference.path}`, {
     message: `${reference.path} refers to something stored in a provider's account, which all users of this gateway share. ${reference.instead}, ${OWN_KEY}.`,
     param: reference.path,
-    next: [{ method: "POST", url: "/v1/provider-keys", body: { provider: "openai", api_key: "<your key>" }, why: "Use your own account at the provider." }],
+    next: [
+      {
+        method: "POST",
+        url: "/v1/provider-keys",
+        body: { provider: "openai", api_key: "<your key>" },
+        why: "Use your own account at the provider.",
+      },
+    ],
   });
 }
 
@@ -44,7 +51,8 @@ function topLevel(json: Json): Reference | undefined {
   for (const [path, instead] of TOP_LEVEL) {
     if (json[path] !== undefined && json[path] !== null) return { path, instead };
   }
-  if (json["background"] === true) return { path: "background", instead: "Leave it out and stream the reply" };
+  if (json["background"] === true)
+    return { path: "background", instead: "Leave it out and stream the reply" };
   return undefined;
 }
 
@@ -52,12 +60,19 @@ function inTools(tools: unknown): Reference | undefined {
   for (const [place, tool] of (Array.isArray(tools) ? tools : []).entries()) {
     if (!isObject(tool)) continue;
     const path = `tools[${place}]`;
-    if (tool["vector_store_ids"] !== undefined) return { path: `${path}.vector_store_ids`, instead: "Send the documents in the request" };
+    if (tool["vector_store_ids"] !== undefined)
+      return { path: `${path}.vector_store_ids`, instead: "Send the documents in the request" };
     const container = tool["container"];
-    if (typeof container === "string") return { path: `${path}.container`, instead: 'Use {"type":"auto"}' };
-    if (isObject(container) && container["file_ids"] !== undefined) return { path: `${path}.container.file_ids`, instead: "Send the files' content in the request" };
+    if (typeof container === "string")
+      return { path: `${path}.container`, instead: 'Use {"type":"auto"}' };
+    if (isObject(container) && container["file_ids"] !== undefined)
+      return {
+        path: `${path}.container.file_ids`,
+        instead: "Send the files' content in the request",
+      };
     const mask = tool["input_image_mask"];
-    if (isObject(mask) && mask["file_id"] !== undefined) return { path: `${path}.input_image_mask.file_id`, instead: "Send the image as a data URL" };
+    if (isObject(mask) && mask["file_id"] !== undefined)
+      return { path: `${path}.input_image_mask.file_id`, instead: "Send the image as a data URL" };
   }
   return undefined;
 }
@@ -76,16 +91,28 @@ function inList(list: unknown, path: string, depth = 0): Reference | undefined {
 // Only the places where the APIs keep references are looked at: a tool's arguments may have a `file_id` of their own.
 function inItem(item: Json, path: string, depth: number): Reference | undefined {
   if (item["type"] === "item_reference") return { path, instead: SEND_WHOLE };
-  if (item["type"] === "container_upload") return { path, instead: "Send the file's content in the request" };
+  if (item["type"] === "container_upload")
+    return { path, instead: "Send the file's content in the request" };
   for (const holder of [item, item["file"], item["source"], item["image_url"]]) {
-    if (isObject(holder) && typeof holder["file_id"] === "string" && isPart(item)) return { path: `${path}.file_id`, instead: "Send the file's content in the request" };
+    if (isObject(holder) && typeof holder["file_id"] === "string" && isPart(item))
+      return { path: `${path}.file_id`, instead: "Send the file's content in the request" };
   }
   const { output } = item;
-  const inside = isObject(output) ? inItem(output, `${path}.output`, depth + 1) : inList(output, `${path}.output`, depth + 1);
+  const inside = isObject(output)
+    ? inItem(output, `${path}.output`, depth + 1)
+    : inList(output, `${path}.output`, depth + 1);
   return inside ?? inList(item["content"], `${path}.content`, depth + 1);
 }
 
 function isPart(item: Json): boolean {
   const type = item["type"];
-  return type === "file" || type === "input_file" || type === "input_image" || type === "image" || type === "document" || type === "image_url" || type === "computer_screenshot";
+  return (
+    type === "file" ||
+    type === "input_file" ||
+    type === "input_image" ||
+    type === "image" ||
+    type === "document" ||
+    type === "image_url" ||
+    type === "computer_screenshot"
+  );
 }

@@ -16,17 +16,26 @@ const TOOL_FEES: readonly (readonly [type: RegExp, fee: FeeMeter])[] = [
   [/^(google_search|url_context)/, "grounding"],
 ];
 
-export function mostFees(json: Readonly<Record<string, unknown>>): Readonly<Partial<Record<FeeMeter, number>>> {
+export function mostFees(
+  json: Readonly<Record<string, unknown>>,
+): Readonly<Partial<Record<FeeMeter, number>>> {
   const fees: Partial<Record<FeeMeter, number>> = {};
   const tools = json["tools"];
   for (const tool of Array.isArray(tools) ? tools : []) addTool(fees, tool);
   // The chat wire asks for a search by an option beside the tools.
-  if (json["web_search_options"] !== undefined || json["search_parameters"] !== undefined) add(fees, "web_search", CALLS_HELD);
+  if (json["web_search_options"] !== undefined || json["search_parameters"] !== undefined)
+    add(fees, "web_search", CALLS_HELD);
   return fees;
 }
 
 function addTool(fees: Partial<Record<FeeMeter, number>>, tool: unknown): void {
-  if (typeof tool !== "object" || tool === null || !("type" in tool) || typeof tool.type !== "string") return;
+  if (
+    typeof tool !== "object" ||
+    tool === null ||
+    !("type" in tool) ||
+    typeof tool.type !== "string"
+  )
+    return;
   const { type } = tool;
   const fee = TOOL_FEES.find(([pattern]) => pattern.test(type))?.[1];
   if (fee !== undefined) add(fees, fee, usesOf(tool));
@@ -34,7 +43,9 @@ function addTool(fees: Partial<Record<FeeMeter, number>>, tool: unknown): void {
 
 function usesOf(tool: object): number {
   const limit = "max_uses" in tool ? tool.max_uses : undefined;
-  return typeof limit === "number" && Number.isInteger(limit) && limit >= 0 ? Math.min(limit, 1_000) : CALLS_HELD;
+  return typeof limit === "number" && Number.isInteger(limit) && limit >= 0
+    ? Math.min(limit, 1_000)
+    : CALLS_HELD;
 }
 
 function add(fees: Partial<Record<FeeMeter, number>>, fee: FeeMeter, count: number): void {

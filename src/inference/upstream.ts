@@ -19,11 +19,9 @@ export interface Credential {
 export interface UpstreamRequest {
   readonly wire: RelayedWire;
   readonly body: string;
-  readonly stream: boolean;
   /** The caller's headers, of which a few travel on. */
   readonly headers: Headers;
   readonly signal: AbortSignal;
-  readonly timeouts: Timeouts;
 }
 
 export interface Timeouts {
@@ -37,45 +35,55 @@ export interface Timeouts {
   readonly totalMs: number;
 }
 
-export const TIMEOUTS: Timeouts = { firstByteMs: 180_000, wholeMs: 840_000, silenceMs: 180_000, totalMs: 870_000 };
+export const TIMEOUTS: Timeouts = {
+  firstByteMs: 180_000,
+  wholeMs: 840_000,
+  silenceMs: 180_000,
+  totalMs: 870_000,
+};
 
 export type Upstream =
   | { readonly kind: "answered"; readonly response: Response }
   | { readonly kind: "unreachable"; readonly cause: unknown }
-  | { readonly kind: "timed_out" }
   | { readonly kind: "aborted" };
 
-const FORWARDED = ["anthropic-beta", "anthropic-version", "openai-beta", "x-grok-conv-id", "accept-language"] as const;
+const FORWARDED = [
+  "anthropic-beta",
+  "anthropic-version",
+  "openai-beta",
+  "x-grok-conv-id",
+  "accept-language",
+] as const;
 
 /** Anthropic demands a version; this one stands in where the caller named none. */
 const ANTHROPIC_VERSION = "2023-06-01";
 
 /** Headers of a provider's reply that a caller can use; everything else could tell of the gateway's account. */
-const RETURNED = /^(retry-after|retry-after-ms|x-should-retry|openai-processing-ms|openai-model|x-ratelimit-[a-z0-9-]+|anthropic-ratelimit-[a-z0-9-]+|anthropic-fast-[a-z0-9-]+)$/;
+const RETURNED =
+  /^(retry-after|retry-after-ms|x-should-retry|openai-processing-ms|openai-model|x-ratelimit-[a-z0-9-]+|anthropic-ratelimit-[a-z0-9-]+|anthropic-fast-[a-z0-9-]+)$/;
 
 export async function send(credential: Credential, request: UpstreamRequest): Promise<Upstream> {
   const path = credential.provider.paths[request.wire];
-  if (path === undefined) throw new Error(`${credential.provider.id} does not speak ${request.wire}`);
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), request.stream ? request.timeouts.firstByteMs : request.timeouts.wholeMs);
+  if (path === undefined)
+    throw new Error(`${credential.provider.id} does not speak ${request.wire}`);
   const outgoing = {
     method: "POST",
     headers: headersFor(credential, request),
     body: request.body,
     redirect: "manual",
-    signal: AbortSignal.any([request.signal, late.signal]),
+    signal: request.signal,
     // The runtime's own limit of five minutes is replaced by the ones above.
     timeout: false,
   } as const;
   try {
     const url = credential.baseUrl + path;
-    const response = credential.inProcess === undefined ? await fetch(url, outgoing) : await credential.inProcess(new Request(url, outgoing));
+    const response =
+      credential.inProcess === undefined
+        ? await fetch(url, outgoing)
+        : await credential.inProcess(new Request(url, outgoing));
     return { kind: "answered", response };
   } catch (cause) {
-    if (request.signal.aborted) return { kind: "aborted" };
-    return late.signal.aborted ? { kind: "timed_out" } : { kind: "unreachable", cause };
-  } finally {
-    clearTimeout(timer);
+    return request.signal.aborted ? { kind: "aborted" } : { kind: "unreachable", cause };
   }
 }
 
@@ -85,9 +93,18 @@ export function returnedHeaders(from: Headers): Record<string, string> {
   return headers;
 }
 
-function headersFor({ provider, apiKey }: Credential, { wire, headers: from }: UpstreamRequest): Record<string, string> {
-  const headers: Record<string, string> = { "content-type": "application/json", "user-agent": "postern", "accept-encoding": "identity", ...provider.headers };
-  if (wire === "messages" || wire === "count_tokens") headers["anthropic-version"] = ANTHROPIC_VERSION;
+function headersFor(
+  { provider, apiKey }: Credential,
+  { wire, headers: from }: UpstreamRequest,
+): Record<string, string> {
+  const headers: Record<string, string> = {
+    "content-type": "application/json",
+    "user-agent": "postern",
+    "accept-encoding": "identity",
+    ...provider.headers,
+  };
+  if (wire === "messages" || wire === "count_tokens")
+    headers["anthropic-version"] = ANTHROPIC_VERSION;
   for (const name of FORWARDED) {
     const value = from.get(name);
     if (value !== null) headers[name] = value;
@@ -100,25 +117,39 @@ function headersFor({ provider, apiKey }: Credential, { wire, headers: from }: U
 
 const READ_MAX_BYTES = 64 * 1_048_576;
 
-export type WholeBody = { readonly kind: "text"; readonly text: string } | { readonly kind: "too_large" | "cut" | "not_text" };
+export type WholeBody =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "too_large" | "cut" | "not_text" };
 
 /** Reads a whole reply within bounds; a reply that is cut or too large is a failure of the provider. */
-export async function readWhole(response: Response, mostBytes = READ_MAX_BYTES): Promise<WholeBody> {
+export async function readWhole(
+  response: Response,
+  mostBytes = READ_MAX_BYTES,
+): Promise<WholeBody> {
   const announced = Number(response.headers.get("content-length") ?? 0);
   if (announced > mostBytes) {
     await response.body?.cancel().catch(() => {});
     return { kind: "too_large" };
   }
   try {
-    const bytes = announced > 0 ? await response.bytes() : await readCounted(response.body, mostBytes);
+    // A compressed body says how long it is before it is unpacked.
+    const isCertain = announced > 0 && !response.headers.has("content-encoding");
+    const bytes = isCertain
+      ? await response.bytes()
+      : await readCounted(response.body, mostBytes);
     if (bytes === undefined) return { kind: "too_large" };
     return { kind: "text", text: new TextDecoder("utf-8", { fatal: true }).decode(bytes) };
   } catch (error) {
-    return { kind: error instanceof TypeError && /utf|decod/i.test(error.message) ? "not_text" : "cut" };
+    return {
+      kind: error instanceof TypeError && /utf|decod/i.test(error.message) ? "not_text" : "cut",
+    };
   }
 }
 
-async function readCounted(stream: ReadableStream<Uint8Array> | null, mostBytes: number): Promise<Uint8Array | undefined> {
+async function readCounted(
+  stream: ReadableStream<Uint8Array> | null,
+  mostBytes: number,
+): Promise<Uint8Array | undefined> {
   if (stream === null) return new Uint8Array();
   const chunks: Uint8Array[] = [];
   let size = 0;

@@ -4,22 +4,25 @@
 import { Fault } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";
 
+/** New work is refused while the queue is full; what ends work that was let in is always taken. */
+export type Admission = "new" | "owed";
+
 const BATCH_MAX = 500;
 const QUEUE_MAX = 20_000;
 const ATTEMPTS_MAX = 3;
-const UNAVAILABLE_ATTEMPTS_MAX = 6;
-const UNAVAILABLE_PAUSE_MS = 50;
+/** How often a store that cannot be used is tried for new work, and for work that is owed: seconds, and a minute. */
+const TRIES_MAX: Readonly<Record<Admission, number>> = { new: 6, owed: 64 };
+const PAUSE_MS = 50;
+const PAUSE_DOUBLINGS_MAX = 4;
 
 interface Waiting<Operation, Outcome> {
   readonly operation: Operation;
+  readonly admission: Admission;
   readonly resolve: (outcome: Outcome) => void;
   readonly reject: (error: unknown) => void;
 }
 
 type Commit<Operation, Outcome> = (operations: readonly Operation[]) => Promise<readonly Outcome[]>;
-
-/** New work is refused while the queue is full; what ends work that was let in is always taken. */
-export type Admission = "new" | "owed";
 
 export interface GroupCommit<Operation, Outcome> {
   readonly submit: (operation: Operation, admission: Admission) => Promise<Outcome>;
@@ -32,26 +35,54 @@ export interface GroupCommit<Operation, Outcome> {
 /** `commit` may see an operation again whose first commit was not heard of, so it must know what it has done. */
 export function createGroupCommit<Operation, Outcome>(
   commit: Commit<Operation, Outcome>,
+  pauseMs = PAUSE_MS,
 ): GroupCommit<Operation, Outcome> {
   let queue: Waiting<Operation, Outcome>[] = [];
   let running: Promise<void> | undefined;
+  let away: Fault | undefined;
+
+  // A store that cannot be used fails every half of a batch alike, so the whole batch waits for it. New work waits for
+  // a moment only; what is owed is tried for longer, since giving it up loses a charge.
+  const commitPatiently = async (batch: readonly Waiting<Operation, Outcome>[]): Promise<void> => {
+    let rest = batch;
+    for (let attempt = 1; rest.length > 0; attempt++) {
+      const stopped = await commitBatch(rest, commit);
+      if (stopped === undefined) break;
+      if (attempt >= TRIES_MAX.new) {
+        away = new Fault("overloaded", "the store cannot be used", {
+          retryAfterSeconds: 1,
+          cause: stopped.cause,
+        });
+        queue = refuse(queue, "new", away);
+        rest = refuse(stopped.rest, "new", away);
+        if (attempt >= TRIES_MAX.owed) rest = refuse(rest, "owed", away);
+      } else {
+        rest = stopped.rest;
+      }
+      const doublings = Math.min(attempt - 1, PAUSE_DOUBLINGS_MAX);
+      if (rest.length > 0)
+        await new Promise((resolve) => setTimeout(resolve, pauseMs * 2 ** doublings));
+    }
+    away = undefined;
+  };
 
   const flushAll = async (): Promise<void> => {
     while (queue.length > 0) {
       const batch = queue.slice(0, BATCH_MAX);
       queue = queue.slice(BATCH_MAX);
-      await commitPatiently(batch, commit);
+      await commitPatiently(batch);
     }
     running = undefined;
   };
   const submit = (operation: Operation, admission: Admission): Promise<Outcome> => {
+    if (admission === "new" && away !== undefined) return Promise.reject(away);
     if (admission === "new" && queue.length >= QUEUE_MAX) {
       return Promise.reject(
         new Fault("overloaded", "the ledger's queue is full", { retryAfterSeconds: 1 }),
       );
     }
     const outcome = new Promise<Outcome>((resolve, reject) =>
-      queue.push({ operation, resolve, reject }),
+      queue.push({ operation, admission, resolve, reject }),
     );
     // One turn of the event loop is waited for, so that all requests which arrived together share a commit.
     running ??= new Promise<void>((resolve) => setImmediate(resolve)).then(flushAll);
@@ -60,26 +91,14 @@ export function createGroupCommit<Operation, Outcome>(
   return { submit, depth: () => queue.length, idle: () => running ?? Promise.resolve() };
 }
 
-// A store that cannot be reached fails every half of a batch alike, so the whole batch waits for it, for a while.
-async function commitPatiently<Operation, Outcome>(
-  batch: readonly Waiting<Operation, Outcome>[],
-  commit: Commit<Operation, Outcome>,
-): Promise<void> {
-  let rest = batch;
-  for (let attempt = 1; ; attempt++) {
-    const stopped = await commitBatch(rest, commit);
-    if (stopped === undefined) return;
-    rest = stopped.rest;
-    if (attempt >= UNAVAILABLE_ATTEMPTS_MAX) {
-      const fault = new Fault("overloaded", "the store cannot be used", {
-        retryAfterSeconds: 1,
-        cause: stopped.cause,
-      });
-      for (const waiting of rest) waiting.reject(fault);
-      return;
-    }
-    await new Promise((resolve) => setTimeout(resolve, UNAVAILABLE_PAUSE_MS * 2 ** (attempt - 1)));
-  }
+/** Rejects what was admitted so; answers the rest. */
+function refuse<Operation, Outcome>(
+  waiting: readonly Waiting<Operation, Outcome>[],
+  admission: Admission,
+  fault: Fault,
+): Waiting<Operation, Outcome>[] {
+  for (const one of waiting) if (one.admission === admission) one.reject(fault);
+  return waiting.filter((one) => one.admission !== admission);
 }
 
 /** The part of a batch that has no outcome yet, because the store could not be used. */

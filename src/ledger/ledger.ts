@@ -93,8 +93,11 @@ export async function deposit(tx: Tx, request: Deposit): Promise<boolean> {
     throw new Fault("not_found", `no wallet of ${request.accountId}`, {
       message: "There is no such account.",
     });
-  if ((await tx.get("select id from transfer where id = ?", [request.id])) !== undefined)
-    return false;
+  const made = await tx.get("select id from transfer where account_id = ? and id = ?", [
+    request.accountId,
+    request.id,
+  ]);
+  if (made !== undefined) return false;
   const wallet = toWallet(row);
   if (wallet.promo + wallet.paid + request.amount > MAX_NANO) {
     throw new Fault("invalid_request", `deposit of ${request.amount} passes the limit`, {

@@ -29,7 +29,8 @@ export function bucketOf(accountId: string, bucket: Bucket): string {
 
 export interface Transfer {
   readonly id: string;
-  readonly accountId: string | null;
+  /** Whose statement it stands on. */
+  readonly accountId: string;
   readonly from: string;
   readonly to: string;
   readonly amount: Nano;

@@ -33,11 +33,12 @@ const SUMS = `moved as (
 
 /** What the usage of each record has moved: all of it, and the part that the account has paid. */
 const USAGE = `usage_sums as (
-    select ref, sum(amount) as total,
-      sum(case when from_account = '${SYSTEM.overrunExpense}' then 0 else amount end) as charged,
-      min(account_id) as account_id
-    from transfer where kind = 'usage' group by ref
+    select account_id, ref, sum(amount) as total,
+      sum(case when from_account = '${SYSTEM.overrunExpense}' then 0 else amount end) as charged
+    from transfer where kind = 'usage' group by account_id, ref
   )`;
+const OF_RECORD =
+  "usage_record.account_id = usage_sums.account_id and usage_record.id = usage_sums.ref";
 
 const CHECKS: readonly Check[] = [
   {
@@ -70,9 +71,13 @@ const CHECKS: readonly Check[] = [
   },
   {
     says: "a transfer touches the wallet of an account that it does not name",
-    sql: `select id, coalesce(account_id, 'no account') as account_id, from_account, to_account from transfer
-      where (from_account not like 'system:%' and from_account not in (coalesce(account_id, '') || ':promo', coalesce(account_id, '') || ':paid'))
-        or (to_account not like 'system:%' and to_account not in (coalesce(account_id, '') || ':promo', coalesce(account_id, '') || ':paid'))`,
+    sql: `select id, account_id, from_account, to_account from transfer
+      where (from_account not like 'system:%' and from_account not in (account_id || ':promo', account_id || ':paid'))
+        or (to_account not like 'system:%' and to_account not in (account_id || ':promo', account_id || ':paid'))`,
+  },
+  {
+    says: "one transfer stands on the statements of several accounts",
+    sql: `select id, cast(count(*) as text) as accounts from transfer group by id having count(*) > 1`,
   },
   {
     says: "a wallet is below zero, or holds more than it has",
@@ -109,7 +114,7 @@ const CHECKS: readonly Check[] = [
     says: "what a key has spent is not what its usage has charged",
     sql: `with ${USAGE}, spent as (
         select usage_record.key_id, sum(usage_sums.charged) as total
-        from usage_sums join usage_record on usage_record.id = usage_sums.ref group by usage_record.key_id
+        from usage_sums join usage_record on ${OF_RECORD} group by usage_record.key_id
       )
       select spender.key_id, cast(spender.total_spent as text) as total_spent, cast(coalesce(spent.total, 0) as text) as charged
       from spender left join spent on spent.key_id = spender.key_id
@@ -127,15 +132,14 @@ const CHECKS: readonly Check[] = [
     sql: `with ${USAGE}
       select usage_record.id, usage_record.account_id, cast(usage_record.cost_nano as text) as cost,
         cast(usage_record.byok as text) as byok, cast(coalesce(usage_sums.total, 0) as text) as transfers
-      from usage_record left join usage_sums on usage_sums.ref = usage_record.id
-      where coalesce(usage_sums.total, 0) <> case when usage_record.byok = 0 then usage_record.cost_nano else 0 end
-        or usage_sums.account_id <> usage_record.account_id`,
+      from usage_record left join usage_sums on ${OF_RECORD}
+      where coalesce(usage_sums.total, 0) <> case when usage_record.byok = 0 then usage_record.cost_nano else 0 end`,
   },
   {
     says: "usage was moved without a usage record",
     sql: `with ${USAGE}
-      select usage_sums.ref, cast(usage_sums.total as text) as transfers
-      from usage_sums left join usage_record on usage_record.id = usage_sums.ref where usage_record.id is null`,
+      select usage_sums.account_id, usage_sums.ref, cast(usage_sums.total as text) as transfers
+      from usage_sums left join usage_record on ${OF_RECORD} where usage_record.id is null`,
   },
   {
     says: "an account has no wallet",

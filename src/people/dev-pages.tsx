@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 // The few pages of the development identity provider. They say what they are: nobody should take them for real sign-in.
 
 import { createHash } from "node:crypto";

@@ -116,7 +116,7 @@ async function inTransaction<T>(
   };
   try {
     const begun = send(connection, begin).catch(spoil);
-    const [result] = await Promise.all([work(runner), begun]);
+    const [result] = await Promise.all([(async () => work(runner))(), begun]);
     if (spoilt !== undefined) throw spoilt.cause;
     spoilt = { cause: new Error("the transaction is over") };
     // PostgreSQL answers the commit of a failed transaction with the word ROLLBACK, not with an error.
@@ -128,7 +128,7 @@ async function inTransaction<T>(
     await send(connection, "rollback").catch(() => {});
     throw error;
   } finally {
-    connection.release();
+    await connection.release();
   }
 }
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { testPostgres } from "../support/postgres.ts";
-import { makePlace, type Running, runPostern, startPostern, stop } from "./postern.ts";
+import { makePlace, type Running, runPostern, startPostern, stop, stopAll } from "./postern.ts";
 
 const place = makePlace();
 const { settings, folder } = place;
@@ -18,6 +18,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await stop(gateway);
+  stopAll();
   place.remove();
 });
 

@@ -23,6 +23,18 @@ export interface Running {
   readonly ended: Promise<Ended>;
 }
 
+const running = new Set<ChildProcess>();
+
+/** Ends what a test that failed has left running. */
+export function stopAll(): void {
+  for (const child of running) killAll(child);
+}
+
+// The launcher and the program under it are one process group.
+function killAll({ pid }: ChildProcess): void {
+  if (pid !== undefined) process.kill(-pid, "SIGKILL");
+}
+
 /** An empty folder with everything that a gateway in it needs to be told. */
 export function makePlace(): {
   readonly folder: string;
@@ -72,16 +84,23 @@ export async function stop({ process: child, ended }: Running): Promise<Ended> {
 
 function startProcess(args: readonly string[], settings: Settings, cwd: string) {
   const env = { PATH: process.env["PATH"] ?? "", HOME: cwd, ...settings };
-  const child = spawn("node", [LAUNCHER, ...args], { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn("node", [LAUNCHER, ...args], {
+    cwd,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
+  });
+  running.add(child);
   const text = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"] as const)
     child[name].setEncoding("utf8").on("data", (chunk: string) => {
       text[name] += chunk;
     });
-  const timer = setTimeout(() => child.kill("SIGKILL"), ENDS_WITHIN_MS);
+  const timer = setTimeout(() => killAll(child), ENDS_WITHIN_MS);
   const ended = new Promise<Ended>((resolve) =>
     child.on("close", (code) => {
       clearTimeout(timer);
+      running.delete(child);
       resolve({ code, ...text });
     }),
   );

@@ -1,8 +1,8 @@
 // `postern serve`: how it starts, how it stops, and what keeps it from starting.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
-import { makePlace, runPostern, startPostern, stop } from "./postern.ts";
+import { makePlace, runPostern, startPostern, stop, stopAll } from "./postern.ts";
 
 const STARTS_WITHIN_MS = 3_000;
 const place = makePlace();
@@ -11,6 +11,7 @@ const place = makePlace();
 beforeAll(async () => {
   await runPostern(["migrate"], place.settings);
 });
+afterEach(stopAll);
 afterAll(place.remove);
 
 describe("postern serve", () => {
@@ -82,11 +83,12 @@ describe("postern serve", () => {
   test("refuses a port that is taken, and says so", async () => {
     const running = await startPostern(["serve"], place.settings);
     const other = makePlace();
-    const { code, stderr } = await runPostern(["serve"], {
-      ...other.settings,
-      POSTERN_PORT: new URL(running.url).port,
-    });
-    expect(`${code} ${stderr}`).toMatch(/^1 .*port \d+ of 127\.0\.0\.1 is taken/);
+    const { port } = new URL(running.url);
+    const second = await startPostern(["serve"], { ...other.settings, POSTERN_PORT: port }).then(
+      () => "it listens on the same port",
+      (error: Error) => error.message,
+    );
+    expect(second).toMatch(/port \d+ of 127\.0\.0\.1 is taken/);
     other.remove();
     await stop(running);
   });

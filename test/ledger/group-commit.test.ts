@@ -69,13 +69,13 @@ describe("group commit", () => {
     const group = createGroupCommit<number, number>(async () => {
       commits += 1;
       throw unavailable();
-    });
+    }, 1);
     const outcomes = await Promise.allSettled(numbers(300).map((one) => group.submit(one, "owed")));
     for (const one of outcomes)
       expect(one.status === "rejected" && one.reason instanceof Fault ? one.reason.code : "").toBe(
         "overloaded",
       );
-    expect(commits).toBeLessThan(10);
+    expect(commits).toBeLessThan(100);
   });
 
   test("a store that goes away while a batch is halved repeats nothing that has its outcome", async () => {
@@ -90,6 +90,26 @@ describe("group commit", () => {
     const outcomes = await Promise.allSettled(numbers(16).map((one) => group.submit(one, "new")));
     expect(outcomes.filter((one) => one.status === "rejected")).toHaveLength(1);
     expect(written).toEqual(numbers(16).filter((one) => one !== 5));
+  });
+
+  test("new work is refused while the store is away, and what is owed is done when it is back", async () => {
+    const done: number[] = [];
+    let commits = 0;
+    const group = createGroupCommit<number, number>(async (operations) => {
+      commits += 1;
+      if (commits <= 20) throw unavailable();
+      done.push(...operations);
+      return operations;
+    }, 1);
+    const owed = [1, 2, 3].map((one) => group.submit(one, "owed"));
+    const early = await Promise.allSettled([4, 5].map((one) => group.submit(one, "new")));
+    expect(early.map((one) => one.status)).toEqual(["rejected", "rejected"]);
+    const late = await Promise.allSettled([group.submit(6, "new")]);
+    expect(late[0].status).toBe("rejected");
+    const more = group.submit(7, "owed");
+    expect(await Promise.all([...owed, more])).toEqual([1, 2, 3, 7]);
+    expect(done).toEqual([1, 2, 3, 7]);
+    expect(await group.submit(8, "new")).toBe(8);
   });
 
   test("a full queue refuses new calls with `retry-after`, and takes what ends a call", async () => {

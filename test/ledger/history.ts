@@ -1,6 +1,6 @@
 // Random histories: what happens to one account, and what happens to the world that it shares with others.
 
-import fc from "fast-check";
+import * as fc from "fast-check";
 
 export const PROCESSES = 2;
 export const KEYS = 2;

@@ -223,14 +223,8 @@ function hold(model: Model, what: Act & { kind: "hold" }, clock: Clock): readonl
   const { now } = clock;
   const known = model.holds.get(what.id);
   if (known !== undefined) return [model, `held ${known.amount}`];
-  const key = model.keys[what.key];
-  if (key === undefined) return [model, "key_refused unknown"];
-  if (key.revoked) return [model, "key_refused revoked"];
-  if (key.expiresAt !== null && now >= key.expiresAt) return [model, "key_refused expired"];
-  const { calls } = keyState(model, what.key);
-  if (what.openMax !== null && calls >= what.openMax) return [model, `too_many_open ${calls}`];
-  const wait = what.pace === null ? 0 : waitFor(model, what.key, what.pace, now);
-  if (wait > 0) return [model, `too_fast ${wait}`];
+  const refusal = keyRefusal(model, what, now);
+  if (refusal !== undefined) return [model, refusal];
   const { promo, paid, held } = balances(model);
   const funds = promo + paid - held;
   const left = room(model, what.key, now);
@@ -255,6 +249,17 @@ function hold(model: Model, what: Act & { kind: "hold" }, clock: Clock): readonl
     { ...model, holds: new Map(model.holds).set(what.id, made), paced: [...model.paced, ...paced] },
     `held ${amount}`,
   ];
+}
+
+function keyRefusal(model: Model, what: Act & { kind: "hold" }, now: number): string | undefined {
+  const key = model.keys[what.key];
+  if (key === undefined) return "key_refused unknown";
+  if (key.revoked) return "key_refused revoked";
+  if (key.expiresAt !== null && now >= key.expiresAt) return "key_refused expired";
+  const { calls } = keyState(model, what.key);
+  if (what.openMax !== null && calls >= what.openMax) return `too_many_open ${calls}`;
+  const wait = what.pace === null ? 0 : waitFor(model, what.key, what.pace, now);
+  return wait > 0 ? `too_fast ${wait}` : undefined;
 }
 
 function settle(

@@ -34,18 +34,23 @@ const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = 
   ],
   [
     "money in an account that nobody has",
-    `${TRANSFER} ('x', null, 'system:clearing', 'b:paid', 5, 'grant', 'x', 1)`,
+    `${TRANSFER} ('x', 'b', 'system:clearing', 'b:paid', 5, 'grant', 'x', 1)`,
     /no wallet's and not the house's: account b:paid, total 5/,
   ],
   [
     "a transfer to where it came from",
-    `${TRANSFER} ('x', null, 'system:a', 'system:a', 5, 'grant', 'x', 1)`,
+    `${TRANSFER} ('x', 'a', 'system:a', 'system:a', 5, 'grant', 'x', 1)`,
     /moves nothing, or less, or nowhere/,
   ],
   [
     "a transfer in the name of another account",
     "update transfer set account_id = 'b' where id = 'a.paid'",
     /touches the wallet of an account that it does not name/,
+  ],
+  [
+    "the same transfer to two accounts",
+    `${TRANSFER} ('a.paid', 'b', 'system:clearing', 'system:suspense', 5, 'grant', 'x', 1)`,
+    /one transfer stands on the statements of several accounts: id a.paid, accounts 2/,
   ],
   [
     "more held than there is",

@@ -1,51 +1,24 @@
 // Runs a world of histories against the real ledger, and holds every answer and every row against the model. Acts that
 // happen at the same time may have happened in any order, so the model looks for one that explains what was seen.
 
-import {
-  createLedger,
-  deposit,
-  heartbeat,
-  type Ledger,
-  startEpoch,
-} from "../../src/ledger/ledger.ts";
+import type { HoldOutcome } from "../../src/ledger/decide.ts";
+import { deposit, heartbeat } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
-import { type Db, type Row, text, type Tx, whole } from "../../src/store/db.ts";
-import { toNano } from "../../src/base/money.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import type { Db, Tx } from "../../src/store/db.ts";
 import {
   type AdminPlan,
   type CallPlan,
   type EventPlan,
-  type HistoryPlan,
   KEYS,
   PROCESSES,
   type WorldPlan,
 } from "./history.ts";
-import { act, type Act, balances, type Clock, emptyModel, keyState, type Model } from "./model.ts";
+import { act, type Act, balances, type Clock, emptyModel } from "./model.ts";
+import { type Account, explain, keysOf, readRows, riddle, rowsOf, type Thread } from "./explain.ts";
+import type { Counts } from "./counts.ts";
+import { newProcess, type Process } from "./weather.ts";
 import { openAccount, usageRecord } from "./record.ts";
-
-export interface Counts {
-  histories: number;
-  holds: number;
-  settles: number;
-  refusals: number;
-  lateSettles: number;
-  sweeps: number;
-  crashes: number;
-  repeats: number;
-}
-
-export const noCounts = (): Counts => ({
-  histories: 0,
-  holds: 0,
-  settles: 0,
-  refusals: 0,
-  lateSettles: 0,
-  sweeps: 0,
-  crashes: 0,
-  repeats: 0,
-});
 
 const SWEEP: Thread = [
   { acts: [{ kind: "pick" }], heard: [null] },
@@ -53,25 +26,6 @@ const SWEEP: Thread = [
   { acts: [{ kind: "forget" }], heard: [null] },
 ];
 const PACE = { intervalMs: 40, burst: 2 };
-
-/** How the store treats one process in this round. */
-type Weather = "fine" | "reply lost" | "crash before commit" | "crash after commit";
-
-interface Process {
-  readonly name: string;
-  epoch: number;
-  weather: Weather;
-  /** Resolves when what a crashing process did last is done, or undone. */
-  readonly died: PromiseWithResolvers<void>;
-  ledger: Ledger<UsageRecord>;
-}
-
-interface Account {
-  readonly id: string;
-  readonly plan: HistoryPlan;
-  readonly asked: string[];
-  model: Model;
-}
 
 interface World {
   readonly db: Db;
@@ -82,14 +36,6 @@ interface World {
   readonly seen: number[];
   now: number;
 }
-
-/** Acts of one transaction, with what the ledger answered; null where nobody heard the answer. */
-interface Actor {
-  readonly acts: readonly Act[];
-  readonly heard: readonly (string | null)[];
-}
-
-type Thread = readonly Actor[];
 
 export async function runWorld(
   db: Db,
@@ -151,7 +97,7 @@ async function runRound(world: World, event: EventPlan, round: number): Promise<
       clock,
       (model) => rowsOf(account, model) === seen,
     );
-    if (explained === undefined) throw new Error(riddle(account, mine, clock, seen, round));
+    if (explained === undefined) throw new Error(riddle(account, mine, clock, { seen, round }));
     account.model = explained;
   }
   await endRound(world, event);
@@ -190,46 +136,6 @@ async function restart(world: World, place: number): Promise<void> {
   const name = world.processes[place]?.name ?? "";
   world.processes[place] = await newProcess(world.db, name, world.now);
   world.seen[place] = world.now;
-}
-
-async function newProcess(db: Db, name: string, now: number): Promise<Process> {
-  const epoch = await startEpoch(db, name, now);
-  const died = Promise.withResolvers<void>();
-  const stormy = underWeather(db, died, () => process.weather);
-  const ledger = createLedger<UsageRecord>({
-    db: stormy,
-    process: name,
-    epoch,
-    writeRecords: writeUsage,
-  });
-  const process: Process = { name, epoch, weather: "fine", died, ledger };
-  return process;
-}
-
-function underWeather(db: Db, died: PromiseWithResolvers<void>, weather: () => Weather): Db {
-  const write: Db["write"] = async (work) => {
-    switch (weather()) {
-      case "fine":
-        return db.write(work);
-      case "reply lost":
-        await db.write(work);
-        return db.write(work);
-      case "crash after commit":
-        await db.write(work);
-        died.resolve();
-        return new Promise(() => {});
-      case "crash before commit":
-        await db
-          .write(async (tx) => {
-            await work(tx);
-            throw new Error("killed");
-          })
-          .catch(() => {});
-        died.resolve();
-        return new Promise(() => {});
-    }
-  };
-  return { ...db, write };
 }
 
 /** Answers what was done by each that acts on its own, in its order. */
@@ -303,54 +209,69 @@ function toAct(
   return { kind: "settle", id, cost: costs[call.cost], byok: call.cost === "byok" };
 }
 
-async function runCall(
+function runCall(world: World, account: Account, process: Process, what: Act): Promise<string> {
+  if (what.kind === "hold") return runHold(world, account, process, what);
+  if (what.kind === "settle") return runSettle(world, account, process, what);
+  throw new Error("not a call");
+}
+
+async function runHold(
   world: World,
   account: Account,
   { ledger }: Process,
-  what: Act,
+  what: Act & { kind: "hold" },
 ): Promise<string> {
-  const { now } = world;
-  if (what.kind === "hold") {
-    world.counts.holds += 1;
-    const { id, amount, expiresAt } = what;
-    const outcome = await ledger.hold({
-      id,
-      accountId: account.id,
-      keyId: keysOf(account)[what.key] ?? "",
-      amount,
-      now,
-      expiresAt,
-      ...(what.minimum === null ? {} : { minimum: what.minimum }),
-      ...(what.pace === null ? {} : { pace: PACE }),
-      ...(what.openMax === null ? {} : { openCallsMax: what.openMax }),
-    });
-    if (outcome.status !== "held") world.counts.refusals += 1;
-    switch (outcome.status) {
-      case "held":
-        return `held ${outcome.amount}`;
-      case "insufficient_credits":
-        return `insufficient_credits ${outcome.available} ${outcome.posted}`;
-      case "key_limit":
-        return `key_limit ${outcome.room}`;
-      case "key_refused":
-        return `key_refused ${outcome.why}`;
-      case "too_fast":
-        return `too_fast ${outcome.retryAfterMs}`;
-      case "too_many_open":
-        return `too_many_open ${outcome.open}`;
-    }
+  world.counts.holds += 1;
+  const { id, amount, expiresAt } = what;
+  const outcome = await ledger.hold({
+    id,
+    accountId: account.id,
+    keyId: keysOf(account)[what.key] ?? "",
+    amount,
+    now: world.now,
+    expiresAt,
+    ...(what.minimum === null ? {} : { minimum: what.minimum }),
+    ...(what.pace === null ? {} : { pace: PACE }),
+    ...(what.openMax === null ? {} : { openCallsMax: what.openMax }),
+  });
+  if (outcome.status !== "held") world.counts.refusals += 1;
+  return inWords(outcome);
+}
+
+function inWords(outcome: HoldOutcome): string {
+  switch (outcome.status) {
+    case "held":
+      return `held ${outcome.amount}`;
+    case "insufficient_credits":
+      return `insufficient_credits ${outcome.available} ${outcome.posted}`;
+    case "key_limit":
+      return `key_limit ${outcome.room}`;
+    case "key_refused":
+      return `key_refused ${outcome.why}`;
+    case "too_fast":
+      return `too_fast ${outcome.retryAfterMs}`;
+    case "too_many_open":
+      return `too_many_open ${outcome.open}`;
   }
-  if (what.kind !== "settle") throw new Error("not a call");
+}
+
+async function runSettle(
+  world: World,
+  account: Account,
+  { ledger }: Process,
+  what: Act & { kind: "settle" },
+): Promise<string> {
   world.counts.settles += 1;
-  const { id, cost } = what;
+  const { now } = world;
+  const { id, cost, byok } = what;
   const keyId = keysOf(account)[account.model.holds.get(id)?.key ?? 0] ?? "";
   const record = usageRecord({
     id,
     accountId: account.id,
     keyId,
-    cost: what.byok ? 7n : cost,
+    cost: byok ? 7n : cost,
     createdAt: now,
-    byok: what.byok,
+    byok,
   });
   const outcome = await ledger.settle({ id, accountId: account.id, keyId, cost, now, record });
   if (outcome.status === "already") return "already";
@@ -415,85 +336,6 @@ function makeDeposit(
   );
 }
 
-/** The state after some order of the acts that gives every answer that was heard, and the rows that were found. */
-function explain(
-  model: Model,
-  threads: readonly Thread[],
-  clock: Clock,
-  isRight: (model: Model) => boolean,
-): Model | undefined {
-  if (threads.every((thread) => thread.length === 0)) return isRight(model) ? model : undefined;
-  for (const [place, [first, ...rest]] of threads.entries()) {
-    if (first === undefined) continue;
-    const after = perform(model, first, clock);
-    const others = threads.map((thread, other) => (other === place ? rest : thread));
-    const found = after === undefined ? undefined : explain(after, others, clock, isRight);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-function perform(model: Model, { acts, heard }: Actor, clock: Clock): Model | undefined {
-  let state = model;
-  for (const [place, one] of acts.entries()) {
-    const [after, answer] = act(state, one, clock);
-    const said = heard[place] ?? null;
-    if (said !== null && said !== answer) return undefined;
-    state = after;
-  }
-  return state;
-}
-
-/** The account's money and open calls, as a sentence that can be compared. */
-function rowsOf(account: Account, model: Model): string {
-  const { promo, paid, held } = balances(model);
-  const keys = keysOf(account).map((id, place) => {
-    const key = keyState(model, place);
-    return `${id} ${key.held} ${key.calls} ${key.spent}`;
-  });
-  const holds = [...model.holds]
-    .filter(([, one]) => one.state !== "resolved")
-    .map(([id, one]) => `${id} ${one.state} ${one.amount}`);
-  return [`${promo} ${paid} ${held}`, ...keys.toSorted(), ...holds.toSorted()].join("; ");
-}
-
-async function readRows(db: Db): Promise<Map<string, string>> {
-  const [wallets, spenders, holds, swept] = await Promise.all([
-    db.all("select account_id, promo, paid, held from wallet"),
-    db.all("select account_id, key_id, held, open_calls, total_spent from spender order by key_id"),
-    db.all("select account_id, id, amount from hold"),
-    db.all("select account_id, id, amount from swept_hold"),
-  ]);
-  const keysBy = Map.groupBy(spenders, (row) => text(row, "account_id"));
-  const holdsBy = Map.groupBy(
-    [
-      ...holds.map((row) => ({ ...row, state: "open" })),
-      ...swept.map((row) => ({ ...row, state: "swept" })),
-    ],
-    (row: Row) => text(row, "account_id"),
-  );
-  return new Map(
-    wallets.map((row) => {
-      const id = text(row, "account_id");
-      const keys = (keysBy.get(id) ?? []).map(
-        (key) =>
-          `${text(key, "key_id")} ${toNano(key["held"])} ${whole(key, "open_calls")} ${toNano(key["total_spent"])}`,
-      );
-      const open = (holdsBy.get(id) ?? []).map(
-        (hold: Row) => `${text(hold, "id")} ${text(hold, "state")} ${toNano(hold["amount"])}`,
-      );
-      return [
-        id,
-        [
-          `${toNano(row["promo"])} ${toNano(row["paid"])} ${toNano(row["held"])}`,
-          ...keys.toSorted(),
-          ...open.toSorted(),
-        ].join("; "),
-      ];
-    }),
-  );
-}
-
 /** Every process is started anew and swept: nothing may stay held, and all must add up. */
 async function endWorld(world: World): Promise<void> {
   for (let place = 0; place < PROCESSES; place++) await restart(world, place);
@@ -512,38 +354,15 @@ async function endWorld(world: World): Promise<void> {
       (state) => rowsOf(account, state) === rows.get(account.id),
     );
     if (model === undefined)
-      throw new Error(riddle(account, [SWEEP], clock, rows.get(account.id) ?? "", -1));
+      throw new Error(
+        riddle(account, [SWEEP], clock, { seen: rows.get(account.id) ?? "", round: -1 }),
+      );
     if (balances(model).held !== 0n) throw new Error("something is held when nothing is open");
   }
   const { problems, checked } = await verifyLedger(world.db);
   if (problems.length > 0) throw new Error(problems.join("\n"));
   if (checked.wallets !== world.accounts.length || checked.holds !== 0)
     throw new Error(`the rows are not those of this world: ${JSON.stringify(checked)}`);
-}
-
-function riddle(
-  account: Account,
-  threads: readonly Thread[],
-  clock: Clock,
-  seen: string,
-  round: number,
-): string {
-  const show = (value: unknown): string =>
-    JSON.stringify(value, (_, one: unknown) =>
-      typeof one === "bigint" ? `${one}n` : one instanceof Map ? [...one] : one,
-    );
-  return [
-    `round ${round} of ${account.id}: no order of its acts explains what was seen`,
-    `before: ${rowsOf(account, account.model)}`,
-    `model: ${show(account.model)}`,
-    ...threads.flatMap((thread) => thread.map((actor) => show(actor))),
-    `clock: ${show(clock)}`,
-    `found: ${seen}`,
-  ].join("\n");
-}
-
-function keysOf(account: Account): string[] {
-  return Array.from({ length: KEYS }, (_, place) => `${account.id}.k${place}`);
 }
 
 async function forgetEverything(tx: Tx): Promise<void> {

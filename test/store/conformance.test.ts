@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { type Column, isDuplicate, text, whole } from "../../src/store/db.ts";
+import { rejection } from "../support/rejection.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 
 const COLUMNS: readonly Column[] = ["id:text", "body:text", "n:bigint"];
@@ -94,7 +95,7 @@ eachStore((kind, open) => {
         return [await tx.lockMany("thing", "id", keys), await tx.readMany("thing", "id", keys)];
       });
       for (const rows of found) {
-        expect(rows.map((row) => row["id"]).toSorted()).toEqual(keys.toSorted());
+        expect(rows.map((row) => String(row["id"])).toSorted()).toEqual(keys.toSorted());
         for (const row of rows) expect(row["body"]).toBe(`of ${String(row["id"])}`);
       }
       await store.db.write((tx) => tx.deleteMany("thing", "id", keys));
@@ -234,7 +235,7 @@ eachStore((kind, open) => {
         await tx.insertMany("thing", COLUMNS, [["second", null, 1]]);
         throw new Error("changed my mind");
       });
-      await expect(failed).rejects.toThrow("changed my mind");
+      expect(await rejection(failed)).toMatch("changed my mind");
       expect(await ids()).toEqual([]);
     });
 
@@ -242,7 +243,7 @@ eachStore((kind, open) => {
       const failed = store.db.write(() => {
         throw new Error("at once");
       });
-      await expect(failed).rejects.toThrow("at once");
+      expect(await rejection(failed)).toMatch("at once");
       await insert("a");
       expect(await ids()).toEqual(["a"]);
     });
@@ -256,7 +257,7 @@ eachStore((kind, open) => {
         ]);
         throw new Error("no");
       });
-      await expect(failed).rejects.toThrow("no");
+      expect(await rejection(failed)).toMatch("no");
       expect(await ids()).toEqual([]);
     });
 
@@ -316,14 +317,14 @@ eachStore((kind, open) => {
         stray = () => tx.run("insert into thing (id) values ('stray')");
         await tx.run("insert into thing (id) values ('a')");
       });
-      await expect(stray?.() ?? Promise.resolve()).rejects.toThrow("over");
+      expect(await rejection(stray?.() ?? Promise.resolve())).toMatch("over");
       const failed = store.db.write(async (tx) => {
         await Promise.all([
           tx.run("insert into nowhere (id) values ('x')"),
           Bun.sleep(20).then(() => tx.run("insert into thing (id) values ('stray')")),
         ]);
       });
-      await expect(failed).rejects.toThrow();
+      expect(await rejection(failed)).not.toBe("");
       await Bun.sleep(40);
       expect(await ids()).toEqual(["a"]);
     });
@@ -355,11 +356,13 @@ eachStore((kind, open) => {
     });
 
     test("a snapshot and a reader write nothing", async () => {
-      await expect(
-        store.db.snapshot((reader) =>
-          reader.all("insert into thing (id) values ('a') returning id"),
+      expect(
+        await rejection(
+          store.db.snapshot((reader) =>
+            reader.all("insert into thing (id) values ('a') returning id"),
+          ),
         ),
-      ).rejects.toThrow();
+      ).not.toBe("");
       expect(await ids()).toEqual([]);
     });
   });

@@ -5,6 +5,8 @@ import { spawn } from "node:child_process";
 import path from "node:path";
 
 const START_TIMEOUT_MS = 30_000;
+const ATTEMPTS_MAX = 50;
+const RETRY_MS = 100;
 
 let server: Promise<string> | undefined;
 
@@ -15,11 +17,25 @@ export async function testPostgres(): Promise<string> {
     : startServer();
   const url = new URL(await server);
   const name = `test_${process.pid}_${crypto.randomUUID().replaceAll("-", "")}`;
-  const admin = new SQL(url.href, { max: 1 });
-  await admin.unsafe(`create database ${name}`);
-  await admin.close();
+  await createDatabase(url.href, name);
   url.pathname = `/${name}`;
   return url.href;
+}
+
+// A server that listens may still be starting up.
+async function createDatabase(url: string, name: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const admin = new SQL(url, { max: 1 });
+    try {
+      await admin.unsafe(`create database ${name}`);
+      return;
+    } catch (error) {
+      if (attempt >= ATTEMPTS_MAX) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    } finally {
+      await admin.close();
+    }
+  }
 }
 
 function startServer(): Promise<string> {

@@ -1,5 +1,5 @@
 // Requests, replies and streams at random, in the form that a wire can carry whole.
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type {
   Blob,
   CacheMark,
@@ -169,12 +169,16 @@ function turns(wire: Carrier): fc.Arbitrary<Turn[]> {
     .tuple(userParts(wire), wire === "chat" ? maybe(name) : fc.constant(undefined))
     .map(([parts, called]): Turn => ({ role: "user", parts, name: called }));
   const assistant = assistantParts(wire, true).chain((parts) =>
-    results(parts, wire).map((after): Turn[] => [{ role: "assistant", parts }, ...after]),
+    results(parts, wire).map((after): Turn[] =>
+      after.toSpliced(0, 0, { role: "assistant", parts }),
+    ),
   );
-  const exchange = fc.tuple(user, assistant).map(([asked, answered]) => [asked, ...answered]);
+  const exchange = fc
+    .tuple(user, assistant)
+    .map(([asked, answered]) => answered.toSpliced(0, 0, asked));
   return fc
     .tuple(system, fc.array(exchange, { maxLength: 3 }), user)
-    .map(([first, middle, last]) => [...first, ...middle.flat(), last]);
+    .map(([first, middle, last]) => [first, middle.flat(), last].flat());
 }
 
 const tool: fc.Arbitrary<Tool> = fc.record({

@@ -38,9 +38,7 @@ function readChat(...events: { name: string; data: string }[]): CanonicalEvent[]
   return read;
 }
 
-function asMessages(
-  events: readonly CanonicalEvent[],
-): {
+function asMessages(events: readonly CanonicalEvent[]): {
   type: string;
   index?: number;
   content_block?: { type: string };

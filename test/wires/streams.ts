@@ -1,5 +1,6 @@
 // What the wire tests share: contexts, streams in and out, and a canonical reply without what does not count.
 import { createSseParser, readSse } from "../../src/base/sse.ts";
+import type { SseEvent } from "../../src/base/sse.ts";
 import type {
   CanonicalEvent,
   CanonicalReply,
@@ -41,15 +42,12 @@ export function sseEvents(bytes: Uint8Array | string): WireEvent[] {
 export function readPieces(reader: StreamReader, pieces: Iterable<Uint8Array>): CanonicalEvent[] {
   const parser = createSseParser();
   const out: CanonicalEvent[] = [];
-  for (const piece of pieces) {
-    for (const event of parser.push(piece))
-      for (const message of [readSse(event)])
-        if (message !== undefined) out.push(...reader.push(message));
-  }
-  for (const event of parser.end()) {
-    const message = readSse(event);
-    if (message !== undefined) out.push(...reader.push(message));
-  }
+  const take = (events: readonly SseEvent[]) => {
+    for (const event of events.flatMap((one) => readSse(one) ?? []))
+      out.push(...reader.push(event));
+  };
+  for (const piece of pieces) take(parser.push(piece));
+  take(parser.end());
   return [...out, ...reader.end()];
 }
 
@@ -83,36 +81,60 @@ export function collect(events: Iterable<CanonicalEvent>): CanonicalReply {
 
 /** The law of canonical streams, as a list of what is wrong. */
 export function checkCanonical(events: readonly CanonicalEvent[]): string[] {
-  const wrong: string[] = [];
-  const open = new Map<string, string>();
-  const next = new Map<number, number>();
-  const finished = new Set<number>();
+  const seen: Seen = { wrong: [], open: new Set(), next: new Map(), finished: new Set() };
   let failed = false;
   for (const [at, event] of events.entries()) {
-    if (failed) wrong.push(`${at}: ${event.type} after error`);
+    if (failed) seen.wrong.push(`${at}: ${event.type} after error`);
     if (event.type === "error") failed = true;
-    else if (event.type === "start") {
-      if (at !== 0) wrong.push(`${at}: start is not first`);
-    } else if (event.type === "finish") {
-      if ([...open.keys()].some((key) => key.startsWith(`${event.choice}.`)))
-        wrong.push(`${at}: finish with an open part`);
-      if (finished.has(event.choice)) wrong.push(`${at}: finish twice`);
-      finished.add(event.choice);
-    } else if (event.type !== "usage") {
-      const key = `${event.choice}.${event.part}`;
-      if (event.type === "part_start") {
-        if (event.part !== (next.get(event.choice) ?? 0))
-          wrong.push(`${at}: part ${event.part} out of order`);
-        next.set(event.choice, event.part + 1);
-        open.set(key, event.head.type);
-      } else if (!open.has(key))
-        wrong.push(`${at}: ${event.type} of part ${key}, which is not open`);
-      if (event.type === "delta" && event.text === "" && event.logprobs === undefined)
-        wrong.push(`${at}: an empty delta`);
-      if (event.type === "part_end") open.delete(key);
-    }
+    else if (event.type === "start" && at !== 0) seen.wrong.push(`${at}: start is not first`);
+    else if (event.type === "finish") checkFinish(seen, event.choice, at);
+    else if ("part" in event) checkPart(seen, event, at);
   }
-  if (!failed && open.size > 0) wrong.push("parts stay open");
-  if (!failed && finished.size === 0) wrong.push("no finish");
-  return wrong;
+  if (!failed && seen.open.size > 0) seen.wrong.push("parts stay open");
+  if (!failed && seen.finished.size === 0) seen.wrong.push("no finish");
+  return seen.wrong;
+}
+
+interface Seen {
+  readonly wrong: string[];
+  readonly open: Set<string>;
+  readonly next: Map<number, number>;
+  readonly finished: Set<number>;
+}
+
+function checkFinish({ wrong, open, finished }: Seen, choice: number, at: number): void {
+  if ([...open].some((key) => key.startsWith(`${choice}.`)))
+    wrong.push(`${at}: finish with an open part`);
+  if (finished.has(choice)) wrong.push(`${at}: finish twice`);
+  finished.add(choice);
+}
+
+function checkPart(
+  { wrong, open, next }: Seen,
+  event: Extract<CanonicalEvent, { part: number }>,
+  at: number,
+): void {
+  const key = `${event.choice}.${event.part}`;
+  if (event.type === "part_start") {
+    if (event.part !== (next.get(event.choice) ?? 0))
+      wrong.push(`${at}: part ${event.part} out of order`);
+    next.set(event.choice, event.part + 1);
+    open.add(key);
+    return;
+  }
+  if (!open.has(key)) wrong.push(`${at}: ${event.type} of part ${key}, which is not open`);
+  if (event.type === "delta" && event.text === "" && event.logprobs === undefined)
+    wrong.push(`${at}: an empty delta`);
+  if (event.type === "part_end") open.delete(key);
+}
+
+/** What lies at a path of a JSON value. */
+export function dig(value: unknown, ...path: readonly (string | number)[]): unknown {
+  let held = value;
+  for (const key of path)
+    held =
+      typeof held === "object" && held !== null
+        ? (held as Record<string, unknown>)[key]
+        : undefined;
+  return held;
 }

@@ -11,7 +11,7 @@ import { clampEffort, openBlob, sealBlob } from "../../src/inference/canonical-r
 import type { Abilities } from "../../src/inference/canonical-wire.ts";
 import { chatWire } from "../../src/inference/wires/chat/chat.ts";
 import { messagesWire } from "../../src/inference/wires/messages/messages.ts";
-import { readContext, writeContext } from "./streams.ts";
+import { dig, readContext, writeContext } from "./streams.ts";
 
 const ask = { role: "user", content: "hi" };
 const weather = {
@@ -27,7 +27,7 @@ function toMessages(body: object, abilities: Abilities = {}, maxOutputTokens = 6
   );
   return {
     ...written,
-    body: JSON.parse(JSON.stringify(written.body)) as Record<string, any>,
+    body: JSON.parse(JSON.stringify(written.body)) as Readonly<Record<string, unknown>>,
     paths: written.losses.filter((loss) => loss.byRule !== true).map((loss) => loss.path),
     rules: written.losses.filter((loss) => loss.byRule === true).map((loss) => loss.path),
   };
@@ -40,7 +40,7 @@ function toChat(body: object, abilities: Abilities = {}) {
   );
   return {
     ...written,
-    body: JSON.parse(JSON.stringify(written.body)) as Record<string, any>,
+    body: JSON.parse(JSON.stringify(written.body)) as Readonly<Record<string, unknown>>,
     paths: written.losses.filter((loss) => loss.byRule !== true).map((loss) => loss.path),
   };
 }
@@ -85,7 +85,7 @@ describe("chat → messages", () => {
       },
     ]);
     expect(paths).toEqual([]);
-    expect(toMessages({ messages }, { laterInstructions: true }).body["messages"][2]).toEqual({
+    expect(dig(toMessages({ messages }, { laterInstructions: true }).body, "messages", 2)).toEqual({
       role: "system",
       content: "three",
     });
@@ -109,7 +109,7 @@ describe("chat → messages", () => {
     });
     const encoded = encodeCallId("functions.a:0");
     expect(encoded).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
-    expect(body["messages"].slice(1)).toEqual([
+    expect((body["messages"] as readonly unknown[]).slice(1)).toEqual([
       {
         role: "assistant",
         content: [
@@ -140,11 +140,10 @@ describe("chat → messages", () => {
     ];
     const { body } = toMessages({ tools: [weather], messages: [ask, ...turn, ...turn] });
     expect(
-      body["messages"].flatMap(
-        (one: { content: { id?: string; tool_use_id?: string }[] | string }) =>
-          typeof one.content === "string"
-            ? []
-            : one.content.map((block) => block.id ?? block.tool_use_id),
+      [1, 2, 3, 4].map(
+        (at) =>
+          dig(body, "messages", at, "content", 0, "id") ??
+          dig(body, "messages", at, "content", 0, "tool_use_id"),
       ),
     ).toEqual(["call_0", "call_0", "call_0_1", "call_0_1"]);
   });
@@ -173,7 +172,7 @@ describe("chat → messages", () => {
       tools: [weather, other],
       tool_choice: { type: "allowed_tools", allowed_tools: { mode: "required", tools: [weather] } },
     });
-    expect([allowed.body["tools"].length, allowed.body["tool_choice"]]).toEqual([
+    expect([dig(allowed.body, "tools", "length"), allowed.body["tool_choice"]]).toEqual([
       1,
       { type: "any" },
     ]);
@@ -230,7 +229,7 @@ describe("chat → messages", () => {
       format: { type: "json_schema", schema: { type: "object" } },
     });
     const { body, emulation } = toMessages({ response_format }, { jsonSchema: false });
-    expect([body["tool_choice"], body["tools"][0].name, emulation]).toEqual([
+    expect([body["tool_choice"], dig(body, "tools", 0, "name"), emulation]).toEqual([
       { type: "tool", name: "person" },
       "person",
       { outputTool: "person" },
@@ -320,7 +319,10 @@ describe("chat → messages", () => {
       ],
     });
     expect(body["tools"]).toEqual([{ name: "weather", input_schema: { type: "object" } }]);
-    expect(body["messages"][2].content[0]).toMatchObject({ type: "tool_result", content: "sun" });
+    expect(dig(body, "messages", 2, "content", 0)).toMatchObject({
+      type: "tool_result",
+      content: "sun",
+    });
     const reply: CanonicalReply = {
       choices: [
         {
@@ -442,7 +444,7 @@ describe("messages → chat", () => {
       ask,
     ];
     expect(
-      toChat({ messages }, { reasoningField: "reasoning_content" }).body["messages"][1],
+      dig(toChat({ messages }, { reasoningField: "reasoning_content" }).body, "messages", 1),
     ).toEqual({ role: "assistant", content: "x", reasoning_content: "hm" });
     const { body, losses } = toChat(
       {
@@ -460,7 +462,7 @@ describe("messages → chat", () => {
       },
       { reasoningField: "reasoning_content" },
     );
-    expect([body["messages"][1], losses.map((loss) => loss.byRule)]).toEqual([
+    expect([dig(body, "messages", 1), losses.map((loss) => loss.byRule)]).toEqual([
       { role: "assistant", content: "x" },
       [true],
     ]);
@@ -478,12 +480,10 @@ describe("messages → chat", () => {
         content: [{ type: "tool_result", tool_use_id: "toolu_01ABC", content: "x" }],
       },
     ];
-    const [, call, result] = toChat(
-      { messages, tools: [weatherTool] },
-      { callIds: "alphanumeric9" },
-    ).body["messages"];
-    expect(call.tool_calls[0].id).toMatch(/^[A-Za-z0-9]{9}$/);
-    expect(result.tool_call_id).toBe(call.tool_calls[0].id);
+    const { body } = toChat({ messages, tools: [weatherTool] }, { callIds: "alphanumeric9" });
+    const id = dig(body, "messages", 1, "tool_calls", 0, "id");
+    expect(id).toMatch(/^[A-Za-z0-9]{9}$/);
+    expect(dig(body, "messages", 2, "tool_call_id")).toBe(id);
   });
 });
 
@@ -617,7 +617,7 @@ describe("replies", () => {
 
   test("finish reasons in both directions", () => {
     const chat = (body: CanonicalReply) =>
-      (chatWire.writeReply(body, writeContext()).body as any).choices[0];
+      dig(chatWire.writeReply(body, writeContext()).body, "choices", 0);
     const messages = (body: CanonicalReply) => messagesWire.writeReply(body, writeContext()).body;
     expect(
       chat(reply({ reason: "stop_sequence", stopString: "END", native: "stop_sequence" })),
@@ -692,9 +692,10 @@ describe("replies", () => {
     const parts = [
       { type: "tool_call", id: "a", name: "weather", arguments: "{}", signature } as const,
     ];
-    const message = (
-      messagesWire.writeReply(reply({ reason: "tool_calls" }, parts), writeContext()).body as any
-    ).content;
+    const message = dig(
+      messagesWire.writeReply(reply({ reason: "tool_calls" }, parts), writeContext()).body,
+      "content",
+    );
     const again = messagesWire.readRequest({
       model: "m",
       messages: [
@@ -705,9 +706,12 @@ describe("replies", () => {
       tools: [weatherTool],
     });
     expect(again.turns[1]?.parts).toMatchObject([{ type: "tool_call", signature }]);
-    const chat = (
-      chatWire.writeReply(reply({ reason: "tool_calls" }, parts), writeContext()).body as any
-    ).choices[0].message;
+    const chat = dig(
+      chatWire.writeReply(reply({ reason: "tool_calls" }, parts), writeContext()).body,
+      "choices",
+      0,
+      "message",
+    );
     expect(
       chatWire.readRequest({
         model: "m",

@@ -74,18 +74,17 @@ create table if not exists swept_hold (
 );
 
 create table if not exists transfer (
-  id text primary key,
-  account_id text,
+  account_id text not null,
+  id text not null,
   from_account text not null,
   to_account text not null,
   amount bigint not null check (amount > 0),
   kind text not null,
   ref text not null,
   at bigint not null,
-  memo text
+  memo text,
+  primary key (account_id, id)
 );
-
-create index if not exists transfer_by_account on transfer (account_id, id);
 
 create table if not exists process (
   name text primary key,
@@ -95,8 +94,8 @@ create table if not exists process (
 );
 
 create table if not exists usage_record (
-  id text primary key,
   account_id text not null,
+  id text not null,
   key_id text not null,
   created_at bigint not null,
   day text not null,
@@ -116,10 +115,9 @@ create table if not exists usage_record (
   exact bigint not null,
   latency_ms bigint not null,
   first_token_ms bigint,
-  detail text not null
+  detail text not null,
+  primary key (account_id, id)
 );
-
-create index if not exists usage_record_by_account on usage_record (account_id, id);
 
 create table if not exists idempotent_answer (
   id text primary key,

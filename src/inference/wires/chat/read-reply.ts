@@ -9,6 +9,7 @@ import type {
   TokenLogprob,
 } from "../../canonical.ts";
 import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../canonical-json.ts";
+import { mintCallId } from "../../canonical-call-ids.ts";
 import type { ReplyReadContext } from "../../canonical-wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { readAnnotation, readReasoningDetails, readThinkingList } from "./read-reasoning.ts";
@@ -159,11 +160,6 @@ export function callSignature(
   const google = objectIn(objectIn(call["extra_content"])?.["google"]);
   const signature = stringIn(google?.["thought_signature"]);
   return signature ? { wire: "chat", kind: "call", data: signature, origin } : undefined;
-}
-
-/** A server that names no call gets an id of the reply's, so that ids stay apart over a conversation. */
-export function mintCallId(replyId: string, at: number): string {
-  return `call_${replyId.replaceAll(/[^A-Za-z0-9]/g, "").slice(-24)}_${at}`;
 }
 
 function argumentsOf(value: unknown): string {

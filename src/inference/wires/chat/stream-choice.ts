@@ -9,7 +9,8 @@ import type {
 } from "../../canonical.ts";
 import { isObject, numberIn, objectIn, stringIn } from "../../canonical-json.ts";
 import type { ReplyReadContext } from "../../canonical-wire.ts";
-import { callSignature, customOf, mintCallId } from "./read-reply.ts";
+import { mintCallId } from "../../canonical-call-ids.ts";
+import { callSignature, customOf } from "./read-reply.ts";
 
 type Flow = "text" | "reasoning" | "refusal";
 

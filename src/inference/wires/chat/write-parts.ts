@@ -7,18 +7,27 @@ import type {
   MediaPart,
   Part,
   Source,
+  TextPart,
 } from "../../canonical.ts";
+import { nativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 
-/** One part of a user's content, or undefined with a loss. */
+/** One part of a message's content, or undefined with a loss. */
 export function writePart(
   part: Part,
   at: string,
   target: Target,
   losses: Loss[],
 ): JsonObject | undefined {
+  const written = sayPart(part, at, target, losses);
+  const extra = part.type === "native" ? undefined : nativeFields(part.native, "chat", at, losses);
+  return written === undefined || extra === undefined ? written : { ...written, ...extra };
+}
+
+function sayPart(part: Part, at: string, target: Target, losses: Loss[]): JsonObject | undefined {
   switch (part.type) {
     case "text":
+      noteProofs(part, at, losses);
       return { type: "text", text: part.text, ...writeCache(part.cache, target, at, losses) };
     case "image":
       return writeImage(part, at, target, losses);
@@ -42,6 +51,22 @@ export function writePart(
       losses.push({ path: at, why: `A ${part.type.replace("_", " ")} cannot stand here.` });
       return undefined;
   }
+}
+
+/** What an earlier reply cited, and what proved it, is not asked back here. */
+export function noteProofs(part: TextPart, at: string, losses: Loss[]): void {
+  if (part.citations !== undefined)
+    losses.push({
+      path: `${at}.citations`,
+      why: "This provider does not take citations back.",
+      byRule: true,
+    });
+  if (part.signature !== undefined)
+    losses.push({
+      path: at,
+      why: "A signature goes back only to the provider and model that made it.",
+      byRule: true,
+    });
 }
 
 /** Where caching is the provider's own affair, a mark changes no answer: it is left out by rule. */

@@ -206,15 +206,27 @@ function writeEffort(
 ): string | undefined {
   const { reasoning } = request;
   if (reasoning === undefined) return undefined;
-  const { effort, budgetTokens, mode } = reasoning;
+  const { effort, budgetTokens, mode, summary } = reasoning;
+  const path = request.names?.reasoning ?? "reasoning";
   const asked =
-    effort ??
-    (mode === "off"
+    mode === "off"
       ? "none"
-      : budgetTokens === undefined
-        ? undefined
-        : effortOfBudget(budgetTokens));
-  if (asked === undefined) return undefined;
+      : (effort ?? (budgetTokens === undefined ? undefined : effortOfBudget(budgetTokens)));
+  if (summary !== undefined)
+    losses.push({
+      path,
+      why: "This API does not let the caller choose how reasoning is shown.",
+      byRule: true,
+    });
+  if (asked === undefined) {
+    if (mode !== undefined)
+      losses.push({
+        path,
+        why: "Without an effort, the model's own way to reason holds.",
+        byRule: true,
+      });
+    return undefined;
+  }
   const abilities = target.abilities ?? {};
   if (abilities.reasoning === "none") {
     if (asked !== "none")
@@ -224,7 +236,7 @@ function writeEffort(
   const clamped = clampEffort(asked, abilities.efforts);
   if (clamped !== asked)
     losses.push({
-      path: request.names?.reasoning ?? "reasoning",
+      path,
       why: `This model has no effort ${asked}; ${clamped} is the nearest.`,
       byRule: true,
     });

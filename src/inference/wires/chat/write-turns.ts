@@ -68,7 +68,7 @@ export function writeTurns(
 
 function writeContent(parts: readonly Part[], at: string, { target, losses }: Writing): unknown {
   const first = parts[0];
-  if (parts.length === 1 && first?.type === "text" && first.cache === undefined) return first.text;
+  if (parts.length === 1 && first !== undefined && isPlain(first)) return first.text;
   return parts
     .map((part, index) => writePart(part, part.path ?? `${at}.content[${index}]`, target, losses))
     .filter((part) => part !== undefined);
@@ -138,6 +138,7 @@ function writeDetail({ text, summary, id, blob }: ReasoningPart, index: number):
 
 function writeCall(call: ToolCallPart, at: string, { target, losses, ids }: Writing): JsonObject {
   const { signature } = call;
+  noteCache(call, call.path ?? at, losses);
   const id = ids?.ofCall(call.id) ?? call.id;
   const google =
     signature !== undefined && mayReplay(signature, "chat", target)
@@ -160,6 +161,16 @@ function writeCall(call: ToolCallPart, at: string, { target, losses, ids }: Writ
   };
 }
 
+// A call and a result have no cache mark here.
+function noteCache({ cache }: ToolCallPart | ToolResultPart, at: string, losses: Loss[]): void {
+  if (cache !== undefined)
+    losses.push({
+      path: `${at}.cache_control`,
+      why: "This API has no such cache mark.",
+      byRule: true,
+    });
+}
+
 function writeResults(turn: Turn, at: string, writing: Writing): readonly JsonObject[] {
   return turn.parts
     .filter((part) => part.type === "tool_result")
@@ -180,10 +191,11 @@ function writeResult(part: ToolResultPart, at: string, { target, losses }: Writi
       why: "This API has no mark for a failed tool; the result itself says so.",
       byRule: true,
     });
+  noteCache(part, at, losses);
+  nativeFields(part.native, "chat", at, losses);
   const [first] = part.content;
   if (first === undefined) return "";
-  if (part.content.length === 1 && first.type === "text" && first.cache === undefined)
-    return first.text;
+  if (part.content.length === 1 && isPlain(first)) return first.text;
   const texts = part.content.filter((one): one is TextPart => one.type === "text");
   for (const one of part.content)
     if (one.type !== "text")
@@ -192,4 +204,15 @@ function writeResult(part: ToolResultPart, at: string, { target, losses }: Writi
         why: "A tool result holds only text on this provider's API.",
       });
   return texts.map((one) => writePart(one, one.path ?? at, target, losses));
+}
+
+/** A text that a string says whole. */
+function isPlain(part: Part): part is TextPart {
+  return (
+    part.type === "text" &&
+    part.cache === undefined &&
+    part.native === undefined &&
+    part.citations === undefined &&
+    part.signature === undefined
+  );
 }

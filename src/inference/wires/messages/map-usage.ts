@@ -19,8 +19,7 @@ export function writeUsage({ usage, extras }: UsageReport): JsonObject {
     cache_read_input_tokens: sum(usage, "cache_read", "cache_read_audio"),
     cache_creation: { ephemeral_5m_input_tokens: written5m, ephemeral_1h_input_tokens: written1h },
     output_tokens: sum(usage, "output", "reasoning", "output_audio", "output_image"),
-    output_tokens_details:
-      tokens.reasoning ? { thinking_tokens: tokens.reasoning } : null,
+    output_tokens_details: tokens.reasoning ? { thinking_tokens: tokens.reasoning } : null,
     server_tool_use: tools.web_search_requests + tools.web_fetch_requests > 0 ? tools : null,
     service_tier: TIERS.has(serviceTier) ? serviceTier : null,
     speed: SPEEDS.has(speed) ? speed : null,

@@ -1,5 +1,6 @@
 import type { Blob, CanonicalReply, Citation, JsonObject, Part } from "../../canonical.ts";
 import { arrayIn, isObject, objectIn, stringIn } from "../../canonical-json.ts";
+import { mintCallId } from "../../canonical-call-ids.ts";
 import type { ReplyReadContext } from "../../canonical-wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
 
@@ -7,7 +8,8 @@ export function readReply(input: unknown, context: ReplyReadContext): CanonicalR
   const body = objectIn(input) ?? {};
   const parts = arrayIn(body["content"])
     .filter(isObject)
-    .map((block) => readReplyBlock(block, context));
+    .filter((block) => typeof block["type"] === "string")
+    .map((block, at) => readReplyBlock(block, context, mintCallId(stringIn(body["id"]) ?? "", at)));
   const calls = parts.some((part) => part.type === "tool_call");
   const usage = context.readUsage(body);
   return {
@@ -29,7 +31,7 @@ export function readReply(input: unknown, context: ReplyReadContext): CanonicalR
   };
 }
 
-export function readReplyBlock(block: JsonObject, context: ReplyReadContext): Part {
+export function readReplyBlock(block: JsonObject, context: ReplyReadContext, mintedId = ""): Part {
   switch (block["type"]) {
     case "text": {
       const citations = arrayIn(block["citations"])
@@ -53,7 +55,7 @@ export function readReplyBlock(block: JsonObject, context: ReplyReadContext): Pa
       const name = stringIn(block["name"]) ?? "";
       const text = JSON.stringify(block["input"] ?? {});
       if (name === context.emulation?.outputTool) return { type: "text", text };
-      return { type: "tool_call", id: stringIn(block["id"]) ?? "", name, arguments: text };
+      return { type: "tool_call", id: stringIn(block["id"]) || mintedId, name, arguments: text };
     }
     default:
       return { type: "native", wire: "messages", value: block };

@@ -73,31 +73,34 @@ export function readRequest(input: unknown): CanonicalRequest {
     "tool_choice.disable_parallel_tool_use",
   );
   const tier = optionalOneOf(body["service_tier"], "service_tier", ["auto", "standard_only"]);
-  return checkRequest({
-    model: mustBeName(body["model"], "model"),
-    turns: readTurns(body["system"], mustBeArray(body["messages"], "messages")),
-    stream: optionalBoolean(body["stream"], "stream"),
-    tools: optionalArray(body["tools"], "tools")?.map((tool, at) =>
-      readTool(mustBeObject(tool, `tools[${at}]`), `tools[${at}]`),
-    ),
-    toolChoice: choice && readToolChoice(choice),
-    parallelToolCalls: single === undefined ? undefined : !single,
-    output: readOutput(config?.["format"] ?? body["output_format"], "output_config.format"),
-    reasoning: readReasoning(optionalObject(body["thinking"], "thinking"), config),
-    maxOutputTokens: optionalInteger(body["max_tokens"], "max_tokens", 1, TOKENS_MAX),
-    temperature: optionalNumber(body["temperature"], "temperature", 0, 1),
-    topP: optionalNumber(body["top_p"], "top_p", 0, 1),
-    topK: optionalInteger(body["top_k"], "top_k", 0, 1_000_000),
-    stop:
-      stops === undefined || stops.length === 0
-        ? undefined
-        : stops.map((one, at) => mustBeName(one, `stop_sequences[${at}]`)),
-    serviceTier: tier === "standard_only" ? "default" : tier,
-    user: optionalString(metadata?.["user_id"], "metadata.user_id"),
-    cache: readCache(body, ""),
-    native: readNative(body, config, metadata),
-    names: NAMES,
-  });
+  return checkRequest(
+    {
+      model: mustBeName(body["model"], "model"),
+      turns: readTurns(body["system"], mustBeArray(body["messages"], "messages")),
+      stream: optionalBoolean(body["stream"], "stream"),
+      tools: optionalArray(body["tools"], "tools")?.map((tool, at) =>
+        readTool(mustBeObject(tool, `tools[${at}]`), `tools[${at}]`),
+      ),
+      toolChoice: choice && readToolChoice(choice),
+      parallelToolCalls: single === undefined ? undefined : !single,
+      output: readOutput(config?.["format"] ?? body["output_format"], "output_config.format"),
+      reasoning: readReasoning(optionalObject(body["thinking"], "thinking"), config),
+      maxOutputTokens: optionalInteger(body["max_tokens"], "max_tokens", 1, TOKENS_MAX),
+      temperature: optionalNumber(body["temperature"], "temperature", 0, 1),
+      topP: optionalNumber(body["top_p"], "top_p", 0, 1),
+      topK: optionalInteger(body["top_k"], "top_k", 0, 1_000_000),
+      stop:
+        stops === undefined || stops.length === 0
+          ? undefined
+          : stops.map((one, at) => mustBeName(one, `stop_sequences[${at}]`)),
+      serviceTier: tier === "standard_only" ? "default" : tier,
+      user: optionalString(metadata?.["user_id"], "metadata.user_id"),
+      cache: readCache(body, ""),
+      native: readNative(body, config, metadata),
+      names: NAMES,
+    },
+    "input_schema",
+  );
 }
 
 function readNative(

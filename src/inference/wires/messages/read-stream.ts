@@ -1,6 +1,7 @@
 import type { CanonicalEvent, JsonObject, PartHead } from "../../canonical.ts";
 import { cutStream } from "../../canonical-error.ts";
 import { arrayIn, numberIn, objectIn, parseObject, stringIn } from "../../canonical-json.ts";
+import { mintCallId } from "../../canonical-call-ids.ts";
 import type { ReplyReadContext, StreamReader } from "../../canonical-wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
@@ -119,6 +120,7 @@ function startBlock(reading: Reading, event: JsonObject): void {
   // One block is open at a time, whatever was lost on the way.
   for (const index of reading.blocks.keys()) endBlock(reading, index);
   const block = objectIn(event["content_block"]) ?? {};
+  if (typeof block["type"] !== "string") return;
   const kind = kindOf(block);
   const part = kind === "native" ? -1 : reading.parts++;
   const open: OpenBlock = {
@@ -131,7 +133,7 @@ function startBlock(reading: Reading, event: JsonObject): void {
   };
   reading.blocks.set(numberIn(event["index"]) ?? 0, open);
   if (kind === "native") return;
-  const head = headOf(block, kind, reading.context);
+  const head = headOf(block, kind, reading);
   if (head.type === "tool_call") reading.calls = true;
   reading.out.push({ type: "part_start", choice: 0, part, head });
   const text =
@@ -252,12 +254,20 @@ function kindOf(block: JsonObject): OpenBlock["kind"] {
   return KINDS.get(block["type"]) ?? "native";
 }
 
-function headOf(block: JsonObject, kind: OpenBlock["kind"], context: ReplyReadContext): PartHead {
+function headOf(
+  block: JsonObject,
+  kind: OpenBlock["kind"],
+  { context, message, parts }: Reading,
+): PartHead {
   if (kind === "text") return { type: "text" };
   if (kind !== "call") return { type: "reasoning" };
   const name = stringIn(block["name"]) ?? "";
   if (name === context.emulation?.outputTool) return { type: "text" };
-  return { type: "tool_call", id: stringIn(block["id"]) ?? "", name };
+  return {
+    type: "tool_call",
+    id: stringIn(block["id"]) || mintCallId(stringIn(message?.["id"]) ?? "", parts),
+    name,
+  };
 }
 
 // The last word holds, field by field; the numbers of start and delta are never added, and a null takes nothing back.

@@ -1,7 +1,6 @@
 // Content blocks of a request.
 import type {
   CacheMark,
-  Citation,
   FilePart,
   ImagePart,
   JsonObject,
@@ -11,6 +10,7 @@ import type {
   Source,
   ToolCallPart,
   ToolResultPart,
+  TextPart,
 } from "../../canonical.ts";
 import type { CallIds } from "../../canonical-call-ids.ts";
 import { parseObject } from "../../canonical-json.ts";
@@ -43,14 +43,13 @@ export function writeBlock(part: Part, at: string, writing: BlockWriting): reado
 function blockOf(part: Part, at: string, writing: BlockWriting): JsonObject | undefined {
   switch (part.type) {
     case "text":
-      if (part.text === "") return undefined;
+      return writeText(part, at, writing);
+    case "refusal":
       return {
         type: "text",
         text: part.text,
-        ...(part.citations === undefined ? undefined : { citations: ownCitations(part.citations) }),
+        ...nativeFields(part.native, "messages", at, writing.losses),
       };
-    case "refusal":
-      return { type: "text", text: part.text };
     case "reasoning":
       return writeReasoning(part, at, writing);
     case "tool_call":
@@ -91,12 +90,27 @@ export function writeCache(
   return { type: "ephemeral" };
 }
 
-/** Citations of other APIs point into nothing that this provider has seen; the text that they stand in is kept. */
-function ownCitations(citations: readonly Citation[]): readonly JsonObject[] | undefined {
+// Citations of other APIs point into nothing that this provider has seen; the text that they stand in is kept.
+function writeText(part: TextPart, at: string, { losses }: BlockWriting): JsonObject | undefined {
+  const { text, citations = [], signature } = part;
   const own = citations
     .filter((one) => one.native?.wire === "messages")
-    .map((one) => one.native?.fields ?? {});
-  return own.length === 0 ? undefined : own;
+    .map((one) => one.native?.fields);
+  if (own.length < citations.length)
+    losses.push({
+      path: `${at}.citations`,
+      why: "This provider does not take another's citations.",
+      byRule: true,
+    });
+  if (signature !== undefined)
+    losses.push({
+      path: at,
+      why: "A signature goes back only to the provider and model that made it.",
+      byRule: true,
+    });
+  const extra = nativeFields(part.native, "messages", at, losses);
+  if (text === "") return undefined;
+  return { type: "text", text, ...(own.length > 0 ? { citations: own } : undefined), ...extra };
 }
 
 function lose({ losses }: BlockWriting, path: string, why: string): undefined {
@@ -161,25 +175,22 @@ function writeResult(part: ToolResultPart, at: string, writing: BlockWriting): J
 }
 
 function writeImage(part: ImagePart, at: string, writing: BlockWriting): JsonObject | undefined {
-  const { source } = part;
+  const { source, detail } = part;
   const extra = nativeFields(part.native, "messages", at, writing.losses);
-  if (source.kind === "base64") {
-    if (IMAGE_TYPES.has(source.mediaType))
-      return {
-        type: "image",
-        source: { type: "base64", media_type: source.mediaType, data: source.data },
-        ...extra,
-      };
+  if (source.kind === "base64" && !IMAGE_TYPES.has(source.mediaType)) {
     return lose(
       writing,
       at,
       `This provider takes images of ${[...IMAGE_TYPES].join(", ")}, not ${source.mediaType}.`,
     );
   }
-  const written = writeElsewhere(source, writing);
+  const written =
+    source.kind === "base64"
+      ? { type: "base64", media_type: source.mediaType, data: source.data }
+      : writeElsewhere(source, writing);
   if (written === undefined)
     return lose(writing, at, "This provider does not take the image from there. Send its bytes.");
-  if (part.detail !== undefined && part.detail !== "auto")
+  if (detail !== undefined && detail !== "auto")
     writing.losses.push({
       path: `${at}.detail`,
       why: "This provider has no detail for images.",

@@ -80,6 +80,13 @@ function noteUnsaid(request: CanonicalRequest, losses: Loss[]): void {
     if (request[field] !== undefined && request[field] !== harmless)
       loseField(losses, request, field, "The Messages API has no equivalent.");
   }
+  if (request.output?.type === "json_schema" && request.output.description !== undefined) {
+    losses.push({
+      path: `${request.names?.output ?? "output"}.description`,
+      why: "This provider's output schema has no description.",
+      byRule: true,
+    });
+  }
   for (const field of ["cacheKey", "cacheRetention"] as const) {
     if (request[field] !== undefined)
       losses.push({

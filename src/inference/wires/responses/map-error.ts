@@ -77,8 +77,7 @@ export function readError(status: number, input: unknown): CanonicalError {
   if (!isObject(body)) return providerError({ status, message: stringIn(body)?.trim() });
   const error = objectIn(body["error"]) ?? body;
   const nativeCode = word(error["code"]) ?? word(error["type"]) ?? word(body["code"]);
-  const message =
-    stringIn(error["message"]) ?? stringIn(body["error"]) ?? detailOf(body["detail"]);
+  const message = stringIn(error["message"]) ?? stringIn(body["error"]) ?? detailOf(body["detail"]);
   const code = codeOf(nativeCode, message);
   const stated = error["code"] ?? error["status"];
   const implied = code === undefined ? undefined : STATUSES[code];

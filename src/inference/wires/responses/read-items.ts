@@ -1,6 +1,13 @@
 // The items of `input` as turns: what the model said between two other voices is one turn, whatever items it came in.
 import { invalid } from "../../../base/fault.ts";
-import type { Blob, JsonObject, Part, ToolCallPart, ToolResultPart, Turn } from "../../canonical.ts";
+import type {
+  Blob,
+  JsonObject,
+  Part,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+} from "../../canonical.ts";
 import {
   isObject,
   mustBeArray,
@@ -76,8 +83,7 @@ function readItem(reading: Reading, item: JsonObject, path: string): void {
       const native: Part = { type: "native", wire: "responses", value: item, path };
       if (role !== undefined && role !== "assistant")
         reading.turns.push({ role, parts: [native], path });
-      else
-        turnOf(reading, ANSWERS.has(type) ? "user" : "assistant", path, type).parts.push(native);
+      else turnOf(reading, ANSWERS.has(type) ? "user" : "assistant", path, type).parts.push(native);
     }
   }
 }

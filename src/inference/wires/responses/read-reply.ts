@@ -1,5 +1,19 @@
-import type { CanonicalReply, JsonObject, Part, ToolCallPart } from "../../canonical.ts";
-import { arrayIn, isObject, numberIn, objectIn, stringIn, unknownFields } from "../../canonical-json.ts";
+import type {
+  Blob,
+  CanonicalReply,
+  JsonObject,
+  Part,
+  ReasoningPart,
+  ToolCallPart,
+} from "../../canonical.ts";
+import {
+  arrayIn,
+  isObject,
+  numberIn,
+  objectIn,
+  stringIn,
+  unknownFields,
+} from "../../canonical-json.ts";
 import type { ReplyReadContext } from "../../canonical-wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { phaseOf, readAnnotations, readLogprobs, readReasoningItem } from "./read-output.ts";
@@ -10,28 +24,34 @@ const CALL_KNOWN: ReadonlySet<string> = new Set(
 
 export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {
   const body = objectIn(input) ?? {};
-  const parts: Part[] = [];
-  let pending: ToolCallPart["signature"];
-  for (const [at, item] of arrayIn(body["output"]).entries()) {
-    if (!isObject(item)) continue;
-    const read = readItem(item, mintCallId(stringIn(body["id"]), at), context);
-    const [first] = read;
-    const blob = first?.type === "reasoning" && first.text === "" ? first.blob : undefined;
-    const last = parts.at(-1);
-    if (blob?.kind === "call") pending = blob;
-    else if (blob?.kind === "text" && last?.type === "text")
-      parts[parts.length - 1] = { ...last, signature: blob };
-    else if (pending !== undefined && first?.type === "tool_call") {
-      parts.push({ ...first, signature: pending });
-      pending = undefined;
-    } else parts.push(...read);
-  }
+  const parts = readOutput(body, context);
   const finish = readFinish(body, {
     calls: parts.some((part) => part.type === "tool_call"),
     refusal: parts.some((part) => part.type === "refusal"),
   });
   const usage = context.readUsage(body);
   return { ...readHead(body), choices: [{ parts, finish }], usage: usage && { usage } };
+}
+
+// What proves a call comes before it, and what proves a text after it, as reasoning that shows nothing.
+function readOutput(body: JsonObject, context: ReplyReadContext): readonly Part[] {
+  const parts: Part[] = [];
+  let signature: Blob | undefined;
+  for (const [at, item] of arrayIn(body["output"]).entries()) {
+    if (!isObject(item)) continue;
+    const read = readItem(item, mintCallId(stringIn(body["id"]), at), context);
+    const [first] = read;
+    const blob = first?.type === "reasoning" && first.text === "" ? first.blob : undefined;
+    const last = parts.at(-1);
+    if (blob?.kind === "call") signature = blob;
+    else if (blob?.kind === "text" && last?.type === "text")
+      parts[parts.length - 1] = { ...last, signature: blob };
+    else if (signature !== undefined && first?.type === "tool_call") {
+      parts.push({ ...first, signature });
+      signature = undefined;
+    } else parts.push(...read);
+  }
+  return parts;
 }
 
 export function readHead(
@@ -50,17 +70,19 @@ function readItem(item: JsonObject, mintedId: string, context: ReplyReadContext)
     case "message":
       return readMessage(item);
     case "reasoning":
-      return readReasoningItem(item).map((part) =>
-        part.blob === undefined || part.blob.origin !== undefined
-          ? part
-          : { ...part, blob: { ...part.blob, origin: context.origin } },
-      );
+      return readReasoningItem(item).map((part) => ofMaker(part, context));
     case "function_call":
     case "custom_tool_call":
       return [readCall(item, mintedId)];
     default:
       return [{ type: "native", wire: "responses", value: item }];
   }
+}
+
+/** What a provider sends is its own, whatever it looks like, unless it says whose it is. */
+function ofMaker(part: ReasoningPart, { origin }: ReplyReadContext): ReasoningPart {
+  const { blob } = part;
+  return blob === undefined ? part : { ...part, blob: { ...blob, origin: blob.origin ?? origin } };
 }
 
 function readMessage(item: JsonObject): readonly Part[] {

@@ -78,12 +78,7 @@ export function readRequest(input: unknown): CanonicalRequest {
     output: readFormat(text?.["format"]),
     verbosity: optionalOneOf(text?.["verbosity"], "text.verbosity", ["low", "medium", "high"]),
     reasoning: readReasoning(body["reasoning"]),
-    maxOutputTokens: optionalInteger(
-      body["max_output_tokens"],
-      "max_output_tokens",
-      1,
-      TOKENS_MAX,
-    ),
+    maxOutputTokens: optionalInteger(body["max_output_tokens"], "max_output_tokens", 1, TOKENS_MAX),
     temperature: optionalNumber(body["temperature"], "temperature", 0, 2),
     topP: optionalNumber(body["top_p"], "top_p", 0, 1),
     frequencyPenalty: optionalNumber(body["frequency_penalty"], "frequency_penalty", -2, 2),
@@ -158,11 +153,11 @@ function readReasoning(value: unknown): Reasoning | undefined {
       optionalBoolean(object["enabled"], "reasoning.enabled") === false
         ? ("off" as const)
         : undefined,
-    summary: optionalOneOf(
-      object["summary"] ?? object["generate_summary"],
-      "reasoning.summary",
-      ["auto", "concise", "detailed"],
-    ),
+    summary: optionalOneOf(object["summary"] ?? object["generate_summary"], "reasoning.summary", [
+      "auto",
+      "concise",
+      "detailed",
+    ]),
   };
   return Object.values(reasoning).some((one) => one !== undefined) ? reasoning : undefined;
 }

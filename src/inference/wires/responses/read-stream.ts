@@ -5,101 +5,49 @@ import type { ReplyReadContext, StreamReader, WireEvent } from "../../canonical-
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { readHead } from "./read-reply.ts";
-import { createItems } from "./stream-items.ts";
+import {
+  addArguments,
+  addCitation,
+  addDelta,
+  addItem,
+  addWhole,
+  createItems,
+  endArguments,
+  endItem,
+  settleItems,
+} from "./stream-items.ts";
+import type { Slot, StreamedItems } from "./stream-items.ts";
+
+interface Reading {
+  readonly items: StreamedItems;
+  started: boolean;
+  over: boolean;
+}
 
 export function createStreamReader(context: ReplyReadContext): StreamReader {
-  let id: string | undefined;
-  let started = false;
-  let over = false;
-  const items = createItems(() => id, context);
-
-  function start(out: CanonicalEvent[], response: JsonObject): void {
-    if (started) return;
-    started = true;
-    const head = readHead(response);
-    id = head.id;
-    out.push({ type: "start", ...head });
-  }
-
-  function finish(out: CanonicalEvent[], response: JsonObject): void {
-    over = true;
-    start(out, response);
-    items.settle(out, arrayIn(response["output"]));
-    items.close(out);
-    const usage = context.readUsage(response);
-    if (usage !== undefined) out.push({ type: "usage", report: { usage } });
-    const failed = response["status"] === "failed" || objectIn(response["error"]) !== undefined;
-    if (failed) out.push({ type: "error", error: readError(200, response) });
-    else
-      out.push({
-        type: "finish",
-        choice: 0,
-        finish: readFinish(response, { calls: items.calls, refusal: items.refused }),
-      });
-  }
-
-  function read(out: CanonicalEvent[], type: string, event: JsonObject): void {
-    switch (type) {
-      case "response.created":
-      case "response.in_progress":
-      case "response.queued":
-        return start(out, objectIn(event["response"]) ?? {});
-      case "response.output_item.added":
-        start(out, {});
-        return items.add(out, event);
-      case "response.output_item.done":
-        start(out, {});
-        return items.done(out, event);
-      case "response.function_call_arguments.delta":
-      case "response.custom_tool_call_input.delta":
-        return items.callDelta(out, event);
-      case "response.function_call_arguments.done":
-      case "response.custom_tool_call_input.done":
-        return items.callDone(out, event);
-      case "response.output_text.annotation.added":
-        return items.cite(out, event);
-      case "response.completed":
-      case "response.incomplete":
-      case "response.failed":
-      case "response.cancelled": {
-        const response = objectIn(event["response"]) ?? {};
-        const status = type.slice("response.".length);
-        return finish(out, response["status"] === undefined ? { ...response, status } : response);
-      }
-      case "error":
-        over = true;
-        out.push({ type: "error", error: readError(200, event) });
-        return;
-      default: {
-        const slot = SLOTS[type];
-        if (slot === undefined) return;
-        start(out, {});
-        if (type.endsWith(".delta")) items.delta(out, event, slot);
-        else items.whole(out, event, slot);
-      }
-    }
-  }
-
+  const reading: Reading = { items: createItems(context), started: false, over: false };
   return {
     push({ name, data }: WireEvent) {
-      const out: CanonicalEvent[] = [];
-      const event = over ? undefined : parseObject(data);
-      if (event === undefined) return out;
+      const event = reading.over ? undefined : parseObject(data);
+      if (event === undefined) return NOTHING;
       const type = stringIn(event["type"]) ?? name;
       // Gateways in between put their own errors into the stream, without a type.
-      read(out, type === "" && objectIn(event["error"]) !== undefined ? "error" : type, event);
-      return out;
+      const failed = type === "" && objectIn(event["error"]) !== undefined;
+      read(reading, failed ? "error" : type, event);
+      return taken(reading.items);
     },
     end() {
-      if (over) return [];
-      over = true;
+      if (reading.over) return NOTHING;
+      reading.over = true;
       return [{ type: "error", error: cutStream() }];
     },
   };
 }
 
+const NOTHING: readonly CanonicalEvent[] = [];
+
 // The Open Responses specification calls the text of reasoning `reasoning`, OpenAI `reasoning_text`.
-const SLOTS: Readonly<Record<string, "text" | "refusal" | "summary" | "thought">> = {
+const SLOTS: Readonly<Record<string, Slot>> = {
   "response.output_text.delta": "text",
   "response.output_text.done": "text",
   "response.refusal.delta": "refusal",
@@ -111,3 +59,70 @@ const SLOTS: Readonly<Record<string, "text" | "refusal" | "summary" | "thought">
   "response.reasoning.delta": "thought",
   "response.reasoning.done": "thought",
 };
+
+function taken(items: StreamedItems): readonly CanonicalEvent[] {
+  const { out } = items;
+  if (out.length === 0) return NOTHING;
+  items.out = [];
+  return out;
+}
+
+const ON_ITEM: Readonly<Record<string, (items: StreamedItems, event: JsonObject) => void>> = {
+  "response.output_item.added": addItem,
+  "response.output_item.done": endItem,
+  "response.function_call_arguments.delta": addArguments,
+  "response.custom_tool_call_input.delta": addArguments,
+  "response.function_call_arguments.done": endArguments,
+  "response.custom_tool_call_input.done": endArguments,
+  "response.output_text.annotation.added": addCitation,
+};
+
+function read(reading: Reading, type: string, event: JsonObject): void {
+  const { items } = reading;
+  const slot = SLOTS[type];
+  const onItem = ON_ITEM[type];
+  if (slot !== undefined || onItem !== undefined) start(reading, {});
+  if (slot === undefined) onItem?.(items, event);
+  else if (type.endsWith(".delta")) addDelta(items, event, slot);
+  else addWhole(items, event, slot);
+  switch (type) {
+    case "response.created":
+    case "response.in_progress":
+    case "response.queued":
+      return start(reading, objectIn(event["response"]) ?? {});
+    case "response.completed":
+    case "response.incomplete":
+    case "response.failed":
+    case "response.cancelled": {
+      const status = type.slice("response.".length);
+      return finish(reading, { status, ...objectIn(event["response"]) });
+    }
+    case "error":
+      reading.over = true;
+      items.out.push({ type: "error", error: readError(200, event) });
+  }
+}
+
+function start(reading: Reading, response: JsonObject): void {
+  if (reading.started) return;
+  reading.started = true;
+  const { items } = reading;
+  const head = readHead(response);
+  items.replyId = head.id;
+  items.out.push({ type: "start", ...head });
+}
+
+function finish(reading: Reading, response: JsonObject): void {
+  const { items } = reading;
+  reading.over = true;
+  start(reading, response);
+  settleItems(items, arrayIn(response["output"]));
+  const usage = items.context.readUsage(response);
+  if (usage !== undefined) items.out.push({ type: "usage", report: { usage } });
+  if (response["status"] === "failed" || objectIn(response["error"]) !== undefined) {
+    items.out.push({ type: "error", error: readError(200, response) });
+    return;
+  }
+  const held = { calls: items.calls, refusal: items.refused };
+  items.out.push({ type: "finish", choice: 0, finish: readFinish(response, held) });
+}

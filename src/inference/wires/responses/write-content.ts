@@ -119,7 +119,8 @@ function writeFile(
         : "The document lies with another provider. Send its bytes.",
     );
   // A document in bytes needs a name here; callers of other APIs need not give one.
-  const filename = name ?? (key === "file_data" && held["file_id"] === undefined ? "document" : undefined);
+  const filename =
+    name ?? (key === "file_data" && held["file_id"] === undefined ? "document" : undefined);
   return {
     type: "input_file",
     filename,

@@ -102,7 +102,11 @@ function writeAssistant(turn: Turn, at: string, writing: Writing): void {
     const part = parts[index];
     if (part === undefined) continue;
     if (isSaid(part)) {
-      const said = run(parts, index, (before, next) => isSaid(next) && phase(before) === phase(next));
+      const said = run(
+        parts,
+        index,
+        (before, next) => isSaid(next) && phase(before) === phase(next),
+      );
       writeSaid(said.filter(isSaid), at, writing, extra);
       index += said.length - 1;
     } else if (part.type === "reasoning") {
@@ -112,7 +116,11 @@ function writeAssistant(turn: Turn, at: string, writing: Writing): void {
         (before, next) =>
           before.type === "reasoning" && next.type === "reasoning" && joinsReasoning(before, next),
       );
-      writeReasoning(group.filter((one) => one.type === "reasoning"), at, writing);
+      writeReasoning(
+        group.filter((one) => one.type === "reasoning"),
+        at,
+        writing,
+      );
       index += group.length - 1;
     } else if (part.type === "tool_call") writeCall(part, at, writing);
     else if (part.type === "native" && part.wire === "responses") writing.items.push(part.value);
@@ -134,7 +142,7 @@ function run(
   goesOn: (before: Part, next: Part) => boolean,
 ): readonly Part[] {
   let end = from + 1;
-  for (let before = parts[from], next = parts[end]; before !== undefined && next !== undefined; ) {
+  for (let before = parts[from], next = parts[end]; before !== undefined && next !== undefined;) {
     if (!goesOn(before, next)) break;
     before = next;
     next = parts[++end];

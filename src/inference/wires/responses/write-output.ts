@@ -22,7 +22,7 @@ export function reasoningItem(
   encrypted: string | undefined,
 ): JsonObject {
   const summary = parts
-    .filter((part) => part.summary === true)
+    .filter((part) => part.summary === true && part.text !== "")
     .map(({ text }) => ({ type: "summary_text", text }));
   const content = parts
     .filter((part) => part.summary !== true && part.text !== "")

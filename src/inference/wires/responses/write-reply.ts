@@ -1,4 +1,5 @@
 import type {
+  Blob,
   CanonicalReply,
   Choice,
   JsonObject,
@@ -17,12 +18,17 @@ import { writeResponse } from "./write-response.ts";
 export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply {
   const losses: Loss[] = [];
   const [choice = { parts: [], finish: { reason: "error" } }, ...others] = reply.choices;
-  if (others.length > 0) losses.push({ path: "choices[1]", why: "This API has one output a reply." });
+  if (others.length > 0)
+    losses.push({ path: "choices[1]", why: "This API has one output a reply." });
   const parts = [...choice.parts, ...refusalOf(choice)];
   const refusal = parts.some((part) => part.type === "refusal");
   const base = idBase(reply.id ?? context.id);
   const output = writeOutput(parts, base, losses);
-  const head = writeResponse(reply, context, { finish: choice.finish, refusal, usage: reply.usage });
+  const head = writeResponse(reply, context, {
+    finish: choice.finish,
+    refusal,
+    usage: reply.usage,
+  });
   if (head["status"] !== "completed") markCut(output);
   return { body: { ...head, output }, losses };
 }
@@ -39,47 +45,93 @@ export function idBase(id: string): string {
   return id.replaceAll(/[^A-Za-z0-9]/g, "").slice(-32);
 }
 
-function writeOutput(parts: readonly Part[], base: string, losses: Loss[]): Record<string, unknown>[] {
-  const output: Record<string, unknown>[] = [];
-  const idOf = (prefix: string) => `${prefix}_${base}_${output.length}`;
-  let before: Part | undefined;
-  for (const [at, part] of parts.entries()) {
-    const path = `output[${output.length}]`;
-    const last = output.at(-1);
-    switch (part.type) {
-      case "text":
-      case "refusal": {
-        const joins = (before?.type === "text" || before?.type === "refusal") && last?.["type"] === "message";
-        const message = joins ? last : { id: idOf("msg"), type: "message", status: "completed", role: "assistant", content: [] };
-        if (!joins) output.push(message);
-        message["content"] = [...contentOf(message), writeSaid(part, path, losses)];
-        if (part.type === "text" && part.signature !== undefined)
-          output.push(signatureItem(idOf("rs"), sealBlob(part.signature, "responses")));
-        break;
-      }
-      case "reasoning":
-        if (before?.type === "reasoning" && joinsReasoning(before, part)) break;
-        output.push(writeReasoning(parts, at, idOf("rs")));
-        break;
-      case "tool_call":
-        if (part.signature !== undefined)
-          output.push(signatureItem(idOf("rs"), sealBlob(part.signature, "responses")));
-        output.push(callItem(part, idOf(part.custom === true ? "ctc" : "fc"), part.arguments, "completed"));
-        break;
-      case "native":
-        if (part.wire === "responses") output.push({ ...part.value });
-        else losses.push({ path, why: `This content is of the ${part.wire} API.` });
-        break;
-      default:
-        losses.push({ path, why: `A ${part.type} cannot be shown in this API's replies.` });
-    }
-    before = part;
-  }
-  return output;
+type Item = Record<string, unknown>;
+
+interface Writing {
+  readonly output: Item[];
+  readonly base: string;
+  readonly losses: Loss[];
+  /** What the message that the last part belongs to holds. */
+  content: JsonObject[] | undefined;
+  /** The reasoning parts of the item that the last part belongs to. */
+  thoughts: ReasoningPart[];
 }
 
-function contentOf(message: JsonObject): readonly unknown[] {
-  return Array.isArray(message["content"]) ? (message["content"] as readonly unknown[]) : []; // Array.isArray gives any[].
+function writeOutput(parts: readonly Part[], base: string, losses: Loss[]): Item[] {
+  const writing: Writing = { output: [], base, losses, content: undefined, thoughts: [] };
+  for (const part of parts) {
+    if (part.type !== "text" && part.type !== "refusal") writing.content = undefined;
+    if (part.type !== "reasoning") writing.thoughts = [];
+    pushPart(writing, part);
+  }
+  return writing.output;
+}
+
+function pushPart(writing: Writing, part: Part): void {
+  const { output, losses } = writing;
+  const path = `output[${output.length}]`;
+  switch (part.type) {
+    case "text":
+    case "refusal":
+      return pushSaid(writing, part, path);
+    case "reasoning":
+      return pushThought(writing, part);
+    case "tool_call":
+      pushSignature(writing, part.signature);
+      output.push(
+        callItem(
+          part,
+          mintId(writing, part.custom === true ? "ctc" : "fc"),
+          part.arguments,
+          "completed",
+        ),
+      );
+      return;
+    case "native":
+      if (part.wire === "responses") output.push({ ...part.value });
+      else losses.push({ path, why: `This content is of the ${part.wire} API.` });
+      return;
+    case "image":
+    case "file":
+    case "audio":
+    case "video":
+    case "tool_result":
+      losses.push({ path, why: `A ${part.type} cannot be shown in this API's replies.` });
+  }
+}
+
+function mintId({ output, base }: Writing, prefix: string): string {
+  return `${prefix}_${base}_${output.length}`;
+}
+
+function pushSaid(writing: Writing, part: TextPart | RefusalPart, path: string): void {
+  if (writing.content === undefined) {
+    writing.content = [];
+    writing.output.push(messageItem(mintId(writing, "msg"), writing.content, "completed"));
+  }
+  writing.content.push(writeSaid(part, path, writing.losses));
+  if (part.type !== "text" || part.signature === undefined) return;
+  pushSignature(writing, part.signature);
+  writing.content = undefined;
+}
+
+function pushSignature(writing: Writing, signature: Blob | undefined): void {
+  if (signature !== undefined)
+    writing.output.push(signatureItem(mintId(writing, "rs"), sealBlob(signature, "responses")));
+}
+
+function pushThought(writing: Writing, part: ReasoningPart): void {
+  const { output, thoughts } = writing;
+  const before = thoughts.at(-1);
+  if (before !== undefined && joinsReasoning(before, part)) {
+    thoughts.push(part);
+    output.pop();
+  } else writing.thoughts = [part];
+  const sealed = part.blob && sealBlob(part.blob, "responses");
+  // Some providers give one id to several items; clients tell items apart by it.
+  const taken = part.id !== undefined && output.some((item) => item["id"] === part.id);
+  const id = taken ? undefined : part.id;
+  output.push({ id: id ?? mintId(writing, "rs"), type: "reasoning", ...reasoningItem(writing.thoughts, sealed) });
 }
 
 function writeSaid(part: TextPart | RefusalPart, path: string, losses: Loss[]): JsonObject {
@@ -101,21 +153,12 @@ export function textPart(
   return { type: "output_text", text, annotations, logprobs };
 }
 
-function writeReasoning(parts: readonly Part[], from: number, minted: string): Record<string, unknown> {
-  const group: ReasoningPart[] = [];
-  for (let at = from; at < parts.length; at++) {
-    const part = parts[at];
-    const before = group.at(-1);
-    if (part?.type !== "reasoning" || (before !== undefined && !joinsReasoning(before, part))) break;
-    group.push(part);
-  }
-  const blob = group.at(-1)?.blob;
-  const sealed = blob && sealBlob(blob, "responses");
-  return { id: group[0]?.id ?? minted, type: "reasoning", ...reasoningItem(group, sealed) };
+export function messageItem(id: string, content: readonly JsonObject[], status: string): Item {
+  return { id, type: "message", status, role: "assistant", content };
 }
 
 /** What proves a call or a text, as a reasoning item that shows nothing. */
-export function signatureItem(id: string, sealed: string): Record<string, unknown> {
+export function signatureItem(id: string, sealed: string): Item {
   return { id, type: "reasoning", summary: [], encrypted_content: sealed };
 }
 
@@ -124,7 +167,7 @@ export function callItem(
   id: string,
   said: string,
   status: string,
-): Record<string, unknown> {
+): Item {
   const own = call.native?.wire === "responses" ? call.native.fields : undefined;
   const { id: callId, name } = call;
   return call.custom === true
@@ -133,8 +176,11 @@ export function callItem(
 }
 
 // Where a reply was cut, its last item is what was cut.
-function markCut(output: Record<string, unknown>[]): void {
+function markCut(output: Item[]): void {
   const last = output.at(-1);
-  if (last?.["status"] === "completed" && ["message", "function_call", "custom_tool_call"].includes(String(last["type"])))
+  if (
+    last?.["status"] === "completed" &&
+    ["message", "function_call", "custom_tool_call"].includes(String(last["type"]))
+  )
     last["status"] = "incomplete";
 }

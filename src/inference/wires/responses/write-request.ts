@@ -23,11 +23,7 @@ const OPENAI_ONLY: readonly (readonly [RequestField, string])[] = [
 ];
 
 // What a provider keeps for one of its accounts is shared by all who use the gateway: none of it is ever referred to.
-const STATE: ReadonlySet<string> = new Set([
-  "previous_response_id",
-  "conversation",
-  "background",
-]);
+const STATE: ReadonlySet<string> = new Set(["previous_response_id", "conversation", "background"]);
 
 export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
@@ -107,27 +103,31 @@ function writeLimit(
 
 function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
   const { sampling, openaiFields } = target.abilities ?? {};
-  if (sampling === false) {
-    if (request.temperature !== undefined && request.temperature !== 1)
-      loseField(losses, request, "temperature", "This model takes no temperature.");
-    if (request.topP !== undefined && request.topP !== 1)
-      loseField(losses, request, "topP", "This model takes no top_p.");
-  }
+  noteUnknown(request, openaiFields !== false, losses);
+  const penalties =
+    openaiFields === false
+      ? {
+          frequency_penalty: request.frequencyPenalty,
+          presence_penalty: request.presencePenalty,
+        }
+      : undefined;
+  const rest = { ...penalties, top_logprobs: request.topLogprobs };
+  if (sampling !== false) return { temperature: request.temperature, top_p: request.topP, ...rest };
+  for (const key of ["temperature", "topP"] as const)
+    if (request[key] !== undefined && request[key] !== 1)
+      loseField(losses, request, key, "This model takes no temperature and no top_p.");
+  return rest;
+}
+
+function noteUnknown(request: CanonicalRequest, openai: boolean, losses: Loss[]): void {
   for (const [key, name] of UNKNOWN)
     if (request[key] !== undefined)
       loseField(losses, request, key, `This model's provider has no ${name} on its API.`);
   if (request.n !== undefined && request.n !== 1)
     loseField(losses, request, "n", "This model's provider gives one reply to a request.");
   for (const key of ["frequencyPenalty", "presencePenalty"] as const)
-    if (request[key] !== undefined && request[key] !== 0 && openaiFields !== false)
+    if (request[key] !== undefined && request[key] !== 0 && openai)
       loseField(losses, request, key, "This model's provider has no penalties on its API.");
-  return {
-    temperature: sampling === false ? undefined : request.temperature,
-    top_p: sampling === false ? undefined : request.topP,
-    frequency_penalty: openaiFields === false ? request.frequencyPenalty : undefined,
-    presence_penalty: openaiFields === false ? request.presencePenalty : undefined,
-    top_logprobs: request.topLogprobs,
-  };
 }
 
 function writeText(

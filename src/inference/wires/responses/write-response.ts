@@ -1,5 +1,13 @@
 // The Response object around the output: what was asked is repeated in it, in full, as clients of this API expect.
-import type { CanonicalReply, CanonicalRequest, Finish, JsonObject, Turn, UsageReport } from "../../canonical.ts";
+import type {
+  CanonicalReply,
+  CanonicalRequest,
+  Finish,
+  JsonObject,
+  Tool,
+  Turn,
+  UsageReport,
+} from "../../canonical.ts";
 import type { ReplyWriteContext } from "../../canonical-wire.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import type { WrittenFinish } from "./map-finish-reason.ts";
@@ -43,55 +51,84 @@ const IN_PROGRESS = {
   error: null,
 } as const satisfies Omit<WrittenFinish, "status"> & { status: string };
 
+// What this API takes where nothing is said.
+const DEFAULTS = {
+  instructions: null,
+  tool_choice: "auto",
+  parallel_tool_calls: true,
+  max_tool_calls: null,
+  truncation: "disabled",
+  temperature: 1,
+  top_p: 1,
+  top_logprobs: 0,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  max_output_tokens: null,
+  metadata: {},
+  safety_identifier: null,
+  prompt_cache_key: null,
+  previous_response_id: null,
+  background: false,
+  store: false,
+  user: null,
+} as const;
+
 function echo(request: CanonicalRequest): JsonObject {
-  const { reasoning, output, native } = request;
-  const own = native?.wire === "responses" ? native.fields : undefined;
-  return {
+  const { toolChoice, reasoning, native } = request;
+  const own = native?.wire === "responses" ? native.fields : {};
+  const said: JsonObject = {
     instructions: instructionsOf(request.turns),
-    tools: (request.tools ?? []).map((tool) => {
-      const flat = flatTool(tool);
-      if (tool.type !== "function") return flat;
-      return { ...flat, description: tool.description ?? null, strict: tool.strict ?? false };
-    }),
-    tool_choice: request.toolChoice === undefined ? "auto" : flatChoice(request.toolChoice, request),
-    parallel_tool_calls: request.parallelToolCalls ?? true,
-    max_tool_calls: own?.["max_tool_calls"] ?? null,
-    truncation: own?.["truncation"] ?? "disabled",
-    text: {
-      format:
-        output?.type === "json_schema"
-          ? {
-              type: "json_schema",
-              name: output.name ?? "structured_output",
-              description: output.description ?? null,
-              schema: output.schema,
-              strict: output.strict ?? false,
-            }
-          : { type: output?.type ?? "text" },
-      verbosity: request.verbosity ?? "medium",
-    },
-    reasoning: {
-      effort: reasoning?.effort ?? null,
-      summary: reasoning?.summary === "none" ? null : (reasoning?.summary ?? null),
-    },
-    temperature: request.temperature ?? 1,
-    top_p: request.topP ?? 1,
-    top_logprobs: request.topLogprobs ?? 0,
-    presence_penalty: request.presencePenalty ?? 0,
-    frequency_penalty: request.frequencyPenalty ?? 0,
-    max_output_tokens: request.maxOutputTokens ?? null,
-    metadata: request.metadata ?? {},
-    safety_identifier: request.safetyIdentifier ?? null,
-    prompt_cache_key: request.cacheKey ?? null,
-    previous_response_id: own?.["previous_response_id"] ?? null,
-    background: own?.["background"] === true,
-    store: request.store === true,
-    user: request.user ?? null,
+    tool_choice: toolChoice && flatChoice(toolChoice, request),
+    parallel_tool_calls: request.parallelToolCalls,
+    max_tool_calls: own["max_tool_calls"],
+    truncation: own["truncation"],
+    temperature: request.temperature,
+    top_p: request.topP,
+    top_logprobs: request.topLogprobs,
+    presence_penalty: request.presencePenalty,
+    frequency_penalty: request.frequencyPenalty,
+    max_output_tokens: request.maxOutputTokens,
+    metadata: request.metadata,
+    safety_identifier: request.safetyIdentifier,
+    prompt_cache_key: request.cacheKey,
+    previous_response_id: own["previous_response_id"],
+    background: own["background"],
+    store: request.store,
+    user: request.user,
+  };
+  const summary = reasoning?.summary === "none" ? undefined : reasoning?.summary;
+  return {
+    ...withDefaults(said, DEFAULTS),
+    tools: (request.tools ?? []).map(echoTool),
+    text: { format: echoFormat(request), verbosity: request.verbosity ?? "medium" },
+    reasoning: withDefaults(
+      { effort: reasoning?.effort, summary },
+      { effort: null, summary: null },
+    ),
   };
 }
 
-function instructionsOf(turns: readonly Turn[]): string | null {
+function withDefaults(said: JsonObject, defaults: JsonObject): JsonObject {
+  const all: Record<string, unknown> = { ...defaults };
+  for (const key in said) if (said[key] !== undefined) all[key] = said[key];
+  return all;
+}
+
+function echoTool(tool: Tool): JsonObject {
+  const flat = flatTool(tool);
+  return tool.type === "function"
+    ? withDefaults(flat, { description: null, parameters: null, strict: false })
+    : flat;
+}
+
+function echoFormat({ output }: CanonicalRequest): JsonObject {
+  if (output?.type !== "json_schema") return { type: output?.type ?? "text" };
+  const { type, name = "structured_output", description = null, schema, strict = false } = output;
+  return { type, name, description, schema, strict };
+}
+
+function instructionsOf(turns: readonly Turn[]): string | undefined {
   const turn = turns.find((one) => one.path === "instructions");
   const part = turn?.parts[0];
-  return part?.type === "text" ? part.text : null;
+  return part?.type === "text" ? part.text : undefined;
 }

@@ -95,7 +95,9 @@ export function flatChoice(choice: ToolChoice, { tools = [] }: CanonicalRequest)
     case "tool":
       return { type: choice.custom === true ? "custom" : "function", name: choice.name };
     case "allowed": {
-      const custom = new Set(tools.filter((tool) => tool.type === "custom").map(({ name }) => name));
+      const custom = new Set(
+        tools.filter((tool) => tool.type === "custom").map(({ name }) => name),
+      );
       const allowed = choice.names.map((name) => ({
         type: custom.has(name) ? "custom" : "function",
         name,

@@ -1,0 +1,128 @@
+// How many calls a second the ledger accounts for, durably: hold, settle and usage record, on both stores.
+// Run with `bun bench/ledger.ts`; it prints a table in Markdown. Both stores are on disk, with every flush on.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createLedger, deposit, startEpoch } from "../src/ledger/ledger.ts";
+import { verifyLedger } from "../src/ledger/verify.ts";
+import type { Db } from "../src/store/db.ts";
+import { migrate } from "../src/store/migrate.ts";
+import { openPostgres } from "../src/store/postgres.ts";
+import { openSqlite } from "../src/store/sqlite.ts";
+import { newId } from "../src/base/id.ts";
+import { type UsageRecord, writeUsage } from "../src/usage/usage.ts";
+import { openAccount, promoDeposit, usageRecord } from "../test/ledger/record.ts";
+import { testPostgres } from "../test/support/postgres.ts";
+
+const CELL_MS = Number(process.env["POSTERN_BENCH_MS"] ?? 1_500);
+const WARM_MS = 400;
+const CALLERS = [1, 32, 1_000];
+const ACCOUNTS = [1, 1_000];
+const FUNDS = 1_000_000_000_000n;
+
+interface Cell {
+  readonly calls: number;
+  readonly seconds: number;
+  readonly cpuMicros: number;
+  readonly latencies: readonly number[];
+}
+
+console.log("| store | accounts | callers | calls/s | CPU µs/call | p50 ms | p99 ms |");
+console.log("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+for (const kind of ["sqlite", "postgres"] as const) {
+  const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
+  const db =
+    kind === "sqlite" ? openSqlite({ folder, lock: true }) : openPostgres(await testPostgres());
+  await migrate(db, Date.now());
+  const epoch = await startEpoch(db, "bench", Date.now());
+  for (const accounts of ACCOUNTS) {
+    const owners = await openAccounts(db, accounts);
+    for (const callers of CALLERS) {
+      await run(db, { epoch, owners, callers, forMs: WARM_MS });
+      print(kind, accounts, callers, await run(db, { epoch, owners, callers, forMs: CELL_MS }));
+    }
+  }
+  const { problems } = await verifyLedger(db);
+  if (problems.length > 0) throw new Error(problems.join("\n"));
+  await db.close();
+  rmSync(folder, { recursive: true, force: true });
+}
+process.exit(0);
+
+async function openAccounts(db: Db, count: number): Promise<readonly string[]> {
+  const now = Date.now();
+  const owners = Array.from({ length: count }, () => newId("acct", now));
+  await db.write(async (tx) => {
+    for (const owner of owners) {
+      await openAccount(tx, owner, [`${owner}.k`], now);
+      await deposit(tx, promoDeposit(`start.${owner}`, owner, FUNDS, now));
+    }
+  });
+  return owners;
+}
+
+async function run(
+  db: Db,
+  {
+    epoch,
+    owners,
+    callers,
+    forMs,
+  }: { epoch: number; owners: readonly string[]; callers: number; forMs: number },
+): Promise<Cell> {
+  const ledger = createLedger<UsageRecord>({
+    db,
+    process: "bench",
+    epoch,
+    writeRecords: writeUsage,
+  });
+  const latencies: number[] = [];
+  const started = performance.now();
+  const cpu = process.cpuUsage();
+  const caller = async (place: number): Promise<void> => {
+    for (let turn = place; performance.now() - started < forMs; turn += callers) {
+      const accountId = owners[turn % owners.length] ?? "";
+      const keyId = `${accountId}.k`;
+      const now = Date.now();
+      const id = newId("req", now);
+      const began = performance.now();
+      const held = await ledger.hold({
+        id,
+        accountId,
+        keyId,
+        amount: 40_000n,
+        now,
+        expiresAt: now + 900_000,
+      });
+      if (held.status !== "held") throw new Error(held.status);
+      const record = usageRecord({ id, accountId, keyId, cost: 12_345n, createdAt: now });
+      await ledger.settle({ id, accountId, keyId, cost: 12_345n, now, record });
+      latencies.push(performance.now() - began);
+    }
+  };
+  await Promise.all(Array.from({ length: callers }, (_, place) => caller(place)));
+  const { user, system } = process.cpuUsage(cpu);
+  return {
+    calls: latencies.length,
+    seconds: (performance.now() - started) / 1_000,
+    cpuMicros: user + system,
+    latencies,
+  };
+}
+
+function print(kind: string, accounts: number, callers: number, cell: Cell): void {
+  const sorted = cell.latencies.toSorted((a, b) => a - b);
+  const at = (share: number): string => (sorted[Math.floor(sorted.length * share)] ?? 0).toFixed(2);
+  const whole = (value: number): string => Math.round(value).toLocaleString("en");
+  const columns = [
+    kind,
+    accounts,
+    callers,
+    whole(cell.calls / cell.seconds),
+    whole(cell.cpuMicros / cell.calls),
+    at(0.5),
+    at(0.99),
+  ];
+  console.log(`| ${columns.join(" | ")} |`);
+}

@@ -1,0 +1,184 @@
+// A load generator on bare sockets: it costs so little that what it measures is the server. It checks every status.
+
+export interface LoadOptions {
+  readonly url: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly connections: number;
+  readonly seconds: number;
+}
+
+export interface LoadResult {
+  readonly requests: number;
+  readonly failures: number;
+  readonly perSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+interface Connection {
+  startedAt: number;
+  text: string;
+}
+
+const HEAD_END = "\r\n\r\n";
+
+/** Repeats one request on each connection until the time is over. */
+export async function load(options: LoadOptions): Promise<LoadResult> {
+  const { hostname, port } = new URL(options.url);
+  const bytes = requestBytes(options, hostname);
+  const latencies: number[] = [];
+  let failures = 0;
+  let open = options.connections;
+  const done = Promise.withResolvers<void>();
+  const startedAt = performance.now();
+  const until = startedAt + options.seconds * 1_000;
+  for (let index = 0; index < options.connections; index++) {
+    await Bun.connect<Connection>({
+      hostname,
+      port: Number(port),
+      socket: {
+        open: (socket) => {
+          socket.data = { startedAt: performance.now(), text: "" };
+          socket.write(bytes);
+        },
+        data: (socket, chunk) => {
+          socket.data.text += chunk.toString("latin1");
+          if (!isComplete(socket.data.text)) return;
+          const now = performance.now();
+          if (socket.data.text.startsWith("HTTP/1.1 200"))
+            latencies.push(now - socket.data.startedAt);
+          else failures += 1;
+          if (now >= until) {
+            socket.end();
+            return;
+          }
+          socket.data.text = "";
+          socket.data.startedAt = now;
+          socket.write(bytes);
+        },
+        close: () => {
+          open -= 1;
+          if (open === 0) done.resolve();
+        },
+        error: () => {
+          failures += 1;
+        },
+      },
+    });
+  }
+  await done.promise;
+  const seconds = (performance.now() - startedAt) / 1_000;
+  latencies.sort((left, right) => left - right);
+  return {
+    requests: latencies.length,
+    failures,
+    perSecond: latencies.length / seconds,
+    p50Ms: latencies[Math.floor(latencies.length * 0.5)] ?? Number.NaN,
+    p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? Number.NaN,
+  };
+}
+
+export interface StreamsOptions extends Omit<LoadOptions, "seconds"> {
+  readonly timeoutSeconds: number;
+}
+
+export interface StreamsResult {
+  readonly completed: number;
+  readonly failures: number;
+  readonly events: number;
+  readonly firstTokenP50Ms: number;
+  readonly firstTokenP99Ms: number;
+  readonly seconds: number;
+}
+
+/** Opens all streams at once and reads each to its end. */
+export async function openStreams(options: StreamsOptions): Promise<StreamsResult> {
+  const { hostname, port } = new URL(options.url);
+  const bytes = requestBytes(options, hostname);
+  const firsts: number[] = [];
+  let completed = 0;
+  let failures = 0;
+  let events = 0;
+  let open = options.connections;
+  const done = Promise.withResolvers<void>();
+  const startedAt = performance.now();
+  const timer = setTimeout(done.resolve, options.timeoutSeconds * 1_000);
+  const closed = (): void => {
+    open -= 1;
+    if (open === 0) done.resolve();
+  };
+  for (let index = 0; index < options.connections; index++) {
+    await Bun.connect<Connection & { first: boolean; ended: boolean }>({
+      hostname,
+      port: Number(port),
+      socket: {
+        open: (socket) => {
+          socket.data = { startedAt: performance.now(), text: "", first: false, ended: false };
+          socket.write(bytes);
+        },
+        data: (socket, chunk) => {
+          const text = socket.data.text + chunk.toString("latin1");
+          if (!socket.data.first && text.includes("data: ")) {
+            socket.data.first = true;
+            firsts.push(performance.now() - socket.data.startedAt);
+          }
+          events += countOf(text, "\ndata: ") - countOf(socket.data.text, "\ndata: ");
+          socket.data.text = text.slice(-16);
+          if (!socket.data.ended && text.endsWith("\r\n0\r\n\r\n")) {
+            socket.data.ended = true;
+            completed += 1;
+            socket.end();
+          }
+        },
+        close: closed,
+        error: () => {
+          failures += 1;
+        },
+      },
+    });
+  }
+  await done.promise;
+  clearTimeout(timer);
+  firsts.sort((left, right) => left - right);
+  return {
+    completed,
+    failures: failures + options.connections - completed,
+    events,
+    firstTokenP50Ms: firsts[Math.floor(firsts.length * 0.5)] ?? Number.NaN,
+    firstTokenP99Ms: firsts[Math.floor(firsts.length * 0.99)] ?? Number.NaN,
+    seconds: (performance.now() - startedAt) / 1_000,
+  };
+}
+
+function requestBytes(
+  options: Pick<LoadOptions, "path" | "headers" | "body">,
+  host: string,
+): Uint8Array {
+  const headers = {
+    host,
+    "content-type": "application/json",
+    "content-length": String(Buffer.byteLength(options.body)),
+    ...options.headers,
+  };
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return new TextEncoder().encode(
+    `POST ${options.path} HTTP/1.1\r\n${head.join("")}\r\n${options.body}`,
+  );
+}
+
+function isComplete(text: string): boolean {
+  const end = text.indexOf(HEAD_END);
+  if (end === -1) return false;
+  const length = /content-length: (\d+)/i.exec(text.slice(0, end));
+  if (length !== null) return text.length >= end + HEAD_END.length + Number(length[1]);
+  return text.endsWith("\r\n0\r\n\r\n");
+}
+
+function countOf(text: string, part: string): number {
+  let count = 0;
+  for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length))
+    count += 1;
+  return count;
+}

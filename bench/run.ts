@@ -1,0 +1,218 @@
+// The load rig: one table in one run, so that its rows can be compared. A simulated provider, the gateway with its
+// durable ledger on, and the load generator share the machine. Run it with `npm run bench`.
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { cpus, tmpdir } from "node:os";
+import path from "node:path";
+import { load, type LoadResult, openStreams } from "./load.ts";
+
+const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
+const TICKS_PER_SECOND = 100;
+const BODY = JSON.stringify({
+  model: "sim/tiny",
+  max_tokens: 16,
+  messages: [{ role: "user", content: "x".repeat(900) }],
+});
+
+interface Child {
+  readonly url: string;
+  readonly cpuSeconds: () => number;
+  readonly rssMb: () => number;
+  readonly stop: () => Promise<void>;
+}
+
+const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
+const simulator = await start(["simulate", "--port"], {});
+const gateway = await start(["serve"], {
+  SIM_BASE_URL: simulator.url,
+  POSTERN_DATA_DIR: folder,
+  POSTERN_LOG_LEVEL: "warn",
+});
+try {
+  const key = await fundedKey(gateway.url);
+  console.log(
+    `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), Bun ${Bun.version}, ${SECONDS} s a row\n`,
+  );
+  await jsonTable(key);
+  await streamTable(key);
+} finally {
+  await gateway.stop();
+  await simulator.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function jsonTable(key: string): Promise<void> {
+  console.log(
+    "| replies as JSON | connections | req/s | CPU µs a request | p50 ms | p99 ms | failures |",
+  );
+  console.log("|---|---|---|---|---|---|---|");
+  const headers = { authorization: `Bearer ${key}` };
+  await load({
+    url: gateway.url,
+    path: "/v1/chat/completions",
+    headers,
+    body: BODY,
+    connections: 64,
+    seconds: 2,
+  });
+  for (const connections of [1, 64]) {
+    const common = { headers, body: BODY, connections, seconds: SECONDS };
+    const direct = await measured(simulator, () =>
+      load({ url: simulator.url, path: "/v1/chat/completions", ...common }),
+    );
+    row("direct to the simulator", connections, direct);
+    const relayed = await measured(gateway, () =>
+      load({ url: gateway.url, path: "/v1/chat/completions", ...common }),
+    );
+    row("through Postern, ledger on", connections, relayed);
+    const added = (name: "p50Ms" | "p99Ms"): string =>
+      (relayed.result[name] - direct.result[name]).toFixed(2);
+    console.log(
+      `| added by Postern | ${connections} | | | ${added("p50Ms")} | ${added("p99Ms")} | |`,
+    );
+  }
+  console.log(`\nResident memory of the gateway: ${gateway.rssMb().toFixed(0)} MB\n`);
+}
+
+async function streamTable(key: string): Promise<void> {
+  console.log(
+    "| streams | at once | first token p50 ms | p99 ms | events | CPU µs an event | failures | memory MB |",
+  );
+  console.log("|---|---|---|---|---|---|---|---|");
+  const headers = { authorization: `Bearer ${key}` };
+  const paced = (chunks: number, paceMs: number): string =>
+    JSON.stringify({
+      model: "sim/echo",
+      stream: true,
+      max_tokens: 2_000,
+      messages: [{ role: "user", content: `[[sim: tokens=${chunks} pace=${paceMs}]]` }],
+    });
+  const rows: readonly (readonly [at: number, chunks: number, paceMs: number])[] = [
+    [1, 50, 5],
+    [500, 200, 50],
+    [3_000, 40, 200],
+  ];
+  for (const [connections, chunks, paceMs] of rows) {
+    for (const [name, target] of [["direct", simulator] as const, ["Postern", gateway] as const]) {
+      const before = target.cpuSeconds();
+      const result = await openStreams({
+        url: target.url,
+        path: "/v1/chat/completions",
+        headers,
+        body: paced(chunks, paceMs),
+        connections,
+        timeoutSeconds: 90,
+      });
+      const cpu = ((target.cpuSeconds() - before) * 1e6) / Math.max(1, result.events);
+      console.log(
+        `| ${name}, one event each ${paceMs} ms | ${connections} | ${result.firstTokenP50Ms.toFixed(2)} | ${result.firstTokenP99Ms.toFixed(2)} | ${result.events} | ${cpu.toFixed(1)} | ${result.failures} | ${target.rssMb().toFixed(0)} |`,
+      );
+    }
+  }
+}
+
+interface Measured {
+  readonly result: LoadResult;
+  readonly cpuMicros: number;
+}
+
+async function measured(target: Child, run: () => Promise<LoadResult>): Promise<Measured> {
+  const before = target.cpuSeconds();
+  const result = await run();
+  return {
+    result,
+    cpuMicros: ((target.cpuSeconds() - before) * 1e6) / Math.max(1, result.requests),
+  };
+}
+
+function row(name: string, connections: number, { result, cpuMicros }: Measured): void {
+  console.log(
+    `| ${name} | ${connections} | ${result.perSecond.toFixed(0)} | ${cpuMicros.toFixed(1)} | ${result.p50Ms.toFixed(2)} | ${result.p99Ms.toFixed(2)} | ${result.failures} |`,
+  );
+}
+
+async function fundedKey(url: string): Promise<string> {
+  const response = await fetch(`${url}/v1/accounts`, {
+    method: "POST",
+    body: "{}",
+    headers: { "content-type": "application/json" },
+  });
+  // Safe because a failure here ends the run at the next line.
+  const account = (await response.json()) as { account: { id: string }; api_key: string };
+  const grant = Bun.spawnSync(
+    [
+      process.execPath,
+      "src/main.ts",
+      "admin",
+      "grant",
+      account.account.id,
+      "100000",
+      "--reason",
+      "bench",
+    ],
+    {
+      env: { ...process.env, POSTERN_DATA_DIR: folder },
+    },
+  );
+  if (grant.exitCode !== 0) throw new Error(grant.stderr.toString());
+  return account.api_key;
+}
+
+async function start(
+  command: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<Child> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const full = command.includes("--port") ? [...command, String(port)] : [...command];
+  const child = Bun.spawn([process.execPath, "src/main.ts", ...full], {
+    env: {
+      ...process.env,
+      ...env,
+      POSTERN_PORT: String(port),
+      BUN_CONFIG_MAX_HTTP_REQUESTS: "65336",
+    },
+    stdout: "ignore",
+    stderr: "inherit",
+  });
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const up = await fetch(url).then(
+      () => true,
+      () => false,
+    );
+    if (up) break;
+    await Bun.sleep(25);
+  }
+  return {
+    url,
+    cpuSeconds: () => cpuSecondsOf(child.pid),
+    rssMb: () => rssMbOf(child.pid),
+    stop: async () => {
+      child.kill("SIGTERM");
+      await child.exited;
+    },
+  };
+}
+
+function cpuSecondsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /, "")
+    .split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
+
+function rssMbOf(pid: number): number {
+  const line = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+  return Number(line?.[1] ?? 0) / 1_024;
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      const port = typeof address === "object" && address !== null ? address.port : 0;
+      probe.close(() => resolve(port));
+    });
+  });
+}

@@ -1,0 +1,60 @@
+// Reads what the form says about each key. A choice that cannot be read changes nothing: the page is shown again.
+
+import { nanoFromUsd } from "../base/money.ts";
+import { LIMIT_WINDOWS, type LimitWindow } from "../base/window.ts";
+import type { KeyChoice } from "./key-choices.ts";
+
+export type FormFields = Readonly<Record<string, string | undefined>>;
+
+export interface WrongChoice {
+  readonly keyId: string;
+  readonly message: string;
+}
+
+const PREFIX = "key.";
+
+/** The names of a key's fields in the form. */
+export function fieldsOf(keyId: string): {
+  readonly choice: string;
+  readonly usd: string;
+  readonly window: string;
+} {
+  return { choice: `${PREFIX}${keyId}`, usd: `usd.${keyId}`, window: `window.${keyId}` };
+}
+
+export const OTHERS_FIELD = "others";
+
+export function readChoices(fields: FormFields): {
+  readonly choices: readonly KeyChoice[];
+  readonly wrong: WrongChoice | undefined;
+} {
+  const choices: KeyChoice[] = [];
+  const listed: string[] = [];
+  let wrong: WrongChoice | undefined;
+  for (const [name, choice] of Object.entries(fields)) {
+    if (!name.startsWith(PREFIX)) continue;
+    const keyId = name.slice(PREFIX.length);
+    listed.push(keyId);
+    if (choice === "revoke") choices.push({ kind: "revoke", keyId });
+    if (choice !== "limit") continue;
+    const limit = readLimit(fields, keyId);
+    if (limit === undefined)
+      wrong ??= { keyId, message: "Give the limit in US dollars, such as 5 or 2.50." };
+    else choices.push(limit);
+  }
+  if (fields[OTHERS_FIELD] === "revoke") choices.push({ kind: "revoke_others", but: listed });
+  return { choices, wrong };
+}
+
+function readLimit(fields: FormFields, keyId: string): KeyChoice | undefined {
+  const names = fieldsOf(keyId);
+  const typed = (fields[names.usd] ?? "")
+    .trim()
+    .replace(/^\$\s*/, "")
+    .replace(",", ".");
+  const limit = nanoFromUsd(typed);
+  if (limit === undefined || limit < 0n) return undefined;
+  const window: LimitWindow | null =
+    LIMIT_WINDOWS.find((one) => one === fields[names.window]) ?? null;
+  return { kind: "limit", keyId, limit, window };
+}

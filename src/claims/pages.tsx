@@ -1,0 +1,300 @@
+// The pages of the ceremony beside the one on which a human decides: one for each state of an attempt.
+
+import type { Child } from "hono/jsx";
+import type { PageFrame } from "../http/layout.tsx";
+import type { Visitor } from "../http/route.ts";
+import type { Attempt, State } from "./attempt.ts";
+import { maskEmail } from "./email.ts";
+import type { Review } from "./review.ts";
+import { count, dollars } from "./words.ts";
+
+/** What a page says, and with which status. */
+export interface ClaimPage {
+  readonly status: number;
+  readonly frame: PageFrame;
+}
+
+const SIGN_IN = "/signin?return_to=%2Fclaim";
+const SWITCH = "/signin?switch=1&return_to=%2Fclaim";
+
+export function invalidPage(): ClaimPage {
+  return plain(404, "This link leads nowhere", [
+    "It is incomplete, or it belongs to no claim on this gateway.",
+    "Ask your agent for the full link once more, or for a new one.",
+  ]);
+}
+
+const DEAD: Readonly<
+  Record<Exclude<State, "initiated" | "claimed">, readonly [number, string, readonly string[]]>
+> = {
+  expired: [
+    410,
+    "This link has run out",
+    [
+      "A link works for fifteen minutes. Nothing was changed.",
+      "If you still want the account, ask your agent to start a new claim.",
+    ],
+  ],
+  superseded: [
+    410,
+    "There is a newer link",
+    [
+      "Your agent has started again, and this older link no longer works. Nothing was changed.",
+      "Open the newest link that your agent has given you.",
+    ],
+  ],
+  locked: [
+    410,
+    "Too many wrong codes",
+    [
+      "After five wrong codes a link is closed, so that nobody can guess. Nothing was changed.",
+      "If you still want the account, ask your agent to start a new claim, and compare the code.",
+    ],
+  ],
+  declined: [
+    200,
+    "You declined",
+    [
+      "Nothing was changed: the account is not yours, and nobody learned more about you than they knew. The agent is told no.",
+      "If it was a mistake, ask your agent to start a new claim.",
+    ],
+  ],
+  overtaken: [
+    409,
+    "Somebody else was first",
+    [
+      "The account was claimed with another email address before you confirmed.",
+      "If you work together, ask its owner, or your agent, to invite you.",
+    ],
+  ],
+};
+
+export function deadPage(state: keyof typeof DEAD): ClaimPage {
+  const [status, title, paragraphs] = DEAD[state];
+  return plain(status, title, paragraphs);
+}
+
+export function isDead(state: State): state is keyof typeof DEAD {
+  return Object.hasOwn(DEAD, state);
+}
+
+export function claimedByAnotherPage(): ClaimPage {
+  return plain(409, "Already claimed", [
+    "This link was used before, by another person with this address. Nothing was changed.",
+    "If that was not you, ask the operator of this gateway for help.",
+  ]);
+}
+
+/** For whoever is not signed in: nothing about the account is shown to them. */
+export function landingPage(isLinked: boolean): ClaimPage {
+  return page(200, "Sign in to continue", () => (
+    <>
+      <h1>{isLinked ? "An agent has something for you" : "Take over an agent's account"}</h1>
+      <p class="lede">
+        {isLinked
+          ? "A program that opened an account here, or works in one, names you as the person it is for."
+          : "If an agent gave you a six-digit code, sign in and type it here."}
+      </p>
+      <p>
+        Sign in with the address that you gave to the agent. You see what it is about before
+        anything happens, and you can decline.
+      </p>
+      <p>
+        <a class="button" href={SIGN_IN}>
+          Sign in
+        </a>
+      </p>
+    </>
+  ));
+}
+
+export function codePage(visitor: Visitor, wrong?: { status: number; message: string }): ClaimPage {
+  return page(
+    wrong?.status ?? 200,
+    "Enter the code",
+    () => (
+      <>
+        <h1>Enter the code</h1>
+        <p class="lede">Your agent shows six digits. They lead to the account that it speaks of.</p>
+        <form method="post" action="/claim/code">
+          <input type="hidden" name="csrf" value={visitor.csrf} />
+          <label for="user_code">Six digits</label>
+          <input
+            id="user_code"
+            class="code-digits"
+            name="user_code"
+            type="text"
+            inputmode="numeric"
+            pattern="[0-9 ]{6,7}"
+            maxlength={7}
+            autocomplete="one-time-code"
+            required
+            aria-invalid={wrong === undefined ? undefined : "true"}
+            aria-describedby={wrong === undefined ? undefined : "wrong-code"}
+          />
+          {wrong === undefined ? null : (
+            <p class="wrong" id="wrong-code" role="alert">
+              {wrong.message}
+            </p>
+          )}
+          <div class="choices">
+            <button type="submit">Continue</button>
+          </div>
+        </form>
+      </>
+    ),
+    visitor,
+  );
+}
+
+/** Shown before any form. Whose claim it is stays half hidden: the link may have gone astray. */
+export function wrongAccountPage(attempt: Attempt, visitor: Visitor): ClaimPage {
+  return page(403, "Wrong account", () => (
+    <>
+      <h1>This is for another account</h1>
+      <p class="lede">
+        You are signed in as {visitor.email}, but the agent named{" "}
+        <strong>{maskEmail(attempt.email)}</strong>.
+      </p>
+      <p>
+        If that address is yours too, sign in with it. Otherwise close this page: nothing was
+        changed.
+      </p>
+      <p>
+        <a class="button" href={SWITCH}>
+          Sign in with another account
+        </a>
+      </p>
+    </>
+  ));
+}
+
+export interface Done {
+  readonly attempt: Attempt;
+  readonly review: Review;
+  readonly visitor: Visitor;
+  /** Where the person goes on from here; absent where there is no console. */
+  readonly home: string | undefined;
+}
+
+export function donePage(done: Done): ClaimPage {
+  const { attempt, visitor, home } = done;
+  return page(
+    200,
+    attempt.claimedRole === "owner" ? "The account is yours" : "You have joined",
+    () => (
+      <>
+        {attempt.claimedRole === "owner" ? <OwnerDone {...done} /> : <DeveloperDone {...done} />}
+        {home === undefined ? null : (
+          <p>
+            <a class="button" href={home}>
+              Open the workspace
+            </a>
+          </p>
+        )}
+        <p class="note">
+          Your agent learns of this by itself. You can close this page, or see{" "}
+          <a href="/sessions">where you are signed in</a>.
+        </p>
+      </>
+    ),
+    visitor,
+  );
+}
+
+function OwnerDone({ attempt, review }: Done): Child {
+  const keys = review.keys.length + review.moreKeys;
+  return (
+    <>
+      <h1>The account is yours</h1>
+      <p class="lede">
+        <code>{review.accountId}</code> is now a workspace that you own, with a balance of{" "}
+        {dollars(review.balance)}.
+      </p>
+      <h2>What happened</h2>
+      <ul>
+        {attempt.invitation ? (
+          <li>You owned this workspace already. Nothing was changed.</li>
+        ) : (
+          <li>
+            {attempt.bonus > 0n
+              ? `A bonus of ${dollars(attempt.bonus)} was added to the balance.`
+              : "No bonus was added: it is given once per person."}
+          </li>
+        )}
+        <li>
+          {keys === 0
+            ? "No key works any more, so no agent can use the account now."
+            : `${count(keys, "key")} ${keys === 1 ? "works" : "work"}: whoever holds ${keys === 1 ? "it" : "one"} can spend the balance.`}
+        </li>
+        <li>Workspaces that you had before are as they were.</li>
+      </ul>
+      {keys === 0 ? null : (
+        <ul>
+          {review.keys.map((key) => (
+            <li>
+              {key.name ?? "Key"} <code>{`${key.prefix}…${key.last4}`}</code>
+              {key.limit === null
+                ? ", without a limit"
+                : `, limited to ${dollars(key.limit)}${key.limitWindow === null ? "" : ` a ${key.limitWindow}`}`}
+            </li>
+          ))}
+        </ul>
+      )}
+      <h2>What next</h2>
+      <p>
+        Before you add credits, revoke or limit every key that you do not know. Calls are billed at
+        the providers' list prices from this balance.
+      </p>
+    </>
+  );
+}
+
+function DeveloperDone({ review }: Done): Child {
+  return (
+    <>
+      <h1>You have joined the workspace</h1>
+      <p class="lede">
+        You are a developer in <code>{review.accountId}</code>, which belongs to{" "}
+        {review.owner ?? "its owner"}.
+      </p>
+      <p>
+        You can see its usage, and make and use keys. Workspaces that you had before are as they
+        were.
+      </p>
+    </>
+  );
+}
+
+function plain(status: number, title: string, paragraphs: readonly string[]): ClaimPage {
+  return page(status, title, () => (
+    <>
+      <h1>{title}</h1>
+      {paragraphs.map((paragraph, place) => (
+        <p class={place === 0 ? "lede" : undefined}>{paragraph}</p>
+      ))}
+    </>
+  ));
+}
+
+function page(status: number, title: string, main: () => Child, visitor?: Visitor): ClaimPage {
+  return {
+    status,
+    frame: {
+      title,
+      isPrivate: true,
+      main: main(),
+      foot:
+        visitor === undefined ? undefined : (
+          <form method="post" action="/signout">
+            <p>
+              Signed in as {visitor.email}. <input type="hidden" name="csrf" value={visitor.csrf} />
+              <button type="submit" class="quiet">
+                Sign out
+              </button>
+            </p>
+          </form>
+        ),
+    },
+  };
+}

@@ -1,0 +1,66 @@
+// Everything that a human needs to judge an attempt, read at one moment.
+
+import { membersOf } from "../accounts/members.ts";
+import type { Nano } from "../base/money.ts";
+import type { Key } from "../keys/keys.ts";
+import { getWallet } from "../ledger/ledger.ts";
+import { type Db, text, whole } from "../store/db.ts";
+import { sumUsage } from "../usage/usage.ts";
+import type { Attempt } from "./attempt.ts";
+import type { Claimer, Claims } from "./claims.ts";
+import { CLAIM_BONUS } from "./bonus.ts";
+import { liveKeys } from "./key-choices.ts";
+
+/** More keys than these are decided about together. */
+export const KEYS_LISTED_MAX = 12;
+
+export interface Review {
+  readonly accountId: string;
+  readonly openedAt: number;
+  /** The network that the account was opened from. */
+  readonly openedFrom: string;
+  readonly balance: Nano;
+  /** What the human would be given for taking over. */
+  readonly bonus: Nano;
+  readonly calls: number;
+  readonly spent: Nano;
+  readonly keys: readonly Key[];
+  /** Live keys beyond those listed. */
+  readonly moreKeys: number;
+  /** Whose workspace it is; null where nobody has claimed it. */
+  readonly owner: string | null;
+  readonly memberCount: number;
+}
+
+export function reviewOf(
+  db: Db,
+  claims: Claims,
+  attempt: Attempt,
+  { claimer, now }: { readonly claimer: Claimer; readonly now: number },
+): Promise<Review> {
+  const { accountId } = attempt;
+  return db.snapshot(async (reader) => {
+    const account = await reader.get("select created_at, created_from from account where id = ?", [
+      accountId,
+    ]);
+    if (account === undefined) throw new Error(`no account ${accountId}`);
+    const wallet = await getWallet(reader, accountId);
+    const sums = await sumUsage(reader, accountId, {}, "key");
+    const keys = await liveKeys(reader, accountId, now);
+    const members = await membersOf(reader, accountId);
+    const isOwning = !attempt.invitation;
+    return {
+      accountId,
+      openedAt: whole(account, "created_at"),
+      openedFrom: text(account, "created_from"),
+      balance: wallet.promo + wallet.paid,
+      bonus: isOwning && (await claims.mayHaveBonus(reader, claimer)) ? CLAIM_BONUS : 0n,
+      calls: sums.reduce((calls, sum) => calls + sum.calls, 0),
+      spent: sums.reduce((spent, sum) => spent + sum.cost, 0n),
+      keys: keys.slice(0, KEYS_LISTED_MAX),
+      moreKeys: Math.max(0, keys.length - KEYS_LISTED_MAX),
+      owner: members.find((member) => member.role === "owner")?.email ?? null,
+      memberCount: members.length,
+    };
+  });
+}

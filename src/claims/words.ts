@@ -1,0 +1,49 @@
+// How the page says money, time and places.
+
+import { type Nano, NANO_PER_USD } from "../base/money.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+const NANO_PER_CENT = NANO_PER_USD / 100n;
+const NANO_PER_MILLICENT = NANO_PER_USD / 100_000n;
+
+/** Cents, and fractions of them only where there is less than a dollar to show. */
+export function dollars(amount: Nano): string {
+  if (amount % NANO_PER_CENT === 0n || amount >= NANO_PER_USD)
+    return `$${decimals(amount / NANO_PER_CENT, 2)}`;
+  if (amount < NANO_PER_MILLICENT) return "less than $0.00001";
+  return `$${decimals(amount / NANO_PER_MILLICENT, 5)}`;
+}
+
+export function span(ms: number): string {
+  if (ms < MINUTE_MS) return "less than a minute";
+  if (ms < HOUR_MS) return count(Math.floor(ms / MINUTE_MS), "minute");
+  if (ms < 2 * DAY_MS) return count(Math.floor(ms / HOUR_MS), "hour");
+  return count(Math.floor(ms / DAY_MS), "day");
+}
+
+export function ago(at: number, now: number): string {
+  return `${span(Math.max(0, now - at))} ago`;
+}
+
+export function count(many: number, what: string): string {
+  return `${many.toLocaleString("en-US")} ${what}${many === 1 ? "" : "s"}`;
+}
+
+/** A coarse network in words. */
+export function place(network: string): string {
+  if (/^127\.|^0:0:0::/.test(network)) return "this computer";
+  return network.startsWith("unknown") ? "an unknown network" : `the network ${network}`;
+}
+
+/** `123456` as it is read aloud and compared: in two halves. */
+export function halves(userCode: string): string {
+  return `${userCode.slice(0, 3)} ${userCode.slice(3)}`;
+}
+
+function decimals(units: bigint, digits: number): string {
+  const text = units.toString().padStart(digits + 1, "0");
+  const whole = BigInt(text.slice(0, -digits)).toLocaleString("en-US");
+  return `${whole}.${text.slice(-digits)}`;
+}

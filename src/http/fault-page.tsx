@@ -1,0 +1,26 @@
+// How a refusal looks to a human.
+
+import type { Fault } from "../base/fault.ts";
+import { pageHeaders, renderPage } from "./layout.tsx";
+
+export function faultPage(fault: Fault, requestId: string): Response {
+  const frame = {
+    title: "That did not work",
+    isPrivate: true,
+    main: (
+      <>
+        <h1>That did not work</h1>
+        <p class="lede">{fault.publicMessage}</p>
+        <p class="note">
+          Request <code>{requestId}</code>
+        </p>
+      </>
+    ),
+  };
+  const headers = new Headers({ ...pageHeaders(), "cache-control": "no-store" });
+  const { retryAfterSeconds } = fault.options;
+  if (retryAfterSeconds !== undefined)
+    headers.set("retry-after", String(Math.max(1, Math.ceil(retryAfterSeconds))));
+  for (const [name, value] of Object.entries(fault.options.headers ?? {})) headers.set(name, value);
+  return new Response(renderPage(frame), { status: fault.status, headers });
+}

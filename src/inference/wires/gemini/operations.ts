@@ -1,0 +1,9 @@
+// Where the operations of a model are, below the provider's address.
+
+export type Operation = "generateContent" | "streamGenerateContent" | "countTokens";
+
+/** A name with a slash (`tunedModels/x`, `publishers/google/models/x`) says its own collection. */
+export function pathOf(model: string, operation: Operation): string {
+  const name = model.includes("/") ? model : `models/${encodeURIComponent(model)}`;
+  return `/${name}:${operation}${operation === "streamGenerateContent" ? "?alt=sse" : ""}`;
+}

@@ -1,0 +1,122 @@
+// Parts of a content: what a user sends, and what stands in a tool's result.
+import type { FilePart, ImagePart, JsonObject, Loss, MediaPart, Source } from "../../canonical.ts";
+import type { Target } from "../../canonical-wire.ts";
+import { isThirdGeneration } from "./model-generation.ts";
+
+const DETAILS = {
+  low: "MEDIA_RESOLUTION_LOW",
+  high: "MEDIA_RESOLUTION_HIGH",
+  original: "MEDIA_RESOLUTION_ULTRA_HIGH",
+} as const;
+
+type Media = ImagePart | FilePart | MediaPart;
+
+/** What is fetched by address needs a type; where neither the caller nor the address says one, it is the commonest. */
+const USUAL_TYPES = {
+  image: "image/jpeg",
+  file: "application/pdf",
+  audio: "audio/mpeg",
+  video: "video/mp4",
+} as const satisfies Record<Media["type"], string>;
+
+const TYPES: ReadonlyMap<string, string> = new Map([
+  ["jpg", "image/jpeg"],
+  ["jpeg", "image/jpeg"],
+  ["png", "image/png"],
+  ["webp", "image/webp"],
+  ["gif", "image/gif"],
+  ["heic", "image/heic"],
+  ["heif", "image/heif"],
+  ["avif", "image/avif"],
+  ["pdf", "application/pdf"],
+  ["json", "application/json"],
+  ["txt", "text/plain"],
+  ["md", "text/markdown"],
+  ["html", "text/html"],
+  ["csv", "text/csv"],
+  ["mp3", "audio/mpeg"],
+  ["wav", "audio/wav"],
+  ["flac", "audio/flac"],
+  ["ogg", "audio/ogg"],
+  ["m4a", "audio/mp4"],
+  ["aac", "audio/aac"],
+  ["mp4", "video/mp4"],
+  ["mov", "video/quicktime"],
+  ["webm", "video/webm"],
+  ["mpeg", "video/mpeg"],
+]);
+const OWN_FILES = /^(?:gs:|https:\/\/generativelanguage\.googleapis\.com\/|files\/)/;
+
+export function writeMedia(
+  part: Media,
+  at: string,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
+  const data = dataOf(part, target);
+  if (data === undefined) {
+    losses.push({
+      path: at,
+      why:
+        part.source.kind === "url"
+          ? "This provider does not fetch from there. Send the bytes."
+          : `The ${part.type} lies with another provider. Send its bytes.`,
+    });
+    return undefined;
+  }
+  if (part.type === "file") noteFile(part, at, losses);
+  return part.type === "image" ? { ...data, ...resolutionOf(part, at, target, losses) } : data;
+}
+
+function dataOf({ type, source }: Media, { abilities }: Target): JsonObject | undefined {
+  switch (source.kind) {
+    case "base64":
+      return { inlineData: { mimeType: source.mediaType, data: source.data } };
+    case "text":
+      return {
+        inlineData: {
+          mimeType: source.mediaType,
+          data: Buffer.from(source.text).toString("base64"),
+        },
+      };
+    case "url":
+      if (abilities?.urls === false && !OWN_FILES.test(source.url)) return undefined;
+      return { fileData: { fileUri: source.url, mimeType: typeOf(source, USUAL_TYPES[type]) } };
+    case "file_id":
+      return source.wire === "gemini" ? { fileData: { fileUri: source.id } } : undefined;
+  }
+}
+
+function typeOf(source: Extract<Source, { kind: "url" }>, usual: string): string {
+  const extension = /\.([a-z0-9]{2,4})(?:[?#]|$)/i.exec(source.url)?.[1];
+  return source.mediaType ?? TYPES.get(extension?.toLowerCase() ?? "") ?? usual;
+}
+
+function noteFile({ name, context, citable }: FilePart, at: string, losses: Loss[]): void {
+  if (name !== undefined)
+    losses.push({
+      path: `${at}.filename`,
+      why: "At this provider a file has no name.",
+      byRule: true,
+    });
+  if (context !== undefined)
+    losses.push({ path: `${at}.context`, why: "This provider takes no note beside a document." });
+  if (citable === true)
+    losses.push({ path: `${at}.citations`, why: "This provider does not cite documents." });
+}
+
+function resolutionOf(
+  { detail }: ImagePart,
+  at: string,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
+  if (detail === undefined || detail === "auto") return undefined;
+  if (isThirdGeneration(target)) return { mediaResolution: { level: DETAILS[detail] } };
+  losses.push({
+    path: `${at}.detail`,
+    why: "This model has no detail for single images.",
+    byRule: true,
+  });
+  return undefined;
+}

@@ -1,0 +1,138 @@
+import type { CanonicalRequest, JsonObject, Loss, RequestField } from "../../canonical.ts";
+import { loseField, nativeFields } from "../../canonical-wire.ts";
+import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
+import { isThirdGeneration } from "./model-generation.ts";
+import { pathOf } from "./operations.ts";
+import { writeThinking } from "./write-thinking.ts";
+import { writeTools } from "./write-tools.ts";
+import { writeTurns } from "./write-turns.ts";
+
+const OUTPUT_TOOL = "structured_output";
+const STOPS_MAX = 5;
+const TIERS = new Map([
+  ["auto", undefined],
+  ["default", "standard"],
+  ["standard", "standard"],
+  ["flex", "flex"],
+  ["priority", "priority"],
+]);
+
+/** What this API has no word for. A value that changes nothing (`store: false`) is no loss. */
+const UNSAID: readonly (readonly [RequestField, unknown])[] = [
+  ["logitBias", undefined],
+  ["metadata", undefined],
+  ["store", false],
+  ["verbosity", "medium"],
+];
+
+/** What changes no answer. */
+const BY_RULE: readonly (readonly [RequestField, string])[] = [
+  ["cache", "This provider caches by itself."],
+  ["cacheKey", "This provider caches by itself."],
+  ["cacheRetention", "This provider caches by itself."],
+  ["user", "This provider takes no name of the end user."],
+  ["safetyIdentifier", "This provider takes no name of the end user."],
+];
+
+export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
+  const losses: Loss[] = [];
+  noteUnsaid(request, losses);
+  const emulation = emulate(request, target, losses);
+  const native: JsonObject = nativeFields(request.native, "gemini", "", losses) ?? {};
+  const config = native["generationConfig"];
+  const body: JsonObject = {
+    ...native,
+    ...writeTurns(request, target, losses),
+    ...writeTools(request, target, emulation, losses),
+    generationConfig: clean({
+      ...(typeof config === "object" ? config : undefined),
+      ...writeSampling(request, target, losses),
+      ...(emulation === undefined ? writeOutput(request) : undefined),
+      thinkingConfig: writeThinking(request, target, losses),
+    }),
+    serviceTier: writeTier(request, losses),
+  };
+  const operation = request.stream === true ? "streamGenerateContent" : "generateContent";
+  return { body, losses, emulation, path: pathOf(target.model, operation) };
+}
+
+function noteUnsaid(request: CanonicalRequest, losses: Loss[]): void {
+  for (const [field, harmless] of UNSAID)
+    if (request[field] !== undefined && request[field] !== harmless)
+      loseField(losses, request, field, "This provider's API has no equivalent.");
+  for (const [field, why] of BY_RULE)
+    if (request[field] !== undefined)
+      losses.push({ path: request.names?.[field] ?? field, why, byRule: true });
+}
+
+function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
+  const { stop } = request;
+  const stops = stop?.slice(0, STOPS_MAX);
+  if (stops?.length !== stop?.length)
+    loseField(losses, request, "stop", `This provider takes at most ${STOPS_MAX} stop sequences.`);
+  return {
+    maxOutputTokens: request.maxOutputTokens,
+    ...writeChance(request, target, losses),
+    seed: request.seed,
+    frequencyPenalty: request.frequencyPenalty,
+    presencePenalty: request.presencePenalty,
+    stopSequences: stops,
+    candidateCount: request.n,
+    ...(request.logprobs === true
+      ? { responseLogprobs: true, logprobs: request.topLogprobs || undefined }
+      : undefined),
+  };
+}
+
+function writeChance(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
+  const { temperature, topP, topK } = request;
+  if (target.abilities?.sampling !== false) return { temperature, topP, topK };
+  for (const field of ["temperature", "topP", "topK"] as const)
+    if ((request[field] ?? 1) !== 1)
+      loseField(losses, request, field, "This model takes no such setting.");
+  return {};
+}
+
+function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
+  if (output === undefined || output.type === "text") return undefined;
+  const responseMimeType = "application/json";
+  if (output.type === "json_object") return { responseMimeType };
+  const { schema, description } = output;
+  return {
+    responseMimeType,
+    responseJsonSchema:
+      description === undefined || schema["description"] !== undefined
+        ? schema
+        : { ...schema, description },
+  };
+}
+
+// Models before the third generation refuse JSON output beside functions: there the answer goes through a tool as well.
+function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emulation | undefined {
+  const { output, tools = [], toolChoice } = request;
+  if (output === undefined || output.type === "text") return undefined;
+  const calls = toolChoice?.type !== "none" && tools.some((tool) => tool.type === "function");
+  const both = !calls || isThirdGeneration(target);
+  if (output.type === "json_object") {
+    if (!both)
+      loseField(losses, request, "output", "This model has no JSON output beside functions.");
+    return undefined;
+  }
+  if (target.abilities?.jsonSchema !== false && both) return undefined;
+  const taken = new Set(tools.map((tool) => tool.name));
+  let outputTool = OUTPUT_TOOL;
+  while (taken.has(outputTool)) outputTool += "_";
+  return { outputTool };
+}
+
+function writeTier(request: CanonicalRequest, losses: Loss[]): string | undefined {
+  const { serviceTier } = request;
+  if (serviceTier === undefined) return undefined;
+  if (!TIERS.has(serviceTier))
+    loseField(losses, request, "serviceTier", `This provider has no service tier ${serviceTier}.`);
+  return TIERS.get(serviceTier);
+}
+
+function clean(object: JsonObject): JsonObject | undefined {
+  return Object.values(object).some((value) => value !== undefined) ? object : undefined;
+}

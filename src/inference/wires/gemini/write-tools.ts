@@ -1,0 +1,121 @@
+import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
+import { loseField, nativeFields } from "../../canonical-wire.ts";
+import type { Emulation, Target } from "../../canonical-wire.ts";
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/;
+
+export interface WrittenTools {
+  readonly tools?: readonly JsonObject[] | undefined;
+  readonly toolConfig?: JsonObject | undefined;
+}
+
+/** All functions stand in one tool; each server tool is one of its own. */
+export function writeTools(
+  request: CanonicalRequest,
+  target: Target,
+  emulation: Emulation | undefined,
+  losses: Loss[],
+): WrittenTools {
+  const { tools = [], output } = request;
+  const functions: JsonObject[] = [];
+  const others: JsonObject[] = [];
+  for (const tool of tools) {
+    if (tool.type === "native" && tool.wire === "gemini") others.push(tool.value);
+    else functions.push(...writeFunction(tool, target, losses));
+  }
+  if (emulation !== undefined && output?.type === "json_schema")
+    functions.push({
+      name: emulation.outputTool,
+      description: output.description ?? "Gives the answer.",
+      parametersJsonSchema: { type: "object", ...output.schema },
+    });
+  const written = [
+    ...(functions.length === 0 ? [] : [{ functionDeclarations: functions }]),
+    ...others,
+  ];
+  if (written.length === 0) return {};
+  if (request.parallelToolCalls === false)
+    loseField(losses, request, "parallelToolCalls", "This provider cannot forbid parallel calls.");
+  const config = functions.length === 0 ? undefined : writeConfig(request, emulation, losses);
+  return { tools: written, toolConfig: config && { functionCallingConfig: config } };
+}
+
+function writeFunction(tool: Tool, target: Target, losses: Loss[]): readonly JsonObject[] {
+  const at = tool.path ?? `tools.${tool.name}`;
+  if (tool.type !== "function") {
+    losses.push({
+      path: at,
+      why:
+        tool.type === "custom"
+          ? "This provider has no tools with free text for input."
+          : `The server tool ${tool.name} runs only at a provider of the ${tool.wire} API.`,
+    });
+    return [];
+  }
+  if (!NAME.test(tool.name))
+    losses.push({
+      path: `${at}.name`,
+      why: "At this provider a tool's name has letters, digits and _ . : - only, and begins with a letter or _.",
+    });
+  if (tool.strict === true && target.abilities?.strictTools === false)
+    losses.push({ path: `${at}.strict`, why: "This model has no strict tools." });
+  if (tool.cache !== undefined)
+    losses.push({
+      path: `${at}.cache_control`,
+      why: "This provider caches by itself.",
+      byRule: true,
+    });
+  return [
+    {
+      name: tool.name,
+      description: tool.description,
+      parametersJsonSchema: tool.parameters,
+      ...nativeFields(tool.native, "gemini", at, losses),
+    },
+  ];
+}
+
+// Decoding that keeps to the schemas is a mode of all tools together; where a call is forced, it is always kept to.
+function writeConfig(
+  request: CanonicalRequest,
+  emulation: Emulation | undefined,
+  losses: Loss[],
+): JsonObject | undefined {
+  const strict = request.tools?.some((tool) => tool.type === "function" && tool.strict === true);
+  const choice = emulation === undefined ? request.toolChoice : forced(request, emulation);
+  switch (choice?.type) {
+    case undefined:
+      return strict === true ? { mode: "VALIDATED" } : undefined;
+    case "auto":
+      return { mode: strict === true ? "VALIDATED" : "AUTO" };
+    case "none":
+      return { mode: "NONE" };
+    case "required":
+      return { mode: "ANY" };
+    case "tool":
+      return { mode: "ANY", allowedFunctionNames: [choice.name] };
+    case "allowed":
+      return {
+        mode: choice.mode === "required" ? "ANY" : "VALIDATED",
+        allowedFunctionNames: choice.names,
+      };
+    case "native":
+      if (choice.wire === "gemini") return choice.value;
+      loseField(
+        losses,
+        request,
+        "toolChoice",
+        "It chooses a server tool that this provider does not have.",
+      );
+      return undefined;
+  }
+}
+
+function forced({ tools = [], toolChoice }: CanonicalRequest, { outputTool }: Emulation) {
+  if (toolChoice?.type === "tool" || toolChoice?.type === "required") return toolChoice;
+  const choice: ToolChoice =
+    tools.length > 0 && toolChoice?.type !== "none"
+      ? { type: "required" }
+      : { type: "tool", name: outputTool };
+  return choice;
+}

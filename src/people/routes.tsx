@@ -1,0 +1,192 @@
+/** @jsxImportSource hono/jsx */
+// Signing in and out, and the list of one's sessions: the HTTP face of the people room.
+
+import { z } from "zod";
+import { Fault } from "../base/fault.ts";
+import { networksOf } from "../http/address.ts";
+import { toFault } from "../http/answer.ts";
+import { pageHeaders, renderPage } from "../http/layout.tsx";
+import { openRoute, personRoute, type Route, visitorRoute } from "../http/route.ts";
+import { SIGN_IN_PATH } from "../http/visitor.ts";
+import type { Db } from "../store/db.ts";
+import { sessionsPage, signedOutPage, signInFailedPage } from "./pages.tsx";
+import { recordPerson } from "./people.ts";
+import { endOtherSessions, endSession, listSessions, type Sessions } from "./sessions.ts";
+import { CALLBACK_PATH, ownPath, type SignIn } from "./sign-in.ts";
+
+export const SESSIONS_PATH = "/sessions";
+
+export interface PeopleRouteParts {
+  readonly db: Db;
+  readonly sessions: Sessions;
+  /** Absent where the operator has set no identity provider. */
+  readonly signIn: SignIn | undefined;
+  readonly baseUrl: string;
+}
+
+const PAGE_DOC = {
+  tag: "People",
+  dialect: "page",
+  hidden: true,
+  faults: [],
+  answers: { 200: { description: "A page.", contentType: "text/html" } },
+} as const;
+
+export function peopleRoutes(parts: PeopleRouteParts): readonly Route[] {
+  return [
+    beginRoute(parts),
+    callbackRoute(parts),
+    signOutRoute(parts),
+    signedOutRoute(),
+    sessionsRoute(parts),
+    endSessionRoute(parts),
+  ];
+}
+
+function beginRoute({ signIn, baseUrl }: PeopleRouteParts): Route {
+  return openRoute({
+    ...PAGE_DOC,
+    method: "GET",
+    path: SIGN_IN_PATH,
+    id: "signIn",
+    summary: "Begin to sign in",
+    query: z.object({ return_to: z.string().optional(), switch: z.string().optional() }),
+    run: async ({ query, now }) => {
+      const returnTo = ownPath(query.return_to, baseUrl);
+      try {
+        const { location, cookie } = await configured(signIn).begin(
+          returnTo,
+          query.switch !== undefined,
+          now,
+        );
+        return redirect(location, [cookie]);
+      } catch (error) {
+        return failed(toFault(error), returnTo, []);
+      }
+    },
+  });
+}
+
+function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteParts): Route {
+  return openRoute({
+    ...PAGE_DOC,
+    method: "GET",
+    path: CALLBACK_PATH,
+    id: "finishSignIn",
+    summary: "Come back from the identity provider",
+    run: async ({ request, headers, address, now }) => {
+      try {
+        const cookies = headers.get("cookie");
+        const { search } = new URL(request.url);
+        const { identity, returnTo } = await configured(signIn).finish(search, cookies, now);
+        const session = await db.write(async (tx) => {
+          const person = await recordPerson(tx, identity, now);
+          return sessions.begin(tx, {
+            personId: person.id,
+            network: networksOf(address)[1],
+            browser: headers.get("user-agent") ?? "",
+            cookies,
+            now,
+          });
+        });
+        const gone = configured(signIn).noCookie();
+        return redirect(`${new URL(baseUrl).origin}${returnTo}`, [session, gone]);
+      } catch (error) {
+        const gone = signIn === undefined ? [] : [signIn.noCookie()];
+        return failed(toFault(error), "/", gone);
+      }
+    },
+  });
+}
+
+function signOutRoute({ db, sessions }: PeopleRouteParts): Route {
+  return personRoute({
+    ...PAGE_DOC,
+    method: "POST",
+    path: "/signout",
+    id: "signOut",
+    summary: "Sign out",
+    run: async ({ caller, now }) => {
+      await db.write((tx) => endSession(tx, caller.personId, caller.sessionId, now));
+      return redirect("/signout", [sessions.noCookie()]);
+    },
+  });
+}
+
+function signedOutRoute(): Route {
+  return visitorRoute({
+    ...PAGE_DOC,
+    method: "GET",
+    path: "/signout",
+    id: "signedOut",
+    summary: "Signed out",
+    run: ({ caller }) => show(200, signedOutPage(caller)),
+  });
+}
+
+function sessionsRoute({ db }: PeopleRouteParts): Route {
+  return personRoute({
+    ...PAGE_DOC,
+    method: "GET",
+    path: SESSIONS_PATH,
+    id: "listSessions",
+    summary: "Where one is signed in",
+    run: async ({ caller, now }) => {
+      const list = await listSessions(db, caller.personId, now);
+      return show(200, sessionsPage(caller, list));
+    },
+  });
+}
+
+function endSessionRoute({ db, sessions }: PeopleRouteParts): Route {
+  return personRoute({
+    ...PAGE_DOC,
+    method: "POST",
+    path: SESSIONS_PATH,
+    id: "endSession",
+    summary: "End sessions",
+    body: z.object({ session: z.string() }),
+    run: async ({ caller, body, now }) => {
+      const { personId, sessionId } = caller;
+      if (body.session === "others")
+        await db.write((tx) => endOtherSessions(tx, personId, sessionId, now));
+      else await db.write((tx) => endSession(tx, personId, body.session, now));
+      return body.session === sessionId
+        ? redirect("/signout", [sessions.noCookie()])
+        : redirect(SESSIONS_PATH, []);
+    },
+  });
+}
+
+function configured(signIn: SignIn | undefined): SignIn {
+  if (signIn !== undefined) return signIn;
+  throw new Fault("provider_not_configured", "no identity provider", {
+    message: "Sign-in is not set up on this gateway. Its operator must set OIDC_ISSUER.",
+  });
+}
+
+/** What is the visitor's to mend is said here; what is ours is thrown on, to be logged. */
+function failed(fault: Fault, returnTo: string, cookies: readonly string[]): Response {
+  if (fault.status >= 500) throw fault;
+  return show(fault.status, signInFailedPage(fault.publicMessage, returnTo), cookies);
+}
+
+function show(
+  status: number,
+  frame: Parameters<typeof renderPage>[0],
+  cookies: readonly string[] = [],
+): Response {
+  const headers = new Headers({ ...pageHeaders(), "cache-control": "no-store" });
+  for (const cookie of cookies) headers.append("set-cookie", cookie);
+  return new Response(renderPage(frame), { status, headers });
+}
+
+function redirect(location: string, cookies: readonly string[]): Response {
+  const headers = new Headers({
+    location,
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+  });
+  for (const cookie of cookies) headers.append("set-cookie", cookie);
+  return new Response(null, { status: 303, headers });
+}

@@ -1,0 +1,245 @@
+// The caller's own keys at model providers: added, listed, deleted, and opened for a call. It owns the table
+// provider_key. A raw key comes in once and never leaves but to its provider.
+
+import { Fault, invalid } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
+import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import type { Secret } from "../base/secret.ts";
+import {
+  type Db,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  whole,
+  wholeOrNull,
+} from "../store/db.ts";
+import { type CheckKey, type KeyVerdict, UNCHECKED } from "./check.ts";
+import { deriveKek, KEK_VERSION, openKey, sealKey } from "./envelope.ts";
+import { createOwnKeyCache, type OwnKey } from "./own-key-cache.ts";
+
+const LIVE_KEYS_PER_ACCOUNT_MAX = 50;
+
+export const STATUSES = ["active", "unchecked", "deleted"] as const;
+export type ProviderKeyStatus = (typeof STATUSES)[number];
+
+export interface ProviderKey {
+  readonly id: string;
+  readonly accountId: string;
+  readonly provider: string;
+  readonly name: string | null;
+  readonly last4: string;
+  readonly status: ProviderKeyStatus;
+  readonly createdAt: number;
+  readonly lastUsedAt: number | null;
+}
+
+export interface NewProviderKey {
+  readonly provider: string;
+  readonly apiKey: Secret;
+  readonly name: string | null;
+  readonly verdict: KeyVerdict;
+}
+
+export interface ProviderKeys {
+  /** Asks the provider about a key before it is added; belongs before the transaction. */
+  readonly check: CheckKey;
+  readonly add: (
+    tx: Tx,
+    accountId: string,
+    fresh: NewProviderKey,
+    now: number,
+  ) => Promise<ProviderKey>;
+  /** Final, and the same when repeated: the sealed key is destroyed, the record stays. */
+  readonly remove: (tx: Tx, accountId: string, id: string, now: number) => Promise<ProviderKey>;
+  /** The account's newest key at the provider, as it was at most five seconds ago. */
+  readonly ownKeyOf: (
+    accountId: string,
+    provider: string,
+    now: number,
+  ) => Promise<OwnKey | undefined>;
+  /** Writes down when keys were last used; kept in memory between calls. */
+  readonly flushLastUsed: () => Promise<void>;
+}
+
+export interface ProviderKeysParts {
+  readonly db: Db;
+  readonly master: Secret;
+  /** The providers that a key may be brought for now. */
+  readonly providers: () => readonly string[];
+  readonly check: CheckKey;
+}
+
+export function createProviderKeys({
+  db,
+  master,
+  providers,
+  check,
+}: ProviderKeysParts): ProviderKeys {
+  const kek = deriveKek(master);
+  const cache = createOwnKeyCache();
+  const lastUsed = new Map<string, number>();
+
+  const add: ProviderKeys["add"] = async (tx, accountId, fresh, now) => {
+    refuseUnfit(fresh, providers());
+    await refuseTooMany(tx, accountId);
+    const { provider, apiKey, name, verdict } = fresh;
+    const id = newId("pk", now);
+    const envelope = sealKey(kek, { id, accountId, provider }, apiKey);
+    const status = verdict.kind === "accepted" ? verdict.status : "unchecked";
+    cache.bar(slotOf(accountId, provider), now);
+    await tx.run(
+      `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at)
+       values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      [
+        id,
+        accountId,
+        provider,
+        name,
+        apiKey.reveal().slice(-4),
+        status,
+        envelope.sealed,
+        envelope.dataKey,
+        KEK_VERSION,
+        now,
+      ],
+    );
+    return getProviderKey(tx, accountId, id);
+  };
+  const remove: ProviderKeys["remove"] = async (tx, accountId, id, now) => {
+    const { provider } = await getProviderKey(tx, accountId, id);
+    cache.bar(slotOf(accountId, provider), now);
+    await tx.run(
+      `update provider_key set status = 'deleted', sealed = null, data_key = null, deleted_at = ?
+       where id = ? and account_id = ? and status <> 'deleted'`,
+      [now, id, accountId],
+    );
+    return getProviderKey(tx, accountId, id);
+  };
+  const ownKeyOf: ProviderKeys["ownKeyOf"] = async (accountId, provider, now) => {
+    const slot = slotOf(accountId, provider);
+    const known = cache.get(slot, now);
+    const ownKey =
+      known === undefined ? await readOwnKey(db, kek, accountId, provider) : known.ownKey;
+    if (known === undefined) cache.keep(slot, ownKey, now);
+    if (ownKey !== undefined) lastUsed.set(ownKey.id, now);
+    return ownKey;
+  };
+  const flushLastUsed = async (): Promise<void> => {
+    const used = [...lastUsed];
+    if (used.length === 0) return;
+    await db.write((tx) => tx.updateMany("provider_key", ["id:text", "last_used_at:bigint"], used));
+    for (const [id, at] of used) if (lastUsed.get(id) === at) lastUsed.delete(id);
+  };
+  return {
+    // A key is sent nowhere but to a provider that it may be added for.
+    check: async (provider, apiKey) =>
+      providers().includes(provider) ? check(provider, apiKey) : UNCHECKED,
+    add,
+    remove,
+    ownKeyOf,
+    flushLastUsed,
+  };
+}
+
+export async function listProviderKeys(
+  reader: Reader,
+  accountId: string,
+  page: PageRequest,
+): Promise<Page<ProviderKey>> {
+  const rows = await reader.all(
+    `${SELECT_RECORD} where account_id = ? and id < ? order by id desc limit ?`,
+    [accountId, page.cursor ?? afterEveryId("pk"), page.limit + 1],
+  );
+  return toPage(rows.map(toProviderKey), page.limit);
+}
+
+async function getProviderKey(reader: Reader, accountId: string, id: string): Promise<ProviderKey> {
+  const row = await reader.get(`${SELECT_RECORD} where account_id = ? and id = ?`, [accountId, id]);
+  if (row === undefined)
+    throw new Fault("not_found", "no such provider key", {
+      message: "There is no provider key with that id. List them with GET /v1/provider-keys.",
+      param: "id",
+    });
+  return toProviderKey(row);
+}
+
+async function readOwnKey(
+  reader: Reader,
+  kek: Uint8Array,
+  accountId: string,
+  provider: string,
+): Promise<OwnKey | undefined> {
+  const row = await reader.get(
+    `select id, sealed, data_key from provider_key
+     where account_id = ? and provider = ? and status <> 'deleted' order by id desc limit 1`,
+    [accountId, provider],
+  );
+  if (row === undefined) return undefined;
+  const id = text(row, "id");
+  try {
+    const envelope = { sealed: text(row, "sealed"), dataKey: text(row, "data_key") };
+    return { id, apiKey: openKey(kek, { id, accountId, provider }, envelope) };
+  } catch (cause) {
+    // The call must not go on the gateway's account instead: its owner chose not to pay for it here.
+    throw new Fault("internal", `provider key ${id} does not open`, {
+      message: `Your own key at ${provider} cannot be opened. Delete it with DELETE /v1/provider-keys/${id} and add it again.`,
+      next: [
+        { method: "DELETE", url: `/v1/provider-keys/${id}`, why: "Delete the unreadable key." },
+      ],
+      cause,
+    });
+  }
+}
+
+function refuseUnfit({ provider, verdict }: NewProviderKey, known: readonly string[]): void {
+  if (!known.includes(provider))
+    throw invalid(
+      "provider",
+      known.length === 0
+        ? "This gateway takes no provider keys: no provider is set up for them."
+        : `provider must be one of ${known.join(", ")}.`,
+    );
+  if (verdict.kind === "refused") {
+    const { name, status, words } = verdict;
+    throw new Fault("invalid_request", `${provider} refused a new key with ${status}`, {
+      message: `${name} refused this key${words === "" ? "" : `: ${words}`} (status ${status}). It was not stored.`,
+      param: "api_key",
+      fields: { provider, provider_status: status },
+    });
+  }
+}
+
+async function refuseTooMany(tx: Tx, accountId: string): Promise<void> {
+  const row = await tx.get(
+    "select count(*) as count from provider_key where account_id = ? and status <> 'deleted'",
+    [accountId],
+  );
+  if (row !== undefined && whole(row, "count") >= LIVE_KEYS_PER_ACCOUNT_MAX)
+    throw new Fault("conflict", "too many provider keys", {
+      message: `An account may have ${LIVE_KEYS_PER_ACCOUNT_MAX} provider keys. Delete one first.`,
+    });
+}
+
+const SELECT_RECORD =
+  "select id, account_id, provider, name, last4, status, created_at, last_used_at from provider_key";
+
+function toProviderKey(row: Row): ProviderKey {
+  const status = STATUSES.find((one) => one === row["status"]);
+  if (status === undefined) throw new Error("column status is not a provider key's status");
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    provider: text(row, "provider"),
+    name: textOrNull(row, "name"),
+    last4: text(row, "last4"),
+    status,
+    createdAt: whole(row, "created_at"),
+    lastUsedAt: wholeOrNull(row, "last_used_at"),
+  };
+}
+
+function slotOf(accountId: string, provider: string): string {
+  return `${accountId} ${provider}`;
+}

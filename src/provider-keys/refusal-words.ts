@@ -1,0 +1,46 @@
+// A provider's sentence about a key that it refuses, fit to be shown: short, one line, and without anything of the key.
+
+import type { Secret } from "../base/secret.ts";
+
+const WORDS_MAX_CHARACTERS = 300;
+/** So many characters in a row that a word shares with the key are no chance. */
+const TELLING_CHARACTERS = 6;
+
+export function refusalWords(told: string, apiKey: Secret): string {
+  const raw = apiKey.reveal();
+  const words = sentenceOf(told)
+    .split(/[\s\p{Cc}\p{Cf}]+/u)
+    .filter((word) => word !== "")
+    .map((word) => (isTelling(word, raw) ? "[key]" : word))
+    .join(" ");
+  return words.length > WORDS_MAX_CHARACTERS ? `${words.slice(0, WORDS_MAX_CHARACTERS)}…` : words;
+}
+
+function sentenceOf(told: string): string {
+  const outer = parsed(told);
+  const body: unknown = Array.isArray(outer) ? outer[0] : outer;
+  const error = fieldOf(body, "error");
+  const places = [fieldOf(error, "message"), error, fieldOf(body, "message")];
+  return [...places, fieldOf(body, "detail")].find((place) => typeof place === "string") ?? "";
+}
+
+// Providers echo a key whole, in part, or with its middle starred out.
+function isTelling(word: string, raw: string): boolean {
+  if (/\*{2}|\.{3}[^.]|…./.test(word)) return true;
+  for (let start = 0; start + TELLING_CHARACTERS <= word.length; start++)
+    if (raw.includes(word.slice(start, start + TELLING_CHARACTERS))) return true;
+  return false;
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
+  return Reflect.get(value, name);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

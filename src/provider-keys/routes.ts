@@ -1,0 +1,148 @@
+// /v1/provider-keys: the HTTP face of the provider-keys room.
+
+import { z } from "zod";
+import { secret } from "../base/secret.ts";
+import { listOf, PageQuery } from "../http/record.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import type { Db } from "../store/db.ts";
+import { type KeyVerdict, UNCHECKED } from "./check.ts";
+import { listProviderKeys, type ProviderKeys } from "./provider-keys.ts";
+import { PROVIDER_KEY_EXAMPLE, ProviderKeyRecord, showProviderKey } from "./record.ts";
+
+const NAME_MAX = 100;
+const PROVIDER_MAX = 100;
+const API_KEY_MIN = 16;
+const API_KEY_MAX = 2_048;
+
+/** The form of this gateway's own keys, which must not be sent to a provider by mistake. */
+const GATEWAY_KEY = /-rt-[0-9A-Za-z]{49}$/;
+
+const NewProviderKeyBody = z
+  .strictObject({
+    provider: z.string().min(1).max(PROVIDER_MAX).meta({
+      description:
+        "The provider's id, the part of its models' ids before the slash. A wrong one is answered with the list of those that exist.",
+    }),
+    api_key: z
+      .string()
+      .min(API_KEY_MIN, `must have ${API_KEY_MIN} characters or more`)
+      .max(API_KEY_MAX, `must have ${API_KEY_MAX} characters or fewer`)
+      .regex(
+        /^[\x21-\x7e]+$/,
+        "must be printable ASCII without spaces or line breaks, just as the provider gave it",
+      )
+      .refine(
+        (key) => !GATEWAY_KEY.test(key),
+        "is a key of this gateway; send the one that the provider gave you",
+      )
+      .meta({ description: "The raw key. It is kept sealed and never shown again." }),
+    name: z.string().trim().min(1).max(NAME_MAX).nullable().optional(),
+  })
+  .meta({ id: "NewProviderKeyRequest" });
+
+export interface ProviderKeyRouteParts {
+  readonly db: Db;
+  readonly providerKeys: ProviderKeys;
+}
+
+export function providerKeyRoutes({ db, providerKeys }: ProviderKeyRouteParts): readonly Route[] {
+  return [addRoute(providerKeys), listRoute(db), deleteRoute(providerKeys)];
+}
+
+function addRoute(providerKeys: ProviderKeys): Route {
+  // The check only notes its verdict: a repeated request must get its first answer, whatever the provider says by then.
+  const verdicts = new WeakMap<Request, KeyVerdict>();
+  return keyWriteRoute({
+    method: "POST",
+    path: "/v1/provider-keys",
+    id: "addProviderKey",
+    tag: "Provider keys",
+    summary: "Bring your own key at a provider",
+    description:
+      "Calls to that provider's models then go on your own account there and cost no credits. The provider is asked about the key first, for at most five seconds; a key that it refuses is not stored. Where several keys for one provider exist, the newest is used: to change a key without a gap, add the new one, then delete the old one.",
+    dialect: "openai",
+    body: NewProviderKeyBody,
+    example: { provider: "openai", api_key: "<YOUR_OPENAI_API_KEY>", name: "team account" },
+    answers: {
+      201: {
+        description: "The record. The raw key is in no answer.",
+        schema: ProviderKeyRecord,
+        example: PROVIDER_KEY_EXAMPLE,
+      },
+    },
+    faults: ["conflict"],
+    before: async ({ body, request }) => {
+      verdicts.set(request, await providerKeys.check(body.provider, secret(body.api_key)));
+    },
+    run: async (tx, { caller, body, request, now }) => {
+      const fresh = {
+        provider: body.provider,
+        apiKey: secret(body.api_key),
+        name: body.name ?? null,
+        verdict: verdicts.get(request) ?? UNCHECKED,
+      };
+      const key = await providerKeys.add(tx, caller.accountId, fresh, now);
+      return { status: 201, body: showProviderKey(key) };
+    },
+  });
+}
+
+function listRoute(db: Db): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/provider-keys",
+    id: "listProviderKeys",
+    tag: "Provider keys",
+    summary: "List your provider keys",
+    description: "Newest first, deleted ones included.",
+    dialect: "openai",
+    query: z.strictObject(PageQuery),
+    answers: {
+      200: {
+        description: "A page of provider keys.",
+        schema: listOf(ProviderKeyRecord, "ProviderKeyList"),
+        example: {
+          object: "list",
+          data: [PROVIDER_KEY_EXAMPLE],
+          has_more: false,
+          next_cursor: null,
+        },
+      },
+    },
+    faults: [],
+    run: async ({ caller, query }) => {
+      const page = await listProviderKeys(db, caller.accountId, query);
+      return { status: 200, body: { ...page, data: page.data.map(showProviderKey) } };
+    },
+  });
+}
+
+function deleteRoute(providerKeys: ProviderKeys): Route {
+  return keyWriteRoute({
+    method: "DELETE",
+    path: "/v1/provider-keys/{id}",
+    id: "deleteProviderKey",
+    tag: "Provider keys",
+    summary: "Delete a provider key",
+    description:
+      "The sealed key is destroyed; its record stays, so that past usage can be told apart. Calls that start within the next five seconds may still use it where the gateway runs in several processes. Repeating the call gives the same answer. Afterwards calls go on your next newest key for that provider, or, where there is none, on the gateway's account for credits.",
+    dialect: "openai",
+    params: z.object({
+      id: z
+        .string()
+        .meta({ description: "The provider key's id.", example: PROVIDER_KEY_EXAMPLE.id }),
+    }),
+    answers: {
+      200: {
+        description: "The deleted key's record.",
+        schema: ProviderKeyRecord,
+        example: { ...PROVIDER_KEY_EXAMPLE, status: "deleted" },
+      },
+    },
+    faults: ["not_found"],
+    run: async (tx, { caller, params, now }) => {
+      const key = await providerKeys.remove(tx, caller.accountId, params.id, now);
+      return { status: 200, body: showProviderKey(key) };
+    },
+  });
+}

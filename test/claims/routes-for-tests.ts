@@ -1,0 +1,70 @@
+// The rooms that the ceremony needs, and no others.
+
+import { accountRoutes } from "../../src/accounts/routes.ts";
+import { membersOf } from "../../src/accounts/members.ts";
+import type { Secret } from "../../src/base/secret.ts";
+import type { Claims } from "../../src/claims/claims.ts";
+import { claimPageRoutes } from "../../src/claims/page-routes.tsx";
+import { claimRoutes } from "../../src/claims/routes.ts";
+import { ASSET_CACHE_CONTROL, STYLESHEET } from "../../src/http/assets.ts";
+import { openRoute, type Route } from "../../src/http/route.ts";
+import type { Keys } from "../../src/keys/keys.ts";
+import { keyRoutes } from "../../src/keys/routes.ts";
+import { getWallet, grant, openWallet } from "../../src/ledger/ledger.ts";
+import { peopleRoutes } from "../../src/people/routes.tsx";
+import type { Sessions } from "../../src/people/sessions.ts";
+import type { SignIn } from "../../src/people/sign-in.ts";
+import type { Db } from "../../src/store/db.ts";
+
+export interface TestRouteParts {
+  readonly db: Db;
+  readonly keys: Keys;
+  readonly claims: Claims;
+  readonly sessions: Sessions;
+  readonly signIn: SignIn | undefined;
+  readonly master: Secret;
+  readonly baseUrl: string;
+  readonly vendor: string;
+}
+
+export function createRoutesForTests(parts: TestRouteParts): readonly Route[] {
+  return [
+    ...accountRoutes({
+      ...parts,
+      limits: { perHour: 0, grantPerDay: 0n },
+      openWallet,
+      grantStart: async (tx, accountId, amount, now) => {
+        await grant(tx, { id: `start.${accountId}`, accountId, amount, now, reason: "start" });
+      },
+      walletOf: getWallet,
+      membersOf: async (reader, accountId) =>
+        (await membersOf(reader, accountId)).map(({ email, role }) => ({ email, role })),
+    }),
+    ...keyRoutes(parts),
+    ...claimRoutes(parts),
+    ...claimPageRoutes(parts),
+    ...peopleRoutes(parts),
+    stylesheet(),
+  ];
+}
+
+function stylesheet(): Route {
+  return openRoute({
+    method: "GET",
+    path: STYLESHEET.path,
+    id: "stylesheet",
+    tag: "Pages",
+    summary: "The stylesheet",
+    dialect: "page",
+    hidden: true,
+    faults: [],
+    answers: { 200: { description: "CSS", contentType: "text/css" } },
+    run: () =>
+      new Response(STYLESHEET.body, {
+        headers: {
+          "content-type": STYLESHEET.contentType,
+          "cache-control": ASSET_CACHE_CONTROL,
+        },
+      }),
+  });
+}

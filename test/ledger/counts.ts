@@ -1,0 +1,22 @@
+/** What a run of histories was made of: a run that never refused or swept has shown little. */
+export interface Counts {
+  histories: number;
+  holds: number;
+  settles: number;
+  refusals: number;
+  lateSettles: number;
+  sweeps: number;
+  crashes: number;
+  repeats: number;
+}
+
+export const noCounts = (): Counts => ({
+  histories: 0,
+  holds: 0,
+  settles: 0,
+  refusals: 0,
+  lateSettles: 0,
+  sweeps: 0,
+  crashes: 0,
+  repeats: 0,
+});

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { Fault } from "../../src/base/fault.ts";
+import { MAX_NANO } from "../../src/base/money.ts";
+import { createLedger, deposit, getWallet, grant, startEpoch } from "../../src/ledger/ledger.ts";
+import { verifyLedger } from "../../src/ledger/verify.ts";
+import type { Db } from "../../src/store/db.ts";
+import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
+import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+
+const NOW = Date.UTC(2026, 10, 21, 12);
+let accounts = 0;
+
+eachStore((kind, open) => {
+  describe(`deposits on ${kind}`, () => {
+    let store: TestStore;
+    let db: Db;
+    beforeAll(async () => {
+      store = await open();
+      db = store.db;
+    });
+    afterAll(async () => {
+      expect((await verifyLedger(db)).problems).toEqual([]);
+      await store.close();
+    });
+    const newAccount = async (): Promise<string> => {
+      const id = `d${(accounts += 1)}`;
+      await db.write((tx) => openAccount(tx, id, [`${id}.k`], NOW));
+      return id;
+    };
+
+    test("the same deposit, many times at once, is one deposit", async () => {
+      const id = await newAccount();
+      const made = await Promise.all(
+        Array.from({ length: 12 }, () =>
+          db.write((tx) => deposit(tx, promoDeposit(`${id}.gift`, id, 7n, NOW))),
+        ),
+      );
+      expect(made.filter(Boolean)).toHaveLength(1);
+      expect(await getWallet(db, id)).toEqual({ promo: 7n, paid: 0n, held: 0n });
+    });
+
+    test("a grant is promo credit, once", async () => {
+      const id = await newAccount();
+      const give = (): Promise<boolean> =>
+        db.write((tx) =>
+          grant(tx, {
+            id: `start.${id}`,
+            accountId: id,
+            amount: 50n,
+            now: NOW,
+            reason: "starting credit",
+          }),
+        );
+      expect([await give(), await give()]).toEqual([true, false]);
+      expect(await getWallet(db, id)).toEqual({ promo: 50n, paid: 0n, held: 0n });
+    });
+
+    test("a balance cannot pass the largest amount, and a deposit is above zero and for somebody", async () => {
+      const id = await newAccount();
+      const put = (name: string, amount: bigint, to = id): Promise<unknown> =>
+        db
+          .write((tx) => deposit(tx, promoDeposit(`${id}.${name}`, to, amount, NOW)))
+          .catch((error: unknown) => (error instanceof Fault ? error.code : String(error)));
+      expect(await put("0", MAX_NANO - 1n)).toBe(true);
+      expect(await put("1", 2n)).toBe("invalid_request");
+      expect(await put("2", 0n)).toContain("above zero");
+      expect(await put("3", -1n)).toContain("above zero");
+      expect(await put("4", 1n, "nobody")).toBe("not_found");
+      expect(await put("5", 1n)).toBe(true);
+
+      const epoch = await startEpoch(db, "p", NOW);
+      const ledger = createLedger<UsageRecord>({
+        db,
+        process: "p",
+        epoch,
+        writeRecords: writeUsage,
+      });
+      const owner = { id, accountId: id, keyId: `${id}.k`, now: NOW };
+      expect(await ledger.hold({ ...owner, amount: MAX_NANO, expiresAt: NOW + 1 })).toEqual({
+        status: "held",
+        amount: MAX_NANO,
+      });
+      const record = usageRecord({ ...owner, cost: MAX_NANO, createdAt: NOW });
+      expect(await ledger.settle({ ...owner, cost: MAX_NANO, record })).toMatchObject({
+        charged: MAX_NANO,
+        overrun: 0n,
+      });
+    });
+  });
+});

@@ -1,0 +1,118 @@
+// Finds an order of acts that explains what was seen: acts that happen at the same time may have happened in any.
+
+import { toNano } from "../../src/base/money.ts";
+import { type Db, type Row, text, whole } from "../../src/store/db.ts";
+import { type HistoryPlan, KEYS } from "./history.ts";
+import { act, type Act, balances, type Clock, keyState, type Model } from "./model.ts";
+
+export interface Account {
+  readonly id: string;
+  readonly plan: HistoryPlan;
+  readonly asked: string[];
+  model: Model;
+}
+
+/** Acts of one transaction, with what the ledger answered; null where nobody heard the answer. */
+interface Actor {
+  readonly acts: readonly Act[];
+  readonly heard: readonly (string | null)[];
+}
+
+export type Thread = readonly Actor[];
+
+/** The state after some order of the acts that gives every answer that was heard, and the rows that were found. */
+export function explain(
+  model: Model,
+  threads: readonly Thread[],
+  clock: Clock,
+  isRight: (model: Model) => boolean,
+): Model | undefined {
+  if (threads.every((thread) => thread.length === 0)) return isRight(model) ? model : undefined;
+  for (const [place, [first, ...rest]] of threads.entries()) {
+    if (first === undefined) continue;
+    const after = perform(model, first, clock);
+    const others = threads.map((thread, other) => (other === place ? rest : thread));
+    const found = after === undefined ? undefined : explain(after, others, clock, isRight);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function perform(model: Model, { acts, heard }: Actor, clock: Clock): Model | undefined {
+  let state = model;
+  for (const [place, one] of acts.entries()) {
+    const [after, answer] = act(state, one, clock);
+    const said = heard[place] ?? null;
+    if (said !== null && said !== answer) return undefined;
+    state = after;
+  }
+  return state;
+}
+
+/** The account's money and open calls, as a sentence that can be compared. */
+export function rowsOf(account: Account, model: Model): string {
+  const { promo, paid, held } = balances(model);
+  const keys = keysOf(account).map((id, place) => {
+    const key = keyState(model, place);
+    return `${id} ${key.held} ${key.calls} ${key.spent}`;
+  });
+  const holds = [...model.holds]
+    .filter(([, one]) => one.state !== "resolved")
+    .map(([id, one]) => `${id} ${one.state} ${one.amount}`);
+  return [`${promo} ${paid} ${held}`, ...keys.toSorted(), ...holds.toSorted()].join("; ");
+}
+
+export async function readRows(db: Db): Promise<Map<string, string>> {
+  const [wallets, spenders, holds, swept] = await Promise.all([
+    db.all("select account_id, promo, paid, held from wallet"),
+    db.all("select account_id, key_id, held, open_calls, total_spent from spender order by key_id"),
+    db.all("select account_id, id, amount, 'open' as state from hold"),
+    db.all("select account_id, id, amount, 'swept' as state from swept_hold"),
+  ]);
+  const keysBy = Map.groupBy(spenders, (row) => text(row, "account_id"));
+  const holdsBy = Map.groupBy([...holds, ...swept], (row: Row) => text(row, "account_id"));
+  return new Map(
+    wallets.map((row) => {
+      const id = text(row, "account_id");
+      const keys = (keysBy.get(id) ?? []).map(
+        (key) =>
+          `${text(key, "key_id")} ${toNano(key["held"])} ${whole(key, "open_calls")} ${toNano(key["total_spent"])}`,
+      );
+      const open = (holdsBy.get(id) ?? []).map(
+        (hold: Row) => `${text(hold, "id")} ${text(hold, "state")} ${toNano(hold["amount"])}`,
+      );
+      return [
+        id,
+        [
+          `${toNano(row["promo"])} ${toNano(row["paid"])} ${toNano(row["held"])}`,
+          ...keys.toSorted(),
+          ...open.toSorted(),
+        ].join("; "),
+      ];
+    }),
+  );
+}
+
+export function riddle(
+  account: Account,
+  threads: readonly Thread[],
+  clock: Clock,
+  found: { readonly seen: string; readonly round: number },
+): string {
+  const show = (value: unknown): string =>
+    JSON.stringify(value, (_, one: unknown) =>
+      typeof one === "bigint" ? `${one}n` : one instanceof Map ? [...one] : one,
+    );
+  return [
+    `round ${found.round} of ${account.id}: no order of its acts explains what was seen`,
+    `before: ${rowsOf(account, account.model)}`,
+    `model: ${show(account.model)}`,
+    ...threads.flatMap((thread) => thread.map((actor) => show(actor))),
+    `clock: ${show(clock)}`,
+    `found: ${found.seen}`,
+  ].join("\n");
+}
+
+export function keysOf(account: Account): string[] {
+  return Array.from({ length: KEYS }, (_, place) => `${account.id}.k${place}`);
+}

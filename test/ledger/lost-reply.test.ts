@@ -1,0 +1,76 @@
+// The worst moment to lose a connection: nobody knows whether the commit was done.
+
+import { describe, expect, test } from "bun:test";
+import { createLedger, deposit, getWallet, startEpoch } from "../../src/ledger/ledger.ts";
+import { verifyLedger } from "../../src/ledger/verify.ts";
+import { openPostgres } from "../../src/store/postgres.ts";
+import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import { eachStore } from "../support/stores.ts";
+import { wireTo } from "./lost-reply.ts";
+import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+
+const NOW = Date.UTC(2026, 10, 21, 12);
+
+eachStore(
+  (_, open) => {
+    describe("a wire that is cut at the commit", () => {
+      for (const when of ["before", "after"] as const) {
+        test(`${when} the server heard of it: a hold holds once and a settle charges once`, async () => {
+          const { db, place, close } = await open();
+          const wire = await wireTo(place.at);
+          const through = openPostgres(wire.url);
+          await db.write(async (tx) => {
+            await openAccount(tx, "a", ["k"], NOW);
+            await deposit(tx, promoDeposit("a.start", "a", 1_000n, NOW));
+          });
+          const epoch = await startEpoch(db, "p", NOW);
+          const ledger = createLedger<UsageRecord>({
+            db: through,
+            process: "p",
+            epoch,
+            writeRecords: writeUsage,
+          });
+          const owner = { accountId: "a", keyId: "k", now: NOW };
+          const names = Array.from({ length: 20 }, (_one, count) => `h${count}`);
+          await through.get("select 1");
+
+          let cut = wire.cutAtCommit(when);
+          const holds = await Promise.all(
+            names.map((id) => ledger.hold({ ...owner, id, amount: 100n, expiresAt: NOW + 1 })),
+          );
+          await cut;
+          expect(holds.filter((one) => one.status === "held")).toHaveLength(10);
+          expect((await getWallet(db, "a")).held).toBe(1_000n);
+
+          cut = wire.cutAtCommit(when);
+          const ends = await Promise.all(
+            names.slice(0, 10).map((id) =>
+              ledger.settle({
+                ...owner,
+                id,
+                cost: 30n,
+                record: usageRecord({
+                  id,
+                  accountId: "a",
+                  keyId: "k",
+                  cost: 30n,
+                  createdAt: NOW,
+                }),
+              }),
+            ),
+          );
+          await cut;
+          expect(new Set(ends.map((one) => one.status))).toEqual(
+            new Set([when === "before" ? "settled" : "already"]),
+          );
+          expect(await getWallet(db, "a")).toEqual({ promo: 700n, paid: 0n, held: 0n });
+          expect((await verifyLedger(db)).problems).toEqual([]);
+          await through.close();
+          wire.close();
+          await close();
+        }, 20_000);
+      }
+    });
+  },
+  ["postgres"],
+);

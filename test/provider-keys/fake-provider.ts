@@ -1,0 +1,76 @@
+// A provider on a loopback address that answers a GET as it is told to, and remembers what it was asked.
+
+import type { ProviderPlace } from "../../src/provider-keys/check.ts";
+
+export interface Asked {
+  readonly path: string;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface FakeProvider {
+  readonly url: string;
+  readonly asked: readonly Asked[];
+  /** Changes what is answered from now on. */
+  readonly answer: (by: (request: Request) => Response | Promise<Response>) => void;
+  readonly place: (changes?: Partial<ProviderPlace["provider"]>) => ProviderPlace;
+  readonly close: () => Promise<void>;
+}
+
+export const GOOD_KEY = "sk-canary-0123456789abcdefghijklmnop-9fQz";
+
+export function openFakeProvider(): FakeProvider {
+  const asked: Asked[] = [];
+  let answerBy: (request: Request) => Response | Promise<Response> = takesOnly(GOOD_KEY);
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: (request) => {
+      asked.push({
+        path: new URL(request.url).pathname,
+        method: request.method,
+        headers: Object.fromEntries(request.headers),
+      });
+      return answerBy(request);
+    },
+  });
+  const url = `http://127.0.0.1:${server.port}`;
+  return {
+    url,
+    asked,
+    answer: (by) => {
+      answerBy = by;
+    },
+    place: (changes) => ({
+      provider: {
+        id: "openai",
+        name: "OpenAI",
+        auth: "bearer",
+        headers: {},
+        paths: { chat: "/chat/completions" },
+        local: false,
+        ...changes,
+      },
+      baseUrl: `${url}/v1`,
+      own: undefined,
+    }),
+    close: () => server.stop(true),
+  };
+}
+
+/** What most providers do: a list of models for one key, and 401 to everything else. */
+export function takesOnly(key: string): (request: Request) => Response {
+  return (request) => {
+    const given =
+      request.headers.get("authorization")?.replace("Bearer ", "") ??
+      request.headers.get("x-api-key") ??
+      request.headers.get("api-key");
+    if (given === key) return Response.json({ object: "list", data: [] });
+    return Response.json(
+      {
+        error: { message: `Incorrect API key provided: ${given}.`, type: "invalid_request_error" },
+      },
+      { status: 401 },
+    );
+  };
+}

@@ -1,0 +1,103 @@
+// Canonical → Responses → canonical is the identity on what the API can carry.
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import type { CanonicalReply } from "../../src/inference/canonical.ts";
+import type { ReplyReadContext, Target } from "../../src/inference/canonical-wire.ts";
+import { usageOf } from "../../src/inference/meter/meter.ts";
+import { checkResponse, checkResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
+import { responsesWire } from "../../src/inference/wires/responses/responses.ts";
+import { cutEvents, replies, requests } from "./responses-samples.ts";
+import {
+  checkCanonical,
+  collect,
+  ORIGIN,
+  readPieces,
+  sseEvents,
+  writeContext,
+  writeEvents,
+} from "./streams.ts";
+
+const RUNS = { numRuns: 300 };
+const TARGET: Target = { ...ORIGIN, abilities: { cacheMarks: "prompt_cache_breakpoint" } };
+const CONTEXT: ReplyReadContext = {
+  origin: ORIGIN,
+  readUsage: (body) => usageOf("responses", body, "openai"),
+};
+
+/** Without what is no part of equality. */
+const bare = (value: unknown): unknown =>
+  JSON.parse(
+    JSON.stringify(value, (key, held: unknown) =>
+      key === "path" || key === "names" ? undefined : held,
+    ),
+  );
+const said = ({ usage: _, ...reply }: CanonicalReply) => bare(reply);
+const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+
+test("requests come back as they were, without loss", () => {
+  fc.assert(
+    fc.property(requests, (request) => {
+      const { body, losses } = responsesWire.writeRequest(request, TARGET);
+      expect(losses).toEqual([]);
+      const { store, ...back } = responsesWire.readRequest(overTheNet(body));
+      expect(store).toBe(false);
+      expect(bare(back)).toEqual(bare(request));
+    }),
+    RUNS,
+  );
+});
+
+test("replies come back as they were", () => {
+  fc.assert(
+    fc.property(replies, (reply) => {
+      const { body, losses } = responsesWire.writeReply(reply, writeContext());
+      expect(losses).toEqual([]);
+      expect(checkResponse(overTheNet(body) as Record<string, unknown>)).toEqual([]);
+      const back = responsesWire.readReply(overTheNet(body), CONTEXT);
+      expect(said(back)).toEqual(said(reply));
+      expect(responsesWire.writeReply(back, writeContext()).body["usage"]).toEqual(body["usage"]);
+    }),
+    RUNS,
+  );
+});
+
+test("streams come back as they were, obey the grammar, end in the whole reply, and may be cut at any byte", () => {
+  const streams = replies.chain((reply) =>
+    fc.tuple(fc.constant(reply), cutEvents(reply), fc.infiniteStream(fc.integer({ min: 1, max: 40 }))),
+  );
+  fc.assert(
+    fc.property(streams, ([reply, events, sizes]) => {
+      const text = writeEvents(responsesWire, events, writeContext());
+      const written = sseEvents(text);
+      expect(checkResponsesStream(written)).toEqual([]);
+      const last = JSON.parse(written.at(-1)?.data ?? "{}") as { response: unknown };
+      const whole = responsesWire.writeReply(reply, writeContext()).body;
+      expect(last.response).toEqual(overTheNet(whole));
+      const bytes = new TextEncoder().encode(text);
+      const pieces: Uint8Array[] = [];
+      for (let at = 0; at < bytes.length;) {
+        const size = Number(sizes.next().value);
+        pieces.push(bytes.subarray(at, at + size));
+        at += size;
+      }
+      const read = readPieces(responsesWire.createStreamReader(CONTEXT), pieces);
+      expect(checkCanonical(read)).toEqual([]);
+      expect(said(collect(read))).toEqual(said(reply));
+    }),
+    RUNS,
+  );
+});
+
+test("a stream split at every byte gives the same events", () => {
+  const [reply] = fc.sample(replies, { seed: 7, numRuns: 1 });
+  if (reply === undefined) throw new Error("no sample");
+  const [events] = fc.sample(cutEvents(reply), 1);
+  const bytes = new TextEncoder().encode(writeEvents(responsesWire, events ?? [], writeContext()));
+  const whole = readPieces(responsesWire.createStreamReader(CONTEXT), [bytes]);
+  for (let at = 1; at < bytes.length; at++) {
+    const pieces = [bytes.subarray(0, at), bytes.subarray(at)];
+    expect(readPieces(responsesWire.createStreamReader(CONTEXT), pieces)).toEqual(whole);
+  }
+  const single = Array.from(bytes, (byte) => Uint8Array.of(byte));
+  expect(readPieces(responsesWire.createStreamReader(CONTEXT), single)).toEqual(whole);
+});
