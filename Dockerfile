@@ -1,4 +1,5 @@
-# Two stages: Node and npm build the executable, and only the executable goes into the image.
+# Two stages: Node and npm build the executable, and only the executable goes into the image. The commands were tried
+# one by one on a plain machine; the image itself has not been built in continuous integration.
 FROM node:24-bookworm-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json ./

@@ -8,9 +8,11 @@ import { type InferenceRouteParts, inferenceRoutes } from "./inference/routes.ts
 import { keyRoutes } from "./keys/routes.ts";
 import { type ModelRoutesParts, modelRoutes } from "./models/routes.ts";
 import { type OperationsParts, operationsRoutes } from "./operations/routes.ts";
+import { type ProviderKeyRouteParts, providerKeyRoutes } from "./provider-keys/routes.ts";
 import { usageRoutes } from "./usage/routes.ts";
 
-export interface AppParts extends AccountRouteParts, OperationsParts, ModelRoutesParts {
+export interface AppParts
+  extends AccountRouteParts, OperationsParts, ModelRoutesParts, ProviderKeyRouteParts {
   readonly inference: InferenceRouteParts;
   readonly discovery: DiscoverySettings;
 }
@@ -21,6 +23,7 @@ export function createRoutes(parts: AppParts): readonly Route[] {
     ...inferenceRoutes(parts.inference),
     ...modelRoutes(parts),
     ...keyRoutes(parts),
+    ...providerKeyRoutes(parts),
     ...usageRoutes(parts),
     ...operationsRoutes(parts),
   ];

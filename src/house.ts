@@ -15,6 +15,7 @@ import { createServe, type Peer } from "./http/serve.ts";
 import { createIdempotency, releaseDeadCalls, sweepAnswers } from "./idempotency/idempotency.ts";
 import { createInference } from "./inference/inference.ts";
 import type { CallRecord } from "./inference/infer.ts";
+import { PROVIDERS } from "./inference/providers.ts";
 import { TIMEOUTS, type Timeouts } from "./inference/upstream.ts";
 import { createKeys } from "./keys/keys.ts";
 import {
@@ -31,6 +32,8 @@ import { sweepHolds } from "./ledger/sweep.ts";
 import { masterSecret } from "./master-secret.ts";
 import { createCatalog, modelsFileAt } from "./models/live-catalog.ts";
 import { createMetrics } from "./operations/metrics.ts";
+import { createKeyCheck, mayBringKey } from "./provider-keys/check.ts";
+import { createProviderKeys } from "./provider-keys/provider-keys.ts";
 import { createSimulator } from "./simulator/simulator.ts";
 import type { Db, Tx } from "./store/db.ts";
 import { migrate } from "./store/migrate.ts";
@@ -97,6 +100,18 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     ...(config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) }),
   });
   const pseudonymKey = deriveKey(master, "end-user/v1");
+  const providerKeys = createProviderKeys({
+    db,
+    master,
+    providers: () =>
+      [...PROVIDERS, ...catalog.current().providers]
+        .map(({ id }) => id)
+        .filter((id) => {
+          const place = inference.parts.providerOf(id);
+          return place !== undefined && mayBringKey(place, config.development);
+        }),
+    check: createKeyCheck({ placeOf: (id) => inference.parts.providerOf(id) }),
+  });
   const inference = createInference({
     catalog,
     ledger,
@@ -109,13 +124,14 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     limits: config.limits,
     pseudonymOf: remembered((accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32)),
     isClaimed: async () => false,
-    ownKeyOf: async () => undefined,
+    ownKeyOf: (accountId, providerId) => providerKeys.ownKeyOf(accountId, providerId, now()),
   });
   let draining = false;
   const routes = createRoutes({
     db,
     keys,
     metrics,
+    providerKeys,
     catalog,
     available: inference.available,
     inference: {
@@ -158,6 +174,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     [HEARTBEAT_MS, () => beat(db, config.processName, epoch, surroundings)],
     [SWEEP_MS, () => sweepHolds(db, now())],
     [LAST_USED_MS, keys.flushLastUsed],
+    [LAST_USED_MS, providerKeys.flushLastUsed],
     [CATALOG_MS, async () => reportCatalog(log, catalog.refresh(now()))],
     [FORGET_MS, () => forget(db, now())],
   ]);
@@ -176,6 +193,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
       await stopClocks();
       await ledger.idle();
       await keys.flushLastUsed();
+      await providerKeys.flushLastUsed();
       await db.close();
     },
   };

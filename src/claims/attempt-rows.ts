@@ -32,13 +32,19 @@ export interface NewAttempt {
   readonly intervalMs: number;
 }
 
+/** The account is locked, so that its attempts are numbered without gaps: ids of one millisecond have no order. */
 export async function insertAttempt(tx: Tx, attempt: NewAttempt): Promise<void> {
+  const before = await tx.get("select count(*) as many from claim_attempt where account_id = ?", [
+    attempt.accountId,
+  ]);
   await tx.run(
-    `insert into claim_attempt (id, account_id, key_id, email, email_folded, token_hash, code_hash, network, invitation,
-       created_at, expires_at, interval_ms, wrong_codes, bonus) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+    `insert into claim_attempt (id, account_id, ordinal, key_id, email, email_folded, token_hash, code_hash, network,
+       invitation, created_at, expires_at, interval_ms, wrong_codes, bonus)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
     [
       attempt.id,
       attempt.accountId,
+      before === undefined ? 0 : whole(before, "many"),
       attempt.keyId,
       attempt.email,
       attempt.emailFolded,
@@ -87,7 +93,7 @@ export async function readNewestAttempt(
   const newest = (condition: string, params: readonly string[]) =>
     reader.get(
       `${SELECT} where claim_attempt.account_id = ? ${condition}
-       order by claim_attempt.created_at desc, claim_attempt.id desc limit 1`,
+       order by claim_attempt.ordinal desc limit 1`,
       [accountId, ...params],
     );
   return toAttempt(

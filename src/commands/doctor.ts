@@ -1,6 +1,7 @@
 // `postern doctor`: looks at everything that a gateway needs, changes nothing, and says what is wrong and how to mend it.
 
 import type { Config } from "../config.ts";
+import { isLoopback } from "./address.ts";
 import { type Command, EXIT_FAILED, type World } from "./command.ts";
 import { checkModels } from "./doctor-models.ts";
 import { checkProviders } from "./doctor-providers.ts";
@@ -67,7 +68,7 @@ function checkSettings(config: Config): readonly Finding[] {
 }
 
 function checkDevelopmentAddress({ host }: Config): readonly Finding[] {
-  if (/^(localhost|127\.|::1$)/.test(host)) return [];
+  if (isLoopback(host)) return [];
   return [
     {
       verdict: "warn",

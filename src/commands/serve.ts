@@ -5,6 +5,7 @@ import { createLog, type Log } from "../base/log.ts";
 import type { Config } from "../config.ts";
 import { buildHouse, type House } from "../house.ts";
 import { listen, type Listener } from "../http/listen.ts";
+import { isLoopback } from "./address.ts";
 import { type Command, EXIT_FAILED, type World } from "./command.ts";
 import { withSettings } from "./with-store.ts";
 
@@ -51,6 +52,13 @@ async function serveUntilStopped(config: Config, world: World): Promise<number> 
     store: house.db.kind,
     version,
   });
+  if (config.development && !isLoopback(config.host))
+    log.warn(
+      "in development, and open to the network: set POSTERN_BASE_URL to the public address",
+      {
+        host: config.host,
+      },
+    );
   if (readable) world.print(greeting(config, house.db.kind));
   const code = await ended.promise;
   await listener.stop(true);

@@ -69,6 +69,7 @@ export async function candidatesOf(
               apiKey: ownKey.apiKey,
               label: ownKey.id,
               byok: true,
+              ...(place.own?.inProcess === undefined ? {} : { inProcess: place.own.inProcess }),
             },
           },
         ];

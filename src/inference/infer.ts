@@ -7,6 +7,7 @@ import type { Log } from "../base/log.ts";
 import { OPEN_ORIGINS } from "../http/answer.ts";
 import type { Caller } from "../http/route.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import type { Catalog } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import type { Attempt, Outcome, UsageRecord } from "../usage/usage.ts";
 import { type Api, type Ask, readAsk } from "./ask.ts";
@@ -78,6 +79,8 @@ export interface CallInput {
 interface Call {
   readonly input: CallInput;
   readonly ask: Ask;
+  /** The prices as they were when the call began. */
+  readonly catalog: Catalog;
   readonly quote: Quote;
   readonly held: bigint;
   readonly outputMax: number | undefined;
@@ -101,9 +104,11 @@ export async function infer(parts: InferParts, input: CallInput): Promise<Respon
   if (first === undefined) throw refuseReference(reference ?? { path: "model", instead: "" });
 
   const closed = parts.onOpen();
+  let call: Call | undefined;
+  let result: TrialResult;
   try {
-    let call = await hold(parts, input, { ask, candidate: first, closed });
-    let result = await attempt(parts, call, first);
+    call = await hold(parts, input, { ask, candidate: first, closed });
+    result = await attempt(parts, call, first);
     for (const next of others) {
       if (result.ok || result.aborted || !mayFallOver(result.fault)) break;
       // The caller's own key cost nothing so far; the gateway's account must be paid for.
@@ -114,14 +119,19 @@ export async function infer(parts: InferParts, input: CallInput): Promise<Respon
       };
       result = await attempt(parts, call, next);
     }
-    if (!result.ok) return await failed(parts, call, first, result);
-    return result.answered.kind === "whole"
-      ? await answerWhole(parts, call, result.candidate, result.answered)
-      : answerStream(parts, call, result.candidate, result.answered);
+    if (result.ok)
+      return result.answered.kind === "whole"
+        ? await answerWhole(parts, call, result.candidate, result.answered)
+        : answerStream(parts, call, result.candidate, result.answered);
+    await settleFailed(parts, call, first, result);
   } catch (error) {
+    // Nothing stays held, whatever went wrong in here; what is settled already stays as it is.
+    if (call !== undefined)
+      await parts.ledger.settle({ ...idsOf(call), cost: 0n, now: parts.now() }).catch(() => {});
     closed();
     throw error;
   }
+  throw result.fault;
 }
 
 /** A failure of one account that another account might not have. */
@@ -135,8 +145,9 @@ async function hold(
   chosen: { readonly ask: Ask; readonly candidate: Candidate; readonly closed: () => void },
 ): Promise<Call> {
   const { ask, candidate, closed } = chosen;
+  const catalog = parts.catalog.current();
   const quote = quoteOf(ask, candidate.model, candidate.credential.provider, {
-    catalog: parts.catalog.current(),
+    catalog,
     now: input.now,
   });
   const free = candidate.credential.byok ? { ...quote, amount: 0n, minimum: undefined } : quote;
@@ -161,6 +172,7 @@ async function hold(
   return {
     input,
     ask,
+    catalog,
     quote,
     held: outcome.amount,
     outputMax,
@@ -204,12 +216,12 @@ function stopsBilling({ credential }: Candidate): boolean {
   return credential.provider.stopsBillingOnAbort || credential.byok;
 }
 
-async function failed(
+async function settleFailed(
   parts: InferParts,
   call: Call,
   candidate: Candidate,
   result: TrialResult & { ok: false },
-): Promise<never> {
+): Promise<void> {
   const outcome: Outcome = result.aborted
     ? "client_aborted"
     : result.fault.code === "upstream_timeout"
@@ -220,7 +232,6 @@ async function failed(
     outcome,
     status: result.aborted ? 499 : result.fault.status,
   });
-  throw result.fault;
 }
 
 async function answerWhole(
@@ -232,7 +243,7 @@ async function answerWhole(
   const { input, ask } = call;
   const usage = usageOf(ask.api, answered.json, candidate.credential.provider.id);
   const charged =
-    usage === undefined ? NOTHING : chargeFor(usage, contextOf(parts, call, candidate));
+    usage === undefined ? NOTHING : chargeFor(usage, contextOf(call, candidate));
   const costUsd = usdText(costOf(charged, candidate));
   const body =
     usage === undefined ? answered.text : costInside(answered.text, 0, ["usage"], costUsd);
@@ -278,11 +289,11 @@ function answerStream(
     costUsd: () => {
       const usage = meter.usage();
       priced =
-        usage === undefined ? undefined : chargeFor(usage, contextOf(parts, call, candidate));
+        usage === undefined ? undefined : chargeFor(usage, contextOf(call, candidate));
       return priced === undefined ? undefined : usdText(costOf(priced, candidate));
     },
     settle: (end: StreamEnd) => {
-      const charged = chargedAtEnd(parts, call, candidate, { end, meter });
+      const charged = chargedAtEnd(call, candidate, { end, meter });
       return settle(parts, call, candidate, {
         charged,
         outcome: end,
@@ -321,13 +332,12 @@ interface Ending {
 }
 
 function chargedAtEnd(
-  parts: InferParts,
   call: Call,
   candidate: Candidate,
   { end, meter }: Ending,
 ): Charged {
   const usage = meter.usage();
-  const context = contextOf(parts, call, candidate);
+  const context = contextOf(call, candidate);
   const final = usage !== undefined && meter.exact();
   if (end === "client_aborted" && !final) {
     const { outputBytes } = meter.relayed();
@@ -343,9 +353,9 @@ function chargedAtEnd(
   return chargeFor(usage, context);
 }
 
-function contextOf(parts: InferParts, call: Call, candidate: Candidate) {
+function contextOf(call: Call, candidate: Candidate) {
   return {
-    catalog: parts.catalog.current(),
+    catalog: call.catalog,
     model: candidate.model,
     quote: call.quote,
     held: call.held,

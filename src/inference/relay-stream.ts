@@ -43,6 +43,10 @@ interface State {
   lastHeardAt: number;
   lastSentAt: number;
   readonly startedAt: number;
+  /** Whether the provider is waited for; otherwise it is the reader. */
+  reading: boolean;
+  /** Whether the reader is gone. */
+  left: boolean;
   ended: boolean;
   timedOut: boolean;
   readonly waiting: Uint8Array[];
@@ -56,6 +60,8 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
     lastHeardAt: now,
     lastSentAt: now,
     startedAt: now,
+    reading: false,
+    left: false,
     ended: false,
     timedOut: false,
     waiting: [],
@@ -98,18 +104,33 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
     controller.enqueue(bytes);
   };
 
+  // Where closing the connection does not end the bill, the provider is read on to its own count.
+  const leave = async (): Promise<void> => {
+    stopTicking();
+    if (state.ended || state.left) return;
+    state.left = true;
+    if (!parts.stopsBillingOnAbort) await drain(parts, parser.push, state).catch(() => {});
+    parts.abortUpstream();
+    await end("client_aborted").catch(() => {});
+  };
+
   return new ReadableStream<Uint8Array>({
     start: (controller) => {
-      stopTicking = parts.ticker.add((at) => tick(parts, state, controller, at));
+      stopTicking = parts.ticker.add((at) => {
+        if (tick(parts, state, controller, at) === "stalled") {
+          void leave();
+          controller.error(new Error("the reader stalled"));
+        }
+      });
     },
     pull: async (controller) => {
       for (;;) {
         const chunk = first ?? (await readNext(parts, state));
         first = undefined;
         if (state.ended) return;
-        const events = chunk === undefined ? parser.end() : parsed(parser.push, chunk);
-        const step = events === undefined ? "broken" : passOn(parts, state, events);
-        if (step === "broken" || state.bytes > STREAM_MAX_BYTES)
+        const step = stepOn(parts, state, parser, chunk);
+        if (state.left) return;
+        if (step === undefined || state.bytes > STREAM_MAX_BYTES)
           return finish(controller, "upstream_error");
         if (step.out !== undefined) put(controller, step.out);
         if (step.finished)
@@ -118,13 +139,7 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
         if (step.out !== undefined) return;
       }
     },
-    cancel: async () => {
-      stopTicking();
-      if (state.ended) return;
-      if (!parts.stopsBillingOnAbort) await drain(parts, parser.push, state).catch(() => {});
-      parts.abortUpstream();
-      await end("client_aborted").catch(() => {});
-    },
+    cancel: leave,
   });
 }
 
@@ -135,6 +150,7 @@ function endOf(parts: StreamParts, state: State): StreamEnd {
 }
 
 async function readNext(parts: StreamParts, state: State): Promise<Uint8Array | undefined> {
+  state.reading = true;
   try {
     const { done, value } = await parts.reader.read();
     if (done) return undefined;
@@ -143,16 +159,20 @@ async function readNext(parts: StreamParts, state: State): Promise<Uint8Array | 
     return value;
   } catch {
     return undefined;
+  } finally {
+    state.reading = false;
   }
 }
 
 // An event beyond the parser's limit is a fault of the provider, and ends the stream as one.
-function parsed(
-  push: (chunk: Uint8Array) => SseEvent[],
-  chunk: Uint8Array,
-): SseEvent[] | undefined {
+function stepOn(
+  parts: StreamParts,
+  state: State,
+  parser: ReturnType<typeof createSseParser>,
+  chunk: Uint8Array | undefined,
+): Step | undefined {
   try {
-    return push(chunk);
+    return passOn(parts, state, chunk === undefined ? parser.end() : parser.push(chunk));
   } catch {
     return undefined;
   }
@@ -188,11 +208,12 @@ function tick(
   state: State,
   controller: ReadableStreamDefaultController<Uint8Array>,
   at: number,
-): void {
-  if (
-    at - state.lastHeardAt > parts.timeouts.silenceMs ||
-    at - state.startedAt > parts.timeouts.totalMs
-  ) {
+): "stalled" | undefined {
+  const { silenceMs, totalMs } = parts.timeouts;
+  const isOver = at - state.startedAt > totalMs;
+  // A reader who stops reading has left, though the connection stands.
+  if (!state.reading) return isOver || at - state.lastSentAt > silenceMs ? "stalled" : undefined;
+  if (isOver || at - state.lastHeardAt > silenceMs) {
     state.timedOut = true;
     parts.abortUpstream();
     void parts.reader.cancel().catch(() => {});
@@ -200,6 +221,7 @@ function tick(
     state.lastSentAt = at;
     controller.enqueue(parts.shape.keepAlive);
   }
+  return undefined;
 }
 
 /** Reads on to the provider's own count where leaving would not end the bill, within bounds. */

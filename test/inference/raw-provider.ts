@@ -32,7 +32,9 @@ export interface RawProvider {
 
 const encoder = new TextEncoder();
 
-export async function startRawProvider(answer: (request: RawRequest) => RawReply | undefined): Promise<RawProvider> {
+export async function startRawProvider(
+  answer: (request: RawRequest) => RawReply | undefined,
+): Promise<RawProvider> {
   const requests: RawRequest[] = [];
   const sockets = new Set<Socket>();
   const server: Server = createServer((socket) => {
@@ -68,15 +70,25 @@ function requestIn(bytes: Buffer): RawRequest | undefined {
   const end = bytes.indexOf("\r\n\r\n");
   if (end === -1) return undefined;
   const [first = "", ...lines] = bytes.subarray(0, end).toString("latin1").split("\r\n");
-  const headers = Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf(":")).toLowerCase(), line.slice(line.indexOf(":") + 1).trim()]));
+  const headers = Object.fromEntries(
+    lines.map((line) => [
+      line.slice(0, line.indexOf(":")).toLowerCase(),
+      line.slice(line.indexOf(":") + 1).trim(),
+    ]),
+  );
   const length = Number(headers["content-length"] ?? 0);
   if (bytes.length < end + 4 + length) return undefined;
-  return { path: first.split(" ")[1] ?? "", headers, body: bytes.subarray(end + 4, end + 4 + length).toString("utf8") };
+  return {
+    path: first.split(" ")[1] ?? "",
+    headers,
+    body: bytes.subarray(end + 4, end + 4 + length).toString("utf8"),
+  };
 }
 
 async function send(socket: Socket, reply: RawReply): Promise<void> {
   const body = typeof reply.body === "string" ? encoder.encode(reply.body) : reply.body;
-  const framing = reply.length === undefined ? "transfer-encoding: chunked" : `content-length: ${reply.length}`;
+  const framing =
+    reply.length === undefined ? "transfer-encoding: chunked" : `content-length: ${reply.length}`;
   const headers = { "content-type": "application/json", ...reply.headers };
   const head = Object.entries(headers)
     .map(([name, value]) => `${name}: ${value}\r\n`)
@@ -84,7 +96,14 @@ async function send(socket: Socket, reply: RawReply): Promise<void> {
   socket.write(`HTTP/1.1 ${reply.status ?? 200} Status\r\n${head}${framing}\r\n\r\n`);
   for (const piece of pieces(body, reply.slices ?? [])) {
     if (socket.destroyed) return;
-    if (reply.length === undefined) socket.write(Buffer.concat([encoder.encode(`${piece.length.toString(16)}\r\n`), piece, encoder.encode("\r\n")]));
+    if (reply.length === undefined)
+      socket.write(
+        Buffer.concat([
+          encoder.encode(`${piece.length.toString(16)}\r\n`),
+          piece,
+          encoder.encode("\r\n"),
+        ]),
+      );
     else socket.write(piece);
     if (reply.pauseMs !== undefined) await Bun.sleep(reply.pauseMs);
   }

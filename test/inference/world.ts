@@ -41,7 +41,13 @@ export interface Sent {
 
 type Target = Pick<Gateway, "url">;
 
-export function post(target: Target, account: Account, api: Api, body: Json, sent: Sent = {}): Promise<Response> {
+export function post(
+  target: Target,
+  account: Account,
+  api: Api,
+  body: Json,
+  sent: Sent = {},
+): Promise<Response> {
   return fetch(target.url + PATHS[api], {
     method: "POST",
     headers: { ...account.headers, ...sent.headers },
@@ -58,7 +64,9 @@ export function isComplete(api: Api, text: string): boolean {
     case "messages":
       return text.includes("event: message_stop");
     case "responses":
-      return text.includes("event: response.completed") || text.includes("event: response.incomplete");
+      return (
+        text.includes("event: response.completed") || text.includes("event: response.incomplete")
+      );
     case "embeddings":
       return false;
   }
@@ -73,8 +81,15 @@ export function errorOf(body: unknown): Json {
 /** An API's own envelope: what its official client looks for. */
 export function expectEnvelope(api: Api, body: unknown): void {
   if (api === "messages") {
-    expect(body).toMatchObject({ type: "error", error: { type: expect.any(String), message: expect.any(String) }, request_id: expect.any(String) });
-  } else expect(body).toMatchObject({ error: { message: expect.any(String), type: expect.any(String), code: expect.any(String) } });
+    expect(body).toMatchObject({
+      type: "error",
+      error: { type: expect.any(String), message: expect.any(String) },
+      request_id: expect.any(String),
+    });
+  } else
+    expect(body).toMatchObject({
+      error: { message: expect.any(String), type: expect.any(String), code: expect.any(String) },
+    });
 }
 
 let grants = 0;
@@ -83,18 +98,32 @@ let grants = 0;
 export async function fund(gateway: Gateway, account: Account, amount: bigint): Promise<void> {
   grants += 1;
   const id = `test.grant.${account.id}.${grants}`;
-  await gateway.house.db.write((tx) => grant(tx, { id, accountId: account.id, amount, now: Date.now(), reason: "test" }));
+  await gateway.house.db.write((tx) =>
+    grant(tx, { id, accountId: account.id, amount, now: Date.now(), reason: "test" }),
+  );
 }
 
 export const USD = 1_000_000_000n;
 
-export async function walletOf(db: Db, accountId: string): Promise<{ promo: bigint; paid: bigint; held: bigint }> {
-  const row = await db.get("select cast(promo as text) as promo, cast(paid as text) as paid, cast(held as text) as held from wallet where account_id = ?", [accountId]);
-  return { promo: BigInt(String(row?.["promo"])), paid: BigInt(String(row?.["paid"])), held: BigInt(String(row?.["held"])) };
+export async function walletOf(
+  db: Db,
+  accountId: string,
+): Promise<{ promo: bigint; paid: bigint; held: bigint }> {
+  const row = await db.get(
+    "select cast(promo as text) as promo, cast(paid as text) as paid, cast(held as text) as held from wallet where account_id = ?",
+    [accountId],
+  );
+  return {
+    promo: BigInt(String(row?.["promo"])),
+    paid: BigInt(String(row?.["paid"])),
+    held: BigInt(String(row?.["held"])),
+  };
 }
 
 export async function recordsOf(db: Db, accountId: string): Promise<Row[]> {
-  return [...(await db.all("select * from usage_record where account_id = ? order by id", [accountId]))];
+  return [
+    ...(await db.all("select * from usage_record where account_id = ? order by id", [accountId])),
+  ];
 }
 
 export async function recordOf(db: Db, id: string | null): Promise<Row> {
@@ -109,19 +138,30 @@ export async function openHolds(db: Db): Promise<number> {
 }
 
 /** Waits until this holds, and says what was last seen where it never does. */
-export async function until<T>(look: () => T | Promise<T>, fits: (seen: T) => boolean, ms = 5_000): Promise<T> {
+export async function until<T>(
+  look: () => T | Promise<T>,
+  fits: (seen: T) => boolean,
+  ms = 5_000,
+): Promise<T> {
   const deadline = performance.now() + ms;
   for (;;) {
     const seen = await look();
     if (fits(seen)) return seen;
-    if (performance.now() > deadline) throw new Error(`still ${JSON.stringify(seen, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value))}`);
+    if (performance.now() > deadline)
+      throw new Error(
+        `still ${JSON.stringify(seen, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value))}`,
+      );
     await Bun.sleep(10);
   }
 }
 
 /** Nothing is held any more, and every sum agrees. */
 export async function expectClean(db: Db, ms = 5_000): Promise<void> {
-  await until(() => openHolds(db), (count) => count === 0, ms);
+  await until(
+    () => openHolds(db),
+    (count) => count === 0,
+    ms,
+  );
   const { problems } = await verifyLedger(db);
   expect(problems).toEqual([]);
 }
@@ -138,7 +178,11 @@ export async function simStats(gateway: Gateway): Promise<SimStats> {
 }
 
 /** The body of the last request that the simulator saw. */
-export async function lastSeen(gateway: Gateway): Promise<{ path: string; headers: Record<string, string>; body: string }> {
-  const list = (await (await fetch(`${gateway.simulatorUrl}/sim/requests?limit=1`)).json()) as { data: [{ path: string; headers: Record<string, string>; body: string }] };
+export async function lastSeen(
+  gateway: Gateway,
+): Promise<{ path: string; headers: Record<string, string>; body: string }> {
+  const list = (await (await fetch(`${gateway.simulatorUrl}/sim/requests?limit=1`)).json()) as {
+    data: [{ path: string; headers: Record<string, string>; body: string }];
+  };
   return list.data[0];
 }

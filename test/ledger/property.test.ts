@@ -10,7 +10,7 @@ import { runWorld } from "./world.ts";
 const HISTORIES_A_WORLD = 20;
 const HISTORIES: Readonly<Record<StoreKind, number>> = {
   sqlite: Number(process.env["POSTERN_HISTORIES"] ?? 10_000),
-  postgres: Math.ceil(Number(process.env["POSTERN_HISTORIES"] ?? 10_000) / 10),
+  postgres: Math.ceil(Number(process.env["POSTERN_HISTORIES"] ?? 10_000) / 20),
 };
 const SEED = Number(process.env["POSTERN_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 const TIMEOUT_MS = 120_000;

@@ -187,7 +187,7 @@ describe("the simulator in this process", () => {
     const simulator = createSimulator({ now: () => 1, requireKey });
     const own = {
       apiKey: undefined,
-      inProcess: (request: Request) => simulator.handle(request),
+      inProcess: (request: Request) => simulator.fetch(request),
     };
     return { provider: row, baseUrl: "http://simulator.invalid", own };
   };

@@ -28,8 +28,7 @@ export interface Room {
     who: string,
     method: string,
     path: string,
-    body?: unknown,
-    headers?: Readonly<Record<string, string>>,
+    sent?: { readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> },
   ) => Promise<Reply>;
 }
 
@@ -68,7 +67,7 @@ export function openRoom(db: Db, provider: FakeProvider): Room {
     addressOf: (peer) => peer,
     isDraining: () => false,
   });
-  const call: Room["call"] = async (who, method, path, body, headers = {}) => {
+  const call: Room["call"] = async (who, method, path, { body, headers } = {}) => {
     const request = new Request(`http://127.0.0.1:8787${path}`, {
       method,
       headers: {

@@ -71,7 +71,11 @@ eachStore((kind, open) => {
     afterEach(() => store.close());
 
     const add = async (who: string, at: string): Promise<string> =>
-      String((await room.call(who, "POST", PATH, { provider: at, api_key: GOOD_KEY })).body["id"]);
+      String(
+        (await room.call(who, "POST", PATH, { body: { provider: at, api_key: GOOD_KEY } })).body[
+          "id"
+        ],
+      );
 
     const move = async (from: string, to: string): Promise<void> => {
       const row = await store.db.get("select sealed, data_key from provider_key where id = ?", [
@@ -89,13 +93,10 @@ eachStore((kind, open) => {
       rejection(openRoom(store.db, provider).providerKeys.ownKeyOf(accountId, at, START));
 
     test("nothing of the raw key but its last four characters is in the tables", async () => {
-      await room.call(
-        "alice",
-        "POST",
-        PATH,
-        { provider: "openai", api_key: GOOD_KEY },
-        { "idempotency-key": "the-first-of-all" },
-      );
+      await room.call("alice", "POST", PATH, {
+        body: { provider: "openai", api_key: GOOD_KEY },
+        headers: { "idempotency-key": "the-first-of-all" },
+      });
       for (const table of ["provider_key", "idempotent_answer"]) {
         const rows = await store.db.all(`select * from ${table}`);
         const dump = inspect(rows, { depth: 9, maxStringLength: Infinity });
@@ -148,12 +149,12 @@ eachStore((kind, open) => {
       const see = async (...what: Parameters<Room["call"]>): Promise<void> => {
         replies.push((await room.call(...what)).text);
       };
-      await see("alice", "POST", PATH, { provider: "openai", api_key: GOOD_KEY });
-      await see("alice", "POST", PATH, { provider: "nobody", api_key: GOOD_KEY });
-      await see("alice", "POST", PATH, { provider: "openai", api_key: `${GOOD_KEY} ` });
-      await see("alice", "POST", PATH, { provider: "openai", api_key: [GOOD_KEY] });
+      await see("alice", "POST", PATH, { body: { provider: "openai", api_key: GOOD_KEY } });
+      await see("alice", "POST", PATH, { body: { provider: "nobody", api_key: GOOD_KEY } });
+      await see("alice", "POST", PATH, { body: { provider: "openai", api_key: `${GOOD_KEY} ` } });
+      await see("alice", "POST", PATH, { body: { provider: "openai", api_key: [GOOD_KEY] } });
       provider.answer(takesOnly("another"));
-      await see("alice", "POST", PATH, { provider: "openai", api_key: GOOD_KEY });
+      await see("alice", "POST", PATH, { body: { provider: "openai", api_key: GOOD_KEY } });
       await see("alice", "GET", PATH);
       const ownKey = await room.providerKeys.ownKeyOf("acct_alice", "openai", START);
       spies.forEach((spy) => spy.mockRestore());
@@ -164,7 +165,7 @@ eachStore((kind, open) => {
         inspect(printed, { depth: 9 }),
         JSON.stringify(ownKey),
         inspect(ownKey, { depth: 9, showHidden: true }),
-        `${String(ownKey?.apiKey)}`,
+        String(ownKey?.apiKey),
         inspect(room.providerKeys, { depth: 9 }),
       ])
         expect(text).not.toContain(CANARY);

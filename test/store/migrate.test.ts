@@ -42,6 +42,7 @@ for (const kind of STORE_KINDS) {
       expect(await missingMigrations(db)).toEqual([]);
       expect(await db.all("select id from transfer")).toEqual([]);
       await db.close();
+      if (kind === "sqlite") rmSync(place.at, { recursive: true });
     });
 
     test("a store from a newer version is refused, and says what to do", async () => {

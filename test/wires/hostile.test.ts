@@ -98,11 +98,9 @@ for (const name of ["chat", "messages"] as const) {
       fc.assert(
         fc.property(
           replies(name),
-          fc.nat(),
-          fc.nat(),
-          fc.nat(),
+          fc.tuple(fc.nat(), fc.nat(), fc.nat()),
           junk,
-          (reply, at, twice, seed, by) => {
+          (reply, [at, twice, seed], by) => {
             const events = sseEvents(writeEvents(wire, eventsOfReply(reply), writeContext()));
             const hit = at % events.length;
             const spoilt = events.flatMap((event, index) => {

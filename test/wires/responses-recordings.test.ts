@@ -106,6 +106,12 @@ function finishOf(body: Body, said: Said): string {
   return said.refusal === "" ? "stop" : "refusal";
 }
 
+// As the manifest has them. DeepSeek and others leave counts out that are zero.
+const counts = (value: unknown) => {
+  const usage = (value ?? {}) as Record<string, unknown>;
+  return [usage["input_tokens"] ?? 0, usage["output_tokens"] ?? 0, usage["total_tokens"] ?? 0];
+};
+
 const json = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 const bodyOf = (recording: Recording) =>
   JSON.parse(new TextDecoder().decode(recording.responseBody)) as Body;
@@ -141,16 +147,17 @@ function payloadsOf(events: readonly RecordedEvent[]): Payload[] {
   });
 }
 
-/** What the deltas and the items of a stream say, apart from its last event, which some providers leave empty. */
+const deltasOf = (payloads: readonly Payload[]) =>
+  payloads.map((one) => (one.type === "response.output_text.delta" ? one.delta : "")).join("");
+
+/** What the items of a stream say, apart from its last event, which some providers leave empty. */
 function streamSaid(payloads: readonly Payload[]): Said {
   const items = payloads.flatMap(({ type, item }) =>
     type === "response.output_item.done" && item !== undefined ? [item] : [],
   );
   const last = payloads.findLast((one) => one.response !== undefined)?.response?.output ?? [];
   const said = saidBy(items.length > 0 ? items : last);
-  const deltas = (type: string) =>
-    payloads.map((one) => (one.type === type ? one.delta : "")).join("");
-  return { ...said, text: deltas("response.output_text.delta") || said.text };
+  return { ...said, text: said.text || deltasOf(payloads) };
 }
 
 async function checkRecordedReply(recording: Recording, body: Body): Promise<void> {
@@ -166,6 +173,7 @@ async function checkRecordedReply(recording: Recording, body: Body): Promise<voi
   expect(losses).toEqual([]);
   expect(checkResponse(json(written) as Record<string, unknown>)).toEqual([]);
   expect(saidBy(json(written["output"]) as Item[])).toEqual(expected);
+  expect(counts(written["usage"])).toEqual(counts(recording.summary.usage));
   const text = writeEvents(responsesWire, events, writeContext());
   expect(checkResponsesStream(sseEvents(text))).toEqual([]);
   if (reply.choices[0]?.finish.reason !== "error") expect(await accumulate(text)).toEqual(expected);
@@ -196,6 +204,8 @@ async function checkRecordedStream(
   expect(reply.usage?.usage.tokens).toEqual(meter.usage()?.tokens);
   const payloads = payloadsOf(recorded);
   const expected = streamSaid(payloads);
+  // One source shortened the text of a stream by hand, in its items otherwise than in its deltas.
+  if (HAND_MADE.test(recording.file)) expected.text = deltasOf(payloads);
   expect(canonicalSaid(reply)).toEqual(expected);
   const error = events.find((event) => event.type === "error");
   if (error !== undefined) return error.error.message;
@@ -228,7 +238,7 @@ describe.skipIf(skipNotice("wires: recorded Responses traffic"))("recorded traff
       }
     }
     console.log(`responses: ${read} recorded requests read, ${refused.length} refused`);
-    expect(refused.filter((one) => !REFUSED.test(one))).toEqual([]);
+    expect(refused).toEqual([]);
     expect(read).toBeGreaterThan(100);
   });
 
@@ -276,5 +286,5 @@ describe.skipIf(skipNotice("wires: recorded Responses traffic"))("recorded traff
 });
 
 const STATE = /^(previous_response_id|conversation|background)$/;
-const REFUSED = /^$/;
-const FAILED = /^$/;
+const HAND_MADE = /openai-shell-container/;
+const FAILED = /openai-error\.1|parallel-tool-call-wrapper\.1|multimodalRequest.responses.followup-/;

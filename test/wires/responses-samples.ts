@@ -78,10 +78,6 @@ const pdf: fc.Arbitrary<Part> = fc.record({
   name,
   cache,
 });
-const audio: fc.Arbitrary<Part> = data.map((held) => ({
-  type: "audio",
-  source: { kind: "base64", mediaType: "audio/wav", data: held },
-}));
 const search: fc.Arbitrary<Part> = name.map((id) => ({
   type: "native",
   wire: "responses",
@@ -161,7 +157,7 @@ const turns: fc.Arbitrary<Turn[]> = fc
     ),
     fc.array(
       fc.tuple(
-        fc.array(fc.oneof(textPart(true), image, pdf, audio), { minLength: 1, maxLength: 3 }),
+        fc.array(fc.oneof(textPart(true), image, pdf), { minLength: 1, maxLength: 3 }),
         history.chain((parts) => results(parts).map((after): Turn[] => [{ role: "assistant", parts }, ...after])),
       ),
       { maxLength: 3 },
@@ -206,7 +202,7 @@ function choiceOf(tools: readonly Tool[]): fc.Arbitrary<ToolChoice | undefined> 
       { type: "auto" },
       { type: "none" },
       { type: "required" },
-      { type: "native", wire: "responses", value: { type: "web_search" } },
+      { type: "native", wire: "responses", value: { type: "web_search_preview" } },
       { type: "allowed", mode: "required", names: own.map((one) => one.name) },
       ...own.map((one): ToolChoice => ({ type: "tool", name: one.name, custom: one.type === "custom" || undefined })),
     ),
@@ -253,7 +249,7 @@ const native = maybe(
     { max_tool_calls: 3 },
     { truncation: "auto", "reasoning.context": "all" },
     { include: ["web_search_call.action.sources"] },
-    { context_management: [{ type: "compaction", compact_threshold: 9 }] },
+    { context_management: [{ type: "compaction", compact_threshold: 9_000 }] },
   ),
 );
 

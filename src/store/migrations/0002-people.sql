@@ -38,6 +38,7 @@ create index if not exists membership_by_person on membership (person_id, accoun
 create table if not exists claim_attempt (
   id text primary key,
   account_id text not null,
+  ordinal bigint not null,
   key_id text not null,
   email text not null,
   email_folded text not null,
@@ -58,7 +59,7 @@ create table if not exists claim_attempt (
   bonus bigint not null
 );
 
-create index if not exists claim_attempt_by_account on claim_attempt (account_id, id);
+create index if not exists claim_attempt_by_account on claim_attempt (account_id, ordinal);
 
 create index if not exists claim_attempt_by_email on claim_attempt (email_folded, id);
 

@@ -12,7 +12,7 @@ export type Slot = "text" | "refusal" | "summary" | "thought";
 
 interface StreamedPart {
   readonly part: number;
-  length: number;
+  told: string;
   citations: number;
   ended: boolean;
 }
@@ -159,7 +159,7 @@ function startPart(state: StreamedItems, item: StreamedItem, head: PartHead): St
   endPart(state, state.lingering);
   endPart(state, item.open);
   state.lingering = undefined;
-  const part = { part: state.parts++, length: 0, citations: 0, ended: false };
+  const part = { part: state.parts++, told: "", citations: 0, ended: false };
   state.out.push({ type: "part_start", choice: 0, part: part.part, head });
   item.open = part;
   return part;
@@ -178,7 +178,7 @@ function say(
   logprobs?: readonly TokenLogprob[],
 ): void {
   if (streamed.ended) return;
-  streamed.length += text.length;
+  streamed.told += text;
   const { part } = streamed;
   state.out.push(
     logprobs === undefined
@@ -196,12 +196,21 @@ function complete(
   const text = stringIn(value[slot === "refusal" ? "refusal" : "text"]) ?? "";
   if (text === "" && !item.parts.has(slot + at)) return;
   const part = partOf(state, item, slot, at);
-  if (text.length > part.length) {
-    const logprobs = part.length === 0 ? readLogprobs(value["logprobs"]) : undefined;
-    say(state, part, text.slice(part.length), logprobs);
-  }
+  if (part.told === "") sayRest(state, part, text, readLogprobs(value["logprobs"]));
+  else sayRest(state, part, text);
   for (const citation of arrayIn(value["annotations"]).slice(part.citations))
     cite(state, part, citation);
+}
+
+// What was told cannot be taken back: words that do not go on from there are not the rest of it.
+function sayRest(
+  state: StreamedItems,
+  part: StreamedPart,
+  whole: string,
+  logprobs?: readonly TokenLogprob[],
+): void {
+  if (whole.length > part.told.length && whole.startsWith(part.told))
+    say(state, part, whole.slice(part.told.length), logprobs);
 }
 
 function cite(state: StreamedItems, part: StreamedPart, value: unknown): void {
@@ -222,9 +231,8 @@ function startCall(state: StreamedItems, item: StreamedItem): StreamedPart {
 
 function finishCall(state: StreamedItems, item: StreamedItem, value: JsonObject): void {
   const part = startCall(state, item);
-  const said = argumentsIn({ ...value, type: item.item["type"] });
-  if (said.length > part.length) say(state, part, said.slice(part.length));
-  if (part.length === 0 && item.item["type"] === "function_call") say(state, part, "{}");
+  sayRest(state, part, argumentsIn({ ...value, type: item.item["type"] }));
+  if (part.told === "" && item.item["type"] === "function_call") say(state, part, "{}");
   endPart(state, part);
 }
 

@@ -137,6 +137,9 @@ function writeMedia(
   losses: Loss[],
 ): JsonObject | undefined {
   const { source } = part;
+  // OpenAI's own models take neither over this API; others that follow it do.
+  if (target.abilities?.openaiFields !== false)
+    return lose(losses, at, `This provider takes no ${part.type} over this API.`);
   const cache = writeCache(part.cache, target, at, losses);
   if (part.type === "audio" && source.kind === "base64")
     return {
@@ -145,7 +148,7 @@ function writeMedia(
       ...cache,
     };
   const held = part.type === "video" ? address(source, "video_url", target) : undefined;
-  if (held !== undefined && target.abilities?.openaiFields === false)
+  if (held !== undefined)
     return { type: "input_video", ...held, ...cache };
   return lose(losses, at, `This provider takes no ${part.type} in this form.`);
 }

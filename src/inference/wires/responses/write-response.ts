@@ -70,7 +70,6 @@ const DEFAULTS = {
   previous_response_id: null,
   background: false,
   store: false,
-  user: null,
 } as const;
 
 function echo(request: CanonicalRequest): JsonObject {

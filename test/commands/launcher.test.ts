@@ -1,0 +1,62 @@
+// The launcher finds the project's Bun wherever npm has left it, and says what to do where there is none.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+
+const BIN = path.resolve(import.meta.dir, "../../bin");
+const platform = process.platform === "win32" ? "windows" : process.platform;
+const arch = process.arch === "arm64" ? "aarch64" : process.arch;
+const root = mkdtempSync(path.join(tmpdir(), "postern-launcher-"));
+const modules = path.join(root, "node_modules");
+
+beforeAll(() => cpSync(BIN, path.join(root, "bin"), { recursive: true }));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+describe("bin/bun.js", () => {
+  test("says what to do where nothing is installed", () => {
+    const { status, stderr } = launch("--version");
+    expect(status).toBe(1);
+    expect(stderr).toContain("Run `npm ci`");
+  });
+
+  test("is not taken in by the text that stands for Bun where its install script was refused", () => {
+    const folder = path.join(modules, "bun", "bin");
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(path.join(folder, "bun.exe"), "echo not run >&2\nexit 1\n", { mode: 0o755 });
+    expect(launch("--version").status).toBe(1);
+  });
+
+  test("finds the program in the platform's package", () => {
+    const folder = path.join(modules, "@oven", `bun-${platform}-${arch}`, "bin");
+    mkdirSync(folder, { recursive: true });
+    symlinkSync(process.execPath, path.join(folder, "bun"));
+    expect(launch("--version")).toMatchObject({ status: 0, stdout: `${Bun.version}\n` });
+  });
+
+  test("finds the program where the install script has put it", () => {
+    rmSync(path.join(modules, "@oven"), { recursive: true });
+    const file = path.join(modules, "bun", "bin", "bun.exe");
+    rmSync(file);
+    symlinkSync(process.execPath, file);
+    expect(launch("--version").status).toBe(0);
+  });
+
+  test("hands on arguments and exit codes, and lets out more calls at once than Bun does by itself", () => {
+    const script =
+      "console.log(process.env.BUN_CONFIG_MAX_HTTP_REQUESTS, process.argv[1]); process.exit(7)";
+    expect(launch("-e", script, "an argument")).toMatchObject({
+      status: 7,
+      stdout: "65336 an argument\n",
+    });
+  });
+});
+
+function launch(...args: readonly string[]) {
+  return spawnSync("node", [path.join(root, "bin", "bun.js"), ...args], {
+    encoding: "utf8",
+    env: { PATH: process.env["PATH"] ?? "" },
+  });
+}

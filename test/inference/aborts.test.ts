@@ -1,0 +1,197 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { text, whole } from "../../src/store/db.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { openClient, openFiles, soak } from "./leaving.ts";
+import {
+  bodyOf,
+  expectClean,
+  fund,
+  recordsOf,
+  simStats,
+  STREAMED_APIS,
+  until,
+  USD,
+  walletOf,
+} from "./world.ts";
+
+const CLIENTS = 2_000;
+const STREAM = "[[sim: tokens=150 chunks=150 pace=10]] go on";
+
+let gateway: Gateway;
+let account: Account;
+
+beforeAll(async () => {
+  gateway = await startGateway({ providers: ["sim", "groq"] });
+  account = await register(gateway);
+  await fund(gateway, account, 100n * USD);
+});
+afterAll(() => gateway.stop());
+
+/** The newest record, once nothing of the call is open any more. */
+async function settled() {
+  await expectClean(gateway.house.db);
+  const record = (await recordsOf(gateway.house.db, account.id)).at(-1);
+  if (record === undefined) throw new Error("no record");
+  return record;
+}
+
+function upstreamGone(ms: number) {
+  return until(
+    () => simStats(gateway),
+    (stats) => stats.open_streams === 0,
+    ms,
+  );
+}
+
+describe("a client that leaves", () => {
+  for (const stream of [false, true]) {
+    test(`before the first byte ends the call upstream within a second and pays nothing${stream ? ", streamed" : ""}`, async () => {
+      const before = await simStats(gateway);
+      const client = openClient(
+        gateway,
+        account,
+        "chat",
+        bodyOf("chat", "[[sim: latency=5000]] wait", { stream }),
+      );
+      await until(
+        () => simStats(gateway),
+        (stats) => stats.open_streams === before.open_streams + 1,
+      );
+      client.leave();
+      const after = await upstreamGone(1_000);
+      expect(after.aborted_streams).toBe(before.aborted_streams + 1);
+      expect(await settled()).toMatchObject({
+        outcome: "client_aborted",
+        status: 499,
+        cost_nano: 0,
+        output_tokens: 0,
+      });
+    });
+  }
+
+  for (const api of STREAMED_APIS) {
+    test(`in the middle of a ${api} stream ends it upstream within a second and pays for what was relayed`, async () => {
+      const client = openClient(gateway, account, api, bodyOf(api, STREAM, { stream: true }));
+      await client.saw("delta");
+      await Bun.sleep(200);
+      client.leave();
+      await upstreamGone(1_000);
+      const record = await settled();
+      expect(record).toMatchObject({ outcome: "client_aborted", status: 200, api });
+      expect(whole(record, "exact")).toBe(0);
+      expect(whole(record, "output_tokens")).toBeGreaterThan(0);
+      expect(whole(record, "output_tokens")).toBeLessThan(150);
+      expect(whole(record, "cost_nano")).toBe(
+        whole(record, "input_tokens") * 1_000 + whole(record, "output_tokens") * 2_000,
+      );
+    });
+  }
+
+  test("from a provider that goes on billing is charged by the provider's own count, read to the end", async () => {
+    for (const stream of [true, false]) {
+      const before = await simStats(gateway);
+      const text = stream
+        ? "[[sim: tokens=60 chunks=60 pace=10]] on"
+        : "[[sim: latency=400 tokens=60]] on";
+      const client = openClient(
+        gateway,
+        account,
+        "chat",
+        bodyOf("chat", text, { stream, model: "groq/openai/gpt-oss-20b" }),
+      );
+      await Bun.sleep(150);
+      client.leave();
+      const record = await settled();
+      expect(record).toMatchObject({ outcome: "client_aborted", exact: 1, output_tokens: 60 });
+      expect(whole(record, "cost_nano")).toBeGreaterThan(0);
+      expect((await simStats(gateway)).aborted_streams).toBe(before.aborted_streams);
+    }
+  });
+
+  test("right before the end is charged what the provider counted, once", async () => {
+    for (const api of STREAMED_APIS) {
+      const client = openClient(
+        gateway,
+        account,
+        api,
+        bodyOf(api, "[[sim: tokens=40 chunks=4]] quick", { stream: true }),
+      );
+      await client.saw('"usage":{"');
+      client.leave();
+      const record = await settled();
+      if (whole(record, "exact") === 1) expect(whole(record, "output_tokens")).toBe(40);
+      expect(whole(record, "cost_nano")).toBeGreaterThan(0);
+    }
+  });
+
+  test("does not count as the provider's failure", async () => {
+    for (let left = 0; left < 8; left++) {
+      const client = openClient(
+        gateway,
+        account,
+        "chat",
+        bodyOf("chat", "[[sim: hang=0]] ...", { stream: true }),
+      );
+      await Bun.sleep(30);
+      client.leave();
+    }
+    await settled();
+    const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: account.headers,
+      body: JSON.stringify(bodyOf("chat", "still there?")),
+    });
+    expect(answer.status).toBe(200);
+  });
+
+  test("that stops reading has left: its call is ended and charged, and holds nothing for ever", async () => {
+    const own = await startGateway({ timeouts: { silenceMs: 1_500 } });
+    const reader = await register(own);
+    await fund(own, reader, 100n * USD);
+    const client = openClient(
+      own,
+      reader,
+      "chat",
+      bodyOf("chat", "[[sim: kb=16000 chunks=4000]] much", { stream: true, max_tokens: undefined }),
+    );
+    await client.saw('"content":');
+    client.pause();
+    await expectClean(own.house.db, 8_000);
+    const [record] = await recordsOf(own.house.db, reader.id);
+    expect(record).toMatchObject({ outcome: "client_aborted" });
+    expect(Number(record?.["cost_nano"])).toBeGreaterThan(0);
+    client.leave();
+    await own.stop();
+  }, 15_000);
+});
+
+describe("many clients that leave", () => {
+  test(`${CLIENTS} of them leave neither memory nor sockets behind, and each is charged what was metered`, async () => {
+    const own = await startGateway();
+    const crowd = await register(own);
+    await fund(own, crowd, 1_000n * USD);
+    await soak(own, crowd, { clients: 300, atOnce: 50 });
+    const filesBefore = openFiles();
+    const rssBefore = process.memoryUsage.rss() / 1_048_576;
+    const result = await soak(own, crowd, { clients: CLIENTS, atOnce: 50 });
+    const grown = process.memoryUsage.rss() / 1_048_576 - rssBefore;
+    expect(result.settledMs).toBeLessThan(1_000);
+    expect(grown).toBeLessThan(80);
+    await until(openFiles, (count) => count <= filesBefore + 60);
+    const records = await recordsOf(own.house.db, crowd.id);
+    expect(records.length).toBe(CLIENTS + 300);
+    let charged = 0n;
+    for (const record of records) {
+      expect(text(record, "outcome")).toBe("client_aborted");
+      expect(whole(record, "cost_nano")).toBeGreaterThan(0);
+      charged += BigInt(whole(record, "cost_nano"));
+    }
+    const { promo, paid } = await walletOf(own.house.db, crowd.id);
+    expect(promo + paid).toBe(1_000n * USD + 50_000_000n - charged);
+    await expectClean(own.house.db);
+    console.log(
+      `» ${CLIENTS} clients left mid-stream in ${result.seconds.toFixed(1)} s; upstream gone and settled ${result.settledMs.toFixed(0)} ms after the last; ${grown.toFixed(0)} MiB more, open files ${filesBefore} → ${openFiles()}`,
+    );
+    await own.stop();
+  }, 40_000);
+});

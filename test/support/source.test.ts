@@ -1,0 +1,65 @@
+// The tests that keep the house are only as good as what they see of it.
+
+import { describe, expect, test } from "bun:test";
+import { codeOf, importsOf, roomOf, type SourceFile } from "./source.ts";
+
+function fileOf(text: string, path = "src/keys/keys.ts"): SourceFile {
+  return { path, text, lines: text.split("\n") };
+}
+
+describe("importsOf", () => {
+  test("sees every form of import, and what is of types only", () => {
+    const file = fileOf(
+      [
+        'import { readConfig } from "../config.ts";',
+        'import type { Config } from "../config.ts";',
+        "import {",
+        "  type Db,",
+        "  type Tx,",
+        '} from "../store/db.ts";',
+        'import { type Db, text } from "../store/db.ts";',
+        'import "./side-effect.ts";',
+        'export { one } from "./other.ts";',
+        'import path from "node:path";',
+        'const late = await import("../late.ts");',
+      ].join("\n"),
+    );
+    expect(
+      importsOf(file).map(({ target, from, typeOnly }) => `${target ?? from} ${typeOnly}`),
+    ).toEqual([
+      "src/config.ts false",
+      "src/config.ts true",
+      "src/store/db.ts true",
+      "src/store/db.ts false",
+      "src/keys/side-effect.ts false",
+      "src/keys/other.ts false",
+      "node:path false",
+      "src/late.ts false",
+    ]);
+  });
+});
+
+describe("codeOf", () => {
+  test("leaves code alone and blanks comments, strings, templates and regular expressions, line for line", () => {
+    const file = fileOf(
+      [
+        'const a = "Bun." + `Bun.',
+        "Bun.`; // Bun.",
+        "const b = /Bun.[/]/.test(x) / 2; /* Bun.",
+        "Bun. */ Bun.serve();",
+      ].join("\n"),
+    );
+    const code = codeOf(file);
+    expect(code.map((line) => line.includes("Bun."))).toEqual([false, false, false, true]);
+    expect(code[2]).toContain(".test(x) / 2;");
+  });
+});
+
+describe("roomOf", () => {
+  test("is the folder of src, or the file itself", () => {
+    expect([roomOf("src/inference/wires/chat/chat.ts"), roomOf("src/app.ts")]).toEqual([
+      "inference",
+      "app.ts",
+    ]);
+  });
+});
