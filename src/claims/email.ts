@@ -47,7 +47,7 @@ export function faultOfEmail(address: string): string | undefined {
 /** The form that two addresses are compared in. */
 export function foldEmail(address: string): string {
   const at = address.lastIndexOf("@");
-  const local = address.slice(0, at).normalize("NFC");
+  const local = address.slice(0, at);
   const domain = address.slice(at + 1);
   const lower = local.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
   return `${lower}@${domainToASCII(domain) || domain.toLowerCase()}`;

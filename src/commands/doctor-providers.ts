@@ -8,6 +8,7 @@ const ANSWER_WITHIN_MS = 5_000;
 
 export async function checkProviders(
   settings: Readonly<Record<string, ProviderSetting>>,
+  development: boolean,
 ): Promise<readonly Finding[]> {
   const set = PROVIDERS.flatMap((provider) => {
     const setting = settings[provider.id];
@@ -16,9 +17,9 @@ export async function checkProviders(
   if (set.length > 0) return Promise.all(set);
   return [
     {
-      verdict: "warn",
+      verdict: development ? "warn" : "fail",
       about: "providers",
-      says: "no provider's key is set: only the simulator's models can be called",
+      says: `no provider's key is set: ${development ? "only the simulator's models" : "no model"} can be called`,
       mend: "Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another provider's key.",
     },
   ];

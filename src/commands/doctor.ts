@@ -41,7 +41,7 @@ export const doctor: Command = {
 async function examine(config: Config, world: World): Promise<readonly Finding[]> {
   const [store, providers] = await Promise.all([
     checkStore(config, world.now()),
-    checkProviders(config.providers),
+    checkProviders(config.providers, config.development),
   ]);
   return [
     ...checkSettings(config),
@@ -58,7 +58,7 @@ function mistakeFinding(mistake: string): Finding {
 
 function checkSettings(config: Config): readonly Finding[] {
   const mode = config.development
-    ? "development: the base URL is a loopback address, so limits are off and the simulator is on"
+    ? "development: the base URL is a loopback address, so limits are off"
     : "production";
   return [
     { verdict: "ok", about: "settings", says: mode },

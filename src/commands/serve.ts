@@ -59,7 +59,7 @@ async function serveUntilStopped(config: Config, world: World): Promise<number> 
         host: config.host,
       },
     );
-  if (readable) world.print(greeting(config, house.db.kind));
+  if (readable) world.print(greeting(config, house));
   const code = await ended.promise;
   await listener.stop(true);
   await house.close();
@@ -109,12 +109,13 @@ async function drained(open: () => number, seconds: number): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
 }
 
-function greeting(config: Config, store: string): string {
+function greeting(config: Config, { db, notes }: House): string {
   return [
     "",
     `  Postern is at ${config.baseUrl}`,
     "",
-    `    store      ${store === "sqlite" ? `SQLite in ${config.store.dataDir}` : "PostgreSQL"}`,
+    `    store      ${db.kind === "sqlite" ? `SQLite in ${config.store.dataDir}` : "PostgreSQL"}`,
+    ...notes.map((note) => `    ${note}`),
     `    docs       ${config.docsUrl}`,
     `    agents     ${config.baseUrl}/auth.md`,
     "",

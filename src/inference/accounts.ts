@@ -3,7 +3,7 @@
 
 import { secret, type Secret } from "../base/secret.ts";
 import type { OperatorProvider } from "../models/operator-file.ts";
-import { type Provider, PROVIDERS, type RelayedWire } from "./providers.ts";
+import { type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
 
 export interface ProviderSetting {
@@ -78,11 +78,13 @@ function placeFor(provider: Provider, parts: AccountsParts): Place | undefined {
   };
 }
 
-const PATHS: Readonly<Record<string, Partial<Record<RelayedWire, string>>>> = {
+const PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>> = {
   chat: { chat: "/chat/completions" },
   responses: { responses: "/responses" },
   messages: { messages: "/v1/messages", count_tokens: "/v1/messages/count_tokens" },
   embeddings: { embeddings: "/embeddings" },
+  gemini: { gemini: "" },
+  converse: { converse: "" },
 };
 
 function declaredPlace(declared: OperatorProvider, parts: AccountsParts): Place {

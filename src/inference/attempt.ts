@@ -9,7 +9,7 @@ import { isObject, type Json } from "./ask.ts";
 import type { Breaker } from "./breaker.ts";
 import type { Candidate } from "./candidates.ts";
 import { faultOfProvider, faultOfTrouble, isRetriable } from "./provider-error.ts";
-import type { RelayedWire } from "./providers.ts";
+import type { UpstreamWire } from "./providers.ts";
 import { readWhole, returnedHeaders, send, type Timeouts } from "./upstream.ts";
 
 export interface AttemptParts {
@@ -19,12 +19,13 @@ export interface AttemptParts {
 }
 
 export interface Trial {
-  readonly wire: RelayedWire;
+  readonly wire: UpstreamWire;
+  readonly path?: string | undefined;
   readonly stream: boolean;
   readonly headers: Headers;
   /** Ends the call to the provider: the caller left, or the time is over. */
   readonly abort: AbortController;
-  readonly bodyFor: (candidate: Candidate) => string;
+  readonly body: string;
 }
 
 export type Answered =
@@ -135,7 +136,8 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
       wire,
       headers,
       signal: abort.signal,
-      body: trial.bodyFor(candidate),
+      path: trial.path,
+      body: trial.body,
     });
     if (upstream.kind === "answered") {
       const one = await judge(candidate, trial, upstream.response);
@@ -172,7 +174,11 @@ async function judge(candidate: Candidate, trial: Trial, response: Response): Pr
   if (response.status >= 300) return await refused(candidate, response);
   const headers = returnedHeaders(response.headers);
   const contentType = response.headers.get("content-type") ?? "";
-  if (trial.stream && /^text\/event-stream/i.test(contentType) && response.body !== null) {
+  if (
+    trial.stream &&
+    /^(text\/event-stream|application\/vnd\.amazon\.eventstream)/i.test(contentType) &&
+    response.body !== null
+  ) {
     return await beginStream(candidate, {
       reader: response.body.getReader(),
       headers,

@@ -6,10 +6,12 @@ import type { Secret } from "../base/secret.ts";
 import { type Catalog, findModel, type Model, modelNotFound } from "../models/catalog.ts";
 import { datedCard } from "../models/card.ts";
 import type { Ask } from "./ask.ts";
-import type { Provider, RelayedWire } from "./providers.ts";
+import type { Provider, RelayedWire, UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
 
 export interface Candidate {
+  /** The wire that the provider is called on: the caller's own where it can be. */
+  readonly wire: UpstreamWire;
   readonly model: Model;
   /** What the provider calls the model. */
   readonly upstreamName: string;
@@ -24,9 +26,7 @@ export interface OwnKey {
 export interface CandidateParts {
   readonly catalog: Catalog;
   /** The provider's row and the gateway's account there, if it has one. */
-  readonly providerOf: (
-    id: string,
-  ) =>
+  readonly providerOf: (id: string) =>
     | {
         readonly provider: Provider;
         readonly own: Credential | undefined;
@@ -54,13 +54,14 @@ export async function candidatesOf(
   const { model, upstreamName } = found;
   const place = parts.providerOf(model.provider);
   if (place === undefined) throw notConfigured(model);
-  checkWire(model, place.provider, wire);
+  const upstreamWire = wireFor(model, place.provider, wire);
   const ownKey = await parts.ownKeyOf(accountId, model.provider);
   const own: Candidate[] =
     ownKey === undefined
       ? []
       : [
           {
+            wire: upstreamWire,
             model,
             upstreamName,
             credential: {
@@ -75,7 +76,9 @@ export async function candidatesOf(
         ];
   const [first, ...rest] = [
     ...own,
-    ...(place.own === undefined ? [] : [{ model, upstreamName, credential: place.own }]),
+    ...(place.own === undefined
+      ? []
+      : [{ wire: upstreamWire, model, upstreamName, credential: place.own }]),
   ];
   if (first === undefined) throw notConfigured(model);
   return [first, ...rest];
@@ -95,11 +98,20 @@ function notConfigured(model: Model): Fault {
   });
 }
 
-function checkWire(model: Model, provider: Provider, wire: RelayedWire): void {
-  const spoken = wire === "count_tokens" ? "messages" : wire;
-  if (model.wires.some((one) => one === spoken) && provider.paths[wire] !== undefined) return;
+const TRANSLATED: readonly UpstreamWire[] = ["messages", "responses", "gemini", "converse", "chat"];
+
+// The same wire is relayed; any other is translated to, the provider's own before those that it merely imitates.
+function wireFor(model: Model, provider: Provider, wire: RelayedWire): UpstreamWire {
+  const offers = (one: UpstreamWire): boolean => {
+    const spoken = one === "count_tokens" ? "messages" : one;
+    return model.wires.some((known) => known === spoken) && provider.paths[one] !== undefined;
+  };
+  if (offers(wire)) return wire;
+  const other =
+    wire === "embeddings" || wire === "count_tokens" ? undefined : TRANSLATED.find(offers);
+  if (other !== undefined) return other;
   const others = model.wires
-    .filter((one) => APIS[one] !== undefined && one in provider.paths)
+    .filter((one) => APIS[one] !== undefined && offers(one))
     .map((one) => APIS[one] ?? one);
   const hint =
     others.length === 0

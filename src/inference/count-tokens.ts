@@ -26,7 +26,7 @@ export async function countTokens(parts: InferParts, input: CallInput): Promise<
     stream: false,
     headers: input.headers,
     abort,
-    bodyFor: () => body,
+    body,
   } as const;
   const result = await tryCandidate(candidate, trial, [], parts);
   input.signal.removeEventListener("abort", leave);

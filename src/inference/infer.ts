@@ -16,11 +16,12 @@ import type { Breaker } from "./breaker.ts";
 import { type Candidate, type CandidateParts, candidatesOf } from "./candidates.ts";
 import { type Charged, chargeFor, estimatedUsage, isEmpty, NOTHING, sumsOf } from "./charge.ts";
 import { clampedOutput, faultOfHold, holdRequest, type Quote, quoteOf } from "./hold.ts";
-import { createStreamMeter, usageOf } from "./meter/meter.ts";
-import { outgoingBody } from "./outgoing.ts";
+import { createSseParser } from "../base/sse.ts";
+import { createFrameParser } from "./frames-as-sse.ts";
+import { createStreamMeter } from "./meter/meter.ts";
+import { type Passage, passageFor } from "./passage.ts";
 import { faultOfTrouble } from "./provider-error.ts";
 import { relayStream, type StreamEnd } from "./relay-stream.ts";
-import { costInside, sameWire } from "./stream-shape.ts";
 import { foreignReference, refuseReference } from "./tenant-guard.ts";
 import type { Ticker } from "./ticker.ts";
 import type { Timeouts } from "./upstream.ts";
@@ -87,6 +88,8 @@ interface Call {
   readonly attempts: Attempt[];
   readonly abort: AbortController;
   readonly closed: () => void;
+  /** How the candidate that is being tried is spoken to. */
+  passage: Passage | undefined;
 }
 
 export async function infer(parts: InferParts, input: CallInput): Promise<Response> {
@@ -179,6 +182,7 @@ async function hold(
     attempts: [],
     abort: new AbortController(),
     closed,
+    passage: undefined,
   };
 }
 
@@ -186,16 +190,22 @@ const HOLD_SLACK_MS = 60_000;
 
 async function attempt(parts: InferParts, call: Call, candidate: Candidate): Promise<TrialResult> {
   const { input, ask } = call;
+  const passage = passageFor(ask, candidate, {
+    requestId: input.requestId,
+    now: input.now,
+    adjust: {
+      pseudonym: () => parts.pseudonymOf(input.caller.accountId),
+      outputMax: call.outputMax,
+    },
+  });
+  call.passage = passage;
   const trial: Trial = {
-    wire: ask.api,
+    wire: passage.wire,
+    path: passage.path,
     stream: ask.stream,
     headers: input.headers,
     abort: call.abort,
-    bodyFor: (one) =>
-      outgoingBody(ask, one, {
-        pseudonym: () => parts.pseudonymOf(input.caller.accountId),
-        outputMax: call.outputMax,
-      }),
+    body: passage.body,
   };
   // Where leaving does not end the bill, the call goes on without the caller, to the provider's own count.
   const leave = (): void => {
@@ -240,13 +250,12 @@ async function answerWhole(
   candidate: Candidate,
   answered: Answered & { kind: "whole" },
 ): Promise<Response> {
-  const { input, ask } = call;
-  const usage = usageOf(ask.api, answered.json, candidate.credential.provider.id);
-  const charged =
-    usage === undefined ? NOTHING : chargeFor(usage, contextOf(call, candidate));
+  const { input } = call;
+  const passage = passageOf(call);
+  const usage = passage.usageOf(answered.json);
+  const charged = usage === undefined ? NOTHING : chargeFor(usage, contextOf(call, candidate));
   const costUsd = usdText(costOf(charged, candidate));
-  const body =
-    usage === undefined ? answered.text : costInside(answered.text, 0, ["usage"], costUsd);
+  const body = passage.whole(answered, usage, costUsd);
   const outcome = input.signal.aborted ? "client_aborted" : "completed";
   await settle(parts, call, candidate, {
     charged,
@@ -271,27 +280,30 @@ function answerStream(
 ): Response {
   const { input, ask } = call;
   if (ask.api === "embeddings") throw new Error("embeddings are not streamed");
-  const { api } = { api: ask.api };
+  const { api } = ask;
   const { provider } = candidate.credential;
-  const meter = createStreamMeter(api, provider.id);
+  const passage = passageOf(call);
+  const { wire } = passage;
+  if (wire === "embeddings" || wire === "count_tokens") throw new Error(`${wire} is not streamed`);
+  const meter = createStreamMeter(wire, provider.id);
   const kept = input.idempotent === undefined ? undefined : createKeeper();
-  let priced: Charged | undefined;
+  const costUsd = (): string | undefined => {
+    const usage = meter.usage();
+    if (usage === undefined) return undefined;
+    return usdText(costOf(chargeFor(usage, contextOf(call, candidate)), candidate));
+  };
   const stream = relayStream({
     reader: answered.reader,
     first: answered.first,
+    parser: wire === "converse" ? createFrameParser() : createSseParser(),
     meter,
-    shape: sameWire(api, ask.wantsUsage),
+    shape: passage.shape(costUsd),
     ticker: parts.ticker,
     timeouts: parts.timeouts,
     now: parts.now,
-    endsByClosing: provider.endsByClosing,
+    endsByClosing: provider.endsByClosing && !passage.isTranslated,
     stopsBillingOnAbort: stopsBilling(candidate),
-    costUsd: () => {
-      const usage = meter.usage();
-      priced =
-        usage === undefined ? undefined : chargeFor(usage, contextOf(call, candidate));
-      return priced === undefined ? undefined : usdText(costOf(priced, candidate));
-    },
+    costUsd,
     settle: (end: StreamEnd) => {
       const charged = chargedAtEnd(call, candidate, { end, meter });
       return settle(parts, call, candidate, {
@@ -319,11 +331,18 @@ function answerStream(
   const headers = {
     ...answered.headers,
     ...ownHeaders(call, candidate),
-    "content-type": answered.contentType,
+    "content-type": passage.isTranslated
+      ? "text/event-stream; charset=utf-8"
+      : answered.contentType,
     "cache-control": "no-store",
     "x-accel-buffering": "no",
   };
   return new Response(stream, { headers });
+}
+
+function passageOf({ passage }: Call): Passage {
+  if (passage === undefined) throw new Error("a call was answered that was never sent");
+  return passage;
 }
 
 interface Ending {
@@ -331,11 +350,7 @@ interface Ending {
   readonly meter: ReturnType<typeof createStreamMeter>;
 }
 
-function chargedAtEnd(
-  call: Call,
-  candidate: Candidate,
-  { end, meter }: Ending,
-): Charged {
+function chargedAtEnd(call: Call, candidate: Candidate, { end, meter }: Ending): Charged {
   const usage = meter.usage();
   const context = contextOf(call, candidate);
   const final = usage !== undefined && meter.exact();
@@ -382,6 +397,8 @@ function ownHeaders(call: Call, candidate: Candidate): Record<string, string> {
     "x-postern-provider": candidate.credential.provider.id,
     "x-postern-byok": String(candidate.credential.byok),
   };
+  const dropped = call.passage?.dropped ?? [];
+  if (dropped.length > 0) headers["x-postern-dropped"] = [...new Set(dropped)].join(", ");
   if (call.outputMax !== undefined) headers["x-postern-max-tokens"] = String(call.outputMax);
   return headers;
 }

@@ -3,13 +3,17 @@
 
 export type RelayedWire = "chat" | "responses" | "messages" | "embeddings" | "count_tokens";
 
+/** Every wire that a provider may be called on. */
+export type UpstreamWire = RelayedWire | "gemini" | "converse";
+
 export interface Provider {
   readonly id: string;
   readonly name: string;
   /** `<STEM>_API_KEY` switches it on, `<STEM>_BASE_URL` moves it. */
   readonly stem: string;
   readonly baseUrl: string;
-  readonly paths: Readonly<Partial<Record<RelayedWire, string>>>;
+  /** Where each wire is. On gemini and converse the request itself says the rest: the model and the operation. */
+  readonly paths: Readonly<Partial<Record<UpstreamWire, string>>>;
   readonly auth: "bearer" | "x-api-key" | "api-key";
   readonly headers: Readonly<Record<string, string>>;
   /** Whether closing the connection ends the generation, and with it the bill. */
@@ -170,8 +174,13 @@ export const PROVIDERS: readonly Provider[] = [
     id: "google",
     name: "Google",
     stem: "GOOGLE",
-    baseUrl: "https://generativelanguage.googleapis.com/v1beta/openai",
-    paths: { ...CHAT, embeddings: "/embeddings" },
+    baseUrl: "https://generativelanguage.googleapis.com/v1beta",
+    paths: {
+      gemini: "",
+      chat: "/openai/chat/completions",
+      embeddings: "/openai/embeddings",
+    },
+    endsByClosing: true,
   }),
   row({
     id: "azure",
@@ -220,6 +229,8 @@ export const PROVIDERS: readonly Provider[] = [
       chat: "/v1/chat/completions",
       responses: "/v1/responses",
       embeddings: "/v1/embeddings",
+      gemini: "/v1beta",
+      converse: "",
       ...MESSAGES_PATHS,
     },
     stopsBillingOnAbort: true,

@@ -1,7 +1,7 @@
 // Relays a provider's stream: as it comes, no faster than the caller reads, metered as it goes by. The terminal event
 // waits until the money is settled, so that whoever saw the end is in the ledger after any crash.
 
-import { createSseParser, type SseEvent } from "../base/sse.ts";
+import type { SseEvent, SseParser } from "../base/sse.ts";
 import type { StreamMeter } from "./meter/stream.ts";
 import type { StreamShape } from "./stream-shape.ts";
 import type { Ticker } from "./ticker.ts";
@@ -13,6 +13,8 @@ export interface StreamParts {
   readonly reader: ReadableStreamDefaultReader<Uint8Array>;
   /** What was already read in order to see that the stream begins well. */
   readonly first: Uint8Array | undefined;
+  /** Cuts the provider's bytes into events. */
+  readonly parser: SseParser;
   readonly meter: StreamMeter;
   readonly shape: StreamShape;
   readonly ticker: Ticker;
@@ -53,7 +55,7 @@ interface State {
 }
 
 export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
-  const parser = createSseParser();
+  const { parser } = parts;
   const now = parts.now();
   const state: State = {
     bytes: 0,
@@ -80,7 +82,8 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
     how: StreamEnd,
   ): Promise<void> => {
     const already = state.ended;
-    const waiting = state.waiting.splice(0);
+    const last = how === "completed" && !already ? parts.shape.last?.() : undefined;
+    const waiting = [...state.waiting.splice(0), ...(last === undefined ? [] : [last])];
     // What is kept for a repetition is written by the settle, and its last event belongs to it.
     for (const bytes of waiting) parts.keep?.(bytes);
     try {
@@ -109,7 +112,8 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
     stopTicking();
     if (state.ended || state.left) return;
     state.left = true;
-    if (!parts.stopsBillingOnAbort) await drain(parts, parser.push, state).catch(() => {});
+    if (!parts.stopsBillingOnAbort)
+      await drain(parts, (chunk) => parser.push(chunk), state).catch(() => {});
     parts.abortUpstream();
     await end("client_aborted").catch(() => {});
   };
@@ -168,7 +172,7 @@ async function readNext(parts: StreamParts, state: State): Promise<Uint8Array | 
 function stepOn(
   parts: StreamParts,
   state: State,
-  parser: ReturnType<typeof createSseParser>,
+  parser: SseParser,
   chunk: Uint8Array | undefined,
 ): Step | undefined {
   try {

@@ -9,6 +9,8 @@ export interface StreamShape {
   readonly plain: (event: SseEvent) => Uint8Array | undefined;
   /** The event that carries the final usage, with the cost where it is known. */
   readonly usage: (event: SseEvent, costUsd: string | undefined) => Uint8Array | undefined;
+  /** What is said when the provider has ended well: nothing on the same wire, where it said it itself. */
+  readonly last?: () => Uint8Array | undefined;
   /** The error event of this API, for a failure of the gateway's own making. */
   readonly error: (body: unknown) => Uint8Array;
   /** What is sent in silence, so that nobody on the way takes the connection for dead. */
@@ -20,7 +22,7 @@ const decoder = new TextDecoder();
 const COMMENT = encoder.encode(": keep-alive\n\n");
 const PING = encoder.encode('event: ping\ndata: {"type":"ping"}\n\n');
 
-type StreamedApi = "chat" | "responses" | "messages";
+export type StreamedApi = "chat" | "responses" | "messages";
 
 /** Where the usage object stands in the event that carries it. */
 const USAGE_PATHS: Readonly<Record<StreamedApi, readonly string[]>> = {
@@ -38,7 +40,7 @@ export function sameWire(api: StreamedApi, wantsUsage: boolean): StreamShape {
       return costUsd === undefined ? event.raw : withCost(event.raw, path, costUsd);
     },
     error: (body) => errorEvent(api, body),
-    keepAlive: api === "messages" ? PING : COMMENT,
+    keepAlive: keepAliveOf(api),
   };
 }
 
@@ -82,7 +84,11 @@ function isUsageOnly(event: SseEvent): boolean {
   return /"choices"\s*:\s*\[\s*\]/.test(decoder.decode(event.raw));
 }
 
-function errorEvent(api: StreamedApi, body: unknown): Uint8Array {
+export function keepAliveOf(api: StreamedApi): Uint8Array {
+  return api === "messages" ? PING : COMMENT;
+}
+
+export function errorEvent(api: StreamedApi, body: unknown): Uint8Array {
   const data = JSON.stringify(body);
   switch (api) {
     case "chat":

@@ -2,7 +2,7 @@
 // told as a state, with whether another try makes sense.
 
 import type { Secret } from "../base/secret.ts";
-import type { Provider, RelayedWire } from "./providers.ts";
+import type { Provider, UpstreamWire } from "./providers.ts";
 
 /** What it takes to call a provider: its row, where it is, and on whose account. */
 export interface Credential {
@@ -17,7 +17,9 @@ export interface Credential {
 }
 
 export interface UpstreamRequest {
-  readonly wire: RelayedWire;
+  readonly wire: UpstreamWire;
+  /** The rest of the address, on a wire whose requests say it. */
+  readonly path: string | undefined;
   readonly body: string;
   /** The caller's headers, of which a few travel on. */
   readonly headers: Headers;
@@ -76,7 +78,7 @@ export async function send(credential: Credential, request: UpstreamRequest): Pr
     timeout: false,
   } as const;
   try {
-    const url = credential.baseUrl + path;
+    const url = credential.baseUrl + path + (request.path ?? "");
     const response =
       credential.inProcess === undefined
         ? await fetch(url, outgoing)
@@ -110,7 +112,9 @@ function headersFor(
     if (value !== null) headers[name] = value;
   }
   if (apiKey === undefined) return headers;
-  if (provider.auth === "bearer") headers["authorization"] = `Bearer ${apiKey.reveal()}`;
+  if (wire === "gemini" && provider.auth === "bearer" && provider.id !== "vertex")
+    headers["x-goog-api-key"] = apiKey.reveal();
+  else if (provider.auth === "bearer") headers["authorization"] = `Bearer ${apiKey.reveal()}`;
   else headers[provider.auth] = apiKey.reveal();
   return headers;
 }
@@ -134,9 +138,7 @@ export async function readWhole(
   try {
     // A compressed body says how long it is before it is unpacked.
     const isCertain = announced > 0 && !response.headers.has("content-encoding");
-    const bytes = isCertain
-      ? await response.bytes()
-      : await readCounted(response.body, mostBytes);
+    const bytes = isCertain ? await response.bytes() : await readCounted(response.body, mostBytes);
     if (bytes === undefined) return { kind: "too_large" };
     return { kind: "text", text: new TextDecoder("utf-8", { fatal: true }).decode(bytes) };
   } catch (error) {

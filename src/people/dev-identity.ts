@@ -4,6 +4,8 @@
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Adapter, AdapterPayload, Configuration, JWK, Provider } from "oidc-provider";
+
+type Interaction = Awaited<ReturnType<Provider["interactionDetails"]>>;
 import { randomBase62, randomDigits, sameText, type Secret, secret } from "../base/secret.ts";
 import { codePage, devPageHeaders, emailPage, stoppedPage } from "./dev-pages.tsx";
 import { CALLBACK_PATH, type IdentitySettings, isLoopback } from "./sign-in.ts";
@@ -177,7 +179,8 @@ async function interact(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const { uid, params } = await desk.provider.interactionDetails(request, response);
+  const interaction = await desk.provider.interactionDetails(request, response);
+  const { uid, params } = interaction;
   if (request.method !== "POST") {
     const hint = params["login_hint"];
     return show(desk, response, emailPage(uid, { email: typeof hint === "string" ? hint : "" }));
@@ -192,7 +195,17 @@ async function interact(
   desk.pending.delete(uid);
   const subject = subjectOf(pending.email);
   desk.emails.set(subject, pending.email);
+  await forgetSession(desk, interaction);
   await desk.provider.interactionFinished(request, response, { login: { accountId: subject } });
+}
+
+// Where somebody else is signed in, the library would log them out by a page with a script; here it is done beforehand.
+async function forgetSession({ provider }: Desk, interaction: Interaction): Promise<void> {
+  const { session } = interaction;
+  if (session?.uid === undefined) return;
+  await (await provider.Session.findByUid(session.uid))?.destroy();
+  delete interaction.session;
+  await interaction.save(INTERACTION_SECONDS);
 }
 
 function sendCode(desk: Desk, response: ServerResponse, uid: string, email: string): void {

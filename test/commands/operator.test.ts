@@ -230,6 +230,7 @@ describe("postern doctor", () => {
     expect(code).toBe(1);
     expect(stdout).toContain("is not https");
     expect(stdout).toContain("POSTERN_TRUSTED_PROXIES");
+    expect(stdout).toContain("fail  providers   no provider's key is set: no model can be called");
   });
 
   test("says where a development gateway listens to the world", async () => {

@@ -114,12 +114,15 @@ describe("a client that leaves", () => {
         gateway,
         account,
         api,
-        bodyOf(api, "[[sim: tokens=40 chunks=4]] quick", { stream: true }),
+        bodyOf(api, "[[sim: tokens=40 chunks=4]] quick", {
+          stream: true,
+          ...(api === "chat" ? { stream_options: { include_usage: true } } : {}),
+        }),
       );
-      await client.saw('"usage":{"');
+      await client.saw('"usage":{"cost"');
       client.leave();
       const record = await settled();
-      if (whole(record, "exact") === 1) expect(whole(record, "output_tokens")).toBe(40);
+      expect(record).toMatchObject({ exact: 1, output_tokens: 40 });
       expect(whole(record, "cost_nano")).toBeGreaterThan(0);
     }
   });

@@ -1,6 +1,6 @@
 // A process that spends as fast as it can is killed in the middle of it, again and again.
 
-import { describe, expect, test } from "bun:test";
+import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
 import { toNano } from "../../src/base/money.ts";
 import { deposit, startEpoch } from "../../src/ledger/ledger.ts";
@@ -10,6 +10,9 @@ import { type Db, text, whole } from "../../src/store/db.ts";
 import { startChild } from "../support/child.ts";
 import { eachStore } from "../support/stores.ts";
 import { openAccount, promoDeposit } from "./record.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
 
 const WORKER = path.join(import.meta.dirname, "worker.ts");
 const KILLS = 20;

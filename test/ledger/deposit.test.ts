@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { Fault } from "../../src/base/fault.ts";
 import { MAX_NANO } from "../../src/base/money.ts";
 import { createLedger, deposit, getWallet, grant, startEpoch } from "../../src/ledger/ledger.ts";
@@ -7,6 +7,9 @@ import type { Db } from "../../src/store/db.ts";
 import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 let accounts = 0;

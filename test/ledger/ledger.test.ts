@@ -1,6 +1,6 @@
 // The rules of the ledger one by one, on both stores; their interleavings are in property.test.ts.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { MAX_NANO } from "../../src/base/money.ts";
 import type { HoldRequest, SettleRequest } from "../../src/ledger/decide.ts";
 import {
@@ -18,6 +18,9 @@ import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { rejection } from "../support/rejection.ts";
 import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 const MINUTE_MS = 60_000;

@@ -1,6 +1,6 @@
 // The worst moment to lose a connection: nobody knows whether the commit was done.
 
-import { describe, expect, test } from "bun:test";
+import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { createLedger, deposit, getWallet, startEpoch } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
@@ -8,6 +8,9 @@ import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 import { eachStore } from "../support/stores.ts";
 import { wireTo } from "./lost-reply.ts";
 import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 

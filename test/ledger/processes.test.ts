@@ -1,12 +1,15 @@
 // Several real processes on one PostgreSQL, which need nothing else to agree.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
 import { deposit, getWallet } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type Child, startChild } from "../support/child.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
 import { openAccount, promoDeposit } from "./record.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
 
 const WORKER = path.join(import.meta.dirname, "worker.ts");
 const PROCESSES = 3;

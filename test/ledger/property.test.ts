@@ -1,11 +1,14 @@
 // Random interleavings of everything that can happen to an account, on both stores, against the model.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import * as fc from "fast-check";
 import { eachStore, type StoreKind, type TestStore } from "../support/stores.ts";
 import { worlds } from "./history.ts";
 import { noCounts } from "./counts.ts";
 import { runWorld } from "./world.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
 
 const HISTORIES_A_WORLD = 20;
 const HISTORIES: Readonly<Record<StoreKind, number>> = {

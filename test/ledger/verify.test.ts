@@ -1,11 +1,22 @@
 // Each thing that can be wrong is made wrong by hand, and must be found.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import {
+  afterAll,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  test,
+  setDefaultTimeout,
+} from "bun:test";
 import { createLedger, deposit, startEpoch } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
 
 const TABLES = [
   "account",

@@ -1,9 +1,20 @@
 // What a room may rely on, the same on both stores.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import {
+  afterAll,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  test,
+  setDefaultTimeout,
+} from "bun:test";
 import { type Column, isDuplicate, text, whole } from "../../src/store/db.ts";
 import { rejection } from "../support/rejection.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
 
 const COLUMNS: readonly Column[] = ["id:text", "body:text", "n:bigint"];
 const LARGEST = 2n ** 63n - 1n;

@@ -1,10 +1,21 @@
 // What only a shared server can do to us, done to us for real.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import {
+  afterAll,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  test,
+  setDefaultTimeout,
+} from "bun:test";
 import { type Db, isUnavailable, whole } from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { rejection } from "../support/rejection.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
 
 const KEYS = Array.from({ length: 50 }, (_, place) => `k${String(place).padStart(2, "0")}`);
 

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import { whole } from "../../src/store/db.ts";
@@ -7,6 +7,9 @@ import { openSqlite } from "../../src/store/sqlite.ts";
 import { startChild } from "../support/child.ts";
 import { rejection } from "../support/rejection.ts";
 import { scratchFolder } from "../support/stores.ts";
+
+// Other processes are started here, on a machine that may be busy.
+setDefaultTimeout(60_000);
 
 const OTHER = path.join(import.meta.dirname, "other-process.ts");
 const inUse = /is in use by another Postern: stop it, or set POSTERN_DATA_DIR to another folder/;

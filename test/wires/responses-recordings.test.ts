@@ -6,7 +6,10 @@ import type { CanonicalReply } from "../../src/inference/canonical.ts";
 import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
 import type { ReplyReadContext } from "../../src/inference/canonical-wire.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
-import { checkResponse, checkResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
+import {
+  checkResponse,
+  checkResponsesStream,
+} from "../../src/inference/wires/responses/grammar.ts";
 import { responsesWire } from "../../src/inference/wires/responses/responses.ts";
 import { eventsOf, recordings, skipNotice } from "../support/recordings.ts";
 import type { RecordedEvent, Recording } from "../support/recordings.ts";
@@ -34,7 +37,7 @@ interface Item {
   readonly arguments?: string;
   readonly input?: string;
   readonly content?: readonly { type: string; text?: string; refusal?: string }[] | null;
-  readonly summary?: readonly { text: string }[];
+  readonly summary?: readonly { type: string; text?: string; refusal?: string }[];
 }
 
 interface Body {
@@ -65,10 +68,14 @@ function saidBy(output: readonly Item[]): Said {
     output.filter((item) => item.type === type).flatMap((item) => item.content ?? []);
   const thoughts = output.filter((item) => item.type === "reasoning");
   return {
-    text: contents("message").map((part) => part.text ?? "").join(""),
-    refusal: contents("message").map((part) => part.refusal ?? "").join(""),
+    text: contents("message")
+      .map((part) => part.text ?? "")
+      .join(""),
+    refusal: contents("message")
+      .map((part) => part.refusal ?? "")
+      .join(""),
     reasoning: thoughts
-      .flatMap((item) => [...(item.summary ?? []), ...(item.content ?? [])])
+      .flatMap((item) => (item.summary ?? []).concat(item.content ?? []))
       .map((part) => part.text ?? "")
       .join(""),
     calls: output
@@ -121,7 +128,9 @@ async function of<T>(recording: Recording, check: () => T | Promise<T>): Promise
   try {
     return await check();
   } catch (error) {
-    throw new Error(`${recording.file}#${recording.interaction}: ${String(error)}`, { cause: error });
+    throw new Error(`${recording.file}#${recording.interaction}: ${String(error)}`, {
+      cause: error,
+    });
   }
 }
 
@@ -183,7 +192,8 @@ async function checkRecordedReply(recording: Recording, body: Body): Promise<voi
 function streamsOf(events: readonly RecordedEvent[]): RecordedEvent[][] {
   const streams: RecordedEvent[][] = [];
   for (const event of events) {
-    if (streams.length === 0 || event.data.startsWith('{"type":"response.created"')) streams.push([]);
+    if (streams.length === 0 || event.data.startsWith('{"type":"response.created"'))
+      streams.push([]);
     streams.at(-1)?.push(event);
   }
   return streams;
@@ -287,4 +297,5 @@ describe.skipIf(skipNotice("wires: recorded Responses traffic"))("recorded traff
 
 const STATE = /^(previous_response_id|conversation|background)$/;
 const HAND_MADE = /openai-shell-container/;
-const FAILED = /openai-error\.1|parallel-tool-call-wrapper\.1|multimodalRequest.responses.followup-/;
+const FAILED =
+  /openai-error\.1|parallel-tool-call-wrapper\.1|multimodalRequest.responses.followup-/;

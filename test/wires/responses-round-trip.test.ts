@@ -1,10 +1,13 @@
 // Canonical → Responses → canonical is the identity on what the API can carry.
 import { expect, test } from "bun:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type { CanonicalReply } from "../../src/inference/canonical.ts";
 import type { ReplyReadContext, Target } from "../../src/inference/canonical-wire.ts";
 import { usageOf } from "../../src/inference/meter/meter.ts";
-import { checkResponse, checkResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
+import {
+  checkResponse,
+  checkResponsesStream,
+} from "../../src/inference/wires/responses/grammar.ts";
 import { responsesWire } from "../../src/inference/wires/responses/responses.ts";
 import { cutEvents, replies, requests } from "./responses-samples.ts";
 import {
@@ -31,7 +34,7 @@ const bare = (value: unknown): unknown =>
       key === "path" || key === "names" ? undefined : held,
     ),
   );
-const said = ({ usage: _, ...reply }: CanonicalReply) => bare(reply);
+const said = (reply: CanonicalReply) => bare({ ...reply, usage: undefined });
 const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 test("requests come back as they were, without loss", () => {
@@ -63,7 +66,11 @@ test("replies come back as they were", () => {
 
 test("streams come back as they were, obey the grammar, end in the whole reply, and may be cut at any byte", () => {
   const streams = replies.chain((reply) =>
-    fc.tuple(fc.constant(reply), cutEvents(reply), fc.infiniteStream(fc.integer({ min: 1, max: 40 }))),
+    fc.tuple(
+      fc.constant(reply),
+      cutEvents(reply),
+      fc.infiniteStream(fc.integer({ min: 1, max: 40 })),
+    ),
   );
   fc.assert(
     fc.property(streams, ([reply, events, sizes]) => {

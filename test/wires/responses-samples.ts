@@ -1,5 +1,5 @@
 // Requests and replies at random, in the form that the Responses API can carry whole.
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type {
   Blob,
   CanonicalEvent,
@@ -81,12 +81,23 @@ const pdf: fc.Arbitrary<Part> = fc.record({
 const search: fc.Arbitrary<Part> = name.map((id) => ({
   type: "native",
   wire: "responses",
-  value: { type: "web_search_call", id: `ws_${id}`, status: "completed", action: { type: "search", query: id } },
+  value: {
+    type: "web_search_call",
+    id: `ws_${id}`,
+    status: "completed",
+    action: { type: "search", query: id },
+  },
 }));
 
 function call(signature: fc.Arbitrary<Blob | undefined>): fc.Arbitrary<ToolCallPart> {
   return fc.oneof(
-    fc.record({ type: fc.constant("tool_call" as const), id: callId, name, arguments: args, signature }),
+    fc.record({
+      type: fc.constant("tool_call" as const),
+      id: callId,
+      name,
+      arguments: args,
+      signature,
+    }),
     fc.record({
       type: fc.constant("tool_call" as const),
       id: callId,
@@ -99,29 +110,36 @@ function call(signature: fc.Arbitrary<Blob | undefined>): fc.Arbitrary<ToolCallP
 }
 
 /** A reasoning item: some paragraphs of summary, some text, and what its maker wants back. */
-function thought(blob: fc.Arbitrary<Blob | undefined>, ids: fc.Arbitrary<string | undefined>): fc.Arbitrary<Part[]> {
+function thought(
+  blob: fc.Arbitrary<Blob | undefined>,
+  ids: fc.Arbitrary<string | undefined>,
+): fc.Arbitrary<Part[]> {
   return fc
     .tuple(fc.array(text, { maxLength: 2 }), fc.array(text, { maxLength: 1 }), blob, ids)
-    .map(([summaries, texts, held, id]): Part[] => {
-      const parts: ReasoningPart[] = [
-        ...summaries.map((one) => ({ type: "reasoning" as const, text: one, summary: true as const, id })),
-        ...texts.map((one) => ({ type: "reasoning" as const, text: one, id })),
-      ];
+    .map(([summaries, texts, held, id]) => {
+      const parts: ReasoningPart[] = [];
+      for (const one of summaries) parts.push({ type: "reasoning", text: one, summary: true, id });
+      for (const one of texts) parts.push({ type: "reasoning", text: one, id });
       if (held === undefined) return parts;
       const last = parts.pop() ?? { type: "reasoning", text: "", id };
-      return [...parts, { ...last, blob: held }];
+      return parts.concat({ ...last, blob: held });
     });
 }
 
-const distinct = (parts: readonly Part[]): readonly Part[] => {
+const distinct = (parts: readonly Part[]): Part[] => {
   const ids = new Set<string>();
-  return parts.filter((part) => part.type !== "tool_call" || (!ids.has(part.id) && ids.add(part.id)));
+  return parts.filter(
+    (part) => part.type !== "tool_call" || (!ids.has(part.id) && ids.add(part.id)),
+  );
 };
 
 const history: fc.Arbitrary<Part[]> = fc
   .array(
     fc.oneof(
-      thought(data.map((held): Blob => ({ wire: "responses", kind: "encrypted", data: held })), fc.constant(undefined)),
+      thought(
+        data.map((held): Blob => ({ wire: "responses", kind: "encrypted", data: held })),
+        fc.constant(undefined),
+      ),
       textPart(true).map((part) => [part]),
       call(fc.constant(undefined)).map((part): Part[] => [part]),
       text.map((one): Part[] => [{ type: "refusal", text: one }]),
@@ -129,7 +147,7 @@ const history: fc.Arbitrary<Part[]> = fc
     ),
     { minLength: 1, maxLength: 4 },
   )
-  .map((lists) => [...distinct(lists.flat())]);
+  .map((lists) => distinct(lists.flat()));
 
 function results(calls: readonly Part[]): fc.Arbitrary<Turn[]> {
   const made = calls.filter((part) => part.type === "tool_call");
@@ -140,7 +158,12 @@ function results(calls: readonly Part[]): fc.Arbitrary<Turn[]> {
       ...made.map((one) =>
         content.map(
           (parts) =>
-            ({ type: "tool_result", callId: one.id, content: parts, custom: one.custom }) as ToolResultPart,
+            ({
+              type: "tool_result",
+              callId: one.id,
+              content: parts,
+              custom: one.custom,
+            }) as ToolResultPart,
         ),
       ),
     )
@@ -151,24 +174,35 @@ const turns: fc.Arbitrary<Turn[]> = fc
   .tuple(
     fc.array(
       fc
-        .tuple(fc.constantFrom("system" as const, "developer" as const), fc.array(textPart(true), { minLength: 1, maxLength: 2 }))
+        .tuple(
+          fc.constantFrom("system" as const, "developer" as const),
+          fc.array(textPart(true), { minLength: 1, maxLength: 2 }),
+        )
         .map(([role, parts]): Turn => ({ role, parts })),
       { maxLength: 2 },
     ),
     fc.array(
       fc.tuple(
         fc.array(fc.oneof(textPart(true), image, pdf), { minLength: 1, maxLength: 3 }),
-        history.chain((parts) => results(parts).map((after): Turn[] => [{ role: "assistant", parts }, ...after])),
+        history.chain((parts) =>
+          results(parts).map((after) => {
+            const said: Turn[] = [{ role: "assistant", parts }];
+            return said.concat(after);
+          }),
+        ),
       ),
       { maxLength: 3 },
     ),
     fc.array(textPart(true), { minLength: 1, maxLength: 2 }),
   )
-  .map(([system, exchanges, last]) => [
-    ...system,
-    ...exchanges.flatMap(([asked, answered]): Turn[] => [{ role: "user", parts: asked }, ...answered]),
-    { role: "user", parts: last },
-  ]);
+  .map(([system, exchanges, last]) => {
+    const all: Turn[] = [];
+    all.push(...system);
+    for (const [asked, answered] of exchanges)
+      all.push({ role: "user", parts: asked }, ...answered);
+    all.push({ role: "user", parts: last });
+    return all;
+  });
 
 const tool: fc.Arbitrary<Tool> = fc.oneof(
   fc.record({
@@ -204,7 +238,11 @@ function choiceOf(tools: readonly Tool[]): fc.Arbitrary<ToolChoice | undefined> 
       { type: "required" },
       { type: "native", wire: "responses", value: { type: "web_search_preview" } },
       { type: "allowed", mode: "required", names: own.map((one) => one.name) },
-      ...own.map((one): ToolChoice => ({ type: "tool", name: one.name, custom: one.type === "custom" || undefined })),
+      ...own.map((one): ToolChoice => ({
+        type: "tool",
+        name: one.name,
+        custom: one.type === "custom" || undefined,
+      })),
     ),
   );
 }
@@ -247,7 +285,7 @@ const fields = fc.record({
 const native = maybe(
   fc.constantFrom<Record<string, unknown>>(
     { max_tool_calls: 3 },
-    { truncation: "auto", "reasoning.context": "all" },
+    { truncation: "auto", "reasoning.context": "all_turns" },
     { include: ["web_search_call.action.sources"] },
     { context_management: [{ type: "compaction", compact_threshold: 9_000 }] },
   ),
@@ -296,7 +334,10 @@ const WIRES = ["chat", "responses", "messages", "gemini"] as const;
 const citation: fc.Arbitrary<Citation> = fc.oneof(
   fc.record({ url: fc.webUrl(), title: name, start: fc.nat(9), end: fc.nat(9) }),
   fc.constant<Citation>({
-    native: { wire: "responses", fields: { type: "file_citation", file_id: "f", filename: "a.txt", index: 1 } },
+    native: {
+      wire: "responses",
+      fields: { type: "file_citation", file_id: "f", filename: "a.txt", index: 1 },
+    },
   }),
 );
 const logprob = fc.record({
@@ -325,7 +366,7 @@ export const output: fc.Arbitrary<Part[]> = fc
     ),
     { maxLength: 5 },
   )
-  .map((lists) => [...distinct(lists.flat())]);
+  .map((lists) => distinct(lists.flat()));
 
 function finishOf(parts: readonly Part[]): fc.Arbitrary<Finish> {
   const cut: Finish[] = [

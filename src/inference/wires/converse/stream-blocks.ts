@@ -36,6 +36,8 @@ export interface Message {
   parts: number;
   /** A call was made; the output tool's does not count. */
   called: boolean;
+  /** The latest block has had no text. */
+  fresh: boolean;
   /** Where the latest block begins within the open text, and where the text ends. */
   textFrom: number;
   textLength: number;
@@ -53,6 +55,7 @@ export function createMessage(sink: Message["sink"], context: ReplyReadContext):
     hasInput: false,
     parts: 0,
     called: false,
+    fresh: true,
     textFrom: 0,
     textLength: 0,
   };
@@ -107,6 +110,7 @@ function enter(message: Message, index: number): void {
   if (index === message.block) return;
   endBlock(message);
   message.block = index;
+  message.fresh = true;
 }
 
 function open(message: Message, flow: Flow, head: PartHead): void {
@@ -115,17 +119,21 @@ function open(message: Message, flow: Flow, head: PartHead): void {
   message.sink.out.push({ type: "part_start", choice: 0, part: message.parts++, head });
 }
 
+function openText(message: Message, flow: "text" | "reasoning"): void {
+  open(message, flow, { type: flow });
+  message.textLength = 0;
+  message.textFrom = 0;
+}
+
 function addDelta({ sink, parts }: Message, text: string): void {
   if (text !== "") sink.out.push({ type: "delta", choice: 0, part: parts - 1, text });
 }
 
 function addText(message: Message, flow: "text" | "reasoning", text: string): void {
   if (text === "") return;
-  if (message.open !== flow) {
-    open(message, flow, { type: flow });
-    message.textLength = 0;
-    message.textFrom = 0;
-  }
+  if (message.open !== flow) openText(message, flow);
+  if (message.fresh) message.textFrom = message.textLength;
+  message.fresh = false;
   message.textLength += text.length;
   addDelta(message, text);
 }
@@ -150,11 +158,7 @@ function joinBase64(one: string, other: string): string {
 
 // The text of the block that the citation stands in, or that it follows.
 function cite(message: Message, citation: JsonObject): void {
-  if (message.open !== "text") {
-    open(message, "text", { type: "text" });
-    message.textLength = 0;
-    message.textFrom = 0;
-  }
+  if (message.open !== "text") openText(message, "text");
   const { sink, parts, textFrom: start, textLength: end } = message;
   const place = end > start ? { start, end } : undefined;
   sink.out.push({

@@ -40,6 +40,8 @@ const CODES: Readonly<Record<string, FaultCode>> = {
     overloaded: "overloaded",
     server_is_overloaded: "overloaded",
     slow_down: "overloaded",
+    rate_limited: "rate_limited",
+    upstream_timeout: "upstream_timeout",
   } satisfies Record<string, FaultCode>),
 } satisfies Record<ResponseError["code"], FaultCode> & Record<string, FaultCode>;
 

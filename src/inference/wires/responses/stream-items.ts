@@ -121,7 +121,7 @@ export function settleItems(state: StreamedItems, output: readonly unknown[]): v
     if (!isObject(value)) continue;
     const item =
       state.items.get(index) ??
-      state.items.values().find((one) => one.item["id"] === value["id"]) ??
+      state.items.values().find((one) => value["id"] && one.item["id"] === value["id"]) ??
       place(state, index, value);
     if (item.item["type"] === value["type"]) finishItem(state, item, value);
   }

@@ -148,8 +148,7 @@ function writeMedia(
       ...cache,
     };
   const held = part.type === "video" ? address(source, "video_url", target) : undefined;
-  if (held !== undefined)
-    return { type: "input_video", ...held, ...cache };
+  if (held !== undefined) return { type: "input_video", ...held, ...cache };
   return lose(losses, at, `This provider takes no ${part.type} in this form.`);
 }
 

@@ -2,7 +2,6 @@ import type {
   CanonicalRequest,
   JsonObject,
   Loss,
-  Part,
   ReasoningPart,
   RefusalPart,
   TextPart,
@@ -94,35 +93,20 @@ function isContent(value: JsonObject): boolean {
   return typeof value["type"] === "string" && /^(input|output)_/.test(value["type"]);
 }
 
-// Reasoning, then messages, then calls, in the very order in which the model made them.
+// Every part in the very order in which the model made it.
 function writeAssistant(turn: Turn, at: string, writing: Writing): void {
   const extra = nativeFields(turn.native, "responses", at, writing.losses);
-  const { parts } = turn;
-  for (let index = 0; index < parts.length; index++) {
-    const part = parts[index];
-    if (part === undefined) continue;
-    if (isSaid(part)) {
-      const said = run(
-        parts,
-        index,
-        (before, next) => isSaid(next) && phase(before) === phase(next),
-      );
-      writeSaid(said.filter(isSaid), at, writing, extra);
-      index += said.length - 1;
-    } else if (part.type === "reasoning") {
-      const group = run(
-        parts,
-        index,
-        (before, next) =>
-          before.type === "reasoning" && next.type === "reasoning" && joinsReasoning(before, next),
-      );
-      writeReasoning(
-        group.filter((one) => one.type === "reasoning"),
-        at,
-        writing,
-      );
-      index += group.length - 1;
-    } else if (part.type === "tool_call") writeCall(part, at, writing);
+  let thoughts: ReasoningPart[] = [];
+  for (const [index, part] of turn.parts.entries()) {
+    if (part.type === "reasoning") {
+      const next = turn.parts[index + 1];
+      thoughts.push(part);
+      if (next?.type === "reasoning" && joinsReasoning(part, next)) continue;
+      writeReasoning(thoughts, at, writing);
+      thoughts = [];
+    } else if (part.type === "text" || part.type === "refusal")
+      writing.items.push({ ...writeSaid(part, at, writing), ...extra });
+    else if (part.type === "tool_call") writeCall(part, at, writing);
     else if (part.type === "native" && part.wire === "responses") writing.items.push(part.value);
     else
       writing.losses.push({
@@ -132,63 +116,30 @@ function writeAssistant(turn: Turn, at: string, writing: Writing): void {
   }
 }
 
-function isSaid(part: Part): part is TextPart | RefusalPart {
-  return part.type === "text" || part.type === "refusal";
-}
-
-function run(
-  parts: readonly Part[],
-  from: number,
-  goesOn: (before: Part, next: Part) => boolean,
-): readonly Part[] {
-  let end = from + 1;
-  for (let before = parts[from], next = parts[end]; before !== undefined && next !== undefined;) {
-    if (!goesOn(before, next)) break;
-    before = next;
-    next = parts[++end];
-  }
-  return parts.slice(from, end);
-}
-
-function phase(part: Part): unknown {
-  return "native" in part && part.native?.wire === "responses"
-    ? part.native.fields["phase"]
-    : undefined;
-}
-
 // Plain text goes as a string: that is valid without the ids that this API gives its own messages.
 function writeSaid(
-  parts: readonly (TextPart | RefusalPart)[],
+  part: TextPart | RefusalPart,
   at: string,
-  { target, losses, items }: Writing,
-  extra: JsonObject | undefined,
-): void {
-  const content = parts.map((part) => {
-    if (part.type === "refusal") return { type: "refusal", refusal: part.text };
-    if (part.signature !== undefined)
-      losses.push({
-        path: part.path ?? at,
-        why: "A text's signature goes back only to the provider and model that made it.",
-        byRule: true,
-      });
-    // Citations of other APIs point into nothing that this provider has seen; the text that they stand in is kept.
-    const annotations = (part.citations ?? [])
-      .map((citation) => writeAnnotation(citation, part.text.length))
-      .filter((one) => one !== undefined);
-    const cache = writeCache(part.cache, target, part.path ?? at, losses);
-    return { type: "output_text", text: part.text, annotations, ...cache };
-  });
-  const [first] = content;
-  const plain = content.length === 1 && first !== undefined && "annotations" in first;
-  const text = plain && first.annotations.length === 0 && Object.keys(first).length === 3;
-  const marked = parts[0] && phase(parts[0]);
-  items.push({
-    type: "message",
-    role: "assistant",
-    content: text ? first.text : content,
-    ...(marked === undefined ? undefined : { phase: marked }),
-    ...extra,
-  });
+  { target, losses }: Writing,
+): JsonObject {
+  const path = part.path ?? at;
+  const phase = part.native?.wire === "responses" ? part.native.fields["phase"] : undefined;
+  const message = { type: "message", role: "assistant", ...(phase === undefined ? {} : { phase }) };
+  if (part.type === "refusal")
+    return { ...message, content: [{ type: "refusal", refusal: part.text }] };
+  if (part.signature !== undefined)
+    losses.push({
+      path,
+      why: "A text's signature goes back only to the provider and model that made it.",
+      byRule: true,
+    });
+  // Citations without an address point into nothing that this provider has seen; the text that they stand in is kept.
+  const annotations = (part.citations ?? [])
+    .map((citation) => writeAnnotation(citation, part.text.length))
+    .filter((one) => one !== undefined);
+  const cache = writeCache(part.cache, target, path, losses);
+  if (annotations.length === 0 && cache === undefined) return { ...message, content: part.text };
+  return { ...message, content: [{ type: "output_text", text: part.text, annotations, ...cache }] };
 }
 
 // Without its id: a provider that stored nothing knows none, and the encrypted content says it all.

@@ -131,7 +131,11 @@ function pushThought(writing: Writing, part: ReasoningPart): void {
   // Some providers give one id to several items; clients tell items apart by it.
   const taken = part.id !== undefined && output.some((item) => item["id"] === part.id);
   const id = taken ? undefined : part.id;
-  output.push({ id: id ?? mintId(writing, "rs"), type: "reasoning", ...reasoningItem(writing.thoughts, sealed) });
+  output.push({
+    id: id ?? mintId(writing, "rs"),
+    type: "reasoning",
+    ...reasoningItem(writing.thoughts, sealed),
+  });
 }
 
 function writeSaid(part: TextPart | RefusalPart, path: string, losses: Loss[]): JsonObject {

@@ -1,0 +1,199 @@
+// How a call passes from the caller's API to the provider's and back. On the same wire the bytes are relayed; between two
+// wires everything goes through the canonical form, and what cannot be said is refused with the name of its field.
+
+import { Fault, invalid } from "../base/fault.ts";
+import type { Usage } from "../base/meters.ts";
+import { abilitiesOf } from "./abilities.ts";
+import { type Ask, isObject, type Json } from "./ask.ts";
+import type { CanonicalRequest, Loss } from "./canonical.ts";
+import type {
+  InboundWire,
+  OutboundWire,
+  ReplyReadContext,
+  ReplyWriteContext,
+  WrittenRequest,
+} from "./canonical-wire.ts";
+import type { Candidate } from "./candidates.ts";
+import { usageOf } from "./meter/meter.ts";
+import { type Adjustments, outgoingBody } from "./outgoing.ts";
+import type { UpstreamWire } from "./providers.ts";
+import { costInside, sameWire, type StreamShape } from "./stream-shape.ts";
+import { translatedShape } from "./translated-stream.ts";
+import { chatWire } from "./wires/chat/chat.ts";
+import { converseWire } from "./wires/converse/converse.ts";
+import { geminiWire } from "./wires/gemini/gemini.ts";
+import { messagesWire } from "./wires/messages/messages.ts";
+import { responsesWire } from "./wires/responses/responses.ts";
+
+export interface Passage {
+  readonly wire: UpstreamWire;
+  /** Where it is sent, for a wire that says the model and the operation in the path. */
+  readonly path: string | undefined;
+  readonly body: string;
+  /** What could not be said and was left out, because the caller allowed it or a rule says so. */
+  readonly dropped: readonly string[];
+  readonly usageOf: (json: Json) => Usage | undefined;
+  readonly whole: (reply: WholeReply, usage: Usage | undefined, costUsd: string) => string;
+  readonly shape: (costUsd: () => string | undefined) => StreamShape;
+  readonly isTranslated: boolean;
+}
+
+export interface WholeReply {
+  readonly text: string;
+  readonly json: Json;
+}
+
+export interface PassageContext {
+  readonly requestId: string;
+  readonly now: number;
+  readonly adjust: Adjustments;
+}
+
+const INBOUND: Readonly<Record<"chat" | "responses" | "messages", InboundWire>> = {
+  chat: chatWire,
+  responses: responsesWire,
+  messages: messagesWire,
+};
+
+const OUTBOUND: Readonly<
+  Record<"chat" | "responses" | "messages" | "gemini" | "converse", OutboundWire>
+> = {
+  chat: chatWire,
+  responses: responsesWire,
+  messages: messagesWire,
+  gemini: geminiWire,
+  converse: converseWire,
+};
+
+export function passageFor(ask: Ask, candidate: Candidate, context: PassageContext): Passage {
+  const { wire } = candidate;
+  const { id } = candidate.credential.provider;
+  if (
+    wire === "embeddings" ||
+    wire === "count_tokens" ||
+    ask.api === "embeddings" ||
+    wire === ask.api
+  ) {
+    return {
+      wire,
+      path: undefined,
+      body: outgoingBody(ask, candidate, context.adjust),
+      dropped: [],
+      usageOf: (json) => usageOf(ask.api, json, id),
+      whole: ({ text }, usage, costUsd) =>
+        usage === undefined ? text : costInside(text, 0, ["usage"], costUsd),
+      shape: () => {
+        if (ask.api === "embeddings") throw new Error("embeddings are not streamed");
+        return sameWire(ask.api, ask.wantsUsage);
+      },
+      isTranslated: false,
+    };
+  }
+  return translated(ask, candidate, {
+    ...context,
+    inbound: INBOUND[ask.api],
+    outbound: OUTBOUND[wire],
+    wire,
+  });
+}
+
+interface Translation extends PassageContext {
+  readonly inbound: InboundWire;
+  readonly outbound: OutboundWire;
+  readonly wire: "chat" | "responses" | "messages" | "gemini" | "converse";
+}
+
+function translated(
+  ask: Ask,
+  candidate: Candidate,
+  { inbound, outbound, wire, requestId, now, adjust }: Translation,
+): Passage {
+  const { credential, model, upstreamName } = candidate;
+  const origin = { provider: credential.provider.id, model: upstreamName };
+  const request = requestFor(inbound, ask, candidate, adjust);
+  const target = {
+    ...origin,
+    maxOutputTokens: model.maxOutputTokens ?? undefined,
+    abilities: abilitiesOf(model),
+  };
+  const written = outbound.writeRequest(request, target);
+  const dropped = refuseLosses(ask, written, model.id);
+  const readContext: ReplyReadContext = {
+    origin,
+    emulation: written.emulation,
+    readUsage: (reply) => usageOf(wire, reply, origin.provider),
+  };
+  const writeContext: ReplyWriteContext = {
+    id: requestId,
+    model: model.id,
+    createdSeconds: Math.floor(now / 1_000),
+    request,
+  };
+  return {
+    wire,
+    path: written.path,
+    body: JSON.stringify(written.body),
+    dropped,
+    usageOf: (json) => usageOf(wire, json, origin.provider),
+    whole: ({ json }, _usage, costUsd) => {
+      const reply = outbound.readReply(json, readContext);
+      const report =
+        reply.usage === undefined
+          ? undefined
+          : { ...reply.usage, extras: { cost: Number(costUsd) } };
+      return JSON.stringify(inbound.writeReply({ ...reply, usage: report }, writeContext).body);
+    },
+    shape: (costUsd) =>
+      translatedShape(ask.api === "embeddings" ? "chat" : ask.api, {
+        reader: outbound.createStreamReader(readContext),
+        writer: inbound.createStreamWriter(writeContext),
+        costUsd,
+      }),
+    isTranslated: true,
+  };
+}
+
+// Postern's own fields are for Postern; the rest is read strictly, since it must be said again in other words.
+function requestFor(
+  inbound: InboundWire,
+  ask: Ask,
+  candidate: Candidate,
+  adjust: Adjustments,
+): CanonicalRequest {
+  const { postern: _postern, ...body } = ask.json;
+  const request = inbound.readRequest(body);
+  const { provider, byok } = candidate.credential;
+  return {
+    ...request,
+    stream: ask.stream,
+    ...(adjust.outputMax === undefined ? {} : { maxOutputTokens: adjust.outputMax }),
+    ...(byok || provider.endUserField === null || request.user !== undefined
+      ? {}
+      : { user: adjust.pseudonym() }),
+    ...(byok ? {} : { store: false }),
+  };
+}
+
+function refuseLosses(ask: Ask, { losses }: WrittenRequest, model: string): readonly string[] {
+  const refused = losses.find((loss) => loss.byRule !== true);
+  if (refused !== undefined && !isLossy(ask.json)) throw refusal(refused, model);
+  return losses.map((loss) => loss.path);
+}
+
+function refusal({ path, why }: Loss, model: string): Fault {
+  return invalid(
+    path,
+    `${path} cannot be passed on to ${model}: ${why} Leave it out, use another model, or set "postern": {"lossy": true} to have it dropped.`,
+  );
+}
+
+function isLossy(json: Json): boolean {
+  const own = json["postern"];
+  if (own === undefined || own === null) return false;
+  if (!isObject(own))
+    throw invalid("postern", 'postern must be an object, such as {"lossy": true}.');
+  const lossy = own["lossy"];
+  if (lossy !== undefined && typeof lossy !== "boolean")
+    throw invalid("postern.lossy", "postern.lossy must be true or false.");
+  return lossy === true;
+}

@@ -1,0 +1,62 @@
+// A stream on its way between two wires: each of the provider's events is read into the canonical form and written as the
+// caller's API has it, at once. The end is said only when the money is settled.
+
+import { readSse, type SseEvent } from "../base/sse.ts";
+import type { CanonicalEvent, UsageReport } from "./canonical.ts";
+import type { StreamReader, StreamWriter } from "./canonical-wire.ts";
+import { errorEvent, keepAliveOf, type StreamedApi, type StreamShape } from "./stream-shape.ts";
+
+export interface Translator {
+  readonly reader: StreamReader;
+  readonly writer: StreamWriter;
+  readonly costUsd: () => string | undefined;
+}
+
+const encoder = new TextEncoder();
+
+export function translatedShape(
+  api: StreamedApi,
+  { reader, writer, costUsd }: Translator,
+): StreamShape {
+  let report: UsageReport | undefined;
+  let broken = false;
+
+  const write = (events: readonly CanonicalEvent[]): string => {
+    let out = "";
+    for (const event of events) {
+      // Usage is told once, at the end, when it is known to be the last.
+      if (event.type === "usage") report = event.report;
+      else out += writer.push(event);
+      broken ||= event.type === "error";
+    }
+    return out;
+  };
+  const pass = (event: SseEvent): Uint8Array | undefined => {
+    const message = readSse(event);
+    return message === undefined ? undefined : bytesOf(write(reader.push(message)));
+  };
+  const last = (): Uint8Array | undefined => {
+    const rest = write(reader.end());
+    if (broken) return bytesOf(rest);
+    const cost = costUsd();
+    const usage =
+      report === undefined
+        ? ""
+        : writer.push({
+            type: "usage",
+            report: cost === undefined ? report : { ...report, extras: { cost: Number(cost) } },
+          });
+    return bytesOf(rest + usage + writer.end());
+  };
+  return {
+    plain: pass,
+    usage: pass,
+    last,
+    error: (body) => errorEvent(api, body),
+    keepAlive: keepAliveOf(api),
+  };
+}
+
+function bytesOf(text: string): Uint8Array | undefined {
+  return text === "" ? undefined : encoder.encode(text);
+}

@@ -1,0 +1,285 @@
+// Sign-in against an identity provider that lies in every way that matters.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { secret } from "../../src/base/secret.ts";
+import { checkIdentity } from "../../src/people/check-identity.ts";
+import { createSignIn, type IdentitySettings, ownPath } from "../../src/people/sign-in.ts";
+import { identityOf } from "../../src/people/verified.ts";
+import { createBrowser, createWorld, type Page, type World } from "../claims/world.ts";
+import { openStore, type TestStore } from "../support/stores.ts";
+import { CLIENT, type FakeIssuer, type Lies, startFakeIssuer } from "./fake-issuer.ts";
+
+let store: TestStore;
+let fake: FakeIssuer;
+let world: World;
+
+beforeAll(async () => {
+  store = await openStore("sqlite");
+  fake = await startFakeIssuer();
+});
+afterAll(async () => {
+  await fake.close();
+  await store.close();
+});
+beforeEach(() => {
+  fake.lies = {};
+  world = createWorld(store.db, { identity: settings() });
+});
+
+function settings(more: Partial<IdentitySettings> = {}): IdentitySettings {
+  const { id, secret: clientSecret } = CLIENT;
+  return {
+    issuer: fake.issuer,
+    clientId: id,
+    clientSecret: secret(clientSecret),
+    allowedTenants: [],
+    ...more,
+  };
+}
+
+/** Goes to the provider and answers the address that it sends the browser back to. */
+async function toProvider(
+  browser: ReturnType<typeof createBrowser>,
+  path: string,
+): Promise<string> {
+  const begun = await browser.go(path);
+  expect(begun.status).toBe(303);
+  const answer = await fetch(begun.headers.get("location") ?? "", { redirect: "manual" });
+  return answer.headers.get("location") ?? "";
+}
+
+async function signInWith(lies: Lies, returnTo = "/sessions"): Promise<Page> {
+  fake.lies = lies;
+  const browser = createBrowser(world);
+  const back = await toProvider(browser, `/signin?return_to=${encodeURIComponent(returnTo)}`);
+  return browser.visit(back);
+}
+
+describe("signing in", () => {
+  test("ends where it began, as the person that the provider named", async () => {
+    const page = await signInWith({});
+    expect([page.status, page.path]).toEqual([200, `${world.baseUrl}/sessions`]);
+    expect(page.text).toContain("human@example.com");
+    const person = await store.db.get("select * from person where issuer = ?", [fake.issuer]);
+    expect(person).toMatchObject({
+      subject: "subject-1",
+      email: "human@example.com",
+      name: "Human",
+    });
+  });
+
+  test("asks with code, PKCE, state and nonce, fresh each time", async () => {
+    const seen = [];
+    for (let time = 0; time < 2; time++) {
+      await toProvider(createBrowser(world), "/signin");
+      seen.push(fake.asked);
+      expect(fake.asked.get("response_type")).toBe("code");
+      expect(fake.asked.get("code_challenge_method")).toBe("S256");
+      expect(fake.asked.get("scope")).toBe("openid email profile");
+      expect(fake.asked.get("redirect_uri")).toBe(`${world.baseUrl}/signin/callback`);
+    }
+    for (const name of ["state", "nonce", "code_challenge"]) {
+      expect(seen[0]?.get(name)?.length).toBeGreaterThanOrEqual(43);
+      expect(seen[0]?.get(name)).not.toBe(seen[1]?.get(name) ?? "");
+    }
+  });
+
+  test("keeps nothing of the trip readable in the browser", async () => {
+    const browser = createBrowser(world);
+    const begun = await browser.go("/signin?return_to=%2Fsessions");
+    const [cookie = ""] = begun.headers.getSetCookie();
+    expect(cookie).toMatch(/^postern_signin=[^;]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/);
+    const asked = new URL(begun.headers.get("location") ?? "").searchParams;
+    for (const name of ["state", "nonce"]) expect(cookie).not.toContain(asked.get(name) ?? "");
+  });
+
+  test("takes the email from userinfo where the ID token has none", async () => {
+    const page = await signInWith({
+      claims: { email: undefined, email_verified: undefined },
+      userinfo: { email: "far@example.com", email_verified: true },
+    });
+    expect(page.text).toContain("far@example.com");
+  });
+
+  test("remembers the email that was verified last", async () => {
+    await signInWith({});
+    const page = await signInWith({ claims: { email: "new@example.com" } });
+    expect(page.text).toContain("new@example.com");
+    const people = await store.db.all("select email from person where issuer = ?", [fake.issuer]);
+    expect(people.map((row) => row["email"])).toEqual(["new@example.com"]);
+  });
+
+  test("lets a person choose another account", async () => {
+    await toProvider(createBrowser(world), "/signin?switch=1");
+    expect(fake.asked.get("prompt")).toBe("login");
+  });
+});
+
+describe("refusals", () => {
+  const past = Math.floor(Date.now() / 1_000) - 7_200;
+  test.each<[string, Lies, number]>([
+    ["an email that is not verified", { claims: { email_verified: false } }, 403],
+    ["an email that nobody calls verified", { claims: { email_verified: undefined } }, 403],
+    ["a verified email in words", { claims: { email_verified: "true" } }, 403],
+    ["no email", { claims: { email: undefined } }, 403],
+    ["an email that is none", { claims: { email: "a@b@c" } }, 403],
+    ["another sign-in's nonce", { claims: { nonce: "replayed" } }, 400],
+    ["no nonce", { claims: { nonce: undefined } }, 400],
+    ["a token for another client", { claims: { aud: "somebody else" } }, 400],
+    ["a token of another issuer", { claims: { iss: "https://evil.test" } }, 400],
+    ["a token that has run out", { claims: { iat: past, exp: past + 300 } }, 400],
+    ["a token signed by a stranger", { signedBy: "a stranger" }, 400],
+    ["a token signed by nobody", { signedBy: "nobody" }, 400],
+    ["a human who said no", { error: "access_denied" }, 403],
+    ["a provider that fails", { error: "server_error" }, 400],
+    [
+      "userinfo about somebody else",
+      {
+        claims: { email: undefined },
+        userinfo: { sub: "x", email: "a@example.com", email_verified: true },
+      },
+      400,
+    ],
+  ])("%s", async (_what, lies, status) => {
+    const page = await signInWith(lies);
+    expect([page.status, page.text.includes("You are not signed in")]).toEqual([status, true]);
+    expect(page.headers.get("set-cookie")).not.toContain("postern_session");
+    expect(page.headers.get("cache-control")).toBe("no-store");
+  });
+
+  test("an answer in another browser, with another state, twice, or too late", async () => {
+    const browser = createBrowser(world);
+    const back = await toProvider(browser, "/signin");
+    expect((await createBrowser(world).visit(back)).status).toBe(400);
+
+    const wrong = new URL(back);
+    wrong.searchParams.set("state", "x".repeat(43));
+    const spoilt = createBrowser(world);
+    for (const [name, value] of browser.cookies) spoilt.cookies.set(name, value);
+    expect((await spoilt.visit(wrong.href)).status).toBe(400);
+
+    const twin = createBrowser(world);
+    for (const [name, value] of browser.cookies) twin.cookies.set(name, value);
+    expect((await browser.go(back)).status).toBe(303);
+    expect((await browser.visit(back)).status).toBe(400);
+    expect((await twin.visit(back)).status).toBe(400);
+
+    const late = createBrowser(world);
+    const again = await toProvider(late, "/signin");
+    world.clock.now += 600_000;
+    expect((await late.visit(again)).status).toBe(400);
+  });
+
+  test("a provider that is down is said to be down, and tried again", async () => {
+    fake.lies = { down: true };
+    const page = await createBrowser(world).visit("/signin");
+    expect(page.status).toBe(502);
+    expect(page.text).toContain("cannot be reached");
+    fake.lies = {};
+    expect((await createBrowser(world).go("/signin")).status).toBe(303);
+  });
+
+  test("without a provider nobody signs in", async () => {
+    const page = await createBrowser(createWorld(store.db)).visit("/signin");
+    expect(page.status).toBe(503);
+    expect(page.text).toContain("OIDC_ISSUER");
+  });
+});
+
+describe("return_to", () => {
+  const base = "https://gateway.test";
+  test.each([
+    ["/claim", "/claim"],
+    ["/keys?page=2", "/keys?page=2"],
+    [undefined, "/"],
+    ["", "/"],
+    ["//evil.test", "/"],
+    ["/\\evil.test", "/"],
+    ["/.//evil.test", "/"],
+    ["/%09/evil.test", "/%09/evil.test"],
+    ["/\t/evil.test", "/"],
+    ["/\n//evil.test", "/"],
+    ["https://evil.test/", "/"],
+    ["javascript:alert(1)", "/"],
+    ["claim", "/"],
+    [`/${"a".repeat(3_000)}`, "/"],
+  ])("%p leads to %p", (path, expected) => {
+    expect(ownPath(path, base)).toBe(expected);
+  });
+
+  test("a crafted link ends on this very site", async () => {
+    for (const path of ["//evil.test", "https://evil.test", "/\\evil.test"]) {
+      const page = await signInWith({}, path);
+      expect(new URL(page.path).origin).toBe(world.baseUrl);
+    }
+  });
+});
+
+describe("which claims count", () => {
+  const claims = { iss: "i", sub: "s", email: "a@example.com" };
+  const rule = (issuer: string, allowedTenants: string[] = []) => ({ issuer, allowedTenants });
+  const entra = "https://login.microsoftonline.com/8a1b/v2.0";
+  const common = "https://login.microsoftonline.com/common/v2.0";
+
+  test("Entra: an email alone is no proof, the domain owner's word is", () => {
+    expect(() => identityOf(claims, rule(entra))).toThrow();
+    for (const xms_edov of [true, 1, "1"])
+      expect(identityOf({ ...claims, xms_edov }, rule(entra)).email).toBe("a@example.com");
+    for (const xms_edov of [false, 0, "0", "", null])
+      expect(() => identityOf({ ...claims, xms_edov }, rule(entra))).toThrow();
+  });
+
+  test("only Entra's own claim counts as Entra's", () => {
+    expect(() => identityOf({ ...claims, xms_edov: true }, rule("https://evil.test"))).toThrow();
+  });
+
+  test("a shared issuer needs a list of tenants", () => {
+    const proven = { ...claims, email_verified: true, tid: "8a1b" };
+    expect(() => identityOf(proven, rule(common))).toThrow();
+    expect(() => identityOf(proven, rule(common, ["other"]))).toThrow();
+    expect(identityOf(proven, rule(common, ["8a1b"])).subject).toBe("s");
+  });
+
+  test("a list of tenants holds for every issuer", () => {
+    const google = "https://accounts.google.com";
+    const proven = { ...claims, email_verified: true };
+    expect(() => identityOf(proven, rule(google, ["example.com"]))).toThrow();
+    expect(identityOf({ ...proven, hd: "example.com" }, rule(google, ["example.com"])).email).toBe(
+      "a@example.com",
+    );
+  });
+});
+
+describe("doctor", () => {
+  const levels = async (baseUrl: string, identity: IdentitySettings | undefined) =>
+    (await checkIdentity({ baseUrl, identity })).map(({ level }) => level);
+
+  test("is content with a good issuer", async () => {
+    expect(await levels("https://gateway.test", settings())).toEqual(["ok", "ok"]);
+  });
+
+  test("sees what is missing or wrong", async () => {
+    expect(await levels("http://127.0.0.1:8787", undefined)).toEqual(["ok"]);
+    expect(await levels("https://gateway.test", undefined)).toEqual(["error"]);
+    const wrong = await checkIdentity({
+      baseUrl: "http://gateway.test",
+      identity: settings({ issuer: `${fake.issuer}/other` }),
+    });
+    expect(wrong.filter(({ level }) => level === "error")).toHaveLength(2);
+    expect(wrong.map(({ message }) => message).join(" ")).toContain('exactly the "issuer"');
+    fake.lies = { down: true };
+    expect(await levels("https://gateway.test", settings())).toContain("error");
+  });
+});
+
+test("the provider's name tells which account chooser it has", () => {
+  const named = (issuer: string) =>
+    createSignIn({ settings: settings({ issuer }), baseUrl: world.baseUrl, master: world.master })
+      .providerName;
+  expect(named("https://accounts.google.com")).toBe("Google");
+  expect(named("https://login.microsoftonline.com/x/v2.0")).toBe("Microsoft Entra");
+  expect(named("https://acme.authkit.app")).toBe("WorkOS AuthKit");
+  expect(named("https://acme.eu.auth0.com/")).toBe("Auth0");
+  expect(named("https://id.example.com/realms/acme")).toBe("Keycloak");
+  expect(named("https://id.example.com")).toBe("OpenID Connect");
+});

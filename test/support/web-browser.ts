@@ -1,0 +1,75 @@
+// A browser without a screen: it keeps cookies by path, follows redirects over real ports, and posts forms as a browser
+// would. Cookies know no ports, so one jar serves every port of a host.
+
+export interface WebPage {
+  readonly status: number;
+  readonly url: URL;
+  readonly text: string;
+}
+
+export interface WebBrowser {
+  readonly visit: (url: string) => Promise<WebPage>;
+  /** Posts the form of a page with its hidden fields and these. */
+  readonly submit: (page: WebPage, fields: Readonly<Record<string, string>>) => Promise<WebPage>;
+}
+
+interface Cookie {
+  readonly name: string;
+  readonly value: string;
+  readonly path: string;
+}
+
+const REDIRECTS_MAX = 12;
+
+export function createWebBrowser(): WebBrowser {
+  let jar: Cookie[] = [];
+  const keep = (line: string): void => {
+    const [pair = "", ...attributes] = line.split(";").map((part) => part.trim());
+    const name = pair.slice(0, pair.indexOf("="));
+    const path = attributes.find((one) => /^path=/i.test(one))?.slice(5) ?? "/";
+    const isGone = attributes.some((one) => /^max-age=0$/i.test(one) || isPast(one));
+    jar = jar.filter((cookie) => cookie.name !== name || cookie.path !== path);
+    if (!isGone) jar.push({ name, value: pair.slice(name.length + 1), path });
+  };
+  const request = async (url: URL, init: RequestInit, hops: number): Promise<WebPage> => {
+    const cookies = jar.filter(
+      ({ path }) => url.pathname === path || url.pathname.startsWith(path.replace(/\/?$/, "/")),
+    );
+    const headers = new Headers(init.headers);
+    headers.set("cookie", cookies.map(({ name, value }) => `${name}=${value}`).join("; "));
+    const answer = await fetch(url, { ...init, headers, redirect: "manual" });
+    for (const line of answer.headers.getSetCookie()) keep(line);
+    const location = answer.headers.get("location");
+    if (location === null || answer.status < 300 || answer.status > 399)
+      return { status: answer.status, url, text: await answer.text() };
+    if (hops === 0) throw new Error(`too many redirects, the last to ${location}`);
+    return request(new URL(location, url), {}, hops - 1);
+  };
+  return {
+    visit: (url) => request(new URL(url), {}, REDIRECTS_MAX),
+    submit: (page, fields) => {
+      const form = /<form[^>]*action="([^"]+)"[^>]*>(.*?)<\/form>/s.exec(page.text);
+      if (form === null) throw new Error(`no form on ${page.url.href}: ${page.text.slice(0, 300)}`);
+      const hidden = [
+        ...(form[2] ?? "").matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g),
+      ];
+      const body = new URLSearchParams({
+        ...Object.fromEntries(hidden.map(([, name = "", value = ""]) => [name, value])),
+        ...fields,
+      });
+      const headers = {
+        "content-type": "application/x-www-form-urlencoded",
+        "sec-fetch-site": "same-origin",
+      };
+      return request(
+        new URL(form[1] ?? "", page.url),
+        { method: "POST", headers, body: body.toString() },
+        REDIRECTS_MAX,
+      );
+    },
+  };
+}
+
+function isPast(attribute: string): boolean {
+  return /^expires=/i.test(attribute) && Date.parse(attribute.slice(8)) < Date.now();
+}
