@@ -1,23 +1,29 @@
 // Builds the house out of its settings: opens the store, makes every room, and keeps the small clocks that sweep and
 // count. What runs a command holds one House, and tests hold several.
 
-import { STARTING_CREDIT, sweepCreationCounts } from "./accounts/accounts.ts";
+import { getAccount, STARTING_CREDIT, sweepCreationCounts } from "./accounts/accounts.ts";
 import { createRoutes } from "./app.ts";
 import type { Log } from "./base/log.ts";
 import { creditsOf } from "./base/money.ts";
 import { deriveKey, fingerprint } from "./base/seal.ts";
+import type { Secret } from "./base/secret.ts";
 import { startClocks } from "./clocks.ts";
 import type { Config } from "./config.ts";
 import { createAddressReader } from "./http/address.ts";
 import { createRateGuard } from "./http/rate.ts";
 import type { Route } from "./http/route.ts";
 import { createServe, type Peer } from "./http/serve.ts";
-import { createIdempotency, releaseDeadCalls, sweepAnswers } from "./idempotency/idempotency.ts";
-import { createInference } from "./inference/inference.ts";
-import type { CallRecord } from "./inference/infer.ts";
+import {
+  createIdempotency,
+  type Idempotency,
+  releaseDeadCalls,
+  sweepAnswers,
+} from "./idempotency/idempotency.ts";
+import { createInference, type Inference } from "./inference/inference.ts";
+import type { CallRecord } from "./inference/call.ts";
 import { PROVIDERS } from "./inference/providers.ts";
 import { TIMEOUTS, type Timeouts } from "./inference/upstream.ts";
-import { createKeys } from "./keys/keys.ts";
+import { createKeys, type Keys } from "./keys/keys.ts";
 import {
   createLedger,
   getWallet,
@@ -30,10 +36,10 @@ import {
 import { insertSpender } from "./ledger/rows.ts";
 import { sweepHolds } from "./ledger/sweep.ts";
 import { masterSecret } from "./master-secret.ts";
-import { createCatalog, modelsFileAt } from "./models/live-catalog.ts";
+import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
 import { createMetrics } from "./operations/metrics.ts";
 import { createKeyCheck, mayBringKey } from "./provider-keys/check.ts";
-import { createProviderKeys } from "./provider-keys/provider-keys.ts";
+import { createProviderKeys, type ProviderKeys } from "./provider-keys/provider-keys.ts";
 import { createSimulator } from "./simulator/simulator.ts";
 import type { Db, Tx } from "./store/db.ts";
 import { migrate } from "./store/migrate.ts";
@@ -76,15 +82,24 @@ export interface HouseSurroundings {
   readonly timeouts?: Timeouts;
 }
 
-export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
-  const { log, now } = surroundings;
+interface Foundation {
+  readonly db: Db;
+  readonly epoch: number;
+  readonly master: Secret;
+  readonly idempotency: Idempotency;
+  readonly ledger: Ledger<CallRecord>;
+  readonly keys: Keys;
+  readonly catalog: LiveCatalog;
+}
+
+// The store, and what rests on it alone. What an earlier run of this process left open is given back first.
+async function layFoundation(config: Config, { log, now }: HouseSurroundings): Promise<Foundation> {
   const db = openStore(config.store, true);
   await migrate(db, now());
   const epoch = await startEpoch(db, config.processName, now());
   const swept = await sweepHolds(db, now());
   if (swept > 0) log.info("holds of an earlier run were given back", { holds: swept });
   await releaseDeadCalls(db, db.kind === "sqlite" ? now() : now() - CALL_BEGINS_MS);
-
   const master = masterSecret(config.secret, config.store.dataDir);
   const idempotency = createIdempotency(master);
   const ledger = createLedger<CallRecord>({
@@ -94,11 +109,31 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     writeRecords: (tx, records) => writeCalls(tx, records, idempotency),
   });
   const keys = createKeys({ db, master, prefix: config.keyPrefix, openSpender: insertSpender });
-  const metrics = createMetrics({ version: surroundings.version, ledgerDepth: ledger.depth });
-  const catalog = createCatalog({
-    now: now(),
-    ...(config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) }),
-  });
+  const file = config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) };
+  return {
+    db,
+    epoch,
+    master,
+    idempotency,
+    ledger,
+    keys,
+    catalog: createCatalog({ now: now(), ...file }),
+  };
+}
+
+interface Callables {
+  readonly inference: Inference;
+  readonly providerKeys: ProviderKeys;
+}
+
+// What calls models: the gateway's accounts at the providers, and the callers' own keys there.
+function connectProviders(
+  config: Config,
+  surroundings: HouseSurroundings,
+  ground: Foundation,
+): Callables {
+  const { db, master, ledger, catalog } = ground;
+  const { log, now } = surroundings;
   const pseudonymKey = deriveKey(master, "end-user/v1");
   const providerKeys = createProviderKeys({
     db,
@@ -123,9 +158,18 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     simulator: simulatorFor(config, now),
     limits: config.limits,
     pseudonymOf: remembered((accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32)),
-    isClaimed: async () => false,
+    isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
     ownKeyOf: (accountId, providerId) => providerKeys.ownKeyOf(accountId, providerId, now()),
   });
+  return { inference, providerKeys };
+}
+
+export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
+  const { log, now } = surroundings;
+  const ground = await layFoundation(config, surroundings);
+  const { db, epoch, idempotency, ledger, keys, catalog } = ground;
+  const { inference, providerKeys } = connectProviders(config, surroundings, ground);
+  const metrics = createMetrics({ version: surroundings.version, ledgerDepth: ledger.depth });
   let draining = false;
   const routes = createRoutes({
     db,

@@ -226,27 +226,33 @@ function OwnerDone({ attempt, review }: Done): Child {
           {keys === 0
             ? "No key works any more, so no agent can use the account now."
             : `${count(keys, "key")} ${keys === 1 ? "works" : "work"}: whoever holds ${keys === 1 ? "it" : "one"} can spend the balance.`}
+          <KeyList review={review} />
         </li>
         <li>Workspaces that you had before are as they were.</li>
       </ul>
-      {keys === 0 ? null : (
-        <ul>
-          {review.keys.map((key) => (
-            <li>
-              {key.name ?? "Key"} <code>{`${key.prefix}…${key.last4}`}</code>
-              {key.limit === null
-                ? ", without a limit"
-                : `, limited to ${dollars(key.limit)}${key.limitWindow === null ? "" : ` a ${key.limitWindow}`}`}
-            </li>
-          ))}
-        </ul>
-      )}
       <h2>What next</h2>
       <p>
         Before you add credits, revoke or limit every key that you do not know. Calls are billed at
         the providers' list prices from this balance.
       </p>
     </>
+  );
+}
+
+function KeyList({ review }: { readonly review: Review }): Child {
+  if (review.keys.length === 0) return null;
+  return (
+    <ul>
+      {review.keys.map((key) => (
+        <li>
+          {key.name ?? "Key"} <code>{`${key.prefix}…${key.last4}`}</code>
+          {key.limit === null
+            ? ", without a limit"
+            : `, limited to ${dollars(key.limit)}${key.limitWindow === null ? "" : ` a ${key.limitWindow}`}`}
+        </li>
+      ))}
+      {review.moreKeys === 0 ? null : <li>and {count(review.moreKeys, "other")}</li>}
+    </ul>
   );
 }
 

@@ -36,7 +36,7 @@ export function reviewPage(state: ReviewState): PageFrame {
           <input type="hidden" name="csrf" value={state.visitor.csrf} />
           <Compare {...state} />
           {isJoining ? <JoinFacts {...state} /> : <TakeOverFacts {...state} />}
-          {isJoining ? null : <Risks {...state} />}
+          {isJoining ? null : <Keys {...state} />}
           <div class="choices">
             <button type="submit" name="decision" value="confirm">
               {isJoining ? "Join the workspace" : "Take over the account"}
@@ -130,9 +130,7 @@ function TakeOverFacts({ review, attempt, now }: ReviewState): Child {
     <dl class="facts">
       <dt>Who asks</dt>
       <dd>
-        The agent-created account <code>{review.accountId}</code>, opened{" "}
-        {ago(review.openedAt, now)} from {place(review.openedFrom)}; it asked{" "}
-        {ago(attempt.createdAt, now)} from {place(attempt.network)}
+        The agent-created account <code>{review.accountId}</code>, {originOf(review, attempt, now)}
       </dd>
       <dt>You get</dt>
       <dd>
@@ -146,8 +144,21 @@ function TakeOverFacts({ review, attempt, now }: ReviewState): Child {
           ? "Nothing"
           : `${count(review.calls, "model call")} for ${dollars(review.spent)}`}
       </dd>
+      <dt>It risks</dt>
+      <dd>
+        <strong>Whoever holds one of its keys can spend this balance</strong>, and what you add to
+        it later
+      </dd>
     </dl>
   );
+}
+
+function originOf(review: Review, attempt: Attempt, now: number): string {
+  const opened = `opened ${ago(review.openedAt, now)}`;
+  const asked = `asked ${ago(attempt.createdAt, now)}`;
+  return review.openedFrom === attempt.network
+    ? `${opened}; it ${asked}, both from ${place(attempt.network)}`
+    : `${opened} from ${place(review.openedFrom)}; it ${asked} from ${place(attempt.network)}`;
 }
 
 function JoinFacts({ review, attempt, now }: ReviewState): Child {
@@ -168,14 +179,11 @@ function JoinFacts({ review, attempt, now }: ReviewState): Child {
   );
 }
 
-function Risks({ review, attempt, typed, wrongChoice, now }: ReviewState): Child {
+function Keys({ review, attempt, typed, wrongChoice, now }: ReviewState): Child {
   return (
-    <section aria-labelledby="risks">
-      <h2 id="risks">What it risks</h2>
-      <p>
-        <strong>Whoever holds one of these keys can spend this balance</strong>, and what you add to
-        it later. Keep the keys that you know; limit or revoke the others.
-      </p>
+    <section aria-labelledby="keys">
+      <h2 id="keys">Its keys</h2>
+      <p>Keep the keys that you know; limit or revoke the others.</p>
       {review.keys.map((key) => (
         <KeyFields
           apiKey={key}
@@ -216,7 +224,12 @@ interface KeyFieldsProps {
 function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps): Child {
   const names = fieldsOf(key.id);
   const chosen = typed[names.choice] ?? "keep";
-  const used = key.lastUsedAt === null ? "never used" : `last used ${ago(key.lastUsedAt, now)}`;
+  const used =
+    key.lastUsedAt === null
+      ? isAsking
+        ? "used just now"
+        : "never used"
+      : `last used ${ago(key.lastUsedAt, now)}`;
   const radio = (value: string) => (
     <input
       type="radio"
@@ -240,7 +253,7 @@ function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps)
         {radio("keep")}
         <label for={`${names.choice}.keep`}>Keep it as it is</label>
       </div>
-      <div class="choice">
+      <div class="choice amount">
         {radio("limit")}
         <label for={`${names.choice}.limit`}>Limit it to</label>
         <input

@@ -3,7 +3,7 @@
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import type { ConfigResult } from "../config.ts";
 
-export interface Flag {
+interface Flag {
   readonly type: "string" | "boolean";
   readonly means: string;
   /** What stands for the value in the help: `<text>`. */

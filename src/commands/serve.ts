@@ -10,6 +10,8 @@ import { type Command, EXIT_FAILED, type World } from "./command.ts";
 import { withSettings } from "./with-store.ts";
 
 const DRAIN_POLL_MS = 50;
+/** What was cut off at the end of the drain has this long to be charged for what it did. */
+const SETTLE_SECONDS = 10;
 /** One Ctrl-C may arrive several times, by way of npm and the launcher; a person's second one comes later. */
 const SAME_PRESS_MS = 1_000;
 
@@ -41,7 +43,7 @@ async function serveUntilStopped(config: Config, world: World): Promise<number> 
     log,
     drain: () => {
       house.startDraining();
-      void drained(listener.openRequests, config.drainSeconds).then(() => ended.resolve(0));
+      void drained(house, listener, config.drainSeconds).then(() => ended.resolve(0));
     },
     end: () => ended.resolve(0),
   });
@@ -62,9 +64,12 @@ async function serveUntilStopped(config: Config, world: World): Promise<number> 
   if (readable) world.print(greeting(config, house));
   const code = await ended.promise;
   await listener.stop(true);
-  await house.close();
-  log.info("stopped", { code });
-  return code;
+  if (await inTime(house.close(), SETTLE_SECONDS)) {
+    log.info("stopped", { code });
+    return code;
+  }
+  log.error("stopped before every call was settled: their holds are given back at the next start");
+  return EXIT_FAILED;
 }
 
 async function listenOrClose(config: Config, house: House): Promise<Listener> {
@@ -102,11 +107,20 @@ function stopOnSignal(world: World, { log, drain, end }: Stopping): void {
   }
 }
 
-// `/readyz` already says no, so a balancer sends nothing new; what is open is given its time.
-async function drained(open: () => number, seconds: number): Promise<void> {
+// `/readyz` already says no, so a balancer sends nothing new; what is open is given its time. A call may outlive its
+// request, where its client has left and its provider still counts.
+async function drained(house: House, listener: Listener, seconds: number): Promise<void> {
   const deadline = performance.now() + seconds * 1_000;
-  while (open() > 0 && performance.now() < deadline)
+  while (listener.openRequests() > 0 && performance.now() < deadline)
     await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
+  await inTime(house.idle(), (deadline - performance.now()) / 1_000);
+}
+
+async function inTime(work: Promise<void>, seconds: number): Promise<boolean> {
+  const late = new Promise<boolean>((resolve) => {
+    setTimeout(() => resolve(false), Math.max(0, seconds * 1_000));
+  });
+  return await Promise.race([work.then(() => true), late]);
 }
 
 function greeting(config: Config, { db, notes }: House): string {

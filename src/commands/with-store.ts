@@ -38,7 +38,7 @@ export function withStore(
   });
 }
 
-export function describeMistakes(mistakes: readonly string[]): string {
+function describeMistakes(mistakes: readonly string[]): string {
   const head =
     mistakes.length === 1
       ? "The settings have a mistake:"

@@ -23,7 +23,7 @@ export const PageQuery = {
     .meta({ description: "`next_cursor` of the page before." }),
 };
 
-export function listOf<T extends z.ZodType>(record: T, id: string): z.ZodType {
+export function listOf(record: z.ZodType, id: string): z.ZodType {
   return z
     .object({
       object: z.literal("list"),

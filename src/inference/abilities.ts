@@ -88,11 +88,11 @@ const RULES: readonly Rule[] = [
 ];
 
 export function abilitiesOf(model: Model): Abilities {
-  let abilities: Abilities = {};
-  for (const rule of RULES) {
-    if (rule.providers.includes(model.provider) && rule.match.test(model.name))
-      abilities = { ...abilities, ...rule.abilities };
-  }
+  const rules = RULES.filter(
+    (rule) => rule.providers.includes(model.provider) && rule.match.test(model.name),
+  );
+  // A later rule wins over an earlier one.
+  const abilities: Abilities = Object.assign({}, ...rules.map((rule) => rule.abilities));
   return model.supported.includes("reasoning") ||
     abilities.reasoning !== undefined ||
     model.supported.length === 0

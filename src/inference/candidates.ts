@@ -10,8 +10,8 @@ import type { Provider, RelayedWire, UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
 
 export interface Candidate {
-  /** The wire that the provider is called on: the caller's own where it can be. */
-  readonly wire: UpstreamWire;
+  /** The wires that the provider can be called on: the caller's own alone where it has it, else in order of preference. */
+  readonly wires: readonly [UpstreamWire, ...UpstreamWire[]];
   readonly model: Model;
   /** What the provider calls the model. */
   readonly upstreamName: string;
@@ -54,14 +54,14 @@ export async function candidatesOf(
   const { model, upstreamName } = found;
   const place = parts.providerOf(model.provider);
   if (place === undefined) throw notConfigured(model);
-  const upstreamWire = wireFor(model, place.provider, wire);
+  const wires = wiresFor(model, place.provider, wire);
   const ownKey = await parts.ownKeyOf(accountId, model.provider);
   const own: Candidate[] =
     ownKey === undefined
       ? []
       : [
           {
-            wire: upstreamWire,
+            wires,
             model,
             upstreamName,
             credential: {
@@ -76,9 +76,7 @@ export async function candidatesOf(
         ];
   const [first, ...rest] = [
     ...own,
-    ...(place.own === undefined
-      ? []
-      : [{ wire: upstreamWire, model, upstreamName, credential: place.own }]),
+    ...(place.own === undefined ? [] : [{ wires, model, upstreamName, credential: place.own }]),
   ];
   if (first === undefined) throw notConfigured(model);
   return [first, ...rest];
@@ -101,15 +99,18 @@ function notConfigured(model: Model): Fault {
 const TRANSLATED: readonly UpstreamWire[] = ["messages", "responses", "gemini", "converse", "chat"];
 
 // The same wire is relayed; any other is translated to, the provider's own before those that it merely imitates.
-function wireFor(model: Model, provider: Provider, wire: RelayedWire): UpstreamWire {
+function wiresFor(
+  model: Model,
+  provider: Provider,
+  wire: RelayedWire,
+): readonly [UpstreamWire, ...UpstreamWire[]] {
   const offers = (one: UpstreamWire): boolean => {
     const spoken = one === "count_tokens" ? "messages" : one;
     return model.wires.some((known) => known === spoken) && provider.paths[one] !== undefined;
   };
-  if (offers(wire)) return wire;
-  const other =
-    wire === "embeddings" || wire === "count_tokens" ? undefined : TRANSLATED.find(offers);
-  if (other !== undefined) return other;
+  if (offers(wire)) return [wire];
+  const [other, ...more] = wire === "embeddings" ? [] : TRANSLATED.filter(offers);
+  if (other !== undefined) return [other, ...more];
   const others = model.wires
     .filter((one) => APIS[one] !== undefined && offers(one))
     .map((one) => APIS[one] ?? one);

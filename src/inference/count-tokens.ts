@@ -1,9 +1,12 @@
-// POST /v1/messages/count_tokens: the provider's own count, relayed. It costs nothing and holds nothing.
+// POST /v1/messages/count_tokens: the provider's own count, relayed, where it has one; else an upper bound that says what
+// it is. It costs nothing and holds nothing.
 
-import { readAsk } from "./ask.ts";
+import { limitsOf } from "../models/catalog.ts";
+import { type Ask, readAsk } from "./ask.ts";
 import { tryCandidate } from "./attempt.ts";
-import { candidatesOf } from "./candidates.ts";
-import type { CallInput, InferParts } from "./infer.ts";
+import { type Candidate, candidatesOf } from "./candidates.ts";
+import type { CallInput, InferParts } from "./call.ts";
+import { inputBound } from "./input-bound.ts";
 import { withMembers } from "./json-edit.ts";
 import { foreignReference, refuseReference } from "./tenant-guard.ts";
 
@@ -15,6 +18,7 @@ export async function countTokens(parts: InferParts, input: CallInput): Promise<
   });
   const reference = foreignReference(ask);
   if (reference !== undefined && !candidate.credential.byok) throw refuseReference(reference);
+  if (candidate.wires[0] !== "count_tokens") return bounded(ask, candidate);
   const model =
     candidate.upstreamName === ask.model ? {} : { model: JSON.stringify(candidate.upstreamName) };
   const body = withMembers(ask.text, ask.spans, { ...model, stream: undefined });
@@ -35,4 +39,13 @@ export async function countTokens(parts: InferParts, input: CallInput): Promise<
   return new Response(result.answered.text, {
     headers: { ...result.answered.headers, "content-type": "application/json" },
   });
+}
+
+// No tokenizer makes more tokens of a text than it has bytes: a caller that plans with this never falls short.
+function bounded(ask: Ask, { model, credential }: Candidate): Response {
+  const input_tokens = inputBound(ask.text, ask.json, {
+    imageTokensMax: credential.provider.imageTokensMax,
+    contextTokens: limitsOf(model).input,
+  });
+  return Response.json({ input_tokens }, { headers: { "x-postern-count": "upper-bound" } });
 }

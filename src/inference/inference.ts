@@ -8,7 +8,7 @@ import { errorBody } from "../http/answer.ts";
 import { createAccounts, type ProviderSetting } from "./accounts.ts";
 import { createBreaker } from "./breaker.ts";
 import type { OwnKey } from "./candidates.ts";
-import type { CallRecord, InferParts } from "./infer.ts";
+import type { CallRecord, InferParts } from "./call.ts";
 import { createTicker } from "./ticker.ts";
 import type { Timeouts } from "./upstream.ts";
 

@@ -1,7 +1,7 @@
 // How a call passes from the caller's API to the provider's and back. On the same wire the bytes are relayed; between two
 // wires everything goes through the canonical form, and what cannot be said is refused with the name of its field.
 
-import { Fault, invalid } from "../base/fault.ts";
+import { type Fault, invalid } from "../base/fault.ts";
 import type { Usage } from "../base/meters.ts";
 import { abilitiesOf } from "./abilities.ts";
 import { type Ask, isObject, type Json } from "./ask.ts";
@@ -66,57 +66,74 @@ const OUTBOUND: Readonly<
 };
 
 export function passageFor(ask: Ask, candidate: Candidate, context: PassageContext): Passage {
-  const { wire } = candidate;
+  const [wire, ...others] = candidate.wires;
+  const { api } = ask;
+  if (api === "embeddings" || wire === api) return relayed(ask, candidate, context);
+  const inbound = INBOUND[api];
+  const request = requestFor(inbound, ask, candidate, context.adjust);
+  const translations = [wire, ...others].flatMap((one) =>
+    one === "embeddings" || one === "count_tokens"
+      ? []
+      : [translationOn(one, OUTBOUND[one], request, candidate)],
+  );
+  // A provider that speaks several wires is spoken to on the first that can say it all.
+  const chosen =
+    translations.find(({ written }) => !written.losses.some(isRefused)) ?? translations[0];
+  if (chosen === undefined) throw new Error(`no wire for ${api}`);
+  return translated(ask, candidate, { ...context, ...chosen, inbound, request });
+}
+
+function relayed(ask: Ask, candidate: Candidate, { adjust }: PassageContext): Passage {
+  const { api } = ask;
   const { id } = candidate.credential.provider;
-  if (
-    wire === "embeddings" ||
-    wire === "count_tokens" ||
-    ask.api === "embeddings" ||
-    wire === ask.api
-  ) {
-    return {
-      wire,
-      path: undefined,
-      body: outgoingBody(ask, candidate, context.adjust),
-      dropped: [],
-      usageOf: (json) => usageOf(ask.api, json, id),
-      whole: ({ text }, usage, costUsd) =>
-        usage === undefined ? text : costInside(text, 0, ["usage"], costUsd),
-      shape: () => {
-        if (ask.api === "embeddings") throw new Error("embeddings are not streamed");
-        return sameWire(ask.api, ask.wantsUsage);
-      },
-      isTranslated: false,
-    };
-  }
-  return translated(ask, candidate, {
-    ...context,
-    inbound: INBOUND[ask.api],
-    outbound: OUTBOUND[wire],
-    wire,
-  });
+  return {
+    wire: api,
+    path: undefined,
+    body: outgoingBody(ask, candidate, adjust),
+    dropped: [],
+    usageOf: (json) => usageOf(api, json, id),
+    whole: ({ text }, usage, costUsd) =>
+      usage === undefined ? text : costInside(text, 0, ["usage"], costUsd),
+    shape: () => {
+      if (api === "embeddings") throw new Error("embeddings are not streamed");
+      return sameWire(api, ask.wantsUsage);
+    },
+    isTranslated: false,
+  };
 }
 
-interface Translation extends PassageContext {
-  readonly inbound: InboundWire;
+type TranslatedWire = keyof typeof OUTBOUND;
+
+interface Writing {
+  readonly wire: TranslatedWire;
   readonly outbound: OutboundWire;
-  readonly wire: "chat" | "responses" | "messages" | "gemini" | "converse";
+  readonly written: WrittenRequest;
 }
 
-function translated(
-  ask: Ask,
-  candidate: Candidate,
-  { inbound, outbound, wire, requestId, now, adjust }: Translation,
-): Passage {
-  const { credential, model, upstreamName } = candidate;
-  const origin = { provider: credential.provider.id, model: upstreamName };
-  const request = requestFor(inbound, ask, candidate, adjust);
+function translationOn(
+  wire: TranslatedWire,
+  outbound: OutboundWire,
+  request: CanonicalRequest,
+  { credential, model, upstreamName }: Candidate,
+): Writing {
   const target = {
-    ...origin,
+    provider: credential.provider.id,
+    model: upstreamName,
     maxOutputTokens: model.maxOutputTokens ?? undefined,
     abilities: abilitiesOf(model),
   };
-  const written = outbound.writeRequest(request, target);
+  return { wire, outbound, written: outbound.writeRequest(request, target) };
+}
+
+interface Translation extends PassageContext, Writing {
+  readonly inbound: InboundWire;
+  readonly request: CanonicalRequest;
+}
+
+function translated(ask: Ask, candidate: Candidate, translation: Translation): Passage {
+  const { inbound, outbound, wire, written, request, requestId, now } = translation;
+  const { credential, model, upstreamName } = candidate;
+  const origin = { provider: credential.provider.id, model: upstreamName };
   const dropped = refuseLosses(ask, written, model.id);
   const readContext: ReplyReadContext = {
     origin,
@@ -175,9 +192,13 @@ function requestFor(
 }
 
 function refuseLosses(ask: Ask, { losses }: WrittenRequest, model: string): readonly string[] {
-  const refused = losses.find((loss) => loss.byRule !== true);
+  const refused = losses.find(isRefused);
   if (refused !== undefined && !isLossy(ask.json)) throw refusal(refused, model);
   return losses.map((loss) => loss.path);
+}
+
+function isRefused(loss: Loss): boolean {
+  return loss.byRule !== true;
 }
 
 function refusal({ path, why }: Loss, model: string): Fault {

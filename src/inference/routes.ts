@@ -15,7 +15,8 @@ import {
   UsageCost,
 } from "./documents.ts";
 import { type Api } from "./ask.ts";
-import { type IdempotentCall, infer, type InferParts, type StoredReply } from "./infer.ts";
+import type { IdempotentCall, InferParts, StoredReply } from "./call.ts";
+import { infer } from "./infer.ts";
 
 export interface InferenceRouteParts {
   readonly infer: InferParts;
@@ -174,7 +175,8 @@ function countRoute(parts: InferenceRouteParts): Route {
     path: "/v1/messages/count_tokens",
     id: "countTokens",
     summary: "Count a message's input tokens",
-    description: "Costs nothing.",
+    description:
+      "Costs nothing. Where the model's provider cannot count, the answer is an upper bound, and `x-postern-count: upper-bound` says so.",
     dialect: "messages",
     body: CountTokensRequest,
     example: EXAMPLES.countTokens.request,

@@ -4,8 +4,6 @@
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Adapter, AdapterPayload, Configuration, JWK, Provider } from "oidc-provider";
-
-type Interaction = Awaited<ReturnType<Provider["interactionDetails"]>>;
 import { randomBase62, randomDigits, sameText, type Secret, secret } from "../base/secret.ts";
 import { codePage, devPageHeaders, emailPage, stoppedPage } from "./dev-pages.tsx";
 import { CALLBACK_PATH, type IdentitySettings, isLoopback } from "./sign-in.ts";
@@ -32,6 +30,8 @@ export interface DevIdentity {
   readonly settings: IdentitySettings;
   readonly close: () => Promise<void>;
 }
+
+type Interaction = Awaited<ReturnType<Provider["interactionDetails"]>>;
 
 interface Pending {
   readonly email: string;
@@ -105,8 +105,10 @@ function listening(server: Server, port: number, host: string): Promise<number> 
   });
 }
 
-// The library warns that this runtime is not Node; the tests walk the whole ceremony on it.
+// The library warns that this runtime is not Node, where the tests walk the whole ceremony on it, and a dependency of
+// it uses a name that is deprecated: neither is news to whoever tries Postern.
 async function importProvider(): Promise<typeof Provider> {
+  process.noDeprecation = true;
   const { warn } = console;
   console.warn = (...words: unknown[]) => {
     if (!String(words[0]).includes("Unsupported runtime")) warn(...words);

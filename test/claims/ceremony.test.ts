@@ -30,7 +30,7 @@ beforeEach(() => {
   printed = [];
   let world: World | undefined;
   listener = listen({ host: "127.0.0.1", port: 0 }, (request, peer) => {
-    world ??= createWorld(store.db, { baseUrl: base, realTime: true, identity: identity() });
+    world ??= createWorld(store.db, { baseUrl: base, clock: Date.now, identity: identity() });
     return world.handle(request, peer.address());
   });
   base = `http://127.0.0.1:${listener.port}`;

@@ -117,7 +117,7 @@ describe("the page", () => {
       "203.0.113.0/24",
       "Take over the account",
       "Decline",
-      "Whoever holds one of these keys can spend this balance",
+      "Whoever holds one of its keys can spend this balance",
       "never used",
     ])
       expect(page.text).toContain(shown);

@@ -44,15 +44,23 @@ export interface WorldOptions {
   readonly limits?: ClaimLimits;
   readonly identity?: IdentitySettings;
   readonly vendor?: string;
-  /** The real clock, for what a real identity provider signs. */
-  readonly realTime?: boolean;
+  /** Another clock than the one that stands still: what a real identity provider signs has real times. */
+  readonly clock?: () => number;
 }
 
 export function createWorld(db: Db, options: WorldOptions = {}): World {
   const baseUrl = options.baseUrl ?? "http://127.0.0.1:8787";
   const master = secret("a secret of the tests that is long enough");
-  const clock = { now: T0 };
-  const now = options.realTime === true ? Date.now : () => clock.now;
+  let still = T0;
+  const now = options.clock ?? (() => still);
+  const clock = {
+    get now() {
+      return now();
+    },
+    set now(at: number) {
+      still = at;
+    },
+  };
   const keys = createKeys({ db, master, prefix: "pst", openSpender: insertSpender });
   const events: ClaimEvent["kind"][] = [];
   const claims = createClaims({

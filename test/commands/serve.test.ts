@@ -46,6 +46,36 @@ describe("postern serve", () => {
     expect(stdout).toContain('"event":"stopped"');
   });
 
+  test("lets an open stream come to its end when it drains, and charges it", async () => {
+    const running = await startPostern(["serve"], place.settings);
+    const { stream, account } = await openStream(running.url, "[[sim: chunks=20 pace=50]] go on");
+    running.process.kill("SIGTERM");
+    expect(await stream.text()).toEndWith("data: [DONE]\n\n");
+    expect((await running.ended).code).toBe(0);
+    const { stdout } = await runPostern(["admin", "show", account], place.settings);
+    expect(stdout).toContain("held       0 USD");
+    expect(stdout).not.toContain("balance    0.05 USD");
+    expect((await runPostern(["admin", "verify-ledger"], place.settings)).stdout).toMatch(
+      /0 open holds.* 1 usage records/,
+    );
+  });
+
+  test("settles a stream that it cuts off at the end of the drain, and leaves no hold", async () => {
+    const running = await startPostern(["serve"], {
+      ...place.settings,
+      POSTERN_DRAIN_SECONDS: "1",
+    });
+    const { stream, account } = await openStream(running.url, "[[sim: chunks=20 hang=3]] go on");
+    const read = stream.text().catch(() => "cut");
+    expect((await stop(running)).code).toBe(0);
+    expect(await read).not.toContain("[DONE]");
+    const { stdout } = await runPostern(["admin", "show", account], place.settings);
+    expect(stdout).toContain("held       0 USD");
+    expect((await runPostern(["admin", "verify-ledger"], place.settings)).stdout).toMatch(
+      /0 open holds.* 2 usage records/,
+    );
+  });
+
   test("does not wait for open work beyond POSTERN_DRAIN_SECONDS", async () => {
     const running = await startPostern(["serve"], {
       ...place.settings,
@@ -115,6 +145,25 @@ describe("postern serve", () => {
     expect(stderr).not.toContain("    at ");
   });
 });
+
+/** A chat of a new account whose first bytes have come. */
+async function openStream(url: string, content: string) {
+  const headers = { "content-type": "application/json" };
+  const made = await fetch(`${url}/v1/accounts`, { method: "POST", headers, body: "{}" });
+  const { account, api_key: key } = await made.json();
+  const stream = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { ...headers, authorization: `Bearer ${key}` },
+    body: JSON.stringify({
+      model: "sim/echo",
+      stream: true,
+      max_tokens: 100,
+      messages: [{ role: "user", content }],
+    }),
+  });
+  expect(stream.status).toBe(200);
+  return { stream, account: String(account.id) };
+}
 
 /** A request whose body stops half-way until it is told to go on. */
 function openSlowRequest(url: string) {

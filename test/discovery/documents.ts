@@ -28,6 +28,7 @@ export function openSite(routes: readonly Route[]): Site {
       address: "127.0.0.1",
       headers: request.headers,
       request,
+      bodyText: "",
     });
     if (!(answer instanceof Response)) throw new Error(`${path} answered no Response`);
     return answer;

@@ -35,6 +35,7 @@ async function ask(
     address: "127.0.0.1",
     headers: request.headers,
     request,
+    bodyText: "",
   };
   const answer = await route?.read?.(input);
   if (!(answer instanceof Response)) throw new Error("not a response");

@@ -113,7 +113,11 @@ export function said(wire: Outbound, history: boolean): fc.Arbitrary<Part[]> {
       maxLength: 5,
       selector: (part) => (part.type === "tool_call" ? part.id : part),
     })
-    .map((parts) => parts.filter((part, at) => history || !runsOn(parts[at - 1], part)));
+    .map((parts) => (history ? parts : parts.reduce(addApart, [])));
+}
+
+function addApart(parts: Part[], part: Part): Part[] {
+  return runsOn(parts.at(-1), part) ? parts : [...parts, part];
 }
 
 function runsOn(before: Part | undefined, part: Part): boolean {

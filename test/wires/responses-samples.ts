@@ -126,12 +126,14 @@ function thought(
     });
 }
 
-const distinct = (parts: readonly Part[]): Part[] => {
-  const ids = new Set<string>();
-  return parts.filter(
-    (part) => part.type !== "tool_call" || (!ids.has(part.id) && ids.add(part.id)),
-  );
-};
+// Calls and items are told apart by their ids.
+const idOf = (part: Part): unknown =>
+  part.type === "tool_call" ? part.id : part.type === "native" ? part.value["id"] : undefined;
+const distinct = (parts: readonly Part[]): Part[] =>
+  parts.filter((part, at) => {
+    const id = idOf(part);
+    return id === undefined || parts.findIndex((one) => idOf(one) === id) === at;
+  });
 
 const history: fc.Arbitrary<Part[]> = fc
   .array(
@@ -354,7 +356,12 @@ const said: fc.Arbitrary<Part> = fc.record({
   signature: maybe(blobOf(["gemini"], "text")),
 });
 
-export const output: fc.Arbitrary<Part[]> = fc
+const made: fc.Arbitrary<Part> = data.map((held) => ({
+  type: "image",
+  source: { kind: "base64", mediaType: "image/webp", data: held },
+}));
+
+const output: fc.Arbitrary<Part[]> = fc
   .array(
     fc.oneof(
       thought(fc.oneof(blobOf(WIRES, "encrypted"), blobOf(WIRES, "signature")), fc.uuid()),
@@ -362,6 +369,7 @@ export const output: fc.Arbitrary<Part[]> = fc
       said.map((part) => [part]),
       call(maybe(blobOf(["gemini"], "call"))).map((part): Part[] => [part]),
       text.map((one): Part[] => [{ type: "refusal", text: one }]),
+      made.map((part) => [part]),
       search.map((part) => [part]),
     ),
     { maxLength: 5 },

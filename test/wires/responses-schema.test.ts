@@ -54,6 +54,7 @@ const plainReply = (reply: CanonicalReply): boolean =>
     parts.every(
       (part) =>
         part.type !== "native" &&
+        part.type !== "image" &&
         !(part.type === "tool_call" && part.custom === true) &&
         !(part.type === "text" && part.citations?.some((one) => one.native !== undefined)),
     ),

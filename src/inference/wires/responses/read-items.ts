@@ -20,7 +20,7 @@ import {
 } from "../../canonical-json.ts";
 import { decodeCallId } from "../../canonical-call-ids.ts";
 import { readContent } from "./read-content.ts";
-import { phaseOf, readReasoningItem } from "./read-output.ts";
+import { ownImage, phaseOf, readReasoningItem } from "./read-output.ts";
 
 const ROLES = ["user", "assistant", "system", "developer"] as const;
 const MESSAGE_KNOWN: ReadonlySet<string> = new Set("type role content id status phase".split(" "));
@@ -80,7 +80,11 @@ function readItem(reading: Reading, item: JsonObject, path: string): void {
       );
     default: {
       const role = ROLES.find((one) => one === item["role"]);
-      const native: Part = { type: "native", wire: "responses", value: item, path };
+      const image = ownImage(item);
+      const native: Part =
+        image === undefined
+          ? { type: "native", wire: "responses", value: item, path }
+          : { ...image, path };
       if (role !== undefined && role !== "assistant")
         reading.turns.push({ role, parts: [native], path });
       else turnOf(reading, ANSWERS.has(type) ? "user" : "assistant", path, type).parts.push(native);

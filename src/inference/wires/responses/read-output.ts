@@ -2,6 +2,7 @@
 import type {
   Blob,
   Citation,
+  ImagePart,
   JsonObject,
   Native,
   ReasoningPart,
@@ -80,4 +81,15 @@ function readLogprob(one: JsonObject): TokenLogprob {
 export function phaseOf(item: JsonObject): Native | undefined {
   const phase = stringIn(item["phase"]);
   return phase === undefined ? undefined : { wire: "responses", fields: { phase } };
+}
+
+export const IMAGE_ID = "ig_pst";
+
+/** An image that another API's model made stands among the output as if a tool had; its id tells it from those. */
+export function ownImage(item: JsonObject): ImagePart | undefined {
+  const { id, result } = item;
+  if (item["type"] !== "image_generation_call" || typeof result !== "string") return undefined;
+  if (typeof id !== "string" || !id.startsWith(IMAGE_ID)) return undefined;
+  const mediaType = `image/${stringIn(item["output_format"]) ?? "png"}`;
+  return { type: "image", source: { kind: "base64", mediaType, data: result } };
 }

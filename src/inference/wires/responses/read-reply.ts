@@ -16,7 +16,13 @@ import {
 } from "../../canonical-json.ts";
 import type { ReplyReadContext } from "../../canonical-wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
-import { phaseOf, readAnnotations, readLogprobs, readReasoningItem } from "./read-output.ts";
+import {
+  ownImage,
+  phaseOf,
+  readAnnotations,
+  readLogprobs,
+  readReasoningItem,
+} from "./read-output.ts";
 
 const CALL_KNOWN: ReadonlySet<string> = new Set(
   "type id item_id output_index call_id name arguments input status".split(" "),
@@ -75,7 +81,7 @@ function readItem(item: JsonObject, mintedId: string, context: ReplyReadContext)
     case "custom_tool_call":
       return [readCall(item, mintedId)];
     default:
-      return [{ type: "native", wire: "responses", value: item }];
+      return [ownImage(item) ?? { type: "native", wire: "responses", value: item }];
   }
 }
 

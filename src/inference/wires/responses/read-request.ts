@@ -27,7 +27,7 @@ import { readTool, readToolChoice } from "./read-tools.ts";
 
 const TOKENS_MAX = 100_000_000;
 
-export const NAMES: FieldNames = {
+const NAMES: FieldNames = {
   turns: "input",
   toolChoice: "tool_choice",
   parallelToolCalls: "parallel_tool_calls",

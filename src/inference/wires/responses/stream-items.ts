@@ -4,7 +4,7 @@
 import type { Blob, CanonicalEvent, JsonObject, PartHead, TokenLogprob } from "../../canonical.ts";
 import { arrayIn, isObject, numberIn, stringIn } from "../../canonical-json.ts";
 import type { ReplyReadContext } from "../../canonical-wire.ts";
-import { itemBlob, readAnnotation, readLogprobs } from "./read-output.ts";
+import { itemBlob, ownImage, readAnnotation, readLogprobs } from "./read-output.ts";
 import { argumentsIn, callHead, mintCallId } from "./read-reply.ts";
 
 /** What a piece of text belongs to within its item. */
@@ -253,8 +253,8 @@ function finishItem(state: StreamedItems, item: StreamedItem, value: JsonObject)
 }
 
 function whole(state: StreamedItems, item: StreamedItem, value: JsonObject): void {
-  const native = { type: "native", wire: "responses", value } as const;
-  endPart(state, startPart(state, item, { type: "whole", value: native }));
+  const shown = ownImage(value) ?? ({ type: "native", wire: "responses", value } as const);
+  endPart(state, startPart(state, item, { type: "whole", value: shown }));
 }
 
 function finishMessage(state: StreamedItems, item: StreamedItem, message: JsonObject): void {

@@ -12,6 +12,7 @@ import type {
 } from "../../canonical.ts";
 import { sealBlob } from "../../canonical-reasoning.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
+import { IMAGE_ID } from "./read-output.ts";
 import { joinsReasoning, reasoningItem, writeAnnotation, writeLogprobs } from "./write-output.ts";
 import { writeResponse } from "./write-response.ts";
 
@@ -94,9 +95,14 @@ function pushPart(writing: Writing, part: Part): void {
     case "image":
     case "file":
     case "audio":
-    case "video":
+    case "video": {
+      const item = imageItem(part, mintId(writing, IMAGE_ID));
+      if (item === undefined) losses.push({ path, why: NOT_SHOWN[part.type] });
+      else output.push(item);
+      return;
+    }
     case "tool_result":
-      losses.push({ path, why: `A ${part.type} cannot be shown in this API's replies.` });
+      losses.push({ path, why: "A tool's result is no reply." });
   }
 }
 
@@ -159,6 +165,28 @@ export function textPart(
 
 export function messageItem(id: string, content: readonly JsonObject[], status: string): Item {
   return { id, type: "message", status, role: "assistant", content };
+}
+
+const NO_FIELD = "This API's replies have no field for it:";
+export const NOT_SHOWN = {
+  image: `${NO_FIELD} an image that is no bytes.`,
+  file: `${NO_FIELD} a file.`,
+  audio: `${NO_FIELD} audio.`,
+  video: `${NO_FIELD} video.`,
+} as const;
+
+/** An image is shown as one that a tool has made: that is where clients of this API look for images. */
+export function imageItem(part: Part, id: string): Item | undefined {
+  if (part.type !== "image" || part.source.kind !== "base64") return undefined;
+  const { mediaType, data } = part.source;
+  const format = mediaType.replace("image/", "");
+  return {
+    id,
+    type: "image_generation_call",
+    status: "completed",
+    result: data,
+    output_format: format,
+  };
 }
 
 /** What proves a call or a text, as a reasoning item that shows nothing. */

@@ -6,6 +6,7 @@ import type {
   Finish,
   JsonObject,
   Loss,
+  NativePart,
   PartHead,
   UsageReport,
 } from "../../canonical.ts";
@@ -25,9 +26,10 @@ import {
   sayText,
   wholeItem,
 } from "./stream-output.ts";
-import type { Output } from "./stream-output.ts";
+import type { Output, OutputSlot } from "./stream-output.ts";
+import { IMAGE_ID } from "./read-output.ts";
 import { writeAnnotation, writeLogprobs } from "./write-output.ts";
-import { idBase, refusalOf, signatureItem } from "./write-reply.ts";
+import { idBase, imageItem, NOT_SHOWN, refusalOf, signatureItem } from "./write-reply.ts";
 import { writeResponse } from "./write-response.ts";
 import type { ReplyHead } from "./write-response.ts";
 
@@ -210,7 +212,7 @@ function showNext(writing: Writing): string {
   return out;
 }
 
-function slotOf(head: PartHead): "text" | "refusal" | "summary" | "thought" {
+function slotOf(head: PartHead): OutputSlot {
   if (head.type === "reasoning") return head.summary === true ? "summary" : "thought";
   return head.type === "refusal" ? "refusal" : "text";
 }
@@ -235,13 +237,20 @@ function startPart(writing: Writing, head: PartHead): string {
     }
     case "whole": {
       const { value } = head;
-      if (value.type === "native" && value.wire === "responses")
-        return wholeItem(output, "item", () => value.value);
-      const why = `A ${value.type} cannot be shown in this API's replies.`;
-      losses.push({ path: `output[${output.done.length}]`, why });
+      if (value.type === "native") return writeNative(output, value, losses);
+      const image = imageItem(value, "");
+      if (image !== undefined) return wholeItem(output, IMAGE_ID, (id) => ({ ...image, id }));
+      losses.push({ path: `output[${output.done.length}]`, why: NOT_SHOWN[value.type] });
       return "";
     }
   }
+}
+
+function writeNative(output: Output, part: NativePart, losses: Loss[]): string {
+  if (part.wire === "responses") return wholeItem(output, "item", () => part.value);
+  const why = `This content is of the ${part.wire} API.`;
+  losses.push({ path: `output[${output.done.length}]`, why });
+  return "";
 }
 
 // What proves a text has no field here: its message ends, and a reasoning item that shows nothing follows.

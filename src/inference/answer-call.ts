@@ -1,0 +1,162 @@
+// Answers a call that a provider has begun to answer: a whole reply once it is settled, or a stream as it comes.
+
+import { usdText } from "../base/money.ts";
+import { createSseParser } from "../base/sse.ts";
+import type { Answered } from "./attempt.ts";
+import {
+  type Call,
+  contextOf,
+  costOf,
+  type InferParts,
+  ownHeaders,
+  passageOf,
+  stopsBilling,
+  type StoredReply,
+} from "./call.ts";
+import type { Candidate } from "./candidates.ts";
+import { type Charged, chargeFor, estimatedUsage, isEmpty, NOTHING } from "./charge.ts";
+import { createFrameParser } from "./frames-as-sse.ts";
+import { createStreamMeter } from "./meter/meter.ts";
+import { faultOfTrouble } from "./provider-error.ts";
+import { relayStream, type StreamEnd } from "./relay-stream.ts";
+import { settle } from "./settle-call.ts";
+
+export async function answerWhole(
+  parts: InferParts,
+  call: Call,
+  candidate: Candidate,
+  answered: Answered & { kind: "whole" },
+): Promise<Response> {
+  const { input } = call;
+  const passage = passageOf(call);
+  const usage = passage.usageOf(answered.json);
+  const charged = usage === undefined ? NOTHING : chargeFor(usage, contextOf(call, candidate));
+  const costUsd = usdText(costOf(charged, candidate));
+  const body = passage.whole(answered, usage, costUsd);
+  const outcome = input.signal.aborted ? "client_aborted" : "completed";
+  await settle(parts, call, candidate, {
+    charged,
+    outcome,
+    status: 200,
+    reply: { status: 200, body },
+  });
+  const headers = {
+    ...answered.headers,
+    ...ownHeaders(call, candidate),
+    "content-type": "application/json",
+    "x-postern-cost-usd": costUsd,
+  };
+  return new Response(body, { headers });
+}
+
+export function answerStream(
+  parts: InferParts,
+  call: Call,
+  candidate: Candidate,
+  answered: Answered & { kind: "stream" },
+): Response {
+  const { input, ask } = call;
+  if (ask.api === "embeddings") throw new Error("embeddings are not streamed");
+  const { api } = ask;
+  const { provider } = candidate.credential;
+  const passage = passageOf(call);
+  const { wire } = passage;
+  if (wire === "embeddings" || wire === "count_tokens") throw new Error(`${wire} is not streamed`);
+  const meter = createStreamMeter(wire, provider.id);
+  const kept = input.idempotent === undefined ? undefined : createKeeper();
+  const costUsd = (): string | undefined => {
+    const usage = meter.usage();
+    if (usage === undefined) return undefined;
+    return usdText(costOf(chargeFor(usage, contextOf(call, candidate)), candidate));
+  };
+  const stream = relayStream({
+    reader: answered.reader,
+    first: answered.first,
+    parser: wire === "converse" ? createFrameParser() : createSseParser(),
+    meter,
+    shape: passage.shape(costUsd),
+    ticker: parts.ticker,
+    timeouts: parts.timeouts,
+    now: parts.now,
+    endsByClosing: provider.endsByClosing && !passage.isTranslated,
+    stopsBillingOnAbort: stopsBilling(candidate),
+    costUsd,
+    settle: (end: StreamEnd) => {
+      const charged = chargedAtEnd(call, candidate, { end, meter });
+      return settle(parts, call, candidate, {
+        charged,
+        outcome: end,
+        status: 200,
+        reply: kept?.reply(),
+        firstTokenMs,
+      });
+    },
+    failure: (end) =>
+      parts.errorBody(
+        api,
+        faultOfTrouble(
+          candidate.credential,
+          end === "upstream_timeout" ? "timed_out" : "garbled",
+          end,
+        ),
+        input.requestId,
+      ),
+    abortUpstream: () => call.abort.abort(),
+    ...(kept === undefined ? {} : { keep: kept.keep }),
+  });
+  const firstTokenMs = parts.now() - input.now;
+  const headers = {
+    ...answered.headers,
+    ...ownHeaders(call, candidate),
+    "content-type": passage.isTranslated
+      ? "text/event-stream; charset=utf-8"
+      : answered.contentType,
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+  };
+  return new Response(stream, { headers });
+}
+
+interface Ending {
+  readonly end: StreamEnd;
+  readonly meter: ReturnType<typeof createStreamMeter>;
+}
+
+function chargedAtEnd(call: Call, candidate: Candidate, { end, meter }: Ending): Charged {
+  const usage = meter.usage();
+  const context = contextOf(call, candidate);
+  const final = usage !== undefined && meter.exact();
+  if (end === "client_aborted" && !final) {
+    const { outputBytes } = meter.relayed();
+    if (outputBytes === 0 && usage === undefined) return NOTHING;
+    const charged = chargeFor(estimatedUsage(usage, outputBytes, call.ask.text.length), context);
+    return {
+      ...charged,
+      exact: false,
+      cost: charged.cost > call.held && !candidate.credential.byok ? call.held : charged.cost,
+    };
+  }
+  if (!final || (end !== "completed" && end !== "client_aborted" && isEmpty(usage))) return NOTHING;
+  return chargeFor(usage, context);
+}
+
+const KEPT_MAX_BYTES = 8 * 1_048_576;
+
+// A reply beyond the bound is not kept; a repetition of its request is told so instead of being run again.
+function createKeeper(): {
+  readonly keep: (bytes: Uint8Array) => void;
+  readonly reply: () => StoredReply;
+} {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  return {
+    keep: (bytes) => {
+      size += bytes.length;
+      if (size <= KEPT_MAX_BYTES) parts.push(bytes);
+    },
+    reply: () =>
+      size <= KEPT_MAX_BYTES
+        ? { status: 200, body: new TextDecoder().decode(Buffer.concat(parts)) }
+        : { status: 409, body: "" },
+  };
+}

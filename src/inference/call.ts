@@ -1,0 +1,129 @@
+// One model call on its way: what every step of its life is given, and the few things that several steps ask of it.
+
+import type { Log } from "../base/log.ts";
+import type { Fault } from "../base/fault.ts";
+import { OPEN_ORIGINS } from "../http/answer.ts";
+import type { Caller } from "../http/route.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import type { Catalog } from "../models/catalog.ts";
+import type { LiveCatalog } from "../models/live-catalog.ts";
+import type { Attempt, UsageRecord } from "../usage/usage.ts";
+import type { Api, Ask } from "./ask.ts";
+import type { Breaker } from "./breaker.ts";
+import type { Candidate, CandidateParts } from "./candidates.ts";
+import type { ChargeContext, Charged } from "./charge.ts";
+import type { Quote } from "./hold.ts";
+import type { Passage } from "./passage.ts";
+import type { Ticker } from "./ticker.ts";
+import type { Timeouts } from "./upstream.ts";
+
+/** What the usage room and the idempotency room write in the step that settles a call. */
+export interface CallRecord {
+  readonly usage: UsageRecord;
+  /** The whole answer, where the caller may ask for it again; without one, the request may be run again. */
+  readonly idempotent?:
+    | { readonly call: IdempotentCall; readonly answer: StoredReply | undefined }
+    | undefined;
+}
+
+export interface IdempotentCall {
+  readonly scope: string;
+  readonly key: string;
+  readonly body: string;
+  readonly now: number;
+}
+
+export interface StoredReply {
+  readonly status: number;
+  readonly body: string;
+}
+
+export interface InferParts extends Omit<CandidateParts, "catalog"> {
+  readonly catalog: LiveCatalog;
+  readonly ledger: Ledger<CallRecord>;
+  readonly breaker: Breaker;
+  readonly ticker: Ticker;
+  readonly timeouts: Timeouts;
+  readonly now: () => number;
+  readonly log: Log;
+  /** A steady name for an account that says nothing about it. */
+  readonly pseudonymOf: (accountId: string) => string;
+  readonly isClaimed: (accountId: string) => Promise<boolean>;
+  readonly pace: { readonly intervalMs: number; readonly burst: number } | undefined;
+  readonly openCallsMax: number | undefined;
+  /** The error object of an API, for the last event of a stream that broke. */
+  readonly errorBody: (api: Api, fault: Fault, requestId: string) => unknown;
+  /** Called around every call, so that a shutdown can wait for the money. */
+  readonly onOpen: () => () => void;
+}
+
+export interface CallInput {
+  readonly api: Api;
+  readonly text: string;
+  readonly caller: Caller;
+  readonly requestId: string;
+  readonly now: number;
+  readonly headers: Headers;
+  readonly signal: AbortSignal;
+  readonly idempotent: IdempotentCall | undefined;
+}
+
+export interface Call {
+  readonly input: CallInput;
+  readonly ask: Ask;
+  /** The prices as they were when the call began. */
+  readonly catalog: Catalog;
+  readonly quote: Quote;
+  readonly held: bigint;
+  readonly outputMax: number | undefined;
+  readonly attempts: Attempt[];
+  readonly abort: AbortController;
+  readonly closed: () => void;
+  /** How the candidate that is being tried is spoken to. */
+  passage: Passage | undefined;
+}
+
+export function idsOf(call: Call): {
+  readonly id: string;
+  readonly accountId: string;
+  readonly keyId: string;
+} {
+  return { id: call.input.requestId, ...call.input.caller };
+}
+
+export function passageOf({ passage }: Call): Passage {
+  if (passage === undefined) throw new Error("a call was answered that was never sent");
+  return passage;
+}
+
+/** Whether closing the connection ends the bill, or the bill is not the gateway's. */
+export function stopsBilling({ credential }: Candidate): boolean {
+  return credential.provider.stopsBillingOnAbort || credential.byok;
+}
+
+export function contextOf(call: Call, candidate: Candidate): ChargeContext {
+  return {
+    catalog: call.catalog,
+    model: candidate.model,
+    quote: call.quote,
+    held: call.held,
+    at: call.input.now,
+  };
+}
+
+export function costOf(charged: Charged, candidate: Candidate): bigint {
+  return candidate.credential.byok ? 0n : charged.cost;
+}
+
+export function ownHeaders(call: Call, candidate: Candidate): Record<string, string> {
+  const headers: Record<string, string> = {
+    ...OPEN_ORIGINS,
+    "x-request-id": call.input.requestId,
+    "x-postern-provider": candidate.credential.provider.id,
+    "x-postern-byok": String(candidate.credential.byok),
+  };
+  const dropped = call.passage?.dropped ?? [];
+  if (dropped.length > 0) headers["x-postern-dropped"] = [...new Set(dropped)].join(", ");
+  if (call.outputMax !== undefined) headers["x-postern-max-tokens"] = String(call.outputMax);
+  return headers;
+}

@@ -1,0 +1,297 @@
+// The ceremony in a real browser without JavaScript, against the real development identity provider. Where
+// POSTERN_TEST_PICTURES names a folder, a picture of each state is left there.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import path from "node:path";
+import chromium from "@sparticuz/chromium";
+import { type Browser, chromium as driver, type Page } from "playwright-core";
+import { listen, type Listener } from "../../src/http/listen.ts";
+import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
+import { openStore, type TestStore } from "../support/stores.ts";
+import { agentOf, createWorld, read, type StartAnswer, type World } from "./world.ts";
+
+const PICTURES = process.env["POSTERN_TEST_PICTURES"];
+const START_TIMEOUT_MS = 60_000;
+
+let store: TestStore;
+let browser: Browser;
+let listener: Listener;
+let dev: DevIdentity;
+let world: World;
+let base: string;
+let ahead = 0;
+const printed: string[] = [];
+
+beforeAll(async () => {
+  store = await openStore("sqlite");
+  listener = listen({ host: "127.0.0.1", port: 0 }, (request) =>
+    world.handle(request, "203.0.113.7"),
+  );
+  base = `http://127.0.0.1:${listener.port}`;
+  dev = await startDevIdentity({ baseUrl: base, port: 0, print: (line) => printed.push(line) });
+  world = createWorld(store.db, {
+    baseUrl: base,
+    identity: dev.settings,
+    clock: () => Date.now() + ahead,
+    limits: { startsPerAccount: 0, startsPerEmail: 0 },
+  });
+  browser = await driver.launch({
+    executablePath: await chromium.executablePath(),
+    args: chromium.args,
+    headless: true,
+  });
+}, START_TIMEOUT_MS);
+afterAll(async () => {
+  await browser?.close();
+  await listener.stop(true);
+  await dev.close();
+  await store.close();
+});
+
+interface Window {
+  readonly page: Page;
+  readonly failures: string[];
+}
+
+async function openWindow(
+  look: { readonly dark?: boolean; readonly narrow?: boolean } = {},
+): Promise<Window> {
+  const context = await browser.newContext({
+    javaScriptEnabled: false,
+    colorScheme: look.dark === true ? "dark" : "light",
+    viewport: look.narrow === true ? { width: 375, height: 760 } : { width: 760, height: 760 },
+  });
+  const page = await context.newPage();
+  const failures: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" && !/status of 4\d\d/.test(message.text()))
+      failures.push(message.text());
+  });
+  page.on("requestfailed", (request) =>
+    failures.push(`${request.url()} ${request.failure()?.errorText}`),
+  );
+  return { page, failures };
+}
+
+async function picture(page: Page, name: string): Promise<void> {
+  if (PICTURES !== undefined)
+    await page.screenshot({ path: path.join(PICTURES, `claim-${name}.png`), fullPage: true });
+}
+
+async function openAccount() {
+  const answer = await fetch(`${base}/v1/accounts`, { method: "POST" });
+  const made = await read<{ api_key: string; account: { id: string } }>(answer);
+  return agentOf(world, made.api_key, made.account.id);
+}
+
+async function startFor(
+  agent: { start: (email: string) => Promise<Response> },
+  email: string,
+): Promise<StartAnswer["claim_attempt"]> {
+  return (await read<StartAnswer>(agent.start(email))).claim_attempt;
+}
+
+async function signIn(page: Page, email: string): Promise<void> {
+  await page.getByLabel("Email").fill(email);
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByLabel("Six digits").fill(printed.at(-1)?.slice(-6) ?? "");
+  await page.getByRole("button", { name: "Sign in" }).click();
+}
+
+/** Follows the link and signs in, as whom the test says. */
+async function arrive(page: Page, link: string, email: string): Promise<void> {
+  await page.goto(link);
+  await page.getByRole("link", { name: "Sign in" }).click();
+  await signIn(page, email);
+  await page.waitForURL(`${base}/claim`);
+}
+
+const heading = (page: Page) => page.getByRole("heading", { level: 1 }).textContent();
+
+describe("in a browser without JavaScript", () => {
+  test(
+    "an account is taken over",
+    async () => {
+      const { page, failures } = await openWindow();
+      const email = "you@example.com";
+      const agent = await openAccount();
+      ahead += 3 * 3_600_000;
+      await agent.get("/v1/account");
+      await world.keys.flushLastUsed();
+      await world.db.write((tx) =>
+        world.keys.mint(tx, agent.accountId, { name: "nightly build" }, world.clock.now),
+      );
+      const attempt = await startFor(agent, email);
+      await page.goto(attempt.verification_uri_complete);
+      expect(page.url()).toBe(`${base}/claim`);
+      expect(await heading(page)).toBe("An agent has something for you");
+      await picture(page, "landing");
+      await page.getByRole("link", { name: "Sign in" }).click();
+      await picture(page, "dev-email");
+      await signIn(page, email);
+      expect(page.url()).toBe(`${base}/claim`);
+      expect(await heading(page)).toBe("An agent wants to hand you its account");
+      const code = attempt.user_code;
+      expect(await page.getByText(`${code.slice(0, 3)} ${code.slice(3)}`).isVisible()).toBe(true);
+      await picture(page, "review");
+      const confirm = page.getByRole("button", { name: "Take over the account" });
+      const decline = page.getByRole("button", { name: "Decline" });
+      const [left, right] = [await confirm.boundingBox(), await decline.boundingBox()];
+      expect(Math.round(left?.width ?? 0)).toBe(Math.round(right?.width ?? 1));
+      expect(Math.round(left?.height ?? 0)).toBe(Math.round(right?.height ?? 1));
+      await page.getByRole("radio", { name: "Limit it to" }).first().check();
+      await confirm.click();
+      expect(page.url()).toBe(`${base}/claim`);
+      expect(await heading(page)).toBe("The account is yours");
+      await picture(page, "owner");
+      expect((await agent.poll()).status).toBe(200);
+      expect(failures).toEqual([]);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "by keyboard alone, in the dark, on a phone",
+    async () => {
+      const { page, failures } = await openWindow({ dark: true, narrow: true });
+      const email = "keyboard@example.com";
+      const agent = await openAccount();
+      await arrive(page, (await startFor(agent, email)).verification_uri_complete, email);
+      await picture(page, "review-phone");
+      expect(
+        await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),
+      ).toBe(true);
+      await page.keyboard.press("Tab");
+      expect(await page.locator(":focus").textContent()).toContain("Skip to the content");
+      await page.keyboard.press("Enter");
+      for (let step = 0; step < 30; step++) {
+        await page.keyboard.press("Tab");
+        if ((await page.locator(":focus").textContent())?.trim() === "Decline") break;
+      }
+      await page.keyboard.press("Enter");
+      await page.waitForURL(`${base}/claim`);
+      expect(await heading(page)).toBe("You declined");
+      await picture(page, "declined");
+      expect(await (await agent.poll()).json()).toMatchObject({ error: "access_denied" });
+      expect(failures).toEqual([]);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "somebody is invited, who types the code",
+    async () => {
+      const { page, failures } = await openWindow();
+      const agent = await openAccount();
+      const owner = "owner@example.com";
+      await arrive(page, (await startFor(agent, owner)).verification_uri_complete, owner);
+      await page.getByRole("button", { name: "Take over the account" }).click();
+      const guest = await openWindow({ dark: true });
+      const invited = "guest@example.com";
+      const attempt = await startFor(agent, invited);
+      await arrive(guest.page, attempt.verification_uri, invited);
+      expect(await heading(guest.page)).toBe("Enter the code");
+      await picture(guest.page, "code");
+      await guest.page.getByLabel("Six digits").fill(attempt.user_code);
+      await guest.page.getByRole("button", { name: "Continue" }).click();
+      expect(await heading(guest.page)).toBe("An agent invites you to a workspace");
+      await picture(guest.page, "invited");
+      await guest.page.getByRole("button", { name: "Join the workspace" }).click();
+      expect(await heading(guest.page)).toBe("You have joined the workspace");
+      await picture(guest.page, "developer");
+      expect([...failures, ...guest.failures]).toEqual([]);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "everything that goes wrong has its page",
+    async () => {
+      const { page, failures } = await openWindow();
+      const email = "late@example.com";
+      const agent = await openAccount();
+      await arrive(
+        page,
+        (await startFor(agent, "right@example.com")).verification_uri_complete,
+        email,
+      );
+      expect(await heading(page)).toBe("This is for another account");
+      await picture(page, "wrong-account");
+
+      await page.goto(`${base}/claim?token=x&user_code=123456`);
+      expect(await heading(page)).toBe("This link leads nowhere");
+      await picture(page, "invalid");
+
+      const first = await startFor(agent, email);
+      const second = await startFor(agent, email);
+      await page.goto(first.verification_uri_complete);
+      expect(await heading(page)).toBe("There is a newer link");
+      await picture(page, "superseded");
+
+      const wrong = second.user_code === "111111" ? "222222" : "111111";
+      await page.goto(
+        second.verification_uri_complete.replace(/user_code=\d+/, `user_code=${wrong}`),
+      );
+      await page.getByRole("button", { name: "Take over the account" }).click();
+      expect(await page.getByRole("alert").textContent()).toContain("4 more tries");
+      await picture(page, "wrong-code");
+      for (let time = 0; time < 4; time++) {
+        await page.getByLabel("The six digits that your agent shows").fill(wrong);
+        await page.getByRole("button", { name: "Take over the account" }).click();
+      }
+      expect(await heading(page)).toBe("Too many wrong codes");
+      await picture(page, "locked");
+
+      const third = await startFor(agent, email);
+      ahead += 900_000;
+      await page.goto(third.verification_uri_complete);
+      expect(await heading(page)).toBe("This link has run out");
+      await picture(page, "expired");
+
+      const fourth = await startFor(agent, email);
+      const fifth = await startFor(agent, "faster@example.com");
+      const faster = await openWindow();
+      await arrive(faster.page, fifth.verification_uri_complete, "faster@example.com");
+      await faster.page.getByRole("button", { name: "Take over the account" }).click();
+      await page.goto(fourth.verification_uri_complete);
+      expect(await heading(page)).toBe("Somebody else was first");
+      await picture(page, "overtaken");
+
+      await page.goto(`${base}/sessions`);
+      await picture(page, "sessions");
+      expect([...failures, ...faster.failures]).toEqual([]);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "no other site can frame it or post to it",
+    async () => {
+      const { page } = await openWindow();
+      const email = "framed@example.com";
+      const agent = await openAccount();
+      const attempt = await startFor(agent, email);
+      await arrive(page, attempt.verification_uri_complete, email);
+      const csrf = await page.locator("input[name=csrf]").first().getAttribute("value");
+      const evil = listen(
+        { host: "127.0.0.1", port: 0 },
+        async () =>
+          new Response(
+            `<!doctype html><iframe src="${base}/claim"></iframe><form method="post" action="${base}/claim">
+         <input name="csrf" value="${csrf}"><input name="user_code" value="${attempt.user_code}">
+         <button name="decision" value="confirm">Win a prize</button></form>`,
+            { headers: { "content-type": "text/html" } },
+          ),
+      );
+      const host = `http://localhost:${evil.port}`;
+      await page.goto(host);
+      expect(await page.frames()[1]?.locator("h1").count()).toBe(0);
+      await page.getByRole("button", { name: "Win a prize" }).click();
+      expect(page.url()).not.toContain("/claim/");
+      expect(await page.content()).not.toContain("The account is yours");
+      expect(await (await agent.poll()).json()).toMatchObject({ error: "authorization_pending" });
+      await evil.stop(true);
+    },
+    START_TIMEOUT_MS,
+  );
+});

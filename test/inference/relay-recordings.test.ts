@@ -1,0 +1,338 @@
+// Every recorded reply on a wire that is relayed as it is, sent again by a provider of bytes, in pieces of any size.
+
+import { describe, expect, test } from "bun:test";
+import { createSseParser, readSse } from "../../src/base/sse.ts";
+import { whole } from "../../src/store/db.ts";
+import { sumsOf } from "../../src/inference/charge.ts";
+import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
+import { PROVIDERS } from "../../src/inference/providers.ts";
+import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
+import { register, startGateway } from "../support/gateway.ts";
+import { type Recording, recordings, replayBytes, skipNotice } from "../support/recordings.ts";
+import { withModels } from "./models.ts";
+import { createRandom, randomSlices, startRawProvider } from "./raw-provider.ts";
+import { type Api, errorOf, expectClean, fund, type Json, PATHS, recordOf, USD } from "./world.ts";
+
+type Wire = Exclude<Api, "embeddings"> | "embeddings";
+
+interface Case {
+  readonly recording: Recording;
+  readonly wire: Wire;
+  readonly provider: string;
+  readonly model: string;
+  readonly sent: string;
+  readonly reply: Uint8Array;
+}
+
+/** What a request of a recording may be refused for on the gateway's own accounts. */
+const REFUSABLE =
+  /^(?:previous_response_id|conversation|prompt|container|background|batch_id)$|file_id|vector_store_ids|file_ids|container|^(?:input|messages)\[\d+\]|^service_tier$|^speed$|^tools$/;
+const ADDED = new Set(["stream_options", "store", "safety_identifier", "user", "metadata"]);
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const random = createRandom(20_261_121);
+
+describe.skipIf(skipNotice("relaying recorded replies"))("recorded replies", () => {
+  test("are relayed byte for byte up to the usage, in slices of any size, and metered to the token", async () => {
+    const cases = [...recordings()].flatMap((recording) => caseOf(recording) ?? []);
+    let current: Case | undefined;
+    const upstream = await startRawProvider(() => {
+      const reply = current?.reply ?? new Uint8Array();
+      const headers = {
+        "content-type":
+          current?.recording.stream === true
+            ? "text/event-stream; charset=utf-8"
+            : "application/json",
+      };
+      return { headers, body: reply, slices: randomSlices(reply.length, random) };
+    });
+    const gateway = await startGateway({ providers: [], env: settingsFor(cases, upstream.url) });
+    const account = await register(gateway);
+    await fund(gateway, account, 100_000n * USD);
+    const counts: Record<Wire, number> = { chat: 0, responses: 0, messages: 0, embeddings: 0 };
+    const refused = new Map<string, number>();
+    const wrong: string[] = [];
+    for (const one of cases) {
+      current = one;
+      upstream.requests.length = 0;
+      const name = `${one.recording.file} ${one.recording.interaction}`;
+      const response = await fetch(gateway.url + PATHS[one.wire], {
+        method: "POST",
+        headers: account.headers,
+        body: one.sent,
+      });
+      const received = await response.text();
+      if (response.status === 400 && upstream.requests.length === 0) {
+        const param = String(errorOf(JSON.parse(received))["param"]);
+        if (!REFUSABLE.test(param)) wrong.push(`${name}: refused: ${received.slice(0, 300)}`);
+        refused.set(
+          param.replaceAll(/\d+/g, "n"),
+          (refused.get(param.replaceAll(/\d+/g, "n")) ?? 0) + 1,
+        );
+        continue;
+      }
+      counts[one.wire] += 1;
+      const problems = [
+        ...(response.status === 200
+          ? []
+          : [`status ${response.status}: ${received.slice(0, 300)}`]),
+        ...requestProblems(one, upstream.requests[0]?.body ?? ""),
+        ...(one.recording.stream ? streamProblems(one, received) : wholeProblems(one, received)),
+        ...recordProblems(
+          one,
+          await recordOf(gateway.house.db, response.headers.get("x-request-id")),
+        ),
+      ];
+      if (problems.length > 0) wrong.push(`${name}: ${problems.join("; ")}`);
+    }
+    const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
+    console.log(
+      `» ${total} recordings relayed (chat ${counts.chat}, responses ${counts.responses}, messages ${counts.messages}, embeddings ${counts.embeddings}); refused as references or unpriced: ${JSON.stringify(Object.fromEntries(refused))}`,
+    );
+    await expectClean(gateway.house.db);
+    await gateway.stop();
+    await upstream.stop();
+    expect(wrong.slice(0, 20)).toEqual([]);
+    expect(total).toBeGreaterThan(500);
+  }, 60_000);
+});
+
+const WIRE_OF: ReadonlyMap<string, Wire> = new Map([["openai.embeddings", "embeddings"]]);
+
+function caseOf(recording: Recording): Case | undefined {
+  const wire = recording.wire ?? WIRE_OF.get(recording.endpoint);
+  if (wire === undefined || wire === "gemini" || wire === "converse" || recording.status !== 200)
+    return undefined;
+  const provider = providerOf(recording.provider);
+  const reply = replayBytes(recording);
+  const json = requestOf(recording, wire);
+  // A body that names no text would be refused before it is relayed.
+  if (json === undefined || reply.length === 0) return undefined;
+  const model = `${provider}/${recording.model || "unnamed"}`;
+  const sent = JSON.stringify({
+    ...json,
+    model,
+    ...(wire === "embeddings" ? {} : { stream: recording.stream }),
+  });
+  return { recording, wire, provider, model, sent, reply };
+}
+
+/** The row of this provider, or a name for one that the operator declares. */
+function providerOf(name: string): string {
+  const row = PROVIDERS.find((one) => one.id === name.replaceAll(".", ""));
+  if (row !== undefined && row.id !== "sim") return row.id;
+  return `own-${name.toLowerCase().replaceAll(/[^a-z0-9]/g, "-")}`.slice(0, 30);
+}
+
+function requestOf({ requestBody, model }: Recording, wire: Wire): Json | undefined {
+  const kept: unknown = requestBody === undefined ? undefined : parsed(requestBody);
+  if (typeof kept === "object" && kept !== null && !Array.isArray(kept)) {
+    const json = kept as Json;
+    const content = wire === "chat" || wire === "messages" ? json["messages"] : json["input"];
+    if (content !== undefined)
+      return wire === "messages" && json["max_tokens"] === undefined
+        ? { ...json, max_tokens: 1_000 }
+        : json;
+  }
+  const messages = [{ role: "user", content: "hello" }];
+  switch (wire) {
+    case "chat":
+      return { model, messages };
+    case "messages":
+      return { model, max_tokens: 1_000, messages };
+    case "responses":
+    case "embeddings":
+      return { model, input: "hello" };
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Every provider at the same address; a price for every model that has none on the wire that it was recorded on. */
+function settingsFor(cases: readonly Case[], url: string): Record<string, string> {
+  const catalog = catalogOf(builtInModels());
+  const env: Record<string, string> = { TEST_PROVIDER_KEY: "test-key" };
+  for (const { stem, id } of PROVIDERS)
+    if (id !== "sim")
+      Object.assign(env, { [`${stem}_BASE_URL`]: url, [`${stem}_API_KEY`]: "test-key" });
+  const models = new Map<string, { id: string; wires: Set<string> }>();
+  const declared = new Map<string, Set<string>>();
+  for (const { provider, model, wire } of cases) {
+    if (provider.startsWith("own-"))
+      declared.set(provider, (declared.get(provider) ?? new Set()).add(wire));
+    const found = findModel(catalog, model);
+    if (found?.model.wires.some((one) => one === wire) === true) continue;
+    const id = found?.model.id ?? model;
+    const entry = models.get(id) ?? { id, wires: new Set(found?.model.wires) };
+    entry.wires.add(wire);
+    models.set(id, entry);
+  }
+  const price = {
+    tokens: { input: "1", output: "2" },
+    fees: {
+      web_search: "0.01",
+      code_execution: "0.01",
+      file_search: "0.01",
+      web_fetch: "0",
+      x_search: "0.01",
+      image_generation: "0.01",
+      grounding: "0.01",
+    },
+  };
+  return {
+    ...env,
+    ...withModels(
+      [...models.values()].map(({ id, wires }) => ({
+        id,
+        wires: [...wires],
+        pricing: price,
+        context_length: 1_000_000,
+        max_output_tokens: 100_000,
+      })),
+      [...declared].map(([id, wires]) => ({
+        id,
+        base_url: url,
+        wires: [...wires],
+        api_key_env: "TEST_PROVIDER_KEY",
+      })),
+    ),
+  };
+}
+
+function requestProblems({ sent, model }: Case, arrived: string): string[] {
+  const sentJson = JSON.parse(sent) as Json;
+  const arrivedJson = parsed(arrived) as Json | undefined;
+  if (arrivedJson === undefined) return [`the provider got no JSON: ${arrived.slice(0, 100)}`];
+  const problems: string[] = [];
+  for (const name of new Set([...Object.keys(sentJson), ...Object.keys(arrivedJson)])) {
+    if (JSON.stringify(sentJson[name]) === JSON.stringify(arrivedJson[name])) continue;
+    if (name === "model" && model.endsWith(String(arrivedJson["model"]))) continue;
+    if (ADDED.has(name) && arrivedJson[name] !== undefined) continue;
+    problems.push(`${name} arrived as ${JSON.stringify(arrivedJson[name])?.slice(0, 100)}`);
+  }
+  // What did not have to change is the bytes that were sent, in their order.
+  const kept = sent.slice(
+    sent.indexOf(`"model":${JSON.stringify(model)}`) + `"model":${JSON.stringify(model)}`.length,
+  );
+  const tail = ["stream_options", "store", "metadata", "user"].some(
+    (name) =>
+      name in sentJson && JSON.stringify(sentJson[name]) !== JSON.stringify(arrivedJson[name]),
+  );
+  if (!tail && !arrived.endsWith(kept)) problems.push("the bytes after the model are others");
+  return problems;
+}
+
+const COST = /"cost":[0-9.e+-]+,?/;
+
+function wholeProblems({ reply }: Case, received: string): string[] {
+  const original = decoder.decode(reply);
+  if (received === original) return /"usage":\s*\{/.test(original) ? ["no cost was put in"] : [];
+  const cost = COST.exec(
+    received.slice(
+      firstDifference(original, received) - 20 < 0 ? 0 : firstDifference(original, received) - 20,
+    ),
+  );
+  if (cost === null) return [`differs without a cost at ${firstDifference(original, received)}`];
+  return withoutCost(original) === withoutCost(received)
+    ? []
+    : [
+        `differs at ${firstDifference(withoutCost(original), withoutCost(received))}: ${withoutCost(received).slice(-200)}`,
+      ];
+}
+
+/** Usage objects of a text without their cost: the provider's own, or the gateway's. */
+function withoutCost(text: string): string {
+  return text
+    .replaceAll(/("usage":\s*\{)("cost":[^,}]*,?)/g, "$1")
+    .replaceAll(/("usage":\s*\{(?:[^{}]|\{[^{}]*\})*?"cost":)(?:[0-9.e+-]+|\{[^{}]*\})/g, "$1");
+}
+
+function firstDifference(left: string, right: string): number {
+  let at = 0;
+  while (at < left.length && left[at] === right[at]) at += 1;
+  return at;
+}
+
+function streamProblems({ reply, wire, sent }: Case, received: string): string[] {
+  const options = (JSON.parse(sent) as Json)["stream_options"] as Json | undefined;
+  const asked = options?.["include_usage"] === true;
+  const expected: string[] = [];
+  for (const raw of rawEvents(reply)) {
+    const message = readSse({ raw: encoder.encode(raw) } as Parameters<typeof readSse>[0]);
+    const json = message === undefined ? undefined : (parsed(message.data) as Json | undefined);
+    const usageOnly =
+      wire === "chat" &&
+      !asked &&
+      Array.isArray(json?.["choices"]) &&
+      json["choices"].length === 0 &&
+      json["usage"] !== undefined &&
+      json["usage"] !== null;
+    if (!usageOnly) expected.push(raw);
+  }
+  const original = withoutCost(expected.join(""));
+  const got = withoutCost(received);
+  if (got === original) return [];
+  // What a provider sends after its last event belongs to no reply.
+  if (
+    original.startsWith(got) &&
+    /\[DONE\]|response\.(?:completed|incomplete|failed)|message_stop|event: ?error|"error"/.test(
+      got,
+    )
+  )
+    return [];
+  const at = firstDifference(original, got);
+  return [
+    `differs at ${at} of ${original.length}: expected ${JSON.stringify(original.slice(at - 20, at + 80))}, got ${JSON.stringify(got.slice(at - 20, at + 80))}`,
+  ];
+}
+
+function rawEvents(reply: Uint8Array): string[] {
+  const parser = createSseParser();
+  return [...parser.push(reply), ...parser.end()].map((event) => decoder.decode(event.raw));
+}
+
+function recordProblems(
+  { recording, wire, reply, provider }: Case,
+  record: Readonly<Record<string, unknown>>,
+): string[] {
+  const usage = meteredWhole(recording, wire, reply, provider);
+  const sums = usage === undefined ? undefined : sumsOf(usage);
+  const told = [
+    whole(record, "input_tokens"),
+    whole(record, "cache_read_tokens"),
+    whole(record, "cache_write_tokens"),
+    whole(record, "output_tokens"),
+    whole(record, "reasoning_tokens"),
+  ];
+  const meant =
+    sums === undefined
+      ? [0, 0, 0, 0, 0]
+      : [
+          sums.inputTokens,
+          sums.cacheReadTokens,
+          sums.cacheWriteTokens,
+          sums.outputTokens,
+          sums.reasoningTokens,
+        ];
+  if (JSON.stringify(told) === JSON.stringify(meant)) return [];
+  return [
+    `recorded ${String(record["outcome"])} ${JSON.stringify(told)} instead of ${JSON.stringify(meant)}`,
+  ];
+}
+
+function meteredWhole(recording: Recording, wire: Wire, reply: Uint8Array, provider: string) {
+  if (!recording.stream || wire === "embeddings") return usageOf(wire, reply, provider);
+  const meter = createStreamMeter(wire, provider);
+  const parser = createSseParser();
+  for (const event of [...parser.push(reply), ...parser.end()]) {
+    const message = readSse(event);
+    if (message !== undefined) meter.see(message.name, message.data);
+  }
+  return meter.exact() ? meter.usage() : undefined;
+}
