@@ -4,10 +4,10 @@
 import { getAccount, STARTING_CREDIT, sweepCreationCounts } from "./accounts/accounts.ts";
 import { createRoutes } from "./app.ts";
 import type { Log } from "./base/log.ts";
-import { creditsOf } from "./base/money.ts";
+import { creditsOf, type Nano } from "./base/money.ts";
 import { deriveKey, fingerprint } from "./base/seal.ts";
 import type { Secret } from "./base/secret.ts";
-import { startClocks } from "./clocks.ts";
+import { type Clock, startClocks } from "./clocks.ts";
 import type { Config } from "./config.ts";
 import { createAddressReader } from "./http/address.ts";
 import { createRateGuard } from "./http/rate.ts";
@@ -167,7 +167,7 @@ function connectProviders(
 export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
   const { log, now } = surroundings;
   const ground = await layFoundation(config, surroundings);
-  const { db, epoch, idempotency, ledger, keys, catalog } = ground;
+  const { db, idempotency, ledger, keys, catalog } = ground;
   const { inference, providerKeys } = connectProviders(config, surroundings, ground);
   const metrics = createMetrics({ version: surroundings.version, ledgerDepth: ledger.depth });
   let draining = false;
@@ -188,15 +188,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     isDraining: () => draining,
     limits: { perHour: config.limits.accountsPerHour, grantPerDay: config.limits.grantPerDay },
     openWallet,
-    grantStart: async (tx, accountId, amount, at) => {
-      await grant(tx, {
-        id: `start.${accountId}`,
-        accountId,
-        amount,
-        now: at,
-        reason: "starting credit",
-      });
-    },
+    grantStart,
     walletOf: getWallet,
     membersOf: async () => [],
   });
@@ -214,14 +206,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     isDraining: () => draining,
     onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
   });
-  const stopClocks = startClocks(log, [
-    [HEARTBEAT_MS, () => beat(db, config.processName, epoch, surroundings)],
-    [SWEEP_MS, () => sweepHolds(db, now())],
-    [LAST_USED_MS, keys.flushLastUsed],
-    [LAST_USED_MS, providerKeys.flushLastUsed],
-    [CATALOG_MS, async () => reportCatalog(log, catalog.refresh(now()))],
-    [FORGET_MS, () => forget(db, now())],
-  ]);
+  const stopClocks = startClocks(log, clocksOf(config, surroundings, ground, providerKeys));
   return {
     db,
     ledger,
@@ -241,6 +226,27 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
       await db.close();
     },
   };
+}
+
+async function grantStart(tx: Tx, accountId: string, amount: Nano, now: number): Promise<void> {
+  await grant(tx, { id: `start.${accountId}`, accountId, amount, now, reason: "starting credit" });
+}
+
+function clocksOf(
+  config: Config,
+  surroundings: HouseSurroundings,
+  { db, epoch, keys, catalog }: Foundation,
+  providerKeys: ProviderKeys,
+): readonly Clock[] {
+  const { log, now } = surroundings;
+  return [
+    [HEARTBEAT_MS, () => beat(db, config.processName, epoch, surroundings)],
+    [SWEEP_MS, () => sweepHolds(db, now())],
+    [LAST_USED_MS, keys.flushLastUsed],
+    [LAST_USED_MS, providerKeys.flushLastUsed],
+    [CATALOG_MS, async () => reportCatalog(log, catalog.refresh(now()))],
+    [FORGET_MS, () => forget(db, now())],
+  ];
 }
 
 const REMEMBERED_MAX = 10_000;

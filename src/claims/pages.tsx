@@ -55,7 +55,7 @@ const DEAD: Readonly<
     200,
     "You declined",
     [
-      "Nothing was changed: the account is not yours, and nobody learned more about you than they knew. The agent is told no.",
+      "Nothing was changed, and the account is not yours. The agent is told no.",
       "If it was a mistake, ask your agent to start a new claim.",
     ],
   ],
@@ -137,9 +137,9 @@ export function codePage(visitor: Visitor, wrong?: { status: number; message: st
               {wrong.message}
             </p>
           )}
-          <div class="choices">
+          <p class="hint">
             <button type="submit">Continue</button>
-          </div>
+          </p>
         </form>
       </>
     ),

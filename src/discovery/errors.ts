@@ -211,6 +211,7 @@ export function faultsOf(route: Route): readonly FaultCode[] {
   if (route.method !== "GET") codes.add("request_timeout").add("payload_too_large");
   if (route.body !== undefined) codes.add("unsupported_media_type");
   if (takesIdempotencyKey(route)) codes.add("conflict");
+  // Safe because the table's keys are what the type is made of; `Object.keys` forgets them.
   return (Object.keys(FAULTS) as FaultCode[]).filter((code) => codes.has(code));
 }
 

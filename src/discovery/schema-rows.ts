@@ -87,7 +87,8 @@ export function typeName(schema: JsonSchema): string {
   const types =
     typeof schema.type === "string"
       ? [schema.type]
-      : ((schema.type as readonly string[] | undefined) ?? []);
+      : // Safe because JSON Schema's `type` is a name or a list of names.
+        ((schema.type as readonly string[] | undefined) ?? []);
   if (types.length === 0) return "any";
   const words = types.map((type) =>
     type === "string" && schema.format !== undefined ? `string (${schema.format})` : type,

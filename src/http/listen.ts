@@ -28,6 +28,8 @@ export function listen(
     idleTimeout: IDLE_SECONDS,
     maxRequestBodySize: BODY_MAX_BYTES,
     development: false,
+    // Otherwise a second gateway would share the port in silence, and the two would answer by turns.
+    reusePort: false,
     fetch: (request, server) =>
       handle(request, {
         address: () => server.requestIP(request)?.address ?? "",

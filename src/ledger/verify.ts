@@ -148,7 +148,7 @@ const CHECKS: readonly Check[] = [
   {
     says: "an account has more than one starting grant",
     sql: `select account_id, cast(count(*) as text) as grants from transfer
-      where kind = 'grant' and (id like 'start.%' or ref = 'starting credit') group by account_id having count(*) > 1`,
+      where kind = 'grant' and id like 'start.%' group by account_id having count(*) > 1`,
   },
 ];
 
