@@ -29,6 +29,7 @@ const gateway = await start(["serve"], {
   POSTERN_DATA_DIR: folder,
   POSTERN_LOG_LEVEL: "warn",
 });
+const proxy = await startNginx(simulator.url);
 try {
   const key = await fundedKey(gateway.url);
   console.log(
@@ -38,6 +39,7 @@ try {
   await streamTable(key);
 } finally {
   await gateway.stop();
+  await proxy?.stop();
   await simulator.stop();
   rmSync(folder, { recursive: true, force: true });
 }
@@ -62,6 +64,12 @@ async function jsonTable(key: string): Promise<void> {
       load({ url: simulator.url, path: "/v1/chat/completions", ...common }),
     );
     row("direct to the simulator", connections, direct);
+    if (proxy !== undefined) {
+      const proxied = await measured(proxy, () =>
+        load({ url: proxy.url, path: "/v1/chat/completions", ...common }),
+      );
+      row("through nginx proxy_pass", connections, proxied);
+    }
     const relayed = await measured(gateway, () =>
       load({ url: gateway.url, path: "/v1/chat/completions", ...common }),
     );
@@ -193,6 +201,46 @@ async function start(
       await child.exited;
     },
   };
+}
+
+/** For comparison, where it is installed: the least that any proxy costs. */
+async function startNginx(upstream: string): Promise<Child | undefined> {
+  if (Bun.which("nginx") === null) return undefined;
+  const port = await freePort();
+  const config = path.join(folder, "nginx.conf");
+  await Bun.write(
+    config,
+    `worker_processes 1; daemon off; pid ${folder}/nginx.pid; error_log ${folder}/nginx.log;
+     events { worker_connections 4096; }
+     http {
+       access_log off; client_body_temp_path ${folder}/b; proxy_temp_path ${folder}/p; fastcgi_temp_path ${folder}/f;
+       uwsgi_temp_path ${folder}/u; scgi_temp_path ${folder}/s; keepalive_requests 1000000000;
+       upstream provider { server ${new URL(upstream).host}; keepalive 128; }
+       server {
+         listen 127.0.0.1:${port};
+         location / { proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header connection ""; proxy_buffering off; }
+       }
+     }`,
+  );
+  const child = Bun.spawn(["nginx", "-c", config], { stdout: "ignore", stderr: "ignore" });
+  await Bun.sleep(500);
+  const worker = workerOf(child.pid);
+  return {
+    url: `http://127.0.0.1:${port}`,
+    cpuSeconds: () => cpuSecondsOf(worker),
+    rssMb: () => rssMbOf(worker),
+    stop: async () => {
+      child.kill("SIGTERM");
+      await child.exited;
+    },
+  };
+}
+
+function workerOf(master: number): number {
+  const children = readFileSync(`/proc/${master}/task/${master}/children`, "utf8")
+    .trim()
+    .split(" ");
+  return Number(children[0] ?? master);
 }
 
 function cpuSecondsOf(pid: number): number {

@@ -1,6 +1,9 @@
 // The table of contents: every room's routes, in the order in which the documents list them.
 
 import { type AccountRouteParts, accountRoutes } from "./accounts/routes.ts";
+import { type ClaimPageParts, claimPageRoutes } from "./claims/page-routes.ts";
+import { type ClaimRouteParts, claimRoutes } from "./claims/routes.ts";
+import { type ConsoleRouteParts, consoleRoutes } from "./console/routes.ts";
 import { discoveryRoutes } from "./discovery/routes.tsx";
 import type { DiscoverySettings } from "./discovery/settings.ts";
 import type { Route } from "./http/route.ts";
@@ -8,11 +11,22 @@ import { type InferenceRouteParts, inferenceRoutes } from "./inference/routes.ts
 import { keyRoutes } from "./keys/routes.ts";
 import { type ModelRoutesParts, modelRoutes } from "./models/routes.ts";
 import { type OperationsParts, operationsRoutes } from "./operations/routes.ts";
+import { type PeopleRouteParts, peopleRoutes } from "./people/routes.ts";
 import { type ProviderKeyRouteParts, providerKeyRoutes } from "./provider-keys/routes.ts";
+import { type ResponsesRouteParts, responsesRoutes } from "./responses/routes.ts";
 import { usageRoutes } from "./usage/routes.ts";
 
 export interface AppParts
-  extends AccountRouteParts, OperationsParts, ModelRoutesParts, ProviderKeyRouteParts {
+  extends
+    AccountRouteParts,
+    OperationsParts,
+    ModelRoutesParts,
+    ProviderKeyRouteParts,
+    ResponsesRouteParts,
+    ClaimRouteParts,
+    ClaimPageParts,
+    ConsoleRouteParts,
+    PeopleRouteParts {
   readonly inference: InferenceRouteParts;
   readonly discovery: DiscoverySettings;
 }
@@ -21,10 +35,15 @@ export function createRoutes(parts: AppParts): readonly Route[] {
   const routes = [
     ...accountRoutes(parts),
     ...inferenceRoutes(parts.inference),
+    ...responsesRoutes(parts),
     ...modelRoutes(parts),
     ...keyRoutes(parts),
     ...providerKeyRoutes(parts),
     ...usageRoutes(parts),
+    ...claimRoutes(parts),
+    ...claimPageRoutes(parts),
+    ...peopleRoutes(parts),
+    ...consoleRoutes(parts),
     ...operationsRoutes(parts),
   ];
   return [...routes, ...discoveryRoutes({ routes, settings: parts.discovery })];

@@ -11,6 +11,14 @@ export interface ProviderSetting {
   readonly baseUrl?: string;
 }
 
+/** The OpenID Connect issuer that signs humans in. */
+interface IdentitySetting {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret?: Secret;
+  readonly allowedTenants: readonly string[];
+}
+
 export interface Config {
   readonly host: string;
   readonly port: number;
@@ -22,6 +30,9 @@ export interface Config {
   readonly secret?: Secret;
   readonly keyPrefix: string;
   readonly vendor: string;
+  /** Absent in development, where the bundled provider signs in anybody, and where nobody can sign in. */
+  readonly identity?: IdentitySetting;
+  readonly identityPort: number;
   readonly processName: string;
   readonly modelsFile?: string;
   readonly trustedProxies: readonly string[];
@@ -30,6 +41,7 @@ export interface Config {
     readonly grantPerDay: Nano;
     readonly requestsPerMinute: number;
     readonly openCallsPerKey: number;
+    readonly claimsPerHour: number;
   };
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error";
@@ -68,6 +80,26 @@ export const SETTINGS: Readonly<
   },
   POSTERN_KEY_PREFIX: { fallback: "pst", means: "What raw keys begin with." },
   POSTERN_VENDOR: { fallback: "postern", means: "The `<vendor>` of the claim's grant type." },
+  OIDC_ISSUER: {
+    fallback: "the bundled provider in development",
+    means:
+      "Who signs humans in: the exact `issuer` of an OpenID Connect provider, see `docs/identity.md`.",
+  },
+  OIDC_CLIENT_ID: { fallback: "", means: "Postern's client id at that provider." },
+  OIDC_CLIENT_SECRET: { fallback: "", means: "Its secret; without one it is a public client." },
+  OIDC_ALLOWED_TENANTS: {
+    fallback: "",
+    means: "Organizations whose people may sign in, with commas; not set for all.",
+  },
+  POSTERN_IDENTITY_PORT: {
+    fallback: "<port> + 1",
+    means: "The port of the bundled identity provider, in development only.",
+  },
+  POSTERN_CLAIMS_PER_HOUR: {
+    fallback: "20; 0 in development",
+    means:
+      "Claims that one account may start, and that may name one email, in an hour; 0 is no limit.",
+  },
   POSTERN_PROCESS_NAME: {
     fallback: "<host name>:<port>",
     means:
@@ -143,17 +175,20 @@ const Environment = z.object({
     .string()
     .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, "must be small letters, digits and hyphens")
     .default("postern"),
+  OIDC_ISSUER: z
+    .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
+    .optional(),
+  OIDC_CLIENT_ID: z.string().optional(),
+  OIDC_CLIENT_SECRET: z.string().optional(),
+  OIDC_ALLOWED_TENANTS: z.string().default("").transform(listed),
+  POSTERN_IDENTITY_PORT: count(0, 65_535).optional(),
+  POSTERN_CLAIMS_PER_HOUR: count(0, 1_000_000).optional(),
   POSTERN_PROCESS_NAME: z.string().min(1).max(200).optional(),
   POSTERN_MODELS_FILE: z.string().optional(),
   POSTERN_TRUSTED_PROXIES: z
     .string()
     .default("")
-    .transform((list) =>
-      list
-        .split(",")
-        .map((entry) => entry.trim())
-        .filter((entry) => entry !== ""),
-    )
+    .transform(listed)
     .refine(
       (entries) => entries.every(isNetwork),
       "must be addresses or networks such as 10.0.0.0/8, with commas between",
@@ -202,6 +237,8 @@ export function readConfig({ env, hostName, providers }: Surroundings): ConfigRe
       `POSTERN_SECRET must be set when POSTERN_BASE_URL is not a loopback address; make one with: openssl rand -base64 33`,
     );
   }
+  if ((config.identity === undefined) !== (parsed.data.OIDC_ISSUER === undefined))
+    mistakes.push("OIDC_CLIENT_ID must be set where OIDC_ISSUER is");
   return mistakes.length === 0 ? { ok: true, config } : { ok: false, mistakes };
 }
 
@@ -227,6 +264,8 @@ function assemble(
     ...(env.POSTERN_SECRET === undefined ? {} : { secret: secret(env.POSTERN_SECRET) }),
     keyPrefix: env.POSTERN_KEY_PREFIX,
     vendor: env.POSTERN_VENDOR,
+    ...identityOf(env),
+    identityPort: env.POSTERN_IDENTITY_PORT ?? (env.POSTERN_PORT === 0 ? 0 : env.POSTERN_PORT + 1),
     processName: env.POSTERN_PROCESS_NAME ?? `${hostName}:${env.POSTERN_PORT}`,
     ...(env.POSTERN_MODELS_FILE === undefined ? {} : { modelsFile: env.POSTERN_MODELS_FILE }),
     trustedProxies: env.POSTERN_TRUSTED_PROXIES,
@@ -235,11 +274,32 @@ function assemble(
       grantPerDay: unlessDevelopment(env.POSTERN_GRANT_USD_PER_DAY, 5_000_000_000n, 0n),
       requestsPerMinute: unlessDevelopment(env.POSTERN_REQUESTS_PER_MINUTE, 600, 0),
       openCallsPerKey: unlessDevelopment(env.POSTERN_OPEN_CALLS_PER_KEY, 100, 0),
+      claimsPerHour: unlessDevelopment(env.POSTERN_CLAIMS_PER_HOUR, 20, 0),
     },
     log: { level: env.POSTERN_LOG_LEVEL, form: env.POSTERN_LOG_FORM },
     drainSeconds: env.POSTERN_DRAIN_SECONDS,
     providers,
   };
+}
+
+function identityOf(env: z.infer<typeof Environment>): Pick<Config, "identity"> {
+  const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET } = env;
+  if (issuer === undefined || clientId === undefined) return {};
+  return {
+    identity: {
+      issuer,
+      clientId,
+      ...(OIDC_CLIENT_SECRET === undefined ? {} : { clientSecret: secret(OIDC_CLIENT_SECRET) }),
+      allowedTenants: env.OIDC_ALLOWED_TENANTS,
+    },
+  };
+}
+
+function listed(list: string): readonly string[] {
+  return list
+    .split(",")
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== "");
 }
 
 // A misspelt setting would be a default in silence.

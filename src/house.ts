@@ -9,7 +9,9 @@ import { deriveKey, fingerprint } from "./base/seal.ts";
 import type { Secret } from "./base/secret.ts";
 import { type Clock, startClocks } from "./clocks.ts";
 import type { Config } from "./config.ts";
+import { CLAIM_BONUS } from "./claims/bonus.ts";
 import { createAddressReader } from "./http/address.ts";
+import { faultPage } from "./http/fault-page.tsx";
 import { createRateGuard } from "./http/rate.ts";
 import type { Route } from "./http/route.ts";
 import { createServe, type Peer } from "./http/serve.ts";
@@ -19,6 +21,7 @@ import {
   releaseDeadCalls,
   sweepAnswers,
 } from "./idempotency/idempotency.ts";
+import { infer } from "./inference/infer.ts";
 import { createInference, type Inference } from "./inference/inference.ts";
 import type { CallRecord } from "./inference/call.ts";
 import { PROVIDERS } from "./inference/providers.ts";
@@ -38,8 +41,11 @@ import { sweepHolds } from "./ledger/sweep.ts";
 import { masterSecret } from "./master-secret.ts";
 import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
 import { createMetrics } from "./operations/metrics.ts";
+import type { IdentitySettings } from "./people/sign-in.ts";
 import { createKeyCheck, mayBringKey } from "./provider-keys/check.ts";
 import { createProviderKeys, type ProviderKeys } from "./provider-keys/provider-keys.ts";
+import { openReception, sweepReception } from "./reception.ts";
+import { createResponses, type Responses } from "./responses/responses.ts";
 import { createSimulator } from "./simulator/simulator.ts";
 import type { Db, Tx } from "./store/db.ts";
 import { migrate } from "./store/migrate.ts";
@@ -51,10 +57,10 @@ const SWEEP_MS = 10_000;
 const LAST_USED_MS = 20_000;
 const CATALOG_MS = 5_000;
 const FORGET_MS = 600_000;
+const BACKGROUND_MS = 2_000;
 const RATE_BURST_SECONDS = 10;
 /** A call that is younger may be between its idempotency record and its hold. */
 const CALL_BEGINS_MS = 60_000;
-const CLAIM_BONUS_CREDITS = 1_000_000;
 const FEE_PERCENT = 5;
 
 export interface House {
@@ -78,6 +84,8 @@ export interface HouseSurroundings {
   readonly version: string;
   /** Called when the process must not go on: its name was taken by another. */
   readonly onFatal: (reason: string) => void;
+  /** Who signs humans in, where the settings name nobody: the bundled provider of development. */
+  readonly identity?: IdentitySettings | undefined;
   /** Shorter ones for tests. */
   readonly timeouts?: Timeouts;
 }
@@ -124,6 +132,7 @@ async function layFoundation(config: Config, { log, now }: HouseSurroundings): P
 interface Callables {
   readonly inference: Inference;
   readonly providerKeys: ProviderKeys;
+  readonly responses: Responses;
 }
 
 // What calls models: the gateway's accounts at the providers, and the callers' own keys there.
@@ -160,22 +169,34 @@ function connectProviders(
     pseudonymOf: remembered((accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32)),
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
     ownKeyOf: (accountId, providerId) => providerKeys.ownKeyOf(accountId, providerId, now()),
+    stateOf: (ask, input) => responses.stateOf(ask, input),
   });
-  return { inference, providerKeys };
+  const responses = createResponses({
+    ...ground,
+    log,
+    infer: (input) => infer(inference.parts, input),
+    finishCall: ground.idempotency.finish,
+  });
+  return { inference, providerKeys, responses };
 }
 
 export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
   const { log, now } = surroundings;
   const ground = await layFoundation(config, surroundings);
   const { db, idempotency, ledger, keys, catalog } = ground;
-  const { inference, providerKeys } = connectProviders(config, surroundings, ground);
+  const callables = connectProviders(config, surroundings, ground);
+  const { inference, providerKeys, responses } = callables;
+  await responses.failDead(db.kind === "sqlite" ? now() : now() - CALL_BEGINS_MS);
+  const { identity = config.identity } = surroundings;
+  const reception = openReception(config, { ...ground, identity });
   const metrics = createMetrics({ version: surroundings.version, ledgerDepth: ledger.depth });
   let draining = false;
   const routes = createRoutes({
     db,
     keys,
     metrics,
-    providerKeys,
+    ...callables,
+    ...reception,
     catalog,
     available: inference.available,
     inference: {
@@ -190,7 +211,6 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     openWallet,
     grantStart,
     walletOf: getWallet,
-    membersOf: async () => [],
   });
   const handle = createServe({
     routes,
@@ -199,6 +219,8 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     log,
     now,
     authenticate: keys.find,
+    findVisitor: reception.sessions.find,
+    faultPage,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,
     rate: rateGuard(config.limits.requestsPerMinute),
@@ -206,7 +228,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     isDraining: () => draining,
     onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
   });
-  const stopClocks = startClocks(log, clocksOf(config, surroundings, ground, providerKeys));
+  const stopClocks = startClocks(log, clocksOf(config, surroundings, ground, callables));
   return {
     db,
     ledger,
@@ -219,6 +241,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     idle: inference.idle,
     close: async () => {
       await inference.idle();
+      await responses.idle();
       await stopClocks();
       await ledger.idle();
       await keys.flushLastUsed();
@@ -236,7 +259,7 @@ function clocksOf(
   config: Config,
   surroundings: HouseSurroundings,
   { db, epoch, keys, catalog }: Foundation,
-  providerKeys: ProviderKeys,
+  { providerKeys, responses }: Callables,
 ): readonly Clock[] {
   const { log, now } = surroundings;
   return [
@@ -246,6 +269,9 @@ function clocksOf(
     [LAST_USED_MS, providerKeys.flushLastUsed],
     [CATALOG_MS, async () => reportCatalog(log, catalog.refresh(now()))],
     [FORGET_MS, () => forget(db, now())],
+    [FORGET_MS, () => responses.sweep(now())],
+    [FORGET_MS, () => responses.failDead(now() - CALL_BEGINS_MS)],
+    [BACKGROUND_MS, responses.watch],
   ];
 }
 
@@ -272,7 +298,8 @@ async function writeCalls(
     tx,
     records.map((record) => record.usage),
   );
-  for (const { idempotent } of records) {
+  for (const { idempotent, stored } of records) {
+    await stored?.(tx);
     if (idempotent === undefined) continue;
     if (idempotent.answer === undefined) await idempotency.forget(tx, idempotent.call);
     else await idempotency.finish(tx, idempotent.call, idempotent.answer);
@@ -314,7 +341,7 @@ function discoverySettings(config: Config, version: string) {
     keyPrefix: config.keyPrefix,
     version,
     startingCredits: creditsOf(STARTING_CREDIT),
-    claimBonusCredits: CLAIM_BONUS_CREDITS,
+    claimBonusCredits: creditsOf(CLAIM_BONUS),
     feePercent: FEE_PERCENT,
     exampleModel: simulates(config) ? "sim/echo" : exampleModelOf(config),
     simulated: simulates(config),
@@ -368,4 +395,5 @@ async function forget(db: Db, now: number): Promise<void> {
   await sweepAnswers(db, now);
   await releaseDeadCalls(db, now - CALL_BEGINS_MS);
   await db.write((tx) => sweepCreationCounts(tx, now));
+  await sweepReception(db, now);
 }

@@ -39,8 +39,12 @@ const WIRE = /^src\/inference\/wires\/([^/]+)\//;
 const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process"],
   keys: ["api_key"],
-  accounts: ["account", "account_creation"],
+  accounts: ["account", "account_creation", "membership", "invitation"],
   usage: ["usage_record"],
+  people: ["person", "session"],
+  claims: ["claim_attempt", "claim_count", "human_grant"],
+  "provider-keys": ["provider_key"],
+  responses: ["stored_response", "stored_item"],
   idempotency: ["idempotent_answer"],
   store: ["migration"],
 };

@@ -62,6 +62,23 @@ export interface NextStep {
   readonly why: string;
 }
 
+/** The steps that always help after a fault of this code; a fault may know better ones. */
+export const NEXT_STEPS: Readonly<Partial<Record<FaultCode, readonly NextStep[]>>> = {
+  invalid_api_key: [
+    {
+      method: "POST",
+      url: "/v1/accounts",
+      body: {},
+      why: "Open an account and get a key, where you hold no other one.",
+    },
+  ],
+  not_found: [{ method: "GET", url: "/openapi.yaml", why: "Read which endpoints there are." }],
+  model_not_found: [{ method: "GET", url: "/v1/models", why: "List the models that there are." }],
+  method_not_allowed: [
+    { method: "GET", url: "/openapi.yaml", why: "Read which methods this path takes." },
+  ],
+};
+
 export interface FaultOptions {
   /** The public sentence, where the table's own is too general. */
   readonly message?: string;

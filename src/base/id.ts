@@ -26,17 +26,28 @@ export type IdPrefix = (typeof ID_PREFIXES)[number];
 const pool = new Uint8Array(POOL_BYTES);
 let poolOffset = POOL_BYTES;
 
+let timeKnown = -1;
+let timeText = "";
+
 /** A prefix, ten characters of time and sixteen of chance (80 bits). */
 export function newId(prefix: IdPrefix, now: number): string {
+  if (now !== timeKnown) {
+    timeText = textOfTime(now);
+    timeKnown = now;
+  }
+  let chance = "";
+  for (const byte of takeRandom(RANDOM_BYTES)) chance += ALPHABET[byte & 31];
+  return `${prefix}_${timeText}${chance}`;
+}
+
+function textOfTime(now: number): string {
   let time = "";
   let rest = now;
   for (let place = 0; place < TIME_CHARACTERS; place++) {
     time = ALPHABET.charAt(rest % 32) + time;
     rest = Math.floor(rest / 32);
   }
-  let chance = "";
-  for (const byte of takeRandom(RANDOM_BYTES)) chance += ALPHABET.charAt(byte & 31);
-  return `${prefix}_${time}${chance}`;
+  return time;
 }
 
 /** True for a string of the form that `newId` gives: a cheap answer before a look-up. */

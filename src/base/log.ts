@@ -25,19 +25,30 @@ export function createLog(options: LogOptions): Log {
     if (LEVELS.indexOf(level) < least) return () => {};
     return (event: string, fields: LogFields = {}) => {
       const time = new Date(options.now()).toISOString();
-      options.write(options.readable ? readableLine(time, level, event, fields) : JSON.stringify({ time, level, event, ...plain(fields) }));
+      options.write(
+        options.readable
+          ? readableLine(time, level, event, fields)
+          : JSON.stringify({ time, level, event, ...plain(fields) }),
+      );
     };
   };
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
 }
 
 function readableLine(time: string, level: LogLevel, event: string, fields: LogFields): string {
-  const rest = Object.entries(plain(fields)).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  const rest = Object.entries(plain(fields)).map(
+    ([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
   return [time.slice(11, 23), level.toUpperCase().padEnd(5), event, ...rest].join(" ");
 }
 
 function plain(fields: LogFields): LogFields {
-  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, value instanceof Error ? describeError(value) : printable(value)]));
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      value instanceof Error ? describeError(value) : printable(value),
+    ]),
+  );
 }
 
 function printable(value: unknown): unknown {

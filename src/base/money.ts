@@ -65,5 +65,8 @@ function decimalText(amount: bigint, digits: number): string {
 
 function plainDecimal(value: number): string {
   const text = String(value);
-  return text.includes("e") ? value.toFixed(9).replace(/0+$/, "").replace(/\.$/, "") : text;
+  if (!text.includes("e")) return text;
+  const plain = value.toFixed(9).replace(/0+$/, "").replace(/\.$/, "");
+  // What has more digits than that would be another amount.
+  return Number(plain) === value ? plain : text;
 }

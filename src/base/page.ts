@@ -21,8 +21,16 @@ export function afterEveryId(prefix: string): string {
 }
 
 /** Makes a page out of up to `limit + 1` rows: the one too many says that there is more. */
-export function toPage<T extends { readonly id: string }>(rows: readonly T[], limit: number): Page<T> {
+export function toPage<T extends { readonly id: string }>(
+  rows: readonly T[],
+  limit: number,
+): Page<T> {
   const data = rows.slice(0, limit);
   const more = rows.length > limit;
-  return { object: "list", data, has_more: more, next_cursor: more ? (data.at(-1)?.id ?? null) : null };
+  return {
+    object: "list",
+    data,
+    has_more: more,
+    next_cursor: more ? (data.at(-1)?.id ?? null) : null,
+  };
 }

@@ -1,6 +1,6 @@
 // Reads what the form says about each key. A choice that cannot be read changes nothing: the page is shown again.
 
-import { nanoFromUsd } from "../base/money.ts";
+import { MAX_NANO, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS, type LimitWindow } from "../base/window.ts";
 import type { KeyChoice } from "./key-choices.ts";
 
@@ -53,7 +53,7 @@ function readLimit(fields: FormFields, keyId: string): KeyChoice | undefined {
     .replace(/^\$\s*/, "")
     .replace(",", ".");
   const limit = nanoFromUsd(typed);
-  if (limit === undefined || limit < 0n) return undefined;
+  if (limit === undefined || limit < 0n || limit > MAX_NANO) return undefined;
   const window: LimitWindow | null =
     LIMIT_WINDOWS.find((one) => one === fields[names.window]) ?? null;
   return { kind: "limit", keyId, limit, window };

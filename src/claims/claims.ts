@@ -1,7 +1,7 @@
 // The claim ceremony: an agent starts an attempt and polls it; a human who signed in with the email that the agent
 // named confirms or declines. Every function that writes locks the account first, so two of them never interleave.
 
-import { addDeveloper, lockWorkspace, type Role, takeOver } from "../accounts/members.ts";
+import { addDeveloper, lockWorkspace, type Role, roleOf, takeOver } from "../accounts/members.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Nano } from "../base/money.ts";
@@ -83,7 +83,7 @@ export interface Claimer {
   readonly email: string;
 }
 
-export interface Start {
+interface Start {
   readonly accountId: string;
   readonly keyId: string;
   readonly email: string;
@@ -99,7 +99,7 @@ export interface Started {
   readonly intervalMs: number;
 }
 
-export interface Poll {
+interface Poll {
   readonly accountId: string;
   readonly keyId: string;
   readonly attemptId?: string | undefined;
@@ -114,25 +114,25 @@ export type Polled =
   | { readonly status: "none" }
   | { readonly status: "too_fast"; readonly intervalMs: number };
 
-export interface Decision {
+interface Decision {
   readonly attemptId: string;
   readonly claimer: Claimer;
   readonly now: number;
 }
 
-export interface Confirmation extends Decision {
+interface Confirmation extends Decision {
   readonly userCode: string;
   /** What becomes of the account's keys; a developer has no say in it. */
   readonly keyChoices: readonly KeyChoice[];
 }
 
-export type Confirmed =
+type Confirmed =
   | { readonly status: "claimed"; readonly role: Role; readonly bonus: Nano }
   | { readonly status: "wrong_code"; readonly left: number }
   | { readonly status: "refused"; readonly state: State }
   | { readonly status: "wrong_account" };
 
-export type Declined =
+type Declined =
   | { readonly status: "declined" }
   | Exclude<Confirmed, { status: "claimed" | "wrong_code" }>;
 
@@ -301,9 +301,10 @@ async function join(
 ): Promise<Confirmed> {
   const { id, accountId } = attempt;
   const { personId } = claimer;
+  const isNew = (await roleOf(tx, accountId, personId)) === undefined;
   const role = await addDeveloper(tx, { accountId, personId, via: id, now });
   await markClaimed(tx, id, { personId, role, bonus: 0n, now });
-  await room.tell(tx, { kind: "member.added", attempt, personId, role, bonus: 0n }, now);
+  if (isNew) await room.tell(tx, { kind: "member.added", attempt, personId, role, bonus: 0n }, now);
   return { status: "claimed", role, bonus: 0n };
 }
 

@@ -2,6 +2,8 @@
 
 import { type Tx, whole } from "../store/db.ts";
 
+const KEPT_MS = 86_400_000;
+
 /** Counts one more within the running slot of time and answers how many it makes. */
 export async function countOne(
   tx: Tx,
@@ -23,8 +25,9 @@ export function untilNextSlot(slotMs: number, now: number): number {
   return slotMs - (now % slotMs);
 }
 
-export async function sweepCounts(tx: Tx, before: number): Promise<void> {
-  await tx.run("delete from claim_count where slot < ?", [before]);
+/** Forgets counts of slots that are long over. */
+export async function sweepCounts(tx: Tx, now: number): Promise<void> {
+  await tx.run("delete from claim_count where slot < ?", [now - KEPT_MS]);
 }
 
 function slotOf(slotMs: number, now: number): number {

@@ -11,7 +11,7 @@ const COOKIE = "postern_claim";
 const COOKIE_SECONDS = 900;
 
 /** What a human has shown of an attempt. */
-export interface Shown {
+interface Shown {
   /** Undefined where the link belongs to no attempt. */
   readonly attemptId: string | undefined;
   /** The code that stood in the link. */

@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 // The pages of the ceremony beside the one on which a human decides: one for each state of an attempt.
 
 import type { Child } from "hono/jsx";

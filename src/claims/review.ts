@@ -12,7 +12,7 @@ import { CLAIM_BONUS } from "./bonus.ts";
 import { liveKeys } from "./key-choices.ts";
 
 /** More keys than these are decided about together. */
-export const KEYS_LISTED_MAX = 12;
+const KEYS_LISTED_MAX = 12;
 
 export interface Review {
   readonly accountId: string;

@@ -144,7 +144,7 @@ function tokenRoute({ db, claims, vendor }: ClaimRouteParts): Route {
   });
 }
 
-export function claimGrant(vendor: string): string {
+function claimGrant(vendor: string): string {
   return `urn:${vendor}:agent-auth:grant-type:claim`;
 }
 

@@ -3,6 +3,7 @@
 import type { Config } from "../config.ts";
 import { isLoopback } from "./address.ts";
 import { type Command, EXIT_FAILED, type World } from "./command.ts";
+import { checkSignIn } from "./doctor-identity.ts";
 import { checkModels } from "./doctor-models.ts";
 import { checkProviders } from "./doctor-providers.ts";
 import { checkStore } from "./doctor-store.ts";
@@ -39,16 +40,18 @@ export const doctor: Command = {
 };
 
 async function examine(config: Config, world: World): Promise<readonly Finding[]> {
-  const [store, providers] = await Promise.all([
+  const [store, providers, signIn] = await Promise.all([
     checkStore(config, world.now()),
     checkProviders(config.providers, config.development),
+    checkSignIn(config),
   ]);
   return [
     ...checkSettings(config),
     ...store,
     ...providers,
     ...checkModels(config, world.now()),
-    ...checkPeople(config),
+    ...signIn,
+    ...checkPayments(config),
   ];
 }
 
@@ -108,16 +111,10 @@ function checkSecret(config: Config): Finding {
   };
 }
 
-function checkPeople(config: Config): readonly Finding[] {
-  const without = config.development ? "note" : "warn";
+function checkPayments(config: Config): readonly Finding[] {
   return [
     {
-      verdict: without,
-      about: "identity",
-      says: "this version has no human sign-in yet: accounts cannot be claimed",
-    },
-    {
-      verdict: without,
+      verdict: config.development ? "note" : "warn",
       about: "payments",
       says: "this version takes no payments yet: credit comes from postern admin grant",
     },

@@ -5,6 +5,7 @@ import { createLog, type Log } from "../base/log.ts";
 import type { Config } from "../config.ts";
 import { buildHouse, type House } from "../house.ts";
 import { listen, type Listener } from "../http/listen.ts";
+import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
 import { isLoopback } from "./address.ts";
 import { type Command, EXIT_FAILED, type World } from "./command.ts";
 import { withSettings } from "./with-store.ts";
@@ -25,6 +26,19 @@ export const serve: Command = {
 };
 
 async function serveUntilStopped(config: Config, world: World): Promise<number> {
+  const devIdentity = await devIdentityFor(config, world);
+  try {
+    return await serveWith(devIdentity, config, world);
+  } finally {
+    await devIdentity?.close();
+  }
+}
+
+async function serveWith(
+  devIdentity: DevIdentity | undefined,
+  config: Config,
+  world: World,
+): Promise<number> {
   const readable = config.log.form === "text" || (config.log.form === "auto" && world.isTerminal);
   const { now, version } = world;
   const log = createLog({ level: config.log.level, readable, now, write: world.print });
@@ -33,6 +47,7 @@ async function serveUntilStopped(config: Config, world: World): Promise<number> 
     log,
     now,
     version,
+    identity: devIdentity?.settings,
     onFatal: (reason) => {
       log.error("stopping", { reason });
       ended.resolve(EXIT_FAILED);
@@ -61,7 +76,7 @@ async function serveUntilStopped(config: Config, world: World): Promise<number> 
         host: config.host,
       },
     );
-  if (readable) world.print(greeting(config, house));
+  if (readable) world.print(greeting(config, house, devIdentity));
   const code = await ended.promise;
   await listener.stop(true);
   if (await inTime(house.close(), SETTLE_SECONDS)) {
@@ -70,6 +85,13 @@ async function serveUntilStopped(config: Config, world: World): Promise<number> 
   }
   log.error("stopped before every call was settled: their holds are given back at the next start");
   return EXIT_FAILED;
+}
+
+/** In development humans can sign in without any setting: the bundled provider prints their codes here. */
+async function devIdentityFor(config: Config, world: World): Promise<DevIdentity | undefined> {
+  if (!config.development || config.identity !== undefined) return undefined;
+  const { baseUrl, identityPort: port } = config;
+  return await startDevIdentity({ baseUrl, port, print: world.print });
 }
 
 async function listenOrClose(config: Config, house: House): Promise<Listener> {
@@ -123,13 +145,19 @@ async function inTime(work: Promise<void>, seconds: number): Promise<boolean> {
   return await Promise.race([work.then(() => true), late]);
 }
 
-function greeting(config: Config, { db, notes }: House): string {
+function greeting(
+  config: Config,
+  { db, notes }: House,
+  devIdentity: DevIdentity | undefined,
+): string {
+  const signIn = config.identity?.issuer ?? devIdentity?.settings.issuer;
   return [
     "",
     `  Postern is at ${config.baseUrl}`,
     "",
     `    store      ${db.kind === "sqlite" ? `SQLite in ${config.store.dataDir}` : "PostgreSQL"}`,
     ...notes.map((note) => `    ${note}`),
+    `    sign-in    ${signIn ?? "none"}${devIdentity === undefined ? "" : ": any address, the code is printed here"}`,
     `    docs       ${config.docsUrl}`,
     `    agents     ${config.baseUrl}/auth.md`,
     "",

@@ -39,10 +39,8 @@ export const simulate: Command = {
       ...(key === undefined ? {} : { requireKey: key }),
     });
     const host = line.text("host") ?? "127.0.0.1";
-    const listener = listen({ host, port }, (request, peer) => {
-      peer.keepOpen();
-      return simulator.fetch(request);
-    });
+    // Its silences are ordered, and as long as they were ordered.
+    const listener = listen({ host, port, idleSeconds: 0 }, simulator.fetch);
     world.print(`The simulated provider is at http://${host}:${listener.port}`);
     await new Promise<void>((resolve) => {
       for (const signal of ["SIGTERM", "SIGINT"] as const) world.onSignal(signal, resolve);

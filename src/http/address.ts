@@ -38,10 +38,25 @@ export function networksOf(address: string): readonly [narrow: string, wide: str
   return ["unknown", "unknown/wide"];
 }
 
-/** IPv4 addresses arrive mapped into IPv6 on a socket that serves both. */
+/** Without a port, which some proxies write; IPv4 addresses arrive mapped into IPv6 on a socket that serves both. */
 function plainAddress(address: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
-  return mapped?.[1] ?? address.replace(/^\[(.*)\]$/, "$1").replace(/%.*$/, "");
+  const bare = address
+    .replace(/^\[(.*)\](:\d+)?$/, "$1")
+    .replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, "$1")
+    .replace(/%.*$/, "");
+  const dotted = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(bare);
+  if (dotted?.[1] !== undefined) return dotted[1];
+  return isIP(bare) === 6 ? (mappedAddress(expandedGroups(bare)) ?? bare) : bare;
+}
+
+function mappedAddress(groups: readonly string[]): string | undefined {
+  const isMapped = groups.length === 8 && groups.slice(0, 6).join(":") === "0:0:0:0:0:ffff";
+  if (!isMapped) return undefined;
+  return groups
+    .slice(6)
+    .map((group) => Number.parseInt(group, 16))
+    .map((pair) => `${pair >> 8}.${pair & 255}`)
+    .join(".");
 }
 
 function expandedGroups(address: string): readonly string[] {

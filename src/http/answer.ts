@@ -1,7 +1,7 @@
 // Turns what a route answers, and what it throws, into HTTP. The envelope of an error belongs to the API that was
 // called; only a Fault's public part ever leaves.
 
-import { Fault, type FaultCode } from "../base/fault.ts";
+import { Fault, type FaultCode, NEXT_STEPS } from "../base/fault.ts";
 import type { Answer, Dialect } from "./route.ts";
 
 const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
@@ -79,7 +79,7 @@ export function answerFault(fault: Fault, context: ErrorContext): Response {
 
 /** The error object itself, for answers and for the last event of a stream that fails. */
 export function errorBody(fault: Fault, context: ErrorContext): unknown {
-  const { param, next, fields } = fault.options;
+  const { param, fields, next = NEXT_STEPS[fault.code] } = fault.options;
   const type = ERROR_TYPES[fault.code];
   const steps = next === undefined ? {} : { next };
   switch (context.dialect) {

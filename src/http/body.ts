@@ -4,21 +4,43 @@ import { deadline } from "../base/deadline.ts";
 import { Fault, invalid } from "../base/fault.ts";
 
 const SMALL_BODY_BYTES = 65_536;
-const SMALL_BODY_TIMEOUT_MS = 30_000;
-const LARGE_BODY_TIMEOUT_MS = 120_000;
 const DEPTH_MAX = 64;
 const FORM_FIELDS_MAX = 64;
 
 export const BODY_LIMIT_DEFAULT_BYTES = SMALL_BODY_BYTES;
 
-export async function readBody(request: Request, limitBytes: number): Promise<Uint8Array> {
+/** How long a body may take to arrive. */
+export interface Patience {
+  readonly smallBodyMs: number;
+  readonly largeBodyMs: number;
+}
+
+const PATIENCE: Patience = { smallBodyMs: 30_000, largeBodyMs: 120_000 };
+
+export async function readBody(
+  request: Request,
+  limitBytes: number,
+  patience: Patience = PATIENCE,
+): Promise<Uint8Array> {
+  demandPlain(request.headers.get("content-encoding"));
   const announced = request.headers.get("content-length");
+  // The length may come twice, and is then no number: nothing would bound what is read.
+  if (announced !== null && !/^\d{1,15}$/.test(announced))
+    throw invalid("content-length", "Send one content-length, in digits.");
   if (announced !== null && Number(announced) > limitBytes) throw tooLarge(limitBytes);
-  const timeoutMs = limitBytes > SMALL_BODY_BYTES ? LARGE_BODY_TIMEOUT_MS : SMALL_BODY_TIMEOUT_MS;
+  const timeoutMs = limitBytes > SMALL_BODY_BYTES ? patience.largeBodyMs : patience.smallBodyMs;
   if (request.body === null) return new Uint8Array();
   // A body of known length is read in one go, which is far cheaper; any other is counted as it comes.
   const reading = announced === null ? readCounted(request.body, limitBytes) : request.bytes();
   return await within(reading, timeoutMs);
+}
+
+function demandPlain(encoding: string | null): void {
+  if (encoding === null || encoding.toLowerCase() === "identity") return;
+  throw new Fault("unsupported_media_type", "encoded body", {
+    message: "Send the body as it is, without a content-encoding.",
+    param: "content-encoding",
+  });
 }
 
 async function readCounted(
@@ -112,12 +134,20 @@ function endOfString(text: string, start: number): number {
 
 /** RFC 6749 forbids a parameter that is repeated. */
 export function parseFormBody(text: string): Record<string, string> {
-  const fields: Record<string, string> = {};
   const entries = [...new URLSearchParams(text)];
   if (entries.length > FORM_FIELDS_MAX) throw invalid(undefined, "The form has too many fields.");
+  return fieldsOf(entries, (name) => `The field ${name} is repeated.`);
+}
+
+/** A name that is repeated is refused: two readers could each believe another one. */
+export function fieldsOf(
+  entries: Iterable<readonly [string, string]>,
+  told: (name: string) => string,
+): Record<string, string> {
+  const fields = new Map<string, string>();
   for (const [name, value] of entries) {
-    if (Object.hasOwn(fields, name)) throw invalid(name, `The field ${name} is repeated.`);
-    fields[name] = value;
+    if (fields.has(name)) throw invalid(name, told(name));
+    fields.set(name, value);
   }
-  return fields;
+  return Object.fromEntries(fields);
 }

@@ -1,22 +1,35 @@
 // What a body must be sent as, and what it then says.
 
-import { Fault } from "../base/fault.ts";
+import { Fault, invalid } from "../base/fault.ts";
 import { parseFormBody, parseJsonBody } from "./body.ts";
 
 export function decodeForm(request: Request, bodyText: string): Record<string, string> {
   if (contentTypeOf(request) !== "application/x-www-form-urlencoded")
     throw wrongType("application/x-www-form-urlencoded");
-  return parseFormBody(bodyText);
+  return withoutNul(parseFormBody(bodyText), []);
 }
 
 export function decodeJson(request: Request, bodyText: string): unknown {
   if (bodyText !== "") demandJson(request);
-  return parseJsonBody(bodyText);
+  const body = parseJsonBody(bodyText);
+  return bodyText.includes(String.raw`\u0000`) ? withoutNul(body, []) : body;
 }
 
 export function demandJson(request: Request): void {
   const type = contentTypeOf(request);
   if (type !== "application/json" && !type.endsWith("+json")) throw wrongType("application/json");
+}
+
+/** No store of ours keeps a NUL in text. */
+function withoutNul<T>(value: T, path: readonly string[]): T {
+  if (typeof value === "string" && value.includes("\u0000"))
+    throw invalid(path.join(".") || undefined, "A text holds a NUL character.");
+  if (typeof value !== "object" || value === null) return value;
+  for (const [name, member] of Object.entries(value)) {
+    if (name.includes("\u0000")) throw invalid(undefined, "The name of a field holds a NUL.");
+    withoutNul<unknown>(member, [...path, name]);
+  }
+  return value;
 }
 
 function wrongType(wanted: string): Fault {

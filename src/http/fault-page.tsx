@@ -1,3 +1,4 @@
+/** @jsxImportSource hono/jsx */
 // How a refusal looks to a human.
 
 import type { Fault } from "../base/fault.ts";

@@ -2,9 +2,10 @@
 
 import type { Peer } from "./serve.ts";
 
-/** Silence on a connection after which it is closed; model calls lift it and keep their own time. */
+/** Silence on a connection after which it is closed. */
 const IDLE_SECONDS = 60;
-const BODY_MAX_BYTES = 33 * 1_048_576;
+/** Silence that a model call may need before its answer begins; it keeps its own time, which is shorter. */
+const CALL_IDLE_SECONDS = 900;
 
 export interface Listener {
   readonly port: number;
@@ -16,25 +17,37 @@ export interface Listener {
 export interface ListenOptions {
   readonly host: string;
   readonly port: number;
+  /** Another silence than a minute's. */
+  readonly idleSeconds?: number;
 }
 
 export function listen(
   options: ListenOptions,
   handle: (request: Request, peer: Peer) => Promise<Response>,
 ): Listener {
+  const { idleSeconds = IDLE_SECONDS } = options;
   const server = Bun.serve({
     hostname: options.host,
     port: options.port,
-    idleTimeout: IDLE_SECONDS,
-    maxRequestBodySize: BODY_MAX_BYTES,
+    idleTimeout: idleSeconds,
+    // Each route has its own limit, and says so in its own form: what is not read takes no memory.
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
     // Otherwise a second gateway would share the port in silence, and the two would answer by turns.
     reusePort: false,
-    fetch: (request, server) =>
-      handle(request, {
+    fetch: async (request, server) => {
+      let isKeptOpen = false;
+      const answer = await handle(request, {
         address: () => server.requestIP(request)?.address ?? "",
-        keepOpen: () => server.timeout(request, 0),
-      }),
+        keepOpen: () => {
+          isKeptOpen = true;
+          server.timeout(request, CALL_IDLE_SECONDS);
+        },
+      });
+      // From here on every write counts as a sign of life; a reader that takes nothing is left.
+      if (isKeptOpen) server.timeout(request, idleSeconds);
+      return answer;
+    },
     error: () => new Response(null, { status: 500 }),
   });
   return {

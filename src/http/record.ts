@@ -16,12 +16,20 @@ export const PageQuery = {
     .max(PAGE_LIMIT_MAX)
     .default(PAGE_LIMIT_DEFAULT)
     .meta({ description: "Records on a page." }),
-  cursor: z
-    .string()
-    .regex(/^[a-z]+_[0-9a-z]{26}$/, "is not a cursor; take `next_cursor` of the page before")
-    .optional()
-    .meta({ description: "`next_cursor` of the page before." }),
+  cursor: cursorOf("[a-z]+"),
 };
+
+/** The cursor of a list of ids that begin so: one of another list would give an empty page. */
+export function cursorOf(prefix: string) {
+  return z
+    .string()
+    .regex(
+      new RegExp(`^${prefix}_[0-9a-z]{26}$`),
+      "is not a cursor of this list; take `next_cursor` of the page before",
+    )
+    .optional()
+    .meta({ description: "`next_cursor` of the page before." });
+}
 
 export function listOf(record: z.ZodType, id: string): z.ZodType {
   return z

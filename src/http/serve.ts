@@ -7,11 +7,12 @@ import type { Log } from "../base/log.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { networksOf } from "./address.ts";
 import { answerFault, answerJson, type ErrorContext, OPEN_ORIGINS, toFault } from "./answer.ts";
-import { BODY_LIMIT_DEFAULT_BYTES, readBody, textOfBody } from "./body.ts";
+import { BODY_LIMIT_DEFAULT_BYTES, type Patience, readBody, textOfBody } from "./body.ts";
 import { decodeForm, decodeJson, demandJson } from "./decode.ts";
 import { createMatcher, type Match } from "./match.ts";
 import type { RateGuard } from "./rate.ts";
 import type { Answer, Caller, Dialect, Route, Visitor } from "./route.ts";
+import { demandSoundTarget, queryOf, splitTarget } from "./target.ts";
 import { ownForm, toSignIn } from "./visitor.ts";
 
 export interface IdempotentCall {
@@ -49,6 +50,8 @@ export interface ServeParts {
   readonly rate: RateGuard | undefined;
   readonly addressOf: (peer: string, forwarded: string | null) => string;
   readonly isDraining: () => boolean;
+  /** Shorter waits for tests. */
+  readonly patience?: Patience | undefined;
   readonly onAnswer?: (route: Route | undefined, status: number, ms: number) => void;
 }
 
@@ -61,7 +64,6 @@ export interface Peer {
 
 const IDEMPOTENCY_KEY_MAX = 255;
 const OPEN_IDEMPOTENCY_KEY_MIN = 16;
-const TARGET_MAX = 8_192;
 const OVERLOADED_RETRY_SECONDS = 2;
 
 interface Exchange {
@@ -141,7 +143,7 @@ async function answerRequest(
   exchange: Exchange,
 ): Promise<Response> {
   const { request, path } = exchange;
-  if (request.url.length > TARGET_MAX) throw invalid(undefined, "The request target is too long.");
+  demandSoundTarget(request, path, exchange.query);
   if (request.method === "OPTIONS" && path.startsWith("/v1/")) return preflight(request);
   const found = match(request.method, path);
   if (found.kind === "none") throw new Fault("not_found", "no route");
@@ -188,7 +190,9 @@ async function inputOf(
   const bodyText =
     route.method === "GET"
       ? ""
-      : textOfBody(await readBody(request, route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES));
+      : textOfBody(
+          await readBody(request, route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES, parts.patience),
+        );
   return {
     params: parse(route.params, found.params, ""),
     query: parse(route.query, queryOf(exchange.query), "query "),
@@ -226,7 +230,7 @@ function bodyOf(
 }
 
 async function callerOf(parts: ServeParts, exchange: Exchange, route: Route): Promise<Caller> {
-  const raw = rawKeyOf(exchange.request.headers);
+  const raw = rawKeyOf(exchange.request.headers, route.dialect);
   exchange.keySent = raw !== undefined;
   if (raw === undefined)
     throw new Fault("invalid_api_key", "no key", {
@@ -241,17 +245,24 @@ async function callerOf(parts: ServeParts, exchange: Exchange, route: Route): Pr
   return caller;
 }
 
-function rawKeyOf(headers: Headers): string | undefined {
+function rawKeyOf(headers: Headers, dialect: Dialect): string | undefined {
   const bearer = headers.get("authorization");
   const plain = headers.get("x-api-key");
   if (bearer === null) return plain ?? undefined;
   // Two headers of one name arrive joined by a comma, which no key has.
   const match = /^bearer +([^\s,]+)$/i.exec(bearer.trim());
-  if (match?.[1] === undefined)
-    throw invalid("authorization", "The authorization header must be `Bearer <API_KEY>`, once.");
+  if (match?.[1] === undefined) throw notBearer(bearer, dialect);
   if (plain !== null && plain !== match[1])
     throw invalid("x-api-key", "Two different API keys were sent. Send one.");
   return match[1];
+}
+
+// RFC 6749 §5.2 and the specification agree: what is no key is answered 401. Two keys at once are a request that nobody
+// should guess the meaning of.
+function notBearer(header: string, dialect: Dialect): Fault {
+  const message = "The authorization header must be `Bearer <API_KEY>`, once.";
+  if (header.includes(",") && dialect !== "oauth") return invalid("authorization", message);
+  return new Fault("invalid_api_key", "not a bearer key", { message });
 }
 
 async function runWrite(
@@ -336,23 +347,6 @@ function parse(schema: Parser | undefined, value: unknown, where: string): unkno
     name,
     `${where}${name === undefined ? "" : `${name}: `}${issue?.message ?? "not valid"}`,
   );
-}
-
-function queryOf(query: string): Record<string, string> {
-  const fields: Record<string, string> = {};
-  for (const [name, value] of new URLSearchParams(query)) {
-    if (Object.hasOwn(fields, name))
-      throw invalid(name, `The query parameter ${name} is repeated.`);
-    fields[name] = value;
-  }
-  return fields;
-}
-
-function splitTarget(url: string): readonly [path: string, query: string] {
-  const start = url.indexOf("/", url.indexOf("//") + 2);
-  const mark = url.indexOf("?", start);
-  if (start === -1) return ["/", ""];
-  return mark === -1 ? [url.slice(start), ""] : [url.slice(start, mark), url.slice(mark + 1)];
 }
 
 function dialectOfPath(path: string): Dialect {

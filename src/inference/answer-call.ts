@@ -1,5 +1,6 @@
 // Answers a call that a provider has begun to answer: a whole reply once it is settled, or a stream as it comes.
 
+import { Fault } from "../base/fault.ts";
 import { usdText } from "../base/money.ts";
 import { createSseParser } from "../base/sse.ts";
 import type { Answered } from "./attempt.ts";
@@ -87,18 +88,20 @@ export function answerStream(
         charged,
         outcome: end,
         status: 200,
-        reply: kept?.reply(),
+        reply: end === "completed" ? kept?.reply() : undefined,
         firstTokenMs,
       });
     },
     failure: (end) =>
       parts.errorBody(
         api,
-        faultOfTrouble(
-          candidate.credential,
-          end === "upstream_timeout" ? "timed_out" : "garbled",
-          end,
-        ),
+        end === "unsettled"
+          ? new Fault("internal", "the call could not be settled")
+          : faultOfTrouble(
+              candidate.credential,
+              end === "upstream_timeout" ? "timed_out" : "garbled",
+              end,
+            ),
         input.requestId,
       ),
     abortUpstream: () => call.abort.abort(),

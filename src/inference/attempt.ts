@@ -6,7 +6,7 @@ import type { Fault } from "../base/fault.ts";
 import { createSseParser, readSse } from "../base/sse.ts";
 import type { Attempt } from "../usage/usage.ts";
 import { isObject, type Json } from "./ask.ts";
-import type { Breaker } from "./breaker.ts";
+import { type Breaker, circuitOf } from "./breaker.ts";
 import type { Candidate } from "./candidates.ts";
 import { faultOfProvider, faultOfTrouble, isRetriable } from "./provider-error.ts";
 import type { UpstreamWire } from "./providers.ts";
@@ -26,6 +26,8 @@ export interface Trial {
   /** Ends the call to the provider: the caller left, or the time is over. */
   readonly abort: AbortController;
   readonly body: string;
+  /** How often it is tried at most, where a failure need not be waited out because another provider is next. */
+  readonly triesMax?: number;
 }
 
 export type Answered =
@@ -82,7 +84,7 @@ export async function tryCandidate(
   parts: AttemptParts,
 ): Promise<TrialResult> {
   const { credential, upstreamName, model } = candidate;
-  const circuit = `${credential.provider.id} ${credential.label} ${upstreamName}`;
+  const circuit = circuitOf(credential.provider.id, credential.label, upstreamName);
   for (let attempt = 1; ; attempt++) {
     const startedAt = parts.now();
     const waitMs = parts.breaker.enter(circuit, startedAt);
@@ -104,17 +106,22 @@ export async function tryCandidate(
     if (one.aborted !== true && (one.again || one.status >= 500))
       parts.breaker.failed(circuit, parts.now());
     else parts.breaker.left(circuit);
-    const pauseMs = pauseOf(one, attempt);
+    const pauseMs = pauseOf(one, attempt, trial.triesMax);
     if (pauseMs === undefined || trial.abort.signal.aborted)
       return { ok: false, fault: one.fault, aborted: one.aborted === true, attempts };
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
 
-function pauseOf(one: One & { ok: false }, attempt: number): number | undefined {
-  if (!one.again || attempt >= TRIES_PER_CANDIDATE) return undefined;
+function pauseOf(
+  one: One & { ok: false },
+  attempt: number,
+  triesMax = TRIES_PER_CANDIDATE,
+): number | undefined {
+  if (!one.again || attempt >= triesMax) return undefined;
   const asked = Number(one.fault.options.headers?.["retry-after"] ?? 0) * 1_000;
-  return asked > RETRY_AFTER_MAX_MS ? undefined : Math.max(asked, BACKOFF_MS * attempt);
+  // A date instead of seconds is no number, and is left to the caller as well.
+  return asked <= RETRY_AFTER_MAX_MS ? Math.max(asked, BACKOFF_MS * attempt) : undefined;
 }
 
 function circuitFault(candidate: Candidate, waitMs: number): Fault {

@@ -18,8 +18,15 @@ export interface Breaker {
   readonly failed: (circuit: string, now: number) => void;
   /** Gives a probe back that ended in neither, such as one that the caller broke off. */
   readonly left: (circuit: string) => void;
+  /** Whether calls are kept away from it now. */
+  readonly isOpen: (circuit: string, now: number) => boolean;
   /** How many circuits are open. */
   readonly open: (now: number) => number;
+}
+
+/** The name of a circuit: a provider, the account there, and the provider's name for the model. */
+export function circuitOf(provider: string, account: string, upstreamName: string): string {
+  return `${provider} ${account} ${upstreamName}`;
 }
 
 export function createBreaker(): Breaker {
@@ -48,6 +55,7 @@ export function createBreaker(): Breaker {
       const circuit = circuits.get(name);
       if (circuit !== undefined) circuit.probing = false;
     },
+    isOpen: (name, now) => (circuits.get(name)?.openUntil ?? 0) > now,
     open: (now) => [...circuits.values()].filter((circuit) => circuit.openUntil > now).length,
   };
 }

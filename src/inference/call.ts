@@ -7,13 +7,15 @@ import type { Caller } from "../http/route.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Catalog } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
+import type { Tx } from "../store/db.ts";
 import type { Attempt, UsageRecord } from "../usage/usage.ts";
 import type { Api, Ask } from "./ask.ts";
 import type { Breaker } from "./breaker.ts";
-import type { Candidate, CandidateParts } from "./candidates.ts";
+import type { Candidate } from "./candidates.ts";
 import type { ChargeContext, Charged } from "./charge.ts";
 import type { Quote } from "./hold.ts";
 import type { Passage } from "./passage.ts";
+import type { RoutingParts } from "./routing.ts";
 import type { Ticker } from "./ticker.ts";
 import type { Timeouts } from "./upstream.ts";
 
@@ -24,6 +26,20 @@ export interface CallRecord {
   readonly idempotent?:
     | { readonly call: IdempotentCall; readonly answer: StoredReply | undefined }
     | undefined;
+  /** Writes the response that the caller asked to have stored. */
+  readonly stored?: ((tx: Tx) => Promise<void>) | undefined;
+}
+
+/** A call that goes on from stored responses, or is to be stored itself. */
+export interface StatefulCall {
+  /** The request with all that came before it: what is bounded, held and sent. */
+  readonly ask: Ask;
+  /** How this candidate is spoken to, and its reply read. */
+  readonly pass: (candidate: Candidate, make: (ask: Ask) => Passage) => Passage;
+  /** Called when the money is held, before anything is sent. */
+  readonly held?: () => Promise<void>;
+  /** Writes the reply, once it is whole; undefined where there is nothing to write. */
+  readonly stored: () => ((tx: Tx) => Promise<void>) | undefined;
 }
 
 export interface IdempotentCall {
@@ -38,7 +54,7 @@ export interface StoredReply {
   readonly body: string;
 }
 
-export interface InferParts extends Omit<CandidateParts, "catalog"> {
+export interface InferParts extends Omit<RoutingParts, "catalog"> {
   readonly catalog: LiveCatalog;
   readonly ledger: Ledger<CallRecord>;
   readonly breaker: Breaker;
@@ -55,6 +71,11 @@ export interface InferParts extends Omit<CandidateParts, "catalog"> {
   readonly errorBody: (api: Api, fault: Fault, requestId: string) => unknown;
   /** Called around every call, so that a shutdown can wait for the money. */
   readonly onOpen: () => () => void;
+  /** What a call has to do with stored responses: undefined for most, or an answer where it runs in the background. */
+  readonly stateOf?: (
+    ask: Ask,
+    input: CallInput,
+  ) => Promise<StatefulCall | Response | undefined> | undefined;
 }
 
 export interface CallInput {
@@ -66,11 +87,14 @@ export interface CallInput {
   readonly headers: Headers;
   readonly signal: AbortSignal;
   readonly idempotent: IdempotentCall | undefined;
+  /** Known already for a call that runs in the background. */
+  readonly state?: StatefulCall;
 }
 
 export interface Call {
   readonly input: CallInput;
   readonly ask: Ask;
+  readonly state: StatefulCall | undefined;
   /** The prices as they were when the call began. */
   readonly catalog: Catalog;
   readonly quote: Quote;
@@ -83,7 +107,7 @@ export interface Call {
   passage: Passage | undefined;
 }
 
-export function idsOf(call: Call): {
+export function idsOf(call: Pick<Call, "input">): {
   readonly id: string;
   readonly accountId: string;
   readonly keyId: string;
@@ -120,6 +144,7 @@ export function ownHeaders(call: Call, candidate: Candidate): Record<string, str
     ...OPEN_ORIGINS,
     "x-request-id": call.input.requestId,
     "x-postern-provider": candidate.credential.provider.id,
+    "x-postern-model": candidate.model.id,
     "x-postern-byok": String(candidate.credential.byok),
   };
   const dropped = call.passage?.dropped ?? [];

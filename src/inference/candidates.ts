@@ -1,11 +1,10 @@
-// Where a call can go: the model, and the accounts it can be made on. The caller's own provider key comes first, then the
-// gateway's.
+// The accounts that a model can be called on at its provider. The caller's own provider key comes first, then the gateway's.
+// Which models and providers come into question at all is a matter of routing.
 
 import { Fault, invalid } from "../base/fault.ts";
 import type { Secret } from "../base/secret.ts";
-import { type Catalog, findModel, type Model, modelNotFound } from "../models/catalog.ts";
+import type { Catalog, Found, Model } from "../models/catalog.ts";
 import { datedCard } from "../models/card.ts";
-import type { Ask } from "./ask.ts";
 import type { Provider, RelayedWire, UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
 
@@ -16,6 +15,8 @@ export interface Candidate {
   /** What the provider calls the model. */
   readonly upstreamName: string;
   readonly credential: Credential;
+  /** Which conversation this is a turn of, where it matters who answered the turn before. */
+  readonly turn?: { readonly conversation: string; readonly asked: string } | undefined;
 }
 
 export interface OwnKey {
@@ -43,15 +44,13 @@ const APIS: Readonly<Record<string, string>> = {
   embeddings: "POST /v1/embeddings",
 };
 
-export async function candidatesOf(
-  ask: Ask,
+/** The accounts on which this model can be called, in the order of trying them; a fault where there is none. */
+export async function candidatesAt(
+  { model, upstreamName }: Found,
   wire: RelayedWire,
   accountId: string,
   parts: CandidateParts,
 ): Promise<readonly [Candidate, ...Candidate[]]> {
-  const found = findModel(parts.catalog, ask.model) ?? localModel(ask.model, parts);
-  if (found === undefined) throw modelNotFound(parts.catalog, ask.model);
-  const { model, upstreamName } = found;
   const place = parts.providerOf(model.provider);
   if (place === undefined) throw notConfigured(model);
   const wires = wiresFor(model, place.provider, wire);
@@ -124,10 +123,7 @@ function wiresFor(
 const FREE = datedCard({ tokens: { input: 0, output: 0 } });
 
 // A server beside the gateway has whatever models its owner loaded, and costs nothing unless prices were set.
-function localModel(
-  id: string,
-  parts: CandidateParts,
-): { readonly model: Model; readonly upstreamName: string } | undefined {
+export function localModel(id: string, parts: CandidateParts): Found | undefined {
   const slash = id.indexOf("/");
   const provider = id.slice(0, Math.max(0, slash));
   const name = id.slice(slash + 1);

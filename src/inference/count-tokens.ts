@@ -4,10 +4,11 @@
 import { limitsOf } from "../models/catalog.ts";
 import { type Ask, readAsk } from "./ask.ts";
 import { tryCandidate } from "./attempt.ts";
-import { type Candidate, candidatesOf } from "./candidates.ts";
+import type { Candidate } from "./candidates.ts";
 import type { CallInput, InferParts } from "./call.ts";
 import { inputBound } from "./input-bound.ts";
 import { withMembers } from "./json-edit.ts";
+import { candidatesOf } from "./routing.ts";
 import { foreignReference, refuseReference } from "./tenant-guard.ts";
 
 export async function countTokens(parts: InferParts, input: CallInput): Promise<Response> {

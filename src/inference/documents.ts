@@ -49,6 +49,16 @@ export const ResponsesRequest = z
     input: z.union([z.string(), z.array(z.looseObject({}))]),
     max_output_tokens: z.int().min(1).optional(),
     stream,
+    store: z.boolean().optional().meta({
+      description: "Keep the reply and its input here for 30 days. Off unless it is true.",
+    }),
+    previous_response_id: z
+      .string()
+      .optional()
+      .meta({ description: "A stored response to go on from. Its instructions are not carried." }),
+    background: z.boolean().optional().meta({
+      description: "Answer at once and run on; needs `store: true`, and is asked for by its id.",
+    }),
   })
   .meta({ id: "ModelResponseRequest" });
 

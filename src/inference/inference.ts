@@ -9,6 +9,7 @@ import { createAccounts, type ProviderSetting } from "./accounts.ts";
 import { createBreaker } from "./breaker.ts";
 import type { OwnKey } from "./candidates.ts";
 import type { CallRecord, InferParts } from "./call.ts";
+import { createRouting } from "./routing.ts";
 import { createTicker } from "./ticker.ts";
 import type { Timeouts } from "./upstream.ts";
 
@@ -25,6 +26,7 @@ export interface InferenceParts {
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
   readonly ownKeyOf: (accountId: string, providerId: string) => Promise<OwnKey | undefined>;
+  readonly stateOf?: NonNullable<InferParts["stateOf"]>;
 }
 
 export interface Inference {
@@ -41,11 +43,13 @@ export function createInference(parts: InferenceParts): Inference {
     operatorProviders: () => parts.catalog.current().providers,
   });
   const open = createOpenCount();
+  const breaker = createBreaker();
   const { requestsPerMinute, openCallsPerKey } = parts.limits;
   const inferParts: InferParts = {
     ...parts,
     providerOf: accounts.placeOf,
-    breaker: createBreaker(),
+    breaker,
+    routing: createRouting(breaker),
     ticker: createTicker(parts.now),
     pace:
       requestsPerMinute === 0

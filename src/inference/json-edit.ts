@@ -67,7 +67,8 @@ export function withMembers(
       until: spans.open + 1,
       put: spans.members.size === 0 ? added.slice(0, -1) : added,
     });
-  edits.sort((left, right) => left.at - right.at);
+  // What is added stands before the first member, also where that one is taken away.
+  edits.sort((left, right) => left.at - right.at || left.until - right.until);
   let out = "";
   let from = 0;
   for (const { at, until, put } of edits) {

@@ -29,7 +29,7 @@ export interface StreamParts {
   /** Settles, once; the stream's last event waits for it. */
   readonly settle: (end: StreamEnd) => Promise<void>;
   /** The body of this API's error event for a stream that broke. */
-  readonly failure: (end: StreamEnd) => unknown;
+  readonly failure: (end: StreamEnd | "unsettled") => unknown;
   readonly abortUpstream: () => void;
   /** Keeps what is sent, for an idempotent repetition. */
   readonly keep?: (bytes: Uint8Array) => void;
@@ -41,6 +41,8 @@ const DRAIN_MAX_BYTES = 32 * 1_048_576;
 const DRAIN_MAX_MS = 120_000;
 
 interface State {
+  /** What is read before the provider is asked for more. */
+  first: Uint8Array | undefined;
   bytes: number;
   lastHeardAt: number;
   lastSentAt: number;
@@ -52,12 +54,15 @@ interface State {
   ended: boolean;
   timedOut: boolean;
   readonly waiting: Uint8Array[];
+  stopTicking: () => void;
 }
 
+type Controller = ReadableStreamDefaultController<Uint8Array>;
+
 export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
-  const { parser } = parts;
   const now = parts.now();
   const state: State = {
+    first: parts.first,
     bytes: 0,
     lastHeardAt: now,
     lastSentAt: now,
@@ -67,84 +72,88 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
     ended: false,
     timedOut: false,
     waiting: [],
+    stopTicking: () => {},
   };
-  let first = parts.first;
-  let stopTicking = (): void => {};
-
-  const end = async (how: StreamEnd): Promise<void> => {
-    if (state.ended) return;
-    state.ended = true;
-    stopTicking();
-    await parts.settle(how);
-  };
-  const finish = async (
-    controller: ReadableStreamDefaultController<Uint8Array>,
-    how: StreamEnd,
-  ): Promise<void> => {
-    const already = state.ended;
-    const last = how === "completed" && !already ? parts.shape.last?.() : undefined;
-    const waiting = [...state.waiting.splice(0), ...(last === undefined ? [] : [last])];
-    // What is kept for a repetition is written by the settle, and its last event belongs to it.
-    for (const bytes of waiting) parts.keep?.(bytes);
-    try {
-      await end(how);
-      for (const bytes of waiting) controller.enqueue(bytes);
-      if (how !== "completed" && !already && !parts.meter.failed())
-        put(controller, parts.shape.error(parts.failure(how)));
-    } catch {
-      // What could not be settled must not look complete.
-      put(controller, parts.shape.error(parts.failure("upstream_error")));
-    }
-    controller.close();
-    parts.abortUpstream();
-  };
-  const put = (
-    controller: ReadableStreamDefaultController<Uint8Array>,
-    bytes: Uint8Array,
-  ): void => {
-    state.lastSentAt = parts.now();
-    parts.keep?.(bytes);
-    controller.enqueue(bytes);
-  };
-
-  // Where closing the connection does not end the bill, the provider is read on to its own count.
-  const leave = async (): Promise<void> => {
-    stopTicking();
-    if (state.ended || state.left) return;
-    state.left = true;
-    if (!parts.stopsBillingOnAbort)
-      await drain(parts, (chunk) => parser.push(chunk), state).catch(() => {});
-    parts.abortUpstream();
-    await end("client_aborted").catch(() => {});
-  };
-
   return new ReadableStream<Uint8Array>({
     start: (controller) => {
-      stopTicking = parts.ticker.add((at) => {
-        if (tick(parts, state, controller, at) === "stalled") {
-          void leave();
-          controller.error(new Error("the reader stalled"));
-        }
+      state.stopTicking = parts.ticker.add((at) => {
+        if (tick(parts, state, controller, at) !== "stalled") return;
+        void leave(parts, state);
+        controller.error(new Error("the reader stalled"));
       });
     },
-    pull: async (controller) => {
-      for (;;) {
-        const chunk = first ?? (await readNext(parts, state));
-        first = undefined;
-        if (state.ended) return;
-        const step = stepOn(parts, state, parser, chunk);
-        if (state.left) return;
-        if (step === undefined || state.bytes > STREAM_MAX_BYTES)
-          return finish(controller, "upstream_error");
-        if (step.out !== undefined) put(controller, step.out);
-        if (step.finished)
-          return finish(controller, parts.meter.failed() ? "upstream_error" : "completed");
-        if (chunk === undefined) return finish(controller, endOf(parts, state));
-        if (step.out !== undefined) return;
-      }
-    },
-    cancel: leave,
+    pull: (controller) => relayNext(parts, state, controller),
+    cancel: () => leave(parts, state),
   });
+}
+
+async function relayNext(parts: StreamParts, state: State, controller: Controller): Promise<void> {
+  for (;;) {
+    const chunk = state.first ?? (await readNext(parts, state));
+    state.first = undefined;
+    if (state.ended) return;
+    const step = stepOn(parts, state, chunk);
+    if (state.left) return;
+    if (step === undefined || state.bytes > STREAM_MAX_BYTES)
+      return finish(parts, state, controller, "upstream_error");
+    if (step.out !== undefined) put(parts, state, controller, step.out);
+    if (step.finished)
+      return finish(
+        parts,
+        state,
+        controller,
+        parts.meter.failed() ? "upstream_error" : "completed",
+      );
+    if (chunk === undefined) return finish(parts, state, controller, endOf(parts, state));
+    if (step.out !== undefined) return;
+  }
+}
+
+function put(parts: StreamParts, state: State, controller: Controller, bytes: Uint8Array): void {
+  state.lastSentAt = parts.now();
+  parts.keep?.(bytes);
+  controller.enqueue(bytes);
+}
+
+async function end(parts: StreamParts, state: State, how: StreamEnd): Promise<void> {
+  if (state.ended) return;
+  state.ended = true;
+  state.stopTicking();
+  await parts.settle(how);
+}
+
+async function finish(
+  parts: StreamParts,
+  state: State,
+  controller: Controller,
+  how: StreamEnd,
+): Promise<void> {
+  const already = state.ended;
+  const last = how === "completed" && !already ? parts.shape.last?.() : undefined;
+  const waiting = [...state.waiting.splice(0), ...(last === undefined ? [] : [last])];
+  // What is kept for a repetition is written by the settle, and its last event belongs to it.
+  for (const bytes of waiting) parts.keep?.(bytes);
+  try {
+    await end(parts, state, how);
+    for (const bytes of waiting) controller.enqueue(bytes);
+    if (how !== "completed" && !already && !parts.meter.failed())
+      put(parts, state, controller, parts.shape.error(parts.failure(how)));
+  } catch {
+    // What could not be settled must not look complete.
+    put(parts, state, controller, parts.shape.error(parts.failure("unsettled")));
+  }
+  controller.close();
+  parts.abortUpstream();
+}
+
+// Where closing the connection does not end the bill, the provider is read on to its own count.
+async function leave(parts: StreamParts, state: State): Promise<void> {
+  state.stopTicking();
+  if (state.ended || state.left) return;
+  state.left = true;
+  if (!parts.stopsBillingOnAbort) await drain(parts, state).catch(() => {});
+  parts.abortUpstream();
+  await end(parts, state, "client_aborted").catch(() => {});
 }
 
 /** How a stream ended that closed without its terminal event. */
@@ -169,13 +178,9 @@ async function readNext(parts: StreamParts, state: State): Promise<Uint8Array | 
 }
 
 // An event beyond the parser's limit is a fault of the provider, and ends the stream as one.
-function stepOn(
-  parts: StreamParts,
-  state: State,
-  parser: SseParser,
-  chunk: Uint8Array | undefined,
-): Step | undefined {
+function stepOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined): Step | undefined {
   try {
+    const { parser } = parts;
     return passOn(parts, state, chunk === undefined ? parser.end() : parser.push(chunk));
   } catch {
     return undefined;
@@ -229,11 +234,7 @@ function tick(
 }
 
 /** Reads on to the provider's own count where leaving would not end the bill, within bounds. */
-async function drain(
-  parts: StreamParts,
-  push: (chunk: Uint8Array) => SseEvent[],
-  state: State,
-): Promise<void> {
+async function drain(parts: StreamParts, state: State): Promise<void> {
   const deadline = parts.now() + DRAIN_MAX_MS;
   const most = state.bytes + DRAIN_MAX_BYTES;
   const timer = setTimeout(parts.abortUpstream, DRAIN_MAX_MS);
@@ -241,7 +242,7 @@ async function drain(
     while (!parts.meter.finished() && state.bytes < most && parts.now() < deadline) {
       const chunk = await readNext(parts, state);
       if (chunk === undefined) return;
-      for (const event of push(chunk)) parts.meter.watch(event);
+      for (const event of parts.parser.push(chunk)) parts.meter.watch(event);
     }
   } finally {
     clearTimeout(timer);

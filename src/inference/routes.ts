@@ -108,7 +108,7 @@ function responsesRoute(parts: InferenceRouteParts): Route {
     id: "createResponse",
     summary: "Responses, as OpenAI speaks it",
     description:
-      "Nothing is stored at the provider: send earlier turns in `input`. `stream: true` answers with server-sent events.",
+      "Nothing is stored unless `store: true` asks for it: then the reply and its input are kept here, encrypted, for 30 days, and never at the provider. `previous_response_id` goes on from a stored response, with any model; otherwise send earlier turns in `input`. With `background: true` the answer comes at once, `in_progress`. `stream: true` answers with server-sent events.",
     dialect: "openai",
     body: ResponsesRequest,
     example: EXAMPLES.responses.request,
@@ -128,7 +128,7 @@ function responsesRoute(parts: InferenceRouteParts): Route {
         alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.responses.stream }],
       },
     },
-    faults: MODEL_FAULTS,
+    faults: [...MODEL_FAULTS, "not_found"],
     run: (input) => run(parts, "responses", input),
   });
 }

@@ -29,6 +29,7 @@ export interface Settlement {
   readonly charged: Charged;
   readonly outcome: Outcome;
   readonly status: number;
+  /** The whole answer, also where its caller is gone: what is paid for can be asked for again. */
   readonly reply?: StoredReply | undefined;
   readonly firstTokenMs?: number;
 }
@@ -39,13 +40,14 @@ export async function settle(
   candidate: Candidate,
   settlement: Settlement,
 ): Promise<void> {
-  const { charged, outcome } = settlement;
+  const { charged } = settlement;
   const now = parts.now();
   const cost = costOf(charged, candidate);
   const usage = recordOf(call, candidate, settlement, now);
-  const answer = outcome === "completed" ? settlement.reply : undefined;
   const idempotent =
-    call.input.idempotent === undefined ? undefined : { call: call.input.idempotent, answer };
+    call.input.idempotent === undefined
+      ? undefined
+      : { call: call.input.idempotent, answer: settlement.reply };
   if (charged.gaps.length > 0)
     parts.log.warn("billed by a rule for want of a price", {
       request_id: usage.id,
@@ -57,7 +59,7 @@ export async function settle(
       ...idsOf(call),
       cost,
       now,
-      record: { usage, idempotent },
+      record: { usage, idempotent, stored: call.state?.stored() },
     });
     if (settled.status === "settled" && settled.overrun > 0n)
       parts.log.warn("a call cost more than could be charged", {
@@ -65,6 +67,11 @@ export async function settle(
         model: usage.model,
         overrun_usd: usdText(settled.overrun),
       });
+  } catch (cause) {
+    parts.log.error("a call could not be settled", { request_id: usage.id, cause });
+    // The caller will not see it complete, so at least nothing stays held for it.
+    await parts.ledger.settle({ ...idsOf(call), cost: 0n, now }).catch(() => {});
+    throw cause;
   } finally {
     call.closed();
   }

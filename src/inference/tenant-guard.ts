@@ -44,15 +44,30 @@ const TOP_LEVEL: readonly (readonly [field: string, instead: string])[] = [
   ["prompt", "Send the prompt's text in the request"],
   ["container", "Let the provider make a new container"],
   ["input_file_id", "Send the file's content in the request"],
+  ["cached_content", "Send the content in the request"],
+  ["preset", "Send its settings in the request"],
   ["batch_id", "Send the requests one by one"],
 ];
+
+const LATER = [
+  ["background", "Add store: true, so that the reply is kept here instead"],
+  ["deferred", "Leave it out and stream the reply"],
+] as const;
 
 function topLevel(json: Json): Reference | undefined {
   for (const [path, instead] of TOP_LEVEL) {
     if (json[path] !== undefined && json[path] !== null) return { path, instead };
   }
-  if (json["background"] === true)
-    return { path: "background", instead: "Leave it out and stream the reply" };
+  for (const [path, instead] of LATER) {
+    if (json[path] === true) return { path, instead };
+  }
+  const { extra_body: extra } = json;
+  const google = isObject(extra) ? extra["google"] : undefined;
+  if (isObject(google) && google["cached_content"] !== undefined)
+    return {
+      path: "extra_body.google.cached_content",
+      instead: "Send the content in the request",
+    };
   return undefined;
 }
 
@@ -60,8 +75,16 @@ function inTools(tools: unknown): Reference | undefined {
   for (const [place, tool] of (Array.isArray(tools) ? tools : []).entries()) {
     if (!isObject(tool)) continue;
     const path = `tools[${place}]`;
-    if (tool["vector_store_ids"] !== undefined)
-      return { path: `${path}.vector_store_ids`, instead: "Send the documents in the request" };
+    for (const stored of ["vector_store_ids", "collection_ids", "library_ids"]) {
+      if (tool[stored] !== undefined)
+        return { path: `${path}.${stored}`, instead: "Send the documents in the request" };
+    }
+    const { environment } = tool;
+    if (isObject(environment) && environment["container_id"] !== undefined)
+      return {
+        path: `${path}.environment.container_id`,
+        instead: "Let the provider make a new container",
+      };
     const container = tool["container"];
     if (typeof container === "string")
       return { path: `${path}.container`, instead: 'Use {"type":"auto"}' };
@@ -97,7 +120,9 @@ function inItem(item: Json, path: string, depth: number): Reference | undefined 
     if (isObject(holder) && typeof holder["file_id"] === "string" && isPart(item))
       return { path: `${path}.file_id`, instead: "Send the file's content in the request" };
   }
-  const { output } = item;
+  const { audio, output } = item;
+  if (isObject(audio) && typeof audio["id"] === "string")
+    return { path: `${path}.audio.id`, instead: "Send the text of what was said" };
   const inside = isObject(output)
     ? inItem(output, `${path}.output`, depth + 1)
     : inList(output, `${path}.output`, depth + 1);

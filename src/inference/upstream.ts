@@ -82,11 +82,25 @@ export async function send(credential: Credential, request: UpstreamRequest): Pr
     const response =
       credential.inProcess === undefined
         ? await fetch(url, outgoing)
-        : await credential.inProcess(new Request(url, outgoing));
+        : await answeredInside(credential.inProcess, new Request(url, outgoing));
     return { kind: "answered", response };
   } catch (cause) {
     return request.signal.aborted ? { kind: "aborted" } : { kind: "unreachable", cause };
   }
+}
+
+// What answers in this process has no connection that could be closed: the signal ends its wait and its body here.
+async function answeredInside(
+  answer: (request: Request) => Promise<Response>,
+  request: Request,
+): Promise<Response> {
+  const { signal } = request;
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
+  });
+  const response = await Promise.race([answer(request), aborted]);
+  const body = response.body?.pipeThrough(new TransformStream(), { signal });
+  return new Response(body ?? null, response);
 }
 
 export function returnedHeaders(from: Headers): Record<string, string> {

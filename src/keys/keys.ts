@@ -158,6 +158,7 @@ export async function getKey(
     throw new Fault("not_found", "no such key", {
       message: "There is no key with that id. List them with GET /v1/keys.",
       param: "id",
+      next: [{ method: "GET", url: "/v1/keys", why: "List the keys that there are." }],
     });
   return toKey(row, now);
 }

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/window.ts";
-import { listOf, PageQuery, Timestamp } from "../http/record.ts";
+import { cursorOf, listOf, PageQuery, Timestamp } from "../http/record.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import {
@@ -90,7 +90,7 @@ function listRoute(db: Db): Route {
     summary: "List keys",
     description: "Newest first, revoked ones included. Raw keys cannot be shown again.",
     dialect: "openai",
-    query: z.strictObject(PageQuery),
+    query: z.strictObject({ ...PageQuery, cursor: cursorOf("key") }),
     answers: {
       200: {
         description: "A page of keys.",

@@ -46,6 +46,8 @@ export interface Model {
   /** It has a price for old records' sake, and no route. */
   readonly retired: boolean;
   readonly simulated: boolean;
+  /** The operator's word that this is another model's twin: that one's id, or a name that several share. */
+  readonly sameAs?: string;
 }
 
 export interface Catalog {
@@ -159,13 +161,13 @@ export function similarIds(catalog: Catalog, id: string, limit = 3): string[] {
 }
 
 /** The 404 of a model id that is not there, with what may have been meant. */
-export function modelNotFound(catalog: Catalog, id: string): Fault {
+export function modelNotFound(catalog: Catalog, id: string, param = "model"): Fault {
   const close = similarIds(catalog, id);
   const hint =
     close.length > 0 ? ` Did you mean ${close.map((name) => `"${name}"`).join(" or ")}?` : "";
   return new Fault("model_not_found", `no model ${id}`, {
     message: `No model has the id ${JSON.stringify(id)}.${hint} Ids look like "<provider>/<name>" and are listed by GET /v1/models.`,
-    param: "model",
+    param,
     next: [{ method: "GET", url: "/v1/models", why: "List the models that there are." }],
   });
 }

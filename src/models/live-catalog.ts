@@ -136,6 +136,7 @@ function described(base: Model, entry: OperatorModel): Model {
     outputModalities: entry.output_modalities ?? base.outputModalities,
     supported: entry.supported ?? base.supported,
     aliases: entry.aliases ?? base.aliases,
+    ...(entry.same_as === undefined ? {} : { sameAs: entry.same_as }),
   };
 }
 

@@ -71,6 +71,7 @@ const ModelEntry = z.strictObject({
   wires: z.array(WireName).min(1).optional(),
   pricing: z.union([PricingEntry, z.array(PricingEntry).min(1)]).optional(),
   priced_like: z.string().optional(),
+  same_as: z.string().min(1).optional(),
 });
 
 const ProviderEntry = z.strictObject({

@@ -19,8 +19,8 @@ export async function checkIdentity(check: IdentityCheck): Promise<readonly Find
   const base = new URL(baseUrl);
   if (identity === undefined)
     return isLoopback(base)
-      ? [ok("Sign-in: the development identity provider; any address, the code on the terminal.")]
-      : [bad("OIDC_ISSUER is not set: humans cannot sign in, so no account can be claimed.")];
+      ? [ok("the bundled provider of development: any address, the code on the terminal")]
+      : [warn("OIDC_ISSUER is not set: humans cannot sign in, so no account can be claimed.")];
   const provider = providerOf(identity.issuer);
   return [
     ok(

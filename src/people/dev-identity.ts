@@ -21,6 +21,7 @@ const EMAIL = /^[^@\s]{1,64}@[^@\s.]+(\.[^@\s.]+)+$/;
 export interface DevIdentityOptions {
   /** Postern's own address; anything but loopback is refused. */
   readonly baseUrl: string;
+  /** Any free one is taken where this one is not. */
   readonly port: number;
   /** Where the codes are shown: the terminal. */
   readonly print: (line: string) => void;
@@ -90,14 +91,10 @@ export async function startDevIdentity(options: DevIdentityOptions): Promise<Dev
 
 function listening(server: Server, port: number, host: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.once("error", (cause) =>
-      reject(
-        new Error(
-          `the development identity provider cannot listen on ${host}:${port}; choose another port for it`,
-          { cause },
-        ),
-      ),
-    );
+    server.once("error", (cause: Error & { readonly code?: string }) => {
+      if (cause.code === "EADDRINUSE" && port !== 0) resolve(listening(server, 0, host));
+      else reject(cause);
+    });
     server.listen(port, host, () => {
       const address = server.address();
       resolve(typeof address === "object" && address !== null ? address.port : port);

@@ -2,7 +2,7 @@
 // the email is what that issuer last said to be verified, and may change.
 
 import { newId } from "../base/id.ts";
-import { type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
+import { type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
 
 export interface Person {
   readonly id: string;
@@ -33,11 +33,6 @@ export async function recordPerson(tx: Tx, identity: Identity, now: number): Pro
   );
   if (row === undefined) throw new Error("a person was not recorded");
   return toPerson(row);
-}
-
-export async function getPerson(reader: Reader, id: string): Promise<Person | undefined> {
-  const row = await reader.get("select * from person where id = ?", [id]);
-  return row === undefined ? undefined : toPerson(row);
 }
 
 function toPerson(row: Row): Person {

@@ -13,7 +13,7 @@ export interface IdentityProvider {
 
 const ENTRA_SHARED = /^\/(common|organizations|consumers)(\/|$)/;
 
-export const IDENTITY_PROVIDERS: readonly IdentityProvider[] = [
+const IDENTITY_PROVIDERS: readonly IdentityProvider[] = [
   {
     name: "Google",
     matches: ({ host }) => host === "accounts.google.com",

@@ -34,7 +34,7 @@ export interface SessionRecord {
   readonly browser: string;
 }
 
-export interface NewSession {
+interface NewSession {
   readonly personId: string;
   readonly network: string;
   readonly browser: string;

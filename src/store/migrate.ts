@@ -5,11 +5,15 @@ import type { Db } from "./db.ts";
 import house from "./migrations/0001-house.sql" with { type: "text" };
 import people from "./migrations/0002-people.sql" with { type: "text" };
 import providerKeys from "./migrations/0003-provider-keys.sql" with { type: "text" };
+import consoleTables from "./migrations/0006-console.sql" with { type: "text" };
+import responses from "./migrations/0005-responses.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", house],
   ["0002-people", people],
   ["0003-provider-keys", providerKeys],
+  ["0005-responses", responses],
+  ["0006-console", consoleTables],
 ];
 const ATTEMPTS_MAX = 20;
 const RETRY_MS = 50;

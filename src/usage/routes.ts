@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { creditsOf, usdText } from "../base/money.ts";
-import { listOf, PageQuery, Timestamp, timestamp } from "../http/record.ts";
+import { cursorOf, listOf, PageQuery, Timestamp, timestamp } from "../http/record.ts";
 import { keyRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { csvOf } from "./csv.ts";
@@ -62,12 +62,10 @@ const UsageRecordSchema = z
     exact: z
       .boolean()
       .meta({ description: "False where the provider gave no numbers and they were estimated." }),
-    price: z
-      .array(PricedLineRecord)
-      .meta({
-        description:
-          "The cost is the sum of count × usd, rounded up once to a billionth of a dollar.",
-      }),
+    price: z.array(PricedLineRecord).meta({
+      description:
+        "The cost is the sum of count × usd, rounded up once to a billionth of a dollar.",
+    }),
     cost_usd: z.string().meta({ description: "To the billionth of a dollar." }),
     cost_credits: z.number().meta({ description: "One credit is 0.000001 USD." }),
     byok: z
@@ -144,7 +142,7 @@ function listRoute(db: Db): Route {
     summary: "The usage ledger: one record a call, newest first",
     description: `With \`accept: text/csv\` the answer is a table of up to ${CSV_ROWS_MAX} records; \`x-next-cursor\` says where it goes on.`,
     dialect: "openai",
-    query: z.strictObject({ ...FilterQuery, ...PageQuery }),
+    query: z.strictObject({ ...FilterQuery, ...PageQuery, cursor: cursorOf("req") }),
     answers: {
       200: {
         description: "A page of usage records.",

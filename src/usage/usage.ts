@@ -143,6 +143,7 @@ export async function getUsage(
     throw new Fault("not_found", "no such usage record", {
       message: "There is no usage record with that id.",
       param: "id",
+      next: [{ method: "GET", url: "/v1/usage", why: "List the records that there are." }],
     });
   return toRecord(row);
 }

@@ -7,8 +7,10 @@ import chromium from "@sparticuz/chromium";
 import { type Browser, chromium as driver, type Page } from "playwright-core";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
+import { secret } from "../../src/base/secret.ts";
+import { CLIENT, startFakeIssuer } from "../people/fake-issuer.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
-import { agentOf, createWorld, read, type StartAnswer, type World } from "./world.ts";
+import { agentOf, createWorld, read, register, type StartAnswer, type World } from "./world.ts";
 
 const PICTURES = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
@@ -260,6 +262,43 @@ describe("in a browser without JavaScript", () => {
       await page.goto(`${base}/sessions`);
       await picture(page, "sessions");
       expect([...failures, ...faster.failures]).toEqual([]);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
+    "with an identity provider that is set as an outside one",
+    async () => {
+      const fake = await startFakeIssuer();
+      const email = "outside@example.com";
+      fake.lies = { claims: { email } };
+      let outside: World | undefined;
+      const door = listen({ host: "127.0.0.1", port: 0 }, async (request) => {
+        if (outside === undefined) throw new Error("not open yet");
+        return outside.handle(request);
+      });
+      const { id: clientId, secret: clientSecret } = CLIENT;
+      outside = createWorld(store.db, {
+        baseUrl: `http://127.0.0.1:${door.port}`,
+        identity: {
+          issuer: fake.issuer,
+          clientId,
+          clientSecret: secret(clientSecret),
+          allowedTenants: [],
+        },
+        clock: () => Date.now(),
+      });
+      const agent = await register(outside);
+      const { page, failures } = await openWindow();
+      await page.goto((await startFor(agent, email)).verification_uri_complete);
+      await page.getByRole("link", { name: "Sign in" }).click();
+      expect(await heading(page)).toBe("An agent wants to hand you its account");
+      await page.getByRole("button", { name: "Take over the account" }).click();
+      expect(await heading(page)).toBe("The account is yours");
+      expect(await (await agent.poll()).json()).toMatchObject({ status: "claimed" });
+      expect(failures).toEqual([]);
+      await door.stop(true);
+      await fake.close();
     },
     START_TIMEOUT_MS,
   );

@@ -78,8 +78,9 @@ async function startClaim(key: string, email: string): Promise<StartAnswer> {
 async function poll(key: string, grant = GRANT): Promise<Record<string, unknown>> {
   const server = { issuer: base, token_endpoint: `${base}/oauth2/token` };
   const client = { client_id: "an agent" };
-  const bearer: oauth.ClientAuth = (_server, _client, _body, headers) =>
-    void headers.set("authorization", `Bearer ${key}`);
+  const bearer: oauth.ClientAuth = (_server, _client, _body, headers) => {
+    headers.set("authorization", `Bearer ${key}`);
+  };
   const response = await oauth.genericTokenEndpointRequest(
     server,
     client,

@@ -1,7 +1,7 @@
 // Which addresses are taken, which are the same address, and which are the same human's.
 
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { faultOfEmail, foldEmail, mailboxOf, maskEmail } from "../../src/claims/email.ts";
 
 describe("addresses that are taken", () => {

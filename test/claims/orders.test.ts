@@ -3,7 +3,7 @@
 // its very end, and everything that comes after it works on what the store kept.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { createAccount } from "../../src/accounts/accounts.ts";
 import { membersOf } from "../../src/accounts/members.ts";
 import { CLAIM_BONUS } from "../../src/claims/bonus.ts";
@@ -11,7 +11,7 @@ import type { Claimer, Started } from "../../src/claims/claims.ts";
 import { foldEmail, mailboxOf } from "../../src/claims/email.ts";
 import { getWallet, openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
-import type { Tx } from "../../src/store/db.ts";
+import { text, type Tx } from "../../src/store/db.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { createWorld, ISSUER, T0, type World } from "./world.ts";
 
@@ -104,7 +104,7 @@ eachStore((kind, open) => {
         expect(await ownersOf(run, 0)).toHaveLength(1);
         expect(await ownersOf(run, 1)).toHaveLength(1);
         const balances = await Promise.all(run.accounts.map(({ id }) => getWallet(store.db, id)));
-        expect(balances.map(({ promo }) => promo).sort()).toEqual([0n, CLAIM_BONUS]);
+        expect(new Set(balances.map(({ promo }) => promo))).toEqual(new Set([0n, CLAIM_BONUS]));
       }
     });
   });
@@ -215,10 +215,12 @@ async function check(run: Run): Promise<void> {
     const claimed = await world.db.get("select claimed_at from account where id = ?", [account.id]);
     expect(owners.length).toBe(claimed?.["claimed_at"] === null ? 0 : 1);
     for (const owner of owners)
-      expect(foldEmail(String(owner["email"]))).toBe(foldEmail(String(owner["named"])));
+      expect(foldEmail(text(owner, "email"))).toBe(foldEmail(text(owner, "named")));
     const { promo } = await getWallet(world.db, account.id);
     expect(promo === 0n || (promo === CLAIM_BONUS && owners.length === 1)).toBe(true);
-    const mailbox = mailboxOf(String(owners[0]?.["email"] ?? "nobody@example.com"));
+    const mailbox = mailboxOf(
+      owners[0] === undefined ? "nobody@example.com" : text(owners[0], "email"),
+    );
     mailboxes.set(mailbox, (mailboxes.get(mailbox) ?? 0n) + promo);
     for (const member of await membersOf(world.db, account.id)) {
       const named = run.attempts.filter((attempt) => attempt.account === place);

@@ -88,7 +88,7 @@ describe("the link", () => {
     "/claim?token=&user_code=123456",
     `/claim?token=${"A".repeat(43)}&user_code=123456`,
     "/claim?user_code=123456",
-    "/claim?token=%00",
+    "/claim?token=%20",
   ])("%s leads nowhere", async (path) => {
     for (const browser of [createBrowser(world), await signedIn(world, { email })]) {
       const page = await browser.visit(path);
@@ -118,7 +118,7 @@ describe("the page", () => {
       "Take over the account",
       "Decline",
       "Whoever holds one of its keys can spend this balance",
-      "never used",
+      "The agent that asks uses this one",
     ])
       expect(page.text).toContain(shown);
     expect(page.text).not.toContain("203.0.113.7");

@@ -198,6 +198,63 @@ eachStore((kind, open) => {
       expect(await poll(1)).toBe("claimed");
     });
 
+    test("confirmations at the same instant are one, and say the same", async () => {
+      for (let round = 0; round < 5; round++) {
+        const ceremony = await begin(store);
+        const outcomes = await Promise.all(
+          Array.from({ length: 6 }, () => confirm(ceremony, ceremony.meant)),
+        );
+        expect(new Set(outcomes)).toEqual(new Set(["claimed owner"]));
+        expect((await getWallet(store.db, ceremony.accountId)).promo).toBe(1_000_000_000n);
+      }
+    });
+
+    test("wrong codes at the same instant are all counted", async () => {
+      for (let round = 0; round < 5; round++) {
+        const ceremony = await begin(store);
+        const outcomes = await Promise.all(Array.from({ length: 12 }, () => mistype(ceremony)));
+        expect(outcomes.filter((fact) => fact === "refused locked")).toHaveLength(8);
+        expect(await confirm(ceremony, ceremony.meant)).toBe("refused locked");
+      }
+    });
+
+    test("confirming and declining at the same instant: one of them wins", async () => {
+      for (let round = 0; round < 8; round++) {
+        const ceremony = await begin(store);
+        const facts = await Promise.all([
+          confirm(ceremony, ceremony.meant),
+          decline(ceremony),
+          confirm(ceremony, ceremony.meant),
+          decline(ceremony),
+        ]);
+        const state = await stateNow(ceremony);
+        expect(new Set(facts)).toEqual(
+          new Set(
+            state === "claimed"
+              ? ["claimed owner", "refused claimed"]
+              : ["declined", "refused declined"],
+          ),
+        );
+      }
+    });
+
+    test("a new start and a confirmation at the same instant: the one that is first counts", async () => {
+      for (let round = 0; round < 8; round++) {
+        const ceremony = await begin(store);
+        const [later, fact] = await Promise.all([
+          start(ceremony, ceremony.other.email),
+          confirm(ceremony, ceremony.meant),
+        ]);
+        const outcome = await confirm({ ...ceremony, attempt: later }, ceremony.other);
+        expect([fact, outcome]).toEqual(
+          fact === "claimed owner"
+            ? ["claimed owner", "claimed developer"]
+            : ["refused superseded", "claimed owner"],
+        );
+        expect(await ownersOf(ceremony)).toBe(1);
+      }
+    });
+
     test("an invitation makes a developer, gives no bonus and touches no key", async () => {
       const ceremony = await begin(store);
       await confirm(ceremony, ceremony.meant);

@@ -35,6 +35,8 @@ export interface World {
   readonly sessions: Sessions;
   readonly signIn: SignIn | undefined;
   readonly events: ClaimEvent["kind"][];
+  /** What went wrong on our side. */
+  readonly logged: readonly string[];
   readonly clock: { now: number };
   readonly handle: (request: Request, address?: string) => Promise<Response>;
 }
@@ -74,6 +76,7 @@ export function createWorld(db: Db, options: WorldOptions = {}): World {
       ? undefined
       : createSignIn({ settings: options.identity, baseUrl, master });
   const idempotency = createIdempotency(master);
+  const logged: string[] = [];
   const serve = createServe({
     routes: createRoutesForTests({
       db,
@@ -87,7 +90,12 @@ export function createWorld(db: Db, options: WorldOptions = {}): World {
     }),
     db,
     baseUrl,
-    log: createLog({ level: "error", readable: true, now, write: (line) => console.error(line) }),
+    log: createLog({
+      level: "error",
+      readable: true,
+      now,
+      write: (line) => void logged.push(line),
+    }),
     now,
     authenticate: keys.find,
     findVisitor: sessions.find,
@@ -102,7 +110,7 @@ export function createWorld(db: Db, options: WorldOptions = {}): World {
     const peer: Peer = { address: () => address, keepOpen: () => {} };
     return serve(request, peer);
   };
-  return { db, baseUrl, master, keys, claims, sessions, signIn, events, clock, handle };
+  return { db, baseUrl, master, keys, claims, sessions, signIn, events, logged, clock, handle };
 }
 
 export interface Agent {

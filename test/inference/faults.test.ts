@@ -172,6 +172,53 @@ describe("a stream that is odd and still whole", () => {
   }
 });
 
+describe("a stream that ends without its last event", () => {
+  for (const api of STREAMED_APIS) {
+    test.concurrent(`of ${api} is charged where its usage came before, and costs nothing where it did not`, async () => {
+      const { body, id } = await call(api, "no-end", { stream: true });
+      const record = await recordOf(gateway.house.db, id);
+      // The Responses API tells its usage in the last event only.
+      if (api === "responses") {
+        expect(record).toMatchObject({ outcome: "upstream_error", cost_nano: 0 });
+        expect(body).toContain('"code":"upstream_error"');
+      } else {
+        expect(record).toMatchObject({ outcome: "completed", exact: 1 });
+        expect(whole(record, "cost_nano")).toBeGreaterThan(0);
+        expect(body).not.toContain('"error"');
+      }
+    });
+  }
+});
+
+describe("a reply of another kind", () => {
+  for (const api of STREAMED_APIS) {
+    for (const order of [
+      "refusal",
+      "filter",
+      "empty",
+      "tier=flex",
+      "answer-model=sim/reason",
+      "limits=5",
+      "flood=1024",
+      "gzip",
+    ]) {
+      test.concurrent(`(${order}) is passed on as it is and charged by its usage, whole and streamed (${api})`, async () => {
+        for (const stream of [false, true]) {
+          const { response, body, id } = await call(api, order, stream ? { stream } : {});
+          expect([order, stream, response.status]).toEqual([order, stream, 200]);
+          if (stream) expect([order, isComplete(api, body)]).toEqual([order, true]);
+          const record = await recordOf(gateway.house.db, id);
+          expect(record).toMatchObject({ outcome: "completed" });
+          expect(whole(record, "cost_nano")).toBeGreaterThan(0);
+          if (order === "limits=5")
+            expect([...response.headers.keys()].join()).toContain("ratelimit");
+          expect(response.headers.get("content-encoding")).toBeNull();
+        }
+      });
+    }
+  }
+});
+
 describe("usage", () => {
   for (const api of STREAMED_APIS) {
     for (const stream of [false, true]) {

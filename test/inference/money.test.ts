@@ -98,7 +98,7 @@ async function holdOf(
 ): Promise<bigint> {
   const leaving = new AbortController();
   const before = (await walletOf(gateway.house.db, account.id)).held;
-  const open = post(gateway, account, api, body, { signal: leaving.signal }).catch(() => {});
+  const open = post(gateway, { ...account, signal: leaving.signal }, api, body).catch(() => {});
   let held = before;
   while (held === before) {
     await Bun.sleep(5);

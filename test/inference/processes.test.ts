@@ -21,6 +21,7 @@ import {
   until,
   USD,
   walletOf,
+  withHeaders,
 } from "./world.ts";
 
 const SECRET = "a secret of these tests, and of nothing else";
@@ -59,7 +60,9 @@ describe("three gateways on one PostgreSQL", () => {
       const account = await register(first);
       const body = bodyOf("chat", "[[sim: tokens=20]] once", { stream, max_tokens: 4_000 });
       const leaving = new AbortController();
-      const probe = post(first, account, "chat", body, { signal: leaving.signal }).catch(() => {});
+      const probe = post(first, { ...account, signal: leaving.signal }, "chat", body).catch(
+        () => {},
+      );
       const { held } = await until(
         () => walletOf(db, account.id),
         (wallet) => wallet.held > 0n,
@@ -134,16 +137,16 @@ for (const kind of STORE_KINDS) {
     for (let kill = 0; kill < KILLS; kill++) {
       gateway = await startProcess(port, settings);
       expect(await openHolds(db)).toBe(0);
-      let killed = false;
+      const killing = new AbortController();
       const caller = async (): Promise<void> => {
-        while (!killed) {
+        while (!killing.signal.aborted) {
           const call = await oneCall(gateway, account, (asked += 1));
           if (call !== undefined) seen.push(call);
         }
       };
       const callers = Array.from({ length: CALLERS }, caller);
       await Bun.sleep(60 + Math.random() * 300);
-      killed = true;
+      killing.abort();
       await gateway.kill();
       await Promise.all(callers);
     }
@@ -172,9 +175,8 @@ for (const kind of STORE_KINDS) {
     // What was answered once under a key is answered the same again, by a process that never saw it.
     const keyed = seen.flatMap((one) => one.keyed ?? []).slice(-40);
     for (const { key, body, reply } of keyed) {
-      const again = await post(gateway, account, "chat", body, {
-        headers: { "idempotency-key": key },
-      });
+      const asker = withHeaders(account, { "idempotency-key": key });
+      const again = await post(gateway, asker, "chat", body);
       expect([key, again.headers.get("idempotent-replayed")]).toEqual([key, "true"]);
       expect(await again.text()).toBe(reply);
     }
@@ -207,13 +209,8 @@ async function oneCall(
   });
   const key = api === "chat" && count % 4 < 2 ? `key-${count}` : undefined;
   try {
-    const response = await post(
-      gateway,
-      account,
-      api,
-      body,
-      key === undefined ? {} : { headers: { "idempotency-key": key } },
-    );
+    const asker = key === undefined ? account : withHeaders(account, { "idempotency-key": key });
+    const response = await post(gateway, asker, api, body);
     const reply = await response.text();
     const id = response.headers.get("x-request-id");
     if (response.status !== 200 || id === null) return undefined;

@@ -84,8 +84,8 @@ describe("another try", () => {
 
   test("is made when the connection is closed without a word, and when a stream breaks before its first event", async () => {
     await start((_, count) => {
-      if (count === 1) return { body: "", then: "cut" };
-      if (count === 3) return { headers: SSE, body: "", then: "cut" };
+      if (count === 1) return { body: "", after: "cut" };
+      if (count === 3) return { headers: SSE, body: "", after: "cut" };
       return count === 2
         ? { body: OK }
         : { headers: SSE, body: `${CHUNK}${LAST}${USAGE}data: [DONE]\n\n` };
@@ -114,7 +114,7 @@ describe("another try", () => {
   test("is never made for what is the caller's fault, nor once the caller has seen a byte", async () => {
     await start((request) =>
       request.body.includes('"stream":true')
-        ? { headers: SSE, body: CHUNK, pauseMs: 50, then: "cut" }
+        ? { headers: SSE, body: CHUNK, pauseMs: 50, after: "cut" }
         : { status: 400, body: '{"error":{"message":"no","param":"temperature"}}' },
     );
     const refused = await chat();
@@ -141,6 +141,16 @@ describe("another try", () => {
     expect(performance.now() - started).toBeGreaterThan(950);
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "20"]);
     expect(provider.requests.length).toBe(2);
+  });
+});
+
+describe("a provider that asks to wait until a date", () => {
+  test("is not pressed: the caller gets the date", async () => {
+    const date = "Wed, 21 Oct 2099 07:28:00 GMT";
+    await start(() => ({ status: 503, headers: { "retry-after": date }, body: "{}" }));
+    const response = await chat();
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, date]);
+    expect(provider.requests.length).toBe(1);
   });
 });
 

@@ -20,7 +20,7 @@ export interface RawReply {
   /** States a length instead of sending chunks. */
   readonly length?: number;
   /** What happens after the last piece: the reply ends, the connection is cut, or nothing more comes. */
-  readonly then?: "end" | "cut" | "silence";
+  readonly after?: "end" | "cut" | "silence";
 }
 
 export interface RawProvider {
@@ -107,8 +107,8 @@ async function send(socket: Socket, reply: RawReply): Promise<void> {
     else socket.write(piece);
     if (reply.pauseMs !== undefined) await Bun.sleep(reply.pauseMs);
   }
-  if (reply.then === "silence") return;
-  if (reply.then === "cut") socket.destroy();
+  if (reply.after === "silence") return;
+  if (reply.after === "cut") socket.destroy();
   else if (reply.length === undefined) socket.write("0\r\n\r\n");
 }
 

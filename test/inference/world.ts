@@ -34,25 +34,23 @@ export function bodyOf(api: Api, text: string, more: Json = {}): Json {
   }
 }
 
-export interface Sent {
-  readonly headers?: Readonly<Record<string, string>>;
+type Target = Pick<Gateway, "url">;
+
+/** An account as one call shows it: with headers of its own, or about to leave. */
+export interface Caller extends Account {
   readonly signal?: AbortSignal;
 }
 
-type Target = Pick<Gateway, "url">;
+export function withHeaders(account: Account, headers: Readonly<Record<string, string>>): Account {
+  return { ...account, headers: { ...account.headers, ...headers } };
+}
 
-export function post(
-  target: Target,
-  account: Account,
-  api: Api,
-  body: Json,
-  sent: Sent = {},
-): Promise<Response> {
+export function post(target: Target, caller: Caller, api: Api, body: Json): Promise<Response> {
   return fetch(target.url + PATHS[api], {
     method: "POST",
-    headers: { ...account.headers, ...sent.headers },
+    headers: caller.headers,
     body: JSON.stringify(body),
-    ...(sent.signal === undefined ? {} : { signal: sent.signal }),
+    ...(caller.signal === undefined ? {} : { signal: caller.signal }),
   });
 }
 

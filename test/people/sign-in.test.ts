@@ -175,6 +175,7 @@ describe("refusals", () => {
     const page = await createBrowser(world).visit("/signin");
     expect(page.status).toBe(502);
     expect(page.text).toContain("cannot be reached");
+    expect(world.logged.join()).toContain("discovery at");
     fake.lies = {};
     expect((await createBrowser(world).go("/signin")).status).toBe(303);
   });
@@ -260,7 +261,7 @@ describe("doctor", () => {
 
   test("sees what is missing or wrong", async () => {
     expect(await levels("http://127.0.0.1:8787", undefined)).toEqual(["ok"]);
-    expect(await levels("https://gateway.test", undefined)).toEqual(["error"]);
+    expect(await levels("https://gateway.test", undefined)).toEqual(["warning"]);
     const wrong = await checkIdentity({
       baseUrl: "http://gateway.test",
       identity: settings({ issuer: `${fake.issuer}/other` }),

@@ -1,5 +1,5 @@
 // Requests and replies at random, as Gemini's and Converse's APIs can carry them whole, and the contexts to read them in.
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type {
   Blob,
   CacheMark,
@@ -29,7 +29,7 @@ export function outboundContext(wire: Outbound, outputTool?: string): ReplyReadC
 }
 
 const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined, freq: 3 });
-export const text = fc
+const text = fc
   .oneof(
     fc.string({ minLength: 1, maxLength: 20, unit: "grapheme" }),
     fc.constantFrom("data: [DONE]\n\n", '}"]\\', "a\r\nb", "\u2028x", "🏴‍☠️", "</think>", "ünï"),
@@ -59,7 +59,7 @@ function textPart(wire: Outbound): fc.Arbitrary<Part> {
   });
 }
 
-function media(wire: Outbound): fc.Arbitrary<Part> {
+function media(wire: Outbound, marked: boolean): fc.Arbitrary<Part> {
   const held = (type: "image" | "file" | "audio" | "video", mediaType: string) =>
     fc.record({
       type: fc.constant(type),
@@ -68,7 +68,7 @@ function media(wire: Outbound): fc.Arbitrary<Part> {
         mediaType: fc.constant(mediaType),
         data,
       }),
-      cache: wire === "converse" ? cache : unmarked,
+      cache: marked && wire === "converse" ? cache : unmarked,
     }) as fc.Arbitrary<Part>; // The type of a record's field is not narrowed by the value given.
   const shared = [held("image", "image/png"), held("image", "image/jpeg")];
   return wire === "converse"
@@ -82,7 +82,7 @@ function media(wire: Outbound): fc.Arbitrary<Part> {
 }
 
 /** What a model said. Neighbours of one kind would be read as one part, unless the first is signed. */
-export function said(wire: Outbound, history: boolean): fc.Arbitrary<Part[]> {
+function said(wire: Outbound, history: boolean): fc.Arbitrary<Part[]> {
   const thought: fc.Arbitrary<Part> = fc.record({
     type: fc.constant("reasoning" as const),
     text,
@@ -127,7 +127,7 @@ function runsOn(before: Part | undefined, part: Part): boolean {
 function results(calls: readonly Part[], wire: Outbound): fc.Arbitrary<Turn[]> {
   const made = calls.flatMap((part) => (part.type === "tool_call" ? [part] : []));
   if (made.length === 0) return fc.constant([]);
-  const image = media(wire).filter((part) => part.type === "image");
+  const image = media(wire, false).filter((part) => part.type === "image");
   const content =
     wire === "gemini"
       ? fc
@@ -142,7 +142,7 @@ function results(calls: readonly Part[], wire: Outbound): fc.Arbitrary<Turn[]> {
       : fc.array(
           fc.oneof(
             text.map((one): Part => ({ type: "text", text: one })),
-            image.map((one) => ({ ...one, cache: undefined }) as Part),
+            image,
           ),
           { maxLength: 2 },
         );
@@ -171,15 +171,18 @@ function turns(wire: Outbound): fc.Arbitrary<Turn[]> {
     { maxLength: 1 },
   );
   const user = fc
-    .array(fc.oneof(textPart(wire), media(wire)), { minLength: 1, maxLength: 3 })
+    .array(fc.oneof(textPart(wire), media(wire, true)), { minLength: 1, maxLength: 3 })
     .map((parts): Turn => ({ role: "user", parts }));
   const assistant = said(wire, true).chain((parts) =>
-    results(parts, wire).map((after): Turn[] => [{ role: "assistant", parts }, ...after]),
+    results(parts, wire).map((after) => {
+      const turn: Turn = { role: "assistant", parts };
+      return [turn].concat(after);
+    }),
   );
-  const exchange = fc.tuple(user, assistant).map(([asked, answered]) => [asked, ...answered]);
+  const exchange = fc.tuple(user, assistant).map(([asked, answered]) => [asked].concat(answered));
   return fc
     .tuple(system, fc.array(exchange, { maxLength: 3 }), user)
-    .map(([first, middle, last]) => [...first, ...middle.flat(), last]);
+    .map(([first, middle, last]) => first.concat(middle.flat(), last));
 }
 
 function tools(wire: Outbound): fc.Arbitrary<Tool[]> {
@@ -216,7 +219,7 @@ function fields(wire: Outbound): fc.Arbitrary<Partial<CanonicalRequest>> {
     topP: maybe(ratio),
     topK: maybe(fc.integer({ min: 1, max: 99 })),
     stop: maybe(fc.array(name, { minLength: 1, maxLength: 4 })),
-    serviceTier: maybe(fc.constantFrom("default", "flex", "priority")),
+    serviceTier: maybe(fc.constantFrom("flex", "priority")),
   };
   const schema = fc.constant({ type: "object", properties: { a: { type: "string" } } });
   if (wire === "converse")

@@ -2,7 +2,15 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 
-type Json = Record<string, any>;
+interface Schema {
+  readonly $ref?: string;
+  readonly type?: string;
+  readonly format?: string;
+  readonly enum?: readonly string[];
+  readonly items?: Schema;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: Schema;
+}
 
 const FILE = resolve(
   import.meta.dir,
@@ -18,41 +26,43 @@ export function geminiChecker(): ((schema: string, value: unknown) => string[]) 
     console.log("skipped: no description of Google's API found (set POSTERN_SPECS to its folder)");
     return undefined;
   }
-  const { schemas } = JSON.parse(readFileSync(FILE, "utf8")) as { schemas: Record<string, Json> };
-  const check = (schema: Json, value: unknown, at: string): string[] => {
-    if (typeof schema["$ref"] === "string") {
-      const found = schemas[schema["$ref"]];
-      return found === undefined ? [] : check(found, value, at);
-    }
-    switch (schema["type"]) {
+  const { schemas } = JSON.parse(readFileSync(FILE, "utf8")) as {
+    schemas: Readonly<Record<string, Schema>>;
+  };
+  const check = (schema: Schema, value: unknown, at: string): string[] => {
+    if (schema.$ref !== undefined) return check(schemas[schema.$ref] ?? {}, value, at);
+    switch (schema.type) {
+      case undefined:
       case "any":
         return [];
       case "array":
-        if (!Array.isArray(value)) return [`${at} is no array`];
-        return value.flatMap((one, index) => check(schema["items"], one, `${at}[${index}]`));
+        return Array.isArray(value)
+          ? value.flatMap((one, index) => check(schema.items ?? {}, one, `${at}[${index}]`))
+          : [`${at} is no array`];
       case "object":
         return checkObject(schema, value, at);
       case "integer":
         return Number.isInteger(value) ? [] : [`${at} is no integer`];
       case "string":
-        if (typeof value !== "string") return [`${at} is no string`];
-        if (schema["format"] === "byte" && !/^[A-Za-z0-9+/_-]*=*$/.test(value))
-          return [`${at} is not base64`];
-        return schema["enum"] === undefined || schema["enum"].includes(value)
-          ? []
-          : [`${at}: ${value} is not among ${schema["enum"].join(", ")}`];
+        return checkString(schema, value, at);
       default:
-        return typeof value === schema["type"] ? [] : [`${at} is no ${schema["type"]}`];
+        return typeof value === schema.type ? [] : [`${at} is no ${schema.type}`];
     }
   };
-  const checkObject = (schema: Json, value: unknown, at: string): string[] => {
+  const checkObject = (schema: Schema, value: unknown, at: string): string[] => {
     if (typeof value !== "object" || value === null || Array.isArray(value))
       return [`${at} is no object`];
-    const { properties = {}, additionalProperties } = schema;
     return Object.entries(value).flatMap(([key, one]) => {
-      const found: Json | undefined = properties[key] ?? additionalProperties;
+      const found = schema.properties?.[key] ?? schema.additionalProperties;
       return found === undefined ? [`${at}.${key} is unknown`] : check(found, one, `${at}.${key}`);
     });
   };
   return (schema, value) => check({ $ref: schema }, value, schema);
+}
+
+function checkString(schema: Schema, value: unknown, at: string): string[] {
+  if (typeof value !== "string") return [`${at} is no string`];
+  if (schema.format === "byte" && !/^[A-Za-z0-9+/_-]*=*$/.test(value))
+    return [`${at} is not base64`];
+  return schema.enum?.includes(value) === false ? [`${at} may not be ${value}`] : [];
 }

@@ -5,10 +5,10 @@ import type { CanonicalReply } from "../../src/inference/canonical.ts";
 import { geminiWire } from "../../src/inference/wires/gemini/gemini.ts";
 import { eventsOf, recordings, replayBytes, skipNotice } from "../support/recordings.ts";
 import type { Recording } from "../support/recordings.ts";
-import { outboundContext } from "./gemini-converse-arbitrary.ts";
+import { outboundContext, piecesOf } from "./gemini-converse-arbitrary.ts";
+import type { GeminiChunk } from "./gemini-json.ts";
 import { checkCanonical, collect, readEvents, readPieces } from "./streams.ts";
 
-type Json = Record<string, any>;
 const context = outboundContext("gemini");
 const decoder = new TextDecoder();
 const all = (): Iterable<Recording> =>
@@ -22,21 +22,23 @@ interface Said {
   readonly media: number;
 }
 
-function chunksSay(chunks: readonly Json[]): Said {
-  const parts: Json[] = chunks.flatMap((chunk) => chunk["candidates"]?.[0]?.content?.parts ?? []);
+function chunksSay(chunks: readonly GeminiChunk[]): Said {
+  const parts = chunks.flatMap((chunk) => chunk.candidates?.[0]?.content?.parts ?? []);
   const texts = (thought: boolean) =>
     parts
-      .filter((part) => (part["thought"] ?? false) === thought)
-      .map((part) => part["text"] ?? "")
+      .filter((part) => (part.thought ?? false) === thought)
+      .map((part) => part.text ?? "")
       .join("");
-  const named = parts.flatMap((part) => (part["functionCall"]?.name ? [part["functionCall"]] : []));
-  const streamed = parts.some((part) => part["functionCall"]?.partialArgs);
+  const calls = parts.flatMap((part) => part.functionCall ?? []);
+  const streamed = calls.some((call) => call.partialArgs !== undefined);
   return {
     text: texts(false),
     thoughts: texts(true),
-    calls: named.map((call) => call.name + (streamed ? "" : JSON.stringify(call.args ?? {}))),
-    natives: parts.filter((part) => part["executableCode"] || part["codeExecutionResult"]).length,
-    media: parts.filter((part) => part["inlineData"]).length,
+    calls: calls.flatMap(({ name, args }) =>
+      name === undefined ? [] : [name + (streamed ? "" : JSON.stringify(args ?? {}))],
+    ),
+    natives: parts.filter((part) => part.executableCode ?? part.codeExecutionResult).length,
+    media: parts.filter((part) => part.inlineData).length,
   };
 }
 
@@ -55,24 +57,51 @@ function replySays(reply: CanonicalReply, streamedArguments: boolean): Said {
   };
 }
 
-function chunksOf(recording: Recording): Json[] {
+function chunksOf(recording: Recording): readonly GeminiChunk[] {
   if (recording.form !== "json")
-    return eventsOf(recording).map((event) => JSON.parse(event.data) as Json);
-  const body: Json | Json[] = JSON.parse(decoder.decode(recording.responseBody));
+    return eventsOf(recording).map((event) => JSON.parse(event.data) as GeminiChunk);
+  const body = JSON.parse(decoder.decode(recording.responseBody)) as GeminiChunk | GeminiChunk[];
   return Array.isArray(body) ? body : [body];
 }
 
-function read(recording: Recording, chunks: readonly Json[]): CanonicalReply {
+function read(recording: Recording, chunks: readonly GeminiChunk[]): CanonicalReply {
   if (recording.form === "json")
     return geminiWire.readReply(JSON.parse(decoder.decode(recording.responseBody)), context);
-  const events = readEvents(
-    geminiWire,
-    chunks.map((chunk) => ({ name: "", data: JSON.stringify(chunk) })),
-    context,
-  );
+  const wireEvents = chunks.map((chunk) => ({ name: "", data: JSON.stringify(chunk) }));
+  const events = readEvents(geminiWire, wireEvents, context);
   expect(checkCanonical(events)).toEqual([]);
   expect(events.some((event) => event.type === "error")).toBe(false);
   return collect(events);
+}
+
+const CODES: Readonly<Record<number, string>> = {
+  400: "provider_not_configured",
+  404: "model_not_found",
+  429: "rate_limited",
+};
+
+/** The finish, and whether it agrees with the calls. */
+function checkFinish(where: string, recording: Recording, { choices }: CanonicalReply): void {
+  const { finish, parts = [] } = choices[0] ?? {};
+  const { stopReasons } = recording.summary;
+  if (stopReasons.length > 0)
+    expect([where, stopReasons.includes(finish?.native ?? "")]).toEqual([where, true]);
+  const calls = parts.some((part) => part.type === "tool_call");
+  if (finish?.native === "STOP")
+    expect([where, finish.reason]).toEqual([where, calls ? "tool_calls" : "stop"]);
+}
+
+/** The passages stand where their citations say. */
+function checkCitations(where: string, { choices }: CanonicalReply): number {
+  let count = 0;
+  for (const part of choices[0]?.parts ?? []) {
+    if (part.type !== "text") continue;
+    for (const { citedText, start, end } of part.citations ?? []) {
+      count++;
+      expect([where, part.text.slice(start, end)]).toEqual([where, citedText ?? part.text]);
+    }
+  }
+  return count;
 }
 
 describe.skipIf(skipNotice("Gemini's recordings"))("Gemini's recordings", () => {
@@ -81,41 +110,29 @@ describe.skipIf(skipNotice("Gemini's recordings"))("Gemini's recordings", () => 
     for (const recording of all()) {
       const where = `${recording.file}#${recording.interaction}`;
       const chunks = chunksOf(recording);
-      if (recording.status >= 400 || chunks[0]?.["error"]) {
+      const refused = chunks[0]?.error;
+      if (refused !== undefined) {
         counts.errors++;
-        const error = geminiWire.readError(recording.status, chunks[0]);
-        expect([where, error.message]).toEqual([where, chunks[0]?.["error"].message]);
-        expect(String(error.code)).toBe(errorCode(chunks[0]?.["error"]));
+        const { message, code } = geminiWire.readError(recording.status, chunks[0]);
+        expect([where, message, code as string]).toEqual([
+          where,
+          refused.message,
+          CODES[refused.code] ?? "",
+        ]);
         continue;
       }
       const reply = read(recording, chunks);
       const streamed = decoder.decode(recording.responseBody).includes("partialArgs");
       expect([where, replySays(reply, streamed)]).toEqual([where, chunksSay(chunks)]);
-      const finish = reply.choices[0]?.finish;
-      if (recording.summary.stopReasons.length > 0)
-        expect([where, recording.summary.stopReasons]).toEqual([
-          where,
-          expect.arrayContaining([finish?.native ?? ""]),
-        ]);
-      const calls = reply.choices[0]?.parts.filter((part) => part.type === "tool_call").length ?? 0;
-      if (finish?.native === "STOP")
-        expect([where, finish.reason]).toEqual([where, calls > 0 ? "tool_calls" : "stop"]);
-      const tokens = Object.values(reply.usage?.usage.tokens ?? {}).reduce(
-        (sum, one) => sum + one,
-        0,
-      );
-      expect([where, tokens]).toEqual([where, totalOf(recording, chunks)]);
-      expect(reply.model).toBe(chunks[0]?.["modelVersion"]);
+      checkFinish(where, recording, reply);
+      const tokens = Object.values(reply.usage?.usage.tokens ?? {});
+      const total = tokens.reduce((sum, one) => sum + one, 0);
+      expect([where, total]).toEqual([where, totalOf(chunks)]);
+      expect(reply.model).toBe(chunks[0]?.modelVersion);
       counts[recording.form === "json" ? "whole" : "streamed"]++;
-      counts.calls += calls;
+      counts.calls += replySays(reply, true).calls.length;
       counts.signatures += JSON.stringify(reply).split('"wire":"gemini"').length - 1;
-      for (const part of reply.choices[0]?.parts ?? []) {
-        if (part.type !== "text") continue;
-        for (const { citedText, start, end } of part.citations ?? []) {
-          counts.citations++;
-          expect([where, part.text.slice(start, end)]).toEqual([where, citedText ?? part.text]);
-        }
-      }
+      counts.citations += checkCitations(where, reply);
     }
     console.log(`gemini recordings: ${JSON.stringify(counts)}`);
     expect(counts.whole + counts.streamed).toBeGreaterThan(150);
@@ -124,13 +141,10 @@ describe.skipIf(skipNotice("Gemini's recordings"))("Gemini's recordings", () => 
   test("streams do not depend on how their bytes are cut", () => {
     let cut = 0;
     for (const recording of all()) {
-      if (recording.form === "json" || recording.status >= 400) continue;
       const bytes = replayBytes(recording);
-      if (bytes.length > 60_000) continue;
-      const pieces = Array.from({ length: Math.ceil(bytes.length / 7) }, (_, at) =>
-        bytes.subarray(at * 7, at * 7 + 7),
-      );
+      if (recording.form === "json" || recording.status >= 400 || bytes.length > 60_000) continue;
       const one = readPieces(geminiWire.createStreamReader(context), [bytes]);
+      const pieces = piecesOf(bytes, sevens());
       expect(readPieces(geminiWire.createStreamReader(context), pieces)).toEqual(one);
       cut++;
     }
@@ -138,14 +152,12 @@ describe.skipIf(skipNotice("Gemini's recordings"))("Gemini's recordings", () => 
   });
 });
 
-function errorCode(error: Json): string {
-  if (error["code"] === 404) return "model_not_found";
-  return error["code"] === 429 ? "rate_limited" : "provider_not_configured";
+function* sevens(): Generator<number> {
+  for (;;) yield 7;
 }
 
 // The last chunk that counts; a stream of Vertex says its total once.
-function totalOf(recording: Recording, chunks: readonly Json[]): number {
-  const counted = chunks.findLast((chunk) => chunk["usageMetadata"]?.totalTokenCount !== undefined);
-  const usage = counted?.["usageMetadata"] ?? recording.summary.usage;
-  return usage.totalTokenCount ?? 0;
+function totalOf(chunks: readonly GeminiChunk[]): number {
+  const counted = chunks.findLast((chunk) => chunk.usageMetadata?.totalTokenCount !== undefined);
+  return counted?.usageMetadata?.totalTokenCount ?? 0;
 }

@@ -1,15 +1,25 @@
 // Reads a request to Gemini back into the canonical form: the other half of a round trip, for tests alone.
 import type {
+  Blob,
   CanonicalRequest,
   Effort,
+  FilePart,
+  ImagePart,
+  MediaPart,
   Part,
   Tool,
   ToolChoice,
   ToolResultPart,
   Turn,
 } from "../../src/inference/canonical.ts";
+import type {
+  GeminiBody,
+  GeminiConfig,
+  GeminiContent,
+  GeminiData,
+  GeminiPart,
+} from "./gemini-json.ts";
 
-type Json = Record<string, any>;
 const TYPES: Record<string, "image" | "file" | "audio" | "video"> = {
   image: "image",
   audio: "audio",
@@ -17,109 +27,113 @@ const TYPES: Record<string, "image" | "file" | "audio" | "video"> = {
   application: "file",
 };
 
-export function readGeminiRequest(body: Json, path: string): CanonicalRequest {
-  const config: Json = body["generationConfig"] ?? {};
+export function readGeminiRequest(body: GeminiBody, path: string): CanonicalRequest {
+  const config = body.generationConfig ?? {};
   const system: Turn[] =
-    body["systemInstruction"] === undefined
+    body.systemInstruction === undefined
       ? []
-      : [{ role: "system", parts: body["systemInstruction"].parts.map(readPart) }];
+      : [{ role: "system", parts: (body.systemInstruction.parts ?? []).map(readPart) }];
+  const level = config.thinkingConfig?.thinkingLevel;
   return {
     model: "deep-1",
-    turns: [...system, ...body["contents"].flatMap(readContent)],
+    turns: [...system, ...body.contents.flatMap(readContent)],
     stream: path.includes(":streamGenerateContent?alt=sse") || undefined,
-    tools: body["tools"]?.[0].functionDeclarations.map(readTool),
-    toolChoice: readChoice(body["toolConfig"]?.functionCallingConfig),
+    tools: readTools(body),
+    toolChoice: readChoice(body),
     output: readOutput(config),
-    reasoning:
-      config["thinkingConfig"] === undefined
-        ? undefined
-        : { effort: config["thinkingConfig"].thinkingLevel.toLowerCase() as Effort },
-    maxOutputTokens: config["maxOutputTokens"],
-    temperature: config["temperature"],
-    topP: config["topP"],
-    topK: config["topK"],
-    seed: config["seed"],
-    frequencyPenalty: config["frequencyPenalty"],
-    presencePenalty: config["presencePenalty"],
-    logprobs: config["responseLogprobs"],
-    stop: config["stopSequences"],
-    n: config["candidateCount"],
-    serviceTier: body["serviceTier"] === "standard" ? "default" : body["serviceTier"],
+    reasoning: level === undefined ? undefined : { effort: level.toLowerCase() as Effort },
+    maxOutputTokens: config.maxOutputTokens,
+    temperature: config.temperature,
+    topP: config.topP,
+    topK: config.topK,
+    seed: config.seed,
+    frequencyPenalty: config.frequencyPenalty,
+    presencePenalty: config.presencePenalty,
+    logprobs: config.responseLogprobs,
+    stop: config.stopSequences,
+    n: config.candidateCount,
+    serviceTier: body.serviceTier,
   };
 }
 
-function readContent(content: Json): Turn[] {
-  const parts: Json[] = content["parts"];
-  if (content["role"] === "model") return [{ role: "assistant", parts: parts.map(readPart) }];
-  const results = parts.filter((part) => part["functionResponse"]).map(readResult);
-  const rest = parts.filter((part) => !part["functionResponse"]).map(readPart);
-  return [
-    ...(results.length > 0 ? [{ role: "tool", parts: results } as const] : []),
-    ...(rest.length > 0 ? [{ role: "user", parts: rest } as const] : []),
-  ];
+function readContent({ role, parts = [] }: GeminiContent): Turn[] {
+  if (role === "model") return [{ role: "assistant", parts: parts.map(readPart) }];
+  const results = parts.flatMap(readResult);
+  const rest = parts.filter((part) => part.functionResponse === undefined).map(readPart);
+  const turns: Turn[] = [];
+  if (results.length > 0) turns.push({ role: "tool", parts: results });
+  if (rest.length > 0) turns.push({ role: "user", parts: rest });
+  return turns;
 }
 
-function readPart(part: Json): Part {
-  const signature = part["thoughtSignature"];
-  const blob = (kind: "signature" | "call" | "text") =>
+function readPart(part: GeminiPart): Part {
+  const { text, thought, thoughtSignature: signature, functionCall: call, inlineData } = part;
+  const blob = (kind: Blob["kind"]): Blob | undefined =>
     signature === undefined || signature === "skip_thought_signature_validator"
       ? undefined
-      : ({ wire: "gemini", kind, data: signature } as const);
-  if (part["thought"]) return { type: "reasoning", text: part["text"], blob: blob("signature") };
-  if (part["text"] !== undefined)
-    return { type: "text", text: part["text"], signature: blob("text") };
-  const call = part["functionCall"];
-  if (call)
+      : { wire: "gemini", kind, data: signature };
+  if (text !== undefined)
+    return thought === true
+      ? { type: "reasoning", text, blob: blob("signature") }
+      : { type: "text", text, signature: blob("text") };
+  if (call !== undefined)
     return {
       type: "tool_call",
-      id: call.id,
-      name: call.name,
+      id: call.id ?? "",
+      name: call.name ?? "",
       arguments: JSON.stringify(call.args),
       signature: blob("call"),
     };
-  return readData(part["inlineData"]);
+  if (inlineData !== undefined) return readData(inlineData);
+  throw new Error(`no part of a request: ${JSON.stringify(part)}`);
 }
 
-function readData({ mimeType, data }: Json): Part {
-  const type = TYPES[mimeType.split("/")[0]] ?? "file";
+function readData({ mimeType, data }: GeminiData): ImagePart | FilePart | MediaPart {
+  const type = TYPES[mimeType.split("/")[0] ?? ""] ?? "file";
   return { type, source: { kind: "base64", mediaType: mimeType, data } };
 }
 
-function readResult({ functionResponse }: Json): ToolResultPart {
-  const { id, name, response, parts = [] } = functionResponse;
-  const said: string | string[] = response.error ?? response.output;
-  const texts = (Array.isArray(said) ? said : [said]).map((text) => ({ type: "text", text }));
-  const media = parts.map((part: Json) => readData(part["inlineData"]));
-  return {
-    type: "tool_result",
-    callId: id,
-    name,
-    content: [...texts, ...media],
-    isError: response.error === undefined ? undefined : true,
-  };
+function readResult({ functionResponse }: GeminiPart): ToolResultPart[] {
+  if (functionResponse === undefined) return [];
+  const { id = "", name, response, parts = [] } = functionResponse;
+  const texts = [response.error ?? response.output ?? ""].flat();
+  return [
+    {
+      type: "tool_result",
+      callId: id,
+      name,
+      content: [
+        ...texts.map((text) => ({ type: "text", text }) as const),
+        ...parts.map((part) => readData(part.inlineData)),
+      ],
+      isError: response.error === undefined ? undefined : true,
+    },
+  ];
 }
 
-function readTool(tool: Json): Tool {
-  return {
-    type: "function",
-    name: tool["name"],
-    description: tool["description"],
-    parameters: tool["parametersJsonSchema"],
-  };
+function readTools({ tools }: GeminiBody): Tool[] | undefined {
+  return tools?.[0]?.functionDeclarations?.map(
+    ({ name, description, parametersJsonSchema: parameters }) => ({
+      type: "function",
+      name,
+      description,
+      parameters,
+    }),
+  );
 }
 
-function readChoice(config: Json | undefined): ToolChoice | undefined {
-  if (config === undefined) return undefined;
-  const names: string[] | undefined = config["allowedFunctionNames"];
-  if (config["mode"] === "NONE") return { type: "none" };
-  if (config["mode"] === "VALIDATED" && names) return { type: "allowed", mode: "auto", names };
-  if (config["mode"] === "AUTO") return { type: "auto" };
+function readChoice({ toolConfig }: GeminiBody): ToolChoice | undefined {
+  const { mode, allowedFunctionNames: names } = toolConfig?.functionCallingConfig ?? {};
+  if (mode === undefined) return undefined;
+  if (mode === "NONE") return { type: "none" };
+  if (mode === "VALIDATED" && names !== undefined) return { type: "allowed", mode: "auto", names };
+  if (mode === "AUTO") return { type: "auto" };
   const [only] = names ?? [];
   return only === undefined ? { type: "required" } : { type: "tool", name: only };
 }
 
-function readOutput(config: Json): CanonicalRequest["output"] {
-  if (config["responseJsonSchema"] !== undefined)
-    return { type: "json_schema", schema: config["responseJsonSchema"] };
-  return config["responseMimeType"] === undefined ? undefined : { type: "json_object" };
+function readOutput(config: GeminiConfig): CanonicalRequest["output"] {
+  const { responseJsonSchema: schema, responseMimeType } = config;
+  if (schema !== undefined) return { type: "json_schema", schema };
+  return responseMimeType === undefined ? undefined : { type: "json_object" };
 }

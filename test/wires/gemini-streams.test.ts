@@ -1,113 +1,40 @@
 // Replies of Gemini, whole and streamed: at random, cut at every byte, and the odd ones.
 import { describe, expect, test } from "bun:test";
-import fc from "fast-check";
-import type { CanonicalEvent, CanonicalReply, Part } from "../../src/inference/canonical.ts";
+import * as fc from "fast-check";
+import type { CanonicalReply } from "../../src/inference/canonical.ts";
 import { geminiWire } from "../../src/inference/wires/gemini/gemini.ts";
 import { bare, cutEvents } from "./arbitrary.ts";
+import { chunksOf } from "./gemini-chunks.ts";
+import type { GeminiBody, GeminiCandidate, GeminiChunk, GeminiPart } from "./gemini-json.ts";
 import { ORIGIN, outboundContext, outboundReplies, piecesOf } from "./gemini-converse-arbitrary.ts";
 import { checkCanonical, collect, readEvents, readPieces } from "./streams.ts";
 
-type Json = Record<string, any>;
-const WORDS = { stop: "STOP", tool_calls: "STOP", length: "MAX_TOKENS", content_filter: "SAFETY" };
 const context = outboundContext("gemini");
 const encoder = new TextEncoder();
 
-/** The chunks that say these events, one a chunk, with usage in each as the provider has it. */
-function chunksOf(events: readonly CanonicalEvent[]): Json[] {
-  let head: Json = {};
-  const kinds = new Map<string, Part["type"]>();
-  const chunks: Json[] = [];
-  const calls = new Map<string, Json>();
-  const push = (index: number, part: Json) =>
-    chunks.push({
-      ...head,
-      candidates: [{ index, content: { role: "model", parts: [part] } }],
-      usageMetadata: { totalTokenCount: 1 },
-    });
-  for (const event of events) {
-    if (event.type === "start")
-      head = {
-        responseId: event.id,
-        modelVersion: event.model,
-        createTime: new Date((event.createdSeconds ?? 0) * 1000).toISOString(),
-      };
-    else if (event.type === "usage") {
-      const { input = 0, cache_read = 0, output = 0, reasoning = 0 } = event.report.usage.tokens;
-      const last = chunks.at(-1);
-      if (last)
-        last["usageMetadata"] = {
-          promptTokenCount: input + cache_read,
-          cachedContentTokenCount: cache_read,
-          candidatesTokenCount: output,
-          thoughtsTokenCount: reasoning,
-          totalTokenCount: input + cache_read + output + reasoning,
-        };
-    } else if (event.type === "finish")
-      chunks.push({
-        ...head,
-        candidates: [
-          { index: event.choice, finishReason: WORDS[event.finish.reason as keyof typeof WORDS] },
-        ],
-        usageMetadata: { totalTokenCount: 2 },
-      });
-    else if (event.type !== "error" && event.type !== "citation") {
-      const key = `${event.choice}.${event.part}`;
-      const thought = kinds.get(key) === "reasoning" || undefined;
-      if (event.type === "part_start") {
-        kinds.set(key, event.head.type as Part["type"]);
-        if (event.head.type === "tool_call")
-          calls.set(key, {
-            id: event.head.id,
-            name: event.head.name,
-            args: "",
-            signature: event.head.signature?.data,
-          });
-      } else if (event.type === "delta") {
-        const call = calls.get(key);
-        if (call) call["args"] += event.text;
-        else push(event.choice, { text: event.text, thought });
-      } else if (event.type === "blob")
-        push(event.choice, { text: "", thought, thoughtSignature: event.blob.data });
-      else {
-        const call = calls.get(key);
-        if (call)
-          push(event.choice, {
-            functionCall: {
-              id: call["id"],
-              name: call["name"],
-              args: JSON.parse(call["args"] || "{}"),
-            },
-            thoughtSignature: call["signature"],
-          });
-      }
-    }
-  }
-  return chunks;
-}
-
-const sse = (chunks: readonly Json[]) =>
+const sse = (chunks: readonly GeminiChunk[]) =>
   chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\r\n\r\n`).join("");
 const meant = (reply: CanonicalReply) =>
   bare({
     ...reply,
-    usage: Object.entries(reply.usage?.usage.tokens ?? {})
-      .filter(([, count]) => count > 0)
-      .toSorted(),
+    usage: Object.fromEntries(
+      Object.entries(reply.usage?.usage.tokens ?? {}).filter(([, count]) => count > 0),
+    ),
     choices: reply.choices.map(({ parts, finish }) => ({ parts, reason: finish.reason })),
   });
-const read = (chunks: readonly Json[]) =>
+const read = (chunks: readonly GeminiChunk[]) =>
   readEvents(
     geminiWire,
     chunks.map((chunk) => ({ name: "", data: JSON.stringify(chunk) })),
     context,
   );
-const one = (candidate: Json, rest: Json = {}) => ({
+const one = (candidate: GeminiCandidate, rest: GeminiChunk = {}): GeminiChunk => ({
   responseId: "r1",
   modelVersion: "g",
   ...rest,
-  candidates: [{ ...candidate }],
+  candidates: [candidate],
 });
-const parts = (...list: Json[]) => ({ content: { parts: list } });
+const parts = (...list: GeminiPart[]) => ({ content: { parts: list } });
 
 describe("replies of Gemini", () => {
   test("streams come back as they were, however their bytes are cut, and as one list of chunks", () => {
@@ -227,7 +154,7 @@ describe("replies of Gemini", () => {
   });
 
   test("reasons to finish", () => {
-    const reason = (finishReason: string, ...list: Json[]) =>
+    const reason = (finishReason: string, ...list: GeminiPart[]) =>
       geminiWire.readReply(one({ ...parts(...list), finishReason, finishMessage: "why" }), context)
         .choices[0]?.finish;
     const call = { functionCall: { name: "f", args: {} } };
@@ -305,12 +232,10 @@ describe("replies of Gemini", () => {
       origin,
     );
     expect(losses).toEqual([]);
-    const sent = JSON.parse(JSON.stringify(body)) as Json;
-    expect(sent["contents"][1].parts).toEqual(list);
-    expect(sent["contents"][2].parts.map((part: Json) => part["functionResponse"].id)).toEqual([
-      undefined,
-      "own",
-    ]);
+    const sent = JSON.parse(JSON.stringify(body)) as GeminiBody;
+    expect(sent.contents[1]?.parts).toEqual(list);
+    const ids = sent.contents[2]?.parts?.map((part) => part.functionResponse?.id);
+    expect(ids).toEqual([undefined, "own"]);
   });
 
   test("places of citations are positions of their own text", () => {
@@ -353,21 +278,21 @@ describe("replies of Gemini", () => {
   });
 
   test("arguments that come in pieces are put together", () => {
-    const piece = (partialArgs: Json[], rest: Json = { willContinue: true }) =>
-      one(parts({ functionCall: { partialArgs, ...rest } }));
+    const piece = (...partialArgs: Record<string, unknown>[]) =>
+      one(parts({ functionCall: { partialArgs, willContinue: true } }));
     const events = read([
       one(parts({ functionCall: { name: "f", willContinue: true }, thoughtSignature: "c2ln" })),
-      piece([{ jsonPath: "$.list[0].name", stringValue: "Ap", willContinue: true }]),
-      piece([
+      piece({ jsonPath: "$.list[0].name", stringValue: "Ap", willContinue: true }),
+      piece(
         { jsonPath: "$.list[0].name", stringValue: "ple" },
         { jsonPath: "$.list[1].name", stringValue: "" },
-      ]),
-      piece([
+      ),
+      piece(
         { jsonPath: "$['a b']", numberValue: 1.5 },
         { jsonPath: "$.yes", boolValue: true },
         { jsonPath: "$.no", nullValue: null },
         { jsonPath: "$.__proto__.x", stringValue: "y" },
-      ]),
+      ),
       one(parts({ functionCall: {} })),
       one({ ...parts({ functionCall: { name: "g", willContinue: true } }), finishReason: "STOP" }),
     ]);
@@ -379,7 +304,7 @@ describe("replies of Gemini", () => {
         '{"list":[{"name":"Apple"},{"name":""}],"a b":1.5,"yes":true,"no":null,"__proto__":{"x":"y"}}',
     });
     expect(second).toMatchObject({ name: "g", arguments: "{}" });
-    expect(({} as Json)["x"]).toBeUndefined();
+    expect(Object.hasOwn(Object.prototype, "x")).toBe(false);
   });
 
   test("logprobs stand beside their text", () => {
@@ -438,7 +363,7 @@ describe("replies of Gemini", () => {
 
   test("a provider's errors in our words", () => {
     const code = (status: number, body: unknown) => geminiWire.readError(status, body);
-    const error = (code: number, word: string, message: string, details?: Json[]) => ({
+    const error = (code: number, word: string, message: string, details?: unknown[]) => ({
       error: { code, status: word, message, details },
     });
     expect(

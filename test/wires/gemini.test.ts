@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { FunctionCallingConfigMode, ThinkingLevel } from "@google/genai";
 import type { Content, GenerationConfig, Tool as SdkTool, ToolConfig } from "@google/genai";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type { CanonicalRequest, Part, Turn } from "../../src/inference/canonical.ts";
 import { checkRequest } from "../../src/inference/canonical-check.ts";
 import type { Target, WrittenRequest } from "../../src/inference/canonical-wire.ts";
@@ -11,15 +11,15 @@ import { geminiWire } from "../../src/inference/wires/gemini/gemini.ts";
 import { bare } from "./arbitrary.ts";
 import { ORIGIN, outboundRequests } from "./gemini-converse-arbitrary.ts";
 import { geminiChecker } from "./gemini-discovery.ts";
+import type { GeminiBody, GeminiPart } from "./gemini-json.ts";
 import { readGeminiRequest } from "./gemini-request-reader.ts";
 
-type Json = Record<string, any>;
 const THIRD: Target = { provider: "acme", model: "gemini-3-flash-preview" };
 const SECOND: Target = { provider: "acme", model: "gemini-2.5-flash" };
 const PRO: Target = { provider: "acme", model: "gemini-2.5-pro" };
 const checkBody = geminiChecker();
 
-const overTheNet = (value: unknown): Json => JSON.parse(JSON.stringify(value)) as Json;
+const overTheNet = (value: unknown) => JSON.parse(JSON.stringify(value)) as GeminiBody;
 const user = (...parts: Part[]): Turn => ({ role: "user", parts });
 const say = (text: string): Part => ({ type: "text", text });
 const asked = (rest: Partial<CanonicalRequest> = {}): CanonicalRequest => ({
@@ -28,16 +28,20 @@ const asked = (rest: Partial<CanonicalRequest> = {}): CanonicalRequest => ({
   ...rest,
 });
 
-function write(request: CanonicalRequest, target: Target = THIRD): WrittenRequest & { body: Json } {
+interface Written extends Omit<WrittenRequest, "body"> {
+  readonly body: GeminiBody;
+}
+
+function write(request: CanonicalRequest, target: Target = THIRD): Written {
   const written = geminiWire.writeRequest(request, target);
   const body = overTheNet(written.body);
   if (checkBody !== undefined) expect(checkBody("GenerateContentRequest", body)).toEqual([]);
   return { ...written, body };
 }
 
-const strict = ({ losses }: WrittenRequest) =>
+const strict = ({ losses }: Written) =>
   losses.filter((loss) => loss.byRule !== true).map((loss) => loss.path);
-const ruled = ({ losses }: WrittenRequest) =>
+const ruled = ({ losses }: Written) =>
   losses.filter((loss) => loss.byRule === true).map((loss) => loss.path);
 
 describe("requests to Gemini", () => {
@@ -164,7 +168,7 @@ describe("requests to Gemini", () => {
       generationConfig: GenerationConfig;
     };
     const { body, losses, path } = write(request);
-    expect(body).toEqual(expected as unknown as Json);
+    expect(body as unknown).toEqual(expected);
     expect(losses).toEqual([]);
     expect(path).toBe("/models/gemini-3-flash-preview:generateContent");
   });
@@ -180,7 +184,9 @@ describe("requests to Gemini", () => {
     expect(counted.path).toBe("/models/gemini-3-flash-preview:countTokens");
     const body = overTheNet(counted.body);
     if (checkBody !== undefined) expect(checkBody("CountTokensRequest", body)).toEqual([]);
-    expect(body["generateContentRequest"].model).toBe("models/gemini-3-flash-preview");
+    expect(body).toMatchObject({
+      generateContentRequest: { model: "models/gemini-3-flash-preview" },
+    });
     expect(Object.keys(overTheNet(writeCount(asked(), THIRD, "vertex").body))).toEqual([
       "contents",
     ]);
@@ -208,22 +214,22 @@ describe("requests to Gemini", () => {
       output: { type: "json_schema", schema: { properties: {} } },
     });
     const old = write(request, SECOND);
-    expect(old.body["contents"][1].parts).toEqual([{ functionCall: { name: "f", args: {} } }]);
-    expect(old.body["contents"][2].parts[0]).toEqual({
+    expect(old.body.contents[1]?.parts).toEqual([{ functionCall: { name: "f", args: {} } }]);
+    expect(old.body.contents[2]?.parts?.[0]).toEqual({
       functionResponse: { name: "f", response: { output: "" } },
     });
     expect(strict(old)).toEqual(["messages.content[0]"]);
     expect(old.emulation).toEqual({ outputTool: "structured_output" });
-    expect(old.body["toolConfig"]).toEqual({ functionCallingConfig: { mode: "ANY" } });
-    expect(old.body["generationConfig"]).toBeUndefined();
+    expect(old.body.toolConfig).toEqual({ functionCallingConfig: { mode: "ANY" } });
+    expect(old.body.generationConfig).toBeUndefined();
     const young = write(request);
-    expect(young.body["contents"][1].parts).toEqual([
+    expect(young.body.contents[1]?.parts).toEqual([
       {
         functionCall: { id: "x", name: "f", args: {} },
         thoughtSignature: "skip_thought_signature_validator",
       },
     ]);
-    expect(young.body["contents"][2].parts[0].functionResponse.parts).toHaveLength(1);
+    expect(young.body.contents[2]?.parts?.[0]?.functionResponse?.parts).toHaveLength(1);
     expect(young.emulation).toBeUndefined();
     expect(young.losses).toEqual([]);
     const plain = write(asked({ output: { type: "json_object" }, tools: [tool] }), SECOND);
@@ -245,12 +251,12 @@ describe("requests to Gemini", () => {
       result(id),
     ]);
     const { body } = write(asked({ turns }));
-    const ids = body["contents"].flatMap((content: Json) =>
-      content["parts"].flatMap((part: Json) => {
-        const held = part["functionCall"] ?? part["functionResponse"];
-        return held === undefined ? [] : [held.id];
-      }),
-    );
+    const ids = body.contents
+      .flatMap(({ parts = [] }) => parts)
+      .flatMap(
+        ({ functionCall, functionResponse }: GeminiPart) => functionCall ?? functionResponse ?? [],
+      )
+      .map(({ id }) => id);
     expect(ids).toEqual([undefined, undefined, "call_0", "call_0", "call_0_1", "call_0_1"]);
   });
 
@@ -286,7 +292,7 @@ describe("requests to Gemini", () => {
     const written = write(asked({ turns: [user(say("a")), turn, result] }));
     expect(strict(written)).toEqual([]);
     expect(ruled(written)).toHaveLength(4);
-    expect(written.body["contents"][1].parts).toEqual([
+    expect(written.body.contents[1]?.parts).toEqual([
       { text: "Hi" },
       {
         functionCall: { id: "c", name: "f", args: {} },
@@ -299,7 +305,7 @@ describe("requests to Gemini", () => {
     const config = (reasoning: CanonicalRequest["reasoning"], target: Target) => {
       const written = write(asked({ reasoning }), target);
       return [
-        written.body["generationConfig"]?.thinkingConfig,
+        written.body.generationConfig?.thinkingConfig,
         ruled(written).length,
         strict(written).length,
       ];
@@ -402,7 +408,7 @@ describe("requests to Gemini", () => {
       "stop",
       "serviceTier",
     ]);
-    expect(written.body["generationConfig"].stopSequences).toHaveLength(5);
+    expect(written.body.generationConfig?.stopSequences).toHaveLength(5);
     const harmless = write(
       asked({ store: false, verbosity: "medium", user: "u", cacheKey: "k", cache: {} }),
     );
@@ -412,7 +418,7 @@ describe("requests to Gemini", () => {
   test("media: by bytes, by address, by an own file; another's file is a loss", () => {
     const parts = (part: Part, target = THIRD) => {
       const written = write(asked({ turns: [user(part)] }), target);
-      return [written.body["contents"][0]?.parts[0], strict(written)];
+      return [written.body.contents[0]?.parts?.[0], strict(written)] as unknown[];
     };
     const url = "https://a.example/cat.webp?x=1";
     expect(parts({ type: "image", source: { kind: "url", url } })).toEqual([
@@ -440,10 +446,27 @@ describe("requests to Gemini", () => {
     ).toHaveLength(1);
   });
 
+  test("a schema with its types in capitals goes into the field of that form", () => {
+    const schema = { type: "OBJECT", properties: { a: { type: "STRING" } } };
+    const { body } = write(
+      asked({
+        tools: [{ type: "function", name: "f", parameters: schema }],
+        output: { type: "json_schema", schema },
+      }),
+    );
+    expect(body.tools?.[0]?.functionDeclarations).toEqual([
+      { name: "f", parameters: schema },
+    ] as never);
+    expect(body.generationConfig).toEqual({
+      responseMimeType: "application/json",
+      responseSchema: schema,
+    } as never);
+  });
+
   test("strict tools ask for validated decoding", () => {
     const tools = [{ type: "function", name: "f", strict: true } as const];
     const mode = (rest: Partial<CanonicalRequest>) =>
-      write(asked({ tools, ...rest })).body["toolConfig"];
+      write(asked({ tools, ...rest })).body.toolConfig;
     expect(mode({})).toEqual({ functionCallingConfig: { mode: "VALIDATED" } });
     expect(mode({ toolChoice: { type: "required" } })).toEqual({
       functionCallingConfig: { mode: "ANY" },
@@ -463,7 +486,7 @@ describe("requests to Gemini", () => {
         ],
       }),
     );
-    expect(body).toEqual({
+    expect(body as unknown).toEqual({
       contents: [
         { role: "user", parts: [{ text: "a" }, { text: "b" }] },
         { role: "model", parts: [{ text: "c" }] },

@@ -33,7 +33,9 @@ export function readReply(input: unknown, context: ReplyReadContext): CanonicalR
   for (const event of [...sink.out, { type: "finish", choice: 0, finish } as const])
     collector.push(event);
   const usage = context.readUsage(body);
+  const router = objectIn(objectIn(body["trace"])?.["promptRouter"]);
   return {
+    model: stringIn(router?.["invokedModelId"]),
     choices: collector.reply().choices,
     usage: usage && { usage },
     serviceTier: stringIn(objectIn(body["serviceTier"])?.["type"]),

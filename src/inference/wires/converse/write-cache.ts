@@ -31,3 +31,32 @@ export function writeCache(
     });
   return { cachePoint: { type: "default", ttl: known ? ttl : undefined } };
 }
+
+/** A mark may not stand right behind a document or a video: it goes before them, or where nothing is before, away. */
+export function settleMarks(
+  blocks: readonly JsonObject[],
+  path: string,
+  losses: Loss[],
+): readonly JsonObject[] {
+  const settled: JsonObject[] = [];
+  for (const block of blocks) {
+    const media = block["cachePoint"] === undefined ? 0 : trailingMedia(settled);
+    if (media === 0) {
+      settled.push(block);
+      continue;
+    }
+    losses.push({
+      path: `${path}.cache_control`,
+      why: "At this provider a cache mark goes before a document or video, not behind it.",
+      byRule: true,
+    });
+    const at = settled.length - media;
+    if (at > 0 && settled[at - 1]?.["cachePoint"] === undefined) settled.splice(at, 0, block);
+  }
+  return settled;
+}
+
+function trailingMedia(blocks: readonly JsonObject[]): number {
+  const last = blocks.findLastIndex((block) => !("document" in block) && !("video" in block));
+  return blocks.length - 1 - last;
+}

@@ -30,7 +30,7 @@ export function writeTools(
       toolSpec: {
         name: emulation.outputTool,
         description: output.description ?? "Gives the answer.",
-        inputSchema: { json: { type: "object", ...output.schema } },
+        inputSchema: { json: { ...output.schema, type: "object" } },
       },
     });
   if (written.length === 0) return hasCalls(request) ? noTools(request, losses) : undefined;
@@ -93,7 +93,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): readonly JsonObj
   const toolSpec: JsonObject = {
     name: tool.name,
     description: tool.description || undefined,
-    inputSchema: { json: { type: "object", ...(tool.parameters ?? { properties: {} }) } },
+    inputSchema: { json: { ...(tool.parameters ?? { properties: {} }), type: "object" } },
     strict: strict || undefined,
     ...nativeFields(tool.native, "converse", at, losses),
   };

@@ -5,7 +5,7 @@ import type { Target } from "../../canonical-wire.ts";
 import { createDocumentNames } from "./document-names.ts";
 import { writeBlock } from "./write-blocks.ts";
 import type { BlockWriting } from "./write-blocks.ts";
-import { writeCache } from "./write-cache.ts";
+import { settleMarks, writeCache } from "./write-cache.ts";
 
 interface Message {
   readonly role: "user" | "assistant";
@@ -41,9 +41,17 @@ export function writeTurns(
   }
   markEnd(request, messages, writing);
   noteOrder(turns.slice(leading.length), messages, writing);
+  if (messages.length === 0)
+    losses.push({
+      path: request.names?.turns ?? "messages",
+      why: "Nothing in it is of a kind that this provider takes.",
+    });
   return {
     system: system.length === 0 ? undefined : system,
-    messages: messages.map(({ role, content }) => ({ role, content })),
+    messages: messages.map(({ role, content, at }) => ({
+      role,
+      content: settleMarks(content, at, losses),
+    })),
   };
 }
 

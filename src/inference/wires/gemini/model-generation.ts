@@ -4,7 +4,7 @@ import type { Target } from "../../canonical-wire.ts";
 const NEWEST = 3;
 
 /** 2.5 for gemini-2.5-flash. `gemini-flash-latest` is of the newest; a model of another family (Gemma) is of none: 0. */
-export function generationOf(model: string): number {
+function generationOf(model: string): number {
   const named = /gemini-(\d+(?:\.\d+)?)/.exec(model)?.[1];
   if (named !== undefined) return Number(named);
   return model.includes("gemini") ? NEWEST : 0;

@@ -1,5 +1,5 @@
 import type { Usage } from "../../../base/meters.ts";
-import type { CanonicalEvent, JsonObject } from "../../canonical.ts";
+import type { CanonicalEvent, Finish, JsonObject } from "../../canonical.ts";
 import { cutStream } from "../../canonical-error.ts";
 import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../canonical-json.ts";
 import type { ReplyReadContext, StreamReader } from "../../canonical-wire.ts";
@@ -9,6 +9,8 @@ import { addGrounding } from "./read-citations.ts";
 import { readLogprobs } from "./read-logprobs.ts";
 import { addPart, createCandidate, endCandidate } from "./stream-candidate.ts";
 import type { Candidate } from "./stream-candidate.ts";
+
+const CANDIDATES_MAX = 64;
 
 interface Reading {
   readonly context: ReplyReadContext;
@@ -91,7 +93,14 @@ function readChunk(reading: Reading, chunk: JsonObject): void {
   reading.block ??= objectIn(chunk["promptFeedback"]);
   start(reading, chunk);
   for (const [at, value] of arrayIn(chunk["candidates"]).entries())
-    if (isObject(value)) readCandidate(reading, value, numberIn(value["index"]) ?? at);
+    if (isObject(value)) readCandidate(reading, value, indexOf(value) ?? at);
+}
+
+function indexOf(candidate: JsonObject): number | undefined {
+  const index = numberIn(candidate["index"]);
+  return index !== undefined && Number.isInteger(index) && index >= 0 && index < CANDIDATES_MAX
+    ? index
+    : undefined;
 }
 
 function start(reading: Reading, chunk: JsonObject): void {
@@ -149,13 +158,19 @@ function finish(reading: Reading, whole: boolean): void {
     out.push({ type: "error", error: cutStream() });
     return;
   } else if (size === 0) out.push({ type: "finish", choice: 0, finish: { reason: "error" } });
-  for (const candidate of candidates.values()) {
-    endCandidate(candidate);
-    const { index: choice, finishWord, finishMessage, called } = candidate;
-    out.push({ type: "finish", choice, finish: readFinish(finishWord, finishMessage, called) });
+  for (let choice = 0; choice <= Math.max(-1, ...candidates.keys()); choice++) {
+    const candidate = candidates.get(choice);
+    if (candidate !== undefined) endCandidate(candidate);
+    out.push({ type: "finish", choice, finish: finishOf(candidate) });
   }
   const usage = usageOf(reading);
   if (usage !== undefined) out.push({ type: "usage", report: { usage } });
+}
+
+function finishOf(candidate: Candidate | undefined): Finish {
+  return candidate === undefined
+    ? { reason: "error" }
+    : readFinish(candidate.finishWord, candidate.finishMessage, candidate.called);
 }
 
 function usageOf({ context, id, model, usage, groundings }: Reading): Usage | undefined {

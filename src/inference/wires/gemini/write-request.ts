@@ -4,15 +4,15 @@ import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts"
 import { isThirdGeneration } from "./model-generation.ts";
 import { pathOf } from "./operations.ts";
 import { writeThinking } from "./write-thinking.ts";
-import { writeTools } from "./write-tools.ts";
+import { isOwnSchema, writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
 
 const OUTPUT_TOOL = "structured_output";
 const STOPS_MAX = 5;
 const TIERS = new Map([
   ["auto", undefined],
-  ["default", "standard"],
-  ["standard", "standard"],
+  ["default", undefined],
+  ["standard", undefined],
   ["flex", "flex"],
   ["priority", "priority"],
 ]);
@@ -43,7 +43,7 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
   const body: JsonObject = {
     ...native,
     ...writeTurns(request, target, losses),
-    ...writeTools(request, target, emulation, losses),
+    ...(needsNoTools(request, target) ? undefined : writeTools(request, target, emulation, losses)),
     generationConfig: clean({
       ...(typeof config === "object" ? config : undefined),
       ...writeSampling(request, target, losses),
@@ -54,6 +54,12 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
   };
   const operation = request.stream === true ? "streamGenerateContent" : "generateContent";
   return { body, losses, emulation, path: pathOf(target.model, operation) };
+}
+
+// Models before the third generation refuse functions beside JSON output even where none may be called.
+function needsNoTools({ output, toolChoice }: CanonicalRequest, target: Target): boolean {
+  const json = output !== undefined && output.type !== "text";
+  return json && toolChoice?.type === "none" && !isThirdGeneration(target);
 }
 
 function noteUnsaid(request: CanonicalRequest, losses: Loss[]): void {
@@ -78,7 +84,7 @@ function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]
     presencePenalty: request.presencePenalty,
     stopSequences: stops,
     candidateCount: request.n,
-    ...(request.logprobs === true
+    ...(request.logprobs === true || (request.topLogprobs ?? 0) > 0
       ? { responseLogprobs: true, logprobs: request.topLogprobs || undefined }
       : undefined),
   };
@@ -100,7 +106,7 @@ function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
   const { schema, description } = output;
   return {
     responseMimeType,
-    responseJsonSchema:
+    [isOwnSchema(schema) ? "responseSchema" : "responseJsonSchema"]:
       description === undefined || schema["description"] !== undefined
         ? schema
         : { ...schema, description },

@@ -69,10 +69,16 @@ function writeFunction(tool: Tool, target: Target, losses: Loss[]): readonly Jso
     {
       name: tool.name,
       description: tool.description,
-      parametersJsonSchema: tool.parameters,
+      [isOwnSchema(tool.parameters) ? "parameters" : "parametersJsonSchema"]: tool.parameters,
       ...nativeFields(tool.native, "gemini", at, losses),
     },
   ];
+}
+
+/** Whether it is a schema in this API's older form, with its types in capitals, which has a field of its own. */
+export function isOwnSchema(schema: JsonObject | undefined): boolean {
+  const type = schema?.["type"];
+  return typeof type === "string" && /^[A-Z]+$/.test(type);
 }
 
 // Decoding that keeps to the schemas is a mode of all tools together; where a call is forced, it is always kept to.

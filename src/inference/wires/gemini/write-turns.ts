@@ -63,6 +63,11 @@ export function writeTurns(
     addContent(contents, turn.role === "assistant" ? "model" : "user", parts);
   }
   noteOrder(turns.slice(leading.length), writing);
+  if (contents.length === 0)
+    losses.push({
+      path: request.names?.turns ?? "messages",
+      why: "Nothing in it is of a kind that this provider takes.",
+    });
   return {
     systemInstruction: system.length === 0 ? undefined : { parts: system },
     contents: contents.map(({ role, parts }) => ({ role, parts })),

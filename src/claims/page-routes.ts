@@ -90,6 +90,7 @@ function decideRoute(room: Room): Route {
     id: "decideClaim",
     summary: "Confirm or decline a claim",
     body: Decision,
+    example: { decision: "confirm", user_code: "402817" },
     run: async ({ body, caller, headers, now }) => {
       const shown = room.link.read(headers.get("cookie"));
       const attempt = await attemptOf(room, shown?.attemptId);
@@ -146,6 +147,7 @@ function codeRoute({ db, claims, link }: Room): Route {
     id: "enterClaimCode",
     summary: "Find a claim by its code",
     body: z.object({ user_code: z.string() }),
+    example: { user_code: "402817" },
     run: async ({ body, caller, now }) => {
       const userCode = body.user_code.replaceAll(/\s/g, "");
       if (!isUserCode(userCode))

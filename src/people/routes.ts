@@ -14,7 +14,7 @@ import { recordPerson } from "./people.ts";
 import { endOtherSessions, endSession, listSessions, type Sessions } from "./sessions.ts";
 import { CALLBACK_PATH, ownPath, type SignIn } from "./sign-in.ts";
 
-export const SESSIONS_PATH = "/sessions";
+const SESSIONS_PATH = "/sessions";
 
 export interface PeopleRouteParts {
   readonly db: Db;
@@ -77,7 +77,7 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteParts): Rou
     run: async ({ request, headers, address, now }) => {
       try {
         const cookies = headers.get("cookie");
-        const { search } = new URL(request.url);
+        const { search } = new URL(request.url, baseUrl);
         const { identity, returnTo } = await configured(signIn).finish(search, cookies, now);
         const session = await db.write(async (tx) => {
           const person = await recordPerson(tx, identity, now);
@@ -146,6 +146,7 @@ function endSessionRoute({ db, sessions }: PeopleRouteParts): Route {
     id: "endSession",
     summary: "End sessions",
     body: z.object({ session: z.string() }),
+    example: { session: "others" },
     run: async ({ caller, body, now }) => {
       const { personId, sessionId } = caller;
       if (body.session === "others")

@@ -1,0 +1,17 @@
+import { readAsk } from "./src/inference/ask.ts";
+import { outgoingBody } from "./src/inference/outgoing.ts";
+import { createCatalog } from "./src/models/live-catalog.ts";
+import { createAccounts } from "./src/inference/accounts.ts";
+import { secret } from "./src/base/secret.ts";
+const mod = await import(process.env.MOD ?? "./src/inference/candidates.ts");
+const { candidatesOf } = mod;
+const catalog = createCatalog({ now: Date.now() }).current();
+const accounts = createAccounts({ settings: { openai: { apiKey: secret("x".repeat(20)) }, anthropic: { apiKey: secret("x".repeat(20)) } }, operatorProviders: () => [], keyNamed: () => undefined, simulator: undefined, now: Date.now } as never);
+const routing = process.env.MOD ? (await import("./src/inference/routing.ts")).createRouting((await import("./src/inference/breaker.ts")).createBreaker()) : undefined;
+const parts = { catalog, providerOf: accounts.placeOf, ownKeyOf: async () => undefined, routing, now: Date.now };
+const text = JSON.stringify({ model: "openai/gpt-5-mini", messages: [{ role: "user", content: "hello there ".repeat(20) }], max_tokens: 100, user: "u", stream: true });
+const adjust = { pseudonym: () => "abc", outputMax: undefined };
+const time = async (n: number) => { const t = performance.now(); for (let i = 0; i < n; i++) { const ask = readAsk("chat", text); const [c] = await candidatesOf(ask, "chat", "acct_1", parts); outgoingBody(ask, c, adjust); } return ((performance.now() - t) * 1000) / n; };
+await time(20000);
+const runs: number[] = []; for (let i = 0; i < 9; i++) runs.push(await time(20000));
+console.log("median us", runs.sort((a, b) => a - b)[4]!.toFixed(3), "min", runs[0]!.toFixed(3));

@@ -1,0 +1,115 @@
+// An owner's invitations: bound to an email address, which whoever accepts must have verified. It owns the table
+// invitation. Nothing is mailed; the person sees the invitation when they sign in.
+
+import { Fault, invalid } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
+import { type Reader, type Row, text, type Tx, whole } from "../store/db.ts";
+import { addDeveloper, lockWorkspace, type Role } from "./members.ts";
+
+const LIFETIME_MS = 14 * 86_400_000;
+const OPEN_MAX = 50;
+const EMAIL = /^[^\s@<>"]{1,64}@[^\s@<>"]{1,190}\.[^\s@<>".]{2,}$/;
+
+export interface Invitation {
+  readonly id: string;
+  readonly accountId: string;
+  readonly email: string;
+  readonly invitedBy: string;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+}
+
+export interface NewInvitation {
+  readonly accountId: string;
+  readonly email: string;
+  /** The inviting person's own address, as the invited one will see it. */
+  readonly invitedBy: string;
+  readonly now: number;
+}
+
+/** Invites somebody; a second invitation of the same address takes the place of the first. */
+export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation> {
+  const { accountId, invitedBy, now } = request;
+  const email = request.email.trim().toLowerCase();
+  if (!EMAIL.test(email)) throw invalid("email", "That is not an email address.");
+  await lockWorkspace(tx, accountId);
+  const open = await listInvitations(tx, accountId, now);
+  if (open.length >= OPEN_MAX)
+    throw new Fault("conflict", "too many invitations", {
+      message: `A workspace may have ${OPEN_MAX} open invitations. Withdraw one first.`,
+    });
+  const id = newId("inst", now);
+  await tx.run("delete from invitation where account_id = ? and email = ?", [accountId, email]);
+  await tx.run(
+    "insert into invitation (id, account_id, email, invited_by, created_at, expires_at) values (?, ?, ?, ?, ?, ?)",
+    [id, accountId, email, invitedBy, now, now + LIFETIME_MS],
+  );
+  return { id, accountId, email, invitedBy, createdAt: now, expiresAt: now + LIFETIME_MS };
+}
+
+export async function withdraw(tx: Tx, accountId: string, id: string): Promise<void> {
+  await tx.run("delete from invitation where id = ? and account_id = ?", [id, accountId]);
+}
+
+export async function listInvitations(
+  reader: Reader,
+  accountId: string,
+  now: number,
+): Promise<readonly Invitation[]> {
+  const rows = await reader.all(
+    "select * from invitation where account_id = ? and expires_at > ? order by id desc",
+    [accountId, now],
+  );
+  return rows.map(toInvitation);
+}
+
+/** What waits for the person with this verified address. */
+export async function invitationsFor(
+  reader: Reader,
+  email: string,
+  now: number,
+): Promise<readonly Invitation[]> {
+  const rows = await reader.all(
+    "select * from invitation where email = ? and expires_at > ? order by id desc",
+    [email.toLowerCase(), now],
+  );
+  return rows.map(toInvitation);
+}
+
+/** Ends an invitation, and makes its addressee a developer where they accept. */
+export async function answerInvitation(
+  tx: Tx,
+  answer: {
+    readonly id: string;
+    readonly accept: boolean;
+    readonly personId: string;
+    readonly email: string;
+    readonly now: number;
+  },
+): Promise<{ readonly accountId: string; readonly role: Role | undefined }> {
+  const { id, accept, personId, email, now } = answer;
+  const row = await tx.get(
+    "select * from invitation where id = ? and email = ? and expires_at > ?",
+    [id, email.toLowerCase(), now],
+  );
+  if (row === undefined)
+    throw new Fault("not_found", "no such invitation", {
+      message: "That invitation was withdrawn or has expired.",
+    });
+  const { accountId } = toInvitation(row);
+  await tx.run("delete from invitation where id = ?", [id]);
+  if (!accept) return { accountId, role: undefined };
+  await lockWorkspace(tx, accountId);
+  return { accountId, role: await addDeveloper(tx, { accountId, personId, via: id, now }) };
+}
+
+function toInvitation(row: Row): Invitation {
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    email: text(row, "email"),
+    invitedBy: text(row, "invited_by"),
+    createdAt: whole(row, "created_at"),
+    expiresAt: whole(row, "expires_at"),
+  };
+}

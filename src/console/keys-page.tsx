@@ -1,0 +1,176 @@
+/** @jsxImportSource hono/jsx */
+// The keys of a workspace: what each may spend, and the means to stop it.
+
+import type { Child } from "hono/jsx";
+import { mayDo } from "../accounts/members.ts";
+import { LIMIT_WINDOWS } from "../base/window.ts";
+import type { PageFrame } from "../http/layout.tsx";
+import type { Visitor } from "../http/route.ts";
+import type { Key } from "../keys/keys.ts";
+import { consolePage, Hidden, pathOf } from "./frame.tsx";
+import { day, minute, money } from "./words.ts";
+import type { Place } from "./workspace.ts";
+
+export interface KeysState {
+  readonly visitor: Visitor;
+  readonly place: Place;
+  readonly keys: readonly Key[];
+  /** A key that was just made, to be shown this once. */
+  readonly fresh?: string;
+  readonly wrong?: string;
+}
+
+export function keysPage({ visitor, place, keys, fresh, wrong }: KeysState): PageFrame {
+  const action = pathOf(place.accountId, "/keys");
+  const live = keys.filter((key) => key.revokedAt === null);
+  const dead = keys.filter((key) => key.revokedAt !== null);
+  return consolePage({
+    title: "Keys",
+    place,
+    visitor,
+    page: "/keys",
+    main: (
+      <>
+        {fresh === undefined ? null : <Fresh raw={fresh} />}
+        {wrong === undefined ? null : (
+          <p class="wrong" role="alert">
+            {wrong}
+          </p>
+        )}
+        <p>Whoever holds a key can spend the workspace's balance, up to the key's limit.</p>
+        {live.map((key) => (
+          <KeyCard key_={key} action={action} visitor={visitor} place={place} />
+        ))}
+        {mayDo(place.role, "keys.mint") ? <MintForm action={action} visitor={visitor} /> : null}
+        {dead.length === 0 ? null : <Dead keys={dead} />}
+      </>
+    ),
+  });
+}
+
+function Fresh({ raw }: { readonly raw: string }): Child {
+  return (
+    <section class="card notice" role="status">
+      <h2>The new key, shown this once</h2>
+      <pre>
+        <code>{raw}</code>
+      </pre>
+      <p>Store it now. Postern keeps only a fingerprint of it.</p>
+    </section>
+  );
+}
+
+interface KeyCardProps {
+  readonly key_: Key;
+  readonly action: string;
+  readonly visitor: Visitor;
+  readonly place: Place;
+}
+
+function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
+  const limit =
+    key.limit === null
+      ? "no limit"
+      : `${money(key.limit)}${key.limitWindow === null ? " in all" : ` a ${key.limitWindow}`}`;
+  return (
+    <section class="card" aria-labelledby={key.id}>
+      <h2 id={key.id}>
+        {key.name ?? "Unnamed key"} <code>{`${key.prefix}…${key.last4}`}</code>
+      </h2>
+      <p>
+        Made {day(key.createdAt)},{" "}
+        {key.lastUsedAt === null ? "never used" : `last used ${minute(key.lastUsedAt)}`}; spent{" "}
+        {money(key.spent)} of {limit}.
+      </p>
+      {mayDo(place.role, "keys.change") ? (
+        <LimitForm id={key.id} action={action} visitor={visitor} />
+      ) : null}
+      {mayDo(place.role, "keys.revoke") ? (
+        <form method="post" action={action}>
+          <Hidden visitor={visitor} fields={{ do: "revoke", key: key.id }} />
+          <button type="submit" class="danger">
+            Revoke
+          </button>
+        </form>
+      ) : null}
+    </section>
+  );
+}
+
+function LimitForm({
+  id,
+  action,
+  visitor,
+}: {
+  readonly id: string;
+  readonly action: string;
+  readonly visitor: Visitor;
+}): Child {
+  return (
+    <form method="post" action={action}>
+      <Hidden visitor={visitor} fields={{ do: "limit", key: id }} />
+      <LimitFields id={id} />
+      <button type="submit" class="quiet">
+        Set the limit
+      </button>
+    </form>
+  );
+}
+
+function LimitFields({ id }: { readonly id: string }): Child {
+  return (
+    <>
+      <label for={`${id}-limit`}>Limit in US dollars; empty for none</label>
+      <input
+        id={`${id}-limit`}
+        name="limit_usd"
+        inputmode="decimal"
+        pattern="[0-9]{1,7}([.][0-9]{1,9})?"
+      />
+      <label for={`${id}-window`}>It opens again</label>
+      <select id={`${id}-window`} name="limit_window">
+        <option value="">never</option>
+        {LIMIT_WINDOWS.map((window) => (
+          <option value={window}>every {window}</option>
+        ))}
+      </select>
+    </>
+  );
+}
+
+function MintForm({
+  action,
+  visitor,
+}: {
+  readonly action: string;
+  readonly visitor: Visitor;
+}): Child {
+  return (
+    <section class="card" aria-labelledby="mint">
+      <h2 id="mint">Make a key</h2>
+      <form method="post" action={action}>
+        <Hidden visitor={visitor} fields={{ do: "mint" }} />
+        <label for="mint-name">Name</label>
+        <input id="mint-name" name="name" maxlength={100} />
+        <LimitFields id="mint" />
+        <button type="submit">Make the key</button>
+      </form>
+    </section>
+  );
+}
+
+function Dead({ keys }: { readonly keys: readonly Key[] }): Child {
+  return (
+    <>
+      <h2>Revoked</h2>
+      <ul>
+        {keys.map((key) => (
+          <li>
+            {key.name ?? "Unnamed key"} <code>{`${key.prefix}…${key.last4}`}</code>, revoked{" "}
+            {day(key.revokedAt ?? 0)}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

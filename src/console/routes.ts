@@ -1,0 +1,364 @@
+// The human pages: the HTTP face of the console. Every page says which action it needs, and `accounts/members.ts` says
+// which role may do it.
+
+import { z } from "zod";
+import { answerInvitation, invitationsFor, invite, withdraw } from "../accounts/invitations.ts";
+import {
+  type Action,
+  handOver,
+  removeMember,
+  requireRole,
+  workspacesOf,
+} from "../accounts/members.ts";
+import { Fault, invalid } from "../base/fault.ts";
+import { type Nano, nanoFromUsd } from "../base/money.ts";
+import { LIMIT_WINDOWS } from "../base/window.ts";
+import { type PageFrame, pageHeaders, renderPage } from "../http/layout.tsx";
+import { personRoute, type Route, type Visitor } from "../http/route.ts";
+import { changeKey, type Keys, type KeySettings, revokeKey } from "../keys/keys.ts";
+import type { Db, Tx } from "../store/db.ts";
+import { pathOf } from "./frame.tsx";
+import { homePage } from "./home-page.tsx";
+import { keysPage } from "./keys-page.tsx";
+import { membersPage } from "./members-page.tsx";
+import { overviewPage } from "./overview-page.tsx";
+import { usagePage } from "./usage-page.tsx";
+import {
+  type ConsoleStore,
+  enter,
+  readKeys,
+  readOverview,
+  readPeople,
+  readSpending,
+} from "./workspace.ts";
+
+export interface ConsoleRouteParts {
+  readonly db: Db;
+  readonly keys: Keys;
+  readonly walletOf: ConsoleStore["walletOf"];
+}
+
+const PAGE = {
+  tag: "Console",
+  dialect: "page",
+  hidden: true,
+  faults: ["not_found", "forbidden"],
+  answers: { 200: { description: "A page.", contentType: "text/html" } },
+} as const;
+
+const AccountPath = z.object({ account: z.string() });
+
+export function consoleRoutes(parts: ConsoleRouteParts): readonly Route[] {
+  return [
+    homeRoute(parts),
+    invitationRoute(parts),
+    overviewRoute(parts),
+    usageRoute(parts),
+    keysRoute(parts),
+    changeKeysRoute(parts),
+    membersRoute(parts),
+    changeMembersRoute(parts),
+  ];
+}
+
+function homeRoute({ db }: ConsoleRouteParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "GET",
+    path: "/console",
+    id: "showWorkspaces",
+    summary: "The workspaces of a person",
+    run: async ({ caller, now }) => {
+      const [workspaces, invitations] = await Promise.all([
+        workspacesOf(db, caller.personId),
+        invitationsFor(db, caller.email, now),
+      ]);
+      const [only, ...others] = workspaces;
+      if (only !== undefined && others.length === 0 && invitations.length === 0)
+        return redirect(pathOf(only.accountId, ""));
+      return show(homePage({ visitor: caller, workspaces, invitations }));
+    },
+  });
+}
+
+function invitationRoute({ db }: ConsoleRouteParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "POST",
+    path: "/console/invitations",
+    id: "answerInvitation",
+    summary: "Accept or decline an invitation",
+    body: z.object({ invitation: z.string(), answer: z.enum(["accept", "decline"]) }),
+    example: { invitation: "inst_01kah5t3mq7d2c9w4e6r8t0yax", answer: "accept" },
+    run: async ({ caller, body, now }) => {
+      const { personId, email } = caller;
+      const { accountId, role } = await db.write((tx) =>
+        answerInvitation(tx, {
+          id: body.invitation,
+          accept: body.answer === "accept",
+          personId,
+          email,
+          now,
+        }),
+      );
+      return redirect(role === undefined ? "/console" : pathOf(accountId, ""));
+    },
+  });
+}
+
+function overviewRoute(parts: ConsoleRouteParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "GET",
+    path: "/console/{account}",
+    id: "showWorkspace",
+    summary: "The overview of a workspace",
+    params: AccountPath,
+    run: async ({ caller, params, now }) => {
+      const place = await enter(parts, params.account, caller.personId, "workspace.read");
+      return show(overviewPage(caller, place, await readOverview(parts, params.account, now)));
+    },
+  });
+}
+
+function usageRoute(parts: ConsoleRouteParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "GET",
+    path: "/console/{account}/usage",
+    id: "showWorkspaceUsage",
+    summary: "What a workspace spent",
+    params: AccountPath,
+    run: async ({ caller, params, now }) => {
+      const place = await enter(parts, params.account, caller.personId, "usage.read");
+      return show(usagePage(caller, place, await readSpending(parts, params.account, now)));
+    },
+  });
+}
+
+function keysRoute(parts: ConsoleRouteParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "GET",
+    path: "/console/{account}/keys",
+    id: "showWorkspaceKeys",
+    summary: "The keys of a workspace",
+    params: AccountPath,
+    run: async ({ caller, params, now }) => {
+      const place = await enter(parts, params.account, caller.personId, "keys.read");
+      return show(
+        keysPage({ visitor: caller, place, keys: await readKeys(parts, params.account, now) }),
+      );
+    },
+  });
+}
+
+const KeyForm = z.discriminatedUnion("do", [
+  z.object({
+    do: z.literal("mint"),
+    name: z.string().optional(),
+    limit_usd: z.string().optional(),
+    limit_window: z.string().optional(),
+  }),
+  z.object({
+    do: z.literal("limit"),
+    key: z.string(),
+    limit_usd: z.string().optional(),
+    limit_window: z.string().optional(),
+  }),
+  z.object({ do: z.literal("revoke"), key: z.string() }),
+]);
+type KeyForm = z.infer<typeof KeyForm>;
+
+const KEY_ACTIONS: Readonly<Record<KeyForm["do"], Action>> = {
+  mint: "keys.mint",
+  limit: "keys.change",
+  revoke: "keys.revoke",
+};
+
+function changeKeysRoute(parts: ConsoleRouteParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "POST",
+    path: "/console/{account}/keys",
+    id: "changeWorkspaceKeys",
+    summary: "Make, limit or revoke a key",
+    params: AccountPath,
+    body: KeyForm,
+    example: { do: "mint", name: "ci" },
+    run: async ({ caller, params, body, now }) => {
+      const { account } = params;
+      const place = await enter(parts, account, caller.personId, KEY_ACTIONS[body.do]);
+      const shown = async (told: {
+        readonly fresh?: string;
+        readonly wrong?: string;
+      }): Promise<Response> =>
+        show(
+          keysPage({ visitor: caller, place, keys: await readKeys(parts, account, now), ...told }),
+          told.wrong === undefined ? 200 : 400,
+        );
+      try {
+        // The role is asked again inside: it may have been taken away a moment ago.
+        const fresh = await parts.db.write(async (tx) => {
+          await requireRole(tx, account, caller.personId, KEY_ACTIONS[body.do]);
+          return changeKeys(tx, parts.keys, account, { form: body, now });
+        });
+        return fresh === undefined ? redirect(pathOf(account, "/keys")) : await shown({ fresh });
+      } catch (error) {
+        return await shown({ wrong: correctable(error) });
+      }
+    },
+  });
+}
+
+/** Does what the form asks; answers the raw key where it made one. */
+async function changeKeys(
+  tx: Tx,
+  keys: Keys,
+  accountId: string,
+  { form, now }: { readonly form: KeyForm; readonly now: number },
+): Promise<string | undefined> {
+  switch (form.do) {
+    case "mint": {
+      const name = form.name?.trim();
+      const { raw } = await keys.mint(
+        tx,
+        accountId,
+        { ...limitOf(form), name: name === "" ? null : name },
+        now,
+      );
+      return raw;
+    }
+    case "limit":
+      await changeKey(tx, accountId, form.key, { ...limitOf(form), now });
+      return undefined;
+    case "revoke":
+      await revokeKey(tx, accountId, form.key, now);
+      return undefined;
+  }
+}
+
+function limitOf(form: {
+  readonly limit_usd?: string | undefined;
+  readonly limit_window?: string | undefined;
+}): Pick<KeySettings, "limit" | "limitWindow"> {
+  const typed = form.limit_usd?.trim() ?? "";
+  if (typed === "") return { limit: null, limitWindow: null };
+  const limit: Nano | undefined = nanoFromUsd(typed);
+  if (limit === undefined)
+    throw invalid("limit_usd", "The limit must be an amount of US dollars, such as 5 or 2.50.");
+  return {
+    limit,
+    limitWindow: LIMIT_WINDOWS.find((window) => window === form.limit_window) ?? null,
+  };
+}
+
+function membersRoute(parts: ConsoleRouteParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "GET",
+    path: "/console/{account}/members",
+    id: "showWorkspaceMembers",
+    summary: "The members of a workspace",
+    params: AccountPath,
+    run: async ({ caller, params, now }) => {
+      const place = await enter(parts, params.account, caller.personId, "members.read");
+      return show(
+        membersPage({
+          visitor: caller,
+          place,
+          people: await readPeople(parts, params.account, now),
+        }),
+      );
+    },
+  });
+}
+
+const MemberForm = z.discriminatedUnion("do", [
+  z.object({ do: z.literal("invite"), email: z.string() }),
+  z.object({ do: z.literal("withdraw"), invitation: z.string() }),
+  z.object({ do: z.literal("remove"), person: z.string() }),
+  z.object({ do: z.literal("hand_over"), person: z.string() }),
+  z.object({ do: z.literal("leave") }),
+]);
+type MemberForm = z.infer<typeof MemberForm>;
+
+const MEMBER_ACTIONS: Readonly<Record<MemberForm["do"], Action>> = {
+  invite: "members.invite",
+  withdraw: "members.invite",
+  remove: "members.remove",
+  hand_over: "workspace.hand_over",
+  leave: "workspace.leave",
+};
+
+function changeMembersRoute(parts: ConsoleRouteParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "POST",
+    path: "/console/{account}/members",
+    id: "changeWorkspaceMembers",
+    summary: "Invite, remove, hand over or leave",
+    params: AccountPath,
+    body: MemberForm,
+    example: { do: "invite", email: "ada@example.com" },
+    run: async ({ caller, params, body, now }) => {
+      const { account } = params;
+      const place = await enter(parts, account, caller.personId, MEMBER_ACTIONS[body.do]);
+      try {
+        await parts.db.write(async (tx) => {
+          await requireRole(tx, account, caller.personId, MEMBER_ACTIONS[body.do]);
+          await changeMembers(tx, account, caller, { form: body, now });
+        });
+      } catch (error) {
+        const people = await readPeople(parts, account, now);
+        return show(
+          membersPage({ visitor: caller, place, people, wrong: correctable(error) }),
+          400,
+        );
+      }
+      return redirect(body.do === "leave" ? "/console" : pathOf(account, "/members"));
+    },
+  });
+}
+
+async function changeMembers(
+  tx: Tx,
+  accountId: string,
+  visitor: Visitor,
+  { form, now }: { readonly form: MemberForm; readonly now: number },
+): Promise<void> {
+  switch (form.do) {
+    case "invite":
+      await invite(tx, { accountId, email: form.email, invitedBy: visitor.email, now });
+      return;
+    case "withdraw":
+      return withdraw(tx, accountId, form.invitation);
+    case "remove":
+      return removeMember(tx, accountId, form.person);
+    case "hand_over":
+      return handOver(tx, accountId, visitor.personId, form.person);
+    case "leave":
+      return removeMember(tx, accountId, visitor.personId);
+  }
+}
+
+/** What the person can mend is said on the page; anything else is thrown on. */
+function correctable(error: unknown): string {
+  if (error instanceof Fault && (error.status === 400 || error.status === 409))
+    return error.publicMessage;
+  throw error;
+}
+
+function show(frame: PageFrame, status = 200): Response {
+  return new Response(renderPage(frame), {
+    status,
+    headers: { ...pageHeaders(), "cache-control": "no-store" },
+  });
+}
+
+function redirect(location: string): Response {
+  return new Response(null, {
+    status: 303,
+    headers: { location, "cache-control": "no-store", "referrer-policy": "no-referrer" },
+  });
+}

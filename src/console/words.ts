@@ -1,0 +1,26 @@
+// How the console says money, time and names.
+
+import { type Nano, NANO_PER_USD, usdText } from "../base/money.ts";
+
+const NANO_PER_CENT = NANO_PER_USD / 100n;
+
+/** Dollars and cents, and every digit where there is less than a dollar. */
+export function money(amount: Nano): string {
+  if (amount !== 0n && amount < NANO_PER_USD && amount % NANO_PER_CENT !== 0n)
+    return `$${usdText(amount)}`;
+  const cents = amount / NANO_PER_CENT;
+  const [whole, rest] = [cents / 100n, cents % 100n];
+  return `$${whole.toLocaleString("en-US")}.${rest.toString().padStart(2, "0")}`;
+}
+
+export function day(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}
+
+export function minute(at: number): string {
+  return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+}
+
+export function number(value: number): string {
+  return value.toLocaleString("en-US");
+}

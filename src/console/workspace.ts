@@ -1,0 +1,120 @@
+// What the console shows of a workspace, read at one place; and who may see it.
+
+import { getAccount } from "../accounts/accounts.ts";
+import { type Invitation, listInvitations } from "../accounts/invitations.ts";
+import {
+  type Action,
+  type Member,
+  membersOf,
+  requireRole,
+  type Role,
+} from "../accounts/members.ts";
+import type { Nano } from "../base/money.ts";
+import { type Key, listKeys } from "../keys/keys.ts";
+import type { Reader } from "../store/db.ts";
+import { sumUsage, type UsageSum } from "../usage/usage.ts";
+
+const KEYS_SHOWN = 100;
+const DAYS_SHOWN = 30;
+const DAY_MS = 86_400_000;
+
+export interface Balance {
+  readonly promo: Nano;
+  readonly paid: Nano;
+  readonly held: Nano;
+}
+
+/** Where a page is: which workspace, and in which role it is looked at. */
+export interface Place {
+  readonly accountId: string;
+  readonly role: Role;
+  readonly createdAt: number;
+}
+
+export interface ConsoleStore {
+  readonly db: Reader;
+  readonly walletOf: (reader: Reader, accountId: string) => Promise<Balance>;
+}
+
+/** The workspace, for a person whose role allows the action; for a stranger it is not there. */
+export async function enter(
+  store: ConsoleStore,
+  accountId: string,
+  personId: string,
+  action: Action,
+): Promise<Place> {
+  const role = await requireRole(store.db, accountId, personId, action);
+  const { createdAt } = await getAccount(store.db, accountId);
+  return { accountId, role, createdAt };
+}
+
+export interface Overview {
+  readonly balance: Balance;
+  readonly days: readonly UsageSum[];
+  readonly liveKeys: number;
+  readonly members: number;
+}
+
+export async function readOverview(
+  store: ConsoleStore,
+  accountId: string,
+  now: number,
+): Promise<Overview> {
+  const [balance, days, keys, members] = await Promise.all([
+    store.walletOf(store.db, accountId),
+    sumUsage(store.db, accountId, { from: now - DAYS_SHOWN * DAY_MS }, "day"),
+    readKeys(store, accountId, now),
+    membersOf(store.db, accountId),
+  ]);
+  return {
+    balance,
+    days,
+    liveKeys: keys.filter((key) => key.revokedAt === null).length,
+    members: members.length,
+  };
+}
+
+export async function readKeys(
+  { db }: ConsoleStore,
+  accountId: string,
+  now: number,
+): Promise<readonly Key[]> {
+  return (await listKeys(db, accountId, { limit: KEYS_SHOWN }, now)).data;
+}
+
+export interface Spending {
+  readonly byModel: readonly UsageSum[];
+  readonly byKey: readonly UsageSum[];
+  readonly byDay: readonly UsageSum[];
+}
+
+export async function readSpending(
+  { db }: ConsoleStore,
+  accountId: string,
+  now: number,
+): Promise<Spending> {
+  const filter = { from: now - DAYS_SHOWN * DAY_MS };
+  const [byModel, byKey, byDay] = await Promise.all([
+    sumUsage(db, accountId, filter, "model"),
+    sumUsage(db, accountId, filter, "key"),
+    sumUsage(db, accountId, filter, "day"),
+  ]);
+  return { byModel, byKey, byDay };
+}
+
+export interface People {
+  readonly members: readonly Member[];
+  readonly invitations: readonly Invitation[];
+}
+
+export async function readPeople(
+  { db }: ConsoleStore,
+  accountId: string,
+  now: number,
+): Promise<People> {
+  const [members, invitations] = await Promise.all([
+    membersOf(db, accountId),
+    listInvitations(db, accountId, now),
+  ]);
+  return { members, invitations };
+}

@@ -1,0 +1,186 @@
+// Tries the legs of a call, one after another, until one begins to answer. One hold stands for all that may have to be
+// paid for; a leg on the caller's own key costs nothing and holds nothing.
+
+import { Fault } from "../base/fault.ts";
+import type { Ask } from "./ask.ts";
+import { tryCandidate, type Trial, type TrialResult } from "./attempt.ts";
+import { type Call, idsOf, type InferParts, stopsBilling } from "./call.ts";
+import { clampedOutput, faultOfHold, holdRequest, type Quote } from "./hold.ts";
+import { dearestOf, type Leg, mayFallOver } from "./legs.ts";
+import { type Passage, passageFor } from "./passage.ts";
+
+export type CallBase = Pick<Call, "input" | "ask" | "state" | "catalog" | "closed">;
+
+export interface Tried {
+  readonly call: Call;
+  readonly leg: Leg;
+  readonly result: TrialResult;
+}
+
+interface Standing {
+  readonly amount: bigint;
+  /** False for the hold of nothing under which a caller's own key is tried. */
+  readonly pays: boolean;
+}
+
+const HOLD_SLACK_MS = 60_000;
+
+export async function tryLegs(
+  parts: InferParts,
+  base: CallBase,
+  legs: readonly [Leg, ...Leg[]],
+): Promise<Tried> {
+  const attempts: Call["attempts"] = [];
+  let standing: Standing | undefined;
+  let tried: Tried | undefined;
+  try {
+    for (const [place, leg] of legs.entries()) {
+      const later = legs.slice(place + 1);
+      standing = await standingFor(parts, base, { leg, later, standing });
+      const call = callOn(leg, { ...base, attempts, held: standing.amount });
+      const result = await attempt(parts, call, leg, later[0]);
+      // A request that cannot be said to this provider may be said to the next.
+      if (result instanceof Fault) {
+        if (tried === undefined && later.length === 0) throw result;
+        continue;
+      }
+      tried = { call, leg, result };
+      if (!goesOn(parts, tried)) return tried;
+    }
+  } catch (error) {
+    if (standing !== undefined)
+      await parts.ledger.settle({ ...idsOf(base), cost: 0n, now: parts.now() }).catch(() => {});
+    throw error;
+  }
+  if (tried === undefined) throw new Error("a call without a leg");
+  return tried;
+}
+
+function goesOn(parts: InferParts, { call, result }: Tried): boolean {
+  if (result.ok || result.aborted || call.input.signal.aborted) return false;
+  // The hold does not live for ever, and neither does the caller's patience.
+  const isLate = parts.now() - call.input.now > parts.timeouts.totalMs / 2;
+  return !isLate && mayFallOver(result.fault);
+}
+
+async function standingFor(
+  parts: InferParts,
+  base: CallBase,
+  {
+    leg,
+    later,
+    standing,
+  }: { readonly leg: Leg; readonly later: readonly Leg[]; readonly standing: Standing | undefined },
+): Promise<Standing> {
+  const pays = !leg.candidate.credential.byok;
+  if (standing !== undefined && (standing.pays || !pays)) return standing;
+  if (standing !== undefined)
+    await parts.ledger.settle({ ...idsOf(base), cost: 0n, now: parts.now() });
+  const paid = later.filter(({ candidate }) => !candidate.credential.byok);
+  const quote = pays ? dearestOf([leg, ...paid]) : { ...leg.quote, amount: 0n, minimum: undefined };
+  const amount = await hold(parts, base, quote, later.length > 0);
+  if (standing === undefined) await base.state?.held?.();
+  return { amount, pays };
+}
+
+async function hold(
+  parts: InferParts,
+  { input, ask }: CallBase,
+  quote: Quote,
+  mayTakeLonger: boolean,
+): Promise<bigint> {
+  const { totalMs } = parts.timeouts;
+  const request = holdRequest(quote, {
+    id: input.requestId,
+    accountId: input.caller.accountId,
+    keyId: input.caller.keyId,
+    now: input.now,
+    expiresAt: input.now + totalMs + HOLD_SLACK_MS + (mayTakeLonger ? totalMs / 2 : 0),
+    ...(parts.pace === undefined ? {} : { pace: parts.pace }),
+    ...(parts.openCallsMax === undefined ? {} : { openCallsMax: parts.openCallsMax }),
+  });
+  const outcome = await parts.ledger.hold(request);
+  if (outcome.status === "held") return outcome.amount;
+  const claimed =
+    outcome.status === "insufficient_credits" && (await parts.isClaimed(input.caller.accountId));
+  throw faultOfHold(outcome, quote, { ask, claimed });
+}
+
+function callOn(
+  { candidate, quote }: Leg,
+  base: CallBase & Pick<Call, "attempts" | "held">,
+): Call {
+  return {
+    ...base,
+    quote,
+    outputMax: candidate.credential.byok
+      ? undefined
+      : clampedOutput(quote, base.held, base.ask.choices),
+    abort: new AbortController(),
+    passage: undefined,
+  };
+}
+
+async function attempt(
+  parts: InferParts,
+  call: Call,
+  { candidate }: Leg,
+  next: Leg | undefined,
+): Promise<TrialResult | Fault> {
+  const { input, ask } = call;
+  const passage = passageOrRefusal(parts, call, candidate);
+  if (passage instanceof Fault) return passage;
+  call.passage = passage;
+  const trial: Trial = {
+    wire: passage.wire,
+    path: passage.path,
+    stream: ask.stream,
+    headers: input.headers,
+    abort: call.abort,
+    body: passage.body,
+    ...(next === undefined || isSamePlace(candidate, next.candidate) ? {} : { triesMax: 1 }),
+  };
+  // Where leaving does not end the bill, the call goes on without the caller, to the provider's own count.
+  const leave = (): void => {
+    if (stopsBilling(candidate)) call.abort.abort();
+  };
+  input.signal.addEventListener("abort", leave);
+  const before = call.attempts.length;
+  try {
+    if (input.signal.aborted) leave();
+    return await tryCandidate(candidate, trial, call.attempts, parts);
+  } finally {
+    // A stream that has begun learns by its own cancellation that its reader is gone.
+    input.signal.removeEventListener("abort", leave);
+    if (!candidate.credential.byok)
+      for (const one of call.attempts.slice(before))
+        parts.routing.statistics.tried({ ...one, stream: ask.stream, now: parts.now() });
+  }
+}
+
+function passageOrRefusal(
+  parts: InferParts,
+  call: Call,
+  candidate: Leg["candidate"],
+): Passage | Fault {
+  const { input, ask, state } = call;
+  const make = (sent: Ask): Passage =>
+    passageFor(sent, candidate, {
+      requestId: input.requestId,
+      now: input.now,
+      adjust: {
+        pseudonym: () => parts.pseudonymOf(input.caller.accountId),
+        outputMax: call.outputMax,
+      },
+    });
+  try {
+    return state === undefined ? make(ask) : state.pass(candidate, make);
+  } catch (error) {
+    if (error instanceof Fault) return error;
+    throw error;
+  }
+}
+
+function isSamePlace(one: Leg["candidate"], other: Leg["candidate"]): boolean {
+  return one.model.id === other.model.id;
+}

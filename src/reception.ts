@@ -1,0 +1,54 @@
+// What humans meet: sign-in where somebody vouches for them, their sessions, and the claim.
+
+import { membersOf } from "./accounts/members.ts";
+import type { Member } from "./accounts/routes.ts";
+import type { Secret } from "./base/secret.ts";
+import { type Claims, createClaims } from "./claims/claims.ts";
+import { sweepCounts } from "./claims/counts.ts";
+import type { Config } from "./config.ts";
+import { createSessions, type Sessions, sweepSessions } from "./people/sessions.ts";
+import { createSignIn, type IdentitySettings, type SignIn } from "./people/sign-in.ts";
+import type { Db, Reader } from "./store/db.ts";
+
+export interface Reception {
+  readonly claims: Claims;
+  readonly sessions: Sessions;
+  readonly signIn: SignIn | undefined;
+  readonly master: Secret;
+  readonly baseUrl: string;
+  readonly vendor: string;
+  readonly membersOf: (reader: Reader, accountId: string) => Promise<readonly Member[]>;
+}
+
+export interface ReceptionGround {
+  readonly db: Db;
+  readonly master: Secret;
+  /** Who vouches for humans; undefined where nobody does. */
+  readonly identity: IdentitySettings | undefined;
+}
+
+export function openReception(config: Config, ground: ReceptionGround): Reception {
+  const { db, master, identity } = ground;
+  const { baseUrl, vendor } = config;
+  const { claimsPerHour } = config.limits;
+  return {
+    claims: createClaims({
+      master,
+      limits: { startsPerAccount: claimsPerHour, startsPerEmail: claimsPerHour },
+    }),
+    sessions: createSessions({ db, master, baseUrl }),
+    signIn:
+      identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master }),
+    master,
+    baseUrl,
+    vendor,
+    membersOf: async (reader, accountId) =>
+      (await membersOf(reader, accountId)).map(({ email, role }) => ({ email, role })),
+  };
+}
+
+/** Forgets sessions and counts that mean nothing any more. */
+export async function sweepReception(db: Db, now: number): Promise<void> {
+  await db.write((tx) => sweepSessions(tx, now));
+  await db.write((tx) => sweepCounts(tx, now));
+}

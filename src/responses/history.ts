@@ -1,0 +1,136 @@
+// What a request goes on from: the chain of stored responses behind `previous_response_id`, and the stored items that its
+// input refers to, both of the caller's own account.
+
+import { Fault, invalid } from "../base/fault.ts";
+import { isObject, type Json } from "../inference/ask.ts";
+import type { Reader } from "../store/db.ts";
+import { openPart } from "./envelope.ts";
+import { itemIds, outputItems, type PastItem, referenceOf, shownItems } from "./items.ts";
+import { findChain, findItemOwners, type StoredResponse } from "./rows.ts";
+
+/** The most responses that a conversation has. */
+export const CHAIN_MAX = 1_000;
+const CHAIN_MAX_BYTES = 48 * 1_048_576;
+const REFERENCES_MAX = 500;
+
+export interface Opened {
+  readonly input: readonly Json[];
+  readonly response: Json;
+}
+
+export function openStored(kek: Uint8Array, stored: StoredResponse): Opened {
+  try {
+    const input: unknown = JSON.parse(openPart(kek, stored, "input"));
+    const response: unknown = JSON.parse(openPart(kek, stored, "response"));
+    if (!Array.isArray(input) || !isObject(response)) throw new Error("not what was sealed");
+    return { input: input.filter(isObject), response };
+  } catch (cause) {
+    throw new Fault("internal", `stored response ${stored.id} does not open`, {
+      message: `The stored response ${stored.id} cannot be opened. Send the conversation's earlier turns in \`input\`.`,
+      cause,
+    });
+  }
+}
+
+export interface History {
+  readonly parent: StoredResponse;
+  readonly items: readonly PastItem[];
+}
+
+export interface Asking {
+  readonly reader: Reader;
+  readonly kek: Uint8Array;
+  readonly accountId: string;
+  readonly now: number;
+}
+
+export async function readHistory(
+  { reader, kek, accountId, now }: Asking,
+  previousId: string,
+): Promise<History> {
+  const chain = await findChain(reader, { accountId, id: previousId, now, most: CHAIN_MAX });
+  const parent = chain.at(-1);
+  if (parent === undefined) throw previousNotFound(previousId, previousId);
+  refuseUnfinished(parent);
+  const missing = chain[0]?.previousId ?? null;
+  if (missing !== null) throw previousNotFound(previousId, missing);
+  if (chain.length >= CHAIN_MAX)
+    throw invalid(
+      "previous_response_id",
+      `A conversation may have ${CHAIN_MAX} responses. Begin a new one with a summary of this one.`,
+    );
+  if (chain.reduce((sum, { bytes }) => sum + bytes, 0) > CHAIN_MAX_BYTES)
+    throw new Fault("payload_too_large", "the chain is too large", {
+      message: `The conversation behind previous_response_id is larger than ${CHAIN_MAX_BYTES / 1_048_576} MiB. Begin a new one with a summary of this one.`,
+      param: "previous_response_id",
+    });
+  const items = chain.flatMap((stored) => {
+    const { input, response } = openStored(kek, stored);
+    return [...input, ...outputItems(response)].map((item) => ({
+      item,
+      origin: stored.origin ?? "",
+    }));
+  });
+  return { parent, items };
+}
+
+function previousNotFound(previousId: string, missing: string): Fault {
+  const message =
+    previousId === missing
+      ? `There is no stored response ${previousId} in this account.`
+      : `The conversation of ${previousId} goes on from ${missing}, which was deleted or has expired.`;
+  return new Fault("not_found", `no stored response ${missing}`, {
+    message: `${message} Responses are stored only where they were asked for with store: true, for 30 days. Send the conversation's earlier turns in \`input\`.`,
+    param: "previous_response_id",
+    fields: { code: "previous_response_not_found" },
+  });
+}
+
+function refuseUnfinished({ id, status }: StoredResponse): void {
+  if (status === "completed" || status === "incomplete") return;
+  throw invalid(
+    "previous_response_id",
+    status === "in_progress"
+      ? `The response ${id} is still in progress. Wait until GET /v1/responses/${id} says that it is completed.`
+      : `The response ${id} has ${status === "failed" ? "failed" : "been cancelled"}, so there is nothing to go on from.`,
+  );
+}
+
+/** The input with stored items in the places of their references; undefined where it refers to none that is known. */
+export async function withReferences(
+  { reader, kek, accountId, now }: Asking,
+  input: unknown,
+): Promise<readonly PastItem[] | undefined> {
+  if (!Array.isArray(input)) return undefined;
+  const wanted = new Set(input.map(referenceOf).filter((id) => id !== undefined));
+  if (wanted.size === 0) return undefined;
+  if (wanted.size > REFERENCES_MAX)
+    throw invalid(
+      "input",
+      `input may refer to ${REFERENCES_MAX} items. Send the items themselves.`,
+    );
+  const owners = await findItemOwners(reader, accountId, {
+    itemIds: [...wanted],
+    now,
+    mostBytes: CHAIN_MAX_BYTES,
+  });
+  if (owners === undefined)
+    throw new Fault("payload_too_large", "the items' responses are too large", {
+      message: "The stored responses that input refers to are too large together. Send the items.",
+      param: "input",
+    });
+  const known = new Map<string, PastItem>();
+  for (const owner of owners)
+    for (const item of itemsOf(kek, owner))
+      for (const id of itemIds([item])) known.set(id, { item, origin: owner.origin ?? "" });
+  if (known.size === 0) return undefined;
+  return input.filter(isObject).map((item) => {
+    const id = referenceOf(item);
+    return (id === undefined ? undefined : known.get(id)) ?? { item, origin: undefined };
+  });
+}
+
+function itemsOf(kek: Uint8Array, owner: StoredResponse): readonly Json[] {
+  const { input, response } = openStored(kek, owner);
+  return [...shownItems(input, owner.id), ...outputItems(response)];
+}

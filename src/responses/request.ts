@@ -1,0 +1,78 @@
+// The text of a request that goes on from stored responses: their items before its own, and nothing in it that a provider
+// would have to remember. What the caller wrote stays the bytes that came.
+
+import { Fault } from "../base/fault.ts";
+import { type Ask, type Json, readAsk } from "../inference/ask.ts";
+import { withMembers } from "../inference/json-edit.ts";
+import type { Passage } from "../inference/passage.ts";
+
+export const EXPANDED_MAX_BYTES = 32 * 1_048_576;
+
+export interface Rewriting {
+  readonly past: readonly Json[];
+  /** The request's own items, where they are not as the caller wrote them. */
+  readonly own: readonly Json[] | undefined;
+  /** Raw JSON of members to set, or undefined to take them away. */
+  readonly members: Readonly<Record<string, string | undefined>>;
+}
+
+export function rewritten(ask: Ask, { past, own, members }: Rewriting): Ask {
+  const input = past.length > 0 || own !== undefined ? { input: inputText(ask, past, own) } : {};
+  const text = withMembers(ask.text, ask.spans, { ...members, ...input });
+  if (text.length > EXPANDED_MAX_BYTES) throw tooLarge();
+  return readAsk("responses", text);
+}
+
+function inputText(ask: Ask, past: readonly Json[], own: readonly Json[] | undefined): string {
+  const before = past.map((item) => JSON.stringify(item)).join(",");
+  const after = own?.map((item) => JSON.stringify(item)).join(",") ?? ownText(ask);
+  return `[${before}${before !== "" && after !== "" ? "," : ""}${after}]`;
+}
+
+function ownText(ask: Ask): string {
+  const span = ask.spans.members.get("input");
+  if (span === undefined) return "";
+  const raw = ask.text.slice(span.start, span.end);
+  return raw.startsWith("[")
+    ? raw.slice(1, -1).trim()
+    : `{"type":"message","role":"user","content":${raw}}`;
+}
+
+function tooLarge(): Fault {
+  return new Fault("payload_too_large", "the expanded request is too large", {
+    message: `With what previous_response_id and item references bring, the request is larger than ${EXPANDED_MAX_BYTES / 1_048_576} MiB. Begin a new conversation with a summary of this one.`,
+    param: "previous_response_id",
+  });
+}
+
+/** What is said of the expanded request in terms of the caller's own: so many items came before. */
+export function inOwnTerms(make: () => Passage, pastItems: number): Passage {
+  try {
+    const passage = make();
+    return { ...passage, dropped: passage.dropped.map((path) => ownPath(path, pastItems)) };
+  } catch (error) {
+    throw error instanceof Fault ? ownFault(error, pastItems) : error;
+  }
+}
+
+function ownFault(fault: Fault, pastItems: number): Fault {
+  const { message, param } = fault.options;
+  if (pastItems === 0) return fault;
+  const own = (path: string): string => ownPath(path, pastItems);
+  return new Fault(fault.code, fault.message, {
+    ...fault.options,
+    ...(param === undefined ? {} : { param: own(param) }),
+    ...(message === undefined
+      ? {}
+      : { message: message.replaceAll(/\binput\[\d+\](?:[.[][\w\]]+)*/g, own) }),
+    cause: fault,
+  });
+}
+
+// `input[7].content` with five items before it is the caller's `input[2].content`.
+function ownPath(path: string, pastItems: number): string {
+  const match = /^input\[(\d+)\](.*)$/s.exec(path);
+  if (match === null) return path;
+  const place = Number(match[1]) - pastItems;
+  return place < 0 ? "previous_response_id" : `input[${place}]${match[2] ?? ""}`;
+}

@@ -1,0 +1,185 @@
+// /v1/responses/{id}: the HTTP face of the stored responses. They are made by POST /v1/responses.
+
+import { z } from "zod";
+import { invalid } from "../base/fault.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { InputItemList, showInputItems, showResponse, StoredResponseRecord } from "./record.ts";
+import type { Responses } from "./responses.ts";
+
+export interface ResponsesRouteParts {
+  readonly responses: Responses;
+}
+
+const ID_EXAMPLE = "resp_01kvf2q8xn3m5r7t9w1y4z6b8d";
+const TAG = "Models";
+
+const params = z.object({
+  id: z.string().max(200).meta({ description: "The stored response's id.", example: ID_EXAMPLE }),
+});
+
+const EXAMPLE = {
+  id: ID_EXAMPLE,
+  object: "response",
+  created_at: 1_795_000_000,
+  status: "completed",
+  model: "sim/echo",
+  output: [
+    {
+      id: "msg_1",
+      type: "message",
+      role: "assistant",
+      content: [{ type: "output_text", text: "You said: Hello", annotations: [] }],
+    },
+  ],
+  previous_response_id: null,
+  store: true,
+  usage: { cost: 0.000012, input_tokens: 4, output_tokens: 4, total_tokens: 8 },
+};
+
+const ITEM_EXAMPLE = {
+  id: "msg_01kvf2q8xn3m5r7t9w1y4z6b8din0",
+  type: "message",
+  status: "completed",
+  role: "user",
+  content: [{ type: "input_text", text: "Hello" }],
+};
+
+export function responsesRoutes({ responses }: ResponsesRouteParts): readonly Route[] {
+  return [
+    retrieveRoute(responses),
+    deleteRoute(responses),
+    inputItemsRoute(responses),
+    cancelRoute(responses),
+  ];
+}
+
+function retrieveRoute(responses: Responses): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/responses/{id}",
+    id: "getResponse",
+    tag: TAG,
+    summary: "Read a stored response",
+    description:
+      "Responses are stored where they were asked for with `store: true`, encrypted, for 30 days, and are seen by the account that made them alone. One that runs in the background is `in_progress` until it is `completed`, `incomplete`, `failed` or `cancelled`.",
+    dialect: "openai",
+    params,
+    // Official clients send fields of their own, such as `include`: what there is to include is in the answer anyway.
+    query: z.looseObject({
+      stream: z
+        .enum(["true", "false"])
+        .optional()
+        .meta({ description: "Stored responses are not streamed: `true` is refused." }),
+    }),
+    answers: {
+      200: { description: "The response.", schema: StoredResponseRecord, example: EXAMPLE },
+    },
+    faults: ["not_found"],
+    run: async ({ caller, params: { id }, query, now }) => {
+      if (query.stream === "true")
+        throw invalid(
+          "stream",
+          "A stored response is not streamed. Leave stream out; where it is in progress, ask again in a moment.",
+        );
+      const found = await responses.find(caller.accountId, id, now);
+      return { status: 200, body: showResponse(found), headers: { "cache-control": "no-store" } };
+    },
+  });
+}
+
+function deleteRoute(responses: Responses): Route {
+  return keyWriteRoute({
+    method: "DELETE",
+    path: "/v1/responses/{id}",
+    id: "deleteResponse",
+    tag: TAG,
+    summary: "Delete a stored response",
+    description:
+      "The reply and its input are gone at once, also where later responses go on from it: those can be read, and gone on from no more. What runs in the background is stopped.",
+    dialect: "openai",
+    params,
+    answers: {
+      200: {
+        description: "What was deleted.",
+        schema: z
+          .object({ id: z.string(), object: z.literal("response"), deleted: z.literal(true) })
+          .meta({ id: "DeletedResponse" }),
+        example: { id: ID_EXAMPLE, object: "response", deleted: true },
+      },
+    },
+    faults: ["not_found"],
+    run: async (tx, { caller, params: { id }, now }) => {
+      await responses.remove(tx, caller.accountId, id, now);
+      return { status: 200, body: { id, object: "response", deleted: true } };
+    },
+  });
+}
+
+function inputItemsRoute(responses: Responses): Route {
+  return keyRoute({
+    method: "GET",
+    path: "/v1/responses/{id}/input_items",
+    id: "listInputItems",
+    tag: TAG,
+    summary: "List the input of a stored response",
+    description:
+      "The items that its own request brought; those of earlier turns are listed with the responses before it.",
+    dialect: "openai",
+    params,
+    query: z.looseObject({
+      limit: z.coerce.number().int().min(1).max(100).default(20).meta({
+        description: "Items on a page.",
+      }),
+      order: z
+        .enum(["asc", "desc"])
+        .default("desc")
+        .meta({ description: "`asc` for the order of the request, `desc` for its reverse." }),
+      after: z.string().max(200).optional().meta({ description: "`last_id` of the page before." }),
+    }),
+    answers: {
+      200: {
+        description: "A page of items.",
+        schema: InputItemList,
+        example: {
+          object: "list",
+          data: [ITEM_EXAMPLE],
+          first_id: ITEM_EXAMPLE.id,
+          last_id: ITEM_EXAMPLE.id,
+          has_more: false,
+        },
+      },
+    },
+    faults: ["not_found"],
+    run: async ({ caller, params: { id }, query, now }) => {
+      const found = await responses.find(caller.accountId, id, now);
+      const { limit, order, after } = query;
+      return { status: 200, body: showInputItems(found, { limit, order, after }) };
+    },
+  });
+}
+
+function cancelRoute(responses: Responses): Route {
+  return keyRoute({
+    method: "POST",
+    path: "/v1/responses/{id}/cancel",
+    id: "cancelResponse",
+    tag: TAG,
+    summary: "Cancel a response that runs in the background",
+    description:
+      "The provider is stopped, and what it metered until then is charged. Repeating the call gives the same answer.",
+    dialect: "openai",
+    params,
+    answers: {
+      200: {
+        description: "The cancelled response.",
+        schema: StoredResponseRecord,
+        example: { ...EXAMPLE, status: "cancelled", output: [], usage: null, background: true },
+      },
+    },
+    faults: ["not_found"],
+    run: async ({ caller, params: { id }, now }) => {
+      const found = await responses.cancel(caller.accountId, id, now);
+      return { status: 200, body: showResponse(found) };
+    },
+  });
+}

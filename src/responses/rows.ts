@@ -1,0 +1,237 @@
+// The tables of the room, stored_response and stored_item, as they are written and read. Every look-up names the account,
+// so that another's id finds nothing, and the time, so that what has expired is gone before it is swept.
+
+import {
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  type Value,
+  whole,
+} from "../store/db.ts";
+import { KEK_VERSION, type Sealed } from "./envelope.ts";
+
+export const STATUSES = ["in_progress", "completed", "incomplete", "failed", "cancelled"] as const;
+export type StoredStatus = (typeof STATUSES)[number];
+
+export interface StoredResponse extends Sealed {
+  readonly previousId: string | null;
+  readonly status: StoredStatus;
+  readonly background: boolean;
+  /** The hold of the call: while it stands, the call may still end well. */
+  readonly holdId: string;
+  /** Whose reasoning it holds: provider, account there and model. */
+  readonly origin: string | null;
+  readonly bytes: number;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+}
+
+export async function insertResponse(tx: Tx, one: StoredResponse): Promise<void> {
+  // A settle may be written again whose commit was not heard of.
+  await tx.run(
+    `insert into stored_response (id, account_id, previous_id, status, background, hold_id, origin, bytes,
+       sealed_input, sealed_response, data_key, kek_version, created_at, expires_at)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (id) do nothing`,
+    [
+      one.id,
+      one.accountId,
+      one.previousId,
+      one.status,
+      one.background ? 1 : 0,
+      one.holdId,
+      one.origin,
+      one.bytes,
+      one.input,
+      one.response,
+      one.dataKey,
+      KEK_VERSION,
+      one.createdAt,
+      one.expiresAt,
+    ],
+  );
+}
+
+/** Ends what ran in the background; false where it was cancelled or deleted meanwhile. */
+export async function endResponse(
+  tx: Tx,
+  { id, accountId, status, response, origin, bytes }: StoredResponse,
+): Promise<boolean> {
+  // A call that a sweep took for dead may have lived: its end says more.
+  const ended = await tx.run(
+    `update stored_response set status = ?, sealed_response = ?, origin = ?, bytes = ?
+     where id = ? and account_id = ? and status in ('in_progress', 'failed')`,
+    [status, response, origin, bytes, id, accountId],
+  );
+  return ended === 1;
+}
+
+/** What never ended is failed or cancelled; false where it has ended by itself. */
+export async function stopResponse(
+  tx: Tx,
+  { id, accountId, status }: Pick<StoredResponse, "id" | "accountId" | "status">,
+  response?: string,
+): Promise<boolean> {
+  const [set, params]: [string, Value[]] =
+    response === undefined ? ["", []] : [", sealed_response = ?", [response]];
+  const stopped = await tx.run(
+    `update stored_response set status = ?${set} where id = ? and account_id = ? and status = 'in_progress'`,
+    [status, ...params, id, accountId],
+  );
+  return stopped === 1;
+}
+
+/** Makes items findable by their ids; an id that is used again names the newer item. */
+export async function insertItems(
+  tx: Tx,
+  { id, accountId }: Pick<StoredResponse, "id" | "accountId">,
+  itemIds: readonly string[],
+): Promise<void> {
+  for (const itemId of itemIds)
+    await tx.run(
+      `insert into stored_item (account_id, id, response_id) values (?, ?, ?)
+       on conflict (account_id, id) do update set response_id = excluded.response_id`,
+      [accountId, itemId, id],
+    );
+}
+
+const COLUMNS =
+  "id, account_id, previous_id, status, background, hold_id, origin, bytes, sealed_input, sealed_response, data_key, created_at, expires_at";
+
+export async function findResponse(
+  reader: Reader,
+  accountId: string,
+  id: string,
+  now: number,
+): Promise<StoredResponse | undefined> {
+  const row = await reader.get(
+    `select ${COLUMNS} from stored_response where id = ? and account_id = ? and expires_at > ?`,
+    [id, accountId, now],
+  );
+  return row && toResponse(row);
+}
+
+export interface ChainRequest {
+  readonly accountId: string;
+  readonly id: string;
+  readonly now: number;
+  readonly most: number;
+}
+
+/** A response and those before it, oldest first, as far as they are there. */
+export async function findChain(
+  reader: Reader,
+  { accountId, id, now, most }: ChainRequest,
+): Promise<readonly StoredResponse[]> {
+  const columns = COLUMNS.split(", ")
+    .map((column) => `r.${column}`)
+    .join(", ");
+  const rows = await reader.all(
+    `with recursive chain (id, previous_id, place) as (
+       select id, previous_id, 0 from stored_response where id = ? and account_id = ? and expires_at > ?
+       union all
+       select r.id, r.previous_id, chain.place + 1 from chain
+       join stored_response r on r.id = chain.previous_id
+       where r.account_id = ? and r.expires_at > ? and chain.place < ?)
+     select ${columns} from chain join stored_response r on r.id = chain.id order by chain.place desc`,
+    [id, accountId, now, accountId, now, most],
+  );
+  return rows.map(toResponse);
+}
+
+/** The responses that hold these items, but for more than so many bytes of them: then undefined. */
+export async function findItemOwners(
+  reader: Reader,
+  accountId: string,
+  { itemIds, now, mostBytes }: { itemIds: readonly string[]; now: number; mostBytes: number },
+): Promise<readonly StoredResponse[] | undefined> {
+  const owners = `from stored_response where account_id = ? and expires_at > ? and id in
+    (select response_id from stored_item where account_id = ? and id in (${itemIds.map(() => "?").join(", ")}))`;
+  const params = [accountId, now, accountId, ...itemIds];
+  const sum = await reader.get(
+    `select cast(coalesce(sum(bytes), 0) as bigint) as bytes ${owners}`,
+    params,
+  );
+  if (sum !== undefined && whole(sum, "bytes") > mostBytes) return undefined;
+  return (await reader.all(`select ${COLUMNS} ${owners}`, params)).map(toResponse);
+}
+
+export async function deleteResponse(tx: Tx, accountId: string, id: string): Promise<boolean> {
+  const deleted = await tx.run("delete from stored_response where id = ? and account_id = ?", [
+    id,
+    accountId,
+  ]);
+  if (deleted === 1) await tx.run("delete from stored_item where response_id = ?", [id]);
+  return deleted === 1;
+}
+
+export interface Kept {
+  readonly responses: number;
+  readonly bytes: number;
+}
+
+export async function sumOfAccount(reader: Reader, accountId: string): Promise<Kept> {
+  const row = await reader.get(
+    "select count(*) as responses, cast(coalesce(sum(bytes), 0) as bigint) as bytes from stored_response where account_id = ?",
+    [accountId],
+  );
+  return row === undefined
+    ? { responses: 0, bytes: 0 }
+    : { responses: whole(row, "responses"), bytes: whole(row, "bytes") };
+}
+
+/** Deletes some of what has expired; answers how many. */
+export async function deleteExpired(tx: Tx, now: number, most: number): Promise<number> {
+  const rows = await tx.all(
+    "select id from stored_response where expires_at <= ? order by expires_at limit ?",
+    [now, most],
+  );
+  const ids = rows.map((row) => text(row, "id"));
+  if (ids.length === 0) return 0;
+  await tx.deleteMany("stored_item", "response_id", ids);
+  await tx.deleteMany("stored_response", "id", ids);
+  return ids.length;
+}
+
+/** Fails what runs by its record and holds nothing: its process died. */
+export function failDead(tx: Tx, startedBefore: number): Promise<number> {
+  return tx.run(
+    `update stored_response set status = 'failed' where status = 'in_progress' and created_at < ?
+     and not exists (select 1 from hold where hold.id = stored_response.hold_id)`,
+    [startedBefore],
+  );
+}
+
+/** Those of the ids whose record still says that they run. */
+export async function stillRunning(
+  reader: Reader,
+  ids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (ids.length === 0) return new Set();
+  const rows = await reader.all(
+    `select id from stored_response where status = 'in_progress' and id in (${ids.map(() => "?").join(", ")})`,
+    ids,
+  );
+  return new Set(rows.map((row) => text(row, "id")));
+}
+
+function toResponse(row: Row): StoredResponse {
+  const status = STATUSES.find((one) => one === row["status"]);
+  if (status === undefined) throw new Error("column status is not a stored response's status");
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    previousId: textOrNull(row, "previous_id"),
+    status,
+    background: whole(row, "background") === 1,
+    holdId: text(row, "hold_id"),
+    origin: textOrNull(row, "origin"),
+    bytes: whole(row, "bytes"),
+    input: text(row, "sealed_input"),
+    response: text(row, "sealed_response"),
+    dataKey: text(row, "data_key"),
+    createdAt: whole(row, "created_at"),
+    expiresAt: whole(row, "expires_at"),
+  };
+}

@@ -1,0 +1,139 @@
+// Who belongs to a workspace, in which role, and what each role may do.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { createAccount } from "../../src/accounts/accounts.ts";
+import {
+  type Action,
+  addDeveloper,
+  handOver,
+  mayDo,
+  membersOf,
+  removeMember,
+  requireRole,
+  ROLE_MAY,
+  roleOf,
+  ROLES,
+  takeOver,
+  workspacesOf,
+} from "../../src/accounts/members.ts";
+import { isDuplicate, type Tx } from "../../src/store/db.ts";
+import { openWallet } from "../../src/ledger/ledger.ts";
+import { recordPerson } from "../../src/people/people.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
+
+const NOW = 1_000;
+
+test("a developer may do nothing with money, people or others' keys at providers", () => {
+  const forbidden = Object.keys(ROLE_MAY).filter((action) =>
+    /^(billing|provider_keys|webhooks|audit)\.|members\.(invite|change|remove)/.test(action),
+  );
+  expect(forbidden.length).toBeGreaterThanOrEqual(9);
+  // Safe because these are the table's own keys.
+  for (const action of forbidden) expect(mayDo("developer", action as Action)).toBe(false);
+  for (const action of Object.keys(ROLE_MAY))
+    expect(ROLES.some((role) => mayDo(role, action as Action))).toBe(true);
+});
+
+eachStore((kind, open) => {
+  describe(`members on ${kind}`, () => {
+    let store: TestStore;
+    let accountId: string;
+    let owner: string;
+    let developer: string;
+    let stranger: string;
+    const write = <T>(work: (tx: Tx) => Promise<T>) => store.db.write(work);
+    beforeAll(async () => {
+      store = await open();
+    });
+    afterAll(() => store.close());
+    beforeEach(async () => {
+      accountId = await account();
+      [owner, developer, stranger] = [await person(), await person(), await person()];
+      await write((tx) => takeOver(tx, { accountId, personId: owner, via: "test", now: NOW }));
+      await write((tx) =>
+        addDeveloper(tx, { accountId, personId: developer, via: "test", now: NOW }),
+      );
+    });
+
+    async function account(): Promise<string> {
+      const parts = {
+        limits: { perHour: 0, grantPerDay: 0n },
+        openWallet,
+        grantStart: async () => {},
+      };
+      const request = { email: null, networks: ["n/32", "n/24"] as const, now: NOW };
+      return (await write((tx) => createAccount(tx, request, parts))).id;
+    }
+    async function person(): Promise<string> {
+      const subject = crypto.randomUUID();
+      const identity = { issuer: "i", subject, email: `${subject}@example.com`, name: null };
+      return (await write((tx) => recordPerson(tx, identity, NOW))).id;
+    }
+
+    test("they are listed with the owner first", async () => {
+      const members = await membersOf(store.db, accountId);
+      expect(members.map(({ personId, role }) => [personId, role])).toEqual([
+        [owner, "owner"],
+        [developer, "developer"],
+      ]);
+    });
+
+    test("a workspace has one owner, whatever is tried", async () => {
+      const again = write((tx) =>
+        takeOver(tx, { accountId, personId: stranger, via: "t", now: NOW }),
+      );
+      expect(again).rejects.toThrow("has an owner");
+      await again.catch(() => {});
+      const forced = write((tx) =>
+        tx.run(
+          "insert into membership (account_id, person_id, role, owner_of, added_at, via) values (?, ?, 'owner', ?, 1, 't')",
+          [accountId, stranger, accountId],
+        ),
+      );
+      expect(await forced.catch(isDuplicate)).toBe(true);
+    });
+
+    test("a member who is added again keeps their role", async () => {
+      const add = (personId: string) =>
+        write((tx) => addDeveloper(tx, { accountId, personId, via: "test", now: NOW }));
+      expect(await add(owner)).toBe("owner");
+      expect(await add(developer)).toBe("developer");
+      expect(await membersOf(store.db, accountId)).toHaveLength(2);
+    });
+
+    test("a role is required for what it may do, and a stranger learns nothing", async () => {
+      expect(await requireRole(store.db, accountId, owner, "billing.buy")).toBe("owner");
+      expect(await requireRole(store.db, accountId, developer, "keys.mint")).toBe("developer");
+      const code = (personId: string, at = accountId) =>
+        requireRole(store.db, at, personId, "billing.buy").then(
+          () => "allowed",
+          (error: { readonly code: string }) => error.code,
+        );
+      expect(await code(developer)).toBe("forbidden");
+      expect(await code(stranger)).toBe("not_found");
+      expect(await code(owner, "acct_nothing")).toBe("not_found");
+    });
+
+    test("an owner leaves only after handing over", async () => {
+      expect(write((tx) => removeMember(tx, accountId, owner))).rejects.toThrow();
+      expect(write((tx) => handOver(tx, accountId, developer, owner))).rejects.toThrow();
+      expect(write((tx) => handOver(tx, accountId, owner, stranger))).rejects.toThrow();
+      await write((tx) => handOver(tx, accountId, owner, developer));
+      expect(await roleOf(store.db, accountId, developer)).toBe("owner");
+      await write((tx) => removeMember(tx, accountId, owner));
+      expect(await roleOf(store.db, accountId, owner)).toBeUndefined();
+    });
+
+    test("a person has several workspaces, and each is its own", async () => {
+      const other = await account();
+      await write((tx) =>
+        takeOver(tx, { accountId: other, personId: developer, via: "t", now: NOW + 1 }),
+      );
+      expect(await workspacesOf(store.db, developer)).toEqual([
+        { accountId, role: "developer", addedAt: NOW },
+        { accountId: other, role: "owner", addedAt: NOW + 1 },
+      ]);
+      expect(await roleOf(store.db, other, owner)).toBeUndefined();
+    });
+  });
+});

@@ -1,0 +1,334 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { addDeveloper, ROLE_MAY, roleOf, takeOver } from "../../src/accounts/members.ts";
+import { consoleRoutes } from "../../src/console/routes.ts";
+import { masterSecret } from "../../src/master-secret.ts";
+import { recordPerson } from "../../src/people/people.ts";
+import { createSessions } from "../../src/people/sessions.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+
+interface Human {
+  readonly personId: string;
+  readonly email: string;
+  readonly cookie: string;
+  readonly csrf: string;
+}
+
+async function human(gateway: Gateway, name: string): Promise<Human> {
+  const { db } = gateway.house;
+  const { secret, store } = gateway.config;
+  const sessions = createSessions({
+    db,
+    master: masterSecret(secret, store.dataDir),
+    baseUrl: gateway.url,
+  });
+  const now = Date.now();
+  const email = `${name}@example.com`;
+  const [person, set] = await db.write(async (tx) => {
+    const person = await recordPerson(
+      tx,
+      { issuer: "https://id.test", subject: name, email, name },
+      now,
+    );
+    return [
+      person,
+      await sessions.begin(tx, {
+        personId: person.id,
+        network: "test",
+        browser: "test",
+        cookies: null,
+        now,
+      }),
+    ] as const;
+  });
+  const cookie = set.split(";")[0] ?? "";
+  const session = await sessions.find(cookie, now);
+  return { personId: person.id, email, cookie, csrf: session?.csrf ?? "" };
+}
+
+interface Asked {
+  readonly status: number;
+  readonly text: string;
+  readonly location: string | null;
+  readonly headers: Headers;
+}
+
+async function open(
+  gateway: Gateway,
+  path: string,
+  as?: Human,
+  form?: Readonly<Record<string, string>>,
+): Promise<Asked> {
+  const headers: Record<string, string> = { origin: gateway.url, "sec-fetch-site": "same-origin" };
+  if (as !== undefined) headers["cookie"] = as.cookie;
+  if (form !== undefined) headers["content-type"] = "application/x-www-form-urlencoded";
+  const body =
+    form === undefined
+      ? {}
+      : { body: new URLSearchParams({ csrf: as?.csrf ?? "", ...form }).toString() };
+  const response = await fetch(gateway.url + path, {
+    method: form === undefined ? "GET" : "POST",
+    headers,
+    redirect: "manual",
+    ...body,
+  });
+  return {
+    status: response.status,
+    text: await response.text(),
+    location: response.headers.get("location"),
+    headers: response.headers,
+  };
+}
+
+for (const store of ["sqlite", "postgres"] as const) {
+  describe(`the console, on ${store}`, () => {
+    let gateway: Gateway;
+    let account: Account;
+    let elsewhere: Account;
+    let owner: Human;
+    let developer: Human;
+    let stranger: Human;
+
+    beforeAll(async () => {
+      gateway = await startGateway({ store });
+      account = await register(gateway);
+      elsewhere = await register(gateway);
+      owner = await human(gateway, "olga");
+      developer = await human(gateway, "dev");
+      stranger = await human(gateway, "stranger");
+      await gateway.house.db.write(async (tx) => {
+        const now = Date.now();
+        await takeOver(tx, { accountId: account.id, personId: owner.personId, via: "test", now });
+        await addDeveloper(tx, {
+          accountId: account.id,
+          personId: developer.personId,
+          via: "test",
+          now,
+        });
+        await takeOver(tx, {
+          accountId: elsewhere.id,
+          personId: stranger.personId,
+          via: "test",
+          now,
+        });
+      });
+      await fetch(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({
+          model: "sim/echo",
+          max_tokens: 20,
+          messages: [{ role: "user", content: "hi" }],
+        }),
+      });
+    });
+    afterAll(() => gateway.stop());
+
+    test("sends whoever is not signed in to sign in, and back", async () => {
+      const asked = await open(gateway, `/console/${account.id}/keys`);
+      expect(asked.status).toBe(303);
+      expect(asked.location).toContain("/signin?return_to=%2Fconsole%2F");
+    });
+
+    test("shows the balance, the spending, the keys and the members to a member", async () => {
+      const overview = await open(gateway, `/console/${account.id}`, developer);
+      expect(overview.status).toBe(200);
+      expect(overview.text).toContain("left</h2>");
+      expect(overview.text).toContain("1 live key");
+      expect(overview.text).toContain("2 members");
+      expect(overview.headers.get("cache-control")).toBe("no-store");
+      expect(overview.headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
+      expect((await open(gateway, `/console/${account.id}/usage`, developer)).text).toContain(
+        "sim/echo",
+      );
+      expect((await open(gateway, `/console/${account.id}/members`, developer)).text).toContain(
+        owner.email,
+      );
+    });
+
+    test("lists a person's workspaces, or goes to the only one", async () => {
+      expect((await open(gateway, "/console", owner)).location).toBe(`/console/${account.id}`);
+      const nobody = await human(gateway, "nobody");
+      expect((await open(gateway, "/console", nobody)).text).toContain("You have no workspace yet");
+    });
+
+    test("a workspace of somebody else is not there, on any page and for any action", async () => {
+      for (const page of ["", "/keys", "/usage", "/members"]) {
+        expect((await open(gateway, `/console/${account.id}${page}`, stranger)).status).toBe(404);
+        expect((await open(gateway, `/console/${elsewhere.id}${page}`, owner)).status).toBe(404);
+      }
+      const forms = [
+        ["/keys", { do: "mint" }],
+        ["/keys", { do: "revoke", key: "key_x" }],
+        ["/keys", { do: "limit", key: "key_x" }],
+        ["/members", { do: "invite", email: "x@example.com" }],
+        ["/members", { do: "withdraw", invitation: "inst_x" }],
+        ["/members", { do: "remove", person: owner.personId }],
+        ["/members", { do: "hand_over", person: stranger.personId }],
+        ["/members", { do: "leave" }],
+      ] as const;
+      for (const [page, form] of forms)
+        expect((await open(gateway, `/console/${account.id}${page}`, stranger, form)).status).toBe(
+          404,
+        );
+      expect(await roleOf(gateway.house.db, account.id, owner.personId)).toBe("owner");
+    });
+
+    test("each role may do what the one table says, and nothing else", async () => {
+      const forms = [
+        ["keys.mint", "/keys", { do: "mint", name: "from the console" }],
+        ["members.invite", "/members", { do: "invite", email: "guest@example.com" }],
+        ["members.remove", "/members", { do: "remove", person: "usr_nobody" }],
+        ["workspace.hand_over", "/members", { do: "hand_over", person: "usr_nobody" }],
+        ["workspace.leave", "/members", { do: "leave" }],
+      ] as const;
+      for (const [action, page, form] of forms) {
+        for (const [role, person] of [
+          ["owner", owner] as const,
+          ["developer", developer] as const,
+        ]) {
+          if (action === "workspace.leave" && role === "developer") continue;
+          const { status } = await open(gateway, `/console/${account.id}${page}`, person, form);
+          expect([action, role, status === 403]).toEqual([action, role, !ROLE_MAY[action][role]]);
+        }
+      }
+    });
+
+    test("makes a key, shows it once, limits it and revokes it", async () => {
+      const made = await open(gateway, `/console/${account.id}/keys`, owner, {
+        do: "mint",
+        name: "night",
+        limit_usd: "2.50",
+        limit_window: "day",
+      });
+      expect(made.status).toBe(200);
+      const raw = /pst-rt-[0-9A-Za-z]{49}/.exec(made.text)?.[0] ?? "";
+      const read = await fetch(`${gateway.url}/v1/account`, {
+        headers: { authorization: `Bearer ${raw}` },
+      });
+      const { key } = (await read.json()) as {
+        key: { id: string; name: string; limit_usd: number; limit_window: string };
+      };
+      expect(key).toMatchObject({ name: "night", limit_usd: 2.5, limit_window: "day" });
+      expect((await open(gateway, `/console/${account.id}/keys`, owner)).text).not.toContain(raw);
+      expect(
+        (
+          await open(gateway, `/console/${account.id}/keys`, owner, {
+            do: "limit",
+            key: key.id,
+            limit_usd: "x",
+          })
+        ).text,
+      ).toContain("must be an amount");
+      expect(
+        (await open(gateway, `/console/${account.id}/keys`, owner, { do: "revoke", key: key.id }))
+          .status,
+      ).toBe(303);
+      expect(
+        (await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${raw}` } }))
+          .status,
+      ).toBe(401);
+    });
+
+    test("another account's key cannot be changed through one's own workspace", async () => {
+      const list = await fetch(`${gateway.url}/v1/keys`, { headers: elsewhere.headers });
+      const { data } = (await list.json()) as { data: { id: string }[] };
+      const id = data[0]?.id ?? "";
+      expect(
+        (await open(gateway, `/console/${account.id}/keys`, owner, { do: "revoke", key: id }))
+          .status,
+      ).toBe(404);
+      expect(
+        (await fetch(`${gateway.url}/v1/account`, { headers: elsewhere.headers })).status,
+      ).toBe(200);
+    });
+
+    test("an invitation is for one address: its person joins as a developer, and nobody else sees it", async () => {
+      const guest = await human(gateway, "guest-2");
+      await open(gateway, `/console/${account.id}/members`, owner, {
+        do: "invite",
+        email: "Guest-2@example.com",
+      });
+      const door = await open(gateway, "/console", guest);
+      expect(door.text).toContain(`${owner.email} invites you`);
+      const id = /name="invitation" value="([^"]+)"/.exec(door.text)?.[1] ?? "";
+      expect(
+        (
+          await open(gateway, "/console/invitations", stranger, {
+            invitation: id,
+            answer: "accept",
+          })
+        ).status,
+      ).toBe(404);
+      const joined = await open(gateway, "/console/invitations", guest, {
+        invitation: id,
+        answer: "accept",
+      });
+      expect(joined.location).toBe(`/console/${account.id}`);
+      expect(await roleOf(gateway.house.db, account.id, guest.personId)).toBe("developer");
+      expect(
+        (await open(gateway, "/console/invitations", guest, { invitation: id, answer: "accept" }))
+          .status,
+      ).toBe(404);
+    });
+
+    test("an owner leaves only after handing over, and then as a developer", async () => {
+      const heir = await human(gateway, "heir");
+      await gateway.house.db.write((tx) =>
+        addDeveloper(tx, {
+          accountId: account.id,
+          personId: heir.personId,
+          via: "test",
+          now: Date.now(),
+        }),
+      );
+      expect(
+        (await open(gateway, `/console/${account.id}/members`, owner, { do: "leave" })).status,
+      ).toBe(403);
+      expect(
+        (
+          await open(gateway, `/console/${account.id}/members`, owner, {
+            do: "hand_over",
+            person: heir.personId,
+          })
+        ).status,
+      ).toBe(303);
+      expect(await roleOf(gateway.house.db, account.id, heir.personId)).toBe("owner");
+      expect(
+        (await open(gateway, `/console/${account.id}/members`, owner, { do: "leave" })).location,
+      ).toBe("/console");
+      expect((await open(gateway, `/console/${account.id}`, owner)).status).toBe(404);
+      expect((await fetch(`${gateway.url}/v1/account`, { headers: account.headers })).status).toBe(
+        200,
+      );
+    });
+
+    test("a form without its token, or from another site, changes nothing", async () => {
+      const url = `${gateway.url}/console/${elsewhere.id}/keys`;
+      const body = new URLSearchParams({ do: "mint", csrf: stranger.csrf }).toString();
+      const type = "application/x-www-form-urlencoded";
+      const post = (headers: Record<string, string>, sent: string) =>
+        fetch(url, {
+          method: "POST",
+          headers: { "content-type": type, cookie: stranger.cookie, ...headers },
+          body: sent,
+          redirect: "manual",
+        });
+      expect(
+        (await post({ origin: "https://evil.example", "sec-fetch-site": "cross-site" }, body))
+          .status,
+      ).toBe(403);
+      expect(
+        (await post({ origin: gateway.url, "sec-fetch-site": "same-origin" }, "do=mint&csrf=wrong"))
+          .status,
+      ).toBe(403);
+    });
+  });
+}
+
+test("every page of the console is for signed-in people only", () => {
+  const parts = { db: undefined, keys: undefined, walletOf: undefined } as unknown as Parameters<
+    typeof consoleRoutes
+  >[0];
+  for (const route of consoleRoutes(parts))
+    expect([route.id, route.auth]).toEqual([route.id, "person"]);
+});

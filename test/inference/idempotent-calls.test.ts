@@ -1,0 +1,217 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { releaseDeadCalls } from "../../src/idempotency/idempotency.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { openClient } from "./leaving.ts";
+import { twins, withModels } from "./models.ts";
+import {
+  type Api,
+  bodyOf,
+  errorOf,
+  expectClean,
+  expectEnvelope,
+  fund,
+  isComplete,
+  type Json,
+  post,
+  recordsOf,
+  simStats,
+  STREAMED_APIS,
+  until,
+  USD,
+  withHeaders,
+} from "./world.ts";
+
+const DAY_MS = 86_400_000;
+
+let gateway: Gateway;
+let account: Account;
+let later = 0;
+let keys = 0;
+
+beforeAll(async () => {
+  gateway = await startGateway({
+    now: () => Date.now() + later,
+    providers: ["sim", "groq"],
+    env: withModels(twins(8)),
+  });
+  account = await register(gateway);
+  await fund(gateway, account, 10n * USD);
+});
+afterAll(() => gateway.stop());
+
+const newKey = (): string => `key-${(keys += 1)}`;
+const keyed = (api: Api, key: string, body: Json) =>
+  post(gateway, withHeaders(account, { "idempotency-key": key }), api, body);
+const count = async (): Promise<number> => (await recordsOf(gateway.house.db, account.id)).length;
+
+describe("Idempotency-Key on a model call", () => {
+  for (const api of [...STREAMED_APIS, "embeddings"] as const) {
+    for (const stream of api === "embeddings" ? [false] : [false, true]) {
+      test(`gives the whole first answer again, without a second call or charge (${api}${stream ? ", streamed" : ""})`, async () => {
+        const key = newKey();
+        const body = bodyOf(api, "[[sim: tokens=30 chunks=10]] once", stream ? { stream } : {});
+        const first = await keyed(api, key, body);
+        const reply = await first.text();
+        expect(first.status).toBe(200);
+        expect(first.headers.get("idempotent-replayed")).toBeNull();
+        if (stream) expect(isComplete(api, reply)).toBe(true);
+        const [calls, records] = [(await simStats(gateway)).requests, await count()];
+        for (let again = 0; again < 2; again++) {
+          const replayed = await keyed(api, key, body);
+          expect(replayed.status).toBe(200);
+          expect(await replayed.text()).toBe(reply);
+          expect(replayed.headers.get("idempotent-replayed")).toBe("true");
+          expect(replayed.headers.get("content-type")).toBe(first.headers.get("content-type"));
+        }
+        expect([(await simStats(gateway)).requests, await count()]).toEqual([calls, records]);
+      });
+    }
+  }
+
+  test("with another body is a 409, in the caller's own envelope", async () => {
+    for (const api of STREAMED_APIS) {
+      const key = newKey();
+      expect((await keyed(api, key, bodyOf(api, "one"))).status).toBe(200);
+      const other = await keyed(api, key, bodyOf(api, "two"));
+      expect(other.status).toBe(409);
+      const body: unknown = await other.json();
+      expectEnvelope(api, body);
+      expect(errorOf(body)).toMatchObject({ code: "conflict", param: "idempotency-key" });
+    }
+  });
+
+  test("while the first call runs is a 409 with retry-after, and of many at once one is made", async () => {
+    const key = newKey();
+    const body = bodyOf("chat", "[[sim: latency=400]] slow");
+    const before = (await simStats(gateway)).requests;
+    const answers = await Promise.all(Array.from({ length: 10 }, () => keyed("chat", key, body)));
+    expect(answers.map((answer) => answer.status).sort((left, right) => left - right)).toEqual([
+      200,
+      ...Array.from({ length: 9 }, () => 409),
+    ]);
+    expect(answers.find((answer) => answer.status === 409)?.headers.get("retry-after")).toBe("1");
+    expect((await simStats(gateway)).requests).toBe(before + 1);
+    expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
+  });
+
+  test("of a call that failed can be used again, whether it was refused, failed upstream or broke in the middle", async () => {
+    const failures: readonly Json[] = [
+      bodyOf("chat", "[[sim: status=400]] x", { model: "sim/twin-0" }),
+      bodyOf("chat", "[[sim: status=500]] x", { model: "sim/twin-1" }),
+      bodyOf("chat", "[[sim: cut=2 pace=30]] one two three four", {
+        model: "sim/twin-2",
+        stream: true,
+      }),
+      bodyOf("chat", "x", { model: "sim/nothing" }),
+      bodyOf("chat", "x", { max_tokens: -1 }),
+    ];
+    for (const body of failures) {
+      const key = newKey();
+      const first = await keyed("chat", key, body);
+      await first.text();
+      await until(
+        () => keyed("chat", key, bodyOf("chat", "better")).then((answer) => answer.status),
+        (status) => status === 200,
+      );
+    }
+    await expectClean(gateway.house.db);
+  });
+
+  test("of a call whose client left can be used again", async () => {
+    const key = newKey();
+    const body = bodyOf("chat", "[[sim: tokens=100 chunks=100 pace=10]] x", { stream: true });
+    const client = openClient(
+      gateway,
+      withHeaders(account, { "idempotency-key": key }),
+      "chat",
+      body,
+    );
+    await client.saw('"content":');
+    client.leave();
+    await expectClean(gateway.house.db);
+    const again = await keyed("chat", key, bodyOf("chat", "anew"));
+    expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, null]);
+  });
+
+  test("gives the answer that was paid for to a client that lost its connection before it came", async () => {
+    const key = newKey();
+    const body = bodyOf("chat", "[[sim: latency=300 tokens=20]] x", {
+      model: "groq/openai/gpt-oss-20b",
+    });
+    const client = openClient(
+      gateway,
+      withHeaders(account, { "idempotency-key": key }),
+      "chat",
+      body,
+    );
+    await Bun.sleep(120);
+    const [calls, records] = [(await simStats(gateway)).requests, await count()];
+    client.leave();
+    await until(
+      () => keyed("chat", key, body).then((answer) => answer.status),
+      (status) => status !== 409,
+    );
+    const again = await keyed("chat", key, body);
+    expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
+    expect([(await simStats(gateway)).requests, await count()]).toEqual([calls, records + 1]);
+    const costs = (await recordsOf(gateway.house.db, account.id))
+      .slice(-1)
+      .map((record) => record["output_tokens"]);
+    expect(costs).toEqual([20]);
+  });
+
+  test("of a call that died with its process is let go when that is known", async () => {
+    const key = newKey();
+    const body = bodyOf("chat", "[[sim: latency=1500]] x");
+    const running = keyed("chat", key, body);
+    await Bun.sleep(100);
+    await releaseDeadCalls(gateway.house.db, Date.now() + 1);
+    expect((await keyed("chat", key, body)).status).toBe(409);
+    expect((await running).status).toBe(200);
+    expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
+  });
+
+  test("is kept to one account and one API, and to what a key may look like", async () => {
+    const key = newKey();
+    const other = await register(gateway);
+    await keyed("chat", key, bodyOf("chat", "mine"));
+    const theirs = await post(
+      gateway,
+      withHeaders(other, { "idempotency-key": key }),
+      "chat",
+      bodyOf("chat", "theirs"),
+    );
+    expect([theirs.status, theirs.headers.get("idempotent-replayed")]).toEqual([200, null]);
+    expect((await keyed("messages", key, bodyOf("messages", "mine"))).status).toBe(200);
+    for (const bad of ["with space", "x".repeat(256)])
+      expect((await keyed("chat", bad, bodyOf("chat", "x"))).status).toBe(400);
+  });
+
+  test("holds for 24 hours, and then is new", async () => {
+    const key = newKey();
+    const body = bodyOf("chat", "day by day");
+    await (await keyed("chat", key, body)).text();
+    later += DAY_MS - 60_000;
+    expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
+    later += 120_000;
+    expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBeNull();
+    later = 0;
+  });
+
+  test("leaves nothing readable in the store: neither prompt nor reply nor key", async () => {
+    const key = "canary-idempotency-key-4711";
+    const body = bodyOf("chat", "[[sim: text=canary-reply-4712]] canary-prompt-4713");
+    expect(await (await keyed("chat", key, body)).text()).toContain("canary-reply-4712");
+    await (await keyed("chat", `${key}-2`, { ...body, stream: true })).text();
+    await gateway.house.ledger.idle();
+    const folder = gateway.config.store.dataDir;
+    for (const file of readdirSync(folder)) {
+      const bytes = readFileSync(path.join(folder, file)).toString("latin1");
+      for (const canary of ["canary-idempotency-key", "canary-reply", "canary-prompt", account.key])
+        expect([file, canary, bytes.includes(canary)]).toEqual([file, canary, false]);
+    }
+    expect(gateway.logged.join("\n")).not.toContain("canary");
+  });
+});

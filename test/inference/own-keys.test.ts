@@ -1,0 +1,214 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type RawProvider,
+  type RawReply,
+  type RawRequest,
+  startRawProvider,
+} from "./raw-provider.ts";
+import {
+  bodyOf,
+  errorOf,
+  expectClean,
+  expectEnvelope,
+  fund,
+  type Json,
+  post,
+  recordOf,
+  recordsOf,
+  USD,
+  walletOf,
+} from "./world.ts";
+
+const HOUSE = "sk-house-0123456789abcdef";
+const OWN = "sk-own-0123456789abcdefghij";
+const MODEL = "openai/gpt-5-mini";
+const OK = JSON.stringify({
+  id: "x",
+  object: "chat.completion",
+  model: "gpt-5-mini",
+  choices: [{ index: 0, message: { role: "assistant", content: "fine" }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 },
+});
+const RESPONSE = JSON.stringify({
+  id: "resp_1",
+  object: "response",
+  status: "completed",
+  model: "gpt-5-mini",
+  output: [],
+  usage: { input_tokens: 10, output_tokens: 5, total_tokens: 15 },
+});
+
+let provider: RawProvider;
+let gateway: Gateway;
+let account: Account;
+
+/** Starts a provider that answers by the key it is called with; the account has a key of its own there. */
+async function start(
+  own: (request: RawRequest) => RawReply,
+  house: (request: RawRequest) => RawReply = () => ({ body: OK }),
+): Promise<void> {
+  provider = await startRawProvider((request) => {
+    if (request.path.endsWith("/models")) return { body: '{"object":"list","data":[]}' };
+    return request.headers["authorization"] === `Bearer ${OWN}` ? own(request) : house(request);
+  });
+  gateway = await startGateway({
+    providers: [],
+    env: { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: HOUSE },
+  });
+  account = await register(gateway);
+  const made = await fetch(`${gateway.url}/v1/provider-keys`, {
+    method: "POST",
+    headers: account.headers,
+    body: JSON.stringify({ provider: "openai", api_key: OWN }),
+  });
+  expect(made.status).toBe(201);
+  provider.requests.length = 0;
+}
+
+afterEach(async () => {
+  await expectClean(gateway.house.db);
+  await gateway.stop();
+  await provider.stop();
+});
+
+const chat = (more: Json = {}) =>
+  post(gateway, account, "chat", bodyOf("chat", "hello", { model: MODEL, ...more }));
+const keysUsed = (): string[] =>
+  provider.requests.map((request) => String(request.headers["authorization"]).slice(7));
+
+/** Spends nearly all that the account has. */
+async function empty(): Promise<void> {
+  const key = await gateway.house.db.get("select id from api_key where account_id = ?", [
+    account.id,
+  ]);
+  const ids = { id: `req_test_${account.id}`, accountId: account.id, keyId: String(key?.["id"]) };
+  await gateway.house.ledger.hold({
+    ...ids,
+    amount: 50_000_000n,
+    now: Date.now(),
+    expiresAt: Date.now() + 600_000,
+  });
+}
+
+describe("the caller's own provider key", () => {
+  test("is used first, costs nothing, is metered and recorded, and needs no balance", async () => {
+    await start(() => ({ body: OK }));
+    const response = await chat();
+    expect(response.status).toBe(200);
+    expect([
+      response.headers.get("x-postern-byok"),
+      response.headers.get("x-postern-cost-usd"),
+    ]).toEqual(["true", "0"]);
+    expect((await response.json()) as Json).toMatchObject({ usage: { cost: 0 } });
+    expect(keysUsed()).toEqual([OWN]);
+    expect(await recordOf(gateway.house.db, response.headers.get("x-request-id"))).toMatchObject({
+      byok: 1,
+      cost_nano: 0,
+      input_tokens: 10,
+      output_tokens: 5,
+      outcome: "completed",
+    });
+    await empty();
+    expect((await chat({ max_tokens: 100_000 })).status).toBe(200);
+    expect((await walletOf(gateway.house.db, account.id)).promo).toBe(50_000_000n);
+    await gateway.house.db.write((tx) =>
+      tx.run("delete from hold where account_id = ?", [account.id]),
+    );
+    await gateway.house.db.write((tx) =>
+      tx.run("update wallet set held = 0 where account_id = ?", [account.id]),
+    );
+    await gateway.house.db.write((tx) =>
+      tx.run("update spender set held = 0, open_calls = 0 where account_id = ?", [account.id]),
+    );
+  });
+
+  test("may refer to what lies in the caller's own account: nothing is refused, changed or added", async () => {
+    await start(() => ({ body: RESPONSE }));
+    const body = {
+      model: MODEL,
+      input: [{ type: "item_reference", id: "msg_1" }],
+      previous_response_id: "resp_0",
+      store: true,
+    };
+    const response = await post(gateway, account, "responses", body);
+    expect(response.status).toBe(200);
+    expect(provider.requests[0]?.body).toBe(JSON.stringify({ ...body, model: "gpt-5-mini" }));
+  });
+
+  test("never falls over to the gateway's account with a reference, which means nothing there", async () => {
+    await start(() => ({ status: 500, body: "{}" }));
+    const response = await post(gateway, account, "responses", {
+      model: MODEL,
+      input: "x",
+      previous_response_id: "resp_0",
+    });
+    expect(response.status).toBe(500);
+    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+  });
+
+  test("that meets a limit or a failure gives way to the gateway's account, inside the same call, and that is charged", async () => {
+    await start(() => ({
+      status: 429,
+      headers: { "retry-after": "60" },
+      body: '{"error":{"message":"slow"}}',
+    }));
+    const response = await chat();
+    expect(response.status).toBe(200);
+    expect(keysUsed()).toEqual([OWN, HOUSE]);
+    expect(response.headers.get("x-postern-byok")).toBe("false");
+    expect(Number(response.headers.get("x-postern-cost-usd"))).toBeGreaterThan(0);
+    const record = await recordOf(gateway.house.db, response.headers.get("x-request-id"));
+    expect(record).toMatchObject({ byok: 0, outcome: "completed" });
+    expect(JSON.parse(String(record["detail"])).attempts.map((one: Json) => one["status"])).toEqual(
+      [429, 200],
+    );
+    const { promo } = await walletOf(gateway.house.db, account.id);
+    expect(promo).toBe(50_000_000n - BigInt(String(record["cost_nano"])));
+    expect((await recordsOf(gateway.house.db, account.id)).length).toBe(1);
+  });
+
+  test("and the gateway's account that both fail are one call, charged nothing", async () => {
+    await start(
+      () => ({ status: 503, body: "{}" }),
+      () => ({ status: 503, body: "{}" }),
+    );
+    expect((await chat()).status).toBe(503);
+    const records = await recordsOf(gateway.house.db, account.id);
+    expect(records.map((record) => [record["outcome"], record["cost_nano"]])).toEqual([
+      ["upstream_error", 0],
+    ]);
+    expect((await walletOf(gateway.house.db, account.id)).promo).toBe(50_000_000n);
+  });
+
+  test("that the provider refuses is the caller's to mend: 403 in the caller's envelope, and no fall-over at the caller's cost", async () => {
+    await start(() => ({
+      status: 401,
+      body: `{"error":{"message":"Incorrect API key provided: ${OWN}"}}`,
+    }));
+    for (const api of ["chat", "responses"] as const) {
+      const response = await post(gateway, account, api, bodyOf(api, "x", { model: MODEL }));
+      expect(response.status).toBe(403);
+      const text = await response.text();
+      expect(text).not.toContain(OWN);
+      expectEnvelope(api, JSON.parse(text));
+      expect(errorOf(JSON.parse(text))).toMatchObject({
+        code: "forbidden",
+        next: [{ url: "/v1/provider-keys" }],
+      });
+    }
+    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+  });
+
+  test("is one account's alone: another account's calls go on the gateway's", async () => {
+    await start(() => ({ body: OK }));
+    const other = await register(gateway);
+    await fund(gateway, other, USD);
+    expect(
+      (await post(gateway, other, "chat", bodyOf("chat", "x", { model: MODEL }))).headers.get(
+        "x-postern-byok",
+      ),
+    ).toBe("false");
+    expect(keysUsed()).toEqual([HOUSE]);
+  });
+});

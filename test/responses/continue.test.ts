@@ -1,0 +1,349 @@
+// A conversation goes on by the id of a stored response: with every provider, on every wire, streamed or not.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { expectClean, type Json, lastSeen } from "../inference/world.ts";
+import { type Account, type Gateway } from "../support/gateway.ts";
+import { STORE_KINDS } from "../support/stores.ts";
+import { call, create, eventsOf, get, MODELS, openGateway, richAccount, textOf } from "./world.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
+
+const WEATHER = {
+  type: "function",
+  name: "weather",
+  parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+  strict: false,
+};
+
+/** Everything that was said, in the order in which a provider was told it, whatever its wire. */
+function saidTo(body: Json): string {
+  return JSON.stringify(body["input"] ?? body["messages"] ?? body["contents"]);
+}
+
+async function seenBody(gateway: Gateway): Promise<Json> {
+  return JSON.parse((await lastSeen(gateway)).body) as Json;
+}
+
+for (const store of STORE_KINDS) {
+  describe(`going on from a stored response on ${store}`, () => {
+    let gateway: Gateway;
+    let account: Account;
+    beforeAll(async () => {
+      gateway = await openGateway({ store });
+      account = await richAccount(gateway);
+    });
+    afterAll(async () => {
+      await expectClean(gateway.house.db);
+      await gateway.stop();
+    });
+
+    for (const [wire, model] of Object.entries(MODELS))
+      for (const streams of [
+        [false, false, false],
+        [true, true, true],
+        [true, false, true],
+      ])
+        test(`tells ${wire} all of three turns, streamed as ${streams.join(", ")}`, async () => {
+          let previous: unknown;
+          for (const [place, stream] of streams.entries()) {
+            const response = await create(gateway, account, {
+              model,
+              input: `turn number ${place}`,
+              stream,
+              store: true,
+              ...(previous === undefined ? {} : { previous_response_id: previous }),
+            });
+            expect(response["status"]).toBe("completed");
+            expect(response["store"]).toBe(true);
+            expect(response["previous_response_id"] ?? undefined).toBe(previous as string);
+            expect(textOf(response)).toBe(`You said: turn number ${place}`);
+            expect(String(response["id"])).toMatch(/^resp_[0-9a-z]{26}$/);
+            const kept = await get(gateway, account, response["id"]);
+            expect(kept.json).toEqual(response);
+            previous = response["id"];
+          }
+          const body = await seenBody(gateway);
+          const said = saidTo(body);
+          const places = [
+            "turn number 0",
+            "You said: turn number 0",
+            "turn number 1",
+            "You said: turn number 1",
+            "turn number 2",
+          ].map((words) => said.indexOf(words));
+          expect(places).toEqual(places.toSorted((one, other) => one - other));
+          expect(places).not.toContain(-1);
+          expect(body["previous_response_id"]).toBeUndefined();
+          expect(body["store"] ?? false).toBe(false);
+          expect(said).not.toContain('"id":');
+        });
+
+    for (const [wire, model] of Object.entries(MODELS))
+      test(`gives ${wire} the result of a tool that the turn before called`, async () => {
+        const asked = await create(gateway, account, {
+          model,
+          input: "What is the weather in Rome?",
+          tools: [WEATHER],
+          tool_choice: "required",
+          store: true,
+        });
+        const items = asked["output"] as readonly Json[];
+        const called = items.find(({ type }) => type === "function_call");
+        expect(called).toBeDefined();
+        const answered = await create(gateway, account, {
+          model,
+          input: [
+            { type: "function_call_output", call_id: called?.["call_id"], output: "sunny, 21" },
+          ],
+          tools: [WEATHER],
+          stream: true,
+          store: true,
+          previous_response_id: asked["id"],
+        });
+        expect(answered["status"]).toBe("completed");
+        const said = saidTo(await seenBody(gateway));
+        expect(said.indexOf("weather in Rome")).toBeGreaterThan(-1);
+        expect(said.indexOf("sunny, 21")).toBeGreaterThan(said.indexOf("weather in Rome"));
+      });
+
+    test("carries a conversation from one provider to the next, and back", async () => {
+      let previous: unknown;
+      for (const [place, model] of [...Object.values(MODELS), MODELS.responses].entries()) {
+        const response = await create(gateway, account, {
+          model,
+          input: `leg ${place} [[sim: reasoning=20]]`,
+          reasoning: model.includes("llama") ? undefined : { effort: "low" },
+          store: true,
+          ...(previous === undefined ? {} : { previous_response_id: previous }),
+        });
+        expect(response["status"]).toBe("completed");
+        previous = response["id"];
+      }
+      const said = saidTo(await seenBody(gateway));
+      for (const place of [0, 1, 2, 3, 4, 5]) expect(said).toContain(`leg ${place}`);
+    });
+
+    test("gives reasoning back to the model that made it, and to no other", async () => {
+      const first = await create(gateway, account, {
+        model: "openai/gpt-5-mini",
+        input: "[[sim: reasoning=40]] think",
+        store: true,
+      });
+      expect(JSON.stringify(first["output"])).toContain("encrypted_content");
+      const go = async (model: string): Promise<readonly Json[]> => {
+        await create(gateway, account, {
+          model,
+          input: "and now?",
+          previous_response_id: first["id"],
+        });
+        return (await seenBody(gateway))["input"] as readonly Json[];
+      };
+      const same = (await go("openai/gpt-5-mini")).map(({ type }) => type);
+      expect(same).toEqual(["message", "reasoning", "message", "message"]);
+      const other = (await go("openai/gpt-5")).map(({ type }) => type);
+      expect(other).toEqual(["message", "message", "message"]);
+    });
+
+    test("asks a provider that can for encrypted reasoning only where the reply is stored, beside what was asked", async () => {
+      const include = ["message.output_text.logprobs"];
+      await create(gateway, account, { model: "openai/gpt-5-mini", input: "x", include });
+      expect((await seenBody(gateway))["include"]).toEqual(include);
+      await create(gateway, account, {
+        model: "openai/gpt-5-mini",
+        input: "x",
+        include,
+        store: true,
+      });
+      expect((await seenBody(gateway))["include"]).toEqual([
+        ...include,
+        "reasoning.encrypted_content",
+      ]);
+      await create(gateway, account, { model: "openai/gpt-4.1-mini", input: "x", store: true });
+      expect((await seenBody(gateway))["include"]).toBeUndefined();
+    });
+
+    test("does not carry instructions over", async () => {
+      const first = await create(gateway, account, {
+        model: "sim/echo",
+        instructions: "Speak like a pirate.",
+        input: "hello",
+        store: true,
+      });
+      await create(gateway, account, {
+        model: "sim/echo",
+        input: "again",
+        previous_response_id: first["id"],
+      });
+      expect((await lastSeen(gateway)).body).not.toContain("pirate");
+      expect((await lastSeen(gateway)).body).toContain("hello");
+    });
+
+    test("leaves the bytes of what the caller wrote as they came", async () => {
+      const first = await create(gateway, account, { model: "sim/echo", input: "a", store: true });
+      const items = '[ {"role":"user","content":"\\u0041 1.0"} , {"role":"user","content":"b"} ]';
+      const response = await fetch(`${gateway.url}/v1/responses`, {
+        method: "POST",
+        headers: account.headers,
+        body: `{"model":"sim/echo","seed":1.50e2,"previous_response_id":"${String(first["id"])}","input": ${items}}`,
+      });
+      expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
+      const { body } = await lastSeen(gateway);
+      expect(body).toContain(`,${items.slice(1, -1).trim()}]`);
+      expect(body).toContain('"seed":1.50e2');
+    });
+
+    test("branches: two responses may go on from the same one", async () => {
+      const first = await create(gateway, account, { model: "sim/echo", input: "a", store: true });
+      for (const input of ["left", "right"]) {
+        await create(gateway, account, {
+          model: "sim/echo",
+          input,
+          store: true,
+          previous_response_id: first["id"],
+        });
+        const said = saidTo(await seenBody(gateway));
+        expect([said.includes("left"), said.includes("right")]).toEqual([
+          input === "left",
+          input === "right",
+        ]);
+      }
+    });
+
+    test("puts a stored item in the place of its reference", async () => {
+      const first = await create(gateway, account, {
+        model: "sim/echo",
+        input: "refer to me",
+        store: true,
+      });
+      const [item] = first["output"] as readonly Json[];
+      const page = await get(gateway, account, first["id"], "/input_items");
+      const [own] = page.json["data"] as readonly Json[];
+      await create(gateway, account, {
+        model: "sim/echo",
+        input: [
+          { type: "item_reference", id: own?.["id"] },
+          { id: item?.["id"] },
+          { type: "message", role: "user", content: "so?" },
+        ],
+      });
+      const body = await seenBody(gateway);
+      expect((body["input"] as readonly Json[]).map(({ role }) => role)).toEqual([
+        "user",
+        "assistant",
+        "user",
+      ]);
+      expect(saidTo(body)).toContain("You said: refer to me");
+    });
+
+    test("refuses a reference to another account's item", async () => {
+      const first = await create(gateway, account, {
+        model: "sim/echo",
+        input: "mine alone",
+        store: true,
+      });
+      const [item] = first["output"] as readonly Json[];
+      const stranger = await richAccount(gateway);
+      const answer = await call(gateway, stranger, "POST", "/v1/responses", {
+        body: { model: "sim/echo", input: [{ type: "item_reference", id: item?.["id"] }] },
+      });
+      expect(answer.status).toBe(400);
+      expect(answer.text).not.toContain("mine alone");
+    });
+
+    test("holds for the whole conversation, and charges what the provider counted", async () => {
+      const first = await create(gateway, account, {
+        model: "sim/echo",
+        input: "word ".repeat(500),
+        store: true,
+      });
+      const second = await create(gateway, account, {
+        model: "sim/echo",
+        input: "short",
+        previous_response_id: first["id"],
+      });
+      const tokens = (response: Json): number =>
+        Number((response["usage"] as Json)["input_tokens"]);
+      expect(tokens(second)).toBeGreaterThan(tokens(first));
+    });
+
+    test("names a field of the request itself where it is wrong, not of what came before", async () => {
+      const first = await create(gateway, account, {
+        model: MODELS.messages,
+        input: "a",
+        store: true,
+      });
+      const answer = await call(gateway, account, "POST", "/v1/responses", {
+        body: {
+          model: MODELS.messages,
+          input: [{ type: "message", role: "nobody", content: "x" }],
+          previous_response_id: first["id"],
+        },
+      });
+      expect(answer.status).toBe(400);
+      expect((answer.json["error"] as Json)["param"]).toBe("input[0].role");
+      expect(answer.text).not.toContain("input[2]");
+    });
+
+    test("says our id on every event of a stream that carries the response", async () => {
+      for (const model of [MODELS.responses, MODELS.messages]) {
+        const answer = await call(gateway, account, "POST", "/v1/responses", {
+          body: { model, input: "x", stream: true, store: true },
+        });
+        const ids = eventsOf(answer.text).flatMap(({ response }) =>
+          response === undefined ? [] : [(response as Json)["id"]],
+        );
+        expect(ids.length).toBeGreaterThan(1);
+        expect(new Set(ids).size).toBe(1);
+        expect((await get(gateway, account, ids[0])).status).toBe(200);
+      }
+    });
+
+    test("goes on with the caller's own key, where nothing is stored at the provider either", async () => {
+      const owner = await richAccount(gateway);
+      const added = await call(gateway, owner, "POST", "/v1/provider-keys", {
+        body: { provider: "openai", api_key: "sk-test-0123456789abcdef" },
+      });
+      expect(added.status).toBe(201);
+      const first = await create(gateway, owner, {
+        model: MODELS.responses,
+        input: "on my own key",
+        store: true,
+      });
+      const second = await call(gateway, owner, "POST", "/v1/responses", {
+        body: {
+          model: MODELS.responses,
+          input: "again",
+          store: true,
+          previous_response_id: first["id"],
+        },
+      });
+      expect(second.headers.get("x-postern-byok")).toBe("true");
+      const body = await seenBody(gateway);
+      expect(body["store"]).toBe(false);
+      expect(saidTo(body)).toContain("on my own key");
+    });
+
+    test("relays a provider's own references on the caller's own key, and keeps nothing", async () => {
+      const owner = await richAccount(gateway);
+      await call(gateway, owner, "POST", "/v1/provider-keys", {
+        body: { provider: "openai", api_key: "sk-test-0123456789abcdef" },
+      });
+      await call(gateway, owner, "POST", "/v1/responses", {
+        body: {
+          model: MODELS.responses,
+          input: "x",
+          store: true,
+          previous_response_id: "resp_68aa00",
+        },
+      });
+      const body = await seenBody(gateway);
+      expect([body["previous_response_id"], body["store"]]).toEqual(["resp_68aa00", true]);
+      const rows = await gateway.house.db.all(
+        "select id from stored_response where account_id = ?",
+        [owner.id],
+      );
+      expect(rows).toEqual([]);
+    });
+  });
+}

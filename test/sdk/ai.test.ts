@@ -1,0 +1,164 @@
+import { createAnthropic } from "@ai-sdk/anthropic";
+import { createOpenAI } from "@ai-sdk/openai";
+import { APICallError, embedMany, generateText, jsonSchema, Output, streamText, tool } from "ai";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { expectClean, simStats, until } from "../inference/world.ts";
+import { errorOf, type Place, startPlace, WEATHER } from "./gateway.ts";
+
+let place: Place;
+
+beforeAll(async () => {
+  place = await startPlace();
+});
+afterAll(async () => {
+  await expectClean(place.gateway.house.db);
+  await place.stop();
+});
+
+const openai = (apiKey = place.account.key) =>
+  createOpenAI({ apiKey, baseURL: `${place.gateway.url}/v1` });
+const anthropic = () =>
+  createAnthropic({ apiKey: place.account.key, baseURL: `${place.gateway.url}/v1` });
+
+const MODELS = {
+  "chat, simulated": () => openai().chat("sim/echo"),
+  "responses, simulated": () => openai().responses("sim/echo"),
+  "messages, simulated": () => anthropic()("sim/echo"),
+  "chat, openai": () => openai().chat("openai/gpt-5-mini"),
+  "responses, openai": () => openai().responses("openai/gpt-5-mini"),
+  "messages, anthropic": () => anthropic()("anthropic/claude-haiku-4-5"),
+} as const;
+
+for (const [name, model] of Object.entries(MODELS)) {
+  describe(`the ai package (${name})`, () => {
+    test("generates text", async () => {
+      const result = await generateText({ model: model(), prompt: "hello", maxRetries: 0 });
+      expect(result.text).toContain("hello");
+      expect(result.usage.outputTokens).toBeGreaterThan(0);
+    });
+
+    test("streams text", async () => {
+      const result = streamText({
+        model: model(),
+        prompt: "[[sim: tokens=30 chunks=10]] hello",
+        maxRetries: 0,
+      });
+      let pieces = 0;
+      for await (const _ of result.textStream) pieces += 1;
+      expect(pieces).toBeGreaterThan(3);
+      expect(await result.finishReason).toBe("stop");
+      expect((await result.usage).outputTokens).toBe(30);
+    });
+
+    test("calls a tool", async () => {
+      const result = await generateText({
+        model: model(),
+        prompt: "use the weather tool",
+        toolChoice: "required",
+        tools: {
+          weather: tool({
+            description: "the weather",
+            inputSchema: jsonSchema<{ city: string; days: number }>({
+              ...WEATHER,
+              required: [...WEATHER.required],
+            }),
+          }),
+        },
+        maxRetries: 0,
+      });
+      expect(result.toolCalls[0]).toMatchObject({
+        toolName: "weather",
+        input: { days: expect.any(Number) },
+      });
+    });
+
+    test("makes an object", async () => {
+      const result = await generateText({
+        model: model(),
+        prompt: "weather",
+        output: Output.object({
+          schema: jsonSchema<{ city: string; days: number }>({
+            ...WEATHER,
+            required: [...WEATHER.required],
+          }),
+        }),
+        maxRetries: 0,
+      });
+      expect(result.output).toMatchObject({ city: expect.any(String), days: expect.any(Number) });
+    });
+  });
+}
+
+describe("the ai package", () => {
+  test("embeds", async () => {
+    const { embeddings } = await embedMany({
+      model: openai().embedding("sim/embed"),
+      values: ["one", "two"],
+    });
+    expect(embeddings.length).toBe(2);
+  });
+
+  test("throws its own errors with the status: 401, 402, 404, 429", async () => {
+    const statusOf = async (promise: PromiseLike<unknown>): Promise<unknown> => {
+      const error = await errorOf(promise);
+      expect(APICallError.isInstance(error)).toBe(true);
+      return (error as APICallError).statusCode;
+    };
+    expect(
+      await statusOf(
+        generateText({
+          model: openai("pst-rt-nonsense").chat("sim/echo"),
+          prompt: "x",
+          maxRetries: 0,
+        }),
+      ),
+    ).toBe(401);
+    expect(
+      await statusOf(
+        generateText({
+          model: openai(place.poor.key).chat("openai/gpt-5-mini"),
+          prompt: "x",
+          maxOutputTokens: 60_000,
+          maxRetries: 0,
+        }),
+      ),
+    ).toBe(402);
+    expect(
+      await statusOf(
+        generateText({ model: openai().chat("sim/nobody"), prompt: "x", maxRetries: 0 }),
+      ),
+    ).toBe(404);
+    expect(
+      await statusOf(
+        generateText({
+          model: openai().chat("sim/echo"),
+          prompt: "[[sim: status=429 retry-after=30]] x",
+          maxRetries: 0,
+        }),
+      ),
+    ).toBe(429);
+  });
+
+  test("aborts", async () => {
+    const leaving = new AbortController();
+    const result = streamText({
+      model: openai().chat("sim/echo"),
+      prompt: "[[sim: tokens=200 chunks=200 pace=20]] hello",
+      abortSignal: leaving.signal,
+      maxRetries: 0,
+      onError: () => {},
+    });
+    setTimeout(() => leaving.abort(), 150);
+    await errorOf(
+      (async () => {
+        for await (const part of result.fullStream)
+          if (part.type === "abort") throw new Error("aborted");
+      })(),
+    );
+    await until(
+      () => simStats(place.gateway),
+      (stats) => stats.open_streams === 0,
+      1_000,
+    );
+  });
+});

@@ -1,0 +1,196 @@
+import Anthropic, {
+  APIError,
+  APIUserAbortError,
+  AuthenticationError,
+  BadRequestError,
+  NotFoundError,
+  RateLimitError,
+} from "@anthropic-ai/sdk";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { expectClean, lastSeen, simStats, until } from "../inference/world.ts";
+import { errorOf, type Place, startPlace, WEATHER } from "./gateway.ts";
+
+let place: Place;
+let client: Anthropic;
+
+beforeAll(async () => {
+  place = await startPlace();
+  client = clientFor(place.account.key);
+});
+afterAll(async () => {
+  await expectClean(place.gateway.house.db);
+  await place.stop();
+});
+
+function clientFor(apiKey: string): Anthropic {
+  return new Anthropic({ apiKey, baseURL: place.gateway.url, maxRetries: 0 });
+}
+
+const hello = (content: string): Anthropic.MessageParam[] => [{ role: "user", content }];
+
+for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
+  describe(`the @anthropic-ai/sdk package with ${model}`, () => {
+    test("creates a message, and shows usage and cost", async () => {
+      const message = await client.messages.create({
+        model,
+        max_tokens: 100,
+        messages: hello("hello"),
+      });
+      expect(message.content[0]).toMatchObject({
+        type: "text",
+        text: expect.stringContaining("hello"),
+      });
+      expect(message.usage.output_tokens).toBeGreaterThan(0);
+      expect(Number((message.usage as { cost?: number }).cost)).toBeGreaterThan(0);
+    });
+
+    test("streams a message to its end", async () => {
+      const stream = client.messages.stream({
+        model,
+        max_tokens: 100,
+        messages: hello("[[sim: tokens=30 chunks=10]] hello"),
+      });
+      let deltas = 0;
+      stream.on("text", () => (deltas += 1));
+      const message = await stream.finalMessage();
+      expect(deltas).toBe(10);
+      expect(message.stop_reason).toBe("end_turn");
+      expect(message.usage.output_tokens).toBe(30);
+    });
+
+    test("calls a tool in a stream, and goes on with its result", async () => {
+      const tools = [
+        { name: "weather", input_schema: WEATHER as unknown as Anthropic.Tool.InputSchema },
+      ];
+      const first = await client.messages
+        .stream({
+          model,
+          max_tokens: 200,
+          tools,
+          tool_choice: { type: "any" },
+          messages: hello("use the weather tool"),
+        })
+        .finalMessage();
+      const call = first.content.find((block) => block.type === "tool_use");
+      if (call === undefined) throw new Error("no tool call");
+      expect(call.input).toMatchObject({ days: expect.any(Number) });
+      const second = await client.messages.create({
+        model,
+        max_tokens: 200,
+        tools,
+        messages: [
+          ...hello("use the weather tool"),
+          { role: "assistant", content: first.content },
+          {
+            role: "user",
+            content: [{ type: "tool_result", tool_use_id: call.id, content: "sunny" }],
+          },
+        ],
+      });
+      expect(JSON.stringify(second.content)).toContain("sunny");
+    });
+
+    test("counts tokens, at no cost", async () => {
+      const { input_tokens: count } = await client.messages.countTokens({
+        model,
+        messages: hello("hello there"),
+      });
+      expect(count).toBeGreaterThan(0);
+    });
+
+    test("aborts a stream, which ends it upstream", async () => {
+      const stream = client.messages.stream({
+        model,
+        max_tokens: 300,
+        messages: hello("[[sim: tokens=200 chunks=200 pace=20]] hello"),
+      });
+      stream.on("text", () => stream.abort());
+      expect(await errorOf(stream.finalMessage())).toBeInstanceOf(APIUserAbortError);
+      await until(
+        () => simStats(place.gateway),
+        (stats) => stats.open_streams === 0,
+        1_000,
+      );
+    });
+  });
+}
+
+describe("the @anthropic-ai/sdk package", () => {
+  test("sends its betas, which travel on", async () => {
+    await client.beta.messages.create({
+      model: "anthropic/claude-haiku-4-5",
+      max_tokens: 50,
+      messages: hello("hello"),
+      betas: ["context-1m-2025-08-07"],
+    });
+    expect((await lastSeen(place.gateway)).headers["anthropic-beta"]).toContain(
+      "context-1m-2025-08-07",
+    );
+  });
+
+  test("lists the models in its own form", async () => {
+    const page = await client.models.list({ limit: 10 });
+    expect(page.data[0]).toMatchObject({
+      type: "model",
+      id: expect.any(String),
+      display_name: expect.any(String),
+    });
+    expect((await client.models.retrieve("sim/echo")).id).toBe("sim/echo");
+  });
+
+  test("throws its own typed errors: 400, 401, 402, 404, 429, 529", async () => {
+    const ask = { model: "sim/echo", max_tokens: 100, messages: hello("hello") };
+    const unauthorized = await errorOf(clientFor("pst-rt-nonsense").messages.create(ask));
+    expect(unauthorized).toBeInstanceOf(AuthenticationError);
+    const poor = await errorOf(
+      clientFor(place.poor.key).messages.create({
+        ...ask,
+        model: "anthropic/claude-haiku-4-5",
+        max_tokens: 60_000,
+        stream: true,
+      }),
+    );
+    expect(poor).toBeInstanceOf(APIError);
+    expect(poor).toMatchObject({
+      status: 402,
+      error: {
+        type: "error",
+        error: {
+          type: "billing_error",
+          code: "insufficient_credits",
+          affordable_max_tokens: expect.any(Number),
+        },
+      },
+    });
+    expect(await errorOf(client.messages.create({ ...ask, model: "sim/nobody" }))).toBeInstanceOf(
+      NotFoundError,
+    );
+    const limited = await errorOf(
+      client.messages.create({ ...ask, messages: hello("[[sim: status=429 retry-after=30]] x") }),
+    );
+    expect(limited).toBeInstanceOf(RateLimitError);
+    const overloaded = await errorOf(
+      client.messages.create({ ...ask, messages: hello("[[sim: status=529]] x") }),
+    );
+    expect(overloaded).toMatchObject({
+      status: 529,
+      error: { error: { type: "overloaded_error" } },
+    });
+    expect(await errorOf(client.messages.create({ ...ask, max_tokens: 0 }))).toBeInstanceOf(
+      BadRequestError,
+    );
+  });
+
+  test("throws what a stream broke by", async () => {
+    const error = await errorOf(
+      client.messages
+        .stream({
+          model: "sim/reason",
+          max_tokens: 100,
+          messages: hello("[[sim: cut=3 pace=20 reasoning=0]] one two three four five six"),
+        })
+        .finalMessage(),
+    );
+    expect(error).toBeInstanceOf(APIError);
+  });
+});

@@ -1,0 +1,249 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import OpenAI, {
+  APIError,
+  APIUserAbortError,
+  AuthenticationError,
+  BadRequestError,
+  NotFoundError,
+  RateLimitError,
+} from "openai";
+import { expectClean, until, simStats } from "../inference/world.ts";
+import { errorOf, type Place, startPlace, WEATHER } from "./gateway.ts";
+
+let place: Place;
+let client: OpenAI;
+
+beforeAll(async () => {
+  place = await startPlace();
+  client = clientFor(place.account.key);
+});
+afterAll(async () => {
+  await expectClean(place.gateway.house.db);
+  await place.stop();
+});
+
+function clientFor(apiKey: string): OpenAI {
+  return new OpenAI({ apiKey, baseURL: `${place.gateway.url}/v1`, maxRetries: 0 });
+}
+
+const MODELS = ["sim/echo", "openai/gpt-5-mini"] as const;
+
+for (const model of MODELS) {
+  describe(`the openai package with ${model}`, () => {
+    test("completes a chat, and shows usage and cost", async () => {
+      const { data, response } = await client.chat.completions
+        .create({
+          model,
+          messages: [
+            { role: "system", content: "Be brief." },
+            { role: "user", content: "hello" },
+          ],
+          max_completion_tokens: 100,
+        })
+        .withResponse();
+      expect(data.choices[0]?.message.content).toContain("hello");
+      expect(data.usage?.total_tokens).toBe(
+        (data.usage?.prompt_tokens ?? 0) + (data.usage?.completion_tokens ?? 0),
+      );
+      expect(Number((data.usage as { cost?: number } | undefined)?.cost)).toBeGreaterThan(0);
+      expect(Number(response.headers.get("x-postern-cost-usd"))).toBeGreaterThan(0);
+      expect(response.headers.get("x-request-id")).toStartWith("req_");
+    });
+
+    test("streams a chat to its end, with usage where it was asked for", async () => {
+      const stream = await client.chat.completions.create({
+        model,
+        messages: [{ role: "user", content: "[[sim: tokens=30 chunks=10]] hello" }],
+        stream: true,
+        stream_options: { include_usage: true },
+      });
+      let text = "";
+      let usage: OpenAI.CompletionUsage | null | undefined;
+      for await (const chunk of stream) {
+        text += chunk.choices[0]?.delta.content ?? "";
+        usage = chunk.usage ?? usage;
+      }
+      expect(text.length).toBeGreaterThan(50);
+      expect(usage?.completion_tokens).toBe(30);
+      expect(Number((usage as { cost?: number } | undefined)?.cost)).toBeGreaterThan(0);
+    });
+
+    test("accumulates a streamed tool call, and goes on with its result", async () => {
+      const tools: OpenAI.ChatCompletionTool[] = [
+        { type: "function", function: { name: "weather", parameters: WEATHER } },
+      ];
+      const first = await client.chat.completions
+        .stream({
+          model,
+          messages: [{ role: "user", content: "use the weather tool" }],
+          tools,
+          tool_choice: "required",
+        })
+        .finalChatCompletion();
+      const message = first.choices[0]?.message;
+      const call = message?.tool_calls?.[0];
+      if (message === undefined || call?.type !== "function") throw new Error("no tool call");
+      expect(JSON.parse(call.function.arguments)).toMatchObject({ days: expect.any(Number) });
+      const second = await client.chat.completions.create({
+        model,
+        tools,
+        messages: [
+          { role: "user", content: "use the weather tool" },
+          message,
+          { role: "tool", tool_call_id: call.id, content: "sunny" },
+        ],
+      });
+      expect(second.choices[0]?.message.content).toContain("sunny");
+    });
+
+    test("parses structured output", async () => {
+      const parsed = await client.chat.completions.parse({
+        model,
+        messages: [{ role: "user", content: "weather" }],
+        response_format: {
+          type: "json_schema",
+          json_schema: { name: "weather", schema: WEATHER, strict: true },
+        },
+      });
+      expect(parsed.choices[0]?.message.parsed).toMatchObject({
+        city: expect.any(String),
+        days: expect.any(Number),
+      });
+    });
+
+    test("creates and streams a response, with tools", async () => {
+      const whole = await client.responses.create({ model, input: "hello" });
+      expect(whole.output_text).toContain("hello");
+      expect(whole.usage?.output_tokens).toBeGreaterThan(0);
+      const stream = client.responses.stream({ model, input: "[[sim: tokens=20 chunks=5]] hello" });
+      const kinds = new Set<string>();
+      for await (const event of stream) kinds.add(event.type);
+      expect([...kinds]).toContain("response.output_text.delta");
+      expect([...kinds]).toContain("response.completed");
+      expect((await stream.finalResponse()).status).toBe("completed");
+      const called = await client.responses.create({
+        model,
+        input: "use the weather tool",
+        tool_choice: "required",
+        tools: [{ type: "function", name: "weather", parameters: WEATHER, strict: true }],
+      });
+      expect(
+        called.output.some((item) => item.type === "function_call" && item.name === "weather"),
+      ).toBe(true);
+    });
+
+    test("aborts a stream, which ends it upstream", async () => {
+      const stream = await client.chat.completions.create({
+        model,
+        messages: [{ role: "user", content: "[[sim: tokens=200 chunks=200 pace=20]] hello" }],
+        stream: true,
+      });
+      let chunks = 0;
+      for await (const _ of stream) if (++chunks === 3) stream.controller.abort();
+      await until(
+        () => simStats(place.gateway),
+        (stats) => stats.open_streams === 0,
+        1_000,
+      );
+    });
+  });
+}
+
+describe("the openai package", () => {
+  test("embeds, as floats and as base64", async () => {
+    for (const model of ["sim/embed", "openai/text-embedding-3-small"]) {
+      const plain = await client.embeddings.create({
+        model,
+        input: ["one", "two"],
+        encoding_format: "float",
+      });
+      expect(plain.data.map((one) => one.index)).toEqual([0, 1]);
+      const packed = await client.embeddings.create({ model, input: ["one", "two"] });
+      expect(packed.data[0]?.embedding.length).toBe(plain.data[0]?.embedding.length ?? 0);
+      expect(packed.usage.prompt_tokens).toBeGreaterThan(0);
+    }
+  });
+
+  test("lists the models, and finds one", async () => {
+    const ids: string[] = [];
+    for await (const model of client.models.list()) ids.push(model.id);
+    expect(ids).toContain("sim/echo");
+    expect(ids).toContain("openai/gpt-5-mini");
+    expect((await client.models.retrieve("openai/gpt-5-mini")).id).toBe("openai/gpt-5-mini");
+  });
+
+  test("throws its own typed errors: 400, 401, 402, 404, 429", async () => {
+    const ask = { model: "sim/echo", messages: [{ role: "user" as const, content: "hello" }] };
+    const unauthorized = await errorOf(clientFor("pst-rt-nonsense").chat.completions.create(ask));
+    expect(unauthorized).toBeInstanceOf(AuthenticationError);
+    expect(unauthorized).toMatchObject({ status: 401, code: "invalid_api_key" });
+    const poor = await errorOf(
+      clientFor(place.poor.key).chat.completions.create({ ...ask, max_tokens: 16_000, n: 100 }),
+    );
+    expect(poor).toBeInstanceOf(APIError);
+    expect(poor).toMatchObject({
+      status: 402,
+      code: "insufficient_credits",
+      error: { affordable_max_tokens: expect.any(Number) },
+    });
+    const missing = await errorOf(client.chat.completions.create({ ...ask, model: "sim/nobody" }));
+    expect(missing).toBeInstanceOf(NotFoundError);
+    expect(missing).toMatchObject({ code: "model_not_found", param: "model" });
+    const limited = await errorOf(
+      client.chat.completions.create({
+        ...ask,
+        messages: [{ role: "user", content: "[[sim: status=429 retry-after=30]] x" }],
+      }),
+    );
+    expect(limited).toBeInstanceOf(RateLimitError);
+    expect((limited as RateLimitError).headers?.get("retry-after")).toBe("30");
+    const bad = await errorOf(
+      client.responses.create({ model: "sim/echo", input: "x", previous_response_id: "resp_1" }),
+    );
+    expect(bad).toBeInstanceOf(BadRequestError);
+    expect(bad).toMatchObject({ param: "previous_response_id" });
+  });
+
+  test("throws what a stream broke by", async () => {
+    const stream = await client.chat.completions.create({
+      model: "sim/reason",
+      messages: [
+        { role: "user", content: "[[sim: cut=3 pace=20 reasoning=0]] one two three four five six" },
+      ],
+      stream: true,
+    });
+    const error = await errorOf(
+      (async () => {
+        for await (const _ of stream) void _;
+      })(),
+    );
+    expect(error).toBeInstanceOf(APIError);
+    expect((error as Error).message).toContain("cannot be understood");
+  });
+
+  test("aborts a call that is not answered yet", async () => {
+    const leaving = new AbortController();
+    const asking = errorOf(
+      client.chat.completions.create(
+        { model: "sim/echo", messages: [{ role: "user", content: "[[sim: latency=5000]] x" }] },
+        { signal: leaving.signal },
+      ),
+    );
+    setTimeout(() => leaving.abort(), 100);
+    expect(await asking).toBeInstanceOf(APIUserAbortError);
+    await until(
+      () => simStats(place.gateway),
+      (stats) => stats.open_streams === 0,
+      1_000,
+    );
+  });
+
+  test("is answered the same again under an idempotency key", async () => {
+    const ask = { model: "sim/echo", messages: [{ role: "user" as const, content: "once" }] };
+    const first = await client.chat.completions.create(ask, { idempotencyKey: "sdk-1" });
+    const again = await client.chat.completions
+      .create(ask, { idempotencyKey: "sdk-1" })
+      .withResponse();
+    expect(again.data.id).toBe(first.id);
+  });
+});

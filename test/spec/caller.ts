@@ -1,0 +1,132 @@
+// How the tests of the specification talk to a gateway: a line such as `POST /v1/keys`, a key, a body; and the answer
+// with its body read.
+
+import { expect } from "bun:test";
+import type { Gateway } from "../support/gateway.ts";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+export interface Sent {
+  readonly key?: string;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Sent as it is, where it is not JSON or must not be. */
+  readonly raw?: BodyInit;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface Answered {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body, where it is JSON; otherwise empty. */
+  readonly body: Json;
+}
+
+export async function call(
+  at: Pick<Gateway, "url">,
+  line: string,
+  sent: Sent = {},
+): Promise<Answered> {
+  const [method = "GET", path = "/"] = line.split(" ");
+  const body = sent.raw ?? (sent.body === undefined ? undefined : JSON.stringify(sent.body));
+  const response = await fetch(at.url + path, {
+    method,
+    redirect: "manual",
+    headers: {
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...(sent.key === undefined ? {} : { authorization: `Bearer ${sent.key}` }),
+      ...sent.headers,
+    },
+    ...(body === undefined ? {} : { body }),
+  });
+  return read(response);
+}
+
+export async function read(response: Response): Promise<Answered> {
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.includes("json") === true && text !== "";
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: isJson ? (JSON.parse(text) as Json) : {},
+  };
+}
+
+/** A member by its path: `at(body, "error.code")`, `at(body, "data.0.id")`. */
+export function at(value: unknown, path: string): unknown {
+  return path
+    .split(".")
+    .reduce<unknown>(
+      (inner, name) =>
+        typeof inner === "object" && inner !== null ? (inner as Json)[name] : undefined,
+      value,
+    );
+}
+
+export function textAt(value: unknown, path: string): string {
+  const found = at(value, path);
+  if (typeof found !== "string")
+    throw new Error(`no text at ${path} of ${JSON.stringify(value).slice(0, 300)}`);
+  return found;
+}
+
+export function listAt(value: unknown, path: string): readonly Json[] {
+  const found = at(value, path);
+  if (!Array.isArray(found)) throw new Error(`no list at ${path}`);
+  return found as readonly Json[];
+}
+
+/** A refusal in the form of the OpenAI API, by its code and, where it names one, the field that is wrong. */
+export function expectRefusal(
+  answer: Answered,
+  { status, code, param }: { status: number; code: string; param?: string | null },
+): void {
+  const { status: got, body } = answer;
+  expect({ status: got, code: at(body, "error.code") }).toEqual({ status, code });
+  if (param !== undefined) expect(at(body, "error.param")).toBe(param);
+  expect(at(body, "error.request_id")).toBe(answer.headers.get("x-request-id"));
+  expectHarmless(answer);
+}
+
+/** What no answer to bad input may show. */
+export function expectHarmless({ status, text }: Pick<Answered, "status" | "text">): void {
+  expect({ status, fine: status < 500 }).toEqual({ status, fine: true });
+  expect(text).not.toMatch(/\bat .*\.tsx?:\d+|node_modules|SQLITE|Postgres(?:Error)?\b|\/src\//);
+}
+
+/** A model call that the simulator answers. */
+export function chat(
+  at: Pick<Gateway, "url">,
+  key: string,
+  more: Json = {},
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Answered> {
+  const body = {
+    model: "sim/echo",
+    messages: [{ role: "user", content: "hello" }],
+    max_tokens: 50,
+    ...more,
+  };
+  return call(at, "POST /v1/chat/completions", { key, body, headers });
+}
+
+/** A clock that moves only when it is told to. */
+export function createClock(start = Date.now()): {
+  readonly now: () => number;
+  readonly pass: (ms: number) => void;
+} {
+  let time = start;
+  return {
+    now: () => time,
+    pass: (ms) => {
+      time += ms;
+    },
+  };
+}
+
+export const SECOND_MS = 1_000;
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 86_400_000;

@@ -1,0 +1,259 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type Api,
+  bodyOf,
+  errorOf,
+  expectClean,
+  expectEnvelope,
+  fund,
+  type Json,
+  openHolds,
+  PATHS,
+  simStats,
+  USD,
+} from "../inference/world.ts";
+
+let gateway: Gateway;
+let account: Account;
+
+beforeAll(async () => {
+  gateway = await startGateway();
+  account = await register(gateway);
+  await fund(gateway, account, 100n * USD);
+});
+afterAll(async () => {
+  await expectClean(gateway.house.db);
+  expect((await simStats(gateway)).requests).toBe(0);
+  expect(gateway.logged.filter((line) => /"internal"|unexpected/.test(line))).toEqual([]);
+  await gateway.stop();
+});
+
+const ENDPOINTS: Readonly<Record<string, Api>> = {
+  ...Object.fromEntries(Object.entries(PATHS).map(([api, path]) => [path, api as Api])),
+  "/v1/messages/count_tokens": "messages",
+};
+
+function send(
+  path: string,
+  body: BodyInit,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  return fetch(gateway.url + path, {
+    method: "POST",
+    headers: { ...account.headers, ...headers },
+    body,
+  });
+}
+
+const good = (api: Api, more: Json = {}): string => JSON.stringify(bodyOf(api, "hello", more));
+
+interface Bad {
+  readonly what: string;
+  readonly body: (api: Api) => BodyInit;
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly param?: string;
+}
+
+const MALFORMED: readonly Bad[] = [
+  ...[
+    "{",
+    '{"model":',
+    "hello",
+    "{'a':1}",
+    '{"a":1,}',
+    "[1,2",
+    "\u0000",
+    '{"a":NaN}',
+    '{"a":01}',
+  ].map((text) => ({ what: `malformed JSON ${JSON.stringify(text)}`, body: () => text })),
+  ...["[]", "null", "3", '"text"', "true", ""].map((text) => ({
+    what: `no object but ${text || "nothing"}`,
+    body: () => text,
+  })),
+  {
+    what: "a model that is given twice",
+    body: (api) => good(api).replace("{", '{"model":"sim/reason",'),
+    param: "model",
+  },
+  {
+    what: "a member that is given twice with an escape",
+    body: (api) => good(api).replace("{", '{"\\u006dodel":"sim/reason",'),
+    param: "model",
+  },
+  {
+    what: "nesting without reason",
+    body: (api) =>
+      good(api, { metadata: "@" }).replace('"@"', `${'{"a":'.repeat(500)}1${"}".repeat(500)}`),
+  },
+  { what: "brackets of a megabyte", body: () => "[".repeat(1_000_000) },
+  {
+    what: "invalid UTF-8",
+    body: (api) =>
+      Buffer.concat([
+        Buffer.from(good(api).slice(0, -2)),
+        Buffer.from([0xff, 0xfe]),
+        Buffer.from('"}'),
+      ]),
+  },
+  {
+    what: "another content type",
+    body: (api) => good(api),
+    headers: { "content-type": "text/plain" },
+    status: 415,
+  },
+  {
+    what: "a form",
+    body: () => "model=sim/echo",
+    headers: { "content-type": "application/x-www-form-urlencoded" },
+    status: 415,
+  },
+  { what: "no model", body: (api) => good(api, { model: undefined }), param: "model" },
+  { what: "a model that is a number", body: (api) => good(api, { model: 7 }), param: "model" },
+  { what: "an empty model", body: (api) => good(api, { model: "" }), param: "model" },
+  {
+    what: "a model as long as a book",
+    body: (api) => good(api, { model: "m".repeat(100_000) }),
+    param: "model",
+  },
+  { what: "a model that is null", body: (api) => good(api, { model: null }), param: "model" },
+  {
+    what: "a model that is not there",
+    body: (api) => good(api, { model: "sim/ecko" }),
+    status: 404,
+    param: "model",
+  },
+  { what: "a model without a provider", body: (api) => good(api, { model: "ecko" }), status: 404 },
+  {
+    what: "a model named like a property of every object",
+    body: (api) => good(api, { model: "__proto__/constructor" }),
+    status: 404,
+  },
+];
+
+for (const [path, api] of Object.entries(ENDPOINTS)) {
+  describe(`bad input on ${path}`, () => {
+    test.each(MALFORMED.map((bad) => ({ bad, what: bad.what })))(
+      "$what is refused in the caller's own envelope",
+      async ({ bad }) => {
+        const response = await send(path, bad.body(api), bad.headers);
+        const text = await response.text();
+        expect([response.status, text.slice(0, 200)]).toEqual([
+          bad.status ?? 400,
+          text.slice(0, 200),
+        ]);
+        const body: unknown = JSON.parse(text);
+        expectEnvelope(api, body);
+        if (bad.param !== undefined) expect(errorOf(body)["param"]).toBe(bad.param);
+        expect(response.headers.get("x-request-id")).toStartWith("req_");
+        expect(await openHolds(gateway.house.db)).toBe(0);
+      },
+    );
+
+    test("a body above 32 MiB is refused with 413, announced or not", async () => {
+      const large = Buffer.alloc(32 * 1_048_576 + 1, 32);
+      const announced = await send(path, large).catch(() => undefined);
+      if (announced !== undefined) {
+        expect(announced.status).toBe(413);
+        expectEnvelope(api, await announced.json());
+      }
+      const stream = new ReadableStream<Uint8Array>({
+        start: (controller) => {
+          for (let sent = 0; sent <= 32; sent++)
+            controller.enqueue(new Uint8Array(1_048_576).fill(32));
+          controller.enqueue(new Uint8Array(10).fill(32));
+          controller.close();
+        },
+      });
+      const counted = await send(path, stream).catch(() => undefined);
+      if (counted !== undefined) expect(counted.status).toBe(413);
+    });
+
+    test("no key, a wrong key and a half key are 401 with a challenge", async () => {
+      for (const authorization of [
+        "",
+        `Bearer ${account.key}x`,
+        `Bearer ${account.key.slice(0, -1)}`,
+        "Bearer sk-anything",
+      ]) {
+        const { authorization: _, ...rest } = account.headers as Record<string, string>;
+        const response = await fetch(gateway.url + path, {
+          method: "POST",
+          headers: { ...rest, ...(authorization === "" ? {} : { authorization }) },
+          body: good(api),
+        });
+        expect(response.status).toBe(401);
+        expect(response.headers.get("www-authenticate")).toContain("resource_metadata=");
+        expectEnvelope(api, await response.json());
+      }
+    });
+  });
+}
+
+/** Fields that decide what a call costs, with what they may not be. */
+const FIELDS: readonly (readonly [api: Api, field: string, values: readonly unknown[]])[] = [
+  ["chat", "max_tokens", [0, -1, 1.5, 1e300, "10", true, {}, 100_000_001]],
+  ["chat", "max_completion_tokens", [0, -1, "10", []]],
+  ["chat", "n", [0, -1, 129, 1.5, "2"]],
+  ["chat", "stream", ["yes", 1, {}]],
+  [
+    "chat",
+    "messages",
+    [undefined, "hello", [], {}, [1], ["x"], [null], [{}], [{ role: 7, content: "x" }]],
+  ],
+  ["chat", "service_tier", [7, {}]],
+  ["responses", "max_output_tokens", [0, -1, 1.5, "10"]],
+  ["responses", "stream", ["true", 0]],
+  ["responses", "input", [undefined, 7, {}, true]],
+  ["messages", "max_tokens", [undefined, 0, -5, 2.5, "100", null]],
+  ["messages", "messages", [undefined, "hello", [], [7], [{ content: "x" }]]],
+  ["messages", "stream", [1, "true"]],
+  ["embeddings", "input", [undefined, 7, {}, ""]],
+];
+
+describe("fields that decide what a call costs", () => {
+  test.each(FIELDS.map(([api, field, values]) => ({ api, field, values })))(
+    "$field of $api is refused where it is wrong, and named",
+    async ({ api, field, values }) => {
+      for (const value of values) {
+        const response = await send(PATHS[api], good(api, { [field]: value }));
+        const body: unknown = await response.json();
+        expect([field, value, response.status]).toEqual([field, value, 400]);
+        expectEnvelope(api, body);
+        expect(String(errorOf(body)["param"])).toStartWith(field);
+        expect(String(errorOf(body)["message"])).toContain(field);
+      }
+    },
+  );
+});
+
+describe("a model that cannot be called this way", () => {
+  test("is a 404 that says where the models are listed, where it is not there", async () => {
+    const error = errorOf(
+      await (await send(PATHS.chat, good("chat", { model: "sim/ecco" }))).json(),
+    );
+    expect(error["code"]).toBe("model_not_found");
+    expect(String(error["message"])).toContain("GET /v1/models");
+    expect(error["next"]).toMatchObject([{ method: "GET", url: "/v1/models" }]);
+  });
+
+  test("is a 400 that names the right endpoint, where it embeds, or does not", async () => {
+    const chat = errorOf(
+      await (await send(PATHS.chat, good("chat", { model: "sim/embed" }))).json(),
+    );
+    expect(String(chat["message"])).toContain("POST /v1/embeddings");
+    const embed = await send(PATHS.embeddings, good("embeddings", { model: "sim/echo" }));
+    expect(embed.status).toBe(400);
+    expect(String(errorOf(await embed.json())["message"])).toContain("POST /v1/chat/completions");
+  });
+
+  test("is a 503 that says so, where the gateway has no account at its provider", async () => {
+    const response = await send(PATHS.chat, good("chat", { model: "openai/gpt-5-mini" }));
+    expect(response.status).toBe(503);
+    expect(errorOf(await response.json())).toMatchObject({
+      code: "provider_not_configured",
+      param: "model",
+    });
+  });
+});

@@ -1,0 +1,265 @@
+// A gateway with one model for each wire that goes out, each alone on its wire, and a provider behind it that keeps what
+// it was sent. Official clients call through a `fetch` that keeps what they got, so that all of it is checked in the end.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createAnthropic } from "@ai-sdk/anthropic";
+import { createOpenAI } from "@ai-sdk/openai";
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
+import { createSimulator } from "../../src/simulator/simulator.ts";
+import { fund, USD } from "../inference/world.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+
+export const APIS = ["chat", "responses", "messages"] as const;
+export type Api = (typeof APIS)[number];
+export const WIRES = ["chat", "responses", "messages", "gemini", "converse"] as const;
+export type Wire = (typeof WIRES)[number];
+export type Json = Record<string, unknown>;
+
+/** What the provider was sent. */
+export interface Sent {
+  readonly wire: Wire | "count";
+  readonly path: string;
+  readonly body: Json;
+  readonly headers: Headers;
+}
+
+/** A call as the caller saw it. */
+export interface Exchange {
+  readonly api: Api;
+  readonly request: Json;
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+export interface World {
+  readonly gateway: Gateway;
+  readonly account: Account;
+  readonly poor: Account;
+  readonly sent: Sent[];
+  readonly exchanges: Exchange[];
+  /** Answers the provider's next calls instead of the simulator, until it is undefined again. */
+  answer: ((request: Request) => Response) | undefined;
+  readonly stop: () => Promise<void>;
+}
+
+/** The model that can only be reached over this wire. Each kind of token has a price of its own. */
+export function modelOn(wire: Wire): string {
+  return `on-${wire}/echo`;
+}
+
+export const PRICES = {
+  input: 1_000n,
+  cache_read: 100n,
+  cache_write_5m: 1_250n,
+  cache_write_1h: 2_000n,
+  output: 5_000n,
+  reasoning: 7_000n,
+} as const;
+
+const PROVIDER_PATHS: Readonly<Record<Wire, string>> = {
+  chat: "/v1",
+  responses: "/v1",
+  messages: "",
+  gemini: "/v1beta",
+  converse: "",
+};
+
+export async function startWorld(more: { readonly models?: readonly Json[] } = {}): Promise<World> {
+  const folder = mkdtempSync(path.join(tmpdir(), "postern-translation-"));
+  const simulator = createSimulator({ now: Date.now, anyModel: true });
+  const sent: Sent[] = [];
+  const upstream = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    development: false,
+    fetch: async (request) => {
+      const text = await request.text();
+      sent.push(sentOf(request, text));
+      const again = new Request(request.url, { method: "POST", headers: request.headers, body: text });
+      return world.answer?.(again) ?? simulator.fetch(again);
+    },
+  });
+  const url = `http://127.0.0.1:${upstream.port}`;
+  const file = path.join(folder, "models.json");
+  writeFileSync(file, JSON.stringify(modelsFile(url, more.models ?? [])));
+  const gateway = await startGateway({ providers: [], env: { POSTERN_MODELS_FILE: file } });
+  const account = await register(gateway);
+  await fund(gateway, account, 100_000n * USD);
+  const world: World = {
+    gateway,
+    account,
+    poor: await register(gateway),
+    sent,
+    exchanges: [],
+    answer: undefined,
+    stop: async () => {
+      await gateway.stop();
+      await upstream.stop(true);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  return world;
+}
+
+function sentOf(request: Request, text: string): Sent {
+  const { pathname: place } = new URL(request.url);
+  return {
+    wire: wireOfPath(place),
+    path: place,
+    body: JSON.parse(text) as Json,
+    headers: request.headers,
+  };
+}
+
+function wireOfPath(place: string): Wire | "count" {
+  if (/count[-_]?tokens|input_tokens/i.test(place)) return "count";
+  if (place.endsWith("/chat/completions")) return "chat";
+  if (place.endsWith("/responses")) return "responses";
+  if (place.endsWith("/messages")) return "messages";
+  return place.includes("enerateContent") ? "gemini" : "converse";
+}
+
+function modelsFile(url: string, more: readonly Json[]): Json {
+  const tokens = Object.fromEntries(
+    Object.entries(PRICES).map(([meter, nanos]) => [meter, String(Number(nanos) / 1_000)]),
+  );
+  return {
+    providers: WIRES.map((wire) => ({
+      id: `on-${wire}`,
+      base_url: url + PROVIDER_PATHS[wire],
+      wires: [wire],
+      stops_billing_on_abort: true,
+    })),
+    models: [
+      ...WIRES.map((wire) => ({
+        id: modelOn(wire),
+        name: wire === "converse" ? "anthropic.claude-sonnet-5-echo" : "echo",
+        context_length: 200_000,
+        max_output_tokens: 32_000,
+        input_modalities: ["text", "image", "file"],
+        supported: ["tools", "parallel_tools", "structured_output", "reasoning", "vision"],
+        wires: [wire],
+        pricing: { tokens },
+      })),
+      ...more,
+    ],
+  };
+}
+
+// ---- Official clients
+
+/** A `fetch` that keeps the exchange; the text of the whole answer is read beside the client. */
+export function watching(world: World): typeof fetch {
+  const watched = async (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
+    const response = await fetch(input, init);
+    const copy = response.clone();
+    const place = new URL(input instanceof Request ? input.url : input).pathname;
+    const api = place.endsWith("/chat/completions")
+      ? "chat"
+      : place.endsWith("/messages")
+        ? "messages"
+        : "responses";
+    const request = JSON.parse(String(init?.body ?? "{}")) as Json;
+    pending.push(
+      copy.text().then(
+        (text) => {
+          world.exchanges.push({
+            api,
+            request,
+            status: response.status,
+            headers: response.headers,
+            text,
+          });
+        },
+        () => {},
+      ),
+    );
+    return response;
+  };
+  return Object.assign(watched, { preconnect: fetch.preconnect });
+}
+
+const pending: Promise<void>[] = [];
+
+/** All that was asked so far has been answered, and is among the exchanges. */
+export async function settled(): Promise<void> {
+  await Promise.all(pending.splice(0));
+}
+
+export function openaiFor(world: World, apiKey = world.account.key): OpenAI {
+  return new OpenAI({
+    apiKey,
+    baseURL: `${world.gateway.url}/v1`,
+    maxRetries: 0,
+    fetch: watching(world),
+  });
+}
+
+export function anthropicFor(world: World, apiKey = world.account.key): Anthropic {
+  return new Anthropic({
+    apiKey,
+    baseURL: world.gateway.url,
+    maxRetries: 0,
+    fetch: watching(world),
+  });
+}
+
+/** The `ai` package's model for this API. */
+export function aiModel(world: World, api: Api, model: string, apiKey = world.account.key) {
+  const setting = { apiKey, baseURL: `${world.gateway.url}/v1`, fetch: watching(world) };
+  switch (api) {
+    case "chat":
+      return createOpenAI(setting).chat(model);
+    case "responses":
+      return createOpenAI(setting).responses(model);
+    case "messages":
+      return createAnthropic(setting)(model);
+  }
+}
+
+// ---- Raw calls
+
+export const PLACES: Readonly<Record<Api, string>> = {
+  chat: "/v1/chat/completions",
+  responses: "/v1/responses",
+  messages: "/v1/messages",
+};
+
+export interface Raw {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body, or undefined where it is a stream. */
+  readonly json: Json;
+}
+
+export async function call(world: World, api: Api, body: Json): Promise<Raw> {
+  const response = await watching(world)(world.gateway.url + PLACES[api], {
+    method: "POST",
+    headers: world.account.headers,
+    body: JSON.stringify(body),
+  });
+  const text = await response.text();
+  const isStream = response.headers.get("content-type")?.includes("event-stream") === true;
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    json: isStream ? {} : (JSON.parse(text) as Json),
+  };
+}
+
+/** The least body of this API that says this. */
+export function saying(api: Api, wire: Wire, text: string, more: Json = {}): Json {
+  const model = modelOn(wire);
+  if (api === "responses") return { model, input: text, ...more };
+  const messages = [{ role: "user", content: text }];
+  return api === "chat"
+    ? { model, messages, ...more }
+    : { model, messages, max_tokens: 1_000, ...more };
+}

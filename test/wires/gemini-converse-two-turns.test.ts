@@ -1,0 +1,168 @@
+// A caller of each API talks with a model at Gemini and at Converse: the second turn carries what the first returned, and
+// the provider gets its own reasoning and signatures back; another model does not.
+import { describe, expect, test } from "bun:test";
+import type { CanonicalReply, CanonicalRequest, Part } from "../../src/inference/canonical.ts";
+import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import type { InboundWire, OutboundWire, Target } from "../../src/inference/canonical-wire.ts";
+import { chatWire } from "../../src/inference/wires/chat/chat.ts";
+import { converseWire } from "../../src/inference/wires/converse/converse.ts";
+import { geminiWire } from "../../src/inference/wires/gemini/gemini.ts";
+import { messagesWire } from "../../src/inference/wires/messages/messages.ts";
+import { responsesWire } from "../../src/inference/wires/responses/responses.ts";
+import type { ConverseBody } from "./converse-json.ts";
+import { outboundContext } from "./gemini-converse-arbitrary.ts";
+import type { GeminiBody } from "./gemini-json.ts";
+import { writeContext } from "./streams.ts";
+
+interface Body {
+  readonly choices?: readonly { readonly message: unknown }[];
+  readonly content?: unknown;
+  readonly output?: readonly unknown[];
+}
+
+type Calls = readonly { readonly id: string }[];
+
+/** How a caller of each API sends back what it got, with the results of the calls. */
+const CALLERS: readonly (readonly [InboundWire, (body: Body, calls: Calls) => unknown])[] = [
+  [
+    chatWire,
+    ({ choices = [] }, calls) => ({
+      model: "m",
+      messages: [
+        { role: "user", content: "Weather?" },
+        choices[0]?.message,
+        ...calls.map(({ id }) => ({ role: "tool", tool_call_id: id, content: "rain" })),
+      ],
+    }),
+  ],
+  [
+    messagesWire,
+    ({ content }, calls) => ({
+      model: "m",
+      max_tokens: 99,
+      messages: [
+        { role: "user", content: "Weather?" },
+        { role: "assistant", content },
+        {
+          role: "user",
+          content: calls.map(({ id }) => ({
+            type: "tool_result",
+            tool_use_id: id,
+            content: "rain",
+          })),
+        },
+      ],
+    }),
+  ],
+  [
+    responsesWire,
+    ({ output = [] }, calls) => ({
+      model: "m",
+      input: [
+        { role: "user", content: "Weather?" },
+        ...output,
+        ...calls.map(({ id }) => ({ type: "function_call_output", call_id: id, output: "rain" })),
+      ],
+    }),
+  ],
+];
+
+const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+
+function secondTurn(
+  [inbound, sendBack]: (typeof CALLERS)[number],
+  reply: CanonicalReply,
+): CanonicalRequest {
+  const calls = (reply.choices[0]?.parts ?? []).filter((part) => part.type === "tool_call");
+  const { body } = inbound.writeReply(reply, writeContext());
+  return inbound.readRequest(overTheNet(sendBack(overTheNet(body) as Body, calls)));
+}
+
+interface Case {
+  readonly wire: OutboundWire;
+  readonly target: Target;
+  readonly body: unknown;
+  readonly said: readonly unknown[];
+  /** What the provider got of the assistant's turn. */
+  readonly got: (request: CanonicalRequest, target: Target) => readonly unknown[];
+}
+
+const thought = { text: "Look it up.", thought: true, thoughtSignature: "dGhvdWdodA==" };
+const functionCall = { id: "a1", name: "weather", args: { at: "Oslo" } };
+const gemini: Case = {
+  wire: geminiWire,
+  target: { provider: "google", model: "gemini-3-flash" },
+  said: [
+    thought,
+    { functionCall, thoughtSignature: "Y2FsbA==" },
+    { functionCall: { name: "weather", args: { at: "Bern" } } },
+  ],
+  get body() {
+    return {
+      responseId: "r1",
+      candidates: [{ content: { role: "model", parts: this.said }, finishReason: "STOP" }],
+    };
+  },
+  got: (request, target) => {
+    const { body } = geminiWire.writeRequest(request, target);
+    return (overTheNet(body) as GeminiBody).contents[1]?.parts ?? [];
+  },
+};
+const converse: Case = {
+  wire: converseWire,
+  target: { provider: "bedrock", model: "us.anthropic.claude-haiku-4-5-20251001-v1:0" },
+  said: [
+    { reasoningContent: { reasoningText: { text: "Look it up.", signature: "c2ln" } } },
+    { reasoningContent: { redactedContent: "cmVk" } },
+    { text: "One moment." },
+    { toolUse: { toolUseId: "tooluse_1", name: "weather", input: { at: "Oslo" } } },
+    { toolUse: { toolUseId: "tooluse_2", name: "weather", input: { at: "Bern" } } },
+  ],
+  get body() {
+    return {
+      output: { message: { role: "assistant", content: this.said } },
+      stopReason: "tool_use",
+    };
+  },
+  got: (request, target) => {
+    const { body } = converseWire.writeRequest(request, target);
+    return (overTheNet(body) as ConverseBody).messages[1]?.content ?? [];
+  },
+};
+
+const bareOfBlobs = (parts: readonly unknown[]) =>
+  JSON.stringify(parts).match(/c2ln|cmVk|Y2FsbA==|dGhvdWdodA==/g);
+
+for (const one of [gemini, converse]) {
+  const { wire, target, body, said, got } = one;
+  const context = {
+    ...outboundContext(wire.name === "gemini" ? "gemini" : "converse"),
+    origin: target,
+  };
+  const reply = wire.readReply(body, context);
+  describe(wire.name, () => {
+    for (const caller of CALLERS) {
+      test(`gives a ${caller[0].name} caller what it wants back, and gets it`, () => {
+        expect(got(secondTurn(caller, reply), target)).toEqual(said);
+      });
+
+      test(`another model gets none of it from a ${caller[0].name} caller`, () => {
+        const other = { ...target, model: `${target.model}-2` };
+        const parts = got(secondTurn(caller, reply), other);
+        expect(bareOfBlobs(parts)).toBeNull();
+        expect(parts.length).toBeGreaterThanOrEqual(2);
+      });
+
+      test(`a ${caller[0].name} caller's stream of it is written`, () => {
+        const writer = caller[0].createStreamWriter(writeContext());
+        let text = "";
+        for (const event of eventsOfReply(reply)) text += writer.push(event);
+        text += writer.end();
+        expect(text.length).toBeGreaterThan(100);
+        const names =
+          reply.choices[0]?.parts.filter((part: Part) => part.type === "tool_call") ?? [];
+        for (const { id } of names) expect(text).toContain(id);
+      });
+    }
+  });
+}
