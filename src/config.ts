@@ -5,11 +5,11 @@ import { isIP } from "node:net";
 import { z } from "zod";
 import { type Nano, nanoFromUsd } from "./base/money.ts";
 import { type Secret, secret } from "./base/secret.ts";
-
-export interface ProviderSetting {
-  readonly apiKey?: Secret;
-  readonly baseUrl?: string;
-}
+import {
+  type ProviderSetting,
+  readProviders,
+  type SettableProvider,
+} from "./provider-settings.ts";
 
 /** The OpenID Connect issuer that signs humans in. */
 interface IdentitySetting {
@@ -213,7 +213,7 @@ export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostName: string;
   /** The providers that an environment variable can switch on, by the stem of its name. */
-  readonly providers: readonly { readonly id: string; readonly stem: string }[];
+  readonly providers: readonly SettableProvider[];
 }
 
 export function readConfig({ env, hostName, providers }: Surroundings): ConfigResult {
@@ -312,26 +312,6 @@ function unknownNames(given: Readonly<Record<string, unknown>>): readonly string
         !name.startsWith("POSTERN_TEST_"),
     )
     .map((name) => `${name} is not a setting; the README lists them`);
-}
-
-function readProviders(
-  given: Readonly<Record<string, string | undefined>>,
-  providers: Surroundings["providers"],
-  mistakes: string[],
-): Readonly<Record<string, ProviderSetting>> {
-  const settings: Record<string, ProviderSetting> = {};
-  for (const { id, stem } of providers) {
-    const apiKey = given[`${stem}_API_KEY`];
-    const baseUrl = given[`${stem}_BASE_URL`];
-    const checked = httpUrl.optional().safeParse(baseUrl);
-    if (!checked.success) mistakes.push(`${stem}_BASE_URL must be an http:// or https:// address`);
-    if (apiKey === undefined && baseUrl === undefined) continue;
-    settings[id] = {
-      ...(apiKey === undefined ? {} : { apiKey: secret(apiKey) }),
-      ...(checked.data === undefined ? {} : { baseUrl: checked.data }),
-    };
-  }
-  return settings;
 }
 
 function isNetwork(entry: string): boolean {

@@ -211,6 +211,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     openWallet,
     grantStart,
     walletOf: getWallet,
+    home: "/console",
   });
   const handle = createServe({
     routes,

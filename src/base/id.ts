@@ -17,6 +17,8 @@ export const ID_PREFIXES = [
   "pt",
   "evt",
   "whk",
+  "dlv",
+  "aud",
   "ses",
   "inst",
   "resp",

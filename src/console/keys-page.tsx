@@ -68,10 +68,8 @@ interface KeyCardProps {
 }
 
 function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
-  const limit =
-    key.limit === null
-      ? "no limit"
-      : `${money(key.limit)}${key.limitWindow === null ? " in all" : ` a ${key.limitWindow}`}`;
+  const window = key.limitWindow === null ? "in all" : `a ${key.limitWindow}`;
+  const limit = key.limit === null ? "no limit" : `a limit of ${money(key.limit)} ${window}`;
   return (
     <section class="card" aria-labelledby={key.id}>
       <h2 id={key.id}>
@@ -80,7 +78,7 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
       <p>
         Made {day(key.createdAt)},{" "}
         {key.lastUsedAt === null ? "never used" : `last used ${minute(key.lastUsedAt)}`}; spent{" "}
-        {money(key.spent)} of {limit}.
+        {money(key.spent)}, {limit}.
       </p>
       {mayDo(place.role, "keys.change") ? (
         <LimitForm id={key.id} action={action} visitor={visitor} />
@@ -88,9 +86,11 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
       {mayDo(place.role, "keys.revoke") ? (
         <form method="post" action={action}>
           <Hidden visitor={visitor} fields={{ do: "revoke", key: key.id }} />
-          <button type="submit" class="danger">
-            Revoke
-          </button>
+          <div class="choices">
+            <button type="submit" class="danger">
+              Revoke
+            </button>
+          </div>
         </form>
       ) : null}
     </section>
@@ -110,9 +110,11 @@ function LimitForm({
     <form method="post" action={action}>
       <Hidden visitor={visitor} fields={{ do: "limit", key: id }} />
       <LimitFields id={id} />
-      <button type="submit" class="quiet">
-        Set the limit
-      </button>
+      <div class="choices">
+        <button type="submit" class="quiet">
+          Set the limit
+        </button>
+      </div>
     </form>
   );
 }
@@ -153,7 +155,9 @@ function MintForm({
         <label for="mint-name">Name</label>
         <input id="mint-name" name="name" maxlength={100} />
         <LimitFields id="mint" />
-        <button type="submit">Make the key</button>
+        <div class="choices">
+          <button type="submit">Make the key</button>
+        </div>
       </form>
     </section>
   );

@@ -4,8 +4,6 @@ import type { Peer } from "./serve.ts";
 
 /** Silence on a connection after which it is closed. */
 const IDLE_SECONDS = 60;
-/** Silence that a model call may need before its answer begins; it keeps its own time, which is shorter. */
-const CALL_IDLE_SECONDS = 900;
 
 export interface Listener {
   readonly port: number;
@@ -41,7 +39,7 @@ export function listen(
         address: () => server.requestIP(request)?.address ?? "",
         keepOpen: () => {
           isKeptOpen = true;
-          server.timeout(request, CALL_IDLE_SECONDS);
+          server.timeout(request, 0);
         },
       });
       // From here on every write counts as a sign of life; a reader that takes nothing is left.

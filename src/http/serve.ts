@@ -65,6 +65,8 @@ export interface Peer {
 const IDEMPOTENCY_KEY_MAX = 255;
 const OPEN_IDEMPOTENCY_KEY_MIN = 16;
 const OVERLOADED_RETRY_SECONDS = 2;
+/** A key that was pasted into an address must not stay in the log. */
+const RAW_KEY = /-rt-\w{8,}/g;
 
 interface Exchange {
   readonly request: Request;
@@ -118,7 +120,7 @@ async function answerOrFault(
     const fault = toFault(error);
     const fields = {
       request_id: exchange.requestId,
-      path: exchange.path,
+      path: exchange.path.replaceAll(RAW_KEY, "-rt-[secret]"),
       code: fault.code,
       detail: fault.message,
     };

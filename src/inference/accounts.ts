@@ -3,12 +3,15 @@
 
 import { secret, type Secret } from "../base/secret.ts";
 import type { OperatorProvider } from "../models/operator-file.ts";
+import { addressOf, authorizeFor } from "./cloud-accounts.ts";
 import { type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
 
 export interface ProviderSetting {
   readonly apiKey?: Secret;
   readonly baseUrl?: string;
+  readonly plain?: Readonly<Record<string, string>>;
+  readonly secrets?: Readonly<Record<string, Secret>>;
 }
 
 export interface AccountsParts {
@@ -19,6 +22,7 @@ export interface AccountsParts {
   readonly keyNamed: (variable: string) => string | undefined;
   /** Answers for the simulator inside this process, where that is on. */
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;
+  readonly now: () => number;
 }
 
 export interface Place {
@@ -53,7 +57,7 @@ export function createAccounts(parts: AccountsParts): Accounts {
 
 function placeFor(provider: Provider, parts: AccountsParts): Place | undefined {
   const setting = parts.settings[provider.id];
-  const baseUrl = setting?.baseUrl ?? provider.baseUrl;
+  const baseUrl = addressOf(provider, setting);
   if (provider.id === "sim" && setting === undefined) {
     if (parts.simulator === undefined) return undefined;
     const own = {
@@ -68,14 +72,20 @@ function placeFor(provider: Provider, parts: AccountsParts): Place | undefined {
   }
   if (baseUrl === "") return undefined;
   const keyless = provider.local || provider.id === "sim";
-  const on = setting?.apiKey !== undefined || (keyless && setting?.baseUrl !== undefined);
-  return {
+  const authorize = setting === undefined ? undefined : authorizeFor(provider, setting, parts.now);
+  const on =
+    setting?.apiKey !== undefined ||
+    authorize !== undefined ||
+    (keyless && setting?.baseUrl !== undefined);
+  const own = {
     provider,
-    own: on
-      ? { provider, baseUrl, apiKey: setting?.apiKey, label: "gateway", byok: false }
-      : undefined,
     baseUrl,
+    apiKey: setting?.apiKey,
+    label: "gateway",
+    byok: false,
+    ...(authorize === undefined ? {} : { authorize }),
   };
+  return { provider, own: on ? own : undefined, baseUrl };
 }
 
 const PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>> = {

@@ -39,7 +39,7 @@ export async function answerWhole(
     charged,
     outcome,
     status: 200,
-    reply: { status: 200, body },
+    reply: input.idempotent === undefined ? undefined : keptReply(body),
   });
   const headers = {
     ...answered.headers,
@@ -144,6 +144,11 @@ function chargedAtEnd(call: Call, candidate: Candidate, { end, meter }: Ending):
 }
 
 const KEPT_MAX_BYTES = 8 * 1_048_576;
+const TOO_LARGE_TO_KEEP: StoredReply = { status: 409, body: "" };
+
+function keptReply(body: string): StoredReply {
+  return body.length > KEPT_MAX_BYTES ? TOO_LARGE_TO_KEEP : { status: 200, body };
+}
 
 // A reply beyond the bound is not kept; a repetition of its request is told so instead of being run again.
 function createKeeper(): {
@@ -159,7 +164,7 @@ function createKeeper(): {
     },
     reply: () =>
       size <= KEPT_MAX_BYTES
-        ? { status: 200, body: new TextDecoder().decode(Buffer.concat(parts)) }
-        : { status: 409, body: "" },
+        ? keptReply(new TextDecoder().decode(Buffer.concat(parts)))
+        : TOO_LARGE_TO_KEEP,
   };
 }

@@ -62,7 +62,9 @@ export function isObject(value: unknown): value is Json {
 }
 
 function modelOf(json: Json): string {
-  const model = json["model"];
+  const { models } = json;
+  // A list to fall back on may stand alone: its first is then what was asked for.
+  const model: unknown = json["model"] ?? (Array.isArray(models) ? models[0] : undefined);
   if (model === undefined || model === null)
     throw invalid("model", "model is required: an id from GET /v1/models.");
   if (typeof model !== "string" || model === "" || model.length > MODEL_NAME_MAX)

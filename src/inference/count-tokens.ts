@@ -8,6 +8,7 @@ import type { Candidate } from "./candidates.ts";
 import type { CallInput, InferParts } from "./call.ts";
 import { inputBound } from "./input-bound.ts";
 import { withMembers } from "./json-edit.ts";
+import { OWN_MEMBERS } from "./routing-preferences.ts";
 import { candidatesOf } from "./routing.ts";
 import { foreignReference, refuseReference } from "./tenant-guard.ts";
 
@@ -22,7 +23,15 @@ export async function countTokens(parts: InferParts, input: CallInput): Promise<
   if (candidate.wires[0] !== "count_tokens") return bounded(ask, candidate);
   const model =
     candidate.upstreamName === ask.model ? {} : { model: JSON.stringify(candidate.upstreamName) };
-  const body = withMembers(ask.text, ask.spans, { ...model, stream: undefined });
+  const { messagesVersion } = candidate.credential.provider;
+  const version =
+    messagesVersion === undefined ? {} : { anthropic_version: JSON.stringify(messagesVersion) };
+  const body = withMembers(ask.text, ask.spans, {
+    ...Object.fromEntries(OWN_MEMBERS.map((own) => [own, undefined])),
+    ...model,
+    ...version,
+    stream: undefined,
+  });
   const abort = new AbortController();
   const leave = (): void => abort.abort();
   input.signal.addEventListener("abort", leave);

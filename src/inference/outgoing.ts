@@ -1,10 +1,12 @@
 // The caller's own bytes with only what must change: the model's name, the request for usage, a pseudonym for the end
-// user, nothing stored in the gateway's account, and the output limit where the balance lowered it.
+// user, nothing stored in the gateway's account, the output limit where the balance lowered it, and without the members
+// that are the gateway's own.
 
 import type { Ask } from "./ask.ts";
 import type { Candidate } from "./candidates.ts";
 import { isObject } from "./ask.ts";
 import { withMembers } from "./json-edit.ts";
+import { OWN_MEMBERS } from "./routing-preferences.ts";
 
 export interface Adjustments {
   /** Stands for the account at the provider, and says nothing about it. */
@@ -19,8 +21,12 @@ export function outgoingBody(
   adjust: Adjustments,
 ): string {
   const { provider, byok } = credential;
-  const changes: Record<string, string> = {};
-  if (ask.model !== upstreamName) changes["model"] = JSON.stringify(upstreamName);
+  const changes: Record<string, string | undefined> = {};
+  if (ask.api !== "embeddings")
+    for (const own of OWN_MEMBERS) if (own in ask.json) changes[own] = undefined;
+  if (ask.api === "messages" && provider.messagesVersion !== undefined)
+    Object.assign(changes, namedInPath(provider.messagesVersion));
+  else if (ask.json["model"] !== upstreamName) changes["model"] = JSON.stringify(upstreamName);
   if (ask.api === "chat" && ask.stream && provider.asksForUsage && !ask.wantsUsage) {
     const options = ask.json["stream_options"];
     changes["stream_options"] = JSON.stringify({
@@ -40,6 +46,11 @@ export function outgoingBody(
     Object.assign(changes, pseudonymField(ask, provider.endUserField, adjust.pseudonym));
   }
   return Object.keys(changes).length === 0 ? ask.text : withMembers(ask.text, ask.spans, changes);
+}
+
+/** What changes in a body of the messages wire where the path names the model. */
+export function namedInPath(version: string): Readonly<Record<string, string | undefined>> {
+  return { model: undefined, anthropic_version: JSON.stringify(version) };
 }
 
 function limitField(ask: Ask, chatField: string): string {

@@ -88,7 +88,7 @@ function relayed(ask: Ask, candidate: Candidate, { adjust }: PassageContext): Pa
   const { id } = candidate.credential.provider;
   return {
     wire: api,
-    path: undefined,
+    path: pathOn(api, candidate, ask.stream),
     body: outgoingBody(ask, candidate, adjust),
     dropped: [],
     usageOf: (json) => usageOf(api, json, id),
@@ -100,6 +100,23 @@ function relayed(ask: Ask, candidate: Candidate, { adjust }: PassageContext): Pa
     },
     isTranslated: false,
   };
+}
+
+// Anthropic's models at Vertex are named in the path; everywhere else the messages wire says the model in the body.
+function pathOn(
+  wire: UpstreamWire,
+  { credential, upstreamName }: Candidate,
+  stream: boolean,
+): string | undefined {
+  if (wire !== "messages" || credential.provider.messagesVersion === undefined) return undefined;
+  const name = encodeURIComponent(upstreamName).replaceAll("%40", "@");
+  return `/${name}:${stream ? "streamRawPredict" : "rawPredict"}`;
+}
+
+function bodyOn(wire: UpstreamWire, { credential }: Candidate, { body }: WrittenRequest): string {
+  const { messagesVersion } = credential.provider;
+  if (wire !== "messages" || messagesVersion === undefined) return JSON.stringify(body);
+  return JSON.stringify({ ...body, model: undefined, anthropic_version: messagesVersion });
 }
 
 type TranslatedWire = keyof typeof OUTBOUND;
@@ -148,8 +165,8 @@ function translated(ask: Ask, candidate: Candidate, translation: Translation): P
   };
   return {
     wire,
-    path: written.path,
-    body: JSON.stringify(written.body),
+    path: written.path ?? pathOn(wire, candidate, ask.stream),
+    body: bodyOn(wire, candidate, written),
     dropped,
     usageOf: (json) => usageOf(wire, json, origin.provider),
     whole: ({ json }, _usage, costUsd) => {
@@ -177,8 +194,8 @@ function requestFor(
   candidate: Candidate,
   adjust: Adjustments,
 ): CanonicalRequest {
-  const { postern: _postern, ...body } = ask.json;
-  const request = inbound.readRequest(body);
+  const { postern: _postern, models: _models, provider: _provider, ...body } = ask.json;
+  const request = inbound.readRequest({ ...body, model: ask.model });
   const { provider, byok } = candidate.credential;
   return {
     ...request,

@@ -15,6 +15,14 @@ export interface Provider {
   /** Where each wire is. On gemini and converse the request itself says the rest: the model and the operation. */
   readonly paths: Readonly<Partial<Record<UpstreamWire, string>>>;
   readonly auth: "bearer" | "x-api-key" | "api-key";
+  /** How the gateway's own account signs in, where a key alone is not how it is done. */
+  readonly signsWith?: "aws" | "google";
+  /** Further settings of that account, each `<STEM>_<NAME>`. `{REGION}` in the address stands for the one of that name. */
+  readonly settings?: readonly AccountSetting[];
+  /** False where a caller cannot bring a key: the account is more than that. */
+  readonly ownKeys?: false;
+  /** What bodies of the messages wire say as `anthropic_version`, where the path names the model and they do not. */
+  readonly messagesVersion?: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Whether closing the connection ends the generation, and with it the bill. */
   readonly stopsBillingOnAbort: boolean;
@@ -34,6 +42,16 @@ export interface Provider {
   readonly local: boolean;
   /** The most tokens that one image can count for. */
   readonly imageTokensMax: number;
+}
+
+export interface AccountSetting {
+  readonly name: string;
+  readonly fallback: string;
+  readonly means: string;
+  /** `file`: its text, or the path of a file with it. */
+  readonly kind: "plain" | "secret" | "file";
+  /** Another setting without which it makes no sense. */
+  readonly needs?: string;
 }
 
 const CHAT = { chat: "/chat/completions" } as const;
@@ -181,6 +199,83 @@ export const PROVIDERS: readonly Provider[] = [
       embeddings: "/openai/embeddings",
     },
     endsByClosing: true,
+  }),
+  row({
+    id: "vertex",
+    name: "Google Vertex AI",
+    stem: "VERTEX",
+    baseUrl: "https://{HOST}/v1/projects/{PROJECT}/locations/{LOCATION}",
+    paths: {
+      gemini: "/publishers/google",
+      messages: "/publishers/anthropic/models",
+      count_tokens: "/publishers/anthropic/models/count-tokens:rawPredict",
+    },
+    signsWith: "google",
+    settings: [
+      {
+        name: "CREDENTIALS",
+        fallback: "",
+        means: "A service account's JSON, or the path of its file: switches Vertex AI on.",
+        kind: "file",
+      },
+      {
+        name: "PROJECT",
+        fallback: "the service account's own",
+        means: "The Google Cloud project that is billed.",
+        kind: "plain",
+      },
+      {
+        name: "LOCATION",
+        fallback: "global",
+        means: "The region that calls are sent to, such as `us-east5`.",
+        kind: "plain",
+      },
+      {
+        name: "TOKEN_URL",
+        fallback: "the service account's own",
+        means: "Where access tokens are fetched.",
+        kind: "plain",
+      },
+    ],
+    ownKeys: false,
+    messagesVersion: "vertex-2023-10-16",
+  }),
+  row({
+    id: "bedrock",
+    name: "AWS Bedrock",
+    stem: "BEDROCK",
+    baseUrl: "https://bedrock-runtime.{REGION}.amazonaws.com",
+    paths: { converse: "" },
+    signsWith: "aws",
+    settings: [
+      {
+        name: "REGION",
+        fallback: "us-east-1",
+        means: "The AWS region that calls are sent to.",
+        kind: "plain",
+      },
+      {
+        name: "ACCESS_KEY_ID",
+        fallback: "",
+        means: "With its secret, signs calls where there is no Bedrock API key.",
+        kind: "plain",
+        needs: "SECRET_ACCESS_KEY",
+      },
+      {
+        name: "SECRET_ACCESS_KEY",
+        fallback: "",
+        means: "The secret of that access key.",
+        kind: "secret",
+        needs: "ACCESS_KEY_ID",
+      },
+      {
+        name: "SESSION_TOKEN",
+        fallback: "",
+        means: "For temporary credentials only.",
+        kind: "secret",
+        needs: "ACCESS_KEY_ID",
+      },
+    ],
   }),
   row({
     id: "azure",

@@ -36,7 +36,9 @@ export async function tryLegs(
   try {
     for (const [place, leg] of legs.entries()) {
       const later = legs.slice(place + 1);
+      const isFirst = standing === undefined;
       standing = await standingFor(parts, base, { leg, later, standing });
+      if (isFirst) await base.state?.held?.();
       const call = callOn(leg, { ...base, attempts, held: standing.amount });
       const result = await attempt(parts, call, leg, later[0]);
       // A request that cannot be said to this provider may be said to the next.
@@ -79,7 +81,6 @@ async function standingFor(
   const paid = later.filter(({ candidate }) => !candidate.credential.byok);
   const quote = pays ? dearestOf([leg, ...paid]) : { ...leg.quote, amount: 0n, minimum: undefined };
   const amount = await hold(parts, base, quote, later.length > 0);
-  if (standing === undefined) await base.state?.held?.();
   return { amount, pays };
 }
 

@@ -2,6 +2,7 @@
 // told as a state, with whether another try makes sense.
 
 import type { Secret } from "../base/secret.ts";
+import type { Authorize } from "./authorize.ts";
 import type { Provider, UpstreamWire } from "./providers.ts";
 
 /** What it takes to call a provider: its row, where it is, and on whose account. */
@@ -12,6 +13,8 @@ export interface Credential {
   /** Names the credential in circuits and records, without telling it. */
   readonly label: string;
   readonly byok: boolean;
+  /** Signs each request, where a key in a header is not how it is done. */
+  readonly authorize?: Authorize;
   /** Answers in this process instead of over the network: the simulator of a development gateway. */
   readonly inProcess?: (request: Request) => Promise<Response>;
 }

@@ -4,7 +4,7 @@
 
 import { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
-import type { Json } from "../inference/ask.ts";
+import { isObject, type Json } from "../inference/ask.ts";
 import type { CallInput, IdempotentCall, StoredReply } from "../inference/call.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { insertResponse, stillRunning, stopResponse } from "./rows.ts";
@@ -153,23 +153,31 @@ async function failUnended(
 
 /** What a response repeats of its request, and what it says where nothing was asked. */
 const ECHOED: Json = {
+  frequency_penalty: 0,
   instructions: null,
   max_output_tokens: null,
   max_tool_calls: null,
   metadata: {},
   parallel_tool_calls: true,
+  presence_penalty: 0,
+  prompt_cache_key: null,
   reasoning: { effort: null, summary: null },
-  service_tier: "auto",
+  safety_identifier: null,
+  service_tier: "default",
   temperature: 1,
   text: { format: { type: "text" } },
   tool_choice: "auto",
   tools: [],
+  top_logprobs: 0,
   top_p: 1,
   truncation: "disabled",
 };
 
 function headOf({ id, json, createdAt, previousId }: Turn): Json {
-  const asked = Object.entries(ECHOED).map(([name, usual]) => [name, json[name] ?? usual]);
+  const asked = Object.entries(ECHOED).map(([name, usual]) => {
+    const said = json[name] ?? usual;
+    return [name, isObject(said) && isObject(usual) ? { ...usual, ...said } : said];
+  });
   return {
     id,
     object: "response",

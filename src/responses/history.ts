@@ -9,7 +9,7 @@ import { itemIds, outputItems, type PastItem, referenceOf, shownItems } from "./
 import { findChain, findItemOwners, type StoredResponse } from "./rows.ts";
 
 /** The most responses that a conversation has. */
-export const CHAIN_MAX = 1_000;
+const CHAIN_MAX = 1_000;
 const CHAIN_MAX_BYTES = 48 * 1_048_576;
 const REFERENCES_MAX = 500;
 
@@ -52,13 +52,13 @@ export async function readHistory(
   const parent = chain.at(-1);
   if (parent === undefined) throw previousNotFound(previousId, previousId);
   refuseUnfinished(parent);
-  const missing = chain[0]?.previousId ?? null;
-  if (missing !== null) throw previousNotFound(previousId, missing);
   if (chain.length >= CHAIN_MAX)
     throw invalid(
       "previous_response_id",
       `A conversation may have ${CHAIN_MAX} responses. Begin a new one with a summary of this one.`,
     );
+  const missing = chain[0]?.previousId ?? null;
+  if (missing !== null) throw previousNotFound(previousId, missing);
   if (chain.reduce((sum, { bytes }) => sum + bytes, 0) > CHAIN_MAX_BYTES)
     throw new Fault("payload_too_large", "the chain is too large", {
       message: `The conversation behind previous_response_id is larger than ${CHAIN_MAX_BYTES / 1_048_576} MiB. Begin a new one with a summary of this one.`,

@@ -6,7 +6,7 @@ import { type Ask, type Json, readAsk } from "../inference/ask.ts";
 import { withMembers } from "../inference/json-edit.ts";
 import type { Passage } from "../inference/passage.ts";
 
-export const EXPANDED_MAX_BYTES = 32 * 1_048_576;
+const EXPANDED_MAX_BYTES = 32 * 1_048_576;
 
 export interface Rewriting {
   readonly past: readonly Json[];

@@ -13,7 +13,7 @@ import {
 import { KEK_VERSION, type Sealed } from "./envelope.ts";
 
 export const STATUSES = ["in_progress", "completed", "incomplete", "failed", "cancelled"] as const;
-export type StoredStatus = (typeof STATUSES)[number];
+type StoredStatus = (typeof STATUSES)[number];
 
 export interface StoredResponse extends Sealed {
   readonly previousId: string | null;

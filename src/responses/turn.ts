@@ -23,7 +23,7 @@ import { dressedPassage, type ReplyDress, type Seen } from "./reply.ts";
 import { inOwnTerms, rewritten } from "./request.ts";
 import { endResponse, insertItems, insertResponse, STATUSES, type StoredResponse } from "./rows.ts";
 
-export const KEPT_MS = 30 * 86_400_000;
+const KEPT_MS = 30 * 86_400_000;
 const INPUT_MAX_BYTES = 16 * 1_048_576;
 const STORED_MAX_BYTES = 32 * 1_048_576;
 const ENCRYPTED = "reasoning.encrypted_content";

@@ -1,10 +1,11 @@
 // Forward-only migrations. Every statement is its own transaction and may be repeated, so a crash in the middle, or
 // several processes starting at once, end in the same schema.
 
-import type { Db } from "./db.ts";
+import { type Db, isUnavailable } from "./db.ts";
 import house from "./migrations/0001-house.sql" with { type: "text" };
 import people from "./migrations/0002-people.sql" with { type: "text" };
 import providerKeys from "./migrations/0003-provider-keys.sql" with { type: "text" };
+import events from "./migrations/0004-events.sql" with { type: "text" };
 import consoleTables from "./migrations/0006-console.sql" with { type: "text" };
 import responses from "./migrations/0005-responses.sql" with { type: "text" };
 
@@ -12,10 +13,13 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", house],
   ["0002-people", people],
   ["0003-provider-keys", providerKeys],
+  ["0004-events", events],
   ["0005-responses", responses],
   ["0006-console", consoleTables],
 ];
 const ATTEMPTS_MAX = 20;
+/** A store that cannot be reached is not waited for here: whoever starts the process tries again. */
+const UNAVAILABLE_ATTEMPTS_MAX = 3;
 const RETRY_MS = 50;
 
 /** Brings the store to this version's schema; answers the names of the migrations that were missing. */
@@ -76,7 +80,8 @@ async function patiently(db: Db, statement: string): Promise<void> {
       return;
     } catch (error) {
       if (isAlreadyThere(error)) return;
-      if (attempt >= ATTEMPTS_MAX || db.kind === "sqlite") throw error;
+      const attemptsMax = isUnavailable(error) ? UNAVAILABLE_ATTEMPTS_MAX : ATTEMPTS_MAX;
+      if (attempt >= attemptsMax || db.kind === "sqlite") throw error;
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS * attempt));
     }
   }

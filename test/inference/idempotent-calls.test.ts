@@ -173,6 +173,24 @@ describe("Idempotency-Key on a model call", () => {
     expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
   });
 
+  test("whose answer was too large to be kept is a 409 that says so, and is not run again", async () => {
+    for (const stream of [false, true]) {
+      const key = newKey();
+      const body = bodyOf("chat", "[[sim: kb=9000 chunks=50]] x", {
+        stream,
+        max_tokens: undefined,
+      });
+      const first = await keyed("chat", key, body);
+      expect(first.status).toBe(200);
+      expect((await first.text()).length).toBeGreaterThan(9_000_000);
+      const calls = (await simStats(gateway)).requests;
+      const again = await keyed("chat", key, body);
+      expect(again.status).toBe(409);
+      expect(String(errorOf(await again.json())["message"])).toContain("too large to be kept");
+      expect((await simStats(gateway)).requests).toBe(calls);
+    }
+  });
+
   test("is kept to one account and one API, and to what a key may look like", async () => {
     const key = newKey();
     const other = await register(gateway);

@@ -270,6 +270,52 @@ describe("a background response whose process died", () => {
   });
 });
 
+describe("a process that is killed while it stores", () => {
+  test("has every response that a client saw complete, after each of five kills", async () => {
+    const place = makePlace();
+    let running = await startPostern(["serve"], place.settings);
+    const account = await register(running);
+    const seen = new Map<unknown, Json>();
+    for (let kill = 0; kill < 5; kill++) {
+      const target = running;
+      let over = false;
+      const hammer = async (worker: number): Promise<void> => {
+        for (let turn = 0; !over; turn++) {
+          const body = {
+            model: "sim/tiny",
+            input: `${kill} ${worker} ${turn}`,
+            max_output_tokens: 16,
+            stream: worker % 2 === 0,
+            store: true,
+          };
+          const response = await create(target, account, body).catch(() => undefined);
+          if (response === undefined) return;
+          if (response["status"] === "completed") seen.set(response["id"], response);
+        }
+      };
+      const workers = Array.from({ length: 8 }, (_, worker) => hammer(worker));
+      const before = seen.size;
+      await until(
+        () => seen.size,
+        (size) => size > before + 20,
+        20_000,
+      );
+      process.kill(-Number(target.process.pid), "SIGKILL");
+      over = true;
+      await Promise.all([target.ended, ...workers]);
+      running = await startPostern(["serve"], place.settings);
+    }
+    for (const [id, response] of seen) {
+      const answer = await get(running, account, id);
+      expect([answer.status, answer.json]).toEqual([200, response]);
+    }
+    expect(seen.size).toBeGreaterThan(100);
+    process.kill(-Number(running.process.pid), "SIGKILL");
+    await running.ended;
+    place.remove();
+  });
+});
+
 describe("two processes on one PostgreSQL", () => {
   test("a response is read, gone on from and cancelled through either", async () => {
     const databaseUrl = await testPostgres();

@@ -333,6 +333,18 @@ for (const store of STORE_KINDS) {
       expect(statuses.at(-1)).toBe(413);
     });
 
+    test("refuse a chain that does not end within its bound", async () => {
+      const { id } = await stored("its own predecessor");
+      await gateway.house.db.write((tx) =>
+        tx.run("update stored_response set previous_id = id where id = ?", [String(id)]),
+      );
+      const answer = await call(gateway, account, "POST", "/v1/responses", {
+        body: { model: "sim/echo", input: "x", previous_response_id: id },
+      });
+      expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, "previous_response_id"]);
+      expect(String(errorOf(answer.json)["message"])).toContain("1000 responses");
+    });
+
     test("refuse to be too many: the account is told to delete some", async () => {
       const full = await richAccount(gateway);
       const one = await create(gateway, full, { model: "sim/echo", input: "x", store: true });

@@ -1,5 +1,6 @@
 // What the tests of stored responses share: a gateway on either store with every kind of provider, and calls to it.
 
+import { checkResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
 import type { GatewayOptions } from "../support/gateway.ts";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { fund, type Json, until, USD } from "../inference/world.ts";
@@ -13,7 +14,7 @@ export const MODELS = {
   simulated: "sim/reason",
 } as const;
 
-export const PROVIDERS = ["openai", "anthropic", "google", "groq", "sim"] as const;
+const PROVIDERS = ["openai", "anthropic", "google", "groq", "sim"] as const;
 
 export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   return await startGateway({ providers: PROVIDERS, ...options });
@@ -62,10 +63,19 @@ export async function create(
     body: { max_output_tokens: 400, ...body },
   });
   if (answer.status !== 200) throw new Error(`${answer.status} ${answer.text}`);
-  return body["stream"] === true ? lastResponse(answer.text) : answer.json;
+  if (body["stream"] !== true) return answer.json;
+  // The simulator's own wire is relayed as it came; what the gateway writes itself must obey the grammar.
+  if (!/^(openai|sim)\//.test(String(body["model"]))) {
+    const events = [...answer.text.matchAll(/^event: (.*)\ndata: (.*)$/gm)];
+    const wrong = checkResponsesStream(
+      events.map(([, name = "", data = ""]) => ({ name, data })),
+    );
+    if (wrong.length > 0) throw new Error(wrong.join("\n"));
+  }
+  return lastResponse(answer.text);
 }
 
-export function lastResponse(stream: string): Json {
+function lastResponse(stream: string): Json {
   const events = eventsOf(stream);
   return events.at(-1)?.["response"] as Json;
 }

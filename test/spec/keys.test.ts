@@ -20,6 +20,8 @@ import {
 
 /** A Wednesday, well within its week and its month. */
 const START = Date.UTC(2026, 10, 18, 9, 30);
+/** A call that costs a tenth of a thousandth of a dollar, and may cost a little more. */
+const DEAR: Json = { messages: [{ role: "user", content: "[[sim: tokens=50]] hello" }] };
 const FIELDS = [
   "id",
   "object",
@@ -461,20 +463,20 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
   describe("limits", () => {
     test("a key spends up to its limit_usd and no more; the account's other keys go on", async () => {
       const owner = await register(gateway);
-      const { id, key } = await mint({ limit_usd: 0.003 }, owner.key);
+      const { id, key } = await mint({ limit_usd: 0.0005 }, owner.key);
       let refused: Answered | undefined;
       for (let calls = 0; calls < 60 && refused === undefined; calls++) {
-        const reply = await chat(gateway, key);
+        const reply = await chat(gateway, key, DEAR);
         if (reply.status !== 200) refused = reply;
       }
-      expectRefusal(refused ?? (await chat(gateway, key)), {
+      expectRefusal(refused ?? (await chat(gateway, key, DEAR)), {
         status: 403,
         code: "key_limit_reached",
       });
       const { body } = await call(gateway, `GET /v1/keys/${id}`, { key: owner.key });
       const spent = Number(body["spent_usd"]);
       expect(spent).toBeGreaterThan(0);
-      expect(spent).toBeLessThanOrEqual(0.003);
+      expect(spent).toBeLessThanOrEqual(0.0005);
       expect((await chat(gateway, owner.key)).status).toBe(200);
     });
 
@@ -498,16 +500,16 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       "a limit by the %s opens again when the next one begins, in UTC",
       async (window, _length, next) => {
         const owner = await register(gateway);
-        const { id, key } = await mint({ limit_usd: 0.002, limit_window: window }, owner.key);
+        const { id, key } = await mint({ limit_usd: 0.0005, limit_window: window }, owner.key);
         for (let calls = 0; calls < 60; calls++)
-          if ((await chat(gateway, key)).status === 403) break;
+          if ((await chat(gateway, key, DEAR)).status === 403) break;
         const until = Date.parse(next) - clock.now();
         clock.pass(until - 1);
-        expect((await chat(gateway, key)).status).toBe(403);
+        expect((await chat(gateway, key, DEAR)).status).toBe(403);
         clock.pass(1);
         const { body } = await call(gateway, `GET /v1/keys/${id}`, { key: owner.key });
         expect(body["spent_usd"]).toBe(0);
-        expect((await chat(gateway, key)).status).toBe(200);
+        expect((await chat(gateway, key, DEAR)).status).toBe(200);
         clock.pass(-until);
       },
     );

@@ -3,10 +3,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { YAML } from "bun";
 import { geminiChecker } from "../wires/gemini-discovery.ts";
-import { sseEvents } from "../wires/streams.ts";
-import type { Exchange, Json, Sent, Wire } from "./world.ts";
+import { CONVERSE_SCHEMA } from "./converse-schema.ts";
+import type { Api, Json, Wire } from "./world.ts";
 
 const FOLDER = resolve(
   import.meta.dir,
@@ -16,3 +15,114 @@ const FOLDER = resolve(
 );
 const OPENAI = join(FOLDER, "openai-openapi.2026-08-21.json");
 const ANTHROPIC = join(FOLDER, "anthropic-openapi.lingua-2026-08.yml");
+
+export const hasSpecs = existsSync(OPENAI) && existsSync(ANTHROPIC);
+if (!hasSpecs)
+  console.log("skipped: published descriptions: none found (set POSTERN_SPECS to their folder)");
+
+export type Check = (value: unknown) => readonly string[];
+
+export interface Specs {
+  readonly request: Readonly<Record<Wire, Check>>;
+  readonly reply: Readonly<Record<Api, Check>>;
+  readonly event: Readonly<Record<Api, Check>>;
+}
+
+/** Extensions that Postern documents: they stand beside what the descriptions know. */
+const OWN_FIELDS = ["cost"];
+
+export function loadSpecs(): Specs {
+  const openai = checkers(OPENAI);
+  const anthropic = checkers(ANTHROPIC);
+  const gemini = geminiChecker() ?? (() => []);
+  const converse = new Ajv2020({ strict: false, logger: false }).compile(CONVERSE_SCHEMA);
+  return {
+    request: {
+      chat: openai("CreateChatCompletionRequest", "closed"),
+      responses: after(withItemIds, openai("CreateResponse", "closed")),
+      messages: anthropic("CreateMessageParams", "closed"),
+      gemini: (value) => gemini("GenerateContentRequest", value),
+      converse: (value) =>
+        converse(value)
+          ? []
+          : (converse.errors ?? []).map((error) => `${error.instancePath} ${error.message}`),
+    },
+    reply: {
+      chat: after(withoutOwn, openai("CreateChatCompletionResponse")),
+      responses: after(withoutNulls, openai("Response")),
+      messages: after(withoutOwn, anthropic("Message")),
+    },
+    event: {
+      chat: after(withoutOwn, openai("CreateChatCompletionStreamResponse")),
+      responses: after(withoutNulls, openai("ResponseStreamEvent")),
+      messages: after(withoutOwn, anthropic("MessageStreamEvent")),
+    },
+  };
+}
+
+function after(change: (value: unknown) => unknown, check: Check): Check {
+  return (value) => check(change(value));
+}
+
+type Openness = "open" | "closed";
+
+function checkers(file: string): (schema: string, openness?: Openness) => Check {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false });
+  // The alternatives overlap in the descriptions, so that a value could be several of them at once.
+  const text = readFileSync(file, "utf8").replaceAll(/"oneOf"\s*:/g, '"anyOf":');
+  const { components } = JSON.parse(text, withType) as { components: object };
+  ajv.addSchema({ $id: "spec", components });
+  return (schema, openness = "open") => {
+    const validate = ajv.compile({
+      $ref: `spec#/components/schemas/${schema}`,
+      ...(openness === "closed" ? { unevaluatedProperties: false } : {}),
+    });
+    return (value) =>
+      validate(value)
+        ? []
+        : (validate.errors ?? []).map(
+            (error) =>
+              `${schema}${error.instancePath} ${error.message} ${JSON.stringify(error.params)}`,
+          );
+  };
+}
+
+// `nullable` beside nothing that it could make nullable is a slip of the description; beside an `enum` it means one more.
+function withType(_: string, held: unknown): unknown {
+  if (typeof held !== "object" || held === null || !("nullable" in held)) return held;
+  const { nullable, ...rest } = held;
+  if (!("type" in held)) return rest;
+  return nullable === true && "enum" in held && Array.isArray(held.enum)
+    ? { ...held, enum: [...(held.enum as unknown[]), null] }
+    : held;
+}
+
+function rewritten(value: unknown, change: (key: string, held: unknown) => unknown): unknown {
+  return JSON.parse(JSON.stringify(value, change)) as unknown;
+}
+
+function withoutOwn(value: unknown): unknown {
+  return rewritten(value, (key, held) => (OWN_FIELDS.includes(key) ? undefined : held));
+}
+
+// OpenAI's description forbids these nulls, which OpenAI itself sends and the Open Responses specification demands.
+const NULLS = new Set(["usage", "description"]);
+
+function withoutNulls(value: unknown): unknown {
+  return rewritten(withoutOwn(value), (key, held) =>
+    NULLS.has(key) && held === null ? undefined : held,
+  );
+}
+
+// The description wants ids on what the model said; the API, as recorded, takes it without, which is the one form that
+// never names an item that the provider did not store.
+function withItemIds(value: unknown): unknown {
+  return rewritten(value, (_, held) => {
+    if (typeof held !== "object" || held === null) return held;
+    const item = held as Json;
+    if (item["type"] === "reasoning") return { id: "rs_1", ...item };
+    if (item["role"] === "assistant" && Array.isArray(item["content"]))
+      return { id: "msg_1", status: "completed", type: "message", ...item };
+    return held;
+  });
+}

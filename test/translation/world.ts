@@ -60,6 +60,15 @@ export const PRICES = {
   reasoning: 7_000n,
 } as const;
 
+/** What the providers call the models: the wires read from some names what the model can. */
+export const NAMES: Readonly<Record<Wire, string>> = {
+  chat: "echo",
+  responses: "echo",
+  messages: "claude-sonnet-5-echo",
+  gemini: "gemini-3.1-flash-echo",
+  converse: "anthropic.claude-sonnet-5-echo",
+};
+
 const PROVIDER_PATHS: Readonly<Record<Wire, string>> = {
   chat: "/v1",
   responses: "/v1",
@@ -138,7 +147,7 @@ function modelsFile(url: string, more: readonly Json[]): Json {
     models: [
       ...WIRES.map((wire) => ({
         id: modelOn(wire),
-        name: wire === "converse" ? "anthropic.claude-sonnet-5-echo" : "echo",
+        name: NAMES[wire],
         context_length: 200_000,
         max_output_tokens: 32_000,
         input_modalities: ["text", "image", "file"],

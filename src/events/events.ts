@@ -1,0 +1,181 @@
+// What happened in an account that somebody outside may want to know of. It owns the tables event, webhook and
+// webhook_delivery. An event and its deliveries are written in the transaction of the change, so that neither a crash nor
+// a rollback leaves the one without the other; src/events/postman.ts carries them out later.
+
+import { newId } from "../base/id.ts";
+import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { type Column, type Reader, type Row, text, type Tx, type Value, whole } from "../store/db.ts";
+
+export const EVENT_TYPES = [
+  "claim.completed",
+  "member.added",
+  "balance.low",
+  "balance.empty",
+  "key.created",
+  "key.revoked",
+  "invoice.paid",
+] as const;
+export type EventType = (typeof EVENT_TYPES)[number];
+
+/** Subscribes to everything, and to the types that come later. */
+export const EVERY_EVENT = "*";
+
+interface KeyData {
+  readonly key_id: string;
+  readonly name: string | null;
+  readonly prefix: string;
+  readonly last4: string;
+  /** Who did it: a key, a person, or an operator. */
+  readonly by: string;
+}
+
+interface MemberData {
+  readonly claim_attempt_id: string;
+  readonly email: string;
+  readonly role: string;
+}
+
+interface BalanceData {
+  readonly credits: number;
+  readonly usd: number;
+  /** The mark that the balance fell below. */
+  readonly below_usd: number;
+}
+
+/** What each type says. None of it is a secret. */
+export interface EventData {
+  readonly "claim.completed": MemberData & { readonly bonus_credits: number };
+  readonly "member.added": MemberData;
+  readonly "balance.low": BalanceData;
+  readonly "balance.empty": BalanceData;
+  readonly "key.created": KeyData;
+  readonly "key.revoked": KeyData;
+  readonly "invoice.paid": {
+    readonly invoice_id: string;
+    readonly amount_usd: number;
+    readonly credits: number;
+  };
+}
+
+export type NewEvent = {
+  readonly [T in EventType]: {
+    readonly type: T;
+    readonly accountId: string;
+    readonly data: EventData[T];
+    readonly now: number;
+  };
+}[EventType];
+
+export interface HappenedEvent {
+  readonly id: string;
+  readonly accountId: string;
+  readonly type: string;
+  readonly createdAt: number;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** Belongs in the transaction of the change that the event tells of. */
+export async function raise(tx: Tx, event: NewEvent): Promise<void> {
+  const { type, accountId, data, now } = event;
+  const rows = await tx.all(
+    "select id, events from webhook where account_id = ? and status = 'active' order by id",
+    [accountId],
+  );
+  const webhookIds = rows.flatMap((row) => {
+    const wanted = text(row, "events").split(" ");
+    return wanted.includes(EVERY_EVENT) || wanted.includes(type) ? [text(row, "id")] : [];
+  });
+  await writeEvent(tx, { type, accountId, data: { ...data }, now }, webhookIds);
+}
+
+export const TEST_EVENT = "webhook.test";
+
+/** An event for one webhook only, whatever it subscribes to. Answers its delivery's id. */
+export async function raiseTest(
+  tx: Tx,
+  accountId: string,
+  webhookId: string,
+  now: number,
+): Promise<string> {
+  const data = { webhook_id: webhookId, message: "This is a test. Nothing has happened." };
+  const [id] = await writeEvent(tx, { type: TEST_EVENT, accountId, data, now }, [webhookId]);
+  if (id === undefined) throw new Error("a test has no delivery");
+  return id;
+}
+
+export async function listEvents(
+  reader: Reader,
+  accountId: string,
+  page: PageRequest,
+  type?: EventType,
+): Promise<Page<HappenedEvent>> {
+  const filter = type === undefined ? "" : " and type = ?";
+  const rows = await reader.all(
+    `select * from event where account_id = ? and id < ?${filter} order by id desc limit ?`,
+    [
+      accountId,
+      page.cursor ?? afterEveryId("evt"),
+      ...(type === undefined ? [] : [type]),
+      page.limit + 1,
+    ],
+  );
+  return toPage(rows.map(toEvent), page.limit);
+}
+
+/** How long events and the log of their deliveries are kept. */
+export const KEPT_MS = 30 * 86_400_000;
+
+export async function sweepEvents(tx: Tx, now: number): Promise<void> {
+  await tx.run("delete from webhook_delivery where created_at < ?", [now - KEPT_MS]);
+  await tx.run("delete from event where created_at < ?", [now - KEPT_MS]);
+}
+
+export function toEvent(row: Row): HappenedEvent {
+  const data: unknown = JSON.parse(text(row, "data"));
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    type: text(row, "type"),
+    createdAt: whole(row, "created_at"),
+    data: typeof data === "object" && data !== null ? { ...data } : {},
+  };
+}
+
+const DELIVERY_COLUMNS: readonly Column[] = [
+  "id:text",
+  "webhook_id:text",
+  "account_id:text",
+  "event_id:text",
+  "status:text",
+  "tries:bigint",
+  "due_at:bigint",
+  "attempts:text",
+  "created_at:bigint",
+];
+
+async function writeEvent(
+  tx: Tx,
+  event: Omit<HappenedEvent, "id" | "createdAt"> & { readonly now: number },
+  webhookIds: readonly string[],
+): Promise<readonly string[]> {
+  const { type, accountId, data, now } = event;
+  const eventId = newId("evt", now);
+  await tx.run(
+    "insert into event (id, account_id, type, created_at, data) values (?, ?, ?, ?, ?)",
+    [eventId, accountId, type, now, JSON.stringify(data)],
+  );
+  const ids = webhookIds.map(() => newId("dlv", now));
+  const rows = webhookIds.map((webhookId, place): Value[] => [
+    ids[place] ?? null,
+    webhookId,
+    accountId,
+    eventId,
+    "pending",
+    0,
+    now,
+    "[]",
+    now,
+  ]);
+  await tx.insertMany("webhook_delivery", DELIVERY_COLUMNS, rows);
+  return ids;
+}

@@ -1,0 +1,59 @@
+// Which addresses belong to the public internet. A webhook's address is the caller's choice, and must not become a way
+// into the network that the gateway stands in.
+
+import { BlockList, isIP } from "node:net";
+
+/** The IANA registry of special-purpose IPv4 addresses, multicast, and a cloud's metadata server at a public number. */
+const IPV4_NOT_PUBLIC: readonly (readonly [network: string, bits: number])[] = [
+  ["0.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["127.0.0.0", 8],
+  ["168.63.129.16", 32],
+  ["169.254.0.0", 16],
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.0.2.0", 24],
+  ["192.31.196.0", 24],
+  ["192.52.193.0", 24],
+  ["192.88.99.0", 24],
+  ["192.168.0.0", 16],
+  ["192.175.48.0", 24],
+  ["198.18.0.0", 15],
+  ["198.51.100.0", 24],
+  ["203.0.113.0", 24],
+  ["224.0.0.0", 3],
+];
+
+/** Within the global range 2000::/3: Teredo and its neighbours, documentation, 6to4, a private use of 5f00::/16's kind. */
+const IPV6_NOT_PUBLIC: readonly (readonly [network: string, bits: number])[] = [
+  ["2001::", 23],
+  ["2001:db8::", 32],
+  ["2002::", 16],
+  ["2620:4f:8000::", 48],
+  ["3fff::", 20],
+];
+
+const ipv4NotPublic = listOf(IPV4_NOT_PUBLIC, "ipv4");
+const ipv6NotPublic = listOf(IPV6_NOT_PUBLIC, "ipv6");
+// Everything else is refused unread: v4-mapped, NAT64, unique local, link local, multicast, loopback.
+const ipv6Global = listOf([["2000::", 3]], "ipv6");
+
+export function isPublicAddress(address: string): boolean {
+  if (isIP(address) === 4) return !ipv4NotPublic.check(address, "ipv4");
+  if (isIP(address) !== 6 || address.includes("%")) return false;
+  return ipv6Global.check(address, "ipv6") && !ipv6NotPublic.check(address, "ipv6");
+}
+
+export function isLoopbackAddress(address: string): boolean {
+  return (isIP(address) === 4 && address.startsWith("127.")) || address === "::1";
+}
+
+function listOf(
+  networks: readonly (readonly [string, number])[],
+  family: "ipv4" | "ipv6",
+): BlockList {
+  const list = new BlockList();
+  for (const [network, bits] of networks) list.addSubnet(network, bits, family);
+  return list;
+}

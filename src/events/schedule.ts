@@ -1,0 +1,31 @@
+// When a delivery that failed is tried again.
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/** The pauses after the first, second … failed try; then the delivery is given up. */
+const PAUSES_MS = [
+  5 * SECOND_MS,
+  MINUTE_MS,
+  5 * MINUTE_MS,
+  30 * MINUTE_MS,
+  2 * HOUR_MS,
+  8 * HOUR_MS,
+  24 * HOUR_MS,
+] as const;
+
+export const TRIES_MAX = PAUSES_MS.length + 1;
+const JITTER = 0.2;
+const WAIT_MAX_MS = 24 * HOUR_MS;
+
+/**
+ * The pause after the given number of failed tries, or undefined where there is no further one. `chance`, from 0 to 1,
+ * spreads out what failed together; an endpoint may ask for a longer pause.
+ */
+export function pauseAfter(tries: number, chance: number, askedMs = 0): number | undefined {
+  const pause = PAUSES_MS[tries - 1];
+  if (pause === undefined) return undefined;
+  const spread = Math.round(pause * (1 - JITTER + 2 * JITTER * chance));
+  return Math.max(spread, Math.min(askedMs, WAIT_MAX_MS));
+}

@@ -1,0 +1,35 @@
+// The signature of Standard Webhooks: HMAC-SHA-256 over id, time and body, under a secret that begins with `whsec_`.
+
+import { createHmac, randomBytes } from "node:crypto";
+import { type Secret, secret } from "../base/secret.ts";
+
+const SECRET_PREFIX = "whsec_";
+const SECRET_BYTES = 32;
+
+export function newSigningSecret(): Secret {
+  return secret(SECRET_PREFIX + randomBytes(SECRET_BYTES).toString("base64"));
+}
+
+export interface Signed {
+  readonly id: string;
+  /** When this attempt is made, not when the event was. */
+  readonly at: number;
+  readonly body: string;
+}
+
+/** The three headers; while a secret is being replaced, both sign. */
+export function signatureHeaders(
+  { id, at, body }: Signed,
+  secrets: readonly Secret[],
+): Readonly<Record<string, string>> {
+  const seconds = Math.floor(at / 1_000);
+  const signatures = secrets.map((one) => {
+    const key = Buffer.from(one.reveal().slice(SECRET_PREFIX.length), "base64");
+    return `v1,${createHmac("sha256", key).update(`${id}.${seconds}.${body}`).digest("base64")}`;
+  });
+  return {
+    "webhook-id": id,
+    "webhook-timestamp": String(seconds),
+    "webhook-signature": signatures.join(" "),
+  };
+}

@@ -1,0 +1,87 @@
+// The settings of the providers, out of the environment: `<STEM>_API_KEY`, `<STEM>_BASE_URL`, and what a provider's row
+// names besides.
+
+import { readFileSync } from "node:fs";
+import { type Secret, secret } from "./base/secret.ts";
+
+export interface ProviderSetting {
+  readonly apiKey?: Secret;
+  readonly baseUrl?: string;
+  /** The row's further settings by their names: plain ones, and those that must not be printed. */
+  readonly plain?: Readonly<Record<string, string>>;
+  readonly secrets?: Readonly<Record<string, Secret>>;
+}
+
+/** As much of a provider's row as is needed to read its settings. */
+export interface SettableProvider {
+  readonly id: string;
+  readonly stem: string;
+  readonly settings?: readonly {
+    readonly name: string;
+    readonly kind: "plain" | "secret" | "file";
+    /** Another setting without which it makes no sense. */
+    readonly needs?: string;
+  }[];
+}
+
+type Given = Readonly<Record<string, string | undefined>>;
+
+export function readProviders(
+  given: Given,
+  providers: readonly SettableProvider[],
+  mistakes: string[],
+): Readonly<Record<string, ProviderSetting>> {
+  const settings: Record<string, ProviderSetting> = {};
+  for (const provider of providers) {
+    const setting = readOne(given, provider, mistakes);
+    if (setting !== undefined) settings[provider.id] = setting;
+  }
+  return settings;
+}
+
+function readOne(
+  given: Given,
+  { stem, settings = [] }: SettableProvider,
+  mistakes: string[],
+): ProviderSetting | undefined {
+  const apiKey = given[`${stem}_API_KEY`];
+  const baseUrl = urlIn(given, `${stem}_BASE_URL`, mistakes);
+  const plain: Record<string, string> = {};
+  const secrets: Record<string, Secret> = {};
+  for (const { name, kind, needs } of settings) {
+    const variable = `${stem}_${name}`;
+    const value = given[variable];
+    if (value === undefined) continue;
+    if (needs !== undefined && given[`${stem}_${needs}`] === undefined)
+      mistakes.push(`${variable} needs ${stem}_${needs}`);
+    if (kind === "plain") plain[name] = value;
+    else secrets[name] = secret(kind === "file" ? textOf(value, variable, mistakes) : value);
+  }
+  const isSet = Object.keys(plain).length + Object.keys(secrets).length > 0;
+  if (apiKey === undefined && given[`${stem}_BASE_URL`] === undefined && !isSet) return undefined;
+  return {
+    ...(apiKey === undefined ? {} : { apiKey: secret(apiKey) }),
+    ...(baseUrl === undefined ? {} : { baseUrl }),
+    ...(isSet ? { plain, secrets } : {}),
+  };
+}
+
+function urlIn(given: Given, variable: string, mistakes: string[]): string | undefined {
+  const value = given[variable];
+  if (value === undefined) return undefined;
+  if (URL.canParse(value) && /^https?:$/.test(new URL(value).protocol))
+    return value.replace(/\/+$/, "");
+  mistakes.push(`${variable} must be an http:// or https:// address`);
+  return undefined;
+}
+
+// Secrets that come as files may be given as such, which is how they are mounted, or by their text.
+function textOf(value: string, variable: string, mistakes: string[]): string {
+  if (value.trimStart().startsWith("{")) return value;
+  try {
+    return readFileSync(value, "utf8");
+  } catch {
+    mistakes.push(`${variable} must be JSON, or the path of a file that can be read`);
+    return "";
+  }
+}

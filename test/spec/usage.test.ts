@@ -1,0 +1,332 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { provoked } from "../support/provoked.ts";
+import { STORE_KINDS } from "../support/stores.ts";
+import {
+  type Answered,
+  at,
+  call,
+  chat,
+  createClock,
+  DAY_MS,
+  expectRefusal,
+  HOUR_MS,
+  type Json,
+  listAt,
+  textAt,
+} from "./caller.ts";
+
+const START = Date.UTC(2026, 10, 18, 9, 30);
+const NANO = 1e9;
+const FIELDS = [
+  "id",
+  "object",
+  "created_at",
+  "key_id",
+  "model",
+  "provider",
+  "api",
+  "stream",
+  "outcome",
+  "status",
+  "usage",
+  "exact",
+  "price",
+  "cost_usd",
+  "cost_credits",
+  "byok",
+  "attempts",
+  "latency_ms",
+  "first_token_ms",
+];
+
+describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) => {
+  const clock = createClock(START);
+  let gateway: Gateway;
+  let account: Account;
+  let second: { readonly id: string; readonly key: string };
+  /** Every call that was made, oldest first. */
+  const made: { readonly id: string; readonly cost: number }[] = [];
+
+  async function make(sent: Promise<Answered>): Promise<void> {
+    const reply = await sent;
+    expect({ status: reply.status, text: reply.status === 200 ? "" : reply.text }).toEqual({
+      status: 200,
+      text: "",
+    });
+    const stated =
+      reply.headers.get("x-postern-cost-usd") ?? /"cost":([\d.e-]+)/.exec(reply.text)?.[1];
+    made.push({
+      id: reply.headers.get("x-request-id") ?? "",
+      cost: Math.round(Number(stated) * NANO),
+    });
+    clock.pass(HOUR_MS);
+  }
+
+  const usage = (query = "", key = account.key, headers = {}): Promise<Answered> =>
+    call(gateway, `GET /v1/usage${query}`, { key, headers });
+
+  beforeAll(async () => {
+    gateway = await startGateway({ store, now: clock.now });
+    account = await register(gateway);
+    const minted = await call(gateway, "POST /v1/keys", { key: account.key, body: { name: "b" } });
+    second = { id: textAt(minted.body, "id"), key: textAt(minted.body, "api_key") };
+    const { key } = account;
+    const messages = [{ role: "user", content: "hello" }];
+    await make(chat(gateway, key));
+    await make(chat(gateway, key, { stream: true }));
+    await make(
+      call(gateway, "POST /v1/messages", {
+        key,
+        body: { model: "sim/echo", max_tokens: 40, messages },
+        headers: { "anthropic-version": "2023-06-01" },
+      }),
+    );
+    await make(
+      call(gateway, "POST /v1/responses", {
+        key,
+        body: { model: "sim/reason", max_output_tokens: 90, input: "hello" },
+      }),
+    );
+    clock.pass(DAY_MS);
+    await make(chat(gateway, second.key, { model: "sim/tiny" }));
+    await make(
+      call(gateway, "POST /v1/embeddings", { key, body: { model: "sim/embed", input: "hello" } }),
+    );
+  });
+  afterAll(() => gateway.stop());
+
+  describe("GET /v1/usage", () => {
+    test("has one record for each call, newest first, whose id is the call's x-request-id", async () => {
+      const answer = await usage();
+      provoked("listUsage", 200, answer);
+      expect(answer.body).toMatchObject({ object: "list", has_more: false, next_cursor: null });
+      expect(listAt(answer.body, "data").map(({ id }) => id)).toEqual(
+        made.map(({ id }) => id).toReversed(),
+      );
+    });
+
+    test("every record has the same fields", async () => {
+      for (const record of listAt((await usage()).body, "data"))
+        expect(Object.keys(record)).toEqual(FIELDS);
+    });
+
+    test("the cost of each record is what the call itself said it cost", async () => {
+      const costs = listAt((await usage()).body, "data").map(({ id, cost_usd: cost }) => ({
+        id: String(id),
+        cost: Math.round(Number(cost) * NANO),
+      }));
+      expect(costs).toEqual(made.toReversed());
+    });
+
+    test("the cost can be worked out again from the record alone: Σ count × usd, rounded up once", async () => {
+      for (const record of listAt((await usage()).body, "data")) {
+        const lines = listAt(record, "price");
+        expect(lines.length).toBeGreaterThan(0);
+        const pico = lines.reduce(
+          (sum, { count, usd }) => sum + BigInt(Number(count)) * picoOf(String(usd)),
+          0n,
+        );
+        expect(BigInt(Math.round(Number(record["cost_usd"]) * NANO))).toBe((pico + 999n) / 1_000n);
+      }
+    });
+
+    test("the balance is the starting credit less the sum of all costs", async () => {
+      const { body } = await call(gateway, "GET /v1/account", { key: account.key });
+      const spent = made.reduce((sum, { cost }) => sum + cost, 0);
+      expect(at(body, "balance.credits")).toBe(Math.floor((50_000_000 - spent) / 1_000));
+    });
+
+    test("a record says which key, model, provider and API, whether streamed, how it ended and how long it took", async () => {
+      const [embeddings, tiny, responses, message, streamed, plain] = listAt(
+        (await usage()).body,
+        "data",
+      );
+      expect(plain).toMatchObject({
+        object: "usage",
+        model: "sim/echo",
+        provider: "sim",
+        api: "chat",
+        stream: false,
+        outcome: "completed",
+        status: 200,
+        exact: true,
+        byok: false,
+        created_at: "2026-11-18T09:30:00.000Z",
+      });
+      expect(streamed).toMatchObject({ api: "chat", stream: true });
+      expect(message).toMatchObject({ api: "messages", stream: false });
+      expect(responses).toMatchObject({ api: "responses", model: "sim/reason" });
+      expect(tiny).toMatchObject({ key_id: second.id, model: "sim/tiny" });
+      expect(embeddings).toMatchObject({ api: "embeddings", model: "sim/embed" });
+    });
+
+    test("token counts are whole; reasoning is part of the output, cached is part of the input", async () => {
+      for (const record of listAt((await usage()).body, "data")) {
+        const tokens = record["usage"] as Readonly<Record<string, number>>;
+        for (const count of Object.values(tokens)) expect(Number.isInteger(count)).toBe(true);
+        expect(tokens["reasoning_tokens"]).toBeLessThanOrEqual(tokens["output_tokens"] ?? 0);
+        expect(tokens["cache_read_tokens"]).toBeLessThanOrEqual(tokens["input_tokens"] ?? 0);
+      }
+      const reasoned = listAt((await usage("?model=sim/reason")).body, "data")[0];
+      expect(Number(at(reasoned, "usage.reasoning_tokens"))).toBeGreaterThan(0);
+    });
+
+    test("a call that was refused before it was sent to a provider has no record", async () => {
+      const before = listAt((await usage()).body, "data").length;
+      await chat(gateway, account.key, { model: "no/such" });
+      await chat(gateway, account.key, { messages: "wrong" });
+      expect(listAt((await usage()).body, "data").length).toBe(before);
+    });
+
+    test("every key of the account sees all of the account's calls, and nobody else does", async () => {
+      expect((await usage("", second.key)).body).toEqual((await usage()).body);
+      const stranger = await register(gateway);
+      expect(listAt((await usage("", stranger.key)).body, "data")).toEqual([]);
+    });
+
+    describe("filters", () => {
+      const count = async (query: string): Promise<number> =>
+        listAt((await usage(query)).body, "data").length;
+
+      test("model and key_id", async () => {
+        expect(await count("?model=sim/echo")).toBe(3);
+        expect(await count("?model=sim%2Ftiny")).toBe(1);
+        expect(await count("?model=no/such")).toBe(0);
+        expect(await count(`?key_id=${second.id}`)).toBe(1);
+        expect(await count(`?model=sim/echo&key_id=${second.id}`)).toBe(0);
+      });
+
+      test("from is included and to is not", async () => {
+        expect(await count("?from=2026-11-18T10:30:00Z")).toBe(5);
+        expect(await count("?from=2026-11-18T10:30:00.001Z")).toBe(4);
+        expect(await count("?to=2026-11-18T10:30:00Z")).toBe(1);
+        expect(await count("?from=2026-11-18T10:30:00Z&to=2026-11-18T12:30:00Z")).toBe(2);
+        expect(await count("?from=2026-11-18T11:30:00%2B01:00&to=2026-11-18T12:30:00Z")).toBe(2);
+        expect(await count("?from=2027-01-01T00:00:00Z")).toBe(0);
+        expect(await count("?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z")).toBe(0);
+      });
+
+      test("what is no filter, and a filter that is not valid, are a 400 that names it", async () => {
+        for (const [query, param] of [
+          ["?from=yesterday", "from"],
+          ["?to=2026-11-18", "to"],
+          ["?from=2026-02-30T00:00:00Z", "from"],
+          [`?model=${"m".repeat(201)}`, "model"],
+          [`?key_id=${"k".repeat(65)}`, "key_id"],
+          ["?model=a&model=b", "model"],
+          ["?account_id=acct_x", null],
+          ["?__proto__=x", null],
+          ["?model=a%00b", null],
+        ] as const) {
+          const answer = await usage(query);
+          expectRefusal(answer, { status: 400, code: "invalid_request", param });
+          provoked("listUsage", 400, answer);
+        }
+      });
+    });
+
+    describe("as CSV", () => {
+      test("accept: text/csv gives a table with a line for each record", async () => {
+        const answer = await usage("", account.key, { accept: "text/csv" });
+        expect(answer.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+        const lines = answer.text.split("\r\n");
+        expect(lines[0]).toStartWith("id,created_at,key_id,model,provider,api,stream,outcome");
+        expect(lines.at(-1)).toBe("");
+        expect(lines.slice(1, -1).map((line) => line.split(",")[0])).toEqual(
+          made.map(({ id }) => id).toReversed(),
+        );
+      });
+
+      test("takes the same filters, and answers errors as JSON", async () => {
+        const answer = await usage(`?key_id=${second.id}`, account.key, { accept: "text/csv" });
+        expect(answer.text.split("\r\n").length).toBe(3);
+        const bad = await usage("?from=never", account.key, { accept: "text/csv" });
+        expectRefusal(bad, { status: 400, code: "invalid_request", param: "from" });
+      });
+    });
+  });
+
+  describe("GET /v1/usage/{id}", () => {
+    test("reads the record of one call", async () => {
+      const answer = await call(gateway, `GET /v1/usage/${made[0]?.id}`, { key: account.key });
+      provoked("getUsage", 200, answer);
+      const [oldest] = listAt((await usage()).body, "data").toReversed();
+      expect(answer.body).toEqual(oldest ?? {});
+    });
+
+    test("someone else's record, and one that never was, are the same 404", async () => {
+      const stranger = await register(gateway);
+      const theirs = await call(gateway, `GET /v1/usage/${made[0]?.id}`, { key: stranger.key });
+      provoked("getUsage", 404, theirs);
+      expectRefusal(theirs, { status: 404, code: "not_found", param: "id" });
+      const nobodys = await call(gateway, "GET /v1/usage/req_x", { key: stranger.key });
+      expect(at(nobodys.body, "error.message")).toBe(at(theirs.body, "error.message"));
+      const nul = await call(gateway, "GET /v1/usage/%00", { key: stranger.key });
+      provoked("getUsage", 400, nul);
+    });
+  });
+
+  describe("GET /v1/usage/summary", () => {
+    const summary = (query: string): Promise<Answered> =>
+      call(gateway, `GET /v1/usage/summary${query}`, { key: account.key });
+
+    test("sums calls, tokens and costs by day, newest first, unless told otherwise", async () => {
+      const answer = await summary("");
+      provoked("summarizeUsage", 200, answer);
+      const days = listAt(answer.body, "data");
+      expect(days.map(({ day, calls }) => [day, calls])).toEqual([
+        ["2026-11-19", 2],
+        ["2026-11-18", 4],
+      ]);
+      expect(await summary("?group_by=day")).toMatchObject({ body: answer.body });
+    });
+
+    test.each(["day", "model", "key"])("grouped by %s it adds up to the list", async (by) => {
+      const records = listAt((await usage()).body, "data");
+      const name = by === "key" ? "key_id" : by;
+      for (const group of listAt((await summary(`?group_by=${by}`)).body, "data")) {
+        const members = records.filter((record) => groupOf(record, by) === group[name]);
+        expect(group["calls"]).toBe(members.length);
+        expect(Math.round(Number(group["cost_usd"]) * NANO)).toBe(
+          members.reduce((sum, { cost_usd: cost }) => sum + Math.round(Number(cost) * NANO), 0),
+        );
+        for (const counted of ["input_tokens", "output_tokens", "reasoning_tokens"])
+          expect(at(group, `usage.${counted}`)).toBe(
+            members.reduce((sum, record) => sum + Number(at(record, `usage.${counted}`)), 0),
+          );
+      }
+    });
+
+    test("takes the list's filters", async () => {
+      const { body } = await summary(`?group_by=model&key_id=${second.id}`);
+      expect(listAt(body, "data").map(({ model, calls }) => [model, calls])).toEqual([
+        ["sim/tiny", 1],
+      ]);
+    });
+
+    test("another grouping, and a page of sums, are a 400", async () => {
+      for (const query of [
+        "?group_by=hour",
+        "?group_by=",
+        "?limit=5",
+        "?group_by=day&group_by=key",
+      ]) {
+        const answer = await summary(query);
+        expectRefusal(answer, { status: 400, code: "invalid_request" });
+        provoked("summarizeUsage", 400, answer);
+      }
+    });
+  });
+});
+
+function groupOf(record: Json, by: string): unknown {
+  if (by === "day") return String(record["created_at"]).slice(0, 10);
+  return by === "key" ? record["key_id"] : record["model"];
+}
+
+/** US dollars as whole pico-USD. */
+function picoOf(usd: string): bigint {
+  const [whole = "0", fraction = ""] = usd.split(".");
+  return BigInt(whole + fraction.padEnd(12, "0"));
+}

@@ -1,0 +1,89 @@
+// What every test of this folder ends with: all that passed through the gateway is checked, whatever the test looked at.
+
+import { expect } from "bun:test";
+import { checkChatStream } from "../../src/inference/wires/chat/grammar.ts";
+import { checkMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
+import { checkResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
+import { expectClean } from "../inference/world.ts";
+import { sseEvents } from "../wires/streams.ts";
+import { hasSpecs, loadSpecs, type Specs } from "./specs.ts";
+import { APIS, type Exchange, type Json, modelOn, settled, type World, WIRES } from "./world.ts";
+
+export interface Expected {
+  /** Whether a stream of this exchange may be cut by the test itself. */
+  readonly skip?: (exchange: Exchange) => boolean;
+}
+
+export async function conclude(world: World, title: string, expected: Expected = {}): Promise<void> {
+  await settled();
+  const specs = hasSpecs ? loadSpecs() : undefined;
+  const wrong: string[] = [];
+  let streams = 0;
+  let replies = 0;
+  for (const exchange of world.exchanges) {
+    if (expected.skip?.(exchange) === true) continue;
+    const isStream = exchange.headers.get("content-type")?.includes("event-stream") === true;
+    if (isStream) streams += 1;
+    else replies += 1;
+    // What is relayed is the provider's own, and not Postern's to vouch for beyond the grammar.
+    const made = exchange.request["model"] === modelOn(exchange.api) ? undefined : specs;
+    const found = isStream ? checkStream(exchange, made) : checkWhole(exchange, made);
+    if (found.length > 0)
+      wrong.push(
+        `${exchange.api} of ${String(exchange.request["model"])}: ${found.slice(0, 3).join("; ")}\n  ${exchange.text.slice(0, 300)}`,
+      );
+  }
+  const requests = world.sent.filter((one) => one.wire !== "count");
+  for (const { wire, body } of requests) {
+    if (wire === "count") continue;
+    const found = specs?.request[wire](body) ?? [];
+    if (found.length > 0)
+      wrong.push(
+        `request on ${wire}: ${found.slice(0, 6).join("; ")}\n  ${JSON.stringify(body).slice(0, 700)}`,
+      );
+  }
+  const byWire = WIRES.map(
+    (wire) => `${wire} ${requests.filter((one) => one.wire === wire).length}`,
+  );
+  const byApi = APIS.map(
+    (api) => `${api} ${world.exchanges.filter((one) => one.api === api).length}`,
+  );
+  console.log(
+    `» ${title}: ${streams} streams and ${replies} replies checked (${byApi.join(", ")}), ${requests.length} requests to providers (${byWire.join(", ")})`,
+  );
+  await expectClean(world.gateway.house.db);
+  expect([...new Set(wrong)].slice(0, 8)).toEqual([]);
+}
+
+function checkStream(exchange: Exchange, specs: Specs | undefined): readonly string[] {
+  const { api, text, request } = exchange;
+  const events = sseEvents(text);
+  const grammar = {
+    chat: () => checkChatStream(events, { usage: wantsUsage(request) }),
+    responses: () => checkResponsesStream(events),
+    messages: () => checkMessagesStream(events),
+  };
+  const wrong = [...grammar[api]()];
+  for (const { name, data } of events) {
+    if (data === "[DONE]" || name === "ping" || name === "error" || data.startsWith('{"error"'))
+      continue;
+    wrong.push(...(specs?.event[api](JSON.parse(data)) ?? []));
+  }
+  return wrong;
+}
+
+function checkWhole(exchange: Exchange, specs: Specs | undefined): readonly string[] {
+  const { api, status, text } = exchange;
+  const body = JSON.parse(text) as Json;
+  if (status === 200) return specs?.reply[api](body) ?? [];
+  const error = body["error"] as Json | undefined;
+  const wrong = ["message", "type", "code"].filter((field) => typeof error?.[field] !== "string");
+  if (api === "messages" && (body["type"] !== "error" || typeof body["request_id"] !== "string"))
+    wrong.push("the envelope of Messages");
+  return wrong.map((field) => `error without ${field}`);
+}
+
+function wantsUsage(request: Json): boolean {
+  const options = request["stream_options"] as Json | undefined;
+  return options?.["include_usage"] === true;
+}
