@@ -1,14 +1,18 @@
 // The table of contents: every room's routes, in the order in which the documents list them.
 
 import { type AccountRouteParts, accountRoutes } from "./accounts/routes.ts";
+import { auditRoutes } from "./audit/routes.ts";
+import { type PayPageParts, payPageRoutes } from "./billing/page-routes.ts";
+import { type BillingRouteParts, billingRoutes } from "./billing/routes.ts";
 import { type ClaimPageParts, claimPageRoutes } from "./claims/page-routes.ts";
 import { type ClaimRouteParts, claimRoutes } from "./claims/routes.ts";
 import { type ConsoleRouteParts, consoleRoutes } from "./console/routes.ts";
 import { discoveryRoutes } from "./discovery/routes.tsx";
 import type { DiscoverySettings } from "./discovery/settings.ts";
+import { type WebhookRouteParts, webhookRoutes } from "./events/routes.ts";
 import type { Route } from "./http/route.ts";
 import { type InferenceRouteParts, inferenceRoutes } from "./inference/routes.ts";
-import { keyRoutes } from "./keys/routes.ts";
+import { type KeyRouteParts, keyRoutes } from "./keys/routes.ts";
 import { type ModelRoutesParts, modelRoutes } from "./models/routes.ts";
 import { type OperationsParts, operationsRoutes } from "./operations/routes.ts";
 import { type PeopleRouteParts, peopleRoutes } from "./people/routes.ts";
@@ -23,10 +27,14 @@ export interface AppParts
     ModelRoutesParts,
     ProviderKeyRouteParts,
     ResponsesRouteParts,
+    BillingRouteParts,
+    PayPageParts,
     ClaimRouteParts,
     ClaimPageParts,
     ConsoleRouteParts,
-    PeopleRouteParts {
+    PeopleRouteParts,
+    KeyRouteParts,
+    WebhookRouteParts {
   readonly inference: InferenceRouteParts;
   readonly discovery: DiscoverySettings;
 }
@@ -40,6 +48,10 @@ export function createRoutes(parts: AppParts): readonly Route[] {
     ...keyRoutes(parts),
     ...providerKeyRoutes(parts),
     ...usageRoutes(parts),
+    ...webhookRoutes(parts),
+    ...auditRoutes(parts),
+    ...billingRoutes(parts),
+    ...payPageRoutes(parts),
     ...claimRoutes(parts),
     ...claimPageRoutes(parts),
     ...peopleRoutes(parts),

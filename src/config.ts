@@ -6,10 +6,12 @@ import { z } from "zod";
 import { type Nano, nanoFromUsd } from "./base/money.ts";
 import { type Secret, secret } from "./base/secret.ts";
 import {
-  type ProviderSetting,
-  readProviders,
-  type SettableProvider,
-} from "./provider-settings.ts";
+  BILLING_ENVIRONMENT,
+  BILLING_SETTINGS,
+  type BillingConfig,
+  billingOf,
+} from "./billing-settings.ts";
+import { type ProviderSetting, readProviders, type SettableProvider } from "./provider-settings.ts";
 
 /** The OpenID Connect issuer that signs humans in. */
 interface IdentitySetting {
@@ -48,6 +50,7 @@ export interface Config {
     readonly form: "auto" | "json" | "text";
   };
   readonly drainSeconds: number;
+  readonly billing: BillingConfig;
   readonly providers: Readonly<Record<string, ProviderSetting>>;
   /** The variable that the operator's models file names for a provider's key. */
   readonly keyNamed: (variable: string) => string | undefined;
@@ -135,6 +138,7 @@ export const SETTINGS: Readonly<
     fallback: "30",
     means: "How long open work may take to finish after SIGTERM.",
   },
+  ...BILLING_SETTINGS,
 };
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
@@ -207,6 +211,7 @@ const Environment = z.object({
     .enum(["auto", "json", "text"], { error: "must be auto, json or text" })
     .default("auto"),
   POSTERN_DRAIN_SECONDS: count(0, 3_600).default(30),
+  ...BILLING_ENVIRONMENT,
 });
 
 export interface Surroundings {
@@ -278,6 +283,7 @@ function assemble(
     },
     log: { level: env.POSTERN_LOG_LEVEL, form: env.POSTERN_LOG_FORM },
     drainSeconds: env.POSTERN_DRAIN_SECONDS,
+    billing: billingOf(env),
     providers,
   };
 }

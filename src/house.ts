@@ -1,15 +1,17 @@
 // Builds the house out of its settings: opens the store, makes every room, and keeps the small clocks that sweep and
 // count. What runs a command holds one House, and tests hold several.
 
-import { getAccount, STARTING_CREDIT, sweepCreationCounts } from "./accounts/accounts.ts";
+import { getAccount, sweepCreationCounts } from "./accounts/accounts.ts";
+import { discoverySettings, simulates } from "./advertised.ts";
 import { createRoutes } from "./app.ts";
+import { type Cashier, openCashier } from "./cashier.ts";
 import type { Log } from "./base/log.ts";
-import { creditsOf, type Nano } from "./base/money.ts";
+import type { Nano } from "./base/money.ts";
 import { deriveKey, fingerprint } from "./base/seal.ts";
 import type { Secret } from "./base/secret.ts";
 import { type Clock, startClocks } from "./clocks.ts";
 import type { Config } from "./config.ts";
-import { CLAIM_BONUS } from "./claims/bonus.ts";
+import { onFalls } from "./events/announce.ts";
 import { createAddressReader } from "./http/address.ts";
 import { faultPage } from "./http/fault-page.tsx";
 import { createRateGuard } from "./http/rate.ts";
@@ -38,6 +40,7 @@ import {
 } from "./ledger/ledger.ts";
 import { insertSpender } from "./ledger/rows.ts";
 import { sweepHolds } from "./ledger/sweep.ts";
+import { type Mailroom, openMailroom } from "./mailroom.ts";
 import { masterSecret } from "./master-secret.ts";
 import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
 import { createMetrics } from "./operations/metrics.ts";
@@ -61,7 +64,6 @@ const BACKGROUND_MS = 2_000;
 const RATE_BURST_SECONDS = 10;
 /** A call that is younger may be between its idempotency record and its hold. */
 const CALL_BEGINS_MS = 60_000;
-const FEE_PERCENT = 5;
 
 export interface House {
   readonly db: Db;
@@ -90,7 +92,7 @@ export interface HouseSurroundings {
   readonly timeouts?: Timeouts;
 }
 
-interface Foundation {
+interface Foundation extends Mailroom {
   readonly db: Db;
   readonly epoch: number;
   readonly master: Secret;
@@ -115,6 +117,7 @@ async function layFoundation(config: Config, { log, now }: HouseSurroundings): P
     process: config.processName,
     epoch,
     writeRecords: (tx, records) => writeCalls(tx, records, idempotency),
+    tellFalls: onFalls,
   });
   const keys = createKeys({ db, master, prefix: config.keyPrefix, openSpender: insertSpender });
   const file = config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) };
@@ -126,6 +129,7 @@ async function layFoundation(config: Config, { log, now }: HouseSurroundings): P
     ledger,
     keys,
     catalog: createCatalog({ now: now(), ...file }),
+    ...openMailroom(config, { db, master, log, now }),
   };
 }
 
@@ -183,22 +187,22 @@ function connectProviders(
 export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
   const { log, now } = surroundings;
   const ground = await layFoundation(config, surroundings);
-  const { db, idempotency, ledger, keys, catalog } = ground;
+  const { db, idempotency, ledger, keys } = ground;
   const callables = connectProviders(config, surroundings, ground);
   const { inference, providerKeys, responses } = callables;
   await responses.failDead(db.kind === "sqlite" ? now() : now() - CALL_BEGINS_MS);
   const { identity = config.identity } = surroundings;
   const reception = openReception(config, { ...ground, identity });
+  const cashier = await openCashier(config, { ...ground, log, now });
   const metrics = createMetrics({ version: surroundings.version, ledgerDepth: ledger.depth });
   let draining = false;
   const routes = createRoutes({
-    db,
-    keys,
+    ...ground,
     metrics,
     ...callables,
     ...reception,
-    catalog,
-    available: inference.available,
+    ...cashier,
+    ...inference,
     inference: {
       infer: inference.parts,
       db,
@@ -229,7 +233,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     isDraining: () => draining,
     onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
   });
-  const stopClocks = startClocks(log, clocksOf(config, surroundings, ground, callables));
+  const stopClocks = startClocks(log, clocksOf(config, surroundings, ground, { ...callables, ...cashier }));
   return {
     db,
     ledger,
@@ -243,10 +247,9 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     close: async () => {
       await inference.idle();
       await responses.idle();
-      await stopClocks();
+      await Promise.all([stopClocks(), ground.postman.stop()]);
       await ledger.idle();
-      await keys.flushLastUsed();
-      await providerKeys.flushLastUsed();
+      await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed()]);
       await db.close();
     },
   };
@@ -259,8 +262,8 @@ async function grantStart(tx: Tx, accountId: string, amount: Nano, now: number):
 function clocksOf(
   config: Config,
   surroundings: HouseSurroundings,
-  { db, epoch, keys, catalog }: Foundation,
-  { providerKeys, responses }: Callables,
+  { db, epoch, keys, catalog, mailClocks }: Foundation,
+  { providerKeys, responses, cashClocks }: Callables & Cashier,
 ): readonly Clock[] {
   const { log, now } = surroundings;
   return [
@@ -271,8 +274,10 @@ function clocksOf(
     [CATALOG_MS, async () => reportCatalog(log, catalog.refresh(now()))],
     [FORGET_MS, () => forget(db, now())],
     [FORGET_MS, () => responses.sweep(now())],
-    [FORGET_MS, () => responses.failDead(now() - CALL_BEGINS_MS)],
+    [SWEEP_MS, () => responses.failDead(now() - CALL_BEGINS_MS)],
     [BACKGROUND_MS, responses.watch],
+    ...mailClocks,
+    ...cashClocks,
   ];
 }
 
@@ -314,15 +319,6 @@ function simulatorFor(
   return simulates(config) ? createSimulator({ now, keepRequests: 0 }).fetch : undefined;
 }
 
-/** A newcomer without a provider's key talks to the simulator; nobody else does without asking for it. */
-function simulates(config: Config): boolean {
-  return (
-    config.development &&
-    Object.keys(config.providers).length === 0 &&
-    config.modelsFile === undefined
-  );
-}
-
 function notesFor(config: Config): readonly string[] {
   const providers = Object.keys(config.providers);
   return [
@@ -332,35 +328,6 @@ function notesFor(config: Config): readonly string[] {
         ? "providers  none: replies of sim/… models are simulated"
         : "providers  none",
   ];
-}
-
-function discoverySettings(config: Config, version: string) {
-  return {
-    baseUrl: config.baseUrl,
-    docsUrl: config.docsUrl,
-    vendor: config.vendor,
-    keyPrefix: config.keyPrefix,
-    version,
-    startingCredits: creditsOf(STARTING_CREDIT),
-    claimBonusCredits: creditsOf(CLAIM_BONUS),
-    feePercent: FEE_PERCENT,
-    exampleModel: simulates(config) ? "sim/echo" : exampleModelOf(config),
-    simulated: simulates(config),
-    requestsPerMinute: config.limits.requestsPerMinute,
-    callsAtOnce: config.limits.openCallsPerKey,
-    accountsPerHour: config.limits.accountsPerHour,
-  };
-}
-
-const EXAMPLE_MODELS: Readonly<Record<string, string>> = {
-  openai: "openai/gpt-5-mini",
-  anthropic: "anthropic/claude-haiku-4-5",
-  sim: "sim/echo",
-};
-
-function exampleModelOf(config: Config): string {
-  const provider = Object.keys(config.providers).find((id) => EXAMPLE_MODELS[id] !== undefined);
-  return EXAMPLE_MODELS[provider ?? "openai"] ?? "openai/gpt-5-mini";
 }
 
 function rateGuard(perMinute: number): ReturnType<typeof createRateGuard> | undefined {

@@ -21,6 +21,7 @@ export interface SettableProvider {
     readonly kind: "plain" | "secret" | "file";
     /** Another setting without which it makes no sense. */
     readonly needs?: string;
+    readonly mistakeIn?: (value: string) => string | undefined;
   }[];
 }
 
@@ -46,17 +47,7 @@ function readOne(
 ): ProviderSetting | undefined {
   const apiKey = given[`${stem}_API_KEY`];
   const baseUrl = urlIn(given, `${stem}_BASE_URL`, mistakes);
-  const plain: Record<string, string> = {};
-  const secrets: Record<string, Secret> = {};
-  for (const { name, kind, needs } of settings) {
-    const variable = `${stem}_${name}`;
-    const value = given[variable];
-    if (value === undefined) continue;
-    if (needs !== undefined && given[`${stem}_${needs}`] === undefined)
-      mistakes.push(`${variable} needs ${stem}_${needs}`);
-    if (kind === "plain") plain[name] = value;
-    else secrets[name] = secret(kind === "file" ? textOf(value, variable, mistakes) : value);
-  }
+  const { plain, secrets } = readFurther(given, stem, settings, mistakes);
   const isSet = Object.keys(plain).length + Object.keys(secrets).length > 0;
   if (apiKey === undefined && given[`${stem}_BASE_URL`] === undefined && !isSet) return undefined;
   return {
@@ -64,6 +55,29 @@ function readOne(
     ...(baseUrl === undefined ? {} : { baseUrl }),
     ...(isSet ? { plain, secrets } : {}),
   };
+}
+
+function readFurther(
+  given: Given,
+  stem: string,
+  settings: NonNullable<SettableProvider["settings"]>,
+  mistakes: string[],
+): { readonly plain: Record<string, string>; readonly secrets: Record<string, Secret> } {
+  const plain: Record<string, string> = {};
+  const secrets: Record<string, Secret> = {};
+  for (const { name, kind, needs, mistakeIn } of settings) {
+    const variable = `${stem}_${name}`;
+    const value = given[variable];
+    if (value === undefined) continue;
+    if (needs !== undefined && given[`${stem}_${needs}`] === undefined)
+      mistakes.push(`${variable} needs ${stem}_${needs}`);
+    const text = kind === "file" ? textOf(value, variable, mistakes) : value;
+    const mistake = text === undefined ? undefined : mistakeIn?.(text);
+    if (mistake !== undefined) mistakes.push(`${variable} ${mistake}`);
+    if (kind === "plain") plain[name] = value;
+    else if (text !== undefined) secrets[name] = secret(text);
+  }
+  return { plain, secrets };
 }
 
 function urlIn(given: Given, variable: string, mistakes: string[]): string | undefined {
@@ -76,12 +90,12 @@ function urlIn(given: Given, variable: string, mistakes: string[]): string | und
 }
 
 // Secrets that come as files may be given as such, which is how they are mounted, or by their text.
-function textOf(value: string, variable: string, mistakes: string[]): string {
+function textOf(value: string, variable: string, mistakes: string[]): string | undefined {
   if (value.trimStart().startsWith("{")) return value;
   try {
     return readFileSync(value, "utf8");
   } catch {
     mistakes.push(`${variable} must be JSON, or the path of a file that can be read`);
-    return "";
+    return undefined;
   }
 }

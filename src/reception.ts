@@ -6,6 +6,7 @@ import type { Secret } from "./base/secret.ts";
 import { type Claims, createClaims } from "./claims/claims.ts";
 import { sweepCounts } from "./claims/counts.ts";
 import type { Config } from "./config.ts";
+import { onClaimEvent } from "./events/announce.ts";
 import { createSessions, type Sessions, sweepSessions } from "./people/sessions.ts";
 import { createSignIn, type IdentitySettings, type SignIn } from "./people/sign-in.ts";
 import type { Db, Reader } from "./store/db.ts";
@@ -35,6 +36,7 @@ export function openReception(config: Config, ground: ReceptionGround): Receptio
     claims: createClaims({
       master,
       limits: { startsPerAccount: claimsPerHour, startsPerEmail: claimsPerHour },
+      onEvent: onClaimEvent,
     }),
     sessions: createSessions({ db, master, baseUrl }),
     signIn:

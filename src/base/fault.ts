@@ -16,6 +16,10 @@ export const FAULTS = {
     403,
     "This key has reached its own spending limit. Raise the limit with PATCH /v1/keys/{id}, or use another key.",
   ],
+  workspace_frozen: [
+    403,
+    "A payment was taken back after its credits were spent. Buying credits makes good for it and unfreezes the workspace.",
+  ],
   not_found: [
     404,
     "There is nothing here under that name. The endpoints are listed in /openapi.yaml.",

@@ -36,10 +36,16 @@ export function createLog(options: LogOptions): Log {
 }
 
 function readableLine(time: string, level: LogLevel, event: string, fields: LogFields): string {
-  const rest = Object.entries(plain(fields)).map(
-    ([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`,
-  );
+  const rest = Object.entries(fields).map(([name, value]) => `${name}=${readable(value)}`);
   return [time.slice(11, 23), level.toUpperCase().padEnd(5), event, ...rest].join(" ");
+}
+
+// An error is shown with its lines; any other text stays on this one, so that no value looks like a line of the log.
+function readable(value: unknown): string {
+  if (value instanceof Error) return describeError(value);
+  const shown = printable(value);
+  const isPlain = typeof shown === "string" && !/\p{Cc}/u.test(shown);
+  return isPlain ? shown : JSON.stringify(shown);
 }
 
 function plain(fields: LogFields): LogFields {

@@ -4,7 +4,8 @@ import { existsSync } from "node:fs";
 import { getAccount } from "../accounts/accounts.ts";
 import { newId } from "../base/id.ts";
 import { nanoFromUsd, usdText } from "../base/money.ts";
-import { listKeys, revokeKey } from "../keys/keys.ts";
+import { onOperatorGrants, onOperatorRevokes } from "../events/announce.ts";
+import { listKeys, lockKey, revokeKey } from "../keys/keys.ts";
 import { getWallet, grant } from "../ledger/ledger.ts";
 import { verifyLedger } from "../ledger/verify.ts";
 import { type Db, text } from "../store/db.ts";
@@ -67,7 +68,11 @@ async function grantCredit(db: Db, line: Line, world: World): Promise<number> {
   }
   const now = world.now();
   const id = `grant.${accountId}.${line.text("id") ?? newId("req", now)}`;
-  const made = await db.write((tx) => grant(tx, { id, accountId, amount, now, reason }));
+  const made = await db.write(async (tx) => {
+    const fresh = await grant(tx, { id, accountId, amount, now, reason });
+    if (fresh) await onOperatorGrants(tx, { id, accountId, amount, now, reason });
+    return fresh;
+  });
   const wallet = await getWallet(db, accountId);
   const balance = `Its balance is ${usdText(wallet.promo + wallet.paid)} USD.`;
   world.print(
@@ -127,7 +132,14 @@ async function revoke(db: Db, line: Line, world: World): Promise<number> {
     );
     return EXIT_FAILED;
   }
-  const key = await db.write((tx) => revokeKey(tx, text(row, "account_id"), keyId, world.now()));
+  const accountId = text(row, "account_id");
+  const now = world.now();
+  const key = await db.write(async (tx) => {
+    const before = await lockKey(tx, accountId, keyId, now);
+    const revoked = await revokeKey(tx, accountId, keyId, now);
+    if (before.revokedAt === null) await onOperatorRevokes(tx, revoked, now);
+    return revoked;
+  });
   world.print(`${key.id} of ${key.accountId} is revoked.`);
   return 0;
 }

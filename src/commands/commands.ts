@@ -1,6 +1,7 @@
 // Every command by its name, and how a command line finds its own.
 
 import { adminCommands } from "./admin.ts";
+import { adminBillingCommands } from "./admin-billing.ts";
 import { type Command, EXIT_FAILED, EXIT_MISUSED, readLine, type World } from "./command.ts";
 import { doctor } from "./doctor.ts";
 import { helpOf, helpOfAll } from "./help.ts";
@@ -15,6 +16,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   migrate: migrateStore,
   doctor,
   ...adminCommands,
+  ...adminBillingCommands,
 };
 
 /** Runs what the command line asks for; resolves with the exit code. */

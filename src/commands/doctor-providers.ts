@@ -1,8 +1,9 @@
 // What `doctor` says about providers: which keys are set, and whether they are answered.
 
-import type { ProviderSetting } from "../config.ts";
+import type { ProviderSetting } from "../provider-settings.ts";
 import { type Provider, PROVIDERS } from "../inference/providers.ts";
 import type { Finding } from "./doctor.ts";
+import { checkCloud } from "./doctor-clouds.ts";
 
 const ANSWER_WITHIN_MS = 5_000;
 
@@ -26,6 +27,7 @@ export async function checkProviders(
 }
 
 async function checkProvider(provider: Provider, setting: ProviderSetting): Promise<Finding> {
+  if (provider.signsWith !== undefined) return checkCloud(provider, setting);
   const about = provider.id;
   const baseUrl = setting.baseUrl ?? provider.baseUrl;
   if (baseUrl === "")

@@ -30,6 +30,10 @@ export const ADVICE = {
     again: "no",
     next: "The account may still have credits: raise this key's limit, wait for its window to end, or use another key.",
   },
+  workspace_frozen: {
+    again: "no",
+    next: "A bank took a payment back and its credits were spent. Tell the human; the missing amount is in `owed_usd`, and credits that are bought go to it first.",
+  },
   not_found: {
     again: "no",
     next: "Check the path against `/openapi.yaml` and the id against its list.",

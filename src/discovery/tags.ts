@@ -11,6 +11,7 @@ const TAGS: Readonly<Record<string, string>> = {
   "provider keys": "Bring your own key of a provider; its calls cost no credits.",
   claims: "Hand the account over to a human. The key keeps working.",
   members: "The people of a workspace and what they may do.",
+  audit: "Who changed what in the account.",
   webhooks: "Be told of what happens, in the Standard Webhooks form.",
   discovery: "The documents that describe this service to programs and people.",
   operations: "Whether the service is alive and ready, and its measurements.",

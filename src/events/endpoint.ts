@@ -5,7 +5,7 @@ import { isIP } from "node:net";
 import { isLoopbackAddress, isPublicAddress } from "./public-address.ts";
 
 export const URL_LENGTH_MAX = 2_048;
-const PORTS = ["", "443", "8443"];
+const PORTS = new Set(["", "443", "8443"]);
 const LOOPBACK_NAME = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 const INSIDE_NAME = /(^|\.)(localhost|local|internal|intranet|lan|home|corp|private|arpa|onion)$/;
 
@@ -29,9 +29,10 @@ export function readEndpoint(address: string, allowLoopback: boolean): Endpoint 
   if (allowLoopback && LOOPBACK_NAME.test(name) && /^https?:$/.test(url.protocol))
     return { url, loopback: true };
   if (url.protocol !== "https:") return "must begin with https://";
-  if (!PORTS.includes(url.port)) return "must use port 443 or 8443";
+  if (!PORTS.has(url.port)) return "must use port 443 or 8443";
   if (isIP(name.replace(/^\[(.*)\]$/, "$1")) !== 0) return "must have a name, not an IP address";
-  if (!name.includes(".") || INSIDE_NAME.test(name)) return "must have a name of the public internet";
+  if (!name.includes(".") || INSIDE_NAME.test(name))
+    return "must have a name of the public internet";
   return { url, loopback: false };
 }
 

@@ -4,7 +4,15 @@
 
 import { newId } from "../base/id.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
-import { type Column, type Reader, type Row, text, type Tx, type Value, whole } from "../store/db.ts";
+import {
+  type Column,
+  type Reader,
+  type Row,
+  text,
+  type Tx,
+  type Value,
+  whole,
+} from "../store/db.ts";
 
 export const EVENT_TYPES = [
   "claim.completed",
@@ -43,7 +51,7 @@ interface BalanceData {
 }
 
 /** What each type says. None of it is a secret. */
-export interface EventData {
+interface EventData {
   readonly "claim.completed": MemberData & { readonly bonus_credits: number };
   readonly "member.added": MemberData;
   readonly "balance.low": BalanceData;
@@ -123,7 +131,7 @@ export async function listEvents(
 }
 
 /** How long events and the log of their deliveries are kept. */
-export const KEPT_MS = 30 * 86_400_000;
+const KEPT_MS = 30 * 86_400_000;
 
 export async function sweepEvents(tx: Tx, now: number): Promise<void> {
   await tx.run("delete from webhook_delivery where created_at < ?", [now - KEPT_MS]);

@@ -25,7 +25,7 @@ const IPV4_NOT_PUBLIC: readonly (readonly [network: string, bits: number])[] = [
   ["224.0.0.0", 3],
 ];
 
-/** Within the global range 2000::/3: Teredo and its neighbours, documentation, 6to4, a private use of 5f00::/16's kind. */
+/** Within the global range 2000::/3: Teredo and its neighbours, documentation, 6to4, direct delegation. */
 const IPV6_NOT_PUBLIC: readonly (readonly [network: string, bits: number])[] = [
   ["2001::", 23],
   ["2001:db8::", 32],

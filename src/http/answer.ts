@@ -10,6 +10,7 @@ const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   insufficient_credits: "billing_error",
   forbidden: "permission_error",
   key_limit_reached: "permission_error",
+  workspace_frozen: "billing_error",
   not_found: "not_found_error",
   model_not_found: "not_found_error",
   method_not_allowed: "invalid_request_error",

@@ -103,9 +103,7 @@ export function createServe(
     // A model call's answer is born with its headers: adding them one by one costs more than its routing.
     if (!answer.headers.has("x-request-id")) dress(answer.headers, exchange);
     parts.onAnswer?.(exchange.route, answer.status, parts.now() - now);
-    return request.method === "HEAD"
-      ? new Response(null, { status: answer.status, headers: answer.headers })
-      : answer;
+    return answer;
   };
 }
 

@@ -1,18 +1,12 @@
 // The gateway's accounts at the providers: which rows are switched on, where they are, and by whose key. The operator's
 // own servers join the table here, and so does the simulator of a gateway that has no provider.
 
-import { secret, type Secret } from "../base/secret.ts";
+import { secret } from "../base/secret.ts";
 import type { OperatorProvider } from "../models/operator-file.ts";
+import type { ProviderSetting } from "../provider-settings.ts";
 import { addressOf, authorizeFor } from "./cloud-accounts.ts";
 import { type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
-
-export interface ProviderSetting {
-  readonly apiKey?: Secret;
-  readonly baseUrl?: string;
-  readonly plain?: Readonly<Record<string, string>>;
-  readonly secrets?: Readonly<Record<string, Secret>>;
-}
 
 export interface AccountsParts {
   readonly settings: Readonly<Record<string, ProviderSetting>>;

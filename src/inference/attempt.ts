@@ -22,6 +22,8 @@ export interface Trial {
   readonly wire: UpstreamWire;
   readonly path?: string | undefined;
   readonly stream: boolean;
+  /** Whether it is asked in other words than the caller's. */
+  readonly translated: boolean;
   readonly headers: Headers;
   /** Ends the call to the provider: the caller left, or the time is over. */
   readonly abort: AbortController;
@@ -178,7 +180,7 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
 
 async function judge(candidate: Candidate, trial: Trial, response: Response): Promise<One> {
   const { credential } = candidate;
-  if (response.status >= 300) return await refused(candidate, response);
+  if (response.status >= 300) return await refused(candidate, trial, response);
   const headers = returnedHeaders(response.headers);
   const contentType = response.headers.get("content-type") ?? "";
   if (
@@ -186,7 +188,7 @@ async function judge(candidate: Candidate, trial: Trial, response: Response): Pr
     /^(text\/event-stream|application\/vnd\.amazon\.eventstream)/i.test(contentType) &&
     response.body !== null
   ) {
-    return await beginStream(candidate, {
+    return await beginStream(candidate, trial, {
       reader: response.body.getReader(),
       headers,
       contentType,
@@ -200,7 +202,7 @@ async function judge(candidate: Candidate, trial: Trial, response: Response): Pr
   if (hasFailed(json))
     return {
       ok: false,
-      fault: faultOfProvider({ status: 502, headers, text: body.text }, credential),
+      fault: faultOfProvider({ ...trial, status: 502, headers, text: body.text }, credential),
       status: 502,
       again: true,
     };
@@ -209,11 +211,12 @@ async function judge(candidate: Candidate, trial: Trial, response: Response): Pr
   return { ok: true, answered: { kind: "whole", text: body.text, json, headers } };
 }
 
-async function refused(candidate: Candidate, response: Response): Promise<One> {
+async function refused(candidate: Candidate, trial: Trial, response: Response): Promise<One> {
   const body = await readWhole(response, ERROR_BODY_MAX_BYTES);
   const { status } = response;
   const fault = faultOfProvider(
     {
+      ...trial,
       status,
       headers: returnedHeaders(response.headers),
       text: body.kind === "text" ? body.text : "",
@@ -239,7 +242,7 @@ interface Beginning {
 }
 
 // A stream that begins with an error is a failure like any other, as long as nothing of it was passed on.
-async function beginStream(candidate: Candidate, beginning: Beginning): Promise<One> {
+async function beginStream(candidate: Candidate, trial: Trial, beginning: Beginning): Promise<One> {
   const { reader } = beginning;
   const pending = reader.read();
   const read = await firstOf(pending, FIRST_EVENT_MS);
@@ -259,7 +262,7 @@ async function beginStream(candidate: Candidate, beginning: Beginning): Promise<
   if (error !== undefined) {
     await reader.cancel().catch(() => {});
     const fault = faultOfProvider(
-      { status: statusInside(error), headers: beginning.headers, text: error },
+      { ...trial, status: statusInside(error), headers: beginning.headers, text: error },
       candidate.credential,
     );
     return { ok: false, fault, status: fault.status, again: isRetriable(fault.status) };

@@ -36,6 +36,12 @@ export function readServiceAccount(text: string): ServiceAccount | undefined {
   }
 }
 
+export function mistakeInServiceAccount(text: string): string | undefined {
+  return readServiceAccount(text) === undefined
+    ? "must hold a service account, as Google gives it out: client_email and a private_key that can be read"
+    : undefined;
+}
+
 interface Token {
   readonly raw: Secret;
   readonly until: number;

@@ -138,6 +138,24 @@ export function loseField(
   losses.push({ path: request.names?.[field] ?? field, why });
 }
 
+/**
+ * For a provider that cannot forbid parallel calls. Where one single tool must be called, as clients do it that want an
+ * object, to forbid them means little, and it is dropped by rule.
+ */
+export function loseParallel(losses: Loss[], request: CanonicalRequest): void {
+  const { toolChoice: choice, tools = [] } = request;
+  if (request.parallelToolCalls !== false) return;
+  const why = "This provider cannot forbid parallel calls.";
+  const single = choice?.type === "tool" || (choice?.type === "required" && tools.length === 1);
+  if (single)
+    losses.push({
+      path: request.names?.parallelToolCalls ?? "parallelToolCalls",
+      why,
+      byRule: true,
+    });
+  else loseField(losses, request, "parallelToolCalls", why);
+}
+
 /** The fields to spread into this wire's own object; another wire's become losses, one a field. */
 export function nativeFields(
   native: Native | undefined,

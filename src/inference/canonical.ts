@@ -390,9 +390,10 @@ export interface CanonicalError {
   readonly fields?: JsonObject | undefined;
 }
 
-/** Something that the target cannot be told. `byRule`: a documented rule drops it; it is listed but refuses nothing. */
+/** What the target cannot be told. `byRule`: dropped by a documented rule, listed, never refused. `always`: refused even lossy. */
 export interface Loss {
   readonly path: string;
   readonly why: string;
   readonly byRule?: true | undefined;
+  readonly always?: true | undefined;
 }

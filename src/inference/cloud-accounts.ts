@@ -1,6 +1,6 @@
 // The clouds' accounts: addresses with a region or a project in them, and how requests to them are signed.
 
-import type { ProviderSetting } from "./accounts.ts";
+import type { ProviderSetting } from "../provider-settings.ts";
 import type { Authorize } from "./authorize.ts";
 import { authorizeAws } from "./authorize-aws.ts";
 import { authorizeGoogle, readServiceAccount, vertexHost } from "./authorize-google.ts";

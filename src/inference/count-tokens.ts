@@ -38,6 +38,7 @@ export async function countTokens(parts: InferParts, input: CallInput): Promise<
   const trial = {
     wire: "count_tokens",
     stream: false,
+    translated: false,
     headers: input.headers,
     abort,
     body,

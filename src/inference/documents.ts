@@ -1,11 +1,52 @@
 // The model APIs as the documents show them: what the gateway itself reads. Everything else in a body travels on.
 
 import { z } from "zod";
+import { SORTS } from "./routing-preferences.ts";
 
 const model = z
   .string()
   .meta({ description: "An id from GET /v1/models: `<provider>/<name>`.", example: "sim/echo" });
 const stream = z.boolean().optional().meta({ description: "Answer with server-sent events." });
+
+const ProviderPreferences = z
+  .strictObject({
+    order: z.array(z.string()).optional().meta({
+      description: "Providers to try first, in this order; stickiness and `sort` yield to it.",
+    }),
+    only: z.array(z.string()).optional().meta({ description: "No other provider than these." }),
+    ignore: z.array(z.string()).optional().meta({ description: "None of these." }),
+    sort: z
+      .enum(SORTS)
+      .optional()
+      .meta({ description: "The cheapest, the quickest to begin, or the fastest first." }),
+    allow_fallbacks: z.boolean().optional().meta({
+      description:
+        "`false`: no provider but the first, or those of `order`; `true`: any that has the model.",
+    }),
+    max_price: z
+      .strictObject({
+        prompt: z.union([z.number(), z.string()]).optional(),
+        completion: z.union([z.number(), z.string()]).optional(),
+      })
+      .optional()
+      .meta({ description: "The highest list price, in US dollars for a million tokens." }),
+  })
+  .meta({
+    id: "ProviderPreferences",
+    example: { order: ["bedrock", "anthropic"], max_price: { prompt: 5 } },
+  });
+
+/** Where a call may go: the gateway's own members, on all three APIs. */
+const routing = {
+  models: z.array(z.string()).min(1).optional().meta({
+    description:
+      "Models to turn to, in this order, when the one before fails. The one that answered is charged.",
+  }),
+  provider: ProviderPreferences.optional().meta({
+    description:
+      "Among the providers that have the model. Without it a call goes to the model's own provider only.",
+  }),
+};
 
 export const UsageCost = z
   .looseObject({
@@ -40,6 +81,7 @@ export const ChatRequest = z
       .meta({ description: "Bounds the output, and what is held for the call." }),
     max_completion_tokens: z.int().min(1).optional(),
     stream,
+    ...routing,
   })
   .meta({ id: "ChatCompletionRequest" });
 
@@ -49,6 +91,7 @@ export const ResponsesRequest = z
     input: z.union([z.string(), z.array(z.looseObject({}))]),
     max_output_tokens: z.int().min(1).optional(),
     stream,
+    ...routing,
     store: z.boolean().optional().meta({
       description: "Keep the reply and its input here for 30 days. Off unless it is true.",
     }),
@@ -63,11 +106,17 @@ export const ResponsesRequest = z
   .meta({ id: "ModelResponseRequest" });
 
 export const MessagesRequest = z
-  .looseObject({ model, messages: z.array(ChatMessage).min(1), max_tokens: z.int().min(1), stream })
+  .looseObject({
+    model,
+    messages: z.array(ChatMessage).min(1),
+    max_tokens: z.int().min(1),
+    stream,
+    ...routing,
+  })
   .meta({ id: "MessageRequest" });
 
 export const CountTokensRequest = z
-  .looseObject({ model, messages: z.array(ChatMessage).min(1) })
+  .looseObject({ model, messages: z.array(ChatMessage).min(1), ...routing })
   .meta({ id: "TokenCountRequest" });
 
 export const EmbeddingsRequest = z

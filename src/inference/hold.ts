@@ -3,7 +3,7 @@
 
 import { Fault, type NextStep } from "../base/fault.ts";
 import { FEE_METERS } from "../base/meters.ts";
-import { creditsOf, type Nano, NANO_PER_CREDIT, usdText } from "../base/money.ts";
+import { creditsOf, type Nano, NANO_PER_CREDIT, NANO_PER_USD, usdText } from "../base/money.ts";
 import type { HoldOutcome, HoldRequest } from "../ledger/decide.ts";
 import type { Catalog, Model } from "../models/catalog.ts";
 import { boundCards, limitsOf } from "../models/catalog.ts";
@@ -20,7 +20,7 @@ import type { Provider } from "./providers.ts";
 
 /** A call is not worth its input with less output than this. */
 const OUTPUT_FLOOR_TOKENS = 256;
-const SUGGESTED_PURCHASE_USD = 10;
+const SUGGESTED_PURCHASE_USD = 10n;
 
 export interface Quote {
   readonly cards: readonly PriceCard[];
@@ -130,7 +130,29 @@ export function faultOfHold(
       });
     case "insufficient_credits":
       return insufficient(outcome.available, quote, context);
+    case "frozen":
+      return frozen(outcome.owed);
   }
+}
+
+function frozen(owed: Nano): Fault {
+  return new Fault("workspace_frozen", "the account owes", {
+    message: `A bank took back a payment of this workspace, and ${usdText(owed)} USD of it were spent. It makes no calls until that is made good: credits that are bought go to it first.`,
+    fields: { owed_usd: usdText(owed) },
+    next: [purchaseOf(owed, "Make good for what is missing; a human can pay at the `pay_url`.")],
+  });
+}
+
+/** A purchase after which the same call goes through. */
+function purchaseOf(missing: Nano, why: string): NextStep {
+  const dollars = (missing + NANO_PER_USD - 1n) / NANO_PER_USD;
+  const amount = dollars > SUGGESTED_PURCHASE_USD ? dollars : SUGGESTED_PURCHASE_USD;
+  return {
+    method: "POST",
+    url: "/v1/billing/invoice",
+    body: { amount_usd: Number(amount) },
+    why,
+  };
 }
 
 function insufficient(
@@ -142,12 +164,10 @@ function insufficient(
   const affordable = Math.floor(
     affordableOutput(available, quote.bounds, quote.cards, quote.outputTokens) / ask.choices,
   );
-  const buy: NextStep = {
-    method: "POST",
-    url: "/v1/billing/invoice",
-    body: { amount_usd: SUGGESTED_PURCHASE_USD },
-    why: "Buy credits; a human can pay at the `pay_url` of the answer.",
-  };
+  const buy = purchaseOf(
+    required - available,
+    "Buy credits; a human can pay at the `pay_url` of the answer.",
+  );
   const claim: NextStep = {
     method: "POST",
     url: "/agent/identity/claim",

@@ -36,7 +36,9 @@ export async function infer(parts: InferParts, input: CallInput): Promise<Respon
   } catch (error) {
     // Nothing stays held, whatever went wrong in here; what is settled already stays as it is.
     if (tried !== undefined)
-      await parts.ledger.settle({ ...idsOf(tried.call), cost: 0n, now: parts.now() }).catch(() => {});
+      await parts.ledger
+        .settle({ ...idsOf(tried.call), cost: 0n, now: parts.now() })
+        .catch(() => {});
     closed();
     throw error;
   }
@@ -73,5 +75,10 @@ async function usableFor(
 // The next turn of this conversation finds its prompt in this provider's cache.
 function rememberTurn(parts: InferParts, { turn, credential }: Candidate): void {
   if (turn !== undefined)
-    parts.routing.sticky.answered(turn.conversation, turn.asked, credential.provider.id, parts.now());
+    parts.routing.sticky.answered(
+      turn.conversation,
+      turn.asked,
+      credential.provider.id,
+      parts.now(),
+    );
 }

@@ -3,13 +3,15 @@
 
 import type { Log } from "../base/log.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import type { Model } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import { errorBody } from "../http/answer.ts";
-import { createAccounts, type ProviderSetting } from "./accounts.ts";
+import type { ProviderSetting } from "../provider-settings.ts";
+import { createAccounts } from "./accounts.ts";
 import { createBreaker } from "./breaker.ts";
 import type { OwnKey } from "./candidates.ts";
 import type { CallRecord, InferParts } from "./call.ts";
-import { createRouting } from "./routing.ts";
+import { createRouting, healthOf } from "./routing.ts";
 import { createTicker } from "./ticker.ts";
 import type { Timeouts } from "./upstream.ts";
 
@@ -32,6 +34,7 @@ export interface InferenceParts {
 export interface Inference {
   readonly parts: InferParts;
   readonly available: (providerId: string) => boolean;
+  readonly health: (model: Model, now: number) => ReturnType<typeof healthOf>;
   readonly idle: () => Promise<void>;
 }
 
@@ -44,12 +47,13 @@ export function createInference(parts: InferenceParts): Inference {
   });
   const open = createOpenCount();
   const breaker = createBreaker();
+  const routing = createRouting(breaker);
   const { requestsPerMinute, openCallsPerKey } = parts.limits;
   const inferParts: InferParts = {
     ...parts,
     providerOf: accounts.placeOf,
     breaker,
-    routing: createRouting(breaker),
+    routing,
     ticker: createTicker(parts.now),
     pace:
       requestsPerMinute === 0
@@ -68,7 +72,12 @@ export function createInference(parts: InferenceParts): Inference {
       }),
     onOpen: open.enter,
   };
-  return { parts: inferParts, available: accounts.available, idle: open.idle };
+  return {
+    parts: inferParts,
+    available: accounts.available,
+    health: (model, now) => healthOf(routing, model, now),
+    idle: open.idle,
+  };
 }
 
 // Counts calls from their hold to their settle.

@@ -6,7 +6,7 @@ import type { Ask } from "./ask.ts";
 import type { Candidate } from "./candidates.ts";
 import { isObject } from "./ask.ts";
 import { withMembers } from "./json-edit.ts";
-import { OWN_MEMBERS } from "./routing-preferences.ts";
+import { hasOwnMembers, OWN_MEMBERS } from "./routing-preferences.ts";
 
 export interface Adjustments {
   /** Stands for the account at the provider, and says nothing about it. */
@@ -22,11 +22,7 @@ export function outgoingBody(
 ): string {
   const { provider, byok } = credential;
   const changes: Record<string, string | undefined> = {};
-  if (ask.api !== "embeddings")
-    for (const own of OWN_MEMBERS) if (own in ask.json) changes[own] = undefined;
-  if (ask.api === "messages" && provider.messagesVersion !== undefined)
-    Object.assign(changes, namedInPath(provider.messagesVersion));
-  else if (ask.json["model"] !== upstreamName) changes["model"] = JSON.stringify(upstreamName);
+  nameModel(changes, ask, upstreamName, provider.messagesVersion);
   if (ask.api === "chat" && ask.stream && provider.asksForUsage && !ask.wantsUsage) {
     const options = ask.json["stream_options"];
     changes["stream_options"] = JSON.stringify({
@@ -48,9 +44,19 @@ export function outgoingBody(
   return Object.keys(changes).length === 0 ? ask.text : withMembers(ask.text, ask.spans, changes);
 }
 
-/** What changes in a body of the messages wire where the path names the model. */
-export function namedInPath(version: string): Readonly<Record<string, string | undefined>> {
-  return { model: undefined, anthropic_version: JSON.stringify(version) };
+// Says the model as this provider does, and takes out what the gateway alone was told about it.
+function nameModel(
+  changes: Record<string, string | undefined>,
+  { api, json }: Ask,
+  upstreamName: string,
+  messagesVersion: string | undefined,
+): void {
+  if (api !== "embeddings" && hasOwnMembers(json))
+    for (const own of OWN_MEMBERS) changes[own] = undefined;
+  if (api === "messages" && messagesVersion !== undefined) {
+    changes["model"] = undefined;
+    changes["anthropic_version"] = JSON.stringify(messagesVersion);
+  } else if (json["model"] !== upstreamName) changes["model"] = JSON.stringify(upstreamName);
 }
 
 function limitField(ask: Ask, chatField: string): string {

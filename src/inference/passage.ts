@@ -1,11 +1,10 @@
 // How a call passes from the caller's API to the provider's and back. On the same wire the bytes are relayed; between two
 // wires everything goes through the canonical form, and what cannot be said is refused with the name of its field.
 
-import { type Fault, invalid } from "../base/fault.ts";
 import type { Usage } from "../base/meters.ts";
 import { abilitiesOf } from "./abilities.ts";
-import { type Ask, isObject, type Json } from "./ask.ts";
-import type { CanonicalRequest, Loss } from "./canonical.ts";
+import type { Ask, Json } from "./ask.ts";
+import type { CanonicalRequest } from "./canonical.ts";
 import type {
   InboundWire,
   OutboundWire,
@@ -14,16 +13,13 @@ import type {
   WrittenRequest,
 } from "./canonical-wire.ts";
 import type { Candidate } from "./candidates.ts";
+import { droppedOf, isRefused } from "./losses.ts";
 import { usageOf } from "./meter/meter.ts";
 import { type Adjustments, outgoingBody } from "./outgoing.ts";
 import type { UpstreamWire } from "./providers.ts";
 import { costInside, sameWire, type StreamShape } from "./stream-shape.ts";
 import { translatedShape } from "./translated-stream.ts";
-import { chatWire } from "./wires/chat/chat.ts";
-import { converseWire } from "./wires/converse/converse.ts";
-import { geminiWire } from "./wires/gemini/gemini.ts";
-import { messagesWire } from "./wires/messages/messages.ts";
-import { responsesWire } from "./wires/responses/responses.ts";
+import { INBOUND, OUTBOUND } from "./wire-table.ts";
 
 export interface Passage {
   readonly wire: UpstreamWire;
@@ -48,22 +44,6 @@ export interface PassageContext {
   readonly now: number;
   readonly adjust: Adjustments;
 }
-
-const INBOUND: Readonly<Record<"chat" | "responses" | "messages", InboundWire>> = {
-  chat: chatWire,
-  responses: responsesWire,
-  messages: messagesWire,
-};
-
-const OUTBOUND: Readonly<
-  Record<"chat" | "responses" | "messages" | "gemini" | "converse", OutboundWire>
-> = {
-  chat: chatWire,
-  responses: responsesWire,
-  messages: messagesWire,
-  gemini: geminiWire,
-  converse: converseWire,
-};
 
 export function passageFor(ask: Ask, candidate: Candidate, context: PassageContext): Passage {
   const [wire, ...others] = candidate.wires;
@@ -90,7 +70,7 @@ function relayed(ask: Ask, candidate: Candidate, { adjust }: PassageContext): Pa
     wire: api,
     path: pathOn(api, candidate, ask.stream),
     body: outgoingBody(ask, candidate, adjust),
-    dropped: [],
+    dropped: candidate.credential.provider.storesReplies ? unstored(ask, candidate) : [],
     usageOf: (json) => usageOf(api, json, id),
     whole: ({ text }, usage, costUsd) =>
       usage === undefined ? text : costInside(text, 0, ["usage"], costUsd),
@@ -151,7 +131,10 @@ function translated(ask: Ask, candidate: Candidate, translation: Translation): P
   const { inbound, outbound, wire, written, request, requestId, now } = translation;
   const { credential, model, upstreamName } = candidate;
   const origin = { provider: credential.provider.id, model: upstreamName };
-  const dropped = refuseLosses(ask, written, model.id);
+  const dropped = [
+    ...droppedOf(ask, request, written.losses, model.id),
+    ...unstored(ask, candidate),
+  ];
   const readContext: ReplyReadContext = {
     origin,
     emulation: written.emulation,
@@ -187,6 +170,11 @@ function translated(ask: Ask, candidate: Candidate, translation: Translation): P
   };
 }
 
+// Nothing is stored at the gateway's account, where it would be there for all of its callers.
+function unstored({ api, json }: Ask, { credential }: Candidate): readonly string[] {
+  return api === "chat" && json["store"] === true && !credential.byok ? ["store"] : [];
+}
+
 // Postern's own fields are for Postern; the rest is read strictly, since it must be said again in other words.
 function requestFor(
   inbound: InboundWire,
@@ -204,34 +192,7 @@ function requestFor(
     ...(byok || provider.endUserField === null || request.user !== undefined
       ? {}
       : { user: adjust.pseudonym() }),
-    ...(byok ? {} : { store: false }),
+    // A provider that stores nothing is not told so.
+    ...(byok ? {} : { store: provider.storesReplies ? false : undefined }),
   };
-}
-
-function refuseLosses(ask: Ask, { losses }: WrittenRequest, model: string): readonly string[] {
-  const refused = losses.find(isRefused);
-  if (refused !== undefined && !isLossy(ask.json)) throw refusal(refused, model);
-  return losses.map((loss) => loss.path);
-}
-
-function isRefused(loss: Loss): boolean {
-  return loss.byRule !== true;
-}
-
-function refusal({ path, why }: Loss, model: string): Fault {
-  return invalid(
-    path,
-    `${path} cannot be passed on to ${model}: ${why} Leave it out, use another model, or set "postern": {"lossy": true} to have it dropped.`,
-  );
-}
-
-function isLossy(json: Json): boolean {
-  const own = json["postern"];
-  if (own === undefined || own === null) return false;
-  if (!isObject(own))
-    throw invalid("postern", 'postern must be an object, such as {"lossy": true}.');
-  const lossy = own["lossy"];
-  if (lossy !== undefined && typeof lossy !== "boolean")
-    throw invalid("postern.lossy", "postern.lossy must be true or false.");
-  return lossy === true;
 }

@@ -3,7 +3,10 @@
 
 import { Fault, type FaultCode } from "../base/fault.ts";
 import { isObject } from "./ask.ts";
+import type { CanonicalError } from "./canonical.ts";
+import type { UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
+import { OUTBOUND } from "./wire-table.ts";
 
 const MESSAGE_MAX = 2_000;
 const OWN_KEY_NEXT = {
@@ -13,6 +16,9 @@ const OWN_KEY_NEXT = {
 } as const;
 
 export interface ProviderFailure {
+  readonly wire: UpstreamWire;
+  /** Whether the provider was asked in other words than the caller's: then the fields that it names are not the caller's. */
+  readonly translated: boolean;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
@@ -26,23 +32,41 @@ export function isRetriable(status: number): boolean {
 export function faultOfProvider(failure: ProviderFailure, credential: Credential): Fault {
   const { status, headers } = failure;
   const told = messageOf(failure.text);
+  const sense = senseOf(failure);
   const message = scrubbed(told.message, credential);
+  const isFull = sense.nativeCode === CONTEXT_FULL;
   const fields = {
     provider: credential.provider.id,
     provider_status: status,
     ...(told.code === undefined ? {} : { provider_code: scrubbed(told.code, credential) }),
+    ...(isFull ? { code: CONTEXT_FULL } : {}),
+    ...(failure.translated && told.param !== undefined ? { provider_param: told.param } : {}),
   };
-  if (status === 401 || status === 403 || status === 402)
+  if (sense.code === "provider_not_configured")
     return accountFault(credential, status, message, fields);
-  const [code, own] = verdictOn(status);
+  const [code, own] = verdictOn(sense.status, sense.code);
+  const waitSeconds = sense.retryAfterSeconds;
   const sentence = message === "" ? undefined : `${credential.provider.name}: ${message}`;
   return new Fault(code, `provider answered ${status}: ${message}`, {
     ...(sentence === undefined ? {} : { message: sentence }),
-    ...(told.param === undefined ? {} : { param: told.param }),
+    ...(told.param === undefined || failure.translated ? {} : { param: told.param }),
     status: own,
     fields,
-    headers,
+    headers:
+      waitSeconds === undefined || headers["retry-after"] !== undefined
+        ? headers
+        : { ...headers, "retry-after": String(Math.ceil(waitSeconds)) },
   });
+}
+
+/** What clients look for to shorten a conversation. */
+const CONTEXT_FULL = "context_length_exceeded";
+
+// A status does not say it all: a key that is refused is a 400 at some providers, a quota that is used up a 429.
+function senseOf({ wire, status, text }: ProviderFailure): CanonicalError {
+  const spoken =
+    wire === "embeddings" ? OUTBOUND.chat : OUTBOUND[wire === "count_tokens" ? "messages" : wire];
+  return spoken.readError(status, parsed(text) ?? text);
 }
 
 /** A provider that could not be reached, or sent what cannot be understood. */
@@ -85,13 +109,14 @@ function accountFault(
   });
 }
 
-function verdictOn(status: number): readonly [code: FaultCode, status: number] {
+function verdictOn(status: number, sense: FaultCode): readonly [code: FaultCode, status: number] {
   if (status === 404) return ["model_not_found", 404];
   if (status === 413) return ["payload_too_large", 413];
   if (status === 429) return ["rate_limited", 429];
   if (status === 408 || status === 504) return ["upstream_timeout", 504];
   if (status === 503 || status === 529) return ["overloaded", status];
   if (status >= 500) return ["upstream_error", status];
+  if (sense === "model_not_found") return [sense, 404];
   if (status >= 400) return ["invalid_request", status === 422 ? 422 : 400];
   return ["upstream_error", 502];
 }

@@ -1,6 +1,8 @@
 // The providers, as data. A row says where a provider is, which wires it answers on, and in what it differs from the
 // others; nothing else in the house knows a provider's name, but for its prices and the meter's rules.
 
+import { mistakeInServiceAccount } from "./authorize-google.ts";
+
 export type RelayedWire = "chat" | "responses" | "messages" | "embeddings" | "count_tokens";
 
 /** Every wire that a provider may be called on. */
@@ -52,6 +54,8 @@ export interface AccountSetting {
   readonly kind: "plain" | "secret" | "file";
   /** Another setting without which it makes no sense. */
   readonly needs?: string;
+  /** What is wrong with a value, if anything. */
+  readonly mistakeIn?: (value: string) => string | undefined;
 }
 
 const CHAT = { chat: "/chat/completions" } as const;
@@ -217,6 +221,7 @@ export const PROVIDERS: readonly Provider[] = [
         fallback: "",
         means: "A service account's JSON, or the path of its file: switches Vertex AI on.",
         kind: "file",
+        mistakeIn: mistakeInServiceAccount,
       },
       {
         name: "PROJECT",

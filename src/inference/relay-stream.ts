@@ -96,7 +96,7 @@ async function relayNext(parts: StreamParts, state: State, controller: Controlle
     if (state.left) return;
     if (step === undefined || state.bytes > STREAM_MAX_BYTES)
       return finish(parts, state, controller, "upstream_error");
-    if (step.out !== undefined) put(parts, state, controller, step.out);
+    put(parts, state, controller, step.out);
     if (step.finished)
       return finish(
         parts,
@@ -109,7 +109,13 @@ async function relayNext(parts: StreamParts, state: State, controller: Controlle
   }
 }
 
-function put(parts: StreamParts, state: State, controller: Controller, bytes: Uint8Array): void {
+function put(
+  parts: StreamParts,
+  state: State,
+  controller: Controller,
+  bytes: Uint8Array | undefined,
+): void {
+  if (bytes === undefined) return;
   state.lastSentAt = parts.now();
   parts.keep?.(bytes);
   controller.enqueue(bytes);

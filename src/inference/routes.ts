@@ -35,6 +35,7 @@ const MODEL_FAULTS = [
   "insufficient_credits",
   "forbidden",
   "key_limit_reached",
+  "workspace_frozen",
   "model_not_found",
   "conflict",
   "upstream_error",
@@ -65,6 +66,8 @@ const HEADERS = {
   "x-postern-max-tokens":
     "The output limit that was set because none was given and the balance does not afford the model's own.",
   "x-postern-provider": "Who answered.",
+  "x-postern-model":
+    "The id of the model that answered: another than was asked for only where `models` names it.",
 };
 
 function chatRoute(parts: InferenceRouteParts): Route {

@@ -14,7 +14,12 @@ export type Endpoint = readonly [Candidate, ...Candidate[]];
 export interface Routing {
   readonly statistics: Statistics;
   readonly sticky: Sticky;
-  readonly isDown: (candidate: Candidate, now: number) => boolean;
+  readonly isDownAt: (
+    provider: string,
+    account: string,
+    upstreamName: string,
+    now: number,
+  ) => boolean;
 }
 
 export interface OrderContext {
@@ -37,7 +42,9 @@ export function inOrder(
     return [...new Set([...listed, ...others])];
   }
   const isDown = (one: Endpoint): boolean =>
-    one.every((candidate) => context.routing.isDown(candidate, context.now));
+    one.every(({ credential, upstreamName }) =>
+      context.routing.isDownAt(credential.provider.id, credential.label, upstreamName, context.now),
+    );
   const up = sorted.filter((one) => !isDown(one));
   const last = up.filter((one) => providerOf(one) === context.last);
   const tried = new Set([...last, ...up, ...sorted]);
@@ -54,10 +61,11 @@ function bySort(
   sort: Sort,
   context: OrderContext,
 ): readonly Endpoint[] {
-  const measured = endpoints.map((endpoint) => ({ endpoint, rank: rankOf(endpoint, sort, context) }));
-  return measured
-    .toSorted((left, right) => left.rank - right.rank)
-    .map(({ endpoint }) => endpoint);
+  const measured = endpoints.map((endpoint) => ({
+    endpoint,
+    rank: rankOf(endpoint, sort, context),
+  }));
+  return measured.toSorted((left, right) => left.rank - right.rank).map(({ endpoint }) => endpoint);
 }
 
 function rankOf([{ model }]: Endpoint, sort: Sort, { now, stream, routing }: OrderContext): number {

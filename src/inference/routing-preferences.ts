@@ -29,6 +29,10 @@ const PRICES = ["prompt", "completion"] as const;
 /** The members of a body that are the gateway's own and never reach a provider. */
 export const OWN_MEMBERS = ["models", "provider", "postern"] as const;
 
+export function hasOwnMembers({ models, provider, postern }: Json): boolean {
+  return models !== undefined || provider !== undefined || postern !== undefined;
+}
+
 /** The preferences of a body; undefined where it has none. */
 export function readPreferences(
   json: Json,
@@ -63,7 +67,10 @@ function isAbsent(value: unknown): value is undefined | null {
 function modelsIn(models: unknown): readonly string[] {
   if (isAbsent(models)) return [];
   if (!Array.isArray(models) || models.length === 0 || models.length > MODELS_MAX)
-    throw invalid("models", `models must be an array of 1 to ${MODELS_MAX} ids from GET /v1/models.`);
+    throw invalid(
+      "models",
+      `models must be an array of 1 to ${MODELS_MAX} ids from GET /v1/models.`,
+    );
   return models.map((model: unknown, place) => {
     if (typeof model !== "string" || model === "" || model.length > NAME_MAX)
       throw invalid(`models[${place}]`, `models[${place}] must be an id from GET /v1/models.`);

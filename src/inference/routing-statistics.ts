@@ -2,6 +2,8 @@
 // calls they answered. Kept in this process alone, for half an hour. Calls on callers' own keys are left out: their
 // limits are not the gateway's, and nobody may spoil a provider's name for others.
 
+import type { UsageRecord } from "../usage/usage.ts";
+
 const KEPT_MS = 30 * 60_000;
 const SAMPLES_MAX = 64;
 const ENDPOINTS_MAX = 5_000;
@@ -95,6 +97,22 @@ export function createStatistics(): Statistics {
   };
 }
 
+/** What the end of a call tells: how fast the output came, or that it broke on the way. */
+export function noteOutcome(statistics: Statistics, record: UsageRecord, now: number): void {
+  if (record.byok || record.status !== 200) return;
+  const { provider, model, stream, outputTokens, latencyMs, firstTokenMs } = record;
+  if (record.outcome === "completed")
+    statistics.finished({
+      provider,
+      model,
+      outputTokens,
+      ms: latencyMs - (firstTokenMs ?? 0),
+      now,
+    });
+  else if (record.outcome !== "client_aborted" && record.outcome !== "shut_down")
+    statistics.tried({ provider, model, status: 502, ms: latencyMs, stream, now });
+}
+
 // What is the caller's own fault, or the caller's own leaving, says nothing about the provider.
 function verdictOn(status: number): 0 | 1 | undefined {
   if (status < 300) return 1;
@@ -109,9 +127,7 @@ function add(samples: Sample[], at: number, value: number): void {
 function healthOf(endpoint: Endpoint, since: number): Health {
   const calls = lately(endpoint.calls, since);
   const uptime =
-    calls.length === 0
-      ? undefined
-      : calls.reduce((sum, value) => sum + value, 0) / calls.length;
+    calls.length === 0 ? undefined : calls.reduce((sum, value) => sum + value, 0) / calls.length;
   return {
     latencyMs: median(lately(endpoint.first, since)),
     replyMs: median(lately(endpoint.whole, since)),

@@ -2,7 +2,7 @@
 // else: `models` and `provider` in the request, or a name without a provider, open more ways.
 
 import { Fault, invalid } from "../base/fault.ts";
-import { type Found, findModel, modelNotFound } from "../models/catalog.ts";
+import { type Found, findModel, type Model, modelNotFound } from "../models/catalog.ts";
 import { cardAt } from "../models/card.ts";
 import { modelsNamed, sameModels } from "../models/same-model.ts";
 import type { Ask } from "./ask.ts";
@@ -11,7 +11,7 @@ import { type Candidate, candidatesAt, type CandidateParts, localModel } from ".
 import { PROVIDERS, type RelayedWire } from "./providers.ts";
 import { type Endpoint, inOrder, type Routing } from "./routing-order.ts";
 import { type Preferences, readPreferences } from "./routing-preferences.ts";
-import { createStatistics } from "./routing-statistics.ts";
+import { createStatistics, type Health } from "./routing-statistics.ts";
 import { conversationOf, createSticky } from "./routing-sticky.ts";
 
 export interface RoutingParts extends CandidateParts {
@@ -21,6 +21,9 @@ export interface RoutingParts extends CandidateParts {
 
 /** More would only make the caller wait, and the hold larger. */
 const CANDIDATES_MAX = 12;
+
+/** The label of the gateway's own accounts. */
+const GATEWAY = "gateway";
 
 const ANY_PROVIDER: Preferences = {
   models: [],
@@ -36,9 +39,24 @@ export function createRouting(breaker: Breaker): Routing {
   return {
     statistics: createStatistics(),
     sticky: createSticky(),
-    isDown: ({ credential, upstreamName }, now) =>
-      breaker.isOpen(circuitOf(credential.provider.id, credential.label, upstreamName), now),
+    isDownAt: (provider, account, upstreamName, now) =>
+      breaker.isOpen(circuitOf(provider, account, upstreamName), now),
   };
+}
+
+/** How a model at its provider is doing, on the gateway's own account. */
+export function healthOf(
+  { statistics, isDownAt }: Routing,
+  { provider, id, name }: Model,
+  now: number,
+): Health & { readonly status: "up" | "degraded" | "down" } {
+  const health = statistics.health(provider, id, now);
+  const status = isDownAt(provider, GATEWAY, name, now)
+    ? "down"
+    : health.isDegraded
+      ? "degraded"
+      : "up";
+  return { ...health, status };
 }
 
 export async function candidatesOf(
@@ -48,9 +66,7 @@ export async function candidatesOf(
   parts: RoutingParts,
 ): Promise<readonly [Candidate, ...Candidate[]]> {
   const preferences =
-    wire === "embeddings"
-      ? undefined
-      : readPreferences(ask.json, (id) => isProvider(id, parts));
+    wire === "embeddings" ? undefined : readPreferences(ask.json, (id) => isProvider(id, parts));
   if (preferences === undefined) {
     const found = findModel(parts.catalog, ask.model) ?? localModel(ask.model, parts);
     if (found !== undefined) return candidatesAt(found, wire, accountId, parts);
@@ -65,14 +81,10 @@ interface Search {
   readonly preferences: Preferences | undefined;
 }
 
-async function routed(
-  ask: Ask,
-  search: Search,
-): Promise<readonly [Candidate, ...Candidate[]]> {
+async function routed(ask: Ask, search: Search): Promise<readonly [Candidate, ...Candidate[]]> {
   const { models = [] } = search.preferences ?? {};
   const asked = new Map([[ask.model, "model"]]);
-  for (const [place, id] of models.entries())
-    if (!asked.has(id)) asked.set(id, `models[${place}]`);
+  for (const [place, id] of models.entries()) if (!asked.has(id)) asked.set(id, `models[${place}]`);
   const faults: Fault[] = [];
   const candidates: Candidate[] = [];
   for (const [id, path] of asked) {
@@ -80,8 +92,7 @@ async function routed(
     candidates.push(...endpoints.flat());
   }
   const [first, ...rest] = candidates.slice(0, CANDIDATES_MAX);
-  if (first === undefined)
-    throw faults[0] ?? modelNotFound(search.parts.catalog, ask.model);
+  if (first === undefined) throw faults[0] ?? modelNotFound(search.parts.catalog, ask.model);
   return [first, ...rest];
 }
 
@@ -114,10 +125,11 @@ async function endpointsFor(
     routing: parts.routing,
     last: parts.routing.sticky.providerOf(conversation, id, now),
   });
-  return ordered.map(([first, ...rest]): Endpoint => {
-    const turn = { conversation, asked: id };
-    return [{ ...first, turn }, ...rest.map((one) => ({ ...one, turn }))];
-  });
+  return ordered.map((endpoint) => withTurn(endpoint, { conversation, asked: id }));
+}
+
+function withTurn([first, ...rest]: Endpoint, turn: NonNullable<Candidate["turn"]>): Endpoint {
+  return [{ ...first, turn }, ...rest.map((one) => ({ ...one, turn }))];
 }
 
 // The models of all providers that may be meant, before anything is left out.

@@ -6,6 +6,7 @@ import type { TrialResult } from "./attempt.ts";
 import { type Call, costOf, idsOf, type InferParts, type StoredReply } from "./call.ts";
 import type { Candidate } from "./candidates.ts";
 import { type Charged, NOTHING, sumsOf } from "./charge.ts";
+import { noteOutcome } from "./routing-statistics.ts";
 
 export async function settleFailed(
   parts: InferParts,
@@ -74,6 +75,7 @@ export async function settle(
     throw cause;
   } finally {
     call.closed();
+    noteOutcome(parts.routing.statistics, usage, now);
   }
 }
 

@@ -11,8 +11,8 @@ export interface StreamShape {
   readonly usage: (event: SseEvent, costUsd: string | undefined) => Uint8Array | undefined;
   /** What is said when the provider has ended well: nothing on the same wire, where it said it itself. */
   readonly last?: () => Uint8Array | undefined;
-  /** The error event of this API, for a failure of the gateway's own making. */
-  readonly error: (body: unknown) => Uint8Array;
+  /** The error event of this API, for a failure of the gateway's own making; nothing where one was already said. */
+  readonly error: (body: unknown) => Uint8Array | undefined;
   /** What is sent in silence, so that nobody on the way takes the connection for dead. */
   readonly keepAlive: Uint8Array;
 }
@@ -33,13 +33,18 @@ const USAGE_PATHS: Readonly<Record<StreamedApi, readonly string[]>> = {
 
 export function sameWire(api: StreamedApi, wantsUsage: boolean): StreamShape {
   const path = USAGE_PATHS[api];
+  let latest: SseEvent | undefined;
   return {
-    plain: (event) => event.raw,
+    plain: (event) => {
+      latest = event;
+      return event.raw;
+    },
     usage: (event, costUsd) => {
+      latest = event;
       if (api === "chat" && !wantsUsage && isUsageOnly(event)) return undefined;
       return costUsd === undefined ? event.raw : withCost(event.raw, path, costUsd);
     },
-    error: (body) => errorEvent(api, body),
+    error: (body) => errorEvent(api, body, latest?.raw),
     keepAlive: keepAliveOf(api),
   };
 }
@@ -88,14 +93,36 @@ export function keepAliveOf(api: StreamedApi): Uint8Array {
   return api === "messages" ? PING : COMMENT;
 }
 
-export function errorEvent(api: StreamedApi, body: unknown): Uint8Array {
-  const data = JSON.stringify(body);
+/** `after`: the last bytes that were sent, for the API that numbers its events. */
+export function errorEvent(
+  api: StreamedApi,
+  body: unknown,
+  after: Uint8Array | undefined,
+): Uint8Array {
   switch (api) {
     case "chat":
-      return encoder.encode(`data: ${data}\n\n`);
+      return encoder.encode(`data: ${JSON.stringify(body)}\n\n`);
     case "messages":
-      return encoder.encode(`event: error\ndata: ${data}\n\n`);
-    case "responses":
-      return encoder.encode(`event: error\ndata: ${data}\n\n`);
+      return encoder.encode(`event: error\ndata: ${JSON.stringify(body)}\n\n`);
+    case "responses": {
+      const data = { type: "error", sequence_number: nextNumber(after), ...numberedError(body) };
+      return encoder.encode(`event: error\ndata: ${JSON.stringify(data)}\n\n`);
+    }
   }
+}
+
+// The description has these fields flat, the provider itself nests them: both are said.
+function numberedError(body: unknown): object {
+  const error: unknown =
+    typeof body === "object" && body !== null && "error" in body ? body.error : undefined;
+  if (typeof error !== "object" || error === null) return {};
+  const code = "code" in error ? error.code : null;
+  const message = "message" in error ? error.message : "";
+  const param = "param" in error ? (error.param ?? null) : null;
+  return { code, message, param, error };
+}
+
+function nextNumber(after: Uint8Array | undefined): number {
+  const told = [...decoder.decode(after).matchAll(/"sequence_number"\s*:\s*(\d+)/g)].at(-1)?.[1];
+  return told === undefined ? 0 : Number(told) + 1;
 }

@@ -11,6 +11,7 @@ interface Reference {
 
 const OWN_KEY = "or add your own provider key with POST /v1/provider-keys";
 const SEND_WHOLE = "Send the conversation's earlier turns in the request";
+const SEND_OR_STORE = `${SEND_WHOLE}, or create each of them with store: true, so that it is kept here`;
 
 /** The first reference to something that lives inside a provider's account, if there is one. */
 export function foreignReference(ask: Ask): Reference | undefined {
@@ -39,7 +40,7 @@ export function refuseReference(reference: Reference): Fault {
 }
 
 const TOP_LEVEL: readonly (readonly [field: string, instead: string])[] = [
-  ["previous_response_id", SEND_WHOLE],
+  ["previous_response_id", SEND_OR_STORE],
   ["conversation", SEND_WHOLE],
   ["prompt", "Send the prompt's text in the request"],
   ["container", "Let the provider make a new container"],
@@ -113,7 +114,7 @@ function inList(list: unknown, path: string, depth = 0): Reference | undefined {
 
 // Only the places where the APIs keep references are looked at: a tool's arguments may have a `file_id` of their own.
 function inItem(item: Json, path: string, depth: number): Reference | undefined {
-  if (item["type"] === "item_reference") return { path, instead: SEND_WHOLE };
+  if (item["type"] === "item_reference") return { path, instead: SEND_OR_STORE };
   if (item["type"] === "container_upload")
     return { path, instead: "Send the file's content in the request" };
   for (const holder of [item, item["file"], item["source"], item["image_url"]]) {

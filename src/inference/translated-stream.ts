@@ -20,6 +20,7 @@ export function translatedShape(
 ): StreamShape {
   let report: UsageReport | undefined;
   let broken = false;
+  let latest: Uint8Array | undefined;
 
   const write = (events: readonly CanonicalEvent[]): string => {
     let out = "";
@@ -33,7 +34,9 @@ export function translatedShape(
   };
   const pass = (event: SseEvent): Uint8Array | undefined => {
     const message = readSse(event);
-    return message === undefined ? undefined : bytesOf(write(reader.push(message)));
+    const bytes = message === undefined ? undefined : bytesOf(write(reader.push(message)));
+    latest = bytes ?? latest;
+    return bytes;
   };
   const last = (): Uint8Array | undefined => {
     const rest = write(reader.end());
@@ -52,7 +55,7 @@ export function translatedShape(
     plain: pass,
     usage: pass,
     last,
-    error: (body) => errorEvent(api, body),
+    error: (body) => (broken ? undefined : errorEvent(api, body, latest)),
     keepAlive: keepAliveOf(api),
   };
 }

@@ -33,6 +33,7 @@ export async function tryLegs(
   const attempts: Call["attempts"] = [];
   let standing: Standing | undefined;
   let tried: Tried | undefined;
+  let refusal: Fault | undefined;
   try {
     for (const [place, leg] of legs.entries()) {
       const later = legs.slice(place + 1);
@@ -43,19 +44,19 @@ export async function tryLegs(
       const result = await attempt(parts, call, leg, later[0]);
       // A request that cannot be said to this provider may be said to the next.
       if (result instanceof Fault) {
-        if (tried === undefined && later.length === 0) throw result;
+        refusal ??= result;
         continue;
       }
       tried = { call, leg, result };
-      if (!goesOn(parts, tried)) return tried;
+      if (!goesOn(parts, tried)) break;
     }
+    if (tried === undefined) throw refusal ?? new Error("a call without a leg");
+    return tried;
   } catch (error) {
     if (standing !== undefined)
       await parts.ledger.settle({ ...idsOf(base), cost: 0n, now: parts.now() }).catch(() => {});
     throw error;
   }
-  if (tried === undefined) throw new Error("a call without a leg");
-  return tried;
 }
 
 function goesOn(parts: InferParts, { call, result }: Tried): boolean {
@@ -107,10 +108,7 @@ async function hold(
   throw faultOfHold(outcome, quote, { ask, claimed });
 }
 
-function callOn(
-  { candidate, quote }: Leg,
-  base: CallBase & Pick<Call, "attempts" | "held">,
-): Call {
+function callOn({ candidate, quote }: Leg, base: CallBase & Pick<Call, "attempts" | "held">): Call {
   return {
     ...base,
     quote,
@@ -136,6 +134,7 @@ async function attempt(
     wire: passage.wire,
     path: passage.path,
     stream: ask.stream,
+    translated: passage.isTranslated,
     headers: input.headers,
     abort: call.abort,
     body: passage.body,

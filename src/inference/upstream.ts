@@ -71,9 +71,10 @@ export async function send(credential: Credential, request: UpstreamRequest): Pr
   const path = credential.provider.paths[request.wire];
   if (path === undefined)
     throw new Error(`${credential.provider.id} does not speak ${request.wire}`);
+  const headers = headersFor(credential, request);
   const outgoing = {
     method: "POST",
-    headers: headersFor(credential, request),
+    headers,
     body: request.body,
     redirect: "manual",
     signal: request.signal,
@@ -82,10 +83,17 @@ export async function send(credential: Credential, request: UpstreamRequest): Pr
   } as const;
   try {
     const url = credential.baseUrl + path + (request.path ?? "");
+    const { authorize } = credential;
+    if (authorize !== undefined) {
+      const signed = await authorize.sign({ url, method: "POST", body: request.body });
+      if (signed.kind === "refused") return { kind: "answered", response: signed.response };
+      Object.assign(headers, signed.headers);
+    }
     const response =
       credential.inProcess === undefined
         ? await fetch(url, outgoing)
         : await answeredInside(credential.inProcess, new Request(url, outgoing));
+    if (response.status === 401 || response.status === 403) authorize?.wasRefused();
     return { kind: "answered", response };
   } catch (cause) {
     return request.signal.aborted ? { kind: "aborted" } : { kind: "unreachable", cause };
@@ -129,8 +137,7 @@ function headersFor(
     if (value !== null) headers[name] = value;
   }
   if (apiKey === undefined) return headers;
-  if (wire === "gemini" && provider.auth === "bearer" && provider.id !== "vertex")
-    headers["x-goog-api-key"] = apiKey.reveal();
+  if (wire === "gemini" && provider.auth === "bearer") headers["x-goog-api-key"] = apiKey.reveal();
   else if (provider.auth === "bearer") headers["authorization"] = `Bearer ${apiKey.reveal()}`;
   else headers[provider.auth] = apiKey.reveal();
   return headers;

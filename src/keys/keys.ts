@@ -138,8 +138,14 @@ export function createKeys({ db, master, prefix, openSpender }: KeysParts): Keys
   const flushLastUsed = async (): Promise<void> => {
     const used = [...lastUsed];
     lastUsed.clear();
-    if (used.length > 0)
+    if (used.length === 0) return;
+    try {
       await db.write((tx) => tx.updateMany("api_key", ["id:text", "last_used_at:bigint"], used));
+    } catch (error) {
+      // Kept for the next time, but for what was used again meanwhile.
+      for (const [id, at] of used) if (!lastUsed.has(id)) lastUsed.set(id, at);
+      throw error;
+    }
   };
   return { mint, find, flushLastUsed };
 }
@@ -210,6 +216,12 @@ export async function changeKey(
     values,
   );
   return getKey(tx, accountId, id, change.now);
+}
+
+/** The key as it is, and stays until the transaction ends. */
+export async function lockKey(tx: Tx, accountId: string, id: string, now: number): Promise<Key> {
+  await tx.lockMany("api_key", "id", [id]);
+  return getKey(tx, accountId, id, now);
 }
 
 /** Final, and the same when repeated. */

@@ -5,15 +5,17 @@ import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/window.ts";
 import { cursorOf, listOf, PageQuery, Timestamp } from "../http/record.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import type { Db } from "../store/db.ts";
+import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import type { Db, Tx } from "../store/db.ts";
 import {
   changeKey,
   countLiveKeys,
   getKey,
+  type Key,
   type Keys,
   type KeySettings,
   listKeys,
+  lockKey,
   revokeKey,
 } from "./keys.ts";
 import { KEY_EXAMPLE, KeyRecord, showKey } from "./record.ts";
@@ -39,17 +41,29 @@ const KeyChange = z
   })
   .meta({ id: "ApiKeySettings" });
 
-export function keyRoutes({
-  db,
-  keys,
-}: {
-  readonly db: Db;
-  readonly keys: Keys;
-}): readonly Route[] {
-  return [mintRoute(keys), listRoute(db), getRoute(db), changeRoute(), revokeRoute()];
+export interface KeyChange {
+  readonly kind: "key.created" | "key.changed" | "key.revoked";
+  readonly key: Key;
+  readonly caller: Caller;
+  readonly address: string;
+  readonly now: number;
 }
 
-function mintRoute(keys: Keys): Route {
+export interface KeyRouteParts {
+  readonly db: Db;
+  readonly keys: Keys;
+  /** Told in the transaction of the change. */
+  readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
+}
+
+export function keyRoutes({ db, keys, onKeyChange }: KeyRouteParts): readonly Route[] {
+  const tell: Tell = onKeyChange ?? (async () => {});
+  return [mintRoute(keys, tell), listRoute(db), getRoute(db), changeRoute(tell), revokeRoute(tell)];
+}
+
+type Tell = NonNullable<KeyRouteParts["onKeyChange"]>;
+
+function mintRoute(keys: Keys, tell: Tell): Route {
   return keyWriteRoute({
     method: "POST",
     path: "/v1/keys",
@@ -74,8 +88,9 @@ function mintRoute(keys: Keys): Route {
       },
     },
     faults: ["conflict"],
-    run: async (tx, { caller, body, now }) => {
+    run: async (tx, { caller, body, address, now }) => {
       const { key, raw } = await keys.mint(tx, caller.accountId, settingsOf(body), now);
+      await tell(tx, { kind: "key.created", key, caller, address, now });
       return { status: 201, body: { ...showKey(key), api_key: raw } };
     },
   });
@@ -128,7 +143,7 @@ function getRoute(db: Db): Route {
   });
 }
 
-function changeRoute(): Route {
+function changeRoute(tell: Tell): Route {
   return keyWriteRoute({
     method: "PATCH",
     path: "/v1/keys/{id}",
@@ -148,14 +163,15 @@ function changeRoute(): Route {
       },
     },
     faults: ["not_found", "conflict"],
-    run: async (tx, { caller, params, body, now }) => {
+    run: async (tx, { caller, params, body, address, now }) => {
       const key = await changeKey(tx, caller.accountId, params.id, { ...settingsOf(body), now });
+      await tell(tx, { kind: "key.changed", key, caller, address, now });
       return { status: 200, body: showKey(key) };
     },
   });
 }
 
-function revokeRoute(): Route {
+function revokeRoute(tell: Tell): Route {
   return keyWriteRoute({
     method: "DELETE",
     path: "/v1/keys/{id}",
@@ -174,8 +190,11 @@ function revokeRoute(): Route {
       },
     },
     faults: ["not_found"],
-    run: async (tx, { caller, params, now }) => {
+    run: async (tx, { caller, params, address, now }) => {
+      const before = await lockKey(tx, caller.accountId, params.id, now);
       const key = await revokeKey(tx, caller.accountId, params.id, now);
+      if (before.revokedAt === null)
+        await tell(tx, { kind: "key.revoked", key, caller, address, now });
       const last = (await countLiveKeys(tx, caller.accountId, now)) === 0;
       return last
         ? {

@@ -2,7 +2,7 @@
 // Rows are locked wallets first, then spenders, then holds, each in the order of their keys: no two batches can
 // wait for each other in a circle.
 
-import type { Nano } from "../base/money.ts";
+import { type Nano, toNano } from "../base/money.ts";
 import { text, type Tx } from "../store/db.ts";
 import {
   type Charge,
@@ -17,6 +17,7 @@ import {
   type Spender,
   type Wallet,
 } from "./decide.ts";
+import { type Fall, noteFalls, type TellFalls } from "./marks.ts";
 import {
   bucketOf,
   insertHolds,
@@ -40,6 +41,7 @@ export interface BatchContext<Record> {
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
+  readonly tellFalls?: TellFalls | undefined;
 }
 
 interface State {
@@ -57,6 +59,7 @@ interface Writes<Record> {
   readonly goneSwept: string[];
   readonly transfers: Transfer[];
   readonly records: Record[];
+  readonly falls: Fall[];
   readonly touchedWallets: Map<string, Wallet>;
   readonly touchedSpenders: Map<string, Spender>;
 }
@@ -74,6 +77,7 @@ export async function applyBatch<Record>(
     goneSwept: [],
     transfers: [],
     records: [],
+    falls: [],
     touchedWallets: new Map(),
     touchedSpenders: new Map(),
   };
@@ -105,7 +109,12 @@ async function lock<Record>(tx: Tx, operations: readonly Operation<Record>[]): P
     tx.readMany("api_key", "id", [...keyIds]),
   ]);
   return {
-    wallets: new Map(wallets.map((row) => [text(row, "account_id"), toWallet(row)])),
+    wallets: new Map(
+      wallets.map((row) => [
+        text(row, "account_id"),
+        { ...toWallet(row), lowAt: toNano(row["low_at"]) },
+      ]),
+    ),
     spenders: new Map(spenders.map((row) => [text(row, "key_id"), toSpender(row)])),
     holds: new Map(holds.map((row) => [text(row, "id"), toOpenHold(row)])),
     swept: new Map(swept.map((row) => [text(row, "id"), toOpenHold(row)])),
@@ -154,7 +163,9 @@ function applySettle<Record>(
   if (wallet === undefined || spender === undefined || !sameOwner(known, request))
     throw new Error(`hold ${request.id} is settled for another account or key`);
   const key = state.keys.get(request.keyId);
+  const before = wallet.promo + wallet.paid;
   const charge = decideSettle(request.cost, request.now, { hold, wallet, spender, key });
+  noteFalls(writes.falls, request, before, wallet);
   if (hold === undefined) {
     state.swept.delete(request.id);
     writes.goneSwept.push(request.id);
@@ -229,5 +240,7 @@ async function write<Record>(
   if (writes.goneSwept.length > 0) work.push(tx.deleteMany("swept_hold", "id", writes.goneSwept));
   if (writes.transfers.length > 0) work.push(insertTransfers(tx, writes.transfers));
   if (writes.records.length > 0) work.push(context.writeRecords(tx, writes.records));
+  if (writes.falls.length > 0 && context.tellFalls !== undefined)
+    work.push(context.tellFalls(tx, writes.falls));
   await Promise.all(work);
 }

@@ -26,6 +26,7 @@ export interface HoldRequest {
 export type HoldOutcome =
   | { readonly status: "held"; readonly amount: Nano }
   | { readonly status: "insufficient_credits"; readonly available: Nano; readonly posted: Nano }
+  | { readonly status: "frozen"; readonly owed: Nano }
   | { readonly status: "key_limit"; readonly room: Nano; readonly windowEndsAt: number | null }
   | { readonly status: "key_refused"; readonly why: "unknown" | "revoked" | "expired" }
   | { readonly status: "too_fast"; readonly retryAfterMs: number }
@@ -54,6 +55,10 @@ export interface Wallet {
   promo: Nano;
   paid: Nano;
   held: Nano;
+  /** What a bank took back and the account had spent; while there is any, it buys nothing. Absent for nothing. */
+  readonly owed?: Nano;
+  /** The mark below which the account wants to be told. */
+  readonly lowAt?: Nano;
 }
 
 export interface Spender {
@@ -134,6 +139,7 @@ function decideAmount(
 ): HoldOutcome {
   // A call that costs nothing needs no balance, and no room below a limit.
   if (request.amount === 0n) return { status: "held", amount: 0n };
+  if (wallet.owed !== undefined) return { status: "frozen", owed: wallet.owed };
   const funds = available(wallet);
   const room = keyRoom(key, spender, request.now, request.amount);
   const least = smallest(request.minimum ?? request.amount, request.amount);

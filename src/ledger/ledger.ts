@@ -8,6 +8,7 @@ import { type Db, isDuplicate, type Reader, type Tx, whole } from "../store/db.t
 import { applyBatch, type Operation } from "./batch.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
 import { createGroupCommit } from "./group-commit.ts";
+import type { TellFalls } from "./marks.ts";
 import { type Bucket, bucketOf, insertTransfers, SYSTEM, toWallet } from "./rows.ts";
 
 export interface Ledger<Record> {
@@ -24,6 +25,8 @@ export interface LedgerParts<Record> {
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
+  /** Told, in the same transaction, of balances that fell below a mark. */
+  readonly tellFalls?: TellFalls;
 }
 
 export function createLedger<Record>({
@@ -31,8 +34,9 @@ export function createLedger<Record>({
   process,
   epoch,
   writeRecords,
+  tellFalls,
 }: LedgerParts<Record>): Ledger<Record> {
-  const context = { process, epoch, writeRecords };
+  const context = { process, epoch, writeRecords, tellFalls };
   const group = createGroupCommit<Operation<Record>, HoldOutcome | SettleOutcome>((operations) =>
     db.write((tx) => applyBatch(tx, operations, context)),
   );
@@ -65,7 +69,7 @@ export async function openWallet(tx: Tx, accountId: string): Promise<void> {
 }
 
 export async function getWallet(reader: Reader, accountId: string): Promise<Wallet> {
-  const row = await reader.get("select promo, paid, held from wallet where account_id = ?", [
+  const row = await reader.get("select promo, paid, held, owed from wallet where account_id = ?", [
     accountId,
   ]);
   if (row === undefined) throw new Error(`account ${accountId} has no wallet`);

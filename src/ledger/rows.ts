@@ -19,6 +19,14 @@ export const SYSTEM = {
   promoExpense: "system:promo_expense",
   usageRevenue: "system:usage_revenue",
   overrunExpense: "system:overrun_expense",
+  feeRevenue: "system:fee_revenue",
+  taxPayable: "system:tax_payable",
+  /** Money that came in and buys nothing yet: a wrong amount, a second payment. */
+  suspense: "system:suspense",
+  /** What accounts owe since their bank took money back that was spent already. */
+  receivable: "system:receivable",
+  /** What the house gave back beyond what was left, or wrote off. */
+  refundExpense: "system:refund_expense",
 } as const;
 
 export type Bucket = "promo" | "paid";
@@ -166,7 +174,13 @@ export async function insertSpender(
 }
 
 export function toWallet(row: Row): Wallet {
-  return { promo: toNano(row["promo"]), paid: toNano(row["paid"]), held: toNano(row["held"]) };
+  const owed = toNano(row["owed"]);
+  return {
+    promo: toNano(row["promo"]),
+    paid: toNano(row["paid"]),
+    held: toNano(row["held"]),
+    ...(owed === 0n ? {} : { owed }),
+  };
 }
 
 export function toSpender(row: Row): Spender {

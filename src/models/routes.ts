@@ -7,13 +7,10 @@ import { openRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
 import { findModel, modelNotFound } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
+import { type EndpointRouteParts, endpointsRoute } from "./routes-endpoints.ts";
 import { anthropicModel, modelRecord, ModelList, ModelRecord } from "./record.ts";
 
-export interface ModelRoutesParts {
-  readonly catalog: { current(): Catalog };
-  /** True where the gateway's own key for that provider is set, so its models can be called now. */
-  readonly available: (providerId: string) => boolean;
-}
+export type ModelRoutesParts = EndpointRouteParts;
 
 /** Every price of a list changes on a full half hour, if it changes by the clock. */
 const SLOT_MS = 1_800_000;
@@ -62,7 +59,8 @@ interface Snapshot {
 }
 
 /** The routes of the catalog. */
-export function modelRoutes({ catalog, available }: ModelRoutesParts): Route[] {
+export function modelRoutes(parts: ModelRoutesParts): Route[] {
+  const { catalog, available } = parts;
   let snapshot: Snapshot | undefined;
   const at = (now: number): Snapshot => {
     const current = catalog.current();
@@ -71,7 +69,8 @@ export function modelRoutes({ catalog, available }: ModelRoutesParts): Route[] {
       snapshot = snapshotOf(current, key, available, now);
     return snapshot;
   };
-  return [listRoute(at), oneRoute(at)];
+  // The longer path first: an id may hold slashes, and would take it for one.
+  return [listRoute(at), endpointsRoute(parts), oneRoute(at)];
 }
 
 function listRoute(at: (now: number) => Snapshot): Route {

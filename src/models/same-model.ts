@@ -56,11 +56,7 @@ function familiesOf(catalog: Catalog): Families {
 }
 
 // A model that the operator declares is nobody's twin unless the operator says so.
-function familyOf(
-  catalog: Catalog,
-  model: Model,
-  named: ReadonlySet<string>,
-): string | undefined {
+function familyOf(catalog: Catalog, model: Model, named: ReadonlySet<string>): string | undefined {
   const { id, name, sameAs } = model;
   if (sameAs !== undefined) return declaredFamily(catalog, sameAs);
   if (isApart(catalog, model)) return named.has(id.toLowerCase()) ? id.toLowerCase() : undefined;

@@ -8,7 +8,7 @@ import { toFault } from "../http/answer.ts";
 import { pageHeaders, renderPage } from "../http/layout.tsx";
 import { openRoute, personRoute, type Route, visitorRoute } from "../http/route.ts";
 import { SIGN_IN_PATH } from "../http/visitor.ts";
-import type { Db } from "../store/db.ts";
+import type { Db, Tx } from "../store/db.ts";
 import { sessionsPage, signedOutPage, signInFailedPage } from "./pages.tsx";
 import { recordPerson } from "./people.ts";
 import { endOtherSessions, endSession, listSessions, type Sessions } from "./sessions.ts";
@@ -22,6 +22,17 @@ export interface PeopleRouteParts {
   /** Absent where the operator has set no identity provider. */
   readonly signIn: SignIn | undefined;
   readonly baseUrl: string;
+  /** Told in the transaction of the change. */
+  readonly onSessionsEnded?: (tx: Tx, ended: SessionsEnded) => Promise<void>;
+}
+
+export interface SessionsEnded {
+  readonly personId: string;
+  /** The session that was ended, or, where the others were, the one that stays. */
+  readonly sessionId: string;
+  readonly others: boolean;
+  readonly address: string;
+  readonly now: number;
 }
 
 const PAGE_DOC = {
@@ -99,15 +110,18 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteParts): Rou
   });
 }
 
-function signOutRoute({ db, sessions }: PeopleRouteParts): Route {
+function signOutRoute({ db, sessions, onSessionsEnded: tell }: PeopleRouteParts): Route {
   return personRoute({
     ...PAGE_DOC,
     method: "POST",
     path: "/signout",
     id: "signOut",
     summary: "Sign out",
-    run: async ({ caller, now }) => {
-      await db.write((tx) => endSession(tx, caller.personId, caller.sessionId, now));
+    run: async ({ caller: { personId, sessionId }, address, now }) => {
+      await db.write(async (tx) => {
+        await endSession(tx, personId, sessionId, now);
+        await tell?.(tx, { personId, sessionId, others: false, address, now });
+      });
       return redirect("/signout", [sessions.noCookie()]);
     },
   });
@@ -138,7 +152,7 @@ function sessionsRoute({ db }: PeopleRouteParts): Route {
   });
 }
 
-function endSessionRoute({ db, sessions }: PeopleRouteParts): Route {
+function endSessionRoute({ db, sessions, onSessionsEnded: tell }: PeopleRouteParts): Route {
   return personRoute({
     ...PAGE_DOC,
     method: "POST",
@@ -147,11 +161,15 @@ function endSessionRoute({ db, sessions }: PeopleRouteParts): Route {
     summary: "End sessions",
     body: z.object({ session: z.string() }),
     example: { session: "others" },
-    run: async ({ caller, body, now }) => {
+    run: async ({ caller, body, address, now }) => {
       const { personId, sessionId } = caller;
-      if (body.session === "others")
-        await db.write((tx) => endOtherSessions(tx, personId, sessionId, now));
-      else await db.write((tx) => endSession(tx, personId, body.session, now));
+      const others = body.session === "others";
+      await db.write(async (tx) => {
+        if (others) await endOtherSessions(tx, personId, sessionId, now);
+        else await endSession(tx, personId, body.session, now);
+        const ended = others ? sessionId : body.session;
+        await tell?.(tx, { personId, sessionId: ended, others, address, now });
+      });
       return body.session === sessionId
         ? redirect("/signout", [sessions.noCookie()])
         : redirect(SESSIONS_PATH, []);

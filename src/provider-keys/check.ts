@@ -17,6 +17,8 @@ export interface ProviderPlace {
     readonly paths: { readonly chat?: string; readonly messages?: string };
     /** Runs beside the gateway and needs no key. */
     readonly local: boolean;
+    /** False where a caller cannot bring a key. */
+    readonly ownKeys?: false;
     /** A read that needs a key, where the list of models does not. */
     readonly keyCheckPath?: string;
   };
@@ -25,6 +27,8 @@ export interface ProviderPlace {
   readonly own:
     | {
         readonly apiKey: Secret | undefined;
+        /** The gateway signs its requests, so that a key is asked for there all the same. */
+        readonly authorize?: object;
         readonly inProcess?: (request: Request) => Promise<Response>;
       }
     | undefined;
@@ -50,9 +54,9 @@ export const UNCHECKED: KeyVerdict = { kind: "accepted", status: "unchecked" };
  * would be free.
  */
 export function mayBringKey({ provider, own }: ProviderPlace, development: boolean): boolean {
-  if (provider.local) return false;
+  if (provider.local || provider.ownKeys === false) return false;
   if (provider.id === "sim") return development;
-  return own === undefined || own.apiKey !== undefined;
+  return own === undefined || own.apiKey !== undefined || own.authorize !== undefined;
 }
 
 export function createKeyCheck({

@@ -155,6 +155,12 @@ export async function listProviderKeys(
   return toPage(rows.map(toProviderKey), page.limit);
 }
 
+/** The record as it is, and stays until the transaction ends. */
+export async function lockProviderKey(tx: Tx, accountId: string, id: string): Promise<ProviderKey> {
+  await tx.lockMany("provider_key", "id", [id]);
+  return getProviderKey(tx, accountId, id);
+}
+
 async function getProviderKey(reader: Reader, accountId: string, id: string): Promise<ProviderKey> {
   const row = await reader.get(`${SELECT_RECORD} where account_id = ? and id = ?`, [accountId, id]);
   if (row === undefined)

@@ -3,10 +3,15 @@
 import { z } from "zod";
 import { secret } from "../base/secret.ts";
 import { listOf, PageQuery } from "../http/record.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import type { Db } from "../store/db.ts";
+import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import type { Db, Tx } from "../store/db.ts";
 import { type KeyVerdict, UNCHECKED } from "./check.ts";
-import { listProviderKeys, type ProviderKeys } from "./provider-keys.ts";
+import {
+  listProviderKeys,
+  lockProviderKey,
+  type ProviderKey,
+  type ProviderKeys,
+} from "./provider-keys.ts";
 import { PROVIDER_KEY_EXAMPLE, ProviderKeyRecord, showProviderKey } from "./record.ts";
 
 const NAME_MAX = 100;
@@ -43,13 +48,27 @@ const NewProviderKeyBody = z
 export interface ProviderKeyRouteParts {
   readonly db: Db;
   readonly providerKeys: ProviderKeys;
+  /** Told in the transaction of the change. */
+  readonly onProviderKeyChange?: (tx: Tx, change: ProviderKeyChange) => Promise<void>;
 }
 
-export function providerKeyRoutes({ db, providerKeys }: ProviderKeyRouteParts): readonly Route[] {
-  return [addRoute(providerKeys), listRoute(db), deleteRoute(providerKeys)];
+export interface ProviderKeyChange {
+  readonly kind: "provider_key.added" | "provider_key.deleted";
+  readonly key: ProviderKey;
+  readonly caller: Caller;
+  readonly address: string;
+  readonly now: number;
 }
 
-function addRoute(providerKeys: ProviderKeys): Route {
+type Tell = NonNullable<ProviderKeyRouteParts["onProviderKeyChange"]>;
+
+export function providerKeyRoutes(parts: ProviderKeyRouteParts): readonly Route[] {
+  const { db, providerKeys } = parts;
+  const tell: Tell = parts.onProviderKeyChange ?? (async () => {});
+  return [addRoute(providerKeys, tell), listRoute(db), deleteRoute(providerKeys, tell)];
+}
+
+function addRoute(providerKeys: ProviderKeys, tell: Tell): Route {
   // The check only notes its verdict: a repeated request must get its first answer, whatever the provider says by then.
   const verdicts = new WeakMap<Request, KeyVerdict>();
   return keyWriteRoute({
@@ -74,7 +93,7 @@ function addRoute(providerKeys: ProviderKeys): Route {
     before: async ({ body, request }) => {
       verdicts.set(request, await providerKeys.check(body.provider, secret(body.api_key)));
     },
-    run: async (tx, { caller, body, request, now }) => {
+    run: async (tx, { caller, body, request, address, now }) => {
       const fresh = {
         provider: body.provider,
         apiKey: secret(body.api_key),
@@ -82,6 +101,7 @@ function addRoute(providerKeys: ProviderKeys): Route {
         verdict: verdicts.get(request) ?? UNCHECKED,
       };
       const key = await providerKeys.add(tx, caller.accountId, fresh, now);
+      await tell(tx, { kind: "provider_key.added", key, caller, address, now });
       return { status: 201, body: showProviderKey(key) };
     },
   });
@@ -117,7 +137,7 @@ function listRoute(db: Db): Route {
   });
 }
 
-function deleteRoute(providerKeys: ProviderKeys): Route {
+function deleteRoute(providerKeys: ProviderKeys, tell: Tell): Route {
   return keyWriteRoute({
     method: "DELETE",
     path: "/v1/provider-keys/{id}",
@@ -140,8 +160,11 @@ function deleteRoute(providerKeys: ProviderKeys): Route {
       },
     },
     faults: ["not_found"],
-    run: async (tx, { caller, params, now }) => {
+    run: async (tx, { caller, params, address, now }) => {
+      const before = await lockProviderKey(tx, caller.accountId, params.id);
       const key = await providerKeys.remove(tx, caller.accountId, params.id, now);
+      if (before.status !== "deleted")
+        await tell(tx, { kind: "provider_key.deleted", key, caller, address, now });
       return { status: 200, body: showProviderKey(key) };
     },
   });

@@ -7,7 +7,7 @@ import type { Log } from "../base/log.ts";
 import { isObject, type Json } from "../inference/ask.ts";
 import type { CallInput, IdempotentCall, StoredReply } from "../inference/call.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { insertResponse, stillRunning, stopResponse } from "./rows.ts";
+import { insertResponse, stillWanted, stopResponse } from "./rows.ts";
 import type { Turn } from "./turn.ts";
 
 const RUNNING_MAX = 256;
@@ -18,7 +18,7 @@ export interface Background {
   /** Answers as soon as the money is held, or throws what the call was refused with. */
   readonly start: (turn: Turn, input: CallInput) => Promise<Response>;
   readonly stop: (id: string) => void;
-  /** Stops what no longer runs by its record. */
+  /** Stops what was cancelled or deleted, also through another process. */
   readonly watch: () => Promise<void>;
   readonly idle: () => Promise<void>;
 }
@@ -71,6 +71,7 @@ export function createBackground(parts: BackgroundParts): Background {
       let failure: Json | undefined;
       try {
         await readToEnd(await parts.infer(detached), abort.signal);
+        if (!one.accepted) throw new Error("a background call ended that held nothing");
         failure = turn.seen.failure;
       } catch (error) {
         if (!one.accepted) return accepted.reject(error);
@@ -95,8 +96,8 @@ export function createBackground(parts: BackgroundParts): Background {
     stop: (id) => running.get(id)?.abort.abort(),
     watch: async () => {
       const ids = [...running].filter(([, one]) => one.accepted).map(([id]) => id);
-      const alive = await stillRunning(db, ids);
-      for (const id of ids) if (!alive.has(id)) running.get(id)?.abort.abort();
+      const wanted = await stillWanted(db, ids);
+      for (const id of ids) if (!wanted.has(id)) running.get(id)?.abort.abort();
     },
     idle: async () => {
       await Promise.all([...running.values()].map(({ work }) => work));

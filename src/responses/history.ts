@@ -4,7 +4,7 @@
 import { Fault, invalid } from "../base/fault.ts";
 import { isObject, type Json } from "../inference/ask.ts";
 import type { Reader } from "../store/db.ts";
-import { openPart } from "./envelope.ts";
+import { openPart, type Part } from "./envelope.ts";
 import { itemIds, outputItems, type PastItem, referenceOf, shownItems } from "./items.ts";
 import { findChain, findItemOwners, type StoredResponse } from "./rows.ts";
 
@@ -14,22 +14,32 @@ const CHAIN_MAX_BYTES = 48 * 1_048_576;
 const REFERENCES_MAX = 500;
 
 export interface Opened {
-  readonly input: readonly Json[];
-  readonly response: Json;
+  readonly input: () => readonly Json[];
+  readonly response: () => Json;
 }
 
+/** The parts of a record, each opened when it is asked for. */
 export function openStored(kek: Uint8Array, stored: StoredResponse): Opened {
-  try {
-    const input: unknown = JSON.parse(openPart(kek, stored, "input"));
-    const response: unknown = JSON.parse(openPart(kek, stored, "response"));
-    if (!Array.isArray(input) || !isObject(response)) throw new Error("not what was sealed");
-    return { input: input.filter(isObject), response };
-  } catch (cause) {
-    throw new Fault("internal", `stored response ${stored.id} does not open`, {
-      message: `The stored response ${stored.id} cannot be opened. Send the conversation's earlier turns in \`input\`.`,
-      cause,
-    });
-  }
+  const open = (part: Part): unknown => {
+    try {
+      return JSON.parse(openPart(kek, stored, part));
+    } catch (cause) {
+      throw new Fault("internal", `stored response ${stored.id} does not open`, {
+        message: `The stored response ${stored.id} cannot be opened. Send the conversation's earlier turns in \`input\`.`,
+        cause,
+      });
+    }
+  };
+  return {
+    input: () => {
+      const input = open("input");
+      return Array.isArray(input) ? input.filter(isObject) : [];
+    },
+    response: () => {
+      const response = open("response");
+      return isObject(response) ? response : {};
+    },
+  };
 }
 
 export interface History {
@@ -66,7 +76,7 @@ export async function readHistory(
     });
   const items = chain.flatMap((stored) => {
     const { input, response } = openStored(kek, stored);
-    return [...input, ...outputItems(response)].map((item) => ({
+    return [...input(), ...outputItems(response())].map((item) => ({
       item,
       origin: stored.origin ?? "",
     }));
@@ -101,7 +111,7 @@ export async function withReferences(
   { reader, kek, accountId, now }: Asking,
   input: unknown,
 ): Promise<readonly PastItem[] | undefined> {
-  if (!Array.isArray(input)) return undefined;
+  if (!Array.isArray(input) || !input.every(isObject)) return undefined;
   const wanted = new Set(input.map(referenceOf).filter((id) => id !== undefined));
   if (wanted.size === 0) return undefined;
   if (wanted.size > REFERENCES_MAX)
@@ -124,7 +134,7 @@ export async function withReferences(
     for (const item of itemsOf(kek, owner))
       for (const id of itemIds([item])) known.set(id, { item, origin: owner.origin ?? "" });
   if (known.size === 0) return undefined;
-  return input.filter(isObject).map((item) => {
+  return input.map((item) => {
     const id = referenceOf(item);
     return (id === undefined ? undefined : known.get(id)) ?? { item, origin: undefined };
   });
@@ -132,5 +142,5 @@ export async function withReferences(
 
 function itemsOf(kek: Uint8Array, owner: StoredResponse): readonly Json[] {
   const { input, response } = openStored(kek, owner);
-  return [...shownItems(input, owner.id), ...outputItems(response)];
+  return [...shownItems(input(), owner.id), ...outputItems(response())];
 }

@@ -57,11 +57,10 @@ export function itemIds(items: readonly Json[]): readonly string[] {
 
 /** The id that an item refers to, where it is a reference and nothing else. */
 export function referenceOf(item: unknown): string | undefined {
-  if (!isObject(item) || typeof item["id"] !== "string" || !ITEM_ID.test(item["id"]))
-    return undefined;
-  const { type } = item;
-  const bare = (type === undefined || type === null) && item["role"] === undefined;
-  return type === "item_reference" || bare ? item["id"] : undefined;
+  if (!isObject(item)) return undefined;
+  const { type, id, role } = item;
+  const refers = type === "item_reference" || (type ?? role ?? undefined) === undefined;
+  return refers && typeof id === "string" && ITEM_ID.test(id) ? id : undefined;
 }
 
 /**

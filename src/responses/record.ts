@@ -34,7 +34,7 @@ const DIED = {
 
 /** The record's status wins: a process that died, or a cancellation, left the reply as it was begun. */
 export function showResponse({ stored, opened }: Found): Json {
-  const { response } = opened;
+  const response = opened.response();
   if (!stored.background || response["status"] === stored.status) return response;
   return {
     ...response,
@@ -50,7 +50,7 @@ export interface ItemPage {
 }
 
 export function showInputItems({ stored, opened }: Found, { limit, order, after }: ItemPage): Json {
-  const all = shownItems(opened.input, stored.id);
+  const all = shownItems(opened.input(), stored.id);
   const items = order === "asc" ? all : all.toReversed();
   const start = after === undefined ? 0 : items.findIndex(({ id }) => id === after) + 1;
   if (after !== undefined && start === 0)

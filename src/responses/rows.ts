@@ -82,18 +82,18 @@ export async function stopResponse(
   return stopped === 1;
 }
 
-/** Makes items findable by their ids; an id that is used again names the newer item. */
+/** Makes items findable by their ids, each named once; an id that is used again names the newer item. */
 export async function insertItems(
   tx: Tx,
   { id, accountId }: Pick<StoredResponse, "id" | "accountId">,
   itemIds: readonly string[],
 ): Promise<void> {
-  for (const itemId of itemIds)
-    await tx.run(
-      `insert into stored_item (account_id, id, response_id) values (?, ?, ?)
-       on conflict (account_id, id) do update set response_id = excluded.response_id`,
-      [accountId, itemId, id],
-    );
+  if (itemIds.length === 0) return;
+  await tx.run(
+    `insert into stored_item (account_id, id, response_id) values ${itemIds.map(() => "(?, ?, ?)").join(", ")}
+     on conflict (account_id, id) do update set response_id = excluded.response_id`,
+    itemIds.flatMap((itemId) => [accountId, itemId, id]),
+  );
 }
 
 const COLUMNS =
@@ -203,14 +203,14 @@ export function failDead(tx: Tx, startedBefore: number): Promise<number> {
   );
 }
 
-/** Those of the ids whose record still says that they run. */
-export async function stillRunning(
+/** Those of the ids that are neither cancelled nor deleted. */
+export async function stillWanted(
   reader: Reader,
   ids: readonly string[],
 ): Promise<ReadonlySet<string>> {
   if (ids.length === 0) return new Set();
   const rows = await reader.all(
-    `select id from stored_response where status = 'in_progress' and id in (${ids.map(() => "?").join(", ")})`,
+    `select id from stored_response where status <> 'cancelled' and id in (${ids.map(() => "?").join(", ")})`,
     ids,
   );
   return new Set(rows.map((row) => text(row, "id")));

@@ -102,8 +102,9 @@ export function createTurn(fresh: NewTurn): Turn {
   };
   const pass: StatefulCall["pass"] = (candidate, make) => {
     origin = originOf(candidate);
-    const { sent, pastItems } = askFor(candidate, { fresh, expanded, members });
-    return dressedPassage(inOwnTerms(() => make(sent), pastItems), dress, seen);
+    const { sent, pastItems, dropped } = askFor(candidate, { fresh, expanded, members });
+    const passage = inOwnTerms(() => make(sent), pastItems);
+    return dressedPassage({ ...passage, dropped: [...dropped, ...passage.dropped] }, dress, seen);
   };
   return {
     id,
@@ -139,10 +140,11 @@ interface Asked {
 function askFor(
   candidate: Candidate,
   { fresh, expanded, members }: Asked,
-): { readonly sent: Ask; readonly pastItems: number } {
+): { readonly sent: Ask; readonly pastItems: number; readonly dropped: readonly string[] } {
   const { ask, history, own, stores } = fresh;
   const past = history?.items ?? [];
-  if (candidate.wires[0] !== "responses") return { sent: expanded, pastItems: past.length };
+  if (candidate.wires[0] !== "responses")
+    return { sent: expanded, pastItems: past.length, dropped: [] };
   const { storesReplies } = candidate.credential.provider;
   const kept = itemsFor(candidate, past);
   const include = stores && storesReplies ? includeFor(candidate, ask) : undefined;
@@ -155,7 +157,8 @@ function askFor(
       ...(include === undefined ? {} : { include }),
     },
   });
-  return { sent, pastItems: kept.length };
+  const dropped = kept.length < past.length ? ["previous_response_id"] : [];
+  return { sent, pastItems: kept.length, dropped };
 }
 
 // Only encrypted reasoning can be given back by us: a provider that stored nothing knows no other.

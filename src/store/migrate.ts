@@ -8,6 +8,7 @@ import providerKeys from "./migrations/0003-provider-keys.sql" with { type: "tex
 import events from "./migrations/0004-events.sql" with { type: "text" };
 import consoleTables from "./migrations/0006-console.sql" with { type: "text" };
 import responses from "./migrations/0005-responses.sql" with { type: "text" };
+import billing from "./migrations/0007-billing.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", house],
@@ -16,6 +17,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0004-events", events],
   ["0005-responses", responses],
   ["0006-console", consoleTables],
+  ["0007-billing", billing],
 ];
 const ATTEMPTS_MAX = 20;
 /** A store that cannot be reached is not waited for here: whoever starts the process tries again. */

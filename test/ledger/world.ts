@@ -244,6 +244,8 @@ function inWords(outcome: HoldOutcome): string {
       return `held ${outcome.amount}`;
     case "insufficient_credits":
       return `insufficient_credits ${outcome.available} ${outcome.posted}`;
+    case "frozen":
+      return `frozen ${outcome.owed}`;
     case "key_limit":
       return `key_limit ${outcome.room}`;
     case "key_refused":

@@ -7,9 +7,17 @@ import { ModelList, ModelRecord } from "../../src/models/record.ts";
 import { modelRoutes } from "../../src/models/routes.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
+const health = () => ({
+  status: "up" as const,
+  latencyMs: undefined,
+  replyMs: undefined,
+  throughput: undefined,
+  uptime: undefined,
+});
 const routes = modelRoutes({
   catalog: createCatalog({ now: NOW }),
   available: (provider) => provider === "sim",
+  health,
 });
 
 async function ask(
@@ -18,7 +26,7 @@ async function ask(
   options: { routes?: readonly Route[]; now?: number } = {},
 ): Promise<Response> {
   const url = new URL(path, "http://gateway.test");
-  const [list, one] = options.routes ?? routes;
+  const [list, , one] = options.routes ?? routes;
   const route = url.pathname === "/v1/models" ? list : one;
   const request = new Request(url, { headers });
   const params = route?.params?.parse({
@@ -51,6 +59,7 @@ describe("GET /v1/models", () => {
   test("it needs no authentication", () => {
     expect(routes.map(({ auth, method, path }) => [auth, method, path])).toEqual([
       ["none", "GET", "/v1/models"],
+      ["none", "GET", "/v1/models/{id+}/endpoints"],
       ["none", "GET", "/v1/models/{id+}"],
     ]);
   });
@@ -136,7 +145,7 @@ describe("GET /v1/models", () => {
 
   test("the list follows the catalog, and prices follow the hour", async () => {
     let catalog = catalogOf(builtInModels());
-    const own = modelRoutes({ catalog: { current: () => catalog }, available: () => true });
+    const own = modelRoutes({ catalog: { current: () => catalog }, available: () => true, health });
     const before = (await ask("/v1/models", {}, { routes: own })).headers.get("etag");
     catalog = catalogOf(builtInModels().filter(({ id }) => id !== "sim/tiny"));
     expect((await ask("/v1/models", {}, { routes: own })).headers.get("etag")).not.toBe(before);

@@ -16,7 +16,17 @@ import { makePlace, startPostern, stopAll } from "../commands/postern.ts";
 import { register, type Account, type Gateway, startGateway } from "../support/gateway.ts";
 import { testPostgres } from "../support/postgres.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { call, create, ended, get, MODELS, openGateway, richAccount, textOf } from "./world.ts";
+import {
+  call,
+  cancel,
+  create,
+  ended,
+  get,
+  MODELS,
+  openGateway,
+  richAccount,
+  textOf,
+} from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -72,7 +82,7 @@ for (const store of STORE_KINDS) {
     test("have one usage record and one charge, as any call", async () => {
       const mine = await richAccount(gateway);
       const before = await walletOf(gateway.house.db, mine.id);
-      const accepted = await call(gateway, mine, "POST", "/v1/responses", {
+      const accepted = await call(gateway, mine, "POST /v1/responses", {
         body: { model: "sim/echo", input: "count me", background: true, store: true },
       });
       await ended(gateway, mine, accepted.json["id"]);
@@ -87,7 +97,7 @@ for (const store of STORE_KINDS) {
 
     test("are gone on from when they have ended, and not before", async () => {
       const { id } = await begin("[[sim: latency=400]] first");
-      const early = await call(gateway, account, "POST", "/v1/responses", {
+      const early = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: id },
       });
       expect([early.status, errorOf(early.json)["param"]]).toEqual([400, "previous_response_id"]);
@@ -102,7 +112,7 @@ for (const store of STORE_KINDS) {
       const { id } = await begin(SLOW);
       const page = await get(gateway, account, id, "/input_items");
       expect(JSON.stringify(page.json["data"])).toContain("slowly");
-      await call(gateway, account, "POST", `/v1/responses/${String(id)}/cancel`);
+      await cancel(gateway, account, id);
     });
 
     test("stop when they are cancelled: the provider is left, what was metered is charged, and it can be repeated", async () => {
@@ -117,7 +127,7 @@ for (const store of STORE_KINDS) {
       await until(streams, (open) => open > 0);
       await Bun.sleep(200);
       for (let turn = 0; turn < 2; turn++) {
-        const answer = await call(gateway, mine, "POST", `/v1/responses/${String(id)}/cancel`);
+        const answer = await cancel(gateway, mine, id);
         expect([answer.status, answer.json["status"]]).toEqual([200, "cancelled"]);
       }
       await until(streams, (open) => open === 0);
@@ -128,8 +138,11 @@ for (const store of STORE_KINDS) {
       const [record] = await recordsOf(gateway.house.db, mine.id);
       expect(record?.["outcome"]).toBe("client_aborted");
       expect(BigInt(String(record?.["cost_nano"]))).toBeGreaterThan(0n);
-      expect((await get(gateway, mine, id)).json).toMatchObject({ status: "cancelled", output: [] });
-      const on = await call(gateway, mine, "POST", "/v1/responses", {
+      expect((await get(gateway, mine, id)).json).toMatchObject({
+        status: "cancelled",
+        output: [],
+      });
+      const on = await call(gateway, mine, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: id },
       });
       expect([on.status, errorOf(on.json)["param"]]).toEqual([400, "previous_response_id"]);
@@ -138,7 +151,7 @@ for (const store of STORE_KINDS) {
     test("cannot be cancelled when they have ended", async () => {
       const { id } = await begin("quick");
       await ended(gateway, account, id);
-      const answer = await call(gateway, account, "POST", `/v1/responses/${String(id)}/cancel`);
+      const answer = await cancel(gateway, account, id);
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, "id"]);
       expect((await get(gateway, account, id)).json["status"]).toBe("completed");
     });
@@ -149,7 +162,7 @@ for (const store of STORE_KINDS) {
         async () => (await simStats(gateway)).open_streams,
         (open) => open > 0,
       );
-      const gone = await call(gateway, account, "DELETE", `/v1/responses/${String(id)}`);
+      const gone = await call(gateway, account, `DELETE /v1/responses/${String(id)}`);
       expect(gone.status).toBe(200);
       await until(
         async () => (await simStats(gateway)).open_streams,
@@ -183,7 +196,7 @@ for (const store of STORE_KINDS) {
     test("are refused at once with what any call is refused with", async () => {
       const poor = await register(gateway);
       const refused = async (more: Json): Promise<readonly unknown[]> => {
-        const answer = await call(gateway, poor, "POST", "/v1/responses", {
+        const answer = await call(gateway, poor, "POST /v1/responses", {
           body: { model: "sim/echo", input: "x", background: true, store: true, ...more },
         });
         expectEnvelope("responses", answer.json);
@@ -207,9 +220,9 @@ for (const store of STORE_KINDS) {
         headers: { "idempotency-key": "begin-once" },
         body: { model: "sim/echo", input: "once", background: true, store: true },
       };
-      const first = await call(gateway, mine, "POST", "/v1/responses", sent);
+      const first = await call(gateway, mine, "POST /v1/responses", sent);
       await ended(gateway, mine, first.json["id"]);
-      const second = await call(gateway, mine, "POST", "/v1/responses", sent);
+      const second = await call(gateway, mine, "POST /v1/responses", sent);
       expect(second.json).toEqual(first.json);
       expect((await recordsOf(gateway.house.db, mine.id)).length).toBe(1);
     });
@@ -218,7 +231,7 @@ for (const store of STORE_KINDS) {
       const mine = await richAccount(gateway);
       const answers = await Promise.all(
         Array.from({ length: 20 }, () =>
-          call(gateway, mine, "POST", "/v1/responses", {
+          call(gateway, mine, "POST /v1/responses", {
             body: {
               model: "sim/echo",
               input: SLOW,
@@ -229,13 +242,12 @@ for (const store of STORE_KINDS) {
           }),
         ),
       );
-      const statuses = answers.map(({ status }) => status).sort();
+      const statuses = answers.map(({ status }) => status).sort((one, other) => one - other);
       expect(statuses).toEqual([...Array.from({ length: 16 }, () => 200), 429, 429, 429, 429]);
       const refused = answers.find(({ status }) => status === 429);
       expect(Number(refused?.headers.get("retry-after"))).toBeGreaterThan(0);
-      for (const { json } of answers)
-        if (json["id"] !== undefined)
-          await call(gateway, mine, "POST", `/v1/responses/${String(json["id"])}/cancel`);
+      for (const { status, json } of answers)
+        if (status === 200) await cancel(gateway, mine, json["id"]);
       await until(
         () => openHolds(gateway.house.db),
         (open) => open === 0,
@@ -262,7 +274,7 @@ describe("a background response whose process died", () => {
     const { json } = await get(second, account, accepted["id"]);
     expect(json).toMatchObject({ status: "failed", error: { code: "server_error" } });
     expect((await get(second, account, done["id"])).json).toEqual(done);
-    const wallet = await call(second, account, "GET", "/v1/account");
+    const wallet = await call(second, account, "GET /v1/account");
     expect(wallet.json["balance"]).toMatchObject({ held_credits: 0 });
     process.kill(-Number(second.process.pid), "SIGKILL");
     await second.ended;
@@ -278,9 +290,9 @@ describe("a process that is killed while it stores", () => {
     const seen = new Map<unknown, Json>();
     for (let kill = 0; kill < 5; kill++) {
       const target = running;
-      let over = false;
+      const stopping = new AbortController();
       const hammer = async (worker: number): Promise<void> => {
-        for (let turn = 0; !over; turn++) {
+        for (let turn = 0; !stopping.signal.aborted; turn++) {
           const body = {
             model: "sim/tiny",
             input: `${kill} ${worker} ${turn}`,
@@ -301,7 +313,7 @@ describe("a process that is killed while it stores", () => {
         20_000,
       );
       process.kill(-Number(target.process.pid), "SIGKILL");
-      over = true;
+      stopping.abort();
       await Promise.all([target.ended, ...workers]);
       running = await startPostern(["serve"], place.settings);
     }
@@ -347,12 +359,7 @@ describe("two processes on one PostgreSQL", () => {
       async () => (await simStats(one)).open_streams,
       (open) => open > 0,
     );
-    const cancelled = await call(
-      two,
-      account,
-      "POST",
-      `/v1/responses/${String(slow["id"])}/cancel`,
-    );
+    const cancelled = await call(two, account, `POST /v1/responses/${String(slow["id"])}/cancel`);
     expect([cancelled.status, cancelled.json["status"]]).toEqual([200, "cancelled"]);
     await until(
       async () => (await simStats(one)).open_streams,

@@ -122,6 +122,8 @@ for (const store of STORE_KINDS) {
       }
       const said = saidTo(await seenBody(gateway));
       for (const place of [0, 1, 2, 3, 4, 5]) expect(said).toContain(`leg ${place}`);
+      // What other providers' models thought is sealed, and this one could not open it.
+      expect(said).not.toContain("pst1.");
     });
 
     test("gives reasoning back to the model that made it, and to no other", async () => {
@@ -141,6 +143,10 @@ for (const store of STORE_KINDS) {
       };
       const same = (await go("openai/gpt-5-mini")).map(({ type }) => type);
       expect(same).toEqual(["message", "reasoning", "message", "message"]);
+      const told = await call(gateway, account, "POST /v1/responses", {
+        body: { model: "openai/gpt-5", input: "x", previous_response_id: first["id"] },
+      });
+      expect(told.headers.get("x-postern-dropped")).toBe("previous_response_id");
       const other = (await go("openai/gpt-5")).map(({ type }) => type);
       expect(other).toEqual(["message", "message", "message"]);
     });
@@ -244,7 +250,7 @@ for (const store of STORE_KINDS) {
       });
       const [item] = first["output"] as readonly Json[];
       const stranger = await richAccount(gateway);
-      const answer = await call(gateway, stranger, "POST", "/v1/responses", {
+      const answer = await call(gateway, stranger, "POST /v1/responses", {
         body: { model: "sim/echo", input: [{ type: "item_reference", id: item?.["id"] }] },
       });
       expect(answer.status).toBe(400);
@@ -273,7 +279,7 @@ for (const store of STORE_KINDS) {
         input: "a",
         store: true,
       });
-      const answer = await call(gateway, account, "POST", "/v1/responses", {
+      const answer = await call(gateway, account, "POST /v1/responses", {
         body: {
           model: MODELS.messages,
           input: [{ type: "message", role: "nobody", content: "x" }],
@@ -285,9 +291,27 @@ for (const store of STORE_KINDS) {
       expect(answer.text).not.toContain("input[2]");
     });
 
+    test.each(["newline=crlf", "newline=cr", "slice=3", "newline=crlf slice=1", "keepalive"])(
+      "stores a stream however it comes (%s)",
+      async (order) => {
+        const answer = await call(gateway, account, "POST /v1/responses", {
+          body: {
+            model: "sim/echo",
+            input: `[[sim: ${order} chunks=5 text="zwölf 😀 words"]] x`,
+            stream: true,
+            store: true,
+          },
+        });
+        const id = /"id":"(resp_[0-9a-z]{26})"/.exec(answer.text)?.[1];
+        const kept = await get(gateway, account, id);
+        expect(kept.status).toBe(200);
+        expect(textOf(kept.json)).toBe("zwölf 😀 words");
+      },
+    );
+
     test("says our id on every event of a stream that carries the response", async () => {
       for (const model of [MODELS.responses, MODELS.messages]) {
-        const answer = await call(gateway, account, "POST", "/v1/responses", {
+        const answer = await call(gateway, account, "POST /v1/responses", {
           body: { model, input: "x", stream: true, store: true },
         });
         const ids = eventsOf(answer.text).flatMap(({ response }) =>
@@ -301,7 +325,7 @@ for (const store of STORE_KINDS) {
 
     test("goes on with the caller's own key, where nothing is stored at the provider either", async () => {
       const owner = await richAccount(gateway);
-      const added = await call(gateway, owner, "POST", "/v1/provider-keys", {
+      const added = await call(gateway, owner, "POST /v1/provider-keys", {
         body: { provider: "openai", api_key: "sk-test-0123456789abcdef" },
       });
       expect(added.status).toBe(201);
@@ -310,7 +334,7 @@ for (const store of STORE_KINDS) {
         input: "on my own key",
         store: true,
       });
-      const second = await call(gateway, owner, "POST", "/v1/responses", {
+      const second = await call(gateway, owner, "POST /v1/responses", {
         body: {
           model: MODELS.responses,
           input: "again",
@@ -326,10 +350,10 @@ for (const store of STORE_KINDS) {
 
     test("relays a provider's own references on the caller's own key, and keeps nothing", async () => {
       const owner = await richAccount(gateway);
-      await call(gateway, owner, "POST", "/v1/provider-keys", {
+      await call(gateway, owner, "POST /v1/provider-keys", {
         body: { provider: "openai", api_key: "sk-test-0123456789abcdef" },
       });
-      await call(gateway, owner, "POST", "/v1/responses", {
+      await call(gateway, owner, "POST /v1/responses", {
         body: {
           model: MODELS.responses,
           input: "x",

@@ -1,7 +1,10 @@
 // The official client, unmodified.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import OpenAI from "openai";
+import { createOpenAI } from "@ai-sdk/openai";
+import { generateText, stepCountIs, tool } from "ai";
+import OpenAI, { BadRequestError, NotFoundError } from "openai";
+import { z } from "zod";
 import type { Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import { MODELS, openGateway, richAccount } from "./world.ts";
@@ -22,7 +25,11 @@ for (const store of STORE_KINDS) {
 
     for (const [wire, model] of Object.entries(MODELS))
       test(`creates, goes on, retrieves, lists the input and deletes (${wire})`, async () => {
-        const first = await client.responses.create({ model, input: "My name is Ada.", store: true });
+        const first = await client.responses.create({
+          model,
+          input: "My name is Ada.",
+          store: true,
+        });
         expect(first.output_text).toBe("You said: My name is Ada.");
         const stream = await client.responses.create({
           model,
@@ -47,7 +54,7 @@ for (const store of STORE_KINDS) {
         ]);
         await client.responses.delete(id);
         const gone = await client.responses.retrieve(id).catch((error: unknown) => error);
-        expect(gone).toBeInstanceOf(OpenAI.NotFoundError);
+        expect(gone).toBeInstanceOf(NotFoundError);
       });
 
     test("pages through the input", async () => {
@@ -95,7 +102,7 @@ for (const store of STORE_KINDS) {
           previous_response_id: `resp_${"0".repeat(26)}`,
         })
         .catch((error: unknown) => error);
-      expect(missing).toBeInstanceOf(OpenAI.NotFoundError);
+      expect(missing).toBeInstanceOf(NotFoundError);
       expect(missing).toMatchObject({
         code: "previous_response_not_found",
         param: "previous_response_id",
@@ -103,8 +110,47 @@ for (const store of STORE_KINDS) {
       const conversation = await client.responses
         .create({ model: "sim/echo", input: "x", conversation: "conv_1" })
         .catch((error: unknown) => error);
-      expect(conversation).toBeInstanceOf(OpenAI.BadRequestError);
+      expect(conversation).toBeInstanceOf(BadRequestError);
       expect(conversation).toMatchObject({ param: "conversation" });
     });
   });
 }
+
+describe("the ai package", () => {
+  test("refers to items that are stored, over several steps with tools and a second turn", async () => {
+    const gateway = await openGateway({});
+    const { key } = await richAccount(gateway);
+    const provider = createOpenAI({ apiKey: key, baseURL: `${gateway.url}/v1` });
+    for (const model of Object.values(MODELS)) {
+      const options = {
+        model: provider.responses(model),
+        providerOptions: { openai: { store: true } },
+        tools: {
+          weather: tool({
+            description: "The weather in a city.",
+            inputSchema: z.object({ city: z.string() }),
+            execute: ({ city }) => Promise.resolve(`sunny in ${city}`),
+          }),
+        },
+        stopWhen: stepCountIs(4),
+      };
+      const first = await generateText({
+        ...options,
+        prompt: "What is the weather?",
+        prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? "required" : "auto" }),
+      });
+      expect(first.steps.length).toBe(2);
+      const second = await generateText({
+        ...options,
+        toolChoice: "none",
+        messages: [
+          { role: "user", content: "What is the weather?" },
+          ...first.response.messages,
+          { role: "user", content: "Thank you." },
+        ],
+      });
+      expect(second.text).toBe("You said: Thank you.");
+    }
+    await gateway.stop();
+  });
+});

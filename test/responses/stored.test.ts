@@ -7,7 +7,7 @@ import { errorOf, expectClean, expectEnvelope, type Json, simStats } from "../in
 import { deleteExpired } from "../../src/responses/rows.ts";
 import { type Account, type Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { call, create, get, openGateway, richAccount } from "./world.ts";
+import { call, cancel, create, get, openGateway, richAccount } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -80,24 +80,23 @@ for (const store of STORE_KINDS) {
       const { id } = await stored("for my eyes only");
       const stranger = await richAccount(gateway);
       const before = (await simStats(gateway)).requests;
-      const tries: readonly (readonly [string, string, Json?])[] = [
-        ["GET", `/v1/responses/${String(id)}`],
-        ["GET", `/v1/responses/${String(id)}/input_items`],
-        ["DELETE", `/v1/responses/${String(id)}`],
-        ["POST", `/v1/responses/${String(id)}/cancel`],
-        ["POST", "/v1/responses", { model: "sim/echo", input: "x", previous_response_id: id }],
+      const tries: readonly (readonly [string, Json?])[] = [
+        [`GET /v1/responses/${String(id)}`],
+        [`GET /v1/responses/${String(id)}/input_items`],
+        [`DELETE /v1/responses/${String(id)}`],
+        [`POST /v1/responses/${String(id)}/cancel`],
+        ["POST /v1/responses", { model: "sim/echo", input: "x", previous_response_id: id }],
       ];
-      for (const [method, where, body] of tries) {
-        const answer = await call(gateway, stranger, method, where, body && { body });
-        expect([method, where, answer.status]).toEqual([method, where, 404]);
+      for (const [route, body] of tries) {
+        const answer = await call(gateway, stranger, route, body && { body });
+        expect([route, answer.status]).toEqual([route, 404]);
         expectEnvelope("responses", answer.json);
         expect(answer.text).not.toContain("eyes only");
         // Word for word what an id says that never was.
         const nobodys = await call(
           gateway,
           stranger,
-          method,
-          where.replace(String(id), NOBODYS),
+          route.replace(String(id), NOBODYS),
           body && { body: { ...body, previous_response_id: NOBODYS } },
         );
         const blank = (text: string): string =>
@@ -162,12 +161,12 @@ for (const store of STORE_KINDS) {
       const first = await stored("delete me");
       const second = await stored("after", { previous_response_id: first["id"] });
       const where = `/v1/responses/${String(first["id"])}`;
-      const gone = await call(gateway, account, "DELETE", where);
+      const gone = await call(gateway, account, `DELETE ${where}`);
       expect([gone.status, gone.json]).toEqual([
         200,
         { id: first["id"], object: "response", deleted: true },
       ]);
-      expect((await call(gateway, account, "DELETE", where)).status).toBe(404);
+      expect((await call(gateway, account, `DELETE ${where}`)).status).toBe(404);
       expect((await get(gateway, account, first["id"])).status).toBe(404);
       expect((await get(gateway, account, first["id"], "/input_items")).status).toBe(404);
       expect((await get(gateway, account, second["id"])).status).toBe(200);
@@ -175,7 +174,7 @@ for (const store of STORE_KINDS) {
         String(first["id"]),
       ]);
       expect(items).toEqual([]);
-      const on = await call(gateway, account, "POST", "/v1/responses", {
+      const on = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: second["id"] },
       });
       expect(on.status).toBe(404);
@@ -190,7 +189,7 @@ for (const store of STORE_KINDS) {
       clock += 1_000;
       expect((await get(gateway, account, id)).status).toBe(404);
       expect((await get(gateway, account, id, "/input_items")).status).toBe(404);
-      const on = await call(gateway, account, "POST", "/v1/responses", {
+      const on = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: id },
       });
       expect([on.status, errorOf(on.json)["code"]]).toEqual([404, "previous_response_not_found"]);
@@ -245,7 +244,7 @@ for (const store of STORE_KINDS) {
 
     test("are cancelled only where they run in the background", async () => {
       const { id } = await stored("x");
-      const answer = await call(gateway, account, "POST", `/v1/responses/${String(id)}/cancel`);
+      const answer = await cancel(gateway, account, id);
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, "id"]);
     });
 
@@ -257,7 +256,7 @@ for (const store of STORE_KINDS) {
       ["conversation", { conversation: "conv_1", previous_response_id: NOBODYS }],
       ["previous_response_id", { previous_response_id: "resp_at_some_provider" }],
     ] as const)("refuse %s as in %j with a 400 that names it", async (param, more) => {
-      const answer = await call(gateway, account, "POST", "/v1/responses", {
+      const answer = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", ...more },
       });
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, param]);
@@ -268,7 +267,7 @@ for (const store of STORE_KINDS) {
       const before = (await rows()).length;
       for (const stream of [false, true])
         for (const order of ["status=400", "status=500", ...(stream ? ["cut=1", "fail=1"] : [])]) {
-          const answer = await call(gateway, account, "POST", "/v1/responses", {
+          const answer = await call(gateway, account, "POST /v1/responses", {
             body: {
               model: "sim/echo",
               input: `[[sim: ${order} chunks=4]] x`,
@@ -296,8 +295,8 @@ for (const store of STORE_KINDS) {
           body: { model: "sim/echo", input: "once", store: true, stream },
         };
         const before = (await rows()).length;
-        const first = await call(gateway, account, "POST", "/v1/responses", sent);
-        const second = await call(gateway, account, "POST", "/v1/responses", sent);
+        const first = await call(gateway, account, "POST /v1/responses", sent);
+        const second = await call(gateway, account, "POST /v1/responses", sent);
         expect(second.text).toBe(first.text);
         expect(second.headers.get("idempotent-replayed")).toBe("true");
         expect((await rows()).length).toBe(before + 1);
@@ -306,7 +305,7 @@ for (const store of STORE_KINDS) {
 
     test("refuse an input that is too large to be kept before anything is sent", async () => {
       const before = (await simStats(gateway)).requests;
-      const answer = await call(gateway, account, "POST", "/v1/responses", {
+      const answer = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x".repeat(17 * 1_048_576), store: true },
       });
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([413, "store"]);
@@ -318,7 +317,7 @@ for (const store of STORE_KINDS) {
       let previous: unknown;
       const statuses: number[] = [];
       for (let turn = 0; turn < 3; turn++) {
-        const answer = await call(gateway, account, "POST", "/v1/responses", {
+        const answer = await call(gateway, account, "POST /v1/responses", {
           body: {
             model: "sim/echo",
             input: [big],
@@ -338,7 +337,7 @@ for (const store of STORE_KINDS) {
       await gateway.house.db.write((tx) =>
         tx.run("update stored_response set previous_id = id where id = ?", [String(id)]),
       );
-      const answer = await call(gateway, account, "POST", "/v1/responses", {
+      const answer = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: id },
       });
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, "previous_response_id"]);
@@ -351,7 +350,7 @@ for (const store of STORE_KINDS) {
       await gateway.house.db.write((tx) =>
         tx.run("update stored_response set bytes = ? where id = ?", [2 ** 30, String(one["id"])]),
       );
-      const answer = await call(gateway, full, "POST", "/v1/responses", {
+      const answer = await call(gateway, full, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", store: true },
       });
       expect([answer.status, errorOf(answer.json)["code"]]).toEqual([409, "conflict"]);

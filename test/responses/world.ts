@@ -36,10 +36,10 @@ export interface Answer {
 export async function call(
   gateway: Pick<Gateway, "url">,
   account: Account,
-  method: string,
-  path: string,
+  route: string,
   sent: { readonly body?: Json; readonly headers?: Record<string, string> } = {},
 ): Promise<Answer> {
+  const [method = "", path = ""] = route.split(" ");
   const response = await fetch(gateway.url + path, {
     method,
     headers: { ...account.headers, ...sent.headers },
@@ -59,7 +59,7 @@ export async function create(
   account: Account,
   body: Json,
 ): Promise<Json> {
-  const answer = await call(gateway, account, "POST", "/v1/responses", {
+  const answer = await call(gateway, account, "POST /v1/responses", {
     body: { max_output_tokens: 400, ...body },
   });
   if (answer.status !== 200) throw new Error(`${answer.status} ${answer.text}`);
@@ -67,9 +67,7 @@ export async function create(
   // The simulator's own wire is relayed as it came; what the gateway writes itself must obey the grammar.
   if (!/^(openai|sim)\//.test(String(body["model"]))) {
     const events = [...answer.text.matchAll(/^event: (.*)\ndata: (.*)$/gm)];
-    const wrong = checkResponsesStream(
-      events.map(([, name = "", data = ""]) => ({ name, data })),
-    );
+    const wrong = checkResponsesStream(events.map(([, name = "", data = ""]) => ({ name, data })));
     if (wrong.length > 0) throw new Error(wrong.join("\n"));
   }
   return lastResponse(answer.text);
@@ -101,7 +99,7 @@ export async function get(
   id: unknown,
   rest = "",
 ): Promise<Answer> {
-  return await call(gateway, account, "GET", `/v1/responses/${String(id)}${rest}`);
+  return await call(gateway, account, `GET /v1/responses/${String(id)}${rest}`);
 }
 
 /** Polls until the response is no longer in progress. */
@@ -111,4 +109,12 @@ export async function ended(gateway: Gateway, account: Account, id: unknown): Pr
     ({ status }) => status !== "in_progress",
     10_000,
   );
+}
+
+export async function cancel(
+  gateway: Pick<Gateway, "url">,
+  account: Account,
+  id: unknown,
+): Promise<Answer> {
+  return await call(gateway, account, `POST /v1/responses/${String(id)}/cancel`);
 }

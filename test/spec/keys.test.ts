@@ -136,7 +136,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
         expect((await mint({ limit_usd: limit })).body["limit_usd"]).toBe(shown);
     });
 
-    const REFUSED: readonly (readonly [string, Json | unknown, string | null])[] = [
+    const REFUSED: readonly (readonly [string, unknown, string | null])[] = [
       ["a limit that is negative", { limit_usd: -1 }, "limit_usd"],
       ["a limit that nobody can have", { limit_usd: 9_000_001 }, "limit_usd"],
       ["a limit beyond numbers", { limit_usd: 1e300 }, "limit_usd"],
@@ -294,6 +294,11 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       const nul = await call(gateway, "GET /v1/keys/key_%00", { key: account.key });
       expectRefusal(nul, { status: 400, code: "invalid_request" });
       provoked("getKey", 400, nul);
+      provoked(
+        "revokeKey",
+        400,
+        await call(gateway, "DELETE /v1/keys/key_%00", { key: account.key }),
+      );
     });
   });
 

@@ -74,7 +74,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
     const { key } = account;
     const messages = [{ role: "user", content: "hello" }];
     await make(chat(gateway, key));
-    await make(chat(gateway, key, { stream: true }));
+    await make(chat(gateway, key, { stream: true, stream_options: { include_usage: true } }));
     await make(
       call(gateway, "POST /v1/messages", {
         key,

@@ -7,6 +7,7 @@ import path from "node:path";
 import { readConfig, SETTINGS } from "../../src/config.ts";
 import { buildHouse } from "../../src/house.ts";
 import type { Route } from "../../src/http/route.ts";
+import { PROVIDERS } from "../../src/inference/providers.ts";
 import { readText, ROOT } from "./source.ts";
 
 /** The routes that a gateway mounts when no setting is set. */
@@ -39,11 +40,21 @@ function between(text: string, name: string, table: string): string {
 function settingsTable(): string {
   return table(
     ["Setting", "Default", "What it is for"],
-    Object.entries(SETTINGS).map(([name, { fallback, means }]) => [
+    [...Object.entries(SETTINGS), ...accountSettings()].map(([name, { fallback, means }]) => [
       `\`${name}\``,
       fallback === "" ? "not set" : fallback.replaceAll(/[<>]/g, (mark) => `\\${mark}`),
       means,
     ]),
+  );
+}
+
+/** What the accounts at some providers need beside a key and an address, by the names of the variables. */
+export function accountSettings(): readonly (readonly [
+  string,
+  { readonly fallback: string; readonly means: string },
+])[] {
+  return PROVIDERS.flatMap(({ stem, settings = [] }) =>
+    settings.map((setting) => [`${stem}_${setting.name}`, setting] as const),
   );
 }
 

@@ -19,10 +19,7 @@ const bytes = { type: "string", pattern: "^[A-Za-z0-9+/]+=*$" };
 const place = union({ bytes, s3Location: closed({ uri: text, bucketOwner: text }, ["uri"]) });
 const id = { type: "string", pattern: "^[a-zA-Z0-9_.:-]{1,64}$" };
 const toolName = { type: "string", pattern: "^[a-zA-Z0-9_-]{1,64}$" };
-const cachePoint = closed(
-  { type: { enum: ["default"] }, ttl: { enum: ["5m", "1h"] } },
-  ["type"],
-);
+const cachePoint = closed({ type: { enum: ["default"] }, ttl: { enum: ["5m", "1h"] } }, ["type"]);
 
 const image = closed({ format: { enum: ["png", "jpeg", "gif", "webp"] }, source: place }, [
   "format",

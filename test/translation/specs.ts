@@ -53,7 +53,7 @@ export function loadSpecs(): Specs {
       messages: after(withoutOwn, anthropic("Message")),
     },
     event: {
-      chat: after(withoutOwn, openai("CreateChatCompletionStreamResponse")),
+      chat: after(withoutNulls, openai("CreateChatCompletionStreamResponse")),
       responses: after(withoutNulls, openai("ResponseStreamEvent")),
       messages: after(withoutOwn, anthropic("MessageStreamEvent")),
     },

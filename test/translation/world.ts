@@ -20,10 +20,14 @@ export type Json = Record<string, unknown>;
 
 /** What the provider was sent. */
 export interface Sent {
+  /** The API that was called last, and so the one that led to this: tests call one after the other. */
+  readonly api: Api;
   readonly wire: Wire | "count";
   readonly path: string;
   readonly body: Json;
   readonly headers: Headers;
+  /** What it answered, as text: frames too, whose payloads are. */
+  readonly reply: Promise<string>;
 }
 
 /** A call as the caller saw it. */
@@ -49,6 +53,11 @@ export interface World {
 /** The model that can only be reached over this wire. Each kind of token has a price of its own. */
 export function modelOn(wire: Wire): string {
   return `on-${wire}/echo`;
+}
+
+/** The same at a price that nobody can pay who was not given money. */
+export function dearOn(wire: Wire): string {
+  return `on-${wire}/dear`;
 }
 
 export const PRICES = {
@@ -88,9 +97,18 @@ export async function startWorld(more: { readonly models?: readonly Json[] } = {
     development: false,
     fetch: async (request) => {
       const text = await request.text();
-      sent.push(sentOf(request, text));
-      const again = new Request(request.url, { method: "POST", headers: request.headers, body: text });
-      return world.answer?.(again) ?? simulator.fetch(again);
+      const again = new Request(request.url, {
+        method: "POST",
+        headers: request.headers,
+        body: text,
+      });
+      const response = world.answer?.(again) ?? (await simulator.fetch(again));
+      const reply = response
+        .clone()
+        .text()
+        .catch(() => "");
+      sent.push({ ...sentOf(request, text), api: lastApi, reply });
+      return response;
     },
   });
   const url = `http://127.0.0.1:${upstream.port}`;
@@ -115,7 +133,7 @@ export async function startWorld(more: { readonly models?: readonly Json[] } = {
   return world;
 }
 
-function sentOf(request: Request, text: string): Sent {
+function sentOf(request: Request, text: string): Omit<Sent, "reply" | "api"> {
   const { pathname: place } = new URL(request.url);
   return {
     wire: wireOfPath(place),
@@ -155,6 +173,11 @@ function modelsFile(url: string, more: readonly Json[]): Json {
         wires: [wire],
         pricing: { tokens },
       })),
+      ...WIRES.map((wire) => ({
+        id: dearOn(wire),
+        wires: [wire],
+        pricing: { tokens: { input: "9000", output: "9000" } },
+      })),
       ...more,
     ],
   };
@@ -162,17 +185,20 @@ function modelsFile(url: string, more: readonly Json[]): Json {
 
 // ---- Official clients
 
+let lastApi: Api = "chat";
+
 /** A `fetch` that keeps the exchange; the text of the whole answer is read beside the client. */
 export function watching(world: World): typeof fetch {
   const watched = async (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
-    const response = await fetch(input, init);
-    const copy = response.clone();
     const place = new URL(input instanceof Request ? input.url : input).pathname;
     const api = place.endsWith("/chat/completions")
       ? "chat"
       : place.endsWith("/messages")
         ? "messages"
         : "responses";
+    lastApi = api;
+    const response = await fetch(input, init);
+    const copy = response.clone();
     const request = JSON.parse(String(init?.body ?? "{}")) as Json;
     pending.push(
       copy.text().then(

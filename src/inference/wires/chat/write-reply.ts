@@ -13,6 +13,7 @@ import type {
 } from "../../canonical.ts";
 import { sealBlob } from "../../canonical-reasoning.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
+import { shownTier } from "../../canonical-tier.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
 
@@ -25,7 +26,7 @@ export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): W
     model: reply.model ?? context.model,
     choices: reply.choices.map((choice, index) => writeChoice(choice, index, context, losses)),
     usage: reply.usage && writeUsage(reply.usage),
-    service_tier: reply.serviceTier,
+    service_tier: shownTier(reply.serviceTier),
   };
   return { body, losses };
 }

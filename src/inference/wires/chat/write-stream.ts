@@ -8,6 +8,7 @@ import type {
   UsageReport,
 } from "../../canonical.ts";
 import type { ReplyWriteContext, StreamWriter } from "../../canonical-wire.ts";
+import { shownTier } from "../../canonical-tier.ts";
 import { writeError } from "./map-error.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
@@ -117,7 +118,7 @@ function begin(writing: Writing, event: Event<"start"> | undefined): void {
     object: "chat.completion.chunk",
     created: event?.createdSeconds ?? context.createdSeconds,
     model: event?.model ?? context.model,
-    service_tier: event?.serviceTier,
+    service_tier: shownTier(event?.serviceTier),
   };
   writing.before = `data: ${JSON.stringify(head).slice(0, -1)},"choices":[`;
 }

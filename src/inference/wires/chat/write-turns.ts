@@ -43,6 +43,7 @@ export function writeTurns(
         losses.push({
           path: at,
           why: "This model does not go on with a trailing assistant message.",
+          always: true,
         });
       messages.push({
         role: "assistant",
@@ -203,6 +204,7 @@ function writeResult(part: ToolResultPart, at: string, { target, losses }: Writi
         path: one.path ?? at,
         why: "A tool result holds only text on this provider's API.",
       });
+  if (texts.length === 0) return "";
   return texts.map((one) => writePart(one, one.path ?? at, target, losses));
 }
 

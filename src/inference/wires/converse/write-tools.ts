@@ -1,5 +1,5 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
-import { loseField, nativeFields } from "../../canonical-wire.ts";
+import { loseField, loseParallel, nativeFields } from "../../canonical-wire.ts";
 import type { Emulation, Target } from "../../canonical-wire.ts";
 import { writeCache } from "./write-cache.ts";
 
@@ -34,8 +34,7 @@ export function writeTools(
       },
     });
   if (written.length === 0) return hasCalls(request) ? noTools(request, losses) : undefined;
-  if (request.parallelToolCalls === false)
-    loseField(losses, request, "parallelToolCalls", "This provider cannot forbid parallel calls.");
+  loseParallel(losses, request);
   return { tools: written, toolChoice: writeChoice(choice, request, losses) };
 }
 

@@ -107,14 +107,20 @@ function noteOrder(
     losses.push({
       path: placeOf(first),
       why: "At this provider a conversation begins with a user message.",
+      always: true,
     });
   const last = turns.at(-1);
   if (last?.role === "assistant" && target.abilities?.prefill === false)
     losses.push({
       path: placeOf(last),
       why: "This model does not go on with a trailing assistant message.",
+      always: true,
     });
   for (const { content, at } of messages)
     if (content.some((block) => "document" in block) && !content.some((block) => "text" in block))
-      losses.push({ path: at, why: "At this provider a document needs a text beside it." });
+      losses.push({
+        path: at,
+        why: "At this provider a document needs a text beside it.",
+        always: true,
+      });
 }

@@ -1,5 +1,5 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
-import { loseField, nativeFields } from "../../canonical-wire.ts";
+import { loseField, loseParallel, nativeFields } from "../../canonical-wire.ts";
 import type { Emulation, Target } from "../../canonical-wire.ts";
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/;
@@ -34,8 +34,7 @@ export function writeTools(
     ...others,
   ];
   if (written.length === 0) return {};
-  if (request.parallelToolCalls === false)
-    loseField(losses, request, "parallelToolCalls", "This provider cannot forbid parallel calls.");
+  loseParallel(losses, request);
   const config = functions.length === 0 ? undefined : writeConfig(request, emulation, losses);
   return { tools: written, toolConfig: config && { functionCallingConfig: config } };
 }

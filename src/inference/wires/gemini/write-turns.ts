@@ -95,12 +95,14 @@ function noteOrder(turns: readonly Turn[], { target, losses }: TurnWriting): voi
     losses.push({
       path: placeOf(first),
       why: "At this provider a tool call comes after a user's message.",
+      always: true,
     });
   const last = turns.at(-1);
   if (last?.role === "assistant" && target.abilities?.prefill === false)
     losses.push({
       path: placeOf(last),
       why: "This model does not go on with a trailing assistant message.",
+      always: true,
     });
 }
 

@@ -22,6 +22,7 @@ const TO_MESSAGES = {
   insufficient_credits: "billing_error",
   forbidden: "permission_error",
   key_limit_reached: "billing_error",
+  workspace_frozen: "billing_error",
   not_found: "not_found_error",
   model_not_found: "not_found_error",
   method_not_allowed: "invalid_request_error",

@@ -15,6 +15,9 @@ import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { startUsage, writeUsage } from "./map-usage.ts";
 
+/** Where the free text of a custom tool's call stands, on an API whose tools take objects. */
+export const FREE_INPUT = "input";
+
 export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply {
   const losses: Loss[] = [];
   const [choice] = reply.choices;
@@ -92,7 +95,8 @@ export function writeThinking({ text, blob }: ReasoningPart): JsonObject {
 
 // Arguments that were cut short are no object; the block stays, with what is certain: that the tool was called.
 function writeUse(part: ToolCallPart, at: string, losses: Loss[]): readonly JsonObject[] {
-  const input = parseObject(part.arguments);
+  const input =
+    part.custom === true ? { [FREE_INPUT]: part.arguments } : parseObject(part.arguments);
   if (input === undefined)
     losses.push({ path: `${at}.input`, why: "The arguments are not a whole JSON object." });
   const use = {

@@ -7,7 +7,7 @@ import type { ReplyWriteContext, StreamWriter } from "../../canonical-wire.ts";
 import { writeError } from "./map-error.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { startUsage, writeUsage } from "./map-usage.ts";
-import { writeCitation, writeThinking } from "./write-reply.ts";
+import { FREE_INPUT, writeCitation, writeThinking } from "./write-reply.ts";
 
 type PartEvent = Extract<CanonicalEvent, { part: number }>;
 
@@ -196,8 +196,9 @@ function startPart(writing: Writing, part: number, head: PartHead): string {
 function writeDelta(writing: Writing, shown: ShownPart, text: string): string {
   if (text === "") return "";
   const opened = shown.begun ? "" : open(writing, shown);
+  const isFirst = !shown.filled;
   shown.filled = true;
-  const json = JSON.stringify(text);
+  const json = JSON.stringify(isFree(shown) ? freePiece(text, isFirst) : text);
   switch (shown.head.type) {
     case "text":
     case "refusal":
@@ -209,6 +210,15 @@ function writeDelta(writing: Writing, shown: ShownPart, text: string): string {
     case "whole":
       return "";
   }
+}
+
+function isFree({ head }: ShownPart): boolean {
+  return head.type === "tool_call" && head.custom === true;
+}
+
+// A custom tool's free text, piece by piece, as the one string of an object.
+function freePiece(text: string, isFirst: boolean): string {
+  return (isFirst ? `{"${FREE_INPUT}":"` : "") + JSON.stringify(text).slice(1, -1);
 }
 
 // What proves a text has no field here: the text's block ends, and a thinking block without text follows.
@@ -236,7 +246,9 @@ function writeBlob(
 function endPart(writing: Writing, shown: ShownPart): string {
   if (!shown.begun) return "";
   const empty = shown.head.type === "tool_call" && !shown.filled;
+  const closing = isFree(shown) && shown.filled;
   return (
+    (closing ? addToBlock(writing, `{"type":"input_json_delta","partial_json":"\\"}"}`) : "") +
     (empty ? addToBlock(writing, `{"type":"input_json_delta","partial_json":""}`) : "") +
     closeBlock(writing)
   );

@@ -39,12 +39,14 @@ export function writeTurns(
     losses.push({
       path: opening.path ?? "messages",
       why: "At this provider a conversation begins with a user message.",
+      always: true,
     });
   const closing = turns.at(-1);
   if (closing?.role === "assistant" && target.abilities?.prefill === false) {
     losses.push({
       path: closing.path ?? "messages",
       why: "This model does not go on with a trailing assistant message.",
+      always: true,
     });
   }
   return { system: simplify(system), messages: messages.map(closeMessage) };

@@ -58,6 +58,7 @@ const TYPES = {
   insufficient_credits: "insufficient_quota",
   forbidden: "permission_error",
   key_limit_reached: "insufficient_quota",
+  workspace_frozen: "insufficient_quota",
   not_found: "not_found_error",
   model_not_found: "invalid_request_error",
   method_not_allowed: "invalid_request_error",

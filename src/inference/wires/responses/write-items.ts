@@ -56,6 +56,7 @@ export function writeItems(
         losses.push({
           path: at,
           why: "This model does not go on with a trailing assistant message.",
+          always: true,
         });
       writeAssistant(turn, at, writing);
     } else writeMessage(turn, at, writing);

@@ -9,6 +9,7 @@ import type {
   UsageReport,
 } from "../../canonical.ts";
 import type { ReplyWriteContext } from "../../canonical-wire.ts";
+import { shownTier } from "../../canonical-tier.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import type { WrittenFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
@@ -40,7 +41,7 @@ export function writeResponse(
     ...(finish ?? IN_PROGRESS),
     model: head?.model ?? context.model,
     ...echo(request),
-    service_tier: head?.serviceTier ?? request.serviceTier ?? "default",
+    service_tier: shownTier(head?.serviceTier ?? request.serviceTier) ?? "default",
     usage: end?.usage === undefined ? null : writeUsage(end.usage),
   };
 }

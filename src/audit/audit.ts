@@ -1,0 +1,131 @@
+// Who did what in an account: written in the transaction of the change, and never changed or deleted. It owns the table
+// audit. What was done is told without secrets.
+
+import { newId } from "../base/id.ts";
+import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
+
+export const ACTOR_TYPES = ["key", "person", "operator", "system"] as const;
+type ActorType = (typeof ACTOR_TYPES)[number];
+
+export interface Actor {
+  readonly type: ActorType;
+  readonly id: string;
+}
+
+/** What is written down, and a sentence about it for the documents. */
+export const AUDIT_ACTIONS = {
+  "account.claimed": "A human took the account over.",
+  "account.credited": "An operator granted credit.",
+  "balance_alert.changed": "The mark of `balance.low` was set.",
+  "claim.started": "A key asked a human to take the account over, or to join it.",
+  "claim.declined": "The human declined.",
+  "claim.locked": "Five wrong codes ended a claim.",
+  "key.created": "A key was minted.",
+  "key.changed": "A key's name, limit or expiry was changed.",
+  "key.revoked": "A key was revoked.",
+  "member.added": "A human joined the workspace.",
+  "member.removed": "A human was taken out of the workspace.",
+  "owner.changed": "The workspace was handed over.",
+  "provider_key.added": "A key at a provider was brought.",
+  "provider_key.deleted": "A key at a provider was deleted.",
+  "session.ended": "A human ended sessions of their own.",
+  "webhook.created": "A webhook was set up.",
+  "webhook.changed": "A webhook was changed.",
+  "webhook.deleted": "A webhook was deleted.",
+  "webhook.disabled": "A webhook was disabled, because its endpoint failed for long.",
+  "webhook.secret_rotated": "A webhook got a new signing secret.",
+} as const;
+export type AuditAction = keyof typeof AUDIT_ACTIONS;
+
+type Detail = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+export interface NewEntry {
+  /** null where it concerns a person and no account. */
+  readonly accountId: string | null;
+  readonly actor: Actor;
+  readonly action: AuditAction;
+  /** The id of what was changed. */
+  readonly target: string | null;
+  readonly detail?: Detail;
+  /** The network that it came from, never a whole address. */
+  readonly network: string | null;
+  readonly now: number;
+}
+
+export interface Entry {
+  readonly id: string;
+  readonly at: number;
+  readonly actor: Actor;
+  readonly action: string;
+  readonly target: string | null;
+  readonly detail: Readonly<Record<string, unknown>>;
+  readonly network: string | null;
+}
+
+/** Belongs in the transaction of what it tells of. */
+export async function record(tx: Tx, entry: NewEntry): Promise<void> {
+  const { accountId, actor, action, target, detail = {}, network, now } = entry;
+  await tx.run(
+    `insert into audit (id, account_id, at, actor_type, actor_id, action, target, detail, network)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    [
+      newId("aud", now),
+      accountId,
+      now,
+      actor.type,
+      actor.id,
+      action,
+      target,
+      JSON.stringify(detail),
+      network,
+    ],
+  );
+}
+
+export interface AuditFilter {
+  readonly action?: AuditAction | undefined;
+  readonly actor?: string | undefined;
+  readonly target?: string | undefined;
+}
+
+/** An account's entries, the newest first. */
+export async function listEntries(
+  reader: Reader,
+  accountId: string,
+  page: PageRequest,
+  filter: AuditFilter = {},
+): Promise<Page<Entry>> {
+  const given = [
+    ["action", filter.action],
+    ["actor_id", filter.actor],
+    ["target", filter.target],
+  ] as const;
+  const wanted = given.flatMap(([column, value]) => (value === undefined ? [] : [[column, value]]));
+  const rows = await reader.all(
+    `select * from audit where account_id = ? and id < ?${wanted.map(([column]) => ` and ${column} = ?`).join("")}
+     order by id desc limit ?`,
+    [
+      accountId,
+      page.cursor ?? afterEveryId("aud"),
+      ...wanted.map(([, value]) => value ?? null),
+      page.limit + 1,
+    ],
+  );
+  return toPage(rows.map(toEntry), page.limit);
+}
+
+function toEntry(row: Row): Entry {
+  const type = ACTOR_TYPES.find((one) => one === row["actor_type"]);
+  if (type === undefined) throw new Error("column actor_type is not an actor's type");
+  const detail: unknown = JSON.parse(text(row, "detail"));
+  return {
+    id: text(row, "id"),
+    at: whole(row, "at"),
+    actor: { type, id: text(row, "actor_id") },
+    action: text(row, "action"),
+    target: textOrNull(row, "target"),
+    detail: typeof detail === "object" && detail !== null ? { ...detail } : {},
+    network: textOrNull(row, "network"),
+  };
+}

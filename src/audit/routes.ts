@@ -1,0 +1,49 @@
+// GET /v1/audit: the HTTP face of the audit room.
+
+import { z } from "zod";
+import { cursorOf, listOf, PageQuery } from "../http/record.ts";
+import { keyRoute, type Route } from "../http/route.ts";
+import type { Db } from "../store/db.ts";
+import { AUDIT_ACTIONS, type AuditAction, listEntries } from "./audit.ts";
+import { AUDIT_EXAMPLE, AuditEntryRecord, showEntry } from "./record.ts";
+
+const ID_MAX = 320;
+
+const Action = z.custom<AuditAction>(
+  (name) => typeof name === "string" && Object.hasOwn(AUDIT_ACTIONS, name),
+  `must be one of ${Object.keys(AUDIT_ACTIONS).join(", ")}`,
+);
+
+export function auditRoutes({ db }: { readonly db: Db }): readonly Route[] {
+  return [
+    keyRoute({
+      method: "GET",
+      path: "/v1/audit",
+      id: "listAuditEntries",
+      tag: "Audit",
+      summary: "Who changed what in the account",
+      description:
+        "Newest first. Every change of keys, provider keys, webhooks and members, by keys, humans and operators; entries are never changed or deleted.",
+      dialect: "openai",
+      query: z.strictObject({
+        ...PageQuery,
+        cursor: cursorOf("aud"),
+        action: Action.optional().meta({ description: "Only this action, such as `key.revoked`." }),
+        actor: z.string().max(ID_MAX).optional().meta({ description: "Only this actor's id." }),
+        target: z.string().max(ID_MAX).optional().meta({ description: "Only this target's id." }),
+      }),
+      answers: {
+        200: {
+          description: "A page of entries.",
+          schema: listOf(AuditEntryRecord, "AuditEntryList"),
+          example: { object: "list", data: [AUDIT_EXAMPLE], has_more: false, next_cursor: null },
+        },
+      },
+      faults: [],
+      run: async ({ caller, query }) => {
+        const page = await listEntries(db, caller.accountId, query, query);
+        return { status: 200, body: { ...page, data: page.data.map(showEntry) } };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,177 @@
+// Invoices: what an account is asked to pay for credits. This room owns the tables invoice, checkout, payment and
+// payment_fact. An invoice becomes paid by a payment alone, which comes in by `payments.ts`.
+
+import { Fault, invalid } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
+import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { type Reader, type Row, text, type Tx, whole, wholeOrNull } from "../store/db.ts";
+import { centsFromUsd, feeOf, moneyOfCents } from "./cents.ts";
+
+const OPEN_INVOICES_MAX = 100;
+
+export const INVOICE_STATUSES = ["open", "paid", "void", "refunded"] as const;
+export type InvoiceStatus = (typeof INVOICE_STATUSES)[number];
+
+export interface Invoice {
+  readonly id: string;
+  readonly accountId: string;
+  readonly status: InvoiceStatus;
+  readonly amountCents: number;
+  readonly feeCents: number;
+  /** Known once it is paid: tax depends on where the payer is. */
+  readonly taxCents: number;
+  readonly createdAt: number;
+  readonly paidAt: number | null;
+  readonly voidedAt: number | null;
+}
+
+export interface AmountLimits {
+  readonly leastCents: number;
+  readonly mostCents: number;
+}
+
+/** Reads what somebody wants to buy; throws what the field `amount_usd` is answered with. */
+export function readAmount(usd: string | number, limits: AmountLimits): number {
+  const { leastCents, mostCents } = limits;
+  const wanted = `It must be from ${moneyOfCents(leastCents)} to ${moneyOfCents(mostCents)}.`;
+  const cents = centsFromUsd(usd);
+  if (cents === undefined)
+    throw invalid(
+      "amount_usd",
+      `amount_usd must be an amount of US dollars in whole cents, such as 10 or "12.50". ${wanted}`,
+    );
+  if (cents < leastCents || cents > mostCents)
+    throw invalid(
+      "amount_usd",
+      `amount_usd is ${cents < leastCents ? "too small" : "too large"}. ${wanted}`,
+    );
+  return cents;
+}
+
+export async function createInvoice(
+  tx: Tx,
+  { accountId, amountCents, now }: Pick<Invoice, "accountId" | "amountCents"> & { now: number },
+): Promise<Invoice> {
+  await refuseTooManyOpen(tx, accountId);
+  const id = newId("inv", now);
+  await tx.run(
+    `insert into invoice (id, account_id, status, amount_cents, fee_cents, tax_cents, created_at)
+     values (?, ?, 'open', ?, ?, 0, ?)`,
+    [id, accountId, amountCents, feeOf(amountCents), now],
+  );
+  return getInvoice(tx, id, accountId);
+}
+
+/** An account's own invoice; another's is not there. */
+export async function getInvoice(reader: Reader, id: string, accountId: string): Promise<Invoice> {
+  const invoice = await findInvoice(reader, id);
+  if (invoice?.accountId !== accountId)
+    throw new Fault("not_found", "no such invoice", {
+      message: "There is no invoice with that id. List them with GET /v1/billing/invoices.",
+      param: "id",
+    });
+  return invoice;
+}
+
+export async function findInvoice(reader: Reader, id: string): Promise<Invoice | undefined> {
+  const row = await reader.get("select * from invoice where id = ?", [id]);
+  return row === undefined ? undefined : toInvoice(row);
+}
+
+/** Newest first. */
+export async function listInvoices(
+  reader: Reader,
+  accountId: string,
+  page: PageRequest,
+  status?: InvoiceStatus,
+): Promise<Page<Invoice>> {
+  const filter = status === undefined ? "" : " and status = ?";
+  const rows = await reader.all(
+    `select * from invoice where account_id = ? and id < ?${filter} order by id desc limit ?`,
+    [
+      accountId,
+      page.cursor ?? afterEveryId("inv"),
+      ...(status === undefined ? [] : [status]),
+      page.limit + 1,
+    ],
+  );
+  return toPage(rows.map(toInvoice), page.limit);
+}
+
+/** Takes an open invoice back; the same when repeated. One that was paid stays paid. */
+export async function voidInvoice(
+  tx: Tx,
+  { id, accountId, now }: { readonly id: string; readonly accountId: string; readonly now: number },
+): Promise<Invoice> {
+  const invoice = await lockInvoice(tx, id);
+  if (invoice?.accountId !== accountId) return getInvoice(tx, id, accountId);
+  if (invoice.status === "paid" || invoice.status === "refunded")
+    throw new Fault("conflict", `invoice is ${invoice.status}`, {
+      message: `This invoice is ${invoice.status} and can no longer be voided.`,
+    });
+  await setVoid(tx, id, now);
+  return getInvoice(tx, id, accountId);
+}
+
+/** Whoever changes an invoice locks it first, so that two changes come one after the other. */
+export async function lockInvoice(tx: Tx, id: string): Promise<Invoice | undefined> {
+  const [row] = await tx.lockMany("invoice", "id", [id]);
+  return row === undefined ? undefined : toInvoice(row);
+}
+
+export async function setVoid(tx: Tx, id: string, now: number): Promise<void> {
+  await tx.run(
+    "update invoice set status = 'void', voided_at = ? where id = ? and status = 'open'",
+    [now, id],
+  );
+}
+
+/** A payment is stronger than a void: whoever paid gets what they paid for. */
+export async function setPaid(
+  tx: Tx,
+  id: string,
+  { taxCents, at }: { readonly taxCents: number; readonly at: number },
+): Promise<void> {
+  await tx.run(
+    "update invoice set status = 'paid', paid_at = ?, tax_cents = ?, voided_at = null where id = ?",
+    [at, taxCents, id],
+  );
+}
+
+export async function setRefunded(tx: Tx, id: string): Promise<void> {
+  await tx.run("update invoice set status = 'refunded' where id = ?", [id]);
+}
+
+async function refuseTooManyOpen(tx: Tx, accountId: string): Promise<void> {
+  const row = await tx.get(
+    "select count(*) as count from invoice where account_id = ? and status = 'open'",
+    [accountId],
+  );
+  if (row !== undefined && whole(row, "count") >= OPEN_INVOICES_MAX)
+    throw new Fault("conflict", "too many open invoices", {
+      message: `An account may have ${OPEN_INVOICES_MAX} open invoices. Pay one, or void it with POST /v1/billing/invoice/{id}/void.`,
+      next: [
+        {
+          method: "GET",
+          url: "/v1/billing/invoices?status=open",
+          why: "List the open invoices.",
+        },
+      ],
+    });
+}
+
+function toInvoice(row: Row): Invoice {
+  const status = INVOICE_STATUSES.find((one) => one === row["status"]);
+  if (status === undefined) throw new Error("column status is not an invoice's status");
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    status,
+    amountCents: whole(row, "amount_cents"),
+    feeCents: whole(row, "fee_cents"),
+    taxCents: whole(row, "tax_cents"),
+    createdAt: whole(row, "created_at"),
+    paidAt: wholeOrNull(row, "paid_at"),
+    voidedAt: wholeOrNull(row, "voided_at"),
+  };
+}

@@ -1,0 +1,66 @@
+/** @jsxImportSource hono/jsx */
+// What an invoice is made of, as the pay page and the receipt show it: the same lines, which add up to the total.
+
+import type { Child } from "hono/jsx";
+import type { Invoice } from "./billing.ts";
+import { creditsOfCents, moneyOfCents } from "./cents.ts";
+
+export interface LinesState {
+  readonly invoice: Invoice;
+  /** Tax is not known before it is paid, where the processor works it out. */
+  readonly taxLater: boolean;
+  /** Further lines after the total: what went back. */
+  readonly after?: readonly (readonly [label: string, amount: string])[];
+}
+
+export function Lines({ invoice, taxLater, after = [] }: LinesState): Child {
+  const { amountCents, feeCents, taxCents } = invoice;
+  const rows = [
+    [`${creditsOfCents(amountCents).toLocaleString("en-US")} credits`, moneyOfCents(amountCents)],
+    ["Platform fee, 5 %", moneyOfCents(feeCents)],
+    ["Tax", taxLater ? "worked out as you pay" : moneyOfCents(taxCents)],
+  ] as const;
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">What</th>
+          <th scope="col" class="number">
+            US dollars
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(([label, amount]) => (
+          <tr>
+            <th scope="row">{label}</th>
+            <td class="number">{amount}</td>
+          </tr>
+        ))}
+        <tr>
+          <th scope="row">
+            <strong>{taxLater ? "Total before tax" : "Total"}</strong>
+          </th>
+          <td class="number">
+            <strong>{moneyOfCents(amountCents + feeCents + taxCents)}</strong>
+          </td>
+        </tr>
+        {after.map(([label, amount]) => (
+          <tr>
+            <th scope="row">{label}</th>
+            <td class="number">{amount}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** Enough of an account's id to know one's own by, and not enough to name it. */
+export function maskedAccount(accountId: string): string {
+  return `${accountId.slice(0, 9)}…${accountId.slice(-4)}`;
+}
+
+export function dayOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}

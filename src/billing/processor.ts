@@ -1,0 +1,68 @@
+// What a payment processor is to this room. However money comes in, it comes in as facts, and `payments.ts` is the one
+// door for them.
+
+export type FactKind = "paid" | "refunded" | "disputed" | "dispute_closed" | "voided";
+
+/** Something that a processor says has happened. There is one for each processor, reference and kind. */
+export interface PaymentFact {
+  readonly processor: string;
+  /** The processor's own name for it: of the payment, of the refund, of the dispute. */
+  readonly ref: string;
+  readonly kind: FactKind;
+  /** The reference of the payment that it is about; a payment's own. */
+  readonly payment: string;
+  readonly invoiceId: string;
+  /** All that was paid, given back or disputed; of a closed dispute what came back: nothing where it was lost. */
+  readonly amountCents: number;
+  /** The tax within what was paid. */
+  readonly taxCents: number;
+  readonly currency: string;
+  readonly at: number;
+}
+
+/** What somebody is asked to pay. */
+export interface Order {
+  readonly invoiceId: string;
+  readonly accountId: string;
+  readonly amountCents: number;
+  readonly feeCents: number;
+  readonly payUrl: string;
+}
+
+export interface Hosted {
+  readonly ref: string;
+  readonly url: string;
+}
+
+/** How a page at a processor stands: it can be paid at, the money is under way, it is paid, or it is dead. */
+export interface Seen {
+  readonly state: "open" | "processing" | "done" | "expired";
+  readonly url: string | undefined;
+  /** All that has happened so far, causes first. */
+  readonly facts: readonly PaymentFact[];
+}
+
+/** A processor with a page of its own for people to pay at. */
+export interface HostedProcessor {
+  readonly kind: "hosted";
+  readonly id: string;
+  readonly name: string;
+  /** It works out the tax while somebody pays. */
+  readonly taxLater: boolean;
+  /** Where its page may be, for the policy of the page that leads there. */
+  readonly formTargets: readonly string[];
+  /** The same order and attempt give the same page, however often it is asked for. */
+  readonly begin: (order: Order, attempt: number) => Promise<Hosted>;
+  readonly look: (ref: string) => Promise<Seen>;
+  /** Closes a page, so that nobody can pay at it; does nothing where it is not open any more. */
+  readonly cancel: (ref: string) => Promise<void>;
+  /** The page that a webhook is about; undefined where it is about nothing of ours. Throws where it is forged. */
+  readonly hear?: (bodyText: string, signature: string, now: number) => Promise<string | undefined>;
+}
+
+export type Processor =
+  | HostedProcessor
+  /** The operator says what was paid, with `postern admin mark-paid`. */
+  | { readonly kind: "manual"; readonly id: "manual"; readonly instructions: string | undefined }
+  /** Two buttons, on loopback only. */
+  | { readonly kind: "development"; readonly id: "development" };

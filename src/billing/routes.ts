@@ -1,0 +1,179 @@
+// /v1/billing: the HTTP face of invoices, and the address that a processor's webhooks come to.
+
+import { z } from "zod";
+import { cursorOf, listOf, PageQuery } from "../http/record.ts";
+import { keyRoute, keyWriteRoute, openRoute, type Route } from "../http/route.ts";
+import {
+  createInvoice,
+  getInvoice,
+  INVOICE_STATUSES,
+  listInvoices,
+  readAmount,
+  voidInvoice,
+} from "./billing.ts";
+import { INVOICE_EXAMPLE, InvoiceRecord, showInvoice } from "./record.ts";
+import { closePages, takeWebhook, type Till, upToDate } from "./till.ts";
+
+const WEBHOOK_BYTES_MAX = 1_048_576;
+const AMOUNT_TEXT_MAX = 20;
+
+export interface BillingRouteParts {
+  readonly till: Till;
+}
+
+const INVOICE_PATH = z.object({
+  id: z.string().meta({ description: "The invoice's id.", example: INVOICE_EXAMPLE.id }),
+});
+const DOC = { tag: "Billing", dialect: "openai" } as const;
+
+export function billingRoutes({ till }: BillingRouteParts): readonly Route[] {
+  const takesWebhooks = till.processor.kind === "hosted" && till.processor.hear !== undefined;
+  return [
+    createRoute(till),
+    listRoute(till),
+    readRoute(till),
+    voidRoute(till),
+    ...(takesWebhooks ? [webhookRoute(till)] : []),
+  ];
+}
+
+const NewInvoiceBody = z
+  .strictObject({
+    amount_usd: z
+      .union([z.number(), z.string().max(AMOUNT_TEXT_MAX)], {
+        error: 'must be an amount of US dollars, such as 10 or "12.50"',
+      })
+      .meta({ description: "What the credits cost, in dollars and whole cents.", example: 10 }),
+    currency: z
+      .string()
+      .refine((currency) => currency.toLowerCase() === "usd", "must be usd: nothing else is taken")
+      .optional(),
+  })
+  .meta({ id: "NewInvoiceRequest" });
+
+function createRoute({ links, limits }: Till): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "POST",
+    path: "/v1/billing/invoice",
+    id: "createInvoice",
+    summary: "Buy credits: get an invoice that a human can pay",
+    description:
+      "One US dollar buys 1,000,000 credits; a platform fee of 5 % and, where it applies, tax come on top. Nothing is charged by this call: a human pays at `pay_url`, and the credits are there as soon as the invoice is `paid`. Send an `Idempotency-Key`, so that a repetition does not make a second invoice.",
+    body: NewInvoiceBody,
+    example: { amount_usd: 10 },
+    answers: {
+      201: { description: "The open invoice.", schema: InvoiceRecord, example: INVOICE_EXAMPLE },
+    },
+    faults: ["conflict"],
+    run: async (tx, { caller, body, now }) => {
+      const amountCents = readAmount(body.amount_usd, limits);
+      const invoice = await createInvoice(tx, { accountId: caller.accountId, amountCents, now });
+      return { status: 201, body: showInvoice(invoice, links.urlOf(invoice.id)) };
+    },
+  });
+}
+
+function listRoute({ db, links }: Till): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    path: "/v1/billing/invoices",
+    id: "listInvoices",
+    summary: "List invoices",
+    description: "Newest first.",
+    query: z.strictObject({
+      ...PageQuery,
+      cursor: cursorOf("inv"),
+      status: z.enum(INVOICE_STATUSES).optional(),
+    }),
+    answers: {
+      200: {
+        description: "A page of invoices.",
+        schema: listOf(InvoiceRecord, "InvoiceList"),
+        example: { object: "list", data: [INVOICE_EXAMPLE], has_more: false, next_cursor: null },
+      },
+    },
+    faults: [],
+    run: async ({ caller, query }) => {
+      const page = await listInvoices(db, caller.accountId, query, query.status);
+      const data = page.data.map((invoice) => showInvoice(invoice, links.urlOf(invoice.id)));
+      return { status: 200, body: { ...page, data } };
+    },
+  });
+}
+
+function readRoute(till: Till): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    path: "/v1/billing/invoice/{id}",
+    id: "readInvoice",
+    summary: "Read an invoice, and learn whether it is paid",
+    description:
+      "The payment processor is asked as well where the invoice is open, so there is no need to wait for anything but the human.",
+    params: INVOICE_PATH,
+    answers: {
+      200: {
+        description: "The invoice.",
+        schema: InvoiceRecord,
+        example: { ...INVOICE_EXAMPLE, status: "paid", paid_at: "2026-11-21T09:34:10.000Z" },
+      },
+    },
+    faults: ["not_found"],
+    run: async ({ caller, params, now }) => {
+      const known = await getInvoice(till.db, params.id, caller.accountId);
+      const invoice = await upToDate(till, known, now);
+      return { status: 200, body: showInvoice(invoice, till.links.urlOf(invoice.id)) };
+    },
+  });
+}
+
+function voidRoute(till: Till): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "POST",
+    path: "/v1/billing/invoice/{id}/void",
+    id: "voidInvoice",
+    summary: "Withdraw an invoice that is not paid",
+    description:
+      "Its page can no longer be paid at. Repeating the call gives the same answer. An invoice that is paid, or whose payment is under way, is a conflict. Money that arrives all the same, such as a bank transfer, still buys its credits: the invoice is `paid` then.",
+    params: INVOICE_PATH,
+    answers: {
+      200: {
+        description: "The void invoice.",
+        schema: InvoiceRecord,
+        example: { ...INVOICE_EXAMPLE, status: "void" },
+      },
+    },
+    faults: ["not_found", "conflict", "overloaded"],
+    before: ({ caller, params, now }) =>
+      closePages(till, { id: params.id, accountId: caller.accountId, now }),
+    run: async (tx, { caller, params, now }) => {
+      const invoice = await voidInvoice(tx, { id: params.id, accountId: caller.accountId, now });
+      return { status: 200, body: showInvoice(invoice, till.links.urlOf(invoice.id)) };
+    },
+  });
+}
+
+function webhookRoute(till: Till): Route {
+  return openRoute({
+    ...DOC,
+    method: "POST",
+    path: `/webhooks/${till.processor.id}`,
+    id: "hearOfPayment",
+    summary: "Hear of a payment",
+    hidden: true,
+    rawBody: true,
+    bodyLimitBytes: WEBHOOK_BYTES_MAX,
+    answers: {
+      200: { description: "It was heard.", schema: z.object({ received: z.literal(true) }) },
+    },
+    faults: ["invalid_request"],
+    run: async ({ bodyText, headers, now }) => {
+      const signature = headers.get("stripe-signature") ?? "";
+      await takeWebhook(till, { bodyText, signature, now });
+      return { status: 200, body: { received: true } };
+    },
+  });
+}

@@ -1,0 +1,106 @@
+// `postern admin …` for money that only the operator sees: transfers that came, transfers that went back, debts.
+
+import { createLog } from "../base/log.ts";
+import { usdText } from "../base/money.ts";
+import { centsFromUsd, moneyOfCents } from "../billing/cents.ts";
+import type { TillParts } from "../billing/checkouts.ts";
+import { markPaid, markRefunded } from "../billing/manual.ts";
+import { tellOfPaid } from "../cashier.ts";
+import { writeOffDebt } from "../ledger/purchases.ts";
+import type { Db } from "../store/db.ts";
+import { type Command, EXIT_MISUSED, type Line, type World } from "./command.ts";
+import { withStore } from "./with-store.ts";
+
+const REFERENCE = {
+  type: "string",
+  value: "<text>",
+  means: "What the bank calls the transfer; one transfer counts once.",
+  required: true,
+} as const;
+
+export const adminBillingCommands: Readonly<Record<string, Command>> = {
+  "admin mark-paid": {
+    summary: "Say that an invoice's whole amount has arrived by bank transfer",
+    details:
+      "The credits are there at once. With the same --reference it is done once, however often it is said.",
+    positionals: ["invoice"],
+    flags: { reference: REFERENCE },
+    run: (line, world) => withStore(world, (db) => sayPaid(db, line, world)),
+  },
+  "admin mark-refunded": {
+    summary: "Say that you have given back a part, or all, of what came by bank transfer",
+    details:
+      "Credits, fee and tax are taken back in proportion; refused where fewer credits are unspent. What was paid with\nStripe is refunded at Stripe, and found there.",
+    positionals: ["invoice", "usd"],
+    flags: { reference: REFERENCE },
+    run: (line, world) => withStore(world, (db) => sayRefunded(db, line, world)),
+  },
+  "admin write-off": {
+    summary: "Bear what an account owes after a dispute, which unfreezes it",
+    positionals: ["account"],
+    flags: {
+      reason: { type: "string", value: "<text>", means: "Kept with the transfer.", required: true },
+    },
+    run: (line, world) => withStore(world, (db) => bearDebt(db, line, world)),
+  },
+};
+
+async function sayPaid(db: Db, line: Line, world: World): Promise<number> {
+  const [invoiceId = ""] = line.positionals;
+  const reference = (line.text("reference") ?? "").trim();
+  if (reference === "") return misused(world, "--reference must name the transfer.");
+  const made = await markPaid(partsFor(db, world), { invoiceId, reference, now: world.now() });
+  world.print(
+    made
+      ? `${invoiceId} is paid; its credits are in the account.`
+      : `${invoiceId} was marked as paid by ${reference} before; nothing was changed.`,
+  );
+  return 0;
+}
+
+async function sayRefunded(db: Db, line: Line, world: World): Promise<number> {
+  const [invoiceId = "", usd = ""] = line.positionals;
+  const reference = (line.text("reference") ?? "").trim();
+  const amountCents = centsFromUsd(usd);
+  if (reference === "") return misused(world, "--reference must name the transfer.");
+  if (amountCents === undefined || amountCents <= 0)
+    return misused(world, `"${usd}" is not an amount of US dollars above zero, such as 5 or 2.50.`);
+  const told = { invoiceId, reference, amountCents, now: world.now() };
+  const made = await markRefunded(partsFor(db, world), told);
+  world.print(
+    made
+      ? `${moneyOfCents(amountCents)} of ${invoiceId} are given back.`
+      : `The refund ${reference} was known before; nothing was changed.`,
+  );
+  return 0;
+}
+
+async function bearDebt(db: Db, line: Line, world: World): Promise<number> {
+  const [accountId = ""] = line.positionals;
+  const reason = (line.text("reason") ?? "").trim();
+  if (reason === "") return misused(world, "--reason must say something.");
+  const now = world.now();
+  const id = `write-off.${now}`;
+  const amount = await db.write((tx) => writeOffDebt(tx, { id, accountId, now, reason }));
+  world.print(
+    amount === 0n
+      ? `${accountId} owes nothing.`
+      : `The house bears ${usdText(amount)} USD of ${accountId}, which can make calls again.`,
+  );
+  return 0;
+}
+
+function partsFor(db: Db, world: World): TillParts {
+  const log = createLog({
+    level: "error",
+    readable: true,
+    now: world.now,
+    write: world.complain,
+  });
+  return { db, log, onPaid: tellOfPaid };
+}
+
+function misused(world: World, message: string): number {
+  world.complain(message);
+  return EXIT_MISUSED;
+}

@@ -1,0 +1,167 @@
+// What the rooms tell of their changes, turned into events and audit entries: each function runs in the transaction of
+// the change that it is told of.
+
+import { type Actor, record } from "../audit/audit.ts";
+import { creditsOf, usdOf, usdText } from "../base/money.ts";
+import type { ClaimEvent } from "../claims/claims.ts";
+import { networksOf } from "../http/address.ts";
+import { getKey, type Key } from "../keys/keys.ts";
+import type { KeyChange } from "../keys/routes.ts";
+import type { Fall } from "../ledger/marks.ts";
+import type { SessionsEnded } from "../people/routes.ts";
+import type { ProviderKeyChange } from "../provider-keys/routes.ts";
+import type { Tx } from "../store/db.ts";
+import { type NewEvent, raise } from "./events.ts";
+
+export async function onKeyChange(tx: Tx, change: KeyChange): Promise<void> {
+  const { kind, key, caller, address, now } = change;
+  await tellOfKey(tx, key, {
+    action: kind,
+    actor: { type: "key", id: caller.keyId },
+    network: wideNetwork(address),
+    now,
+  });
+}
+
+/** A key that was revoked by hand, at the command line. */
+export async function onOperatorRevokes(tx: Tx, key: Key, now: number): Promise<void> {
+  await tellOfKey(tx, key, { action: "key.revoked", actor: OPERATOR, network: null, now });
+}
+
+export interface OperatorGrant {
+  readonly accountId: string;
+  /** The transfer. */
+  readonly id: string;
+  readonly amount: bigint;
+  readonly reason: string;
+  readonly now: number;
+}
+
+export async function onOperatorGrants(tx: Tx, grant: OperatorGrant): Promise<void> {
+  await record(tx, {
+    accountId: grant.accountId,
+    actor: OPERATOR,
+    action: "account.credited",
+    target: grant.id,
+    detail: { usd: usdText(grant.amount), reason: grant.reason },
+    network: null,
+    now: grant.now,
+  });
+}
+
+export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Promise<void> {
+  const { kind, key, caller, address, now } = change;
+  await record(tx, {
+    accountId: key.accountId,
+    actor: { type: "key", id: caller.keyId },
+    action: kind,
+    target: key.id,
+    detail: { provider: key.provider, name: key.name, last4: key.last4 },
+    network: wideNetwork(address),
+    now,
+  });
+}
+
+export async function onSessionsEnded(tx: Tx, ended: SessionsEnded): Promise<void> {
+  await record(tx, {
+    accountId: null,
+    actor: { type: "person", id: ended.personId },
+    action: "session.ended",
+    target: ended.sessionId,
+    detail: { others: ended.others },
+    network: wideNetwork(ended.address),
+    now: ended.now,
+  });
+}
+
+export async function onClaimEvent(tx: Tx, event: ClaimEvent, now: number): Promise<void> {
+  const { kind, attempt } = event;
+  const { accountId, email, id: target } = attempt;
+  const common = { accountId, target, now, network: null };
+  switch (kind) {
+    case "claim.started":
+      await record(tx, {
+        ...common,
+        actor: { type: "key", id: attempt.keyId },
+        action: kind,
+        network: attempt.network,
+        detail: { email, invitation: attempt.invitation },
+      });
+      return;
+    case "claim.declined":
+    case "claim.locked":
+      await record(tx, { ...common, actor: named(email), action: kind });
+      return;
+    case "claim.completed":
+    case "member.added":
+      await tellOfClaim(tx, event, now);
+      return;
+    case "key.revoked":
+    case "key.limited":
+      await tellOfKey(tx, await getKey(tx, accountId, event.keyId, now), {
+        action: kind === "key.revoked" ? kind : "key.changed",
+        actor: named(email),
+        network: null,
+        now,
+      });
+  }
+}
+
+export async function onFalls(tx: Tx, falls: readonly Fall[]): Promise<void> {
+  for (const { mark, accountId, balance, below, now } of falls) {
+    const data = { credits: creditsOf(balance), usd: usdOf(balance), below_usd: usdOf(below) };
+    await raise(tx, { type: `balance.${mark}`, accountId, data, now });
+  }
+}
+
+const OPERATOR: Actor = { type: "operator", id: "command line" };
+
+async function tellOfClaim(
+  tx: Tx,
+  event: Extract<ClaimEvent, { kind: "claim.completed" | "member.added" }>,
+  now: number,
+): Promise<void> {
+  const { kind, attempt, personId, role, bonus } = event;
+  const { accountId, email, id } = attempt;
+  await record(tx, {
+    accountId,
+    actor: { type: "person", id: personId },
+    action: kind === "claim.completed" ? "account.claimed" : kind,
+    target: id,
+    detail: { email, role },
+    network: null,
+    now,
+  });
+  const data = { claim_attempt_id: id, email, role };
+  const happened: NewEvent =
+    kind === "claim.completed"
+      ? { type: kind, accountId, data: { ...data, bonus_credits: creditsOf(bonus) }, now }
+      : { type: kind, accountId, data, now };
+  await raise(tx, happened);
+}
+
+interface Told {
+  readonly action: "key.created" | "key.changed" | "key.revoked";
+  readonly actor: Actor;
+  readonly network: string | null;
+  readonly now: number;
+}
+
+async function tellOfKey(tx: Tx, key: Key, { action, actor, network, now }: Told): Promise<void> {
+  const { id, accountId, name, prefix, last4, limit, limitWindow } = key;
+  const limits = { limit_usd: limit === null ? null : usdText(limit), limit_window: limitWindow };
+  const detail = { name, last4, ...limits };
+  await record(tx, { accountId, actor, action, target: id, detail, network, now });
+  if (action === "key.changed") return;
+  const data = { key_id: id, name, prefix, last4, by: actor.id };
+  await raise(tx, { type: action, accountId, data, now });
+}
+
+/** A human of whom only the email is known at that place. */
+function named(email: string): Actor {
+  return { type: "person", id: email };
+}
+
+function wideNetwork(address: string): string {
+  return networksOf(address)[1];
+}

@@ -1,0 +1,255 @@
+// /v1/webhooks: the HTTP face of the events room. Deliveries, events and the balance alert are in the files beside it.
+
+import { z } from "zod";
+import { type AuditAction, record } from "../audit/audit.ts";
+import { networksOf } from "../http/address.ts";
+import { cursorOf, listOf, PageQuery } from "../http/record.ts";
+import { type Caller, type Input, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import type { Db, Tx } from "../store/db.ts";
+import { URL_LENGTH_MAX } from "./endpoint.ts";
+import { EVERY_EVENT } from "./events.ts";
+import {
+  NEW_WEBHOOK_EXAMPLE,
+  NewWebhookRecord,
+  showWebhook,
+  Subscribed,
+  WEBHOOK_EXAMPLE,
+  WebhookRecord,
+} from "./record.ts";
+import { deliveryRoutes } from "./routes-deliveries.ts";
+import { eventRoutes } from "./routes-events.ts";
+import {
+  getWebhook,
+  listWebhooks,
+  removeWebhook,
+  type Webhook,
+  type Webhooks,
+} from "./webhooks.ts";
+
+const DESCRIPTION_MAX = 200;
+const EVENTS_MAX = 20;
+
+const WebhookPath = z.object({
+  id: z.string().meta({ description: "The webhook's id.", example: WEBHOOK_EXAMPLE.id }),
+});
+
+const Address = z.string().min(1).max(URL_LENGTH_MAX).meta({
+  description: "A public https:// address on port 443 or 8443, without user name and password.",
+});
+
+const Events = z
+  .array(Subscribed)
+  .min(1)
+  .max(EVENTS_MAX)
+  .meta({ description: "The types to hear of; `*`, which is the default, for all." });
+
+const Description = z.string().trim().min(1).max(DESCRIPTION_MAX).nullable().optional();
+
+const NewWebhookBody = z
+  .strictObject({ url: Address, events: Events.default([EVERY_EVENT]), description: Description })
+  .meta({ id: "NewWebhookRequest" });
+
+const WebhookChange = z
+  .strictObject({
+    url: Address.optional(),
+    events: Events.optional(),
+    description: Description,
+    status: z
+      .enum(["active", "disabled"])
+      .optional()
+      .meta({ description: "`active` also enables what was disabled for failing." }),
+  })
+  .meta({ id: "WebhookSettings" });
+
+export interface WebhookRouteParts {
+  readonly db: Db;
+  readonly webhooks: Webhooks;
+}
+
+export function webhookRoutes(parts: WebhookRouteParts): readonly Route[] {
+  const { db, webhooks } = parts;
+  return [
+    addRoute(webhooks),
+    listRoute(db),
+    getRoute(db),
+    changeRoute(webhooks),
+    removeRoute(),
+    rotateRoute(webhooks),
+    ...deliveryRoutes(parts),
+    ...eventRoutes(parts),
+  ];
+}
+
+const WEBHOOK_DOC = { tag: "Webhooks", dialect: "openai" } as const;
+
+function addRoute(webhooks: Webhooks): Route {
+  return keyWriteRoute({
+    ...WEBHOOK_DOC,
+    method: "POST",
+    path: "/v1/webhooks",
+    id: "addWebhook",
+    summary: "Set up a webhook",
+    description:
+      "Events are posted to the address as JSON, signed in the Standard Webhooks form. The signing secret is in this answer and nowhere else. Try it with POST /v1/webhooks/{id}/test.",
+    body: NewWebhookBody,
+    example: { url: WEBHOOK_EXAMPLE.url, events: ["balance.low", "balance.empty"] },
+    answers: {
+      201: {
+        description: "The webhook's record and, once, its secret.",
+        schema: NewWebhookRecord,
+        example: NEW_WEBHOOK_EXAMPLE,
+      },
+    },
+    faults: ["conflict"],
+    run: async (tx, input) => {
+      const { caller, body, now } = input;
+      const { webhook, secret } = await webhooks.add(tx, caller.accountId, body, now);
+      await note(tx, "webhook.created", webhook, input);
+      return { status: 201, body: { ...showWebhook(webhook), secret: secret.reveal() } };
+    },
+  });
+}
+
+function listRoute(db: Db): Route {
+  return keyRoute({
+    ...WEBHOOK_DOC,
+    method: "GET",
+    path: "/v1/webhooks",
+    id: "listWebhooks",
+    summary: "List webhooks",
+    description: "Newest first, deleted ones included. Secrets cannot be shown again.",
+    query: z.strictObject({ ...PageQuery, cursor: cursorOf("whk") }),
+    answers: {
+      200: {
+        description: "A page of webhooks.",
+        schema: listOf(WebhookRecord, "WebhookList"),
+        example: { object: "list", data: [WEBHOOK_EXAMPLE], has_more: false, next_cursor: null },
+      },
+    },
+    faults: [],
+    run: async ({ caller, query }) => {
+      const page = await listWebhooks(db, caller.accountId, query);
+      return { status: 200, body: { ...page, data: page.data.map(showWebhook) } };
+    },
+  });
+}
+
+function getRoute(db: Db): Route {
+  return keyRoute({
+    ...WEBHOOK_DOC,
+    method: "GET",
+    path: "/v1/webhooks/{id}",
+    id: "getWebhook",
+    summary: "Read one webhook",
+    params: WebhookPath,
+    answers: {
+      200: { description: "The webhook.", schema: WebhookRecord, example: WEBHOOK_EXAMPLE },
+    },
+    faults: ["not_found"],
+    run: async ({ caller, params }) => ({
+      status: 200,
+      body: showWebhook(await getWebhook(db, caller.accountId, params.id)),
+    }),
+  });
+}
+
+function changeRoute(webhooks: Webhooks): Route {
+  return keyWriteRoute({
+    ...WEBHOOK_DOC,
+    method: "PATCH",
+    path: "/v1/webhooks/{id}",
+    id: "changeWebhook",
+    summary: "Change a webhook, disable it or enable it again",
+    description:
+      "Only the fields that are sent are changed. Disabling cancels what is still to be delivered; what happens meanwhile is not sent later.",
+    params: WebhookPath,
+    body: WebhookChange,
+    example: { status: "active" },
+    answers: {
+      200: {
+        description: "The webhook as it is now.",
+        schema: WebhookRecord,
+        example: WEBHOOK_EXAMPLE,
+      },
+    },
+    faults: ["not_found", "conflict"],
+    run: async (tx, input) => {
+      const { caller, params, body, now } = input;
+      const webhook = await webhooks.change(tx, caller.accountId, params.id, { ...body, now });
+      await note(tx, "webhook.changed", webhook, input);
+      return { status: 200, body: showWebhook(webhook) };
+    },
+  });
+}
+
+function removeRoute(): Route {
+  return keyWriteRoute({
+    ...WEBHOOK_DOC,
+    method: "DELETE",
+    path: "/v1/webhooks/{id}",
+    id: "deleteWebhook",
+    summary: "Delete a webhook",
+    description:
+      "Its secret is destroyed and nothing more is sent; its record and the log of its deliveries stay. Repeating the call gives the same answer.",
+    params: WebhookPath,
+    answers: {
+      200: {
+        description: "The deleted webhook's record.",
+        schema: WebhookRecord,
+        example: { ...WEBHOOK_EXAMPLE, status: "deleted" },
+      },
+    },
+    faults: ["not_found"],
+    run: async (tx, input) => {
+      const { caller, params, now } = input;
+      const { webhook, removed } = await removeWebhook(tx, caller.accountId, params.id, now);
+      if (removed) await note(tx, "webhook.deleted", webhook, input);
+      return { status: 200, body: showWebhook(webhook) };
+    },
+  });
+}
+
+function rotateRoute(webhooks: Webhooks): Route {
+  return keyWriteRoute({
+    ...WEBHOOK_DOC,
+    method: "POST",
+    path: "/v1/webhooks/{id}/rotate",
+    id: "rotateWebhookSecret",
+    summary: "Replace a webhook's signing secret",
+    description:
+      "For 24 hours both secrets sign, so that the endpoint can change over without missing an event. A second rotation within that time ends the oldest secret at once.",
+    params: WebhookPath,
+    answers: {
+      200: {
+        description: "The webhook's record and, once, its new secret.",
+        schema: NewWebhookRecord,
+        example: { ...NEW_WEBHOOK_EXAMPLE, former_secret_until: "2026-11-22T09:30:00.000Z" },
+      },
+    },
+    faults: ["not_found", "conflict"],
+    run: async (tx, input) => {
+      const { caller, params, now } = input;
+      const { webhook, secret } = await webhooks.rotate(tx, caller.accountId, params.id, now);
+      await note(tx, "webhook.secret_rotated", webhook, input);
+      return { status: 200, body: { ...showWebhook(webhook), secret: secret.reveal() } };
+    },
+  });
+}
+
+/** The address may hold a secret of the endpoint's, so only its host is written down. */
+async function note(
+  tx: Tx,
+  action: AuditAction,
+  { id, accountId, url, events, status }: Webhook,
+  { caller, address, now }: Input<unknown, unknown, unknown, Caller>,
+): Promise<void> {
+  await record(tx, {
+    accountId,
+    actor: { type: "key", id: caller.keyId },
+    action,
+    target: id,
+    detail: { host: new URL(url).host, events, status },
+    network: networksOf(address)[1],
+    now,
+  });
+}

@@ -1,0 +1,173 @@
+// One call of an endpoint. The gateway resolves the name itself and connects to an address that it has checked; the name
+// is what TLS proves and the Host header says. No redirect is followed, no proxy asked, nothing decompressed.
+
+import { lookup } from "node:dns/promises";
+import http, { type IncomingMessage, type RequestOptions } from "node:http";
+import https from "node:https";
+import { addressesOf, type Endpoint, type Resolve } from "./endpoint.ts";
+
+const RESPONSE_KEPT_BYTES = 1_024;
+const HEADERS_MAX_BYTES = 16_384;
+/** The part of the time that an answer's body may take once its status is known: it is for the log only. */
+const BODY_SHARE = 0.2;
+
+export const resolveName: Resolve = async (name) =>
+  (await lookup(name, { all: true })).map(({ address }) => address);
+
+export interface Sending {
+  readonly endpoint: Endpoint;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly timeoutMs: number;
+  readonly resolve: Resolve;
+  /** Stops the call. */
+  readonly signal: AbortSignal;
+}
+
+export interface Sent {
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly response: string;
+  readonly retryAfterMs: number;
+}
+
+/** Never throws: what goes wrong is the endpoint's, and stands in its log. */
+export async function send(sending: Sending): Promise<Sent> {
+  const { signal, timeoutMs } = sending;
+  const limit = new AbortController();
+  const stop = (): void => limit.abort();
+  const timer = setTimeout(stop, timeoutMs);
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    return await Promise.race([sendWithin(sending, limit.signal), aborted(limit.signal)]);
+  } catch (error) {
+    const late = limit.signal.aborted && !signal.aborted;
+    return failed(late ? `no answer within ${timeoutMs / 1_000} seconds` : wordsOf(error));
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+async function sendWithin(sending: Sending, limit: AbortSignal): Promise<Sent> {
+  const addresses = await addressesOf(sending.endpoint, sending.resolve);
+  if (addresses === undefined)
+    return failed("the name does not resolve to public addresses, and to nothing else");
+  for (const [place, address] of addresses.entries()) {
+    try {
+      return await call(sending, address, limit);
+    } catch (error) {
+      if (place === addresses.length - 1 || limit.aborted || !isUnconnected(error)) throw error;
+    }
+  }
+  return failed("no address answers");
+}
+
+function call(sending: Sending, address: string, limit: AbortSignal): Promise<Sent> {
+  const { url } = sending.endpoint;
+  const name = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  const options: RequestOptions & https.RequestOptions = {
+    host: address,
+    port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
+    path: url.pathname + url.search,
+    method: "POST",
+    agent: false,
+    maxHeaderSize: HEADERS_MAX_BYTES,
+    headers: {
+      host: url.host,
+      "content-type": "application/json",
+      "content-length": String(Buffer.byteLength(sending.body)),
+      "user-agent": "Postern-Webhooks",
+      ...sending.headers,
+    },
+  };
+  return new Promise((resolve, reject) => {
+    const request =
+      url.protocol === "https:"
+        ? https.request({ ...options, servername: name })
+        : http.request(options);
+    const stop = (): void => void request.destroy(new Error("stopped"));
+    limit.addEventListener("abort", stop, { once: true });
+    request.on("error", reject);
+    let answered = false;
+    request.on("close", () => {
+      limit.removeEventListener("abort", stop);
+      if (!answered) reject(new Error("closed"));
+    });
+    request.on("response", (answer) => {
+      answered = true;
+      void beginningOf(answer, sending.timeoutMs * BODY_SHARE).then((response) => {
+        resolve({
+          status: answer.statusCode ?? null,
+          error: null,
+          response,
+          retryAfterMs: retryAfterOf(answer),
+        });
+        request.destroy();
+      });
+    });
+    request.end(sending.body);
+  });
+}
+
+/** Reads no more than is kept, and for a moment only; the status is what counts. */
+function beginningOf(answer: IncomingMessage, bodyMs: number): Promise<string> {
+  return new Promise((resolve) => {
+    let kept = Buffer.alloc(0);
+    const end = (): void => {
+      clearTimeout(timer);
+      resolve(printable(kept.subarray(0, RESPONSE_KEPT_BYTES)));
+    };
+    const timer = setTimeout(end, bodyMs);
+    answer.on("data", (part: Buffer) => {
+      kept = Buffer.concat([kept, part.subarray(0, RESPONSE_KEPT_BYTES)]);
+      if (kept.length >= RESPONSE_KEPT_BYTES) end();
+    });
+    for (const over of ["end", "error", "close"] as const) answer.on(over, end);
+  });
+}
+
+function printable(bytes: Buffer): string {
+  return bytes.toString("utf8").replaceAll(/[^\P{C}\n\t]/gu, "\u{fffd}");
+}
+
+/** Seconds only: a date would be measured by the endpoint's clock. */
+function retryAfterOf({ statusCode, headers }: IncomingMessage): number {
+  const asked = headers["retry-after"];
+  const listens = statusCode === 429 || statusCode === 503;
+  return listens && asked !== undefined && /^\d{1,6}$/.test(asked) ? Number(asked) * 1_000 : 0;
+}
+
+function failed(error: string): Sent {
+  return { status: null, error, response: "", retryAfterMs: 0 };
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const stop = (): void => reject(new Error("stopped"));
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, { once: true });
+  });
+}
+
+const UNCONNECTED = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|ETIMEDOUT)$/;
+
+function isUnconnected(error: unknown): boolean {
+  return UNCONNECTED.test(codeOf(error));
+}
+
+/** The library's own words may hold addresses; these are ours. */
+function wordsOf(error: unknown): string {
+  const code = codeOf(error);
+  if (code === "ECONNREFUSED") return "the connection was refused";
+  if (code === "ECONNRESET" || code === "EPIPE")
+    return "the connection was closed without an answer";
+  if (UNCONNECTED.test(code)) return "no connection could be made";
+  if (/CERT|TLS|SSL|SIGNATURE|ISSUER/.test(code)) return `TLS failed: ${code}`;
+  return code === "" ? "the call failed" : `the call failed: ${code}`;
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}

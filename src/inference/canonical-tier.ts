@@ -1,0 +1,15 @@
+// The service tiers that OpenAI's two APIs know. Other servers have names of their own for what they do without being asked.
+
+const KNOWN: ReadonlySet<unknown> = new Set([
+  "auto",
+  "default",
+  "flex",
+  "scale",
+  "priority",
+  "fast",
+]);
+
+/** The tier as those APIs may show it; what they have no name for is left to the usage record. */
+export function shownTier(tier: string | undefined): string | undefined {
+  return KNOWN.has(tier) ? tier : undefined;
+}

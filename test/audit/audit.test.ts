@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { onSessionsEnded } from "../../src/events/announce.ts";
+import { empty, openWorld, START, type World } from "../events/world.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
+
+interface Entry {
+  readonly action: string;
+  readonly target: string | null;
+  readonly network: string | null;
+  readonly detail: Readonly<Record<string, unknown>>;
+}
+
+const PROVIDER_KEY = "sk-canary-0123456789abcdefghij-9fQz";
+
+eachStore((kind, open) => {
+  describe(`GET /v1/audit on ${kind}`, () => {
+    let store: TestStore;
+    let world: World;
+
+    beforeAll(async () => {
+      store = await open();
+    });
+    beforeEach(async () => {
+      await empty(store.db);
+      world = await openWorld(store.db);
+    });
+    afterAll(() => store.close());
+
+    const audit = async (query = "", who = "alice"): Promise<readonly Entry[]> =>
+      (await world.call(who, "GET", `/v1/audit${query}`)).body["data"] as readonly Entry[];
+    const idOf = async (path: string, body: unknown): Promise<string> => {
+      world.clock.now += 1;
+      return String((await world.call("alice", "POST", path, body)).body["id"]);
+    };
+    const change = async (method: string, path: string, body?: unknown): Promise<void> => {
+      world.clock.now += 1;
+      const { status, text } = await world.call("alice", method, path, body);
+      if (status >= 300) throw new Error(text);
+    };
+
+    test("has every change by a key, newest first, and no secret", async () => {
+      const key = await idOf("/v1/keys", { name: "ci", limit_usd: 5, limit_window: "day" });
+      await change("PATCH", `/v1/keys/${key}`, { limit_usd: 6 });
+      await change("DELETE", `/v1/keys/${key}`);
+      await change("DELETE", `/v1/keys/${key}`);
+      const own = await idOf("/v1/provider-keys", { provider: "openai", api_key: PROVIDER_KEY });
+      await change("DELETE", `/v1/provider-keys/${own}`);
+      await change("DELETE", `/v1/provider-keys/${own}`);
+      const hook = await idOf("/v1/webhooks", {
+        url: "https://example.com/path-canary?token=canary",
+      });
+      await change("PATCH", `/v1/webhooks/${hook}`, { description: "x" });
+      await change("POST", `/v1/webhooks/${hook}/rotate`);
+      await change("DELETE", `/v1/webhooks/${hook}`);
+      await change("PATCH", "/v1/account/balance-alert", { low_usd: 2 });
+      const entries = await audit("?limit=100");
+      expect(entries.map(({ action, target }) => [action, target])).toEqual([
+        ["balance_alert.changed", null],
+        ["webhook.deleted", hook],
+        ["webhook.secret_rotated", hook],
+        ["webhook.changed", hook],
+        ["webhook.created", hook],
+        ["provider_key.deleted", own],
+        ["provider_key.added", own],
+        ["key.revoked", key],
+        ["key.changed", key],
+        ["key.created", key],
+      ]);
+      for (const entry of entries)
+        expect(entry).toMatchObject({
+          object: "audit_entry",
+          actor: { type: "key", id: "key_alice" },
+          network: "203.0.113.0/24",
+        });
+      expect(entries[8]?.detail).toMatchObject({ limit_usd: "6", limit_window: "day" });
+      expect(JSON.stringify(entries)).not.toContain("canary");
+    });
+
+    test("is read in pages, by action, actor and target", async () => {
+      const key = await idOf("/v1/keys", {});
+      await idOf("/v1/keys", {});
+      await change("DELETE", `/v1/keys/${key}`);
+      expect((await audit("?action=key.created")).length).toBe(2);
+      expect((await audit(`?target=${key}`)).map(({ action }) => action)).toEqual([
+        "key.revoked",
+        "key.created",
+      ]);
+      expect((await audit(`?target=${key}&action=key.created&actor=key_alice`)).length).toBe(1);
+      expect(await audit("?actor=key_other")).toEqual([]);
+      const first = await world.call("alice", "GET", "/v1/audit?limit=2");
+      const cursor = String(first.body["next_cursor"]);
+      expect((await audit(`?limit=2&cursor=${cursor}`)).length).toBe(1);
+      for (const query of ["?action=key.lost", "?cursor=key_1", "?limit=101", "?who=me"])
+        expect((await world.call("alice", "GET", `/v1/audit${query}`)).status).toBe(400);
+    });
+
+    test("shows nobody another account's, and 401 to nobody", async () => {
+      await idOf("/v1/keys", {});
+      expect(await audit("", "bob")).toEqual([]);
+      expect((await world.call("", "GET", "/v1/audit")).status).toBe(401);
+    });
+
+    test("a refused change leaves no entry", async () => {
+      await world.call("alice", "DELETE", "/v1/keys/key_none");
+      await world.call("alice", "POST", "/v1/webhooks", { url: "https://10.0.0.1/" });
+      expect(await audit()).toEqual([]);
+    });
+
+    test("a human's sessions are written down, under no account", async () => {
+      await store.db.write((tx) =>
+        onSessionsEnded(tx, {
+          personId: "usr_1",
+          sessionId: "ses_1",
+          others: true,
+          address: "203.0.113.7",
+          now: START,
+        }),
+      );
+      expect(await audit()).toEqual([]);
+      const row = await store.db.get("select * from audit where actor_id = 'usr_1'");
+      expect(row).toMatchObject({
+        account_id: null,
+        action: "session.ended",
+        target: "ses_1",
+        network: "203.0.113.0/24",
+      });
+    });
+  });
+});

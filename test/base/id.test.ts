@@ -1,0 +1,75 @@
+import { describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import { ID_PREFIXES, isId, newId } from "../../src/base/id.ts";
+import { afterEveryId, toPage } from "../../src/base/page.ts";
+
+const NOW = Date.UTC(2026, 10, 21);
+
+describe("ids", () => {
+  test("begin with what they name, and have ten characters of time and sixteen of chance", () => {
+    for (const prefix of ID_PREFIXES)
+      expect(newId(prefix, NOW)).toMatch(new RegExp(`^${prefix}_[0-9a-z]{26}$`));
+  });
+
+  test("sort by the time that they were made, in every database's order of characters", () => {
+    fc.assert(
+      fc.property(fc.nat(4e12), fc.nat(4e12), (one, other) => {
+        if (one === other) return true;
+        const [a, b] = [newId("key", one), newId("key", other)];
+        return a < b === one < other;
+      }),
+    );
+  });
+
+  test("of one millisecond have one time and never one chance", () => {
+    const ids = Array.from({ length: 20_000 }, () => newId("req", NOW));
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(new Set(ids.map((id) => id.slice(0, 14))).size).toBe(1);
+  });
+
+  test("have no letter that is taken for a digit", () => {
+    const text = Array.from({ length: 500 }, () => newId("key", NOW).slice(4)).join("");
+    expect(text).not.toMatch(/[ilou]/);
+  });
+
+  test("come before the mark that stands above every id of their kind", () => {
+    for (const prefix of ID_PREFIXES)
+      expect(newId(prefix, 2 ** 47) < afterEveryId(prefix)).toBe(true);
+  });
+
+  test("are told from what is none", () => {
+    const id = newId("key", NOW);
+    expect(isId("key", id)).toBe(true);
+    for (const text of [
+      "",
+      "key_",
+      `${id}0`,
+      id.slice(1),
+      id.toUpperCase(),
+      id.replace("key", "req"),
+      `${id.slice(0, -1)}!`,
+    ])
+      expect([text, isId("key", text)]).toEqual([text, false]);
+  });
+});
+
+describe("pages", () => {
+  const rows = (count: number): readonly { readonly id: string }[] =>
+    Array.from({ length: count }, (_, place) => ({ id: `key_${place}` }));
+
+  test("the row too many says that there is more, and is not shown", () => {
+    expect(toPage(rows(3), 2)).toEqual({
+      object: "list",
+      data: [{ id: "key_0" }, { id: "key_1" }],
+      has_more: true,
+      next_cursor: "key_1",
+    });
+    expect(toPage(rows(2), 2)).toMatchObject({ has_more: false, next_cursor: null });
+    expect(toPage(rows(0), 2)).toEqual({
+      object: "list",
+      data: [],
+      has_more: false,
+      next_cursor: null,
+    });
+  });
+});

@@ -1,0 +1,282 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { createClaims } from "../../src/claims/claims.ts";
+import { onClaimEvent, onOperatorGrants, onOperatorRevokes } from "../../src/events/announce.ts";
+import { type NewEvent, raise } from "../../src/events/events.ts";
+import { grant } from "../../src/ledger/ledger.ts";
+import { recordPerson } from "../../src/people/people.ts";
+import type { Row } from "../../src/store/db.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
+import { MASTER, empty, openWorld, type World } from "./world.ts";
+
+const USD = 1_000_000_000n;
+
+eachStore((kind, open) => {
+  describe(`events on ${kind}`, () => {
+    let store: TestStore;
+    let world: World;
+
+    beforeAll(async () => {
+      store = await open();
+    });
+    beforeEach(async () => {
+      await empty(store.db);
+      world = await openWorld(store.db);
+    });
+    afterAll(() => store.close());
+
+    const events = async (who = "alice"): Promise<readonly Row[]> => {
+      const { body } = await world.call(who, "GET", "/v1/events");
+      return body["data"] as readonly Row[];
+    };
+    const types = async (who = "alice"): Promise<readonly string[]> =>
+      (await events(who)).map((event) => String(event["type"]));
+    const count = async (table: string): Promise<number> =>
+      Number((await store.db.get(`select count(*) as count from ${table}`))?.["count"]);
+
+    test("stand in the transaction of the change: a failure after them leaves neither", async () => {
+      await world.hook("https://example.com/");
+      const audited = await count("audit");
+      const crash = store.db.write(async (tx) => {
+        const { key } = await world.keys.mint(tx, "acct_alice", { name: "lost" }, world.clock.now);
+        await onOperatorRevokes(tx, key, world.clock.now);
+        throw new Error("the process ends here");
+      });
+      expect(crash).rejects.toThrow("the process ends here");
+      await crash.catch(() => {});
+      expect([
+        await count("api_key"),
+        await count("event"),
+        await count("webhook_delivery"),
+        (await count("audit")) - audited,
+      ]).toEqual([0, 0, 0, 0]);
+    });
+
+    test("a change that fails because its event cannot be written is not made", async () => {
+      const own = await open();
+      const there = await openWorld(own.db);
+      await own.db.write((tx) => tx.run("drop table event"));
+      expect((await there.call("alice", "POST", "/v1/keys", {})).status).toBe(500);
+      for (const table of ["api_key", "audit"])
+        expect(await own.db.all(`select * from ${table}`)).toEqual([]);
+      await own.close();
+    });
+
+    test("reach the webhooks of their account that want them", async () => {
+      const all = await world.hook("https://example.com/all");
+      const low = await world.hook("https://example.com/low", { events: ["balance.low"] });
+      const other = await world.hook("https://example.com/key", { events: ["key.created"] });
+      const off = await world.hook("https://example.com/off");
+      await world.call("alice", "PATCH", `/v1/webhooks/${off.id}`, { status: "disabled" });
+      await world.call("bob", "POST", "/v1/webhooks", { url: "https://example.com/bob" });
+      await store.db.write((tx) => raise(tx, lowEvent("acct_alice")));
+      for (const [hook, deliveries] of [
+        [all, 1],
+        [low, 1],
+        [other, 0],
+        [off, 0],
+      ] as const)
+        expect((await world.log(hook.id)).length).toBe(deliveries);
+      expect(await count("webhook_delivery")).toBe(2);
+      expect(await types("bob")).toEqual([]);
+    });
+
+    test("key.created and key.revoked, once each, without the key", async () => {
+      const minted = await world.call("alice", "POST", "/v1/keys", { name: "ci" });
+      const id = String(minted.body["id"]);
+      const raw = String(minted.body["api_key"]);
+      await world.call("alice", "PATCH", `/v1/keys/${id}`, { name: "cd" });
+      world.clock.now += 1;
+      for (let round = 0; round < 2; round++) await world.call("alice", "DELETE", `/v1/keys/${id}`);
+      const [revoked, created] = await events();
+      expect(await types()).toEqual(["key.revoked", "key.created"]);
+      const data = {
+        key_id: id,
+        prefix: raw.slice(0, 12),
+        last4: raw.slice(-4),
+        by: "key_alice",
+      };
+      expect(created?.["data"]).toEqual({ ...data, name: "ci" });
+      expect(revoked?.["data"]).toEqual({ ...data, name: "cd" });
+      expect(JSON.stringify(await events())).not.toContain(raw.slice(8, -4));
+    });
+
+    test("claim.completed with the bonus, and member.added for the next human", async () => {
+      const claims = createClaims({
+        master: MASTER,
+        limits: { startsPerAccount: 0, startsPerEmail: 0 },
+        onEvent: onClaimEvent,
+      });
+      const { now } = world.clock;
+      await store.db.write((tx) =>
+        tx.run("insert into account (id, created_at, created_from) values ('acct_alice', 1, 'n')"),
+      );
+      const key = await store.db.write(
+        async (tx) => (await world.keys.mint(tx, "acct_alice", {}, now)).key,
+      );
+      const network = "203.0.113.0/24";
+      const claim = async (email: string, choices: "revoke" | "keep"): Promise<string> => {
+        const start = { accountId: "acct_alice", keyId: key.id, email, network, now };
+        const started = await store.db.write((tx) => claims.start(tx, start));
+        await store.db.write(async (tx) => {
+          const identity = { issuer: "https://id.test", subject: email, email, name: null };
+          const { id: personId } = await recordPerson(tx, identity, now);
+          const confirmed = await claims.confirm(tx, {
+            attemptId: started.id,
+            claimer: { ...identity, personId },
+            userCode: started.userCode,
+            keyChoices: choices === "revoke" ? [{ kind: "revoke", keyId: key.id }] : [],
+            now,
+          });
+          expect(confirmed.status).toBe("claimed");
+        });
+        return started.id;
+      };
+      const first = await claim("owner@example.com", "revoke");
+      const second = await claim("dev@example.com", "keep");
+      const all = await events();
+      expect(new Map(all.map((event) => [event["type"], event["data"]]))).toEqual(
+        new Map<unknown, unknown>([
+          [
+            "claim.completed",
+            {
+              claim_attempt_id: first,
+              email: "owner@example.com",
+              role: "owner",
+              bonus_credits: 1_000_000,
+            },
+          ],
+          [
+            "member.added",
+            { claim_attempt_id: second, email: "dev@example.com", role: "developer" },
+          ],
+          ["key.revoked", expect.objectContaining({ key_id: key.id, by: "owner@example.com" })],
+        ]),
+      );
+      const audit = await world.call("alice", "GET", "/v1/audit");
+      const told = (audit.body["data"] as readonly Row[]).map((entry) => String(entry["action"]));
+      expect(told.toSorted()).toEqual([
+        "account.claimed",
+        "claim.started",
+        "claim.started",
+        "key.revoked",
+        "member.added",
+      ]);
+    });
+
+    describe("of the balance", () => {
+      let keyId = "";
+
+      beforeEach(async () => {
+        keyId = await store.db.write(
+          async (tx) => (await world.keys.mint(tx, "acct_alice", {}, world.clock.now)).key.id,
+        );
+      });
+
+      const give = (amount: bigint): Promise<boolean> =>
+        store.db.write((tx) =>
+          grant(tx, {
+            id: crypto.randomUUID(),
+            accountId: "acct_alice",
+            amount,
+            now: world.clock.now,
+            reason: "test",
+          }),
+        );
+      const spend = async (amount: bigint, id: string = crypto.randomUUID()): Promise<void> => {
+        world.clock.now += 1;
+        const { now } = world.clock;
+        const request = { id, accountId: "acct_alice", keyId, now };
+        await world.ledger.hold({ ...request, amount, expiresAt: now + 1_000 });
+        await world.ledger.settle({ ...request, cost: amount });
+      };
+
+      test("low and empty are told once, by the charge that crosses the mark", async () => {
+        await give((15n * USD) / 10n);
+        await spend((4n * USD) / 10n);
+        expect(await types()).toEqual([]);
+        await spend((2n * USD) / 10n);
+        expect(await types()).toEqual(["balance.low"]);
+        expect((await events())[0]?.["data"]).toEqual({
+          credits: 900_000,
+          usd: 0.9,
+          below_usd: 1,
+        });
+        await spend((8n * USD) / 10n);
+        expect(await types()).toEqual(["balance.low"]);
+        await spend(USD / 10n - 99_999n);
+        expect((await events())[0]).toMatchObject({
+          type: "balance.empty",
+          data: { credits: 99, usd: 0.000099, below_usd: 0.0001 },
+        });
+        await spend(99_999n);
+        expect(await types()).toEqual(["balance.empty", "balance.low"]);
+      });
+
+      test("one charge may cross both; a new purchase arms them again", async () => {
+        await give(2n * USD);
+        await spend(2n * USD);
+        expect((await types()).toSorted()).toEqual(["balance.empty", "balance.low"]);
+        await give(2n * USD);
+        await spend(2n * USD);
+        expect((await types()).length).toBe(4);
+      });
+
+      test("a settle that is repeated tells nothing more", async () => {
+        await give(2n * USD);
+        await spend(2n * USD, "once");
+        await world.ledger.settle({
+          id: "once",
+          accountId: "acct_alice",
+          keyId,
+          now: world.clock.now,
+          cost: 2n * USD,
+        });
+        expect((await types()).length).toBe(2);
+      });
+
+      test("the mark is the account's to set; zero turns it off", async () => {
+        const path = "/v1/account/balance-alert";
+        expect((await world.call("alice", "GET", path)).body).toEqual({
+          object: "balance_alert",
+          low_usd: 1,
+        });
+        const set = await world.call("alice", "PATCH", path, { low_usd: "2.5" });
+        expect([set.status, set.body["low_usd"]]).toEqual([200, 2.5]);
+        await give(3n * USD);
+        await spend(USD);
+        expect((await events())[0]?.["data"]).toMatchObject({ usd: 2, below_usd: 2.5 });
+        await world.call("alice", "PATCH", path, { low_usd: 0 });
+        await spend(USD + USD / 2n);
+        expect(await types()).toEqual(["balance.low"]);
+        expect((await world.call("bob", "GET", path)).body["low_usd"]).toBe(1);
+        for (const low_usd of [-1, "much", 9_000_001, null, 0.12345678912])
+          expect((await world.call("alice", "PATCH", path, { low_usd })).status).toBe(400);
+      });
+
+      test("a grant by hand is in the audit log", async () => {
+        await store.db.write((tx) =>
+          onOperatorGrants(tx, {
+            id: "grant.acct_alice.1",
+            accountId: "acct_alice",
+            amount: USD,
+            reason: "sorry",
+            now: world.clock.now,
+          }),
+        );
+        const { body } = await world.call("alice", "GET", "/v1/audit?action=account.credited");
+        expect(body["data"]).toMatchObject([
+          {
+            actor: { type: "operator" },
+            target: "grant.acct_alice.1",
+            detail: { usd: "1", reason: "sorry" },
+          },
+        ]);
+      });
+    });
+  });
+});
+
+function lowEvent(accountId: string): NewEvent {
+  const data = { credits: 1, usd: 0.000001, below_usd: 1 };
+  return { type: "balance.low", accountId, data, now: Date.parse("2026-11-21T09:30:00Z") };
+}

@@ -1,0 +1,127 @@
+// The form of raw keys, and what of them is kept.
+
+import { describe, expect, test } from "bun:test";
+import { crc32 } from "node:zlib";
+import { secret } from "../../src/base/secret.ts";
+import { createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
+import { isRawKey, newRawKey } from "../../src/keys/raw-key.ts";
+import { insertSpender } from "../../src/ledger/rows.ts";
+import type { Db } from "../../src/store/db.ts";
+import { eachStore } from "../support/stores.ts";
+
+const NOW = Date.UTC(2026, 10, 18);
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+describe("a raw key", () => {
+  test("is <prefix>-rt-, 43 characters of chance and six of checksum", () => {
+    for (const prefix of ["pst", "ab", "gateway123"])
+      expect(newRawKey(prefix)).toMatch(new RegExp(`^${prefix}-rt-[0-9A-Za-z]{49}$`));
+  });
+
+  test("can be verified offline: the checksum is the CRC32 of what stands before it, in base 62", () => {
+    const raw = newRawKey("pst");
+    let rest = crc32(raw.slice(0, -6));
+    let text = "";
+    for (let place = 0; place < 6; place++) {
+      text = ALPHABET.charAt(rest % 62) + text;
+      rest = Math.floor(rest / 62);
+    }
+    expect(raw.slice(-6)).toBe(text);
+  });
+
+  test("one changed, lost, doubled or swapped character makes it none", () => {
+    const raw = newRawKey("pst");
+    for (let place = 0; place < raw.length; place++) {
+      const other = raw.charAt(place) === "x" ? "y" : "x";
+      expect(isRawKey("pst", raw.slice(0, place) + other + raw.slice(place + 1))).toBe(false);
+      expect(isRawKey("pst", raw.slice(0, place) + raw.slice(place + 1))).toBe(false);
+      expect(isRawKey("pst", raw.slice(0, place) + raw.charAt(place) + raw.slice(place))).toBe(
+        false,
+      );
+    }
+    expect(isRawKey("pst", raw)).toBe(true);
+    expect(isRawKey("abc", raw)).toBe(false);
+    expect(isRawKey("pst", ` ${raw}`)).toBe(false);
+    expect(isRawKey("pst", `${raw}\n`)).toBe(false);
+    expect(isRawKey("pst", "")).toBe(false);
+  });
+
+  test("its characters of chance are evenly spread", () => {
+    const counts = new Map<string, number>();
+    const keys = 4_000;
+    for (let made = 0; made < keys; made++)
+      for (const character of newRawKey("pst").slice(7, 50))
+        counts.set(character, (counts.get(character) ?? 0) + 1);
+    expect(counts.size).toBe(62);
+    const mean = (keys * 43) / 62;
+    // Seven standard deviations: a fair source fails this once in the age of the universe.
+    for (const count of counts.values())
+      expect(Math.abs(count - mean)).toBeLessThan(7 * Math.sqrt(mean));
+  });
+});
+
+eachStore((kind, open) => {
+  describe(`the keys of an account, on ${kind}`, () => {
+    const make = (db: Db, pepper = "a master secret"): Keys =>
+      createKeys({ db, master: secret(pepper), prefix: "pst", openSpender: insertSpender });
+
+    test("the same key under another master secret is unknown: the hash alone opens nothing", async () => {
+      const { db, close } = await open();
+      const keys = make(db);
+      const { raw, key } = await db.write((tx) => keys.mint(tx, "acct_a", {}, NOW));
+      expect(await keys.find(raw, NOW, false)).toMatchObject({
+        accountId: "acct_a",
+        keyId: key.id,
+      });
+      expect(await make(db, "another master secret").find(raw, NOW, false)).toBeUndefined();
+      await close();
+    });
+
+    test("a cached key is asked for again after five seconds, and an expired one is never given", async () => {
+      const { db, close } = await open();
+      const keys = make(db);
+      const { raw } = await db.write((tx) =>
+        keys.mint(tx, "acct_a", { expiresAt: NOW + 8_000 }, NOW),
+      );
+      expect(await keys.find(raw, NOW, true)).toBeDefined();
+      await db.write((tx) => tx.run("update api_key set revoked_at = ?", [NOW]));
+      expect(await keys.find(raw, NOW + 4_999, true)).toBeDefined();
+      expect(await keys.find(raw, NOW + 4_999, false)).toBeUndefined();
+      expect(await keys.find(raw, NOW + 5_000, true)).toBeUndefined();
+      await db.write((tx) => tx.run("update api_key set revoked_at = null"));
+      expect(await keys.find(raw, NOW + 6_000, true)).toBeDefined();
+      expect(await keys.find(raw, NOW + 8_000, true)).toBeUndefined();
+      await close();
+    });
+
+    test("when a key was last used is kept in memory and written in one go", async () => {
+      const { db, close } = await open();
+      const keys = make(db);
+      const { raw, key } = await db.write((tx) => keys.mint(tx, "acct_a", {}, NOW));
+      await keys.find(raw, NOW + 1, false);
+      await keys.find(raw, NOW + 2, true);
+      expect((await getKey(db, "acct_a", key.id, NOW)).lastUsedAt).toBeNull();
+      await keys.flushLastUsed();
+      expect((await getKey(db, "acct_a", key.id, NOW)).lastUsedAt).toBe(NOW + 2);
+      await keys.flushLastUsed();
+      await close();
+    });
+
+    test("a use that could not be written is written the next time", async () => {
+      const { db, close } = await open();
+      const keys = make(db);
+      const { raw, key } = await db.write((tx) => keys.mint(tx, "acct_a", {}, NOW));
+      await keys.find(raw, NOW + 1, false);
+      await db.write((tx) => tx.run("alter table api_key rename to gone"));
+      const failed = await keys.flushLastUsed().then(
+        () => false,
+        () => true,
+      );
+      expect(failed).toBe(true);
+      await db.write((tx) => tx.run("alter table gone rename to api_key"));
+      await keys.flushLastUsed();
+      expect((await getKey(db, "acct_a", key.id, NOW)).lastUsedAt).toBe(NOW + 1);
+      await close();
+    });
+  });
+});

@@ -1,0 +1,282 @@
+// A call that one provider fails goes on to the next, inside one hold: enough for the dearest of them is held, the leg that
+// answered is charged at its own price, and the record lists every try.
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { nanoFromUsd } from "../../src/base/money.ts";
+import {
+  bodyOf,
+  errorOf,
+  expectClean,
+  fund,
+  isComplete,
+  type Json,
+  post,
+  recordOf,
+  recordsOf,
+  STREAMED_APIS,
+  until,
+  USD,
+  walletOf,
+} from "../inference/world.ts";
+import { type Account, register } from "../support/gateway.ts";
+import { STORE_KINDS } from "../support/stores.ts";
+import { type HostName, PRICES, startWorld, type World } from "./world.ts";
+
+const ORDER = { provider: { order: ["alpha", "beta", "gamma"] } };
+/** "hello" in the simulator's tokens: the text and the role's frame are whatever it says; the reply repeats it. */
+const UNAVAILABLE = { status: 503 };
+
+interface Detail {
+  readonly attempts: readonly { provider: string; model: string; status: number }[];
+}
+
+for (const store of STORE_KINDS)
+  describe(`on ${store}`, () => {
+    let world: World;
+    let account: Account;
+
+    beforeAll(async () => {
+      world = await startWorld({ store });
+    }, 30_000);
+    afterAll(() => world.stop());
+    beforeEach(async () => {
+      await world.heal();
+      account = await register(world.gateway);
+      await fund(world.gateway, account, USD);
+    });
+    afterEach(() => expectClean(world.gateway.house.db));
+
+    function call(more: Json, api: (typeof STREAMED_APIS)[number] = "chat"): Promise<Response> {
+      return post(
+        world.gateway,
+        account,
+        api,
+        bodyOf(api, "hello", { model: "alpha/echo", ...more }),
+      );
+    }
+
+    async function detailOf(id: string | null): Promise<Detail> {
+      const row = await recordOf(world.gateway.house.db, id);
+      return JSON.parse(String(row["detail"])) as Detail;
+    }
+
+    /** What was charged is what the provider that answered takes for what it counted. */
+    async function expectCharged(id: string | null, name: HostName): Promise<void> {
+      const { db } = world.gateway.house;
+      const row = await recordOf(db, id);
+      const [input, output] = PRICES[name].map(BigInt);
+      const pico =
+        BigInt(String(row["input_tokens"])) * (input ?? 0n) +
+        BigInt(String(row["output_tokens"])) * (output ?? 0n);
+      expect([row["provider"], row["model"], BigInt(String(row["cost_nano"]))]).toEqual([
+        name,
+        `${name}/echo`,
+        pico * 1_000n,
+      ]);
+      const wallet = await walletOf(db, account.id);
+      expect(wallet.promo + wallet.paid).toBe(USD + (nanoFromUsd("0.05") ?? 0n) - pico * 1_000n);
+      expect(wallet.held).toBe(0n);
+    }
+
+    for (const api of STREAMED_APIS)
+      for (const stream of [false, true])
+        test(`${api}${stream ? ", streamed" : ""}: the second provider answers and is charged`, async () => {
+          world.hosts.alpha.failure = UNAVAILABLE;
+          const response = await call({ ...ORDER, stream }, api);
+          const text = await response.text();
+          expect([response.status, response.headers.get("x-postern-provider")]).toEqual([
+            200,
+            "beta",
+          ]);
+          if (stream) expect(isComplete(api, text)).toBe(true);
+          const id = response.headers.get("x-request-id");
+          expect(
+            (await detailOf(id)).attempts.map(({ provider, status }) => [provider, status]),
+          ).toEqual([
+            ["alpha", 503],
+            ["beta", 200],
+          ]);
+          await expectCharged(id, "beta");
+          // A provider that fails is not waited for where another one is next.
+          expect(world.hosts.alpha.seen).toHaveLength(1);
+        });
+
+    test("what is held is enough for the dearest, though a cheaper one answers", async () => {
+      world.hosts.beta.delayMs = 300;
+      const quick = call({ provider: { order: ["beta", "gamma", "alpha"] } });
+      const { held } = await until(
+        () => walletOf(world.gateway.house.db, account.id),
+        (wallet) => wallet.held > 0n,
+      );
+      const response = await quick;
+      await response.text();
+      // 200 tokens of output at 20 US dollars a million are the dearest part by far.
+      expect(held).toBeGreaterThan(200n * 20n * 1_000n);
+      expect(held).toBeLessThan(2n * 200n * 20n * 1_000n);
+      await expectCharged(response.headers.get("x-request-id"), "beta");
+    });
+
+    test("plainly asked, only its own price is held, and nobody else is tried", async () => {
+      world.hosts.alpha.failure = UNAVAILABLE;
+      const response = await call({});
+      expect([response.status, errorOf(await response.json())["provider"]]).toEqual([503, "alpha"]);
+      expect(world.hosts.alpha.seen).toHaveLength(2);
+      expect([...world.hosts.beta.seen, ...world.hosts.gamma.seen]).toEqual([]);
+    });
+
+    test("an account that cannot pay the dearest is told so before anything is sent", async () => {
+      const poor = await register(world.gateway);
+      // 0.05 US dollars: enough for 5,000 tokens at 8 a million, and not at 20.
+      const body = bodyOf("chat", "hello", { model: "gamma/other", max_tokens: 40_000 });
+      const alone = await post(world.gateway, poor, "chat", body);
+      expect(alone.status).toBe(200);
+      const model = { model: "alpha/echo", max_tokens: 900, n: 4 };
+      const both = await post(
+        world.gateway,
+        poor,
+        "chat",
+        bodyOf("chat", "hello", { ...model, ...ORDER }),
+      );
+      expect([both.status, errorOf(await both.json())["code"]]).toEqual([
+        402,
+        "insufficient_credits",
+      ]);
+      expect(world.hosts.alpha.seen).toEqual([]);
+      const one = await post(
+        world.gateway,
+        poor,
+        "chat",
+        bodyOf("chat", "hello", { ...model, provider: { only: ["alpha"] } }),
+      );
+      expect(one.status).toBe(200);
+    });
+
+    test("an output limit that was left open is what each leg's own price affords", async () => {
+      const poor = await register(world.gateway);
+      world.hosts.alpha.failure = UNAVAILABLE;
+      const { max_tokens: _, ...open } = bodyOf("chat", "hello ".repeat(1_000), {
+        model: "alpha/echo",
+        n: 4,
+        ...ORDER,
+      });
+      const response = await post(world.gateway, poor, "chat", open);
+      expect([response.status, response.headers.get("x-postern-provider")]).toEqual([200, "beta"]);
+      await response.text();
+      const sent = (name: HostName): Json =>
+        JSON.parse(world.hosts[name].seen[0]?.body ?? "") as Json;
+      // 0.05 US dollars less the input, at 8 a million for each of four choices; beta's own price affords its maximum.
+      expect(Number(sent("alpha")["max_tokens"])).toBeGreaterThan(700);
+      expect(Number(sent("alpha")["max_tokens"])).toBeLessThan(850);
+      expect(sent("beta")["max_tokens"]).toBeUndefined();
+      expect(response.headers.get("x-postern-max-tokens")).toBeNull();
+    });
+
+    test("models are tried one after the other, each at its own provider", async () => {
+      world.hosts.alpha.failure = UNAVAILABLE;
+      const response = await call({ models: ["beta/echo", "gamma/other"] });
+      expect([response.status, response.headers.get("x-postern-model")]).toEqual([
+        200,
+        "beta/echo",
+      ]);
+      world.hosts.beta.failure = { status: 429 };
+      const third = await call({ models: ["beta/echo", "gamma/other"] });
+      expect([third.status, third.headers.get("x-postern-model")]).toEqual([200, "gamma/other"]);
+      const { attempts } = await detailOf(third.headers.get("x-request-id"));
+      expect(attempts.map(({ model, status }) => `${model} ${status}`)).toEqual([
+        "alpha/echo 503",
+        "beta/echo 429",
+        "gamma/other 200",
+      ]);
+    });
+
+    const falls: readonly (readonly [what: string, status: number, body?: unknown])[] = [
+      ["a rate limit", 429],
+      ["a timeout", 408],
+      ["an error of the provider", 500],
+      ["an overload", 529],
+      ["the gateway's account being refused", 401],
+      ["a model that is not there", 404],
+      [
+        "a model that is not there, said with 400",
+        400,
+        { error: { message: "no such model", code: "model_not_found" } },
+      ],
+    ];
+    for (const [what, status, body] of falls)
+      test(`${what} sends it on`, async () => {
+        world.hosts.alpha.failure = body === undefined ? { status } : { status, body };
+        const response = await call(ORDER);
+        expect([response.status, response.headers.get("x-postern-provider")]).toEqual([
+          200,
+          "beta",
+        ]);
+      });
+
+    for (const status of [400, 413, 422])
+      test(`the caller's own fault, a ${status}, does not`, async () => {
+        world.hosts.alpha.failure = { status };
+        const response = await call(ORDER);
+        expect(response.status).toBe(status);
+        expect(world.hosts.beta.seen).toEqual([]);
+        const [record] = await recordsOf(world.gateway.house.db, account.id);
+        expect([record?.["provider"], String(record?.["cost_nano"])]).toEqual(["alpha", "0"]);
+      });
+
+    test("with allow_fallbacks: false nobody but the first is tried", async () => {
+      world.hosts.alpha.failure = UNAVAILABLE;
+      const response = await call({ provider: { allow_fallbacks: false } });
+      expect(response.status).toBe(503);
+      expect(world.hosts.beta.seen).toEqual([]);
+      const listed = await call({
+        provider: { order: ["alpha", "gamma"], allow_fallbacks: false },
+      });
+      expect(listed.headers.get("x-postern-provider")).toBe("gamma");
+      const text = "a conversation of its own";
+      const open = await post(
+        world.gateway,
+        account,
+        "chat",
+        bodyOf("chat", text, { model: "alpha/echo", provider: { allow_fallbacks: true } }),
+      );
+      expect(open.headers.get("x-postern-provider")).toBe("beta");
+    });
+
+    test("where all fail, the last failure is told, nothing is charged and every try is on record", async () => {
+      for (const host of Object.values(world.hosts)) host.failure = UNAVAILABLE;
+      const response = await call(ORDER);
+      const id = response.headers.get("x-request-id");
+      expect([response.status, errorOf(await response.json())["provider"]]).toEqual([503, "gamma"]);
+      const { attempts } = await detailOf(id);
+      expect(attempts.map(({ provider }) => provider)).toEqual(["alpha", "beta", "gamma", "gamma"]);
+      expect((await walletOf(world.gateway.house.db, account.id)).held).toBe(0n);
+    });
+
+    test("a stream that fails after it began is not begun again elsewhere", async () => {
+      const response = await post(
+        world.gateway,
+        account,
+        "chat",
+        bodyOf("chat", "[[sim: tokens=20 chunks=20 cut=3]] go", {
+          model: "alpha/echo",
+          stream: true,
+          ...ORDER,
+        }),
+      );
+      const text = await response.text();
+      expect([response.status, isComplete("chat", text)]).toEqual([200, false]);
+      expect(world.hosts.beta.seen).toEqual([]);
+    });
+
+    test("an error that comes with status 200 sends it on like any other", async () => {
+      const failing = { model: "alpha/echo", ...ORDER };
+      const response = await post(
+        world.gateway,
+        account,
+        "chat",
+        bodyOf("chat", "[[sim: error-body]] go", failing),
+      );
+      await response.text();
+      const { attempts } = await detailOf(response.headers.get("x-request-id"));
+      expect(attempts.map(({ provider }) => provider)).toEqual(["alpha", "beta", "gamma", "gamma"]);
+    });
+  });

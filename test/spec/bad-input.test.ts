@@ -1,0 +1,318 @@
+// What bad input gets, at every endpoint but the model calls, which have tests of their own: a clear error in the form of
+// the API that was called, and nothing written.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import type { Route } from "../../src/http/route.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { provoked } from "../support/provoked.ts";
+import { STORE_KINDS } from "../support/stores.ts";
+import {
+  type Answered,
+  at,
+  call,
+  expectHarmless,
+  expectRefusal,
+  listAt,
+  type Sent,
+  textAt,
+} from "./caller.ts";
+import { type Description, readDescription } from "./described-errors.ts";
+
+const SMALL_LIMIT = 65_536;
+const RUNS = 40;
+const SEED = Date.now();
+
+describe.each(STORE_KINDS)("bad input, on %s", (store) => {
+  let gateway: Gateway;
+  let account: Account;
+  let keyId: string;
+  let description: Description;
+  beforeAll(async () => {
+    gateway = await startGateway({ store });
+    account = await register(gateway);
+    const list = await call(gateway, "GET /v1/keys", { key: account.key });
+    keyId = textAt(list.body, "data.0.id");
+    description = await readDescription(gateway);
+  });
+  afterAll(async () => {
+    expect(gateway.logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+    await gateway.stop();
+  });
+
+  /** What takes a small JSON body. */
+  const writes = (): readonly Route[] =>
+    gateway.house.routes.filter(
+      ({ method, body, bodyType, bodyLimitBytes, auth }) =>
+        method !== "GET" &&
+        body !== undefined &&
+        bodyType !== "form" &&
+        (bodyLimitBytes ?? SMALL_LIMIT) <= SMALL_LIMIT &&
+        (auth === "key" || auth === "none"),
+    );
+  const send = (route: Route, sent: Sent): Promise<Answered> =>
+    call(gateway, `${route.method} ${route.path.replace(/\{\w+\}/, keyId)}`, {
+      key: account.key,
+      ...sent,
+    });
+
+  const MALFORMED: readonly (readonly [string, BodyInit])[] = [
+    ["an object that is not closed", "{"],
+    ["a word", "hello"],
+    ["single quotes", "{'name':'x'}"],
+    ["a comma too many", '{"name":"x",}'],
+    ["two objects", "{}{}"],
+    ["a comment", "{/* */}"],
+    ["no number", '{"limit_usd":NaN}'],
+    ["a number with a zero before it", '{"limit_usd":01}'],
+    ["a raw line feed in a text", '{"name":"a\nb"}'],
+    ["a raw NUL", "\u0000"],
+    ["a form", "name=x"],
+    ["an escape that is none", String.raw`{"name":"\x41"}`],
+    ["brackets without end", "[".repeat(60_000)],
+    ["braces without end", '{"a":'.repeat(12_000)],
+    ["65 levels", "[".repeat(65) + "]".repeat(65)],
+    ["invalid UTF-8", Uint8Array.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x7d])],
+    ["UTF-16", Uint8Array.from([0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00])],
+    ["half of a character at the end", Uint8Array.from([0x7b, 0x7d, 0xe2, 0x82])],
+    ["an overlong slash", Uint8Array.from([0x22, 0xc0, 0xaf, 0x22])],
+  ];
+  test.each(MALFORMED)("malformed: %s", async (_what, raw) => {
+    for (const route of writes()) {
+      const answer = await send(route, { raw, headers: { "content-type": "application/json" } });
+      provoked(route.id, 400, answer);
+      expectHarmless(answer);
+      description.expectDescribed(route.method, route.path, answer);
+    }
+  });
+
+  test("wrong types: a list, a text, a number, true, null where an object is asked for", async () => {
+    for (const route of writes())
+      for (const body of [[], "text", 7, true, null, [[{}]]]) {
+        const answer = await send(route, { body });
+        provoked(route.id, 400, answer);
+        description.expectDescribed(route.method, route.path, answer);
+      }
+  });
+
+  test("a field that nobody knows is a 400 that names it, also where its name is a trap", async () => {
+    for (const route of writes())
+      for (const raw of [
+        '{"unknown_field":1}',
+        '{"__proto__":{"name":"x"}}',
+        '{"constructor":{"prototype":{"name":"x"}}}',
+        '{"toString":1}',
+        '{"":1}',
+        '{"\\u0000":1}',
+      ]) {
+        const answer = await send(route, { raw });
+        expect([route.id, raw, answer.status]).toEqual([route.id, raw, 400]);
+        expectHarmless(answer);
+      }
+    expect(({} as { name?: string }).name).toBeUndefined();
+  });
+
+  test("too large: 413, whether the length is announced or the body comes in chunks", async () => {
+    const large = JSON.stringify({ name: "n".repeat(SMALL_LIMIT) });
+    for (const route of gateway.house.routes) {
+      if (route.method === "GET" || route.auth === "person") continue;
+      const limit = route.bodyLimitBytes ?? SMALL_LIMIT;
+      if (limit > SMALL_LIMIT) continue;
+      for (const raw of [large, new Blob([large]).stream()]) {
+        const answer = await send(route, { raw });
+        provoked(route.id, 413, answer);
+        if (route.dialect !== "page") description.expectDescribed(route.method, route.path, answer);
+      }
+    }
+  });
+
+  test("a body of exactly the limit is read", async () => {
+    const room = SMALL_LIMIT - '{"name":""}'.length;
+    const answer = await call(gateway, "POST /v1/keys", {
+      key: account.key,
+      raw: JSON.stringify({ name: "n".repeat(room) }),
+    });
+    expectRefusal(answer, { status: 400, code: "invalid_request", param: "name" });
+  });
+
+  test("bad content types: 415 that names the right one", async () => {
+    for (const route of writes())
+      for (const type of [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/jsonp",
+        "json",
+        "",
+        "application/json, text/plain",
+      ]) {
+        const answer = await send(route, { raw: "{}", headers: { "content-type": type } });
+        // A client that names no type at all has one named by its library.
+        provoked(route.id, 415, answer);
+        expect(answer.text).toContain("application/json");
+        description.expectDescribed(route.method, route.path, answer);
+      }
+  });
+
+  test("good content types: parameters, capitals, +json", async () => {
+    for (const type of [
+      "application/json",
+      "APPLICATION/JSON; charset=UTF-8",
+      "application/merge-patch+json",
+    ]) {
+      const answer = await call(gateway, `PATCH /v1/keys/${keyId}`, {
+        key: account.key,
+        raw: '{"name":"typed"}',
+        headers: { "content-type": type },
+      });
+      expect([type, answer.status]).toEqual([type, 200]);
+    }
+  });
+
+  test("a compressed body is a 415, and not a puzzle", async () => {
+    const answer = await call(gateway, "POST /v1/keys", {
+      key: account.key,
+      raw: Bun.gzipSync(Buffer.from("{}")),
+      headers: { "content-encoding": "gzip" },
+    });
+    expectRefusal(answer, {
+      status: 415,
+      code: "unsupported_media_type",
+      param: "content-encoding",
+    });
+    provoked("mintKey", 415, answer);
+  });
+
+  test("a byte-order mark, and spaces around, are no part of a body", async () => {
+    for (const raw of ["\ufeff{}", " \r\n\t{} \n"]) {
+      const answer = await call(gateway, `PATCH /v1/keys/${keyId}`, { key: account.key, raw });
+      expect(answer.status).toBe(200);
+    }
+  });
+
+  test("a member that is given twice counts once, as JSON has it, and is checked as such", async () => {
+    const answer = await call(gateway, `PATCH /v1/keys/${keyId}`, {
+      key: account.key,
+      raw: '{"name":7,"name":"last"}',
+    });
+    expect(answer.body["name"]).toBe("last");
+  });
+
+  test("a key with a wrong checksum is refused without a look-up", async () => {
+    const broken = await startGateway({ store });
+    const owner = await register(broken);
+    await broken.house.db.write((tx) => tx.run("alter table api_key rename to gone"));
+    const last = owner.key.endsWith("0") ? "1" : "0";
+    const mistyped = await call(broken, "GET /v1/account", { key: owner.key.slice(0, -1) + last });
+    expect(mistyped.status).toBe(401);
+    // The right key needs the table that is gone.
+    expect((await call(broken, "GET /v1/account", { key: owner.key })).status).toBe(500);
+    await broken.house.db.write((tx) => tx.run("alter table gone rename to api_key"));
+    await broken.stop();
+  });
+
+  describe("random bodies to every endpoint", () => {
+    const text = fc.oneof(
+      fc.string(),
+      fc.string({ unit: "binary" }),
+      fc.constantFrom("day", "2027-01-01T00:00:00Z", "a@example.org", "1.5", "\ud800", "\u0000"),
+    );
+    const value = fc.letrec((tie) => ({
+      any: fc.oneof(
+        { maxDepth: 3 },
+        text,
+        fc.double(),
+        fc.integer(),
+        fc.constantFrom(null, true, false, -0, 1e21, 2 ** 53),
+        fc.array(tie("any"), { maxLength: 3 }),
+        fc.dictionary(fc.string(), tie("any"), { maxKeys: 3 }),
+      ),
+    })).any;
+    const body = fc.oneof(
+      value,
+      fc.record(
+        {
+          name: value,
+          email: value,
+          expires_at: value,
+          limit_usd: value,
+          limit_window: value,
+          provider: value,
+          api_key: value,
+        },
+        { requiredKeys: [] },
+      ),
+    );
+
+    test(`never give a 500, and every error is of the form that /openapi.yaml says (seed ${SEED})`, async () => {
+      for (const route of writes())
+        await fc.assert(
+          fc.asyncProperty(body, async (sent) => {
+            const answer = await send(route, { body: sent });
+            expectHarmless(answer);
+            description.expectDescribed(route.method, route.path, answer);
+          }),
+          { numRuns: RUNS, seed: SEED },
+        );
+    }, 30_000);
+
+    test(`random queries neither (seed ${SEED})`, async () => {
+      const name = fc.oneof(
+        fc.constantFrom("limit", "cursor", "from", "to", "model", "key_id", "group_by"),
+        fc.string(),
+      );
+      const query = fc.array(fc.tuple(name, text), { maxLength: 4 });
+      for (const line of [
+        "/v1/keys",
+        "/v1/usage",
+        "/v1/usage/summary",
+        "/v1/provider-keys",
+        "/v1/models",
+      ])
+        await fc.assert(
+          fc.asyncProperty(query, async (pairs) => {
+            const wellFormed = pairs.map(([key, value]) => [
+              key.toWellFormed(),
+              value.toWellFormed(),
+            ]);
+            const answer = await call(
+              gateway,
+              `GET ${line}?${new URLSearchParams(wellFormed).toString()}`,
+              { key: account.key },
+            );
+            expectHarmless(answer);
+            description.expectDescribed("GET", line, answer);
+          }),
+          { numRuns: RUNS, seed: SEED },
+        );
+    }, 30_000);
+
+    test(`random ids in paths neither (seed ${SEED})`, async () => {
+      for (const [method, line, template] of [
+        ["GET", "/v1/keys/", "/v1/keys/{id}"],
+        ["DELETE", "/v1/keys/", "/v1/keys/{id}"],
+        ["GET", "/v1/usage/", "/v1/usage/{id}"],
+        ["DELETE", "/v1/provider-keys/", "/v1/provider-keys/{id}"],
+      ] as const)
+        await fc.assert(
+          fc.asyncProperty(fc.string({ unit: "binary", minLength: 1 }), async (id) => {
+            const encoded = encodeURIComponent(id.toWellFormed());
+            fc.pre(
+              encoded !== "." && encoded !== ".." && `${line}${encoded}` !== "/v1/usage/summary",
+            );
+            const answer = await call(gateway, `${method} ${line}${encoded}`, { key: account.key });
+            expectHarmless(answer);
+            description.expectDescribed(method, template, answer);
+          }),
+          { numRuns: RUNS, seed: SEED },
+        );
+    }, 30_000);
+  });
+
+  test("nothing of all this was written, but for what was valid", async () => {
+    const { body } = await call(gateway, "GET /v1/keys?limit=100", { key: account.key });
+    const own = listAt(body, "data").find(({ id }) => id === keyId);
+    expect(own).toBeDefined();
+    expect(at(own, "revoked_at")).toBeNull();
+  });
+});

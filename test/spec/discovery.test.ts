@@ -1,0 +1,286 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { parse } from "yaml";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+import { provoked } from "../support/provoked.ts";
+import { type Answered, at, call, type Json } from "./caller.ts";
+
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway();
+});
+afterAll(() => gateway.stop());
+
+const DOCUMENTS = [
+  ["getLlmsText", "/llms.txt", "text/plain; charset=utf-8"],
+  ["getOpenApiYaml", "/openapi.yaml", "application/yaml; charset=utf-8"],
+  ["getOpenApiJson", "/openapi.json", "application/json"],
+  ["getAuthManifest", "/auth.md", "text/markdown; charset=utf-8"],
+  ["getWellKnownAuthManifest", "/.well-known/auth.md", "text/markdown; charset=utf-8"],
+  ["getProtectedResource", "/.well-known/oauth-protected-resource", "application/json"],
+  ["getAuthorizationServer", "/.well-known/oauth-authorization-server", "application/json"],
+] as const;
+
+const PAGES = [
+  ["getHome", "/", "text/html; charset=utf-8"],
+  ["getReference", "/docs", "text/html; charset=utf-8"],
+] as const;
+
+const HTML = { accept: "text/html" };
+
+describe("the specification's discovery addresses", () => {
+  test.each([...DOCUMENTS])("%s is at %s, as %s, for anybody", async (id, path, type) => {
+    const answer = await call(gateway, `GET ${path}`);
+    provoked(id, 200, answer);
+    expect(answer.headers.get("content-type")).toBe(type);
+    expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
+    expect(answer.text.length).toBeGreaterThan(100);
+  });
+
+  test("human docs are at the address that the settings name", async () => {
+    const { body } = await call(gateway, "GET /.well-known/oauth-protected-resource");
+    expect(body["resource_documentation"]).toBe(gateway.config.docsUrl);
+    const answer = await call(gateway, "GET /docs", { headers: HTML });
+    provoked("getReference", 200, answer);
+  });
+
+  test("/auth.md and /.well-known/auth.md are the same page", async () => {
+    const [short, wellKnown] = [
+      await call(gateway, "GET /auth.md"),
+      await call(gateway, "GET /.well-known/auth.md"),
+    ];
+    expect(wellKnown.text).toBe(short.text);
+    expect(wellKnown.headers.get("etag")).toBe(short.headers.get("etag"));
+  });
+
+  test("/openapi.yaml and /openapi.json say the same", async () => {
+    const yaml: unknown = parse((await call(gateway, "GET /openapi.yaml")).text);
+    expect((await call(gateway, "GET /openapi.json")).body).toEqual(yaml as Json);
+  });
+
+  test("/ is HTML for a browser, JSON for a program that asks for it, and text for the rest", async () => {
+    const browser = await call(gateway, "GET /", { headers: HTML });
+    provoked("getHome", 200, browser);
+    expect(browser.headers.get("content-type")).toStartWith("text/html");
+    const program = await call(gateway, "GET /", { headers: { accept: "application/json" } });
+    expect(program.body).toMatchObject({
+      base_url: gateway.url,
+      auth_md: `${gateway.url}/auth.md`,
+      llms_txt: `${gateway.url}/llms.txt`,
+      openapi: `${gateway.url}/openapi.yaml`,
+    });
+    const curl = await call(gateway, "GET /", { headers: { accept: "*/*" } });
+    expect(curl.headers.get("content-type")).toStartWith("text/plain");
+    for (const { headers } of [browser, program, curl]) expect(headers.get("vary")).toBe("accept");
+  });
+
+  test("every address that a document names on this gateway is there", async () => {
+    const texts = await Promise.all(
+      [...DOCUMENTS, ...PAGES].map(async ([, path]) => (await call(gateway, `GET ${path}`)).text),
+    );
+    const named = new Set(
+      texts.flatMap((text) =>
+        [...text.matchAll(new RegExp(`${gateway.url}(/[\\w./-]*)`, "g"))].map(([, path = ""]) =>
+          path.replace(/[.]$/, ""),
+        ),
+      ),
+    );
+    const missing: string[] = [];
+    for (const path of named) {
+      const { status } = await call(gateway, `GET ${path}`);
+      if (status === 404 && !/^\/v1\/?$|\/v1\/[\w-]+\/\w+_?/.test(path)) missing.push(path);
+    }
+    expect(missing).toEqual([]);
+  });
+});
+
+describe("caches", () => {
+  test.each([...DOCUMENTS, ...PAGES])(
+    "%s at %s has a strong etag, and is not sent again to a client that has it",
+    async (_id, path) => {
+      const sent = { headers: HTML };
+      const first = await call(gateway, `GET ${path}`, sent);
+      expect(first.headers.get("cache-control")).toBe("public, max-age=300");
+      const etag = first.headers.get("etag") ?? "";
+      expect(etag).toMatch(/^"[\w-]{22}"$/);
+      for (const known of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
+        const again = await call(gateway, `GET ${path}`, {
+          headers: { ...HTML, "if-none-match": known },
+        });
+        expect(again.status).toBe(304);
+        expect([again.text, again.headers.get("etag")]).toEqual(["", etag]);
+        expect(again.headers.get("content-type")).toBeNull();
+      }
+      const other = await call(gateway, `GET ${path}`, {
+        headers: { ...HTML, "if-none-match": '"other"' },
+      });
+      expect(other.status).toBe(200);
+    },
+  );
+
+  test("GET /v1/models too, by the form that is asked for", async () => {
+    const first = await call(gateway, "GET /v1/models");
+    const etag = first.headers.get("etag") ?? "";
+    const again = await call(gateway, "GET /v1/models", { headers: { "if-none-match": etag } });
+    provoked("listModels", 304, again);
+    expect(first.headers.get("vary")).toContain("anthropic-version");
+  });
+
+  test("assets are named by their content and kept for ever", async () => {
+    const page = await call(gateway, "GET /", { headers: HTML });
+    const assets = [...page.text.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)];
+    expect(assets.length).toBeGreaterThan(0);
+    for (const [, path] of assets) {
+      const asset = await call(gateway, `GET ${path}`);
+      provoked("getAsset0", 200, asset);
+      expect(asset.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
+    }
+  });
+});
+
+describe("pages are harmless", () => {
+  const page = (path: string): Promise<Answered> => call(gateway, `GET ${path}`, { headers: HTML });
+
+  test.each([...PAGES])(
+    "%s at %s runs no script, loads from here alone, and cannot be framed",
+    async (_id, path) => {
+      const { headers, text } = await page(path);
+      const policy = headers.get("content-security-policy") ?? "";
+      expect(policy).toContain("default-src 'none'");
+      expect(policy).toContain("frame-ancestors 'none'");
+      expect(policy).not.toContain("unsafe");
+      expect(headers.get("x-content-type-options")).toBe("nosniff");
+      expect(headers.get("referrer-policy")).toBe("no-referrer");
+      expect(text).not.toMatch(/<script|javascript:|\son\w+=|style="/i);
+    },
+  );
+});
+
+describe("the specification's versioning", () => {
+  test("the model, account, key, usage and provider-key endpoints live under the path prefix /v1", () => {
+    for (const { path, tag } of gateway.house.routes)
+      if (["Accounts", "Keys", "Models", "Usage", "Provider keys"].includes(tag))
+        expect(path).toStartWith("/v1/");
+  });
+
+  test("the claim start and token endpoints carry no version prefix", () => {
+    const paths = gateway.house.routes.map(({ path }) => path);
+    expect(paths).toContain("/agent/identity/claim");
+    expect(paths).toContain("/oauth2/token");
+  });
+
+  test("a machine-readable description is served at /openapi.yaml", async () => {
+    const document: unknown = parse((await call(gateway, "GET /openapi.yaml")).text);
+    expect(at(document, "openapi")).toMatch(/^3\.1\./);
+    const described = Object.keys(at(document, "paths") as object);
+    for (const { path, hidden } of gateway.house.routes)
+      if (hidden !== true) expect(described).toContain(path.replace("+}", "}"));
+  });
+});
+
+describe("GET, HEAD and OPTIONS", () => {
+  const getRoutes = (): readonly string[] =>
+    gateway.house.routes
+      .filter(
+        ({ method, auth, path }) => method === "GET" && auth === "none" && !path.includes("{"),
+      )
+      .map(({ path }) => path);
+
+  test("HEAD has the headers of GET, the length too, and no body", async () => {
+    for (const path of getRoutes()) {
+      const [got, head] = [await call(gateway, `GET ${path}`), await call(gateway, `HEAD ${path}`)];
+      expect([path, head.status, head.text]).toEqual([path, got.status, ""]);
+      for (const name of ["content-type", "etag", "cache-control", "vary"])
+        expect([path, head.headers.get(name)]).toEqual([path, got.headers.get(name)]);
+      // The counters have moved on in between.
+      if (path !== "/metrics")
+        expect([path, head.headers.get("content-length")]).toEqual([
+          path,
+          String(new TextEncoder().encode(got.text).length),
+        ]);
+    }
+  });
+
+  test("HEAD on a path that only takes POST is a 405", async () => {
+    const answer = await call(gateway, "HEAD /v1/accounts");
+    expect([answer.status, answer.headers.get("allow"), answer.text]).toEqual([405, "POST", ""]);
+  });
+
+  test("any page may call /v1 from a browser: a preflight allows every method and the headers that are asked for", async () => {
+    const answer = await call(gateway, "OPTIONS /v1/chat/completions", {
+      headers: {
+        origin: "https://app.example",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,content-type,x-stainless-lang",
+      },
+    });
+    expect(answer.status).toBe(204);
+    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
+    expect(answer.headers.get("access-control-allow-methods")).toBe("GET, POST, PATCH, DELETE");
+    expect(answer.headers.get("access-control-allow-headers")).toBe(
+      "authorization,content-type,x-stainless-lang",
+    );
+    expect(answer.headers.get("access-control-max-age")).toBe("600");
+  });
+
+  test("never with credentials, and every answer of /v1 shows its headers to the page, errors too", async () => {
+    for (const line of [
+      "GET /v1/models",
+      "GET /v1/account",
+      "GET /v1/nothing",
+      "OPTIONS /v1/keys",
+    ]) {
+      const { headers } = await call(gateway, line, { headers: { origin: "https://app.example" } });
+      expect([line, headers.get("access-control-allow-origin")]).toEqual([line, "*"]);
+      expect(headers.get("access-control-expose-headers")).toBe("*");
+      expect(headers.get("access-control-allow-credentials")).toBeNull();
+    }
+  });
+
+  test("no other page may read anything outside of /v1", async () => {
+    for (const line of [
+      "GET /",
+      "GET /docs",
+      "GET /metrics",
+      "POST /oauth2/token",
+      "POST /agent/identity/claim",
+      "OPTIONS /oauth2/token",
+      "OPTIONS /",
+    ]) {
+      const { headers } = await call(gateway, line, {
+        headers: { origin: "https://app.example", "access-control-request-method": "POST" },
+      });
+      expect([line, headers.get("access-control-allow-origin")]).toEqual([line, null]);
+    }
+  });
+
+  test("a preflight answers no headers that were not asked for in the form of a list of names", async () => {
+    const { headers } = await call(gateway, "OPTIONS /v1/keys", {
+      headers: { "access-control-request-headers": "a: b" },
+    });
+    expect(headers.get("access-control-allow-headers")).toBeNull();
+  });
+});
+
+describe("for whoever runs the service", () => {
+  test("/healthz says that the process lives, and /readyz that it takes work; neither is cached", async () => {
+    const [alive, ready] = [
+      await call(gateway, "GET /healthz"),
+      await call(gateway, "GET /readyz"),
+    ];
+    provoked("isAlive", 200, alive);
+    provoked("isReady", 200, ready);
+    for (const { body, headers } of [alive, ready]) {
+      expect(body).toEqual({ status: "ok" });
+      expect(headers.get("cache-control")).toBe("no-store");
+    }
+  });
+
+  test("/metrics is Prometheus' text, with labels of few values and no path, key or account", async () => {
+    await call(gateway, "GET /v1/keys/key_canary");
+    const answer = await call(gateway, "GET /metrics");
+    provoked("readMetrics", 200, answer);
+    expect(answer.headers.get("content-type")).toStartWith("text/plain; version=0.0.4");
+    expect(answer.text).toMatch(/^postern_requests_total\{route="getKey",status="401"\} \d+$/m);
+    expect(answer.text).not.toContain("canary");
+  });
+});

@@ -1,0 +1,323 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { provoked } from "../support/provoked.ts";
+import { STORE_KINDS } from "../support/stores.ts";
+import { type Answered, at, call, chat, expectHarmless, listAt, textAt } from "./caller.ts";
+
+const FORM = { "content-type": "application/x-www-form-urlencoded" };
+
+describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
+  let gateway: Gateway;
+  let account: Account;
+  beforeAll(async () => {
+    gateway = await startGateway({ store });
+    account = await register(gateway);
+  });
+  afterAll(() => gateway.stop());
+
+  /** An account with a fifth of its starting credit left. */
+  async function registerAndSpend(): Promise<Account> {
+    const poor = await register(gateway);
+    const messages = [{ role: "user", content: "[[sim: tokens=10000]] hello" }];
+    for (let times = 0; times < 2; times++)
+      await chat(gateway, poor.key, { messages, max_tokens: 10_000 });
+    return poor;
+  }
+
+  test("401: key missing, invalid or revoked. Drop the key; create or obtain a new one", async () => {
+    const { status, body } = await call(gateway, "GET /v1/account", { key: "bad" });
+    expect(status).toBe(401);
+    expect(textAt(body, "error.message")).toMatch(/Drop it.*create an account/);
+    expect(at(body, "error.next")).toEqual([
+      { method: "POST", url: "/v1/accounts", body: {}, why: expect.any(String) },
+    ]);
+  });
+
+  test("402: balance empty. Top up credits via billing", async () => {
+    const poor = await registerAndSpend();
+    const { status, body } = await chat(gateway, poor.key, { max_tokens: 16_000 });
+    expect({ status, code: at(body, "error.code") }).toEqual({
+      status: 402,
+      code: "insufficient_credits",
+    });
+    expect(listAt(body, "error.next")[0]).toMatchObject({
+      method: "POST",
+      url: "/v1/billing/invoice",
+    });
+    expect(listAt(body, "error.next")[1]).toMatchObject({
+      method: "POST",
+      url: "/agent/identity/claim",
+    });
+    expect(Number(at(body, "error.affordable_max_tokens"))).toBeGreaterThan(0);
+  });
+
+  test("402 can be acted on: the same call with affordable_max_tokens goes through", async () => {
+    const poor = await registerAndSpend();
+    const refused = await chat(gateway, poor.key, { max_tokens: 16_000 });
+    const affordable = Number(at(refused.body, "error.affordable_max_tokens"));
+    expect((await chat(gateway, poor.key, { max_tokens: affordable })).status).toBe(200);
+  });
+
+  test("404 on a model call: model id unknown. Use an id from GET /v1/models", async () => {
+    const { status, body } = await chat(gateway, account.key, { model: "openai/no-such" });
+    expect({ status, code: at(body, "error.code"), param: at(body, "error.param") }).toEqual({
+      status: 404,
+      code: "model_not_found",
+      param: "model",
+    });
+    expect(listAt(body, "error.next")[0]).toMatchObject({ method: "GET", url: "/v1/models" });
+  });
+
+  test("503 with code provider_not_configured: retrying the same request does not help", async () => {
+    const models = listAt((await call(gateway, "GET /v1/models?available=false")).body, "data");
+    const off = models.find(({ available }) => available === false);
+    const { status, body, headers } = await chat(gateway, account.key, { model: off?.["id"] });
+    expect({ status, code: at(body, "error.code") }).toEqual({
+      status: 503,
+      code: "provider_not_configured",
+    });
+    expect(headers.get("retry-after")).toBeNull();
+    expect(textAt(body, "error.message")).toMatch(/other model|another model|not set up|no key/i);
+  });
+
+  describe("the envelope belongs to the API that was called", () => {
+    test("under /v1, OpenAI's: error with message, type, code, param, request_id, and next", async () => {
+      const answer = await call(gateway, "GET /v1/account");
+      expect(Object.keys(answer.body)).toEqual(["error"]);
+      expect(Object.keys(at(answer.body, "error") as object).toSorted()).toEqual([
+        "code",
+        "message",
+        "next",
+        "param",
+        "request_id",
+        "type",
+      ]);
+      expect(answer.headers.get("content-type")).toBe("application/json");
+    });
+
+    test("on /v1/messages, Anthropic's: type error, error with type and message, request_id", async () => {
+      for (const line of [
+        "POST /v1/messages",
+        "POST /v1/messages/count_tokens",
+        "GET /v1/messages",
+      ]) {
+        const sent = line.startsWith("POST") ? { body: {} } : {};
+        const answer = await call(gateway, line, sent);
+        expect(answer.body).toMatchObject({
+          type: "error",
+          error: { type: expect.any(String), message: expect.any(String) },
+          request_id: answer.headers.get("x-request-id"),
+        });
+      }
+      const { body } = await call(gateway, "POST /v1/messages", { body: {} });
+      expect(at(body, "error.type")).toBe("authentication_error");
+    });
+
+    test("on /oauth2/token and the claim start, RFC 6749's: error and error_description, flat", async () => {
+      const lines = [
+        await call(gateway, "POST /oauth2/token", { raw: "grant_type=x", headers: FORM }),
+        await call(gateway, "POST /oauth2/token", {
+          raw: "grant_type=x",
+          headers: FORM,
+          key: account.key,
+        }),
+        await call(gateway, "POST /agent/identity/claim", { body: {}, key: account.key }),
+        await call(gateway, "GET /oauth2/token"),
+        await call(gateway, "GET /agent/nothing"),
+      ];
+      for (const { body, headers, status } of lines) {
+        expect([400, 401, 404, 405]).toContain(status);
+        expect(typeof body["error"]).toBe("string");
+        expect(textAt(body, "error_description")).toMatch(/^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/);
+        expect(headers.get("cache-control")).toBe("no-store");
+        expect(headers.get("pragma")).toBe("no-cache");
+      }
+    });
+
+    test("on pages, a page", async () => {
+      const answer = await call(gateway, "POST /docs", { body: {} });
+      expect(answer.status).toBe(405);
+      expectHarmless(answer);
+    });
+
+    test("a path that is nowhere is a 404 in the form of its neighbours", async () => {
+      const forms: readonly (readonly [string, string])[] = [
+        ["/v1/nothing", "error.code"],
+        ["/v1/messages/nothing", "error.type"],
+        ["/nothing", "error.code"],
+        ["/oauth2/nothing", "error"],
+        ["/v1", "error.code"],
+        ["/v1/account/", "error.code"],
+        ["/V1/account", "error.code"],
+      ];
+      for (const [target, member] of forms) {
+        const answer = await call(gateway, `GET ${target}`);
+        expect([target, answer.status, typeof at(answer.body, member)]).toEqual([
+          target,
+          404,
+          "string",
+        ]);
+      }
+      const { body } = await call(gateway, "GET /v1/nothing");
+      expect(at(body, "error.next.0")).toMatchObject({ method: "GET", url: "/openapi.yaml" });
+    });
+
+    test("a method that a path does not take is a 405 with an allow header that is true", async () => {
+      const paths = [...new Set(gateway.house.routes.map(({ path }) => path))];
+      for (const path of paths) {
+        const target = path.replaceAll(/\{\w+\+?\}/g, "some-id");
+        const answer = await call(gateway, `PUT ${target}`, { body: {} });
+        expect([target, answer.status]).toEqual([target, 405]);
+        const allow = (answer.headers.get("allow") ?? "").split(", ");
+        const own = gateway.house.routes.filter((route) => route.path === path);
+        for (const { method } of own) expect(allow).toContain(method);
+        expect(allow.includes("HEAD")).toBe(allow.includes("GET"));
+      }
+    });
+  });
+
+  describe("request ids", () => {
+    test("every answer carries x-request-id, good or bad, and no two are the same", async () => {
+      const answers = await Promise.all(
+        [
+          "GET /healthz",
+          "GET /v1/models",
+          "GET /",
+          "GET /docs",
+          "GET /openapi.yaml",
+          "GET /nothing",
+          "PUT /v1/account",
+          "OPTIONS /v1/account",
+          "HEAD /v1/models",
+        ].map((line) => call(gateway, line)),
+      );
+      answers.push(
+        await call(gateway, "GET /v1/account", { key: account.key }),
+        await chat(gateway, account.key),
+        await chat(gateway, account.key, { stream: true }),
+        await call(gateway, "POST /v1/accounts", { raw: "{" }),
+      );
+      const ids = answers.map(({ headers }) => headers.get("x-request-id") ?? "");
+      for (const id of ids) expect(id).toMatch(/^req_[0-9a-z]{26}$/);
+      expect(new Set(ids).size).toBe(ids.length);
+    });
+
+    test("a client's own x-request-id is not taken over", async () => {
+      const { headers } = await call(gateway, "GET /v1/models", {
+        headers: { "x-request-id": "mine" },
+      });
+      expect(headers.get("x-request-id")).not.toBe("mine");
+    });
+
+    test("an error says its request id in the body too", async () => {
+      const { body, headers } = await call(gateway, "GET /v1/account");
+      expect(at(body, "error.request_id")).toBe(headers.get("x-request-id"));
+    });
+  });
+
+  describe("500, where the store is broken", () => {
+    let broken: Gateway;
+    let owner: Account;
+    /** A model call may take a key that was found seconds ago, so this one is never looked for before. */
+    let unseen: string;
+    beforeAll(async () => {
+      broken = await startGateway({ store });
+      owner = await register(broken);
+      unseen = (await register(broken)).key;
+    });
+    afterAll(async () => {
+      for (const table of hidden)
+        await broken.house.db.write((tx) => tx.run(`alter table gone_${table} rename to ${table}`));
+      await broken.stop();
+    });
+
+    const hidden: string[] = [];
+    async function hide(...tables: readonly string[]): Promise<void> {
+      for (const table of tables)
+        await broken.house.db.write((tx) => tx.run(`alter table ${table} rename to gone_${table}`));
+      hidden.push(...tables);
+    }
+
+    const USE_THE_STORE = [
+      ["createAccount", "POST /v1/accounts", {}],
+      ["readAccount", "GET /v1/account", undefined],
+      ["mintKey", "POST /v1/keys", {}],
+      ["listKeys", "GET /v1/keys", undefined],
+      ["getKey", "GET /v1/keys/key_x", undefined],
+      ["changeKey", "PATCH /v1/keys/key_x", {}],
+      ["revokeKey", "DELETE /v1/keys/key_x", undefined],
+      ["listUsage", "GET /v1/usage", undefined],
+      ["getUsage", "GET /v1/usage/req_x", undefined],
+      ["summarizeUsage", "GET /v1/usage/summary", undefined],
+    ] as const;
+
+    test("every endpoint that needs it says so in its own envelope, with a request id, and nothing of what broke", async () => {
+      await hide("spender", "usage_record", "wallet", "account");
+      for (const [id, line, body] of USE_THE_STORE) {
+        const answer: Answered = await call(broken, line, {
+          key: owner.key,
+          ...(body === undefined ? {} : { body }),
+        });
+        provoked(id, 500, answer);
+        expect(at(answer.body, "error.code")).toBe("internal");
+        expect(answer.text).not.toMatch(/table|sql|column|relation|\.ts|select|insert/i);
+        const id_ = answer.headers.get("x-request-id") ?? "none";
+        const line_ = broken.logged.find((logged) => logged.includes(id_)) ?? "";
+        expect(line_).toContain('"level":"error"');
+      }
+    });
+
+    test("an account that cannot be opened is a 500, and none was opened", async () => {
+      provoked("createAccount", 500, await call(broken, "POST /v1/accounts", { body: {} }));
+    });
+
+    test("with every table gone, every endpoint that takes a key says the same", async () => {
+      const keyed = broken.house.routes.filter(({ auth }) => auth === "key");
+      await hide("api_key");
+      for (const route of keyed) {
+        const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
+        const sent = route.method === "GET" ? {} : { body: {} };
+        const answer = await call(broken, `${route.method} ${path}`, { key: unseen, ...sent });
+        provoked(route.id, 500, answer);
+        expect(answer.text).not.toMatch(/table|sql|column|relation|\.ts|select|insert/i);
+      }
+    });
+
+    test("/healthz still says that the process lives", async () => {
+      expect((await call(broken, "GET /healthz")).status).toBe(200);
+    });
+  });
+});
+
+describe("503, where the process shuts down", () => {
+  let gateway: Gateway;
+  let account: Account;
+  beforeAll(async () => {
+    gateway = await startGateway();
+    account = await register(gateway);
+    gateway.house.startDraining();
+  });
+  afterAll(() => gateway.stop());
+
+  test("every endpoint but the operator's refuses new work: overloaded, with retry-after, in its own envelope", async () => {
+    for (const route of gateway.house.routes) {
+      const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
+      const sent = route.method === "GET" ? {} : { body: {} };
+      const answer = await call(gateway, `${route.method} ${path}`, { key: account.key, ...sent });
+      if (route.tag === "Operations") continue;
+      provoked(route.id, 503, answer);
+      expect(answer.headers.get("retry-after")).toBe("2");
+      if (route.dialect === "openai" || route.dialect === "messages")
+        expect(at(answer.body, "error.code")).toBe("overloaded");
+      if (route.dialect === "oauth") expect(answer.body["error"]).toBe("temporarily_unavailable");
+    }
+  });
+
+  test("/readyz says draining with 503, so that work is sent elsewhere; /healthz and /metrics go on", async () => {
+    const ready = await call(gateway, "GET /readyz");
+    provoked("isReady", 503, ready);
+    expect(ready.body).toEqual({ status: "draining" });
+    expect((await call(gateway, "GET /healthz")).status).toBe(200);
+    expect((await call(gateway, "GET /metrics")).status).toBe(200);
+  });
+});

@@ -1,0 +1,272 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { provoked } from "../support/provoked.ts";
+import { STORE_KINDS } from "../support/stores.ts";
+import {
+  type Answered,
+  at,
+  call,
+  chat,
+  createClock,
+  DAY_MS,
+  expectRefusal,
+  HOUR_MS,
+  MINUTE_MS,
+  SECOND_MS,
+} from "./caller.ts";
+
+/** Twenty minutes before the hour, and fourteen hours and a half before midnight. */
+const START = Date.UTC(2026, 10, 18, 9, 40);
+
+function retryAfter({ headers }: Answered): number {
+  return Number(headers.get("retry-after"));
+}
+
+describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
+  test("starting credit of an agent-created account: 0.05 USD (50000 credits)", async () => {
+    const gateway = await startGateway({ store });
+    const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
+    expect(at(body, "balance")).toMatchObject({ credits: 50_000, usd: 0.05 });
+    await gateway.stop();
+  });
+
+  describe("accounts from one network", () => {
+    const clock = createClock(START);
+    let gateway: Gateway;
+    beforeAll(async () => {
+      gateway = await startGateway({
+        store,
+        now: clock.now,
+        env: { POSTERN_ACCOUNTS_PER_HOUR: "3", POSTERN_TRUSTED_PROXIES: "127.0.0.1, 10.0.0.0/8" },
+      });
+    });
+    afterAll(() => gateway.stop());
+
+    const from = (forwarded: string): Promise<Answered> =>
+      call(gateway, "POST /v1/accounts", { body: {}, headers: { "x-forwarded-for": forwarded } });
+    const statuses = async (addresses: readonly string[]): Promise<readonly number[]> => {
+      const found: number[] = [];
+      for (const address of addresses) found.push((await from(address)).status);
+      return found;
+    };
+
+    test("one IPv4 address creates as many as the limit says, then gets 429 until the hour is over", async () => {
+      expect(await statuses(Array.from({ length: 3 }, () => "192.0.2.1"))).toEqual([201, 201, 201]);
+      const refused = await from("192.0.2.1");
+      provoked("createAccount", 429, refused);
+      expectRefusal(refused, { status: 429, code: "rate_limited" });
+      expect(retryAfter(refused)).toBe(20 * 60);
+      clock.pass(20 * MINUTE_MS - 1);
+      expect((await from("192.0.2.1")).status).toBe(429);
+      clock.pass(1);
+      expect((await from("192.0.2.1")).status).toBe(201);
+      clock.pass(-20 * MINUTE_MS);
+    });
+
+    test("a neighbour is not refused, until the wider network /24 has made four times as many", async () => {
+      const hosts = Array.from({ length: 13 }, (_, host) => `198.51.100.${host + 1}`);
+      expect(await statuses(hosts)).toEqual([...Array.from({ length: 12 }, () => 201), 429]);
+      expect(await statuses(["198.51.101.1"])).toEqual([201]);
+    });
+
+    test("IPv6 counts by the /64, however an address is written", async () => {
+      expect(
+        await statuses([
+          "2001:db8:0:1::1",
+          "2001:db8::1:0:0:0:2",
+          "2001:0DB8:0000:0001:ffff::3",
+          "2001:db8:0:1::4",
+        ]),
+      ).toEqual([201, 201, 201, 429]);
+      expect(await statuses(["2001:db8:0:2::1"])).toEqual([201]);
+    });
+
+    test("and by the /48, four times as many", async () => {
+      const subnets = Array.from({ length: 13 }, (_, subnet) => `2001:db8:9:${subnet}::1`);
+      expect(await statuses(subnets)).toEqual([...Array.from({ length: 12 }, () => 201), 429]);
+      expect(await statuses(["2001:db8:a::1"])).toEqual([201]);
+    });
+
+    test("an IPv4 address that is written as IPv6 is the same network", async () => {
+      expect(
+        await statuses(["::ffff:203.0.113.9", "::ffff:cb00:7109", "203.0.113.9", "203.0.113.9"]),
+      ).toEqual([201, 201, 201, 429]);
+    });
+
+    test("an address with a port, as some proxies write it, is that address", async () => {
+      expect(
+        await statuses([
+          "203.0.113.77:4711",
+          "203.0.113.77:4712",
+          "203.0.113.77",
+          "203.0.113.77:1",
+        ]),
+      ).toEqual([201, 201, 201, 429]);
+      expect(
+        await statuses([
+          "[2001:db8:77::1]:443",
+          "[2001:db8:77::2]",
+          "2001:db8:77::3",
+          "2001:db8:77::4",
+        ]),
+      ).toEqual([201, 201, 201, 429]);
+    });
+
+    test("what a client writes into x-forwarded-for itself counts for nothing: the last hop that is not trusted does", async () => {
+      expect(
+        await statuses(
+          Array.from({ length: 4 }, (_, place) => `6.6.6.${place}, 203.0.113.140, 10.0.0.7`),
+        ),
+      ).toEqual([201, 201, 201, 429]);
+    });
+
+    test("nonsense in x-forwarded-for counts for the proxy that passed it on", async () => {
+      const nonsense = ["unknown", "", "1.2.3", "<script>", ", ,", "999.1.1.1"];
+      const found = await statuses(nonsense);
+      expect(found.filter((status) => status === 201).length).toBe(3);
+      expect(found.at(-1)).toBe(429);
+    });
+
+    test("at once from one address, no more than the limit get in", async () => {
+      const answers = await Promise.all(Array.from({ length: 12 }, () => from("192.0.2.200")));
+      const got = answers.map(({ status }) => status);
+      expect(got.filter((status) => status === 201).length).toBe(3);
+      expect(got.filter((status) => status === 429).length).toBe(9);
+    });
+
+    test("a repeated request with the same idempotency key counts once", async () => {
+      const headers = {
+        "x-forwarded-for": "192.0.2.210",
+        "idempotency-key": "the-same-key-each-time",
+      };
+      for (let times = 0; times < 6; times++)
+        expect((await call(gateway, "POST /v1/accounts", { body: {}, headers })).status).toBe(201);
+    });
+
+    test("an account's key is not limited by where it calls from", async () => {
+      const { body } = await from("192.0.2.220");
+      const headers = { "x-forwarded-for": "192.0.2.1" };
+      const read = await call(gateway, "GET /v1/account", {
+        key: String(at(body, "api_key")),
+        headers,
+      });
+      expect(read.status).toBe(200);
+    });
+  });
+
+  test("without a trusted proxy, x-forwarded-for is not believed", async () => {
+    const gateway = await startGateway({ store, env: { POSTERN_ACCOUNTS_PER_HOUR: "2" } });
+    const found: number[] = [];
+    for (const address of ["192.0.2.1", "192.0.2.2", "192.0.2.3"]) {
+      const headers = { "x-forwarded-for": address };
+      found.push((await call(gateway, "POST /v1/accounts", { body: {}, headers })).status);
+    }
+    expect(found).toEqual([201, 201, 429]);
+    await gateway.stop();
+  });
+
+  test("the operator's daily grant budget: when it is given away, 429 until midnight UTC, for every network", async () => {
+    const clock = createClock(START);
+    const gateway = await startGateway({
+      store,
+      now: clock.now,
+      env: { POSTERN_GRANT_USD_PER_DAY: "0.20", POSTERN_TRUSTED_PROXIES: "127.0.0.1" },
+    });
+    const from = (host: number): Promise<Answered> =>
+      call(gateway, "POST /v1/accounts", {
+        body: {},
+        headers: { "x-forwarded-for": `192.0.${host}.1` },
+      });
+    const found = await Promise.all(Array.from({ length: 8 }, (_, host) => from(host)));
+    expect(found.filter(({ status }) => status === 201).length).toBe(4);
+    const refused = await from(100);
+    expectRefusal(refused, { status: 429, code: "rate_limited" });
+    expect(retryAfter(refused)).toBe((14 * HOUR_MS + 20 * MINUTE_MS) / SECOND_MS);
+    clock.pass(14 * HOUR_MS + 20 * MINUTE_MS);
+    expect((await from(100)).status).toBe(201);
+    clock.pass(DAY_MS);
+    await gateway.stop();
+  });
+
+  describe("requests per key", () => {
+    const clock = createClock(START);
+    let gateway: Gateway;
+    beforeAll(async () => {
+      gateway = await startGateway({
+        store,
+        now: clock.now,
+        env: { POSTERN_REQUESTS_PER_MINUTE: "60" },
+      });
+    });
+    afterAll(() => gateway.stop());
+
+    const ask = (account: Account): Promise<Answered> =>
+      call(gateway, "GET /v1/account", { key: account.key });
+
+    test("a key may burst ten seconds' worth, then gets 429 with retry-after, and goes on after it", async () => {
+      const account = await register(gateway);
+      const found = await Promise.all(Array.from({ length: 14 }, () => ask(account)));
+      expect(found.filter(({ status }) => status === 200).length).toBe(10);
+      const refused = await ask(account);
+      provoked("readAccount", 429, refused);
+      expectRefusal(refused, { status: 429, code: "rate_limited" });
+      expect(retryAfter(refused)).toBe(1);
+      clock.pass(retryAfter(refused) * SECOND_MS);
+      expect((await ask(account)).status).toBe(200);
+      expect((await ask(account)).status).toBe(429);
+    });
+
+    test("every endpoint that takes a key promises it and keeps to it", async () => {
+      const account = await register(gateway);
+      for (let calls = 0; calls < 30; calls++) await ask(account);
+      for (const route of gateway.house.routes) {
+        if (route.auth !== "key" || route.recheckedByHold === true) continue;
+        const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
+        const sent = route.method === "GET" ? {} : { body: {} };
+        const answer = await call(gateway, `${route.method} ${path}`, {
+          key: account.key,
+          ...sent,
+        });
+        provoked(route.id, 429, answer);
+        expect(retryAfter(answer)).toBeGreaterThanOrEqual(1);
+      }
+    });
+
+    test("model calls count as well", async () => {
+      const account = await register(gateway);
+      const found: Answered[] = [];
+      for (let calls = 0; calls < 14; calls++) found.push(await chat(gateway, account.key));
+      const refused = found.filter(({ status }) => status === 429);
+      expect(refused.length).toBeGreaterThan(0);
+      expect(found.slice(0, 10).every(({ status }) => status === 200)).toBe(true);
+      for (const answer of refused) expect(retryAfter(answer)).toBeGreaterThanOrEqual(1);
+    });
+
+    test("one key's haste is not another's, even of the same account", async () => {
+      const [hasty, calm] = [await register(gateway), await register(gateway)];
+      for (let calls = 0; calls < 12; calls++) await ask(hasty);
+      expect((await ask(hasty)).status).toBe(429);
+      expect((await ask(calm)).status).toBe(200);
+    });
+
+    test("endpoints that need no key are not counted", async () => {
+      for (let calls = 0; calls < 40; calls++)
+        expect((await call(gateway, "GET /healthz")).status).toBe(200);
+    });
+  });
+
+  test("model calls that a key has open at once are limited: 429 with retry-after", async () => {
+    const gateway = await startGateway({ store, env: { POSTERN_OPEN_CALLS_PER_KEY: "2" } });
+    const account = await register(gateway);
+    const slow = { messages: [{ role: "user", content: "[[sim: latency=500]] hello" }] };
+    const found = await Promise.all(
+      Array.from({ length: 5 }, () => chat(gateway, account.key, slow)),
+    );
+    const got = found.map(({ status }) => status).toSorted((a, b) => a - b);
+    expect(got).toEqual([200, 200, 429, 429, 429]);
+    for (const answer of found)
+      if (answer.status === 429) expect(retryAfter(answer)).toBeGreaterThanOrEqual(1);
+    expect((await chat(gateway, account.key)).status).toBe(200);
+    await gateway.stop();
+  });
+});

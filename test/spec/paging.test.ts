@@ -1,0 +1,175 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { provoked } from "../support/provoked.ts";
+import { STORE_KINDS } from "../support/stores.ts";
+import {
+  type Answered,
+  at,
+  call,
+  chat,
+  createClock,
+  expectRefusal,
+  listAt,
+  textAt,
+} from "./caller.ts";
+
+const KEYS = 45;
+
+describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
+  const clock = createClock();
+  let gateway: Gateway;
+  let account: Account;
+  /** Newest first. */
+  const ids: string[] = [];
+
+  beforeAll(async () => {
+    gateway = await startGateway({ store, now: clock.now });
+    account = await register(gateway);
+    const first = await call(gateway, "GET /v1/keys", { key: account.key });
+    ids.push(textAt(first.body, "data.0.id"));
+    for (let made = 1; made < KEYS; made++) {
+      // Several are made in the same millisecond.
+      if (made % 3 === 0) clock.pass(1);
+      const { body } = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
+      ids.push(textAt(body, "id"));
+    }
+    ids.sort().reverse();
+  });
+  afterAll(() => gateway.stop());
+
+  const list = (query: string, line = "/v1/keys"): Promise<Answered> =>
+    call(gateway, `GET ${line}${query}`, { key: account.key });
+  const idsOf = ({ body }: Answered): readonly string[] =>
+    listAt(body, "data").map(({ id }) => String(id));
+
+  async function walk(
+    limit: number,
+    between: () => Promise<void> = async () => {},
+  ): Promise<string[]> {
+    const found: string[] = [];
+    let query = `?limit=${limit}`;
+    for (;;) {
+      const page = await list(query);
+      found.push(...idsOf(page));
+      const next = at(page.body, "next_cursor");
+      expect(at(page.body, "has_more")).toBe(next !== null);
+      if (typeof next !== "string") return found;
+      query = `?limit=${limit}&cursor=${next}`;
+      await between();
+    }
+  }
+
+  test("a page has 20 records unless told otherwise, and says whether there are more", async () => {
+    const { body } = await list("");
+    expect(listAt(body, "data").length).toBe(20);
+    expect(body).toMatchObject({ object: "list", has_more: true, next_cursor: ids[19] });
+  });
+
+  test.each([1, 2, 7, 20, 44, 45, 46, 100])(
+    "pages of %i, one after the other, are the whole list, newest first",
+    async (limit) => {
+      expect(await walk(limit)).toEqual(ids);
+    },
+  );
+
+  test("the last page says that there is no more, also where it is full", async () => {
+    const { body } = await list(`?limit=${KEYS}`);
+    expect(body).toMatchObject({ has_more: false, next_cursor: null });
+  });
+
+  test("records that come in between are not shown, and none is shown twice or left out", async () => {
+    const before = [...ids];
+    const found = await walk(10, async () => {
+      clock.pass(1);
+      const { body } = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
+      ids.unshift(textAt(body, "id"));
+    });
+    expect(found).toEqual(before);
+  });
+
+  test("a cursor is still good when its record is revoked", async () => {
+    const page = await list("?limit=5");
+    const next = textAt(page.body, "next_cursor");
+    await call(gateway, `DELETE /v1/keys/${next}`, { key: account.key });
+    expect(idsOf(await list(`?limit=5&cursor=${next}`))).toEqual(ids.slice(5, 10));
+  });
+
+  test("limit is 1 to 100", async () => {
+    for (const limit of [
+      "0",
+      "101",
+      "-1",
+      "1.5",
+      "",
+      "ten",
+      "NaN",
+      "1e9",
+      "%20",
+      "９",
+      "1,2",
+      "[]",
+    ]) {
+      const answer = await list(`?limit=${limit}`);
+      expectRefusal(answer, { status: 400, code: "invalid_request", param: "limit" });
+      provoked("listKeys", 400, answer);
+    }
+  });
+
+  test("a cursor that is none is a 400 that names it", async () => {
+    for (const cursor of ["x", "", "key_", "0", ids[0]?.toUpperCase(), `${ids[0]}x`, "' or 1=1"])
+      expectRefusal(await list(`?cursor=${cursor}`), {
+        status: 400,
+        code: "invalid_request",
+        param: "cursor",
+      });
+  });
+
+  test("a cursor of another list is a 400, and not an empty page", async () => {
+    const other = `req_${(ids[0] ?? "").slice(4)}`;
+    expectRefusal(await list(`?cursor=${other}`), {
+      status: 400,
+      code: "invalid_request",
+      param: "cursor",
+    });
+    expectRefusal(await list(`?cursor=${ids[0]}`, "/v1/usage"), {
+      status: 400,
+      code: "invalid_request",
+      param: "cursor",
+    });
+  });
+
+  test("a cursor opens nobody else's list", async () => {
+    const stranger = await register(gateway);
+    const { body } = await call(gateway, `GET /v1/keys?cursor=${ids[0]}`, { key: stranger.key });
+    expect(listAt(body, "data").map(({ id }) => id)).not.toContain(ids[1]);
+  });
+
+  test("a repeated and an unknown query parameter are a 400", async () => {
+    for (const query of ["?limit=1&limit=2", "?page=2", "?Limit=2", "?limit=1&__proto__=2"])
+      expectRefusal(await list(query), { status: 400, code: "invalid_request" });
+  });
+
+  test("the usage ledger is paged the same way, and its CSV goes on at x-next-cursor", async () => {
+    for (let made = 0; made < 5; made++) {
+      clock.pass(1);
+      await chat(gateway, account.key);
+    }
+    const whole = idsOf(await list("", "/v1/usage"));
+    expect(whole.length).toBe(5);
+    const first = await list("?limit=2", "/v1/usage");
+    const next = textAt(first.body, "next_cursor");
+    expect(idsOf(await list(`?limit=3&cursor=${next}`, "/v1/usage"))).toEqual(whole.slice(2));
+    const csv = await call(gateway, `GET /v1/usage?cursor=${next}`, {
+      key: account.key,
+      headers: { accept: "text/csv" },
+    });
+    expect(
+      csv.text
+        .trim()
+        .split("\r\n")
+        .slice(1)
+        .map((line) => line.split(",")[0]),
+    ).toEqual(whole.slice(2));
+    expect(csv.headers.get("x-next-cursor")).toBeNull();
+  });
+});

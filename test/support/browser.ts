@@ -1,0 +1,59 @@
+// A real browser out of npm, and a window of it that keeps what went wrong: messages of the console, failed and foreign
+// requests.
+
+import chromium from "@sparticuz/chromium";
+import { type Browser, chromium as driver, type Page } from "playwright-core";
+
+export type Screen = "desktop" | "phone";
+export type Scheme = "light" | "dark";
+
+export const SCREENS: Readonly<
+  Record<Screen, { readonly width: number; readonly height: number }>
+> = {
+  desktop: { width: 1_280, height: 800 },
+  phone: { width: 360, height: 740 },
+};
+
+export interface Window {
+  readonly page: Page;
+  /** What a person would find in the console, and every request that left this site. */
+  readonly wrong: readonly string[];
+  readonly close: () => Promise<void>;
+}
+
+export async function launchBrowser(): Promise<Browser> {
+  return await driver.launch({
+    executablePath: await chromium.executablePath(),
+    // In a single process, the first window that is closed takes the browser with it.
+    args: chromium.args.filter((argument) => argument !== "--single-process"),
+    headless: true,
+  });
+}
+
+export interface Look {
+  readonly screen: Screen;
+  readonly scheme: Scheme;
+}
+
+export async function openWindow(browser: Browser, site: string, look: Look): Promise<Window> {
+  const context = await browser.newContext({
+    viewport: SCREENS[look.screen],
+    colorScheme: look.scheme,
+    hasTouch: look.screen === "phone",
+  });
+  const page = await context.newPage();
+  const wrong: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") wrong.push(message.text());
+  });
+  page.on("pageerror", (error) => wrong.push(error.message));
+  page.on("requestfailed", (request) => wrong.push(`failed: ${request.url()}`));
+  page.on("response", (response) => {
+    if (response.status() >= 400) wrong.push(`${response.status()}: ${response.url()}`);
+  });
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(`${site}/`) && !url.startsWith("data:")) wrong.push(`foreign: ${url}`);
+  });
+  return { page, wrong, close: () => context.close() };
+}

@@ -1,0 +1,201 @@
+// The official clients, unmodified, against every pair of an API that comes in and a wire that goes out.
+
+import { generateText, jsonSchema, Output, streamText, tool } from "ai";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { conclude } from "./conclude.ts";
+import { clientsOf } from "./clients.ts";
+import { aiModel, APIS, dearOn, modelOn, settled, startWorld, type World, WIRES } from "./world.ts";
+
+let world: World;
+
+beforeAll(async () => {
+  world = await startWorld();
+});
+afterAll(async () => {
+  await conclude(world, "official clients on 15 pairs", {
+    // The simulator numbers its own error event from 0; it is relayed as it came.
+    skip: ({ api, request }) =>
+      request["model"] === modelOn(api) && JSON.stringify(request).includes("fail=3"),
+  });
+  await world.stop();
+});
+
+const CITY = {
+  type: "object",
+  properties: { city: { type: "string" }, days: { type: "integer", minimum: 1, maximum: 7 } },
+  required: ["city", "days"],
+  additionalProperties: false,
+} as const;
+const PIXEL =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+for (const api of APIS)
+  for (const wire of WIRES)
+    describe(`${api} to ${wire}`, () => {
+      const model = modelOn(wire);
+      const client = () => clientsOf(world)[api];
+
+      test("text, streamed and not, says the same", async () => {
+        const asked = { model, text: "hello there" };
+        const whole = await client().ask(asked);
+        expect(whole).toMatchObject({ text: "You said: hello there", finish: "stop", calls: [] });
+        const streamed = await client().stream(asked);
+        expect({ ...streamed, raw: undefined }).toEqual({ ...whole, raw: undefined });
+        expect(whole.usage.output).toBe(6);
+      });
+
+      test("a stream comes piece by piece", async () => {
+        const streamed = await client().stream({
+          model,
+          text: "[[sim: tokens=30 chunks=10]] hello",
+        });
+        expect(streamed.usage.output).toBe(30);
+        await settled();
+        const deltas = world.exchanges.at(-1)?.text.match(/"(content|delta|text)":"[^"]/g) ?? [];
+        expect(deltas.length).toBeGreaterThanOrEqual(10);
+      });
+
+      test("the limit cuts", async () => {
+        const said = await client().ask({ model, text: "[[sim: tokens=300]] hello", most: 20 });
+        expect(said.finish).toBe("length");
+        expect(said.usage.output).toBe(20);
+      });
+
+      for (const way of ["ask", "stream"] as const)
+        test(`tools, one and parallel, and their results (${way})`, async () => {
+          const forced = await client()[way]({
+            model,
+            text: "what is the weather",
+            tools: { weather: CITY },
+            choice: "required",
+          });
+          expect(forced.finish).toBe("tool_calls");
+          expect(forced.calls).toMatchObject([
+            { name: "weather", arguments: { days: expect.any(Number) } },
+          ]);
+          const parallel = await client()[way]({
+            model,
+            text: "use weather and clock, both",
+            tools: { weather: CITY, clock: CITY },
+          });
+          expect(parallel.calls.map((call) => call.name).toSorted()).toEqual(["clock", "weather"]);
+          expect(new Set(parallel.calls.map((call) => call.id)).size).toBe(2);
+          const answered = await client()[way]({
+            model,
+            text: "use weather and clock, both",
+            tools: { weather: CITY, clock: CITY },
+            before: parallel,
+            results: ["sunny", "noon"],
+          });
+          expect(answered.text).toContain("noon");
+          expect(answered.finish).toBe("stop");
+        });
+
+      test("structured output is valid and comes as text", async () => {
+        for (const way of ["ask", "stream"] as const) {
+          const said = await client()[way]({ model, text: "weather", schema: CITY });
+          expect(JSON.parse(said.text)).toEqual({
+            city: expect.any(String),
+            days: expect.any(Number),
+          });
+          expect([said.finish, said.calls]).toEqual(["stop", []]);
+        }
+      });
+
+      test("an image arrives as bytes", async () => {
+        const said = await client().ask({ model, text: "look", image: PIXEL });
+        expect(said.text).toContain("look");
+        expect(JSON.stringify(world.sent.at(-1)?.body)).toContain(PIXEL);
+      });
+
+      test("reasoning is asked for, shown and counted", async () => {
+        for (const way of ["ask", "stream"] as const) {
+          const said = await client()[way]({ model, text: "why", effort: "low" });
+          expect(said.text).toContain("why");
+          // Chat has no word to ask for a summary, without which Responses shows none.
+          if (!(api === "chat" && wire === "responses")) expect(said.reasoning).not.toBe("");
+          if (api !== "messages" && wire !== "messages" && wire !== "converse")
+            expect(said.usage.reasoning).toBeGreaterThan(0);
+        }
+      });
+
+      test("errors have the status and the sense of the API that was called", async () => {
+        const status = (text: string) => client().status({ model, text });
+        expect(await clientsOf(world, "pst-rt-nonsense")[api].status({ model, text: "x" })).toBe(
+          401,
+        );
+        expect(
+          await clientsOf(world, world.poor.key)[api].status({ model: dearOn(wire), text: "x" }),
+        ).toBe(402);
+        expect(await client().status({ model: "on-chat/none", text: "x" })).toBe(404);
+        expect(await status("[[sim: status=429 retry-after=9]] x")).toBe(429);
+        expect(await status("[[sim: status=400]] x")).toBe(400);
+        expect(await status("[[sim: status=404]] x")).toBe(404);
+        expect(await status("[[sim: status=401]] x")).toBe(503);
+      });
+
+      test("a provider that fails midway ends the stream with this API's error", async () => {
+        for (const order of ["fail=3", "cut=3"]) {
+          const error = await client()
+            .stream({ model, text: `[[sim: tokens=30 chunks=10 ${order}]] x` })
+            .then(
+              () => undefined,
+              (caught: unknown) => caught,
+            );
+          expect([order, error]).toEqual([order, expect.any(Error)]);
+        }
+      });
+
+      test("the ai package: text, stream, tools, objects", async () => {
+        const ai = () => aiModel(world, api, model);
+        const text = await generateText({ model: ai(), prompt: "hello", maxRetries: 0 });
+        expect(text.text).toBe("You said: hello");
+        expect(text.usage.outputTokens).toBe(4);
+        const stream = streamText({
+          model: ai(),
+          prompt: "[[sim: tokens=30 chunks=10]] hello",
+          maxRetries: 0,
+        });
+        let pieces = 0;
+        for await (const _ of stream.textStream) pieces += 1;
+        expect(pieces).toBeGreaterThan(3);
+        expect([await stream.finishReason, (await stream.usage).outputTokens]).toEqual([
+          "stop",
+          30,
+        ]);
+        const called = await generateText({
+          model: ai(),
+          prompt: "use the weather tool",
+          toolChoice: "required",
+          tools: {
+            weather: tool({
+              description: "the weather",
+              inputSchema: jsonSchema<{ city: string; days: number }>({
+                ...CITY,
+                required: [...CITY.required],
+              }),
+            }),
+          },
+          maxRetries: 0,
+        });
+        expect(called.toolCalls[0]).toMatchObject({
+          toolName: "weather",
+          input: { days: expect.any(Number) },
+        });
+        const object = await generateText({
+          model: ai(),
+          prompt: "weather",
+          output: Output.object({
+            schema: jsonSchema<{ city: string; days: number }>({
+              ...CITY,
+              required: [...CITY.required],
+            }),
+          }),
+          maxRetries: 0,
+        });
+        expect(object.output).toMatchObject({
+          city: expect.any(String),
+          days: expect.any(Number),
+        });
+      });
+    });

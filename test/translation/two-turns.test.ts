@@ -1,0 +1,169 @@
+// Two turns with tools and reasoning through every pair: the second turn carries what the first returned, and the provider
+// gets back, byte for byte, what it alone can read.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { clientsOf } from "./clients.ts";
+import { conclude } from "./conclude.ts";
+import {
+  APIS,
+  type Json,
+  modelOn,
+  settled,
+  startWorld,
+  type Wire,
+  WIRES,
+  type World,
+} from "./world.ts";
+
+let world: World;
+
+beforeAll(async () => {
+  world = await startWorld();
+});
+afterAll(async () => {
+  await conclude(world, "two turns with tools and reasoning");
+  await world.stop();
+});
+
+const PLACE = {
+  type: "object",
+  properties: { place: { type: "string" } },
+  required: ["place"],
+  additionalProperties: false,
+} as const;
+
+for (const api of APIS)
+  for (const wire of WIRES)
+    for (const way of ["ask", "stream"] as const)
+      test(`${api} to ${wire} (${way})`, async () => {
+        const asked = {
+          model: modelOn(wire),
+          text: "[[sim: preamble reasoning=12]] use weather and clock, both",
+          tools: { weather: PLACE, clock: PLACE },
+          effort: "low",
+        } as const;
+        const client = clientsOf(world)[api];
+        const first = await client[way](asked);
+        expect(first.finish).toBe("tool_calls");
+        expect(first.calls.length).toBe(2);
+        const before = world.sent.length;
+        const second = await client[way]({ ...asked, before: first, results: ["rain", "noon"] });
+        expect(second.finish).toBe("stop");
+        expect(second.text).toContain("noon");
+        const [sent, ...others] = world.sent.slice(before);
+        expect(others).toEqual([]);
+        const { calls, results, proofs } = turnsOf(wire, sent?.body ?? {});
+        expect(calls.map((call) => call.name)).toEqual(first.calls.map((call) => call.name));
+        expect(calls.map((call) => call.arguments)).toEqual(
+          first.calls.map((call) => call.arguments),
+        );
+        expect(results).toEqual(["rain", "noon"]);
+        // Where a provider signs or encrypts what it thought, it is given it back as it was.
+        const given = proofsIn(wire, (await world.sent[before - 1]?.reply) ?? "");
+        expect(proofs).toEqual(given);
+        expect(given.length > 0).toBe(wire !== "chat");
+        await settled();
+        const dropped = world.exchanges.at(-1)?.headers.get("x-postern-dropped") ?? "";
+        // Google wants its signatures back and not the text; the text of an unknown chat server goes nowhere.
+        if (wire !== "gemini" && wire !== "chat") expect(dropped).toBe("");
+        else expect(dropped).toMatch(/^((messages|input)\[1\][^,]*|reasoning|thinking|, )*$/);
+      });
+
+describe("reasoning of another model", () => {
+  for (const api of APIS)
+    test(`${api}: is dropped by rule, and said so`, async () => {
+      const asked = {
+        model: modelOn("messages"),
+        text: "[[sim: reasoning=12]] use weather",
+        tools: { weather: PLACE },
+        effort: "low",
+      } as const;
+      const client = clientsOf(world)[api];
+      const first = await client.ask(asked);
+      for (const other of ["gemini", "converse", "responses", "chat"] as const) {
+        const second = await client.ask({
+          ...asked,
+          model: modelOn(other),
+          before: first,
+          results: ["rain"],
+        });
+        expect([other, second.text.includes("rain")]).toEqual([other, true]);
+        await settled();
+        // A same-wire relay leaves the caller's bytes as they are.
+        if (other !== api)
+          expect(world.exchanges.at(-1)?.headers.get("x-postern-dropped")).toMatch(
+            /^(messages|input)\[1\]/,
+          );
+      }
+    });
+});
+
+interface Turns {
+  readonly calls: readonly { readonly name: string; readonly arguments: unknown }[];
+  readonly results: readonly string[];
+  /** Signatures and encrypted reasoning, in order. */
+  readonly proofs: readonly string[];
+}
+
+const PROOFS: Readonly<Record<Wire, RegExp>> = {
+  chat: /$^/g,
+  responses: /"encrypted_content":"([^"]+)"/g,
+  messages: /"(?:signature|data)":"([^"]+)"/g,
+  gemini: /"thoughtSignature":"([^"]+)"/g,
+  converse: /"(?:signature|redactedContent)":"([^"]+)"/g,
+};
+
+function proofsIn(wire: Wire, text: string): readonly string[] {
+  const all = [...text.matchAll(PROOFS[wire])].map((match) => match[1] ?? "");
+  return [...new Set(all)];
+}
+
+type Parts = readonly Json[];
+const partsOf = (value: unknown): Parts => (Array.isArray(value) ? (value as Parts) : []);
+
+function turnsOf(wire: Wire, body: Json): Turns {
+  const proofs = proofsIn(wire, JSON.stringify(body));
+  const calls: { name: string; arguments: unknown }[] = [];
+  const results: string[] = [];
+  const call = (name: unknown, held: unknown) =>
+    calls.push({
+      name: String(name),
+      arguments: typeof held === "string" ? (JSON.parse(held) as unknown) : held,
+    });
+  const visit = (value: unknown): void => {
+    if (Array.isArray(value)) return value.forEach(visit);
+    if (typeof value !== "object" || value === null) return;
+    const part = value as Json;
+    const fn = part["function"] as Json | undefined;
+    if (part["type"] === "function_call") call(part["name"], part["arguments"]);
+    else if (part["type"] === "function" && fn?.["arguments"] !== undefined)
+      call(fn["name"], fn["arguments"]);
+    else if (part["type"] === "tool_use") call(part["name"], part["input"]);
+    if (part["toolUse"] !== undefined) {
+      const use = part["toolUse"] as Json;
+      call(use["name"], use["input"]);
+    }
+    if (part["functionCall"] !== undefined) {
+      const use = part["functionCall"] as Json;
+      call(use["name"], use["args"]);
+    }
+    if (part["type"] === "function_call_output") results.push(textOf(part["output"]));
+    else if (part["role"] === "tool") results.push(textOf(part["content"]));
+    else if (part["type"] === "tool_result") results.push(textOf(part["content"]));
+    if (part["toolResult"] !== undefined)
+      results.push(textOf((part["toolResult"] as Json)["content"]));
+    if (part["functionResponse"] !== undefined)
+      results.push(textOf((part["functionResponse"] as Json)["response"]));
+    Object.values(part).forEach(visit);
+  };
+  visit(body["messages"] ?? body["input"] ?? body["contents"]);
+  return { calls, results, proofs };
+}
+
+function textOf(value: unknown): string {
+  if (typeof value === "string") return value;
+  const [first] = partsOf(value);
+  if (first !== undefined) return String(first["text"]);
+  const { output, result } = value as Json;
+  return String(output ?? result);
+}
