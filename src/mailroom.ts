@@ -4,7 +4,12 @@ import type { Log } from "./base/log.ts";
 import type { Secret } from "./base/secret.ts";
 import type { Clock } from "./clocks.ts";
 import type { Config } from "./config.ts";
-import { onKeyChange, onProviderKeyChange, onSessionsEnded } from "./events/announce.ts";
+import {
+  onKeyChange,
+  onMemberChange,
+  onProviderKeyChange,
+  onSessionsEnded,
+} from "./events/announce.ts";
 import { createPostman, type Postman } from "./events/postman.ts";
 import { createWebhooks, type Webhooks } from "./events/webhooks.ts";
 import type { Db } from "./store/db.ts";
@@ -15,6 +20,7 @@ const SWEEP_MS = 3_600_000;
 export interface Mailroom {
   readonly webhooks: Webhooks;
   readonly onKeyChange: typeof onKeyChange;
+  readonly onMemberChange: typeof onMemberChange;
   readonly onProviderKeyChange: typeof onProviderKeyChange;
   readonly onSessionsEnded: typeof onSessionsEnded;
   readonly postman: Postman;
@@ -35,6 +41,7 @@ export function openMailroom(config: Config, { master, ...ground }: MailroomGrou
   return {
     webhooks,
     onKeyChange,
+    onMemberChange,
     onProviderKeyChange,
     onSessionsEnded,
     postman,

@@ -59,6 +59,24 @@ export interface NewMember {
   readonly now: number;
 }
 
+/** A change that a human made, for those who want to know. */
+export interface MemberChange {
+  readonly kind:
+    | "member.invited"
+    | "invitation.withdrawn"
+    | "member.added"
+    | "member.removed"
+    | "owner.changed";
+  readonly accountId: string;
+  readonly by: { readonly personId: string; readonly email: string };
+  /** The person or the invitation. */
+  readonly target: string;
+  readonly email?: string;
+  readonly role?: string;
+  readonly address: string;
+  readonly now: number;
+}
+
 /** Whoever changes who belongs to a workspace locks it first, so that two changes come one after the other. */
 export async function lockWorkspace(
   tx: Tx,

@@ -24,6 +24,8 @@ export const AUDIT_ACTIONS = {
   "key.created": "A key was minted.",
   "key.changed": "A key's name, limit or expiry was changed.",
   "key.revoked": "A key was revoked.",
+  "invitation.withdrawn": "An owner took an invitation back.",
+  "member.invited": "An owner invited somebody.",
   "member.added": "A human joined the workspace.",
   "member.removed": "A human was taken out of the workspace.",
   "owner.changed": "The workspace was handed over.",

@@ -152,7 +152,7 @@ function nextLook({ createdAt }: Checkout, state: Seen["state"], now: number): n
   if (state !== "done") return now + MINUTE_MS;
   const age = now - createdAt;
   if (age > WATCHED_MS) return null;
-  return now + Math.min(DAY_MS, Math.max(PAID_WAIT_MIN_MS, age / PAID_WAIT_SHARE));
+  return now + Math.min(DAY_MS, Math.max(PAID_WAIT_MIN_MS, Math.floor(age / PAID_WAIT_SHARE)));
 }
 
 /** Brings facts to the door, one after the other, and tells the operator of what did not fit. */

@@ -11,7 +11,7 @@ import { INVOICE_MARK, seenOf } from "./stripe-facts.ts";
 const ID = "stripe";
 const CHECKOUT_ORIGIN = "https://checkout.stripe.com";
 const TIMEOUT_MS = 10_000;
-const RETRIES_MAX = 2;
+const RETRIES_MAX = 1;
 const WEBHOOK_TOLERANCE_SECONDS = 300;
 
 export interface StripeSettings {

@@ -2,6 +2,7 @@
 // The frame of every console page: where one is, who one is, and the way to the other pages.
 
 import type { Child } from "hono/jsx";
+import { type Action, mayDo } from "../accounts/members.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
 import type { Place } from "./workspace.ts";
@@ -11,7 +12,15 @@ const PAGES = [
   ["/keys", "Keys"],
   ["/usage", "Usage"],
   ["/members", "Members"],
+  ["/webhooks", "Webhooks"],
+  ["/audit", "Audit log"],
 ] as const;
+
+/** The pages that only some roles may see; the others are everybody's. */
+const NEEDS: Readonly<Record<string, Action>> = {
+  "/webhooks": "webhooks.read",
+  "/audit": "audit.read",
+};
 
 export function pathOf(accountId: string, page: (typeof PAGES)[number][0]): string {
   return `/console/${accountId}${page}`;
@@ -30,7 +39,9 @@ export function consolePage({ title, place, visitor, page, main }: ConsolePage):
     title: `${title} – Postern`,
     isPrivate: true,
     path: pathOf(place.accountId, page),
-    nav: PAGES.map(([path, label]) => ({ href: pathOf(place.accountId, path), label })),
+    nav: PAGES.filter(([path]) => mayDo(place.role, NEEDS[path] ?? "workspace.read")).map(
+      ([path, label]) => ({ href: pathOf(place.accountId, path), label }),
+    ),
     main: (
       <>
         <h1>{title}</h1>

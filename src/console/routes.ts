@@ -6,21 +6,25 @@ import { answerInvitation, invitationsFor, invite, withdraw } from "../accounts/
 import {
   type Action,
   handOver,
+  type MemberChange,
   removeMember,
   requireRole,
   workspacesOf,
 } from "../accounts/members.ts";
-import { Fault, invalid } from "../base/fault.ts";
+import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/window.ts";
-import { type PageFrame, pageHeaders, renderPage } from "../http/layout.tsx";
 import { personRoute, type Route, type Visitor } from "../http/route.ts";
-import { changeKey, type Keys, type KeySettings, revokeKey } from "../keys/keys.ts";
+import type { Webhooks } from "../events/webhooks.ts";
+import { changeKey, type Keys, type KeySettings, lockKey, revokeKey } from "../keys/keys.ts";
+import type { KeyChange } from "../keys/routes.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
 import { pathOf } from "./frame.tsx";
 import { homePage } from "./home-page.tsx";
 import { keysPage } from "./keys-page.tsx";
 import { membersPage } from "./members-page.tsx";
+import { operatingRoutes } from "./operating-routes.ts";
 import { overviewPage } from "./overview-page.tsx";
 import { usagePage } from "./usage-page.tsx";
 import {
@@ -36,17 +40,11 @@ export interface ConsoleRouteParts {
   readonly db: Db;
   readonly keys: Keys;
   readonly walletOf: ConsoleStore["walletOf"];
+  readonly webhooks: Webhooks;
+  /** Told in the transaction of the change. */
+  readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
+  readonly onMemberChange?: (tx: Tx, change: MemberChange) => Promise<void>;
 }
-
-const PAGE = {
-  tag: "Console",
-  dialect: "page",
-  hidden: true,
-  faults: ["not_found", "forbidden"],
-  answers: { 200: { description: "A page.", contentType: "text/html" } },
-} as const;
-
-const AccountPath = z.object({ account: z.string() });
 
 export function consoleRoutes(parts: ConsoleRouteParts): readonly Route[] {
   return [
@@ -58,6 +56,7 @@ export function consoleRoutes(parts: ConsoleRouteParts): readonly Route[] {
     changeKeysRoute(parts),
     membersRoute(parts),
     changeMembersRoute(parts),
+    ...operatingRoutes(parts),
   ];
 }
 
@@ -81,7 +80,7 @@ function homeRoute({ db }: ConsoleRouteParts): Route {
   });
 }
 
-function invitationRoute({ db }: ConsoleRouteParts): Route {
+function invitationRoute({ db, onMemberChange: tell }: ConsoleRouteParts): Route {
   return personRoute({
     ...PAGE,
     method: "POST",
@@ -90,17 +89,22 @@ function invitationRoute({ db }: ConsoleRouteParts): Route {
     summary: "Accept or decline an invitation",
     body: z.object({ invitation: z.string(), answer: z.enum(["accept", "decline"]) }),
     example: { invitation: "inst_01kah5t3mq7d2c9w4e6r8t0yax", answer: "accept" },
-    run: async ({ caller, body, now }) => {
+    run: async ({ caller, body, address, now }) => {
       const { personId, email } = caller;
-      const { accountId, role } = await db.write((tx) =>
-        answerInvitation(tx, {
+      const { accountId, role } = await db.write(async (tx) => {
+        const answered = await answerInvitation(tx, {
           id: body.invitation,
           accept: body.answer === "accept",
           personId,
           email,
           now,
-        }),
-      );
+        });
+        const { role } = answered;
+        const common = { accountId: answered.accountId, by: caller, address, now };
+        if (role !== undefined)
+          await tell?.(tx, { ...common, kind: "member.added", target: personId, email, role });
+        return answered;
+      });
       return redirect(role === undefined ? "/console" : pathOf(accountId, ""));
     },
   });
@@ -186,7 +190,7 @@ function changeKeysRoute(parts: ConsoleRouteParts): Route {
     params: AccountPath,
     body: KeyForm,
     example: { do: "mint", name: "ci" },
-    run: async ({ caller, params, body, now }) => {
+    run: async ({ caller, params, body, address, now }) => {
       const { account } = params;
       const place = await enter(parts, account, caller.personId, KEY_ACTIONS[body.do]);
       const shown = async (told: {
@@ -201,7 +205,8 @@ function changeKeysRoute(parts: ConsoleRouteParts): Route {
         // The role is asked again inside: it may have been taken away a moment ago.
         const fresh = await parts.db.write(async (tx) => {
           await requireRole(tx, account, caller.personId, KEY_ACTIONS[body.do]);
-          return changeKeys(tx, parts.keys, account, { form: body, now });
+          const by = { type: "person", id: caller.personId } as const;
+          return changeKeys(tx, parts, account, { form: body, by, address, now });
         });
         return fresh === undefined ? redirect(pathOf(account, "/keys")) : await shown({ fresh });
       } catch (error) {
@@ -214,27 +219,34 @@ function changeKeysRoute(parts: ConsoleRouteParts): Route {
 /** Does what the form asks; answers the raw key where it made one. */
 async function changeKeys(
   tx: Tx,
-  keys: Keys,
+  { keys, onKeyChange: tell }: ConsoleRouteParts,
   accountId: string,
-  { form, now }: { readonly form: KeyForm; readonly now: number },
+  { form, ...common }: Omit<KeyChange, "kind" | "key"> & { readonly form: KeyForm },
 ): Promise<string | undefined> {
+  const { now } = common;
   switch (form.do) {
     case "mint": {
       const name = form.name?.trim();
-      const { raw } = await keys.mint(
+      const { key, raw } = await keys.mint(
         tx,
         accountId,
         { ...limitOf(form), name: name === "" ? null : name },
         now,
       );
+      await tell?.(tx, { kind: "key.created", key, ...common });
       return raw;
     }
-    case "limit":
-      await changeKey(tx, accountId, form.key, { ...limitOf(form), now });
+    case "limit": {
+      const key = await changeKey(tx, accountId, form.key, { ...limitOf(form), now });
+      await tell?.(tx, { kind: "key.changed", key, ...common });
       return undefined;
-    case "revoke":
-      await revokeKey(tx, accountId, form.key, now);
+    }
+    case "revoke": {
+      const before = await lockKey(tx, accountId, form.key, now);
+      const key = await revokeKey(tx, accountId, form.key, now);
+      if (before.revokedAt === null) await tell?.(tx, { kind: "key.revoked", key, ...common });
       return undefined;
+    }
   }
 }
 
@@ -301,13 +313,15 @@ function changeMembersRoute(parts: ConsoleRouteParts): Route {
     params: AccountPath,
     body: MemberForm,
     example: { do: "invite", email: "ada@example.com" },
-    run: async ({ caller, params, body, now }) => {
+    run: async ({ caller, params, body, address, now }) => {
       const { account } = params;
       const place = await enter(parts, account, caller.personId, MEMBER_ACTIONS[body.do]);
       try {
         await parts.db.write(async (tx) => {
           await requireRole(tx, account, caller.personId, MEMBER_ACTIONS[body.do]);
-          await changeMembers(tx, account, caller, { form: body, now });
+          const done = await changeMembers(tx, account, caller, { form: body, now });
+          const common = { accountId: account, by: caller, address, now };
+          await parts.onMemberChange?.(tx, { ...common, ...done });
         });
       } catch (error) {
         const people = await readPeople(parts, account, now);
@@ -326,39 +340,24 @@ async function changeMembers(
   accountId: string,
   visitor: Visitor,
   { form, now }: { readonly form: MemberForm; readonly now: number },
-): Promise<void> {
+): Promise<Pick<MemberChange, "kind" | "target" | "email">> {
   switch (form.do) {
-    case "invite":
-      await invite(tx, { accountId, email: form.email, invitedBy: visitor.email, now });
-      return;
+    case "invite": {
+      const request = { accountId, email: form.email, invitedBy: visitor.email, now };
+      const { id, email } = await invite(tx, request);
+      return { kind: "member.invited", target: id, email };
+    }
     case "withdraw":
-      return withdraw(tx, accountId, form.invitation);
+      await withdraw(tx, accountId, form.invitation);
+      return { kind: "invitation.withdrawn", target: form.invitation };
     case "remove":
-      return removeMember(tx, accountId, form.person);
+      await removeMember(tx, accountId, form.person);
+      return { kind: "member.removed", target: form.person };
     case "hand_over":
-      return handOver(tx, accountId, visitor.personId, form.person);
+      await handOver(tx, accountId, visitor.personId, form.person);
+      return { kind: "owner.changed", target: form.person };
     case "leave":
-      return removeMember(tx, accountId, visitor.personId);
+      await removeMember(tx, accountId, visitor.personId);
+      return { kind: "member.removed", target: visitor.personId };
   }
-}
-
-/** What the person can mend is said on the page; anything else is thrown on. */
-function correctable(error: unknown): string {
-  if (error instanceof Fault && (error.status === 400 || error.status === 409))
-    return error.publicMessage;
-  throw error;
-}
-
-function show(frame: PageFrame, status = 200): Response {
-  return new Response(renderPage(frame), {
-    status,
-    headers: { ...pageHeaders(), "cache-control": "no-store" },
-  });
-}
-
-function redirect(location: string): Response {
-  return new Response(null, {
-    status: 303,
-    headers: { location, "cache-control": "no-store", "referrer-policy": "no-referrer" },
-  });
 }

@@ -1,6 +1,7 @@
 // What the rooms tell of their changes, turned into events and audit entries: each function runs in the transaction of
 // the change that it is told of.
 
+import type { MemberChange } from "../accounts/members.ts";
 import { type Actor, record } from "../audit/audit.ts";
 import { creditsOf, usdOf, usdText } from "../base/money.ts";
 import type { ClaimEvent } from "../claims/claims.ts";
@@ -14,10 +15,10 @@ import type { Tx } from "../store/db.ts";
 import { type NewEvent, raise } from "./events.ts";
 
 export async function onKeyChange(tx: Tx, change: KeyChange): Promise<void> {
-  const { kind, key, caller, address, now } = change;
+  const { kind, key, by, address, now } = change;
   await tellOfKey(tx, key, {
     action: kind,
-    actor: { type: "key", id: caller.keyId },
+    actor: by,
     network: wideNetwork(address),
     now,
   });
@@ -60,6 +61,23 @@ export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Pr
     network: wideNetwork(address),
     now,
   });
+}
+
+/** What humans change in the console. */
+export async function onMemberChange(tx: Tx, change: MemberChange): Promise<void> {
+  const { kind, accountId, by, target, email, role, address, now } = change;
+  await record(tx, {
+    accountId,
+    actor: { type: "person", id: by.personId },
+    action: kind,
+    target,
+    detail: { by: by.email, ...(email === undefined ? {} : { email }) },
+    network: wideNetwork(address),
+    now,
+  });
+  if (kind !== "member.added" || email === undefined || role === undefined) return;
+  const data = { claim_attempt_id: null, email, role };
+  await raise(tx, { type: kind, accountId, data, now });
 }
 
 export async function onSessionsEnded(tx: Tx, ended: SessionsEnded): Promise<void> {

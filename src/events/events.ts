@@ -38,7 +38,8 @@ interface KeyData {
 }
 
 interface MemberData {
-  readonly claim_attempt_id: string;
+  /** null where an owner invited them in the console. */
+  readonly claim_attempt_id: string | null;
   readonly email: string;
   readonly role: string;
 }

@@ -1,8 +1,9 @@
 // What a model can take, for the wires that write requests to it. Absent means the newest models' way; the rules here say
-// where a provider or an older model differs.
+// where a provider or an older model differs. They come from the providers' documents and from recorded refusals.
 
 import type { Model } from "../models/catalog.ts";
 import type { Abilities } from "./canonical-wire.ts";
+import { PROVIDERS } from "./providers.ts";
 
 interface Rule {
   readonly providers: readonly string[];
@@ -10,8 +11,11 @@ interface Rule {
   readonly abilities: Abilities;
 }
 
+/** Stands for every provider that the operator declares. */
+const DECLARED = "declared";
+
 const OPENAI = ["openai", "azure"] as const;
-const CLAUDE_HOSTS = ["anthropic", "bedrock", "vertex"] as const;
+const CLAUDE_HOSTS = ["anthropic", "bedrock", "vertex", DECLARED] as const;
 /** Servers that speak OpenAI's chat wire and know little beyond its common fields. */
 const COMPATIBLE = [
   "groq",
@@ -30,72 +34,162 @@ const COMPATIBLE = [
   "vllm",
   "llamacpp",
 ] as const;
+const COMMON_FIELDS: Abilities = {
+  openaiFields: false,
+  developerRole: false,
+  maxTokensField: "max_tokens",
+};
 
-const RULES: readonly Rule[] = [
-  {
-    providers: COMPATIBLE,
-    match: /./,
-    abilities: { openaiFields: false, developerRole: false, maxTokensField: "max_tokens" },
-  },
+const OPENAI_RULES: readonly Rule[] = [
   {
     providers: OPENAI,
     match: /./,
     abilities: { openaiFields: true, developerRole: true, maxTokensField: "max_completion_tokens" },
   },
+  {
+    providers: ["azure"],
+    match: /^(phi|llama|meta|mistral|deepseek|grok)/i,
+    abilities: COMMON_FIELDS,
+  },
   { providers: OPENAI, match: /^(gpt-3|gpt-4)/, abilities: { reasoning: "none" } },
   {
     providers: OPENAI,
-    match: /^(o1|o3|o4|gpt-5)/,
+    match: /^(gpt-3\.5|gpt-4$|gpt-4-)/,
+    abilities: { jsonSchema: false },
+  },
+  {
+    providers: OPENAI,
+    match: /^(o\d|gpt-[5-9])(?!.*-chat)/,
     abilities: { sampling: false, reasoning: "effort" },
   },
   {
+    providers: OPENAI,
+    match: /^(o\d|gpt-5-codex|gpt-5\.1-codex)/,
+    abilities: { efforts: ["low", "medium", "high"] },
+  },
+  {
+    providers: OPENAI,
+    match: /^gpt-5($|-mini|-nano|-\d)/,
+    abilities: { efforts: ["minimal", "low", "medium", "high"] },
+  },
+  { providers: OPENAI, match: /^gpt-5-pro/, abilities: { efforts: ["high"] } },
+  {
+    providers: OPENAI,
+    match: /^gpt-5\.1(?!-codex)/,
+    abilities: { efforts: ["none", "low", "medium", "high"] },
+  },
+  {
+    providers: OPENAI,
+    match: /^gpt-5\.([2-5]|1-codex-max)/,
+    abilities: { efforts: ["none", "low", "medium", "high", "xhigh"] },
+  },
+  {
+    providers: OPENAI,
+    match: /^gpt-5\.[2-5]-pro/,
+    abilities: { efforts: ["medium", "high", "xhigh"] },
+  },
+  {
+    providers: OPENAI,
+    match: /^gpt-(5\.[6-9]|[6-9])/,
+    abilities: {
+      efforts: ["none", "low", "medium", "high", "xhigh", "max"],
+      cacheMarks: "prompt_cache_breakpoint",
+    },
+  },
+];
+
+const COMPATIBLE_RULES: readonly Rule[] = [
+  { providers: COMPATIBLE, match: /./, abilities: COMMON_FIELDS },
+  {
     providers: ["mistral"],
     match: /./,
-    abilities: { streamOptions: false, callIds: "alphanumeric9", reasoningField: "content" },
+    abilities: {
+      streamOptions: false,
+      callIds: "alphanumeric9",
+      reasoningField: "content",
+      efforts: ["none", "high"],
+    },
   },
   { providers: ["perplexity"], match: /./, abilities: { streamOptions: false } },
+  { providers: ["deepseek", "zai", "moonshot"], match: /./, abilities: { jsonSchema: false } },
   {
-    providers: ["deepseek", "zai", "moonshot"],
+    providers: ["deepseek", "zai", "moonshot", "xai", "fireworks", "vllm", "llamacpp"],
     match: /./,
-    abilities: { jsonSchema: false, reasoningField: "reasoning_content" },
+    abilities: { reasoningField: "reasoning_content" },
   },
   {
-    providers: ["openrouter", "groq", "ollama"],
+    providers: ["openrouter", "groq", "cerebras", "together", "ollama"],
     match: /./,
     abilities: { reasoningField: "reasoning" },
   },
   { providers: ["openrouter"], match: /claude/, abilities: { cacheMarks: "cache_control" } },
   {
+    providers: ["groq", "cerebras"],
+    match: /gpt-oss/,
+    abilities: { efforts: ["low", "medium", "high"] },
+  },
+  // Only "none" and "default" are known there, of which the one is no effort and the other ours already.
+  { providers: ["groq"], match: /qwen/, abilities: { reasoning: "none" } },
+  { providers: ["xai"], match: /^grok-3-mini/, abilities: { efforts: ["low", "high"] } },
+  // These reason, and refuse to be told how hard.
+  { providers: ["xai"], match: /^grok-(4-|code)/, abilities: { reasoning: "none" } },
+];
+
+const CLAUDE_RULES: readonly Rule[] = [
+  {
     providers: CLAUDE_HOSTS,
     match: /claude-(2|3|instant)/,
-    abilities: { reasoning: "none", jsonSchema: false, laterInstructions: false },
+    abilities: { reasoning: "none", jsonSchema: false },
   },
   {
     providers: CLAUDE_HOSTS,
     match: /claude-3-7|claude-(opus|sonnet|haiku)-4(?!-[5-9])/,
-    abilities: { reasoning: "budget", jsonSchema: false, laterInstructions: false },
+    abilities: { reasoning: "budget", jsonSchema: false },
   },
   {
     providers: CLAUDE_HOSTS,
     match: /claude-(opus|sonnet|haiku)-4-5/,
-    abilities: { reasoning: "budget", laterInstructions: false },
+    abilities: { reasoning: "budget" },
   },
   {
     providers: CLAUDE_HOSTS,
-    match: /claude-(opus-4-[7-9]|opus-5|sonnet-5|fable)/,
+    match: /claude-(opus|sonnet)-4-6/,
+    abilities: { efforts: ["low", "medium", "high", "max"], prefill: false },
+  },
+  {
+    providers: CLAUDE_HOSTS,
+    match: /claude-(opus-4-[7-9]|(opus|sonnet|haiku|fable)-[5-9])/,
     abilities: { sampling: false, prefill: false },
   },
+  {
+    providers: ["anthropic"],
+    match: /claude-opus-(4-8|[5-9])/,
+    abilities: { laterInstructions: true },
+  },
+  // The clouds take Claude's images and documents as bytes alone.
+  { providers: ["bedrock", "vertex"], match: /claude/, abilities: { urls: false } },
 ];
 
+/** A later rule wins over an earlier one. */
+const RULES: readonly Rule[] = [...OPENAI_RULES, ...COMPATIBLE_RULES, ...CLAUDE_RULES];
+
+const KNOWN: ReadonlySet<string> = new Set(PROVIDERS.map(({ id }) => id));
+
 export function abilitiesOf(model: Model): Abilities {
-  const rules = RULES.filter(
-    (rule) => rule.providers.includes(model.provider) && rule.match.test(model.name),
+  const { provider, name, supported, wires } = model;
+  const isDeclared = !KNOWN.has(provider);
+  const host = isDeclared ? DECLARED : provider;
+  const rules = RULES.filter((rule) => rule.providers.includes(host) && rule.match.test(name));
+  // Of an operator's own chat server nothing is known but that it takes what all take.
+  const base = isDeclared && wires.includes("chat") && !wires.includes("responses");
+  const abilities: Abilities = Object.assign(
+    {},
+    base ? COMMON_FIELDS : {},
+    ...rules.map((rule) => rule.abilities),
   );
-  // A later rule wins over an earlier one.
-  const abilities: Abilities = Object.assign({}, ...rules.map((rule) => rule.abilities));
-  return model.supported.includes("reasoning") ||
+  return supported.includes("reasoning") ||
     abilities.reasoning !== undefined ||
-    model.supported.length === 0
+    supported.length === 0
     ? abilities
     : { ...abilities, reasoning: "none" };
 }

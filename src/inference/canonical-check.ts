@@ -10,6 +10,7 @@ import type {
   Turn,
 } from "./canonical.ts";
 import { isObject } from "./canonical-json.ts";
+import { checkSources } from "./canonical-sources.ts";
 
 const TYPES: ReadonlySet<unknown> = new Set([
   "object",
@@ -49,6 +50,7 @@ export function checkRequest(
 function checkTurn(turn: Turn): void {
   if (turn.parts.length === 0 && turn.native === undefined)
     throw invalid(turn.path, `${place(turn.path)} has no content.`);
+  checkSources(turn.parts, turn.path);
   const calls = new Set<string>();
   for (const part of turn.parts) {
     if ((part.type === "tool_result") !== (turn.role === "tool"))

@@ -5,7 +5,7 @@ import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/window.ts";
 import { cursorOf, listOf, PageQuery, Timestamp } from "../http/record.ts";
-import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
 import {
   changeKey,
@@ -44,7 +44,8 @@ const KeyChange = z
 export interface KeyChange {
   readonly kind: "key.created" | "key.changed" | "key.revoked";
   readonly key: Key;
-  readonly caller: Caller;
+  /** Whoever changed it: a key's id, or a person's. */
+  readonly by: { readonly type: "key" | "person"; readonly id: string };
   readonly address: string;
   readonly now: number;
 }
@@ -90,7 +91,7 @@ function mintRoute(keys: Keys, tell: Tell): Route {
     faults: ["conflict"],
     run: async (tx, { caller, body, address, now }) => {
       const { key, raw } = await keys.mint(tx, caller.accountId, settingsOf(body), now);
-      await tell(tx, { kind: "key.created", key, caller, address, now });
+      await tell(tx, { kind: "key.created", key, by: keyOf(caller), address, now });
       return { status: 201, body: { ...showKey(key), api_key: raw } };
     },
   });
@@ -165,7 +166,7 @@ function changeRoute(tell: Tell): Route {
     faults: ["not_found", "conflict"],
     run: async (tx, { caller, params, body, address, now }) => {
       const key = await changeKey(tx, caller.accountId, params.id, { ...settingsOf(body), now });
-      await tell(tx, { kind: "key.changed", key, caller, address, now });
+      await tell(tx, { kind: "key.changed", key, by: keyOf(caller), address, now });
       return { status: 200, body: showKey(key) };
     },
   });
@@ -194,7 +195,7 @@ function revokeRoute(tell: Tell): Route {
       const before = await lockKey(tx, caller.accountId, params.id, now);
       const key = await revokeKey(tx, caller.accountId, params.id, now);
       if (before.revokedAt === null)
-        await tell(tx, { kind: "key.revoked", key, caller, address, now });
+        await tell(tx, { kind: "key.revoked", key, by: keyOf(caller), address, now });
       const last = (await countLiveKeys(tx, caller.accountId, now)) === 0;
       return last
         ? {
@@ -205,6 +206,10 @@ function revokeRoute(tell: Tell): Route {
         : { status: 200, body: showKey(key) };
     },
   });
+}
+
+function keyOf({ keyId }: { readonly keyId: string }): KeyChange["by"] {
+  return { type: "key", id: keyId };
 }
 
 function settingsOf(body: z.infer<typeof KeyChange>): KeySettings {

@@ -40,6 +40,18 @@ const USAGE = `usage_sums as (
 const OF_RECORD =
   "usage_record.account_id = usage_sums.account_id and usage_record.id = usage_sums.ref";
 
+/** What each account is owing, and what passed a clearing account for each payment. */
+const RECEIVABLE = `debts as (
+    select account_id, sum(case when from_account = '${SYSTEM.receivable}' then amount else -amount end) as total
+    from transfer where '${SYSTEM.receivable}' in (from_account, to_account) group by account_id
+  )`;
+const CLEARED = `cleared as (
+    select account_id, ref, sum(case when from_account like 'system:clearing:%' then amount else -amount end) as total
+    from transfer where from_account like 'system:clearing:%' or to_account like 'system:clearing:%'
+    group by account_id, ref
+  )`;
+const NANO_PER_CENT = 10_000_000;
+
 const CHECKS: readonly Check[] = [
   {
     says: "a wallet's buckets are not the sum of its transfers",
@@ -140,6 +152,39 @@ const CHECKS: readonly Check[] = [
     sql: `with ${USAGE}
       select usage_sums.account_id, usage_sums.ref, cast(usage_sums.total as text) as transfers
       from usage_sums left join usage_record on ${OF_RECORD} where usage_record.id is null`,
+  },
+  {
+    says: "what an account owes is not what was left missing",
+    sql: `with ${RECEIVABLE}
+      select wallet.account_id, cast(wallet.owed as text) as owed, cast(coalesce(debts.total, 0) as text) as transfers
+      from wallet left join debts on debts.account_id = wallet.account_id
+      where wallet.owed < 0 or wallet.owed <> coalesce(debts.total, 0)`,
+  },
+  {
+    says: "a payment did not move what came in less what went back",
+    sql: `with ${CLEARED}
+      select payment.id, payment.account_id, cast(coalesce(cleared.total, 0) as text) as transfers, cast(payment.amount_cents as text) as paid_cents,
+        cast(payment.refunded_cents as text) as refunded_cents, cast(payment.disputed_cents as text) as disputed_cents
+      from payment left join cleared on cleared.ref = payment.id and cleared.account_id = payment.account_id
+      where coalesce(cleared.total, 0) <> case when payment.state = 'foreign' then 0
+        else (payment.amount_cents - payment.refunded_cents - payment.disputed_cents) * ${NANO_PER_CENT} end`,
+  },
+  {
+    says: "money passed a processor's clearing account without a payment of that account",
+    sql: `with ${CLEARED}
+      select cleared.account_id, cleared.ref, cast(cleared.total as text) as transfers
+      from cleared left join payment on payment.id = cleared.ref and payment.account_id = cleared.account_id
+      where payment.id is null`,
+  },
+  {
+    says: "an invoice that counts as paid was not paid by exactly one payment in full, or one that was counts as unpaid",
+    sql: `select invoice.id, invoice.status, cast(count(payment.id) as text) as payments,
+        cast(coalesce(sum(payment.amount_cents), 0) as text) as paid_cents
+      from invoice left join payment on payment.invoice_id = invoice.id and payment.state = 'credited'
+        and payment.account_id = invoice.account_id
+      group by invoice.id, invoice.status, invoice.amount_cents, invoice.fee_cents, invoice.tax_cents
+      having count(payment.id) <> case when invoice.status in ('paid', 'refunded') then 1 else 0 end
+        or (count(payment.id) = 1 and sum(payment.amount_cents) <> invoice.amount_cents + invoice.fee_cents + invoice.tax_cents)`,
   },
   {
     says: "an account has no wallet",

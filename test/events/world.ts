@@ -150,7 +150,7 @@ export async function openWorld(db: Db, allowLoopback = true): Promise<World> {
   await db.write(async (tx) => {
     for (const who of ["alice", "bob"]) await openWallet(tx, `acct_${who}`);
   });
-  const newPostman: World["newPostman"] = ({ timeoutMs = 400, resolve, chance = 0.5 } = {}) =>
+  const newPostman: World["newPostman"] = ({ timeoutMs = 5_000, resolve, chance = 0.5 } = {}) =>
     createPostman({
       db,
       log,

@@ -13,7 +13,7 @@ import { type Gateway, type GatewayOptions, startGateway } from "../support/gate
 
 /** The runtime counts silence in steps of four seconds; below two of them, a stream that moves is cut off as well. */
 export const IDLE_SECONDS = 8;
-export const SMALL_BODY_MS = 600;
+const SMALL_BODY_MS = 600;
 export const LARGE_BODY_MS = 900;
 
 const MASTER = "a master secret that only these tests know";

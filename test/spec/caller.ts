@@ -43,7 +43,7 @@ export async function call(
   return read(response);
 }
 
-export async function read(response: Response): Promise<Answered> {
+async function read(response: Response): Promise<Answered> {
   const text = await response.text();
   const isJson = response.headers.get("content-type")?.includes("json") === true && text !== "";
   return {

@@ -7,9 +7,7 @@ import { type Browser, chromium as driver, type Page } from "playwright-core";
 export type Screen = "desktop" | "phone";
 export type Scheme = "light" | "dark";
 
-export const SCREENS: Readonly<
-  Record<Screen, { readonly width: number; readonly height: number }>
-> = {
+const SCREENS: Readonly<Record<Screen, { readonly width: number; readonly height: number }>> = {
   desktop: { width: 1_280, height: 800 },
   phone: { width: 360, height: 740 },
 };

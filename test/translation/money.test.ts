@@ -5,7 +5,17 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { recordOf } from "../inference/world.ts";
 import { clientsOf, type Said } from "./clients.ts";
 import { conclude } from "./conclude.ts";
-import { type Api, APIS, modelOn, PRICES, settled, startWorld, type Wire, WIRES, type World } from "./world.ts";
+import {
+  type Api,
+  APIS,
+  modelOn,
+  PRICES,
+  settled,
+  startWorld,
+  type Wire,
+  WIRES,
+  type World,
+} from "./world.ts";
 
 let world: World;
 
@@ -91,7 +101,7 @@ for (const one of CASES)
             const said = await client[way](asked);
             if (api !== wire || way === "ask") expectUsage(api, said, one);
             const record = await lastRecord();
-            expect(Number(record.costUsd)).toBe(costOf(one.tokens));
+            expect(Number(record["cost_nano"]) / 1e9).toBe(costOf(one.tokens));
           }
         });
   });

@@ -73,9 +73,9 @@ export const PRICES = {
 export const NAMES: Readonly<Record<Wire, string>> = {
   chat: "echo",
   responses: "echo",
-  messages: "claude-sonnet-5-echo",
+  messages: "claude-sonnet-4-6-echo",
   gemini: "gemini-3.1-flash-echo",
-  converse: "anthropic.claude-sonnet-5-echo",
+  converse: "anthropic.claude-sonnet-4-6-echo",
 };
 
 const PROVIDER_PATHS: Readonly<Record<Wire, string>> = {

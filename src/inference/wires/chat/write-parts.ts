@@ -9,6 +9,7 @@ import type {
   Source,
   TextPart,
 } from "../../canonical.ts";
+import { COMMON_IMAGES, isUncommonImage } from "../../canonical-sources.ts";
 import { nativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 
@@ -109,6 +110,13 @@ function writeImage(
         part.source.kind === "url"
           ? "This provider does not fetch images. Send the image's bytes."
           : "The image lies with another provider. Send its bytes.",
+    });
+    return undefined;
+  }
+  if (isUncommonImage(part.source) && target.abilities?.openaiFields !== false) {
+    losses.push({
+      path: at,
+      why: `This provider takes images of ${[...COMMON_IMAGES].join(", ")}.`,
     });
     return undefined;
   }

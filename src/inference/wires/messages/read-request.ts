@@ -84,7 +84,11 @@ export function readRequest(input: unknown): CanonicalRequest {
       toolChoice: choice && readToolChoice(choice),
       parallelToolCalls: single === undefined ? undefined : !single,
       output: readOutput(config?.["format"] ?? body["output_format"], "output_config.format"),
-      reasoning: readReasoning(optionalObject(body["thinking"], "thinking"), config),
+      reasoning: readReasoning(
+        optionalObject(body["thinking"], "thinking"),
+        config,
+        body["max_tokens"] ?? Infinity,
+      ),
       maxOutputTokens: optionalInteger(body["max_tokens"], "max_tokens", 1, TOKENS_MAX),
       temperature: optionalNumber(body["temperature"], "temperature", 0, 1),
       topP: optionalNumber(body["top_p"], "top_p", 0, 1),
@@ -159,6 +163,7 @@ function readOutput(value: unknown, path: string): OutputFormat | undefined {
 function readReasoning(
   thinking: JsonObject | undefined,
   config: JsonObject | undefined,
+  limit: unknown,
 ): Reasoning | undefined {
   const effort = optionalOneOf(config?.["effort"], "output_config.effort", [
     "low",
@@ -185,6 +190,11 @@ function readReasoning(
     throw invalid(
       "thinking.budget_tokens",
       "thinking.budget_tokens must be given where thinking is enabled.",
+    );
+  if (budgetTokens !== undefined && type === "enabled" && budgetTokens >= Number(limit))
+    throw invalid(
+      "thinking.budget_tokens",
+      "thinking.budget_tokens must be less than max_tokens, which bounds the thinking too.",
     );
   return {
     effort,

@@ -8,6 +8,7 @@ import type {
   Part,
   Source,
 } from "../../canonical.ts";
+import { COMMON_IMAGES, isUncommonImage } from "../../canonical-sources.ts";
 import { nativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 
@@ -88,6 +89,8 @@ function writeImage(
         ? "This provider does not fetch images. Send the image's bytes."
         : "The image lies with another provider. Send its bytes.",
     );
+  if (isUncommonImage(part.source) && target.abilities?.openaiFields !== false)
+    return lose(losses, at, `This provider takes images of ${[...COMMON_IMAGES].join(", ")}.`);
   return {
     type: "input_image",
     ...held,

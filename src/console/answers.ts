@@ -1,0 +1,36 @@
+// How the console's routes answer: a page, the way to another one, or what the person can mend.
+
+import { z } from "zod";
+import { Fault } from "../base/fault.ts";
+import { type PageFrame, pageHeaders, renderPage } from "../http/layout.tsx";
+
+export const PAGE = {
+  tag: "Console",
+  dialect: "page",
+  hidden: true,
+  faults: ["not_found", "forbidden"],
+  answers: { 200: { description: "A page.", contentType: "text/html" } },
+} as const;
+
+export const AccountPath = z.object({ account: z.string() });
+
+/** What the person can mend is said on the page; anything else is thrown on. */
+export function correctable(error: unknown): string {
+  if (error instanceof Fault && (error.status === 400 || error.status === 409))
+    return error.publicMessage;
+  throw error;
+}
+
+export function show(frame: PageFrame, status = 200): Response {
+  return new Response(renderPage(frame), {
+    status,
+    headers: { ...pageHeaders(), "cache-control": "no-store" },
+  });
+}
+
+export function redirect(location: string): Response {
+  return new Response(null, {
+    status: 303,
+    headers: { location, "cache-control": "no-store", "referrer-policy": "no-referrer" },
+  });
+}

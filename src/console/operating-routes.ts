@@ -1,0 +1,173 @@
+// The owner's pages about running a workspace: its webhooks, and the log of who did what.
+
+import { z } from "zod";
+import type { Action } from "../accounts/members.ts";
+import { requireRole } from "../accounts/members.ts";
+import { type AuditAction, listEntries, record } from "../audit/audit.ts";
+import { listDeliveries } from "../events/deliveries.ts";
+import {
+  listWebhooks,
+  removeWebhook,
+  testWebhook,
+  type Webhook,
+  type Webhooks,
+} from "../events/webhooks.ts";
+import { networksOf } from "../http/address.ts";
+import { type Input, personRoute, type Route, type Visitor } from "../http/route.ts";
+import type { Db, Tx } from "../store/db.ts";
+import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
+import { auditPage } from "./audit-page.tsx";
+import { pathOf } from "./frame.tsx";
+import { type ShownWebhook, webhooksPage } from "./webhooks-page.tsx";
+import { type ConsoleStore, enter } from "./workspace.ts";
+
+export interface OperatingParts extends ConsoleStore {
+  readonly db: Db;
+  readonly webhooks: Webhooks;
+}
+
+const SHOWN = 50;
+const DELIVERIES_SHOWN = 5;
+
+export function operatingRoutes(parts: OperatingParts): readonly Route[] {
+  return [webhooksRoute(parts), changeWebhooksRoute(parts), auditRoute(parts)];
+}
+
+function webhooksRoute(parts: OperatingParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "GET",
+    path: "/console/{account}/webhooks",
+    id: "showWorkspaceWebhooks",
+    summary: "The webhooks of a workspace",
+    params: AccountPath,
+    run: async ({ caller, params }) => {
+      const place = await enter(parts, params.account, caller.personId, "webhooks.read");
+      const webhooks = await readWebhooks(parts.db, params.account);
+      return show(webhooksPage({ visitor: caller, place, webhooks }));
+    },
+  });
+}
+
+async function readWebhooks(db: Db, accountId: string): Promise<readonly ShownWebhook[]> {
+  const { data } = await listWebhooks(db, accountId, { limit: SHOWN });
+  const live = data.filter((webhook) => webhook.status !== "deleted");
+  return Promise.all(
+    live.map(async (webhook) => {
+      const page = await listDeliveries(db, accountId, webhook.id, { limit: DELIVERIES_SHOWN });
+      return { webhook, deliveries: page.data };
+    }),
+  );
+}
+
+const WebhookForm = z.discriminatedUnion("do", [
+  z.object({ do: z.literal("add"), url: z.string() }),
+  z.object({ do: z.literal("remove"), webhook: z.string() }),
+  z.object({ do: z.literal("test"), webhook: z.string() }),
+  z.object({ do: z.literal("enable"), webhook: z.string() }),
+]);
+type WebhookForm = z.infer<typeof WebhookForm>;
+
+const CHANGE: Action = "webhooks.change";
+
+function changeWebhooksRoute(parts: OperatingParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "POST",
+    path: "/console/{account}/webhooks",
+    id: "changeWorkspaceWebhooks",
+    summary: "Set up, test, enable or delete a webhook",
+    params: AccountPath,
+    body: WebhookForm,
+    example: { do: "add", url: "https://example.com/postern" },
+    run: async (input) => {
+      const { caller, params } = input;
+      const place = await enter(parts, params.account, caller.personId, CHANGE);
+      const shown = async (told: { readonly secret?: string; readonly wrong?: string }) =>
+        show(
+          webhooksPage({
+            visitor: caller,
+            place,
+            webhooks: await readWebhooks(parts.db, params.account),
+            ...told,
+          }),
+          told.wrong === undefined ? 200 : 400,
+        );
+      try {
+        const secret = await parts.db.write(async (tx) => {
+          await requireRole(tx, params.account, caller.personId, CHANGE);
+          return changeWebhooks(tx, parts.webhooks, params.account, input);
+        });
+        if (secret !== undefined) return await shown({ secret });
+      } catch (error) {
+        return await shown({ wrong: correctable(error) });
+      }
+      return redirect(pathOf(params.account, "/webhooks"));
+    },
+  });
+}
+
+type FormInput = Input<{ account: string }, undefined, WebhookForm, Visitor>;
+
+/** Does what the form asks; answers the signing secret where it made one. */
+async function changeWebhooks(
+  tx: Tx,
+  webhooks: Webhooks,
+  accountId: string,
+  input: FormInput,
+): Promise<string | undefined> {
+  const { body, now } = input;
+  switch (body.do) {
+    case "add": {
+      const { webhook, secret } = await webhooks.add(tx, accountId, { url: body.url }, now);
+      await note(tx, "webhook.created", webhook, input);
+      return secret.reveal();
+    }
+    case "remove": {
+      const { webhook, removed } = await removeWebhook(tx, accountId, body.webhook, now);
+      if (removed) await note(tx, "webhook.deleted", webhook, input);
+      return undefined;
+    }
+    case "enable": {
+      const webhook = await webhooks.change(tx, accountId, body.webhook, { status: "active", now });
+      await note(tx, "webhook.changed", webhook, input);
+      return undefined;
+    }
+    case "test":
+      await testWebhook(tx, accountId, body.webhook, now);
+      return undefined;
+  }
+}
+
+async function note(
+  tx: Tx,
+  action: AuditAction,
+  { id, accountId, url }: Webhook,
+  { caller, address, now }: FormInput,
+): Promise<void> {
+  await record(tx, {
+    accountId,
+    actor: { type: "person", id: caller.personId },
+    action,
+    target: id,
+    detail: { host: new URL(url).host },
+    network: networksOf(address)[1],
+    now,
+  });
+}
+
+function auditRoute(parts: OperatingParts): Route {
+  return personRoute({
+    ...PAGE,
+    method: "GET",
+    path: "/console/{account}/audit",
+    id: "showWorkspaceAudit",
+    summary: "Who did what in a workspace",
+    params: AccountPath,
+    run: async ({ caller, params }) => {
+      const place = await enter(parts, params.account, caller.personId, "audit.read");
+      const { data } = await listEntries(parts.db, params.account, { limit: SHOWN });
+      return show(auditPage(caller, place, data));
+    },
+  });
+}

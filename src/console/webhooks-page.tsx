@@ -1,0 +1,108 @@
+/** @jsxImportSource hono/jsx */
+// The webhooks of a workspace, with their last deliveries.
+
+import type { Child } from "hono/jsx";
+import type { Delivery } from "../events/deliveries.ts";
+import type { Webhook } from "../events/webhooks.ts";
+import type { PageFrame } from "../http/layout.tsx";
+import type { Visitor } from "../http/route.ts";
+import { consolePage, Hidden, pathOf } from "./frame.tsx";
+import { minute } from "./words.ts";
+import type { Place } from "./workspace.ts";
+
+export interface ShownWebhook {
+  readonly webhook: Webhook;
+  readonly deliveries: readonly Delivery[];
+}
+
+export interface WebhooksState {
+  readonly visitor: Visitor;
+  readonly place: Place;
+  readonly webhooks: readonly ShownWebhook[];
+  /** A signing secret that was just made, to be shown this once. */
+  readonly secret?: string;
+  readonly wrong?: string;
+}
+
+export function webhooksPage(state: WebhooksState): PageFrame {
+  const { visitor, place, webhooks, secret, wrong } = state;
+  const action = pathOf(place.accountId, "/webhooks");
+  return consolePage({
+    title: "Webhooks",
+    place,
+    visitor,
+    page: "/webhooks",
+    main: (
+      <>
+        {secret === undefined ? null : (
+          <section class="card notice" role="status">
+            <h2>The signing secret, shown this once</h2>
+            <pre>
+              <code>{secret}</code>
+            </pre>
+          </section>
+        )}
+        {wrong === undefined ? null : (
+          <p class="wrong" role="alert">
+            {wrong}
+          </p>
+        )}
+        <p>Postern posts what happens in this workspace to these addresses, signed.</p>
+        {webhooks.map((shown) => (
+          <WebhookCard shown={shown} action={action} visitor={visitor} />
+        ))}
+        <section class="card" aria-labelledby="add">
+          <h2 id="add">Add an address</h2>
+          <form method="post" action={action}>
+            <Hidden visitor={visitor} fields={{ do: "add" }} />
+            <label for="webhook-url">Address, with https://</label>
+            <input id="webhook-url" name="url" type="url" required />
+            <div class="choices">
+              <button type="submit">Add the webhook</button>
+            </div>
+          </form>
+        </section>
+      </>
+    ),
+  });
+}
+
+interface WebhookCardProps {
+  readonly shown: ShownWebhook;
+  readonly action: string;
+  readonly visitor: Visitor;
+}
+
+function WebhookCard({ shown, action, visitor }: WebhookCardProps): Child {
+  const { webhook, deliveries } = shown;
+  const isActive = webhook.status === "active";
+  return (
+    <section class="card">
+      <h2>{webhook.url}</h2>
+      <p>{isActive ? "Active." : `Disabled: ${webhook.disabledReason ?? "by request"}.`}</p>
+      {deliveries.length === 0 ? (
+        <p class="note">Nothing was sent yet.</p>
+      ) : (
+        <ul>
+          {deliveries.map((delivery) => (
+            <li>
+              {minute(delivery.createdAt)}: {delivery.eventType}, {delivery.status} after{" "}
+              {delivery.tries} {delivery.tries === 1 ? "try" : "tries"}
+            </li>
+          ))}
+        </ul>
+      )}
+      <form method="post" action={action}>
+        <Hidden visitor={visitor} fields={{ webhook: webhook.id }} />
+        <div class="choices">
+          <button type="submit" name="do" value={isActive ? "test" : "enable"} class="quiet">
+            {isActive ? "Send a test" : "Enable"}
+          </button>
+          <button type="submit" name="do" value="remove" class="danger">
+            Delete
+          </button>
+        </div>
+      </form>
+    </section>
+  );
+}

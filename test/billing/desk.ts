@@ -1,0 +1,126 @@
+// What the tests of billing share: an agent that buys, a human with a browser that keeps no cookies, and the books.
+
+import { expect } from "bun:test";
+import { verifyLedger } from "../../src/ledger/verify.ts";
+import type { Db } from "../../src/store/db.ts";
+import type { Account } from "../support/gateway.ts";
+
+export interface InvoiceBody {
+  readonly id: string;
+  readonly object: string;
+  readonly status: string;
+  readonly amount_usd: number;
+  readonly fee_usd: number;
+  readonly tax_usd: number;
+  readonly total_usd: number;
+  readonly credits: number;
+  readonly pay_url: string;
+  readonly created_at: string;
+  readonly paid_at: string | null;
+}
+
+export interface Heard<T = Record<string, unknown>> {
+  readonly status: number;
+  readonly body: T;
+  readonly headers: Headers;
+}
+
+type Place = { readonly url: string };
+
+/** One call of the API, as an agent makes it. */
+export async function api<T = Record<string, unknown>>(
+  { url }: Place,
+  account: Account,
+  [method, path]: readonly [string, string],
+  sent: { readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> } = {},
+): Promise<Heard<T>> {
+  const response = await fetch(url + path, {
+    method,
+    headers: { ...account.headers, ...sent.headers },
+    ...(sent.body === undefined
+      ? {}
+      : { body: typeof sent.body === "string" ? sent.body : JSON.stringify(sent.body) }),
+  });
+  return {
+    status: response.status,
+    body: (await response.json()) as T,
+    headers: response.headers,
+  };
+}
+
+export async function buy(place: Place, account: Account, usd: unknown = 10): Promise<InvoiceBody> {
+  const { status, body } = await api<InvoiceBody>(place, account, ["POST", "/v1/billing/invoice"], {
+    body: { amount_usd: usd },
+  });
+  expect({ status, body }).toMatchObject({ status: 201 });
+  return body;
+}
+
+export async function readInvoice(
+  place: Place,
+  account: Account,
+  id: string,
+): Promise<InvoiceBody> {
+  const { status, body } = await api<InvoiceBody>(place, account, [
+    "GET",
+    `/v1/billing/invoice/${id}`,
+  ]);
+  expect(status).toBe(200);
+  return body;
+}
+
+/** Sends the form of a page, as a browser on that page would. */
+export function submit(
+  payUrl: string,
+  fields: Readonly<Record<string, string>> = {},
+  headers: Readonly<Record<string, string>> = { "sec-fetch-site": "same-origin" },
+): Promise<Response> {
+  return fetch(payUrl, {
+    method: "POST",
+    redirect: "manual",
+    headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
+    body: new URLSearchParams(fields).toString(),
+  });
+}
+
+export async function pageText(url: string): Promise<string> {
+  const response = await fetch(url);
+  return (await response.text())
+    .replaceAll(/<[^>]+>/g, " ")
+    .replaceAll("&#39;", "'")
+    .replaceAll(/\s+/g, " ");
+}
+
+export async function walletOf(
+  db: Db,
+  accountId: string,
+): Promise<{ promo: bigint; paid: bigint; held: bigint; owed: bigint }> {
+  const row = await db.get(
+    "select cast(promo as text) as promo, cast(paid as text) as paid, cast(held as text) as held, cast(owed as text) as owed from wallet where account_id = ?",
+    [accountId],
+  );
+  const amount = (column: string): bigint => BigInt(String(row?.[column]));
+  return {
+    promo: amount("promo"),
+    paid: amount("paid"),
+    held: amount("held"),
+    owed: amount("owed"),
+  };
+}
+
+/** What a ledger account holds, in nano-USD: what went in less what went out. */
+export async function sumOf(db: Db, name: string): Promise<bigint> {
+  const row = await db.get(
+    `select cast(coalesce(sum(case when to_account = ? then amount else -amount end), 0) as text) as total
+     from transfer where ? in (from_account, to_account)`,
+    [name, name],
+  );
+  return BigInt(String(row?.["total"]));
+}
+
+export async function expectSound(db: Db): Promise<void> {
+  expect((await verifyLedger(db)).problems).toEqual([]);
+}
+
+export const CENT = 10_000_000n;
+export const USD = 1_000_000_000n;

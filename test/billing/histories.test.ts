@@ -1,0 +1,162 @@
+// Random histories of a Stripe account and what becomes of its webhooks: late, twice, out of order, forged, lost. They
+// all must end with the ledger equal to the processor's own books, to the cent.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { voidInvoice } from "../../src/billing/billing.ts";
+import { markPaid } from "../../src/billing/manual.ts";
+import { paymentsOf } from "../../src/billing/payment-rows.ts";
+import { closePages, payAt, takeWebhook, upToDate } from "../../src/billing/till.ts";
+import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
+import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
+import { CENT, expectSound, sumOf, walletOf } from "./desk.ts";
+import { openShop, type Shop } from "./world.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(120_000);
+
+const HISTORIES: readonly (readonly [StoreKind, number])[] = [
+  ["sqlite", 850],
+  ["postgres", 150],
+];
+const AT_ONCE = 12;
+const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
+
+describe.each(HISTORIES)("histories on %s", (kind, histories) => {
+  let store: TestStore;
+  let stripe: FakeStripe;
+  let shop: Shop;
+  beforeAll(async () => {
+    store = await openStore(kind);
+    stripe = startStripe();
+    shop = await openShop(store.db, stripe.env);
+  });
+  afterAll(async () => {
+    await stripe.stop();
+    await store.close();
+  });
+
+  test(`${histories} of them end with the ledger equal to the processor, to the cent (seed ${SEED})`, async () => {
+    const accounts: string[] = [];
+    const queue = Array.from({ length: histories }, (_, place) => place);
+    await Promise.all(
+      Array.from({ length: AT_ONCE }, async () => {
+        for (let place = queue.pop(); place !== undefined; place = queue.pop())
+          accounts.push(await live(shop, stripe, dice(SEED + place)));
+      }),
+    );
+    // What was lost is found by asking; whatever is still in the mail arrives last of all.
+    shop.clock.now += 90_000_000;
+    for (let due = 1; due > 0; due = await dueNow(shop)) await shop.poll();
+    for (const letter of stripe.letters.splice(0).slice(0, 50)) await post(shop, stripe, letter.body);
+
+    const cleared = -(await sumOf(shop.db, "system:clearing:stripe"));
+    expect(cleared).toBe(BigInt(stripe.balance()) * CENT);
+    for (const accountId of accounts) {
+      const { paid, owed, held } = await walletOf(shop.db, accountId);
+      expect(held).toBe(0n);
+      // Whoever owes something has nothing left that was bought.
+      expect(owed === 0n || paid === 0n ? "sound" : { accountId, owed, paid }).toBe("sound");
+    }
+    await expectSound(shop.db);
+    const rows = await shop.db.all("select kind, state, count(*) as count from payment_fact group by kind, state");
+    const seen = new Set(rows.map((row) => `${row["kind"]} ${row["state"]}`));
+    for (const fact of ["paid applied", "refunded applied", "disputed applied", "dispute_closed applied"])
+      expect(seen).toContain(fact);
+    expect([...seen].filter((one) => one.endsWith("waiting"))).toEqual([]);
+  });
+});
+
+type Dice = (sides: number) => number;
+
+/** One account: it buys, pays, spends; money goes back; and the mail is what it is. */
+async function live(shop: Shop, stripe: FakeStripe, roll: Dice): Promise<string> {
+  const accountId = await shop.newAccount();
+  const mail: string[] = [];
+  const holds: (() => Promise<unknown>)[] = [];
+  for (let bought = roll(2) + 1; bought > 0; bought--) {
+    const cents = 50 + roll(roll(3) === 0 ? 2_000_000 : 3_000);
+    const invoice = await shop.newInvoice(accountId, cents);
+    const begun = await payAt(shop.till, invoice.id, shop.clock.now);
+    if (begun.kind !== "page") throw new Error(`an open invoice is ${begun.kind}`);
+    const session = stripe.sessionAt(begun.url);
+    if (roll(12) === 0) {
+      const about = { id: invoice.id, accountId, now: shop.clock.now };
+      await closePages(shop.till, about);
+      await shop.db.write((tx) => voidInvoice(tx, about));
+    }
+    if (session.status !== "open" || roll(12) === 0) continue;
+    if (roll(15) === 0) {
+      const reference = `bank ${invoice.id}`;
+      await markPaid(shop.till, { invoiceId: invoice.id, reference, now: shop.clock.now });
+    }
+    const amounts = [{ cents: 1 + roll(5_000) }, { taxCents: roll(500) }, {}, {}, {}, { currency: "eur" }];
+    const state = roll(8) === 0 ? ("processing" as const) : ("succeeded" as const);
+    const intent = stripe.pay(session, { ...amounts[roll(amounts.length)], state });
+    await shuffle(shop, stripe, mail, roll);
+    if (state === "processing") stripe.conclude(session, roll(3) === 0 ? "requires_payment_method" : "succeeded");
+    if (intent.status !== "succeeded") continue;
+    await shuffle(shop, stripe, mail, roll);
+    if (roll(2) === 0) await shop.spend(accountId, BigInt(roll(cents) + 1) * CENT);
+    if (roll(4) === 0) holds.push(await shop.hold(accountId, BigInt(roll(cents) + 1) * CENT));
+    const disputes = [];
+    let refundable = intent.cents;
+    for (let happenings = roll(4); happenings > 0; happenings--) {
+      const some = roll(3) === 0 ? refundable : 1 + roll(Math.max(1, refundable));
+      const what = roll(3);
+      if (what === 0 && refundable > 0) {
+        stripe.refund(intent, Math.min(some, refundable));
+        refundable -= Math.min(some, refundable);
+      }
+      if (what === 1) disputes.push(stripe.dispute(intent, 1 + roll(intent.cents)));
+      if (what === 2) {
+        const dispute = disputes.pop();
+        if (dispute !== undefined) stripe.close(dispute, roll(2) === 0 ? "won" : "lost");
+      }
+      await shuffle(shop, stripe, mail, roll);
+      if (roll(6) === 0) await upToDate(shop.till, invoice, (shop.clock.now += 2_001));
+    }
+    expect((await paymentsOf(shop.db, invoice.id)).filter(({ state: one }) => one === "credited").length).toBeLessThan(2);
+  }
+  for (const letGo of holds) await letGo();
+  return accountId;
+}
+
+/** Some of the mail arrives, in any order, some of it twice; some is lost, some is forged, some is kept for later. */
+async function shuffle(shop: Shop, stripe: FakeStripe, mail: string[], roll: Dice): Promise<void> {
+  mail.push(...stripe.letters.splice(0).map(({ body }) => body));
+  for (let letters = roll(3); letters > 0 && mail.length > 0; letters--) {
+    const [body = ""] = mail.splice(roll(mail.length), 1);
+    const fate = roll(10);
+    if (fate < 4) continue;
+    if (fate === 4) {
+      const signature = stripe.sign(body, undefined, "whsec_of_somebody_else");
+      const forged = takeWebhook(shop.till, { bodyText: body, signature, now: Date.now() });
+      expect(await forged.then(() => "heard", () => "refused")).toBe("refused");
+      continue;
+    }
+    const times = fate === 5 ? 2 : 1;
+    await Promise.all(Array.from({ length: times }, () => post(shop, stripe, body)));
+    if (fate === 6) mail.push(body);
+  }
+}
+
+async function post(shop: Shop, stripe: FakeStripe, body: string): Promise<void> {
+  const now = Date.now();
+  await takeWebhook(shop.till, { bodyText: body, signature: stripe.sign(body), now });
+}
+
+async function dueNow({ db, clock }: Shop): Promise<number> {
+  const row = await db.get("select count(*) as count from checkout where due_at <= ?", [clock.now]);
+  return Number(row?.["count"] ?? 0);
+}
+
+/** The same seed gives the same history. */
+function dice(seed: number): Dice {
+  let state = (seed * 2_654_435_761) >>> 0;
+  return (sides) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % sides;
+  };
+}

@@ -1,0 +1,76 @@
+// What the main models of each provider can take, as their documents and recorded refusals say.
+
+import { describe, expect, test } from "bun:test";
+import { abilitiesOf } from "../../src/inference/abilities.ts";
+import type { Abilities } from "../../src/inference/canonical-wire.ts";
+import type { Model } from "../../src/models/catalog.ts";
+
+function model(id: string, more: Partial<Model> = {}): Model {
+  const [provider = "", ...name] = id.split("/");
+  return {
+    id,
+    provider,
+    name: name.join("/"),
+    title: id,
+    kind: "chat",
+    created: 0,
+    contextLength: null,
+    maxOutputTokens: null,
+    inputModalities: ["text"],
+    outputModalities: ["text"],
+    supported: ["reasoning", "tools"],
+    wires: ["chat"],
+    aliases: [],
+    spellings: [],
+    prices: [],
+    source: "",
+    checked: "",
+    retired: false,
+    simulated: false,
+    ...more,
+  };
+}
+
+const EXPECTED: readonly (readonly [id: string, abilities: Abilities])[] = [
+  ["openai/gpt-4o", { openaiFields: true, reasoning: "none" }],
+  ["openai/gpt-4-turbo", { jsonSchema: false }],
+  ["openai/gpt-5-nano", { sampling: false, efforts: ["minimal", "low", "medium", "high"] }],
+  ["openai/gpt-5.1", { efforts: ["none", "low", "medium", "high"] }],
+  ["openai/gpt-5.6-sol", { cacheMarks: "prompt_cache_breakpoint", sampling: false }],
+  ["openai/gpt-6-sol", { sampling: false, reasoning: "effort" }],
+  ["openai/o3", { efforts: ["low", "medium", "high"], maxTokensField: "max_completion_tokens" }],
+  ["anthropic/claude-3-5-haiku-latest", { reasoning: "none", jsonSchema: false }],
+  ["anthropic/claude-3-7-sonnet-20250219", { reasoning: "budget", jsonSchema: false }],
+  ["anthropic/claude-sonnet-4-20250514", { reasoning: "budget", jsonSchema: false }],
+  ["anthropic/claude-sonnet-4-5", { reasoning: "budget" }],
+  ["anthropic/claude-opus-4-6", { efforts: ["low", "medium", "high", "max"], prefill: false }],
+  ["anthropic/claude-opus-4-8", { sampling: false, prefill: false, laterInstructions: true }],
+  ["anthropic/claude-fable-5-1", { sampling: false, prefill: false }],
+  ["bedrock/global.anthropic.claude-sonnet-4-20250514-v1:0", { reasoning: "budget", urls: false }],
+  ["vertex/claude-opus-4-7", { sampling: false, urls: false }],
+  ["mistral/magistral-medium-latest", { callIds: "alphanumeric9", streamOptions: false }],
+  ["deepseek/deepseek-v4-pro", { jsonSchema: false, reasoningField: "reasoning_content" }],
+  ["groq/openai/gpt-oss-120b", { reasoningField: "reasoning", efforts: ["low", "medium", "high"] }],
+  ["xai/grok-4-0709", { reasoning: "none", openaiFields: false }],
+  ["xai/grok-3-mini", { efforts: ["low", "high"] }],
+  ["openrouter/anthropic/claude-haiku-4.5", { cacheMarks: "cache_control" }],
+  ["mine/llama-4", { openaiFields: false, developerRole: false, maxTokensField: "max_tokens" }],
+];
+
+describe("abilities", () => {
+  for (const [id, abilities] of EXPECTED)
+    test(id, () => {
+      expect(abilitiesOf(model(id))).toMatchObject(abilities);
+    });
+
+  test("chat models of OpenAI's newer families do not reason, and take a temperature", () => {
+    const found = abilitiesOf(model("openai/gpt-5-chat-latest", { supported: ["tools"] }));
+    expect(found).toMatchObject({ reasoning: "none" });
+    expect(found.sampling).toBeUndefined();
+    expect(found.efforts).toBeUndefined();
+  });
+
+  test("a model of which nothing is known may be asked for all", () => {
+    expect(abilitiesOf(model("mine/x", { supported: [], wires: ["messages"] }))).toEqual({});
+  });
+});
