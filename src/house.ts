@@ -233,7 +233,10 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     isDraining: () => draining,
     onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
   });
-  const stopClocks = startClocks(log, clocksOf(config, surroundings, ground, { ...callables, ...cashier }));
+  const stopClocks = startClocks(
+    log,
+    clocksOf(config, surroundings, ground, { ...callables, ...cashier }),
+  );
   return {
     db,
     ledger,

@@ -321,7 +321,9 @@ describe("documents", () => {
   test(".env.example names every setting", () => {
     const example = readText(".env.example");
     expect(
-      [...Object.keys(SETTINGS), ...accountSettings().map(([name]) => name)].filter((name) => !new RegExp(`^#? ?${name}=`, "m").test(example)),
+      [...Object.keys(SETTINGS), ...accountSettings().map(([name]) => name)].filter(
+        (name) => !new RegExp(`^#? ?${name}=`, "m").test(example),
+      ),
     ).toEqual([]);
   });
 

@@ -57,6 +57,8 @@ export async function applyPayment(
   now: number,
   parts: DoorParts = {},
 ): Promise<readonly Applied[]> {
+  if (!isAmount(fact.amountCents) || !isAmount(fact.taxCents))
+    return [{ fact, state: "aside", reason: "the amount is no amount" }];
   if (!(await insertFact(tx, fact, now))) return [await knownFact(tx, fact)];
   const invoice = await lockInvoice(tx, fact.invoiceId);
   const first = await settle(tx, fact, invoice, { now, parts });
@@ -111,9 +113,6 @@ async function decide(
   context: Context,
 ): Promise<Verdict> {
   if (invoice === undefined) return aside("no invoice has that id");
-  const amounts = [fact.amountCents, fact.taxCents];
-  if (!amounts.every((cents) => Number.isSafeInteger(cents) && cents >= 0 && cents <= CENTS_MAX))
-    return aside("the amount is no amount");
   switch (fact.kind) {
     case "paid":
       return await receive(tx, fact, invoice, context);
@@ -260,6 +259,10 @@ function movementOf(
 
 function kindOf(fact: PaymentFact): "refund" | "dispute" {
   return fact.kind === "refunded" ? "refund" : "dispute";
+}
+
+function isAmount(cents: number): boolean {
+  return Number.isSafeInteger(cents) && cents >= 0 && cents <= CENTS_MAX;
 }
 
 function aside(reason: string): Verdict {

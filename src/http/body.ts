@@ -109,7 +109,7 @@ export function parseJsonBody(text: string): unknown {
 }
 
 /** How deep brackets nest outside of strings; counted before parsing, since a parser recurses. */
-export function depthOf(text: string): number {
+function depthOf(text: string): number {
   let depth = 0;
   let deepest = 0;
   for (let place = 0; place < text.length; place++) {

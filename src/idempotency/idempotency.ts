@@ -7,7 +7,7 @@ import { deriveKey, fingerprint, seal, unseal } from "../base/seal.ts";
 import { type Secret, secret } from "../base/secret.ts";
 import { type Db, text, type Tx, whole } from "../store/db.ts";
 
-export const KEPT_MS = 86_400_000;
+const KEPT_MS = 86_400_000;
 
 export interface IdempotentRequest {
   /** Who asks for what: the account or network, and the route. */

@@ -30,7 +30,7 @@ export interface ChargeContext {
   readonly at: number;
 }
 
-export const NO_USAGE: Usage = { tokens: {}, fees: {} };
+const NO_USAGE: Usage = { tokens: {}, fees: {} };
 export const NOTHING: Charged = { usage: NO_USAGE, lines: [], cost: 0n, exact: false, gaps: [] };
 
 /** The price of the provider's own numbers, by the model that answered. */

@@ -7,7 +7,7 @@ import type { CanonicalRequest, Loss } from "./canonical.ts";
 
 /** The paths that were left out; throws where something may not be. */
 export function droppedOf(
-  ask: Ask,
+  ask: Pick<Ask, "json">,
   request: CanonicalRequest,
   losses: readonly Loss[],
   model: string,

@@ -89,7 +89,7 @@ export interface Charge {
   readonly overrun: Nano;
 }
 
-export function available(wallet: Wallet): Nano {
+function available(wallet: Wallet): Nano {
   return wallet.promo + wallet.paid - wallet.held;
 }
 

@@ -29,7 +29,7 @@ export interface Movement {
   readonly now: number;
 }
 
-export function clearingOf(processor: string): string {
+function clearingOf(processor: string): string {
   return `system:clearing:${processor}`;
 }
 

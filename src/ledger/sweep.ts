@@ -4,7 +4,7 @@
 import { type Db, text, type Tx, type Value } from "../store/db.ts";
 import { toOpenHold, toSpender, toWallet, updateSpenders, updateWallets } from "./rows.ts";
 
-export const PROCESS_SILENT_MS = 30_000;
+const PROCESS_SILENT_MS = 30_000;
 const SWEEP_BATCH = 500;
 const SWEPT_KEPT_MS = 7 * 86_400_000;
 

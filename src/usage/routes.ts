@@ -267,7 +267,7 @@ function showTokens(sum: Counted): z.infer<typeof Tokens> {
   };
 }
 
-export function showUsage(record: UsageRecord): z.infer<typeof UsageRecordSchema> {
+function showUsage(record: UsageRecord): z.infer<typeof UsageRecordSchema> {
   return {
     id: record.id,
     object: "usage",

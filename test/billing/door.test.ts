@@ -1,6 +1,14 @@
 // The one door for payment facts: every order gives the same books, and what does not fit is kept aside.
 
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
 import fc from "fast-check";
 import { findInvoice } from "../../src/billing/billing.ts";
 import { feeOf, nanoOfCents, partsBetween, partsLeft } from "../../src/billing/cents.ts";
@@ -35,7 +43,14 @@ eachStore((kind, open) => {
       const accountId = await shop.newAccount();
       const invoice = await shop.newInvoice(accountId, cents);
       const payment = `pay.${(refs += 1)}`;
-      const base = { processor: "test", payment, invoiceId: invoice.id, taxCents: 0, currency: "usd", at: 1 };
+      const base = {
+        processor: "test",
+        payment,
+        invoiceId: invoice.id,
+        taxCents: 0,
+        currency: "usd",
+        at: 1,
+      };
       const fact = (
         kindOf: PaymentFact["kind"],
         amountCents: number,
@@ -67,7 +82,9 @@ eachStore((kind, open) => {
 
     test("every order of the same facts, with repetitions, ends in the same books", async () => {
       const outcomes = new Set<string>();
-      const orders = permutations([0, 1, 2, 3, 4]).filter((_, place) => kind === "sqlite" || place % 6 === 0);
+      const orders = permutations([0, 1, 2, 3, 4]).filter(
+        (_, place) => kind === "sqlite" || place % 6 === 0,
+      );
       for (const order of orders) {
         const { accountId, invoice, fact, paid } = await newPurchase(2_000);
         const dispute = fact("disputed", 700);
@@ -140,9 +157,7 @@ eachStore((kind, open) => {
       ] as const) {
         const { accountId, fact, invoice } = await newPurchase();
         const told = fact("paid", amount, more);
-        const [applied] = await apply(told).catch((error: unknown) => [
-          { reason: error instanceof Error && /exactly/.test(error.message) ? "the amount is no amount" : "?" },
-        ]);
+        const [applied] = await apply(told);
         expect(applied?.reason).toBe(reason);
         expect((await walletOf(shop.db, accountId)).paid).toBe(0n);
         expect((await findInvoice(shop.db, invoice.id))?.status).toBe("open");
@@ -209,8 +224,17 @@ eachStore((kind, open) => {
       await apply(paid);
       await shop.spend(accountId, 4n * USD);
       await apply(fact("disputed", 1_050));
-      const ask = { id: `${accountId}.h`, accountId, keyId: `${accountId}.k`, now: 1, expiresAt: 2 };
-      expect(await shop.ledger.hold({ ...ask, amount: 1n })).toEqual({ status: "frozen", owed: 4n * USD });
+      const ask = {
+        id: `${accountId}.h`,
+        accountId,
+        keyId: `${accountId}.k`,
+        now: 1,
+        expiresAt: 2,
+      };
+      expect(await shop.ledger.hold({ ...ask, amount: 1n })).toEqual({
+        status: "frozen",
+        owed: 4n * USD,
+      });
       expect(await shop.ledger.hold({ ...ask, amount: 0n })).toMatchObject({ status: "held" });
       await shop.ledger.settle({ ...ask, cost: 0n });
       const about = { id: `${accountId}.off`, accountId, now: 1, reason: "goodwill" };
@@ -223,7 +247,16 @@ eachStore((kind, open) => {
     test("a payment that would pass the largest balance is kept aside", async () => {
       const { accountId, paid } = await newPurchase();
       await shop.db.write((tx) =>
-        deposit(tx, { id: `${accountId}.gift`, accountId, bucket: "promo", from: "system:promo_expense", amount: MAX_NANO - USD, kind: "grant", ref: "test", now: 1 }),
+        deposit(tx, {
+          id: `${accountId}.gift`,
+          accountId,
+          bucket: "promo",
+          from: "system:promo_expense",
+          amount: MAX_NANO - USD,
+          kind: "grant",
+          ref: "test",
+          now: 1,
+        }),
       );
       const [applied] = await apply(paid);
       expect(applied?.reason).toContain("pass its limit");
@@ -231,7 +264,10 @@ eachStore((kind, open) => {
     });
 
     test("a payment is stronger than a void, whichever comes first; a void is nothing to a paid invoice", async () => {
-      for (const order of [["voided", "paid"], ["paid", "voided"]] as const) {
+      for (const order of [
+        ["voided", "paid"],
+        ["paid", "voided"],
+      ] as const) {
         const { accountId, invoice, fact, paid } = await newPurchase();
         for (const one of order) await apply(one === "paid" ? paid : fact("voided", 0));
         expect((await findInvoice(shop.db, invoice.id))?.status).toBe("paid");
@@ -242,20 +278,38 @@ eachStore((kind, open) => {
     test("a transfer that the operator has seen is credited once, and counts for one invoice only", async () => {
       const [one, other] = [await newPurchase(), await newPurchase()];
       const told = { invoiceId: one.invoice.id, reference: `bank ${one.payment}`, now: 1 };
-      expect([await markPaid(shop.till, told), await markPaid(shop.till, told)]).toEqual([true, false]);
-      await expect(markPaid(shop.till, { ...told, invoiceId: other.invoice.id })).rejects.toThrow("belongs to");
-      await expect(markPaid(shop.till, { ...told, reference: "another" })).rejects.toThrow("paid already");
-      await expect(markPaid(shop.till, { ...told, invoiceId: "inv_none" })).rejects.toThrow("no invoice");
+      expect([await markPaid(shop.till, told), await markPaid(shop.till, told)]).toEqual([
+        true,
+        false,
+      ]);
+      await expect(markPaid(shop.till, { ...told, invoiceId: other.invoice.id })).rejects.toThrow(
+        "belongs to",
+      );
+      await expect(markPaid(shop.till, { ...told, reference: "another" })).rejects.toThrow(
+        "paid already",
+      );
+      await expect(markPaid(shop.till, { ...told, invoiceId: "inv_none" })).rejects.toThrow(
+        "no invoice",
+      );
       expect((await walletOf(shop.db, one.accountId)).paid).toBe(10n * USD);
 
       await shop.spend(one.accountId, 3n * USD);
       const back = { ...told, reference: `back ${one.payment}` };
-      await expect(markRefunded(shop.till, { ...back, amountCents: 1_050 })).rejects.toThrow("$7.00 are unspent");
-      await expect(markRefunded(shop.till, { ...back, amountCents: 1_051 })).rejects.toThrow("Only $10.50");
+      await expect(markRefunded(shop.till, { ...back, amountCents: 1_050 })).rejects.toThrow(
+        "$7.00 are unspent",
+      );
+      await expect(markRefunded(shop.till, { ...back, amountCents: 1_051 })).rejects.toThrow(
+        "Only $10.50",
+      );
       const some = { ...back, amountCents: 735 };
-      expect([await markRefunded(shop.till, some), await markRefunded(shop.till, some)]).toEqual([true, false]);
+      expect([await markRefunded(shop.till, some), await markRefunded(shop.till, some)]).toEqual([
+        true,
+        false,
+      ]);
       expect((await walletOf(shop.db, one.accountId)).paid).toBe(0n);
-      await expect(markRefunded(shop.till, { ...back, invoiceId: other.invoice.id, amountCents: 1 })).rejects.toThrow("not paid by transfer");
+      await expect(
+        markRefunded(shop.till, { ...back, invoiceId: other.invoice.id, amountCents: 1 }),
+      ).rejects.toThrow("not paid by transfer");
     });
 
     test("the operator is told of what does not fit, without the house stopping", async () => {
@@ -268,7 +322,10 @@ eachStore((kind, open) => {
 
 describe("what goes back", () => {
   const received = fc
-    .record({ credit: fc.integer({ min: 50, max: 2_500_000 }), tax: fc.integer({ min: 0, max: 500_000 }) })
+    .record({
+      credit: fc.integer({ min: 50, max: 2_500_000 }),
+      tax: fc.integer({ min: 0, max: 500_000 }),
+    })
     .map(({ credit, tax }) => ({
       amountCents: credit + feeOf(credit) + tax,
       creditCents: credit,

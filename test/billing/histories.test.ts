@@ -47,7 +47,8 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     // What was lost is found by asking; whatever is still in the mail arrives last of all.
     shop.clock.now += 90_000_000;
     for (let due = 1; due > 0; due = await dueNow(shop)) await shop.poll();
-    for (const letter of stripe.letters.splice(0).slice(0, 50)) await post(shop, stripe, letter.body);
+    for (const letter of stripe.letters.splice(0).slice(0, 50))
+      await post(shop, stripe, letter.body);
 
     const cleared = -(await sumOf(shop.db, "system:clearing:stripe"));
     expect(cleared).toBe(BigInt(stripe.balance()) * CENT);
@@ -58,9 +59,16 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
       expect(owed === 0n || paid === 0n ? "sound" : { accountId, owed, paid }).toBe("sound");
     }
     await expectSound(shop.db);
-    const rows = await shop.db.all("select kind, state, count(*) as count from payment_fact group by kind, state");
+    const rows = await shop.db.all(
+      "select kind, state, count(*) as count from payment_fact group by kind, state",
+    );
     const seen = new Set(rows.map((row) => `${row["kind"]} ${row["state"]}`));
-    for (const fact of ["paid applied", "refunded applied", "disputed applied", "dispute_closed applied"])
+    for (const fact of [
+      "paid applied",
+      "refunded applied",
+      "disputed applied",
+      "dispute_closed applied",
+    ])
       expect(seen).toContain(fact);
     expect([...seen].filter((one) => one.endsWith("waiting"))).toEqual([]);
   });
@@ -89,11 +97,19 @@ async function live(shop: Shop, stripe: FakeStripe, roll: Dice): Promise<string>
       const reference = `bank ${invoice.id}`;
       await markPaid(shop.till, { invoiceId: invoice.id, reference, now: shop.clock.now });
     }
-    const amounts = [{ cents: 1 + roll(5_000) }, { taxCents: roll(500) }, {}, {}, {}, { currency: "eur" }];
+    const amounts = [
+      { cents: 1 + roll(5_000) },
+      { taxCents: roll(500) },
+      {},
+      {},
+      {},
+      { currency: "eur" },
+    ];
     const state = roll(8) === 0 ? ("processing" as const) : ("succeeded" as const);
     const intent = stripe.pay(session, { ...amounts[roll(amounts.length)], state });
     await shuffle(shop, stripe, mail, roll);
-    if (state === "processing") stripe.conclude(session, roll(3) === 0 ? "requires_payment_method" : "succeeded");
+    if (state === "processing")
+      stripe.conclude(session, roll(3) === 0 ? "requires_payment_method" : "succeeded");
     if (intent.status !== "succeeded") continue;
     await shuffle(shop, stripe, mail, roll);
     if (roll(2) === 0) await shop.spend(accountId, BigInt(roll(cents) + 1) * CENT);
@@ -115,7 +131,9 @@ async function live(shop: Shop, stripe: FakeStripe, roll: Dice): Promise<string>
       await shuffle(shop, stripe, mail, roll);
       if (roll(6) === 0) await upToDate(shop.till, invoice, (shop.clock.now += 2_001));
     }
-    expect((await paymentsOf(shop.db, invoice.id)).filter(({ state: one }) => one === "credited").length).toBeLessThan(2);
+    expect(
+      (await paymentsOf(shop.db, invoice.id)).filter(({ state: one }) => one === "credited").length,
+    ).toBeLessThan(2);
   }
   for (const letGo of holds) await letGo();
   return accountId;
@@ -131,7 +149,12 @@ async function shuffle(shop: Shop, stripe: FakeStripe, mail: string[], roll: Dic
     if (fate === 4) {
       const signature = stripe.sign(body, undefined, "whsec_of_somebody_else");
       const forged = takeWebhook(shop.till, { bodyText: body, signature, now: Date.now() });
-      expect(await forged.then(() => "heard", () => "refused")).toBe("refused");
+      expect(
+        await forged.then(
+          () => "heard",
+          () => "refused",
+        ),
+      ).toBe("refused");
       continue;
     }
     const times = fate === 5 ? 2 : 1;

@@ -114,7 +114,11 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     for (const [amount, fee, total] of FEES) {
       for (const usd of [amount, Number(amount)]) {
         const invoice = await buy(gateway, payer, usd);
-        expect(invoice).toMatchObject({ fee_usd: fee, total_usd: total, amount_usd: Number(amount) });
+        expect(invoice).toMatchObject({
+          fee_usd: fee,
+          total_usd: total,
+          amount_usd: Number(amount),
+        });
         expect(invoice.credits).toBe(Math.round(Number(amount) * 1_000_000));
       }
     }
@@ -130,9 +134,14 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
 
   for (const [what, body, param] of REFUSED)
     test(`${what} is refused, and the field is named`, async () => {
-      const answer = await api<{ error: { code: string; param: string } }>(gateway, account, CREATE, {
-        body,
-      });
+      const answer = await api<{ error: { code: string; param: string } }>(
+        gateway,
+        account,
+        CREATE,
+        {
+          body,
+        },
+      );
       provoked("createInvoice", 400, answer);
       expect(answer.body.error).toMatchObject({ code: "invalid_request", param });
     });
@@ -183,10 +192,11 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     const seen: string[] = [];
     let query = "?limit=2";
     for (let page = 0; page < 3; page++) {
-      const answer = await api<{ data: InvoiceBody[]; next_cursor: string | null }>(gateway, payer, [
-        "GET",
-        `/v1/billing/invoices${query}`,
-      ]);
+      const answer = await api<{ data: InvoiceBody[]; next_cursor: string | null }>(
+        gateway,
+        payer,
+        ["GET", `/v1/billing/invoices${query}`],
+      );
       provoked("listInvoices", 200, answer);
       seen.push(...answer.body.data.map(({ id }) => id));
       query = `?limit=2&cursor=${answer.body.next_cursor}`;

@@ -1,10 +1,30 @@
 // Stripe by way of its official package, which talks over HTTP to a Stripe that is not there.
 
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
-import { api, buy, CENT, expectSound, type InvoiceBody, pageText, readInvoice, submit, sumOf, USD, walletOf } from "./desk.ts";
+import {
+  api,
+  buy,
+  CENT,
+  expectSound,
+  type InvoiceBody,
+  pageText,
+  readInvoice,
+  submit,
+  sumOf,
+  USD,
+  walletOf,
+} from "./desk.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -92,7 +112,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect((await walletOf(gateway.house.db, account.id)).paid).toBe(10n * USD);
     expect(before - (await clearing())).toBe(1_250n * CENT);
     const receipt = await pageText(`${invoice.pay_url}/receipt`);
-    for (const words of ["$10.00", "$0.50", "$2.00", "$12.50", "stripe:pi_"]) expect(receipt).toContain(words);
+    for (const words of ["$10.00", "$0.50", "$2.00", "$12.50", "stripe:pi_"])
+      expect(receipt).toContain(words);
   });
 
   test("a lost webhook loses nothing: whoever reads the invoice finds it paid", async () => {
@@ -186,7 +207,9 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
     expect((await walletOf(gateway.house.db, account.id)).paid).toBe(0n);
     expect((await sumOf(gateway.house.db, "system:suspense")) - before).toBe(1_049n * CENT);
-    expect(gateway.logged.filter((line) => line.includes("1049 cents were paid where 1050 are due"))).toHaveLength(1);
+    expect(
+      gateway.logged.filter((line) => line.includes("1049 cents were paid where 1050 are due")),
+    ).toHaveLength(1);
     stripe.refund(intent, 1_049);
     await deliver();
     expect(await sumOf(gateway.house.db, "system:suspense")).toBe(before);
@@ -215,7 +238,10 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     now += 3_000;
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
     const page = await submit(fresh.pay_url);
-    expect([page.status, await page.text()]).toEqual([503, expect.stringContaining("cannot be reached")]);
+    expect([page.status, await page.text()]).toEqual([
+      503,
+      expect.stringContaining("cannot be reached"),
+    ]);
     const held = await api(gateway, account, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
     expect(held.status).toBe(503);
     expect(Number(held.headers.get("retry-after"))).toBeGreaterThan(0);
@@ -238,7 +264,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
       await buy(gateway, account),
     ];
     const [first, second] = [await toStripe(one), await toStripe(two)];
-    const voided = (id: string) => api(gateway, account, ["POST", `/v1/billing/invoice/${id}/void`]);
+    const voided = (id: string) =>
+      api(gateway, account, ["POST", `/v1/billing/invoice/${id}/void`]);
     expect((await voided(one.id)).status).toBe(200);
     expect(first.status).toBe("expired");
     stripe.pay(second);
@@ -262,7 +289,10 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   test("a payment that takes days is waited for, not paid twice, and may fail", async () => {
     const account = await register(gateway);
     const [slow, bad] = [await buy(gateway, account), await buy(gateway, account)];
-    for (const [invoice, ending] of [[slow, "succeeded"], [bad, "requires_payment_method"]] as const) {
+    for (const [invoice, ending] of [
+      [slow, "succeeded"],
+      [bad, "requires_payment_method"],
+    ] as const) {
       const session = await toStripe(invoice);
       stripe.pay(session, { state: "processing" });
       await deliver();
@@ -320,7 +350,10 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const { error } = (await refused.json()) as {
       error: { code: string; owed_usd: string; next: readonly unknown[] };
     };
-    expect({ status: refused.status, code: error.code }).toEqual({ status: 403, code: "workspace_frozen" });
+    expect({ status: refused.status, code: error.code }).toEqual({
+      status: 403,
+      code: "workspace_frozen",
+    });
     expect(BigInt(Math.round(Number(error.owed_usd) * 1e9))).toBe(missing);
     expect(error.next[0]).toMatchObject({ url: "/v1/billing/invoice", method: "POST" });
     stripe.close(dispute, "won");
@@ -339,7 +372,10 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect(owed).toBeGreaterThan(0n);
     stripe.pay(await toStripe(await buy(gateway, account)));
     await deliver();
-    expect(await walletOf(gateway.house.db, account.id)).toMatchObject({ paid: 10n * USD - owed, owed: 0n });
+    expect(await walletOf(gateway.house.db, account.id)).toMatchObject({
+      paid: 10n * USD - owed,
+      owed: 0n,
+    });
     expect((await call(account)).status).toBe(200);
   });
 
@@ -347,7 +383,10 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const { account, intent } = await paid();
     stripe.dispute(intent, 1_050, "warning_needs_response");
     await deliver();
-    expect(await walletOf(gateway.house.db, account.id)).toMatchObject({ paid: 10n * USD, owed: 0n });
+    expect(await walletOf(gateway.house.db, account.id)).toMatchObject({
+      paid: 10n * USD,
+      owed: 0n,
+    });
   });
 
   const call = (account: Account): Promise<Response> =>

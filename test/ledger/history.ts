@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 
 export const PROCESSES = 2;
 export const KEYS = 2;
-export const ROUNDS_MAX = 7;
+const ROUNDS_MAX = 7;
 
 export type HoldPlan = {
   readonly kind: "hold";

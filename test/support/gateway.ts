@@ -37,17 +37,31 @@ export interface Gateway {
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-test-"));
   const simulator = startSimulator(options.requireKey);
-  const databaseUrl = options.databaseUrl ?? (options.store === "postgres" ? await testPostgres() : undefined);
+  const databaseUrl =
+    options.databaseUrl ?? (options.store === "postgres" ? await testPostgres() : undefined);
   // The port is taken first: the base URL is part of what the gateway says of itself.
   let house: House | undefined;
   const listener = listen({ host: "127.0.0.1", port: 0 }, (request, peer) =>
-    house === undefined ? Promise.resolve(new Response("starting", { status: 503 })) : house.handle(request, peer),
+    house === undefined
+      ? Promise.resolve(new Response("starting", { status: 503 }))
+      : house.handle(request, peer),
   );
   const url = `http://127.0.0.1:${listener.port}`;
   const logged: string[] = [];
-  const config = configFor({ url, folder, simulatorUrl: simulator.url, options, ...(databaseUrl === undefined ? {} : { databaseUrl }) });
+  const config = configFor({
+    url,
+    folder,
+    simulatorUrl: simulator.url,
+    options,
+    ...(databaseUrl === undefined ? {} : { databaseUrl }),
+  });
   house = await buildHouse(config, {
-    log: createLog({ level: "debug", readable: false, now: Date.now, write: (line) => logged.push(line) }),
+    log: createLog({
+      level: "debug",
+      readable: false,
+      now: Date.now,
+      write: (line) => logged.push(line),
+    }),
     now: options.now ?? Date.now,
     version: "0.0.0-test",
     onFatal: (reason) => logged.push(`fatal: ${reason}`),
@@ -69,9 +83,22 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   };
 }
 
-function startSimulator(requireKey: string | undefined): { readonly url: string; readonly stop: () => Promise<void> } {
-  const simulator = createSimulator({ now: Date.now, anyModel: true, ...(requireKey === undefined ? {} : { requireKey }) });
-  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, idleTimeout: 0, development: false, fetch: simulator.fetch });
+function startSimulator(requireKey: string | undefined): {
+  readonly url: string;
+  readonly stop: () => Promise<void>;
+} {
+  const simulator = createSimulator({
+    now: Date.now,
+    anyModel: true,
+    ...(requireKey === undefined ? {} : { requireKey }),
+  });
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    development: false,
+    fetch: simulator.fetch,
+  });
   return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) };
 }
 
@@ -87,14 +114,22 @@ interface Setting {
 const BASE_PATHS: Readonly<Record<string, string>> = { sim: "", anthropic: "" };
 
 function configFor({ url, folder, simulatorUrl, databaseUrl, options }: Setting): Config {
-  const env: Record<string, string> = { POSTERN_BASE_URL: url, POSTERN_DATA_DIR: folder, POSTERN_PORT: new URL(url).port };
+  const env: Record<string, string> = {
+    POSTERN_BASE_URL: url,
+    POSTERN_DATA_DIR: folder,
+    POSTERN_PORT: new URL(url).port,
+  };
   if (databaseUrl !== undefined) env["DATABASE_URL"] = databaseUrl;
   for (const id of options.providers ?? ["sim"]) {
     const stem = PROVIDERS.find((provider) => provider.id === id)?.stem ?? id.toUpperCase();
     env[`${stem}_BASE_URL`] = simulatorUrl + (BASE_PATHS[id] ?? "/v1");
     env[`${stem}_API_KEY`] = options.requireKey ?? "upstream-test-key";
   }
-  const result = readConfig({ env: { ...env, ...options.env }, hostName: "test", providers: PROVIDERS });
+  const result = readConfig({
+    env: { ...env, ...options.env },
+    hostName: "test",
+    providers: PROVIDERS,
+  });
   if (!result.ok) throw new Error(result.mistakes.join("\n"));
   return result.config;
 }
@@ -107,7 +142,15 @@ export interface Account {
 
 /** Registers as an agent would. */
 export async function register(gateway: Pick<Gateway, "url">): Promise<Account> {
-  const response = await fetch(`${gateway.url}/v1/accounts`, { method: "POST", headers: { "content-type": "application/json" }, body: "{}" });
+  const response = await fetch(`${gateway.url}/v1/accounts`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: "{}",
+  });
   const body = (await response.json()) as { account: { id: string }; api_key: string };
-  return { id: body.account.id, key: body.api_key, headers: { authorization: `Bearer ${body.api_key}`, "content-type": "application/json" } };
+  return {
+    id: body.account.id,
+    key: body.api_key,
+    headers: { authorization: `Bearer ${body.api_key}`, "content-type": "application/json" },
+  };
 }

@@ -2,7 +2,18 @@
 // It is run by Node because a server refuses to start as root, and the way to give a child another user is Node's.
 
 import { spawn, spawnSync } from "node:child_process";
-import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -21,8 +32,21 @@ initialise();
 const port = await freePort();
 const server = spawn(
   path.join(home, "bin", "postgres"),
-  ["-D", path.join(data, "db"), "-p", String(port), "-c", `unix_socket_directories=${data}`, "-c", "listen_addresses=127.0.0.1",
-    "-c", "max_connections=200", "-c", "log_min_messages=fatal", ...process.argv.slice(2).flatMap((setting) => ["-c", setting])],
+  [
+    "-D",
+    path.join(data, "db"),
+    "-p",
+    String(port),
+    "-c",
+    `unix_socket_directories=${data}`,
+    "-c",
+    "listen_addresses=127.0.0.1",
+    "-c",
+    "max_connections=200",
+    "-c",
+    "log_min_messages=fatal",
+    ...process.argv.slice(2).flatMap((setting) => ["-c", setting]),
+  ],
   { ...identity, env: environment, stdio: ["ignore", "inherit", "pipe"] },
 );
 server.stderr.on("data", (chunk) => process.stderr.write(chunk));
@@ -45,7 +69,10 @@ function prepareBinaries() {
   const folder = path.join("node_modules", name);
   const root = entry.slice(0, entry.lastIndexOf(folder) + folder.length);
   const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
-  const copy = path.join(tmpdir(), `postern-postgres-binaries-${version}-${process.getuid?.() ?? 0}`);
+  const copy = path.join(
+    tmpdir(),
+    `postern-postgres-binaries-${version}-${process.getuid?.() ?? 0}`,
+  );
   if (existsSync(path.join(copy, "ready"))) return copy;
   rmSync(copy, { recursive: true, force: true });
   mkdirSync(copy, { recursive: true, mode: 0o755 });
@@ -66,7 +93,15 @@ function initialise() {
   if (isRoot) chownSync(passwordFile, NOBODY, NOBODY);
   const made = spawnSync(
     path.join(home, "bin", "initdb"),
-    [`--pgdata=${path.join(data, "db")}`, "--auth=scram-sha-256", "--username=postgres", `--pwfile=${passwordFile}`, "--encoding=UTF8", "--locale=C", "--no-sync"],
+    [
+      `--pgdata=${path.join(data, "db")}`,
+      "--auth=scram-sha-256",
+      "--username=postgres",
+      `--pwfile=${passwordFile}`,
+      "--encoding=UTF8",
+      "--locale=C",
+      "--no-sync",
+    ],
     { ...identity, env: environment, encoding: "utf8" },
   );
   if (made.status !== 0) {

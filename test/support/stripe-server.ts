@@ -130,7 +130,11 @@ export function startStripe(): FakeStripe {
     amount_total: session.cents + (session.intent?.taxCents ?? 0),
     currency: "usd",
     created: session.created,
-    total_details: { amount_tax: session.intent?.taxCents ?? 0, amount_discount: 0, amount_shipping: 0 },
+    total_details: {
+      amount_tax: session.intent?.taxCents ?? 0,
+      amount_discount: 0,
+      amount_shipping: 0,
+    },
     payment_intent:
       session.intent === undefined
         ? null
@@ -193,14 +197,22 @@ export function startStripe(): FakeStripe {
       return showSession(session, form.get("expand[0]") === "payment_intent");
     if (session !== undefined && verb !== undefined) {
       if (session.status !== "open")
-        throw refusal(400, "invalid_request_error", "Only Checkout Sessions with a status in [\"open\"] can be expired.");
+        throw refusal(
+          400,
+          "invalid_request_error",
+          'Only Checkout Sessions with a status in ["open"] can be expired.',
+        );
       session.status = "expired";
       tell("checkout.session.expired", showSession(session, false));
       return showSession(session, false);
     }
     const wanted = form.get("payment_intent");
     if (path === "/v1/checkout/sessions")
-      return list([...sessions.values()].filter((one) => one.intent?.id === wanted).map((one) => showSession(one, false)));
+      return list(
+        [...sessions.values()]
+          .filter((one) => one.intent?.id === wanted)
+          .map((one) => showSession(one, false)),
+      );
     if (path === "/v1/refunds")
       return list(refunds.filter(({ intent }) => intent.id === wanted).map(showRefund));
     if (path === "/v1/disputes")
@@ -219,9 +231,14 @@ export function startStripe(): FakeStripe {
     const key = request.headers.get("idempotency-key");
     const known = key === null ? undefined : answers.get(key);
     if (known !== undefined && known.body !== text)
-      return error(400, "idempotency_error", "Keys for idempotent requests can only be used with the same parameters.");
+      return error(
+        400,
+        "idempotency_error",
+        "Keys for idempotent requests can only be used with the same parameters.",
+      );
     try {
-      const body = known?.answer ?? JSON.stringify(route(request.method, pathname, new URLSearchParams(text)));
+      const body =
+        known?.answer ?? JSON.stringify(route(request.method, pathname, new URLSearchParams(text)));
       if (key !== null) answers.set(key, { body: text, answer: body });
       if (fake.weather === "reply lost") return error(500, "api_error", "The reply was lost.");
       return new Response(body, { headers: { "content-type": "application/json" } });

@@ -428,7 +428,7 @@ describe("what a caller allows to be dropped", () => {
   const SAID: Readonly<Record<Api, readonly [body: Json, path: string, wire: Wire]>> = {
     chat: [{ seed: 7, logit_bias: { "1": 1 } }, "seed", "messages"],
     responses: [{ max_tool_calls: 2 }, "max_tool_calls", "chat"],
-    messages: [{ top_k: 5 }, "top_k", "chat"],
+    messages: [{ top_k: 5 }, "top_k", "responses"],
   };
   for (const api of APIS)
     test(`over ${api} is dropped and listed`, async () => {

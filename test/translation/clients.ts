@@ -128,7 +128,7 @@ function chatClient(client: OpenAI): Client {
   };
 }
 
-export function chatSaid(completion: OpenAI.ChatCompletion): Said {
+function chatSaid(completion: OpenAI.ChatCompletion): Said {
   const choice = completion.choices[0];
   const message = choice?.message;
   const { usage } = completion;
@@ -241,7 +241,7 @@ function responsesClient(client: OpenAI): Client {
   };
 }
 
-export function responsesSaid(response: OpenAI.Responses.Response): Said {
+function responsesSaid(response: OpenAI.Responses.Response): Said {
   const calls: { id: string; name: string; arguments: unknown }[] = [];
   let reasoning = "";
   let refusal = "";
@@ -366,7 +366,7 @@ const FINISH_OF_MESSAGES: Readonly<Record<string, string>> = {
   refusal: "content_filter",
 };
 
-export function messagesSaid(message: Anthropic.Message): Said {
+function messagesSaid(message: Anthropic.Message): Said {
   const { usage } = message;
   const texts = message.content.map((block) => (block.type === "text" ? block.text : ""));
   const thoughts = message.content.map((block) =>

@@ -9,7 +9,7 @@ export interface Feature {
   readonly said: Readonly<Partial<Record<Api, Json>>>;
 }
 
-export const PNG =
+const PNG =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const PDF = "JVBERi0xLjQKJcOkw7zDtsOfCg==";
 const SCHEMA = {

@@ -70,7 +70,7 @@ export const PRICES = {
 } as const;
 
 /** What the providers call the models: the wires read from some names what the model can. */
-export const NAMES: Readonly<Record<Wire, string>> = {
+const NAMES: Readonly<Record<Wire, string>> = {
   chat: "echo",
   responses: "echo",
   messages: "claude-sonnet-4-6-echo",
@@ -188,7 +188,7 @@ function modelsFile(url: string, more: readonly Json[]): Json {
 let lastApi: Api = "chat";
 
 /** A `fetch` that keeps the exchange; the text of the whole answer is read beside the client. */
-export function watching(world: World): typeof fetch {
+function watching(world: World): typeof fetch {
   const watched = async (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
     const place = new URL(input instanceof Request ? input.url : input).pathname;
     const api = place.endsWith("/chat/completions")
@@ -259,7 +259,7 @@ export function aiModel(world: World, api: Api, model: string, apiKey = world.ac
 
 // ---- Raw calls
 
-export const PLACES: Readonly<Record<Api, string>> = {
+const PLACES: Readonly<Record<Api, string>> = {
   chat: "/v1/chat/completions",
   responses: "/v1/responses",
   messages: "/v1/messages",

@@ -136,7 +136,7 @@ function readNative(body: JsonObject): CanonicalRequest["native"] {
   return Object.keys(rest).length === 0 ? undefined : { wire: "chat", fields: rest };
 }
 
-export function readTool(value: unknown, path: string): Tool {
+function readTool(value: unknown, path: string): Tool {
   const tool = mustBeObject(value, path);
   const type = mustBeName(tool["type"], `${path}.type`);
   if (type === "function") {

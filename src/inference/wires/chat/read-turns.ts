@@ -293,7 +293,7 @@ function readAudioOut(audio: JsonObject, path: string): MediaPart {
   };
 }
 
-export function audioType(format: string): string {
+function audioType(format: string): string {
   return format === "mp3" ? "audio/mpeg" : `audio/${format}`;
 }
 

@@ -55,7 +55,7 @@ function sayPart(part: Part, at: string, target: Target, losses: Loss[]): JsonOb
 }
 
 /** What an earlier reply cited, and what proved it, is not asked back here. */
-export function noteProofs(part: TextPart, at: string, losses: Loss[]): void {
+function noteProofs(part: TextPart, at: string, losses: Loss[]): void {
   if (part.citations !== undefined)
     losses.push({
       path: `${at}.citations`,
@@ -188,6 +188,6 @@ function addressOf(source: Source): string | undefined {
   }
 }
 
-export function audioFormat(mediaType: string): string {
+function audioFormat(mediaType: string): string {
   return mediaType === "audio/mpeg" ? "mp3" : mediaType.replace(/^audio\/(x-)?/, "");
 }

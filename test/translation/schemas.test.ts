@@ -1,0 +1,87 @@
+// Random requests, replies and streams, as OpenAI's chat wire and Anthropic's Messages wire write them, are valid by the
+// published descriptions. The other wires have such tests beside their own.
+
+import { describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import type { CanonicalRequest, Loss } from "../../src/inference/canonical.ts";
+import { droppedOf } from "../../src/inference/losses.ts";
+import { INBOUND, OUTBOUND } from "../../src/inference/wire-table.ts";
+import { requests as callers } from "../wires/arbitrary.ts";
+import { replies, requests } from "../wires/responses-samples.ts";
+import { ORIGIN, sseEvents, writeContext, writeEvents } from "../wires/streams.ts";
+import { hasSpecs, loadSpecs } from "./specs.ts";
+
+const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
+const RUNS = { numRuns: 120 };
+const TARGET = { ...ORIGIN, maxOutputTokens: 32_000, abilities: { openaiFields: true } } as const;
+
+/** With the paths that every reader of requests puts on turns and parts. */
+function placed(request: CanonicalRequest): CanonicalRequest {
+  const turns = request.turns.map((turn, at) => ({
+    ...turn,
+    path: `messages[${at}]`,
+    parts: turn.parts.map((part, place) => ({
+      ...part,
+      path: `messages[${at}].content[${place}]`,
+    })),
+  }));
+  return { ...request, turns };
+}
+
+/** Whether this is sent where the caller allows that things are dropped. */
+function isSent(request: CanonicalRequest, losses: readonly Loss[]): boolean {
+  try {
+    droppedOf({ json: { postern: { lossy: true } } }, request, losses, "m");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe.skipIf(!hasSpecs)("by the published descriptions", () => {
+  const specs = hasSpecs ? loadSpecs() : undefined;
+
+  for (const wire of ["chat", "messages"] as const) {
+    const other = wire === "chat" ? "messages" : "chat";
+    for (const [from, asked] of [
+      ["responses", requests] as const,
+      [other, callers(other)] as const,
+    ])
+      test(`requests on ${wire} from ${from}`, () => {
+        let sent = 0;
+        fc.assert(
+          fc.property(asked, (random) => {
+            const request = placed(random);
+            const { body, losses } = OUTBOUND[wire].writeRequest(request, TARGET);
+            if (!isSent(request, losses)) return;
+            sent += 1;
+            expect(specs?.request[wire](overTheNet(body)) ?? []).toEqual([]);
+          }),
+          { numRuns: 300 },
+        );
+        console.log(`» ${sent} random requests from ${from} to ${wire} are valid`);
+      });
+
+    test(`replies on ${wire}`, () => {
+      fc.assert(
+        fc.property(replies, (reply) => {
+          const { body } = INBOUND[wire].writeReply(reply, writeContext());
+          expect(specs?.reply[wire](overTheNet(body)) ?? []).toEqual([]);
+        }),
+        RUNS,
+      );
+    });
+
+    test(`streams on ${wire}`, () => {
+      fc.assert(
+        fc.property(replies, (reply) => {
+          const text = writeEvents(INBOUND[wire], eventsOfReply(reply), writeContext());
+          for (const { data } of sseEvents(text))
+            if (data !== "[DONE]") expect(specs?.event[wire](JSON.parse(data)) ?? []).toEqual([]);
+        }),
+        RUNS,
+      );
+    });
+  }
+});
