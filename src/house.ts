@@ -194,14 +194,14 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   const { identity = config.identity } = surroundings;
   const reception = openReception(config, { ...ground, identity });
   const cashier = await openCashier(config, { ...ground, log, now });
+  const moving = { ...callables, ...cashier };
   const metrics = createMetrics({ version: surroundings.version, ledgerDepth: ledger.depth });
   let draining = false;
   const routes = createRoutes({
     ...ground,
     metrics,
-    ...callables,
+    ...moving,
     ...reception,
-    ...cashier,
     ...inference,
     inference: {
       infer: inference.parts,
@@ -233,10 +233,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     isDraining: () => draining,
     onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
   });
-  const stopClocks = startClocks(
-    log,
-    clocksOf(config, surroundings, ground, { ...callables, ...cashier }),
-  );
+  const stopClocks = startClocks(log, clocksOf(config, surroundings, ground, moving));
   return {
     db,
     ledger,

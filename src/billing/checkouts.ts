@@ -10,6 +10,9 @@ import type { HostedProcessor, Order, PaymentFact, Seen } from "./processor.ts";
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 const LOOKS_AT_ONCE = 50;
+/** A processor that fails so often in one go is left alone until the next. */
+const FAILURES_MAX = 5;
+const AGAIN_MS = 2 * MINUTE_MS;
 /** After so long no refund and no dispute comes any more. */
 const WATCHED_MS = 400 * DAY_MS;
 const PAID_WAIT_MIN_MS = 10 * MINUTE_MS;
@@ -99,17 +102,39 @@ export async function pollCheckouts(
     "select * from checkout where due_at <= ? and processor = ? order by due_at limit ?",
     [now, processor.id, LOOKS_AT_ONCE],
   );
+  let failures = 0;
   for (const checkout of rows.map(toCheckout)) {
-    // Another process may be at it: who moves the time on does the work.
-    const mine = await parts.db.write((tx) =>
-      tx.run("update checkout set due_at = ? where id = ? and due_at = ?", [
-        now + MINUTE_MS,
-        checkout.id,
-        checkout.dueAt,
-      ]),
-    );
-    if (mine === 1) await lookAt(parts, processor, checkout, now);
+    if (failures >= FAILURES_MAX || !(await isMine(parts.db, checkout, now))) continue;
+    try {
+      const { state } = await lookAt(parts, processor, checkout, now);
+      if (state === "open") await closeStray(parts.db, processor, checkout);
+    } catch (cause) {
+      failures += 1;
+      parts.log.warn("a page could not be asked after", { invoice: checkout.invoiceId, cause });
+    }
   }
+}
+
+/** Another process may be at it: who moves the time on does the work. */
+async function isMine(db: Db, { id, dueAt }: Checkout, now: number): Promise<boolean> {
+  const moved = await db.write((tx) =>
+    tx.run("update checkout set due_at = ? where id = ? and due_at = ?", [
+      now + AGAIN_MS,
+      id,
+      dueAt,
+    ]),
+  );
+  return moved === 1;
+}
+
+/** An invoice that was paid in another way must not be paid at its page as well. */
+async function closeStray(
+  db: Db,
+  processor: HostedProcessor,
+  { invoiceId, ref }: Checkout,
+): Promise<void> {
+  const invoice = await findInvoice(db, invoiceId);
+  if (invoice?.status !== "open") await processor.cancel(ref);
 }
 
 /** Looks at the page that a webhook is about. What the webhook itself says is not believed. */
@@ -135,7 +160,8 @@ async function lookAt(
 ): Promise<Seen> {
   const seen = await processor.look(checkout.ref);
   await enter(parts, seen.facts, now);
-  const { state } = seen;
+  // What was paid stays paid, also where the processor has forgotten the page.
+  const state = checkout.state === "done" ? "done" : seen.state;
   await parts.db.write((tx) =>
     tx.run("update checkout set state = ?, looked_at = ?, due_at = ? where id = ?", [
       state === "processing" ? "open" : state,

@@ -17,7 +17,8 @@ type Dispute = Pick<
 >;
 
 export async function seenOf(stripe: StripeClient, ref: string): Promise<Seen> {
-  const session = await stripe.checkout.sessions.retrieve(ref, { expand: ["payment_intent"] });
+  const session = await sessionOf(stripe, ref);
+  if (session === undefined) return { state: "expired", url: undefined, facts: [] };
   const url = session.url ?? undefined;
   const intent = session.payment_intent;
   const invoiceId = session.metadata?.[INVOICE_MARK];
@@ -51,6 +52,20 @@ export async function seenOf(stripe: StripeClient, ref: string): Promise<Seen> {
   const disputes = stripe.disputes.list({ payment_intent: intent.id, limit: LIST_MAX });
   for await (const dispute of disputes) facts.push(...factsOfDispute(dispute, about));
   return { state: "done", url: undefined, facts };
+}
+
+/** Undefined where this account at Stripe has no such page, as after a change of accounts: nobody pays at it here. */
+async function sessionOf(stripe: StripeClient, ref: string): Promise<Session | undefined> {
+  try {
+    return await stripe.checkout.sessions.retrieve(ref, { expand: ["payment_intent"] });
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "resource_missing";
 }
 
 /** An inquiry takes no money, and neither does a dispute that was prevented. */

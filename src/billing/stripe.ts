@@ -91,6 +91,8 @@ async function begin(
         ...(order.feeCents === 0 ? [] : [line("Platform fee", order.feeCents)]),
       ],
       automatic_tax: { enabled: automaticTax },
+      // The bill is in US dollars, and so is what arrives.
+      adaptive_pricing: { enabled: false },
       success_url: `${payUrl}?done=1`,
       cancel_url: `${payUrl}?failed=1`,
     },
@@ -113,10 +115,9 @@ function line(name: string, cents: number) {
 }
 
 async function cancel(stripe: StripeClient, ref: string): Promise<void> {
-  const { status } = await stripe.checkout.sessions.retrieve(ref);
-  if (status !== "open") return;
   try {
-    await stripe.checkout.sessions.expire(ref);
+    const { status } = await stripe.checkout.sessions.retrieve(ref);
+    if (status === "open") await stripe.checkout.sessions.expire(ref);
   } catch (error) {
     // Somebody may have paid at this very moment: then it is not open any more, and the next look finds out.
     if (!isRefusal(error)) throw error;

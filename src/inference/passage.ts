@@ -16,6 +16,7 @@ import type { Candidate } from "./candidates.ts";
 import { droppedOf, isRefused } from "./losses.ts";
 import { usageOf } from "./meter/meter.ts";
 import { type Adjustments, outgoingBody } from "./outgoing.ts";
+import { scrubbed } from "./provider-error.ts";
 import type { UpstreamWire } from "./providers.ts";
 import { costInside, sameWire, type StreamShape } from "./stream-shape.ts";
 import { translatedShape } from "./translated-stream.ts";
@@ -165,6 +166,7 @@ function translated(ask: Ask, candidate: Candidate, translation: Translation): P
         reader: outbound.createStreamReader(readContext),
         writer: inbound.createStreamWriter(writeContext),
         costUsd,
+        clean: (text) => scrubbed(text, credential),
       }),
     isTranslated: true,
   };

@@ -42,7 +42,7 @@ export function faultOfProvider(failure: ProviderFailure, credential: Credential
     ...(isFull ? { code: CONTEXT_FULL } : {}),
     ...(failure.translated && told.param !== undefined ? { provider_param: told.param } : {}),
   };
-  if (sense.code === "provider_not_configured")
+  if (sense.code === "provider_not_configured" || ACCOUNT_STATUSES.has(status))
     return accountFault(credential, status, message, fields);
   const [code, own] = verdictOn(sense.status, sense.code);
   const waitSeconds = sense.retryAfterSeconds;
@@ -58,6 +58,9 @@ export function faultOfProvider(failure: ProviderFailure, credential: Credential
         : { ...headers, "retry-after": String(Math.ceil(waitSeconds)) },
   });
 }
+
+/** Whatever its words, a provider that refuses an account refuses the gateway, and not the caller. */
+const ACCOUNT_STATUSES = new Set([401, 402, 403]);
 
 /** What clients look for to shorten a conversation. */
 const CONTEXT_FULL = "context_length_exceeded";
@@ -157,7 +160,7 @@ function firstText(...values: readonly unknown[]): string {
 }
 
 // Providers echo keys in their errors, whole or in part, and name the organization that the key belongs to.
-function scrubbed(text: string, { apiKey }: Credential): string {
+export function scrubbed(text: string, { apiKey }: Credential): string {
   let clean = text;
   const raw = apiKey?.reveal() ?? "";
   if (raw.length >= 8) clean = clean.replaceAll(raw, "[key]");

@@ -10,13 +10,15 @@ export interface Translator {
   readonly reader: StreamReader;
   readonly writer: StreamWriter;
   readonly costUsd: () => string | undefined;
+  /** Takes keys and names of accounts out of a provider's sentence. */
+  readonly clean: (text: string) => string;
 }
 
 const encoder = new TextEncoder();
 
 export function translatedShape(
   api: StreamedApi,
-  { reader, writer, costUsd }: Translator,
+  { reader, writer, costUsd, clean }: Translator,
 ): StreamShape {
   let report: UsageReport | undefined;
   let broken = false;
@@ -27,8 +29,13 @@ export function translatedShape(
     for (const event of events) {
       // Usage is told once, at the end, when it is known to be the last.
       if (event.type === "usage") report = event.report;
-      else out += writer.push(event);
-      broken ||= event.type === "error";
+      else if (event.type === "error") {
+        broken = true;
+        out += writer.push({
+          ...event,
+          error: { ...event.error, message: clean(event.error.message) },
+        });
+      } else out += writer.push(event);
     }
     return out;
   };

@@ -9,7 +9,7 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
-import fc from "fast-check";
+import { array, assert, integer, nat, property, record } from "fast-check";
 import { findInvoice } from "../../src/billing/billing.ts";
 import { feeOf, nanoOfCents, partsBetween, partsLeft } from "../../src/billing/cents.ts";
 import { enter } from "../../src/billing/checkouts.ts";
@@ -19,6 +19,7 @@ import type { PaymentFact } from "../../src/billing/processor.ts";
 import { MAX_NANO } from "../../src/base/money.ts";
 import { deposit, getWallet } from "../../src/ledger/ledger.ts";
 import { writeOffDebt } from "../../src/ledger/purchases.ts";
+import { rejection } from "../support/rejection.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { CENT, expectSound, sumOf, USD, walletOf } from "./desk.ts";
 import { openShop, type Shop } from "./world.ts";
@@ -282,23 +283,23 @@ eachStore((kind, open) => {
         true,
         false,
       ]);
-      await expect(markPaid(shop.till, { ...told, invoiceId: other.invoice.id })).rejects.toThrow(
-        "belongs to",
-      );
-      await expect(markPaid(shop.till, { ...told, reference: "another" })).rejects.toThrow(
+      expect(
+        await rejection(markPaid(shop.till, { ...told, invoiceId: other.invoice.id })),
+      ).toContain("belongs to");
+      expect(await rejection(markPaid(shop.till, { ...told, reference: "another" }))).toContain(
         "paid already",
       );
-      await expect(markPaid(shop.till, { ...told, invoiceId: "inv_none" })).rejects.toThrow(
+      expect(await rejection(markPaid(shop.till, { ...told, invoiceId: "inv_none" }))).toContain(
         "no invoice",
       );
       expect((await walletOf(shop.db, one.accountId)).paid).toBe(10n * USD);
 
       await shop.spend(one.accountId, 3n * USD);
       const back = { ...told, reference: `back ${one.payment}` };
-      await expect(markRefunded(shop.till, { ...back, amountCents: 1_050 })).rejects.toThrow(
+      expect(await rejection(markRefunded(shop.till, { ...back, amountCents: 1_050 }))).toContain(
         "$7.00 are unspent",
       );
-      await expect(markRefunded(shop.till, { ...back, amountCents: 1_051 })).rejects.toThrow(
+      expect(await rejection(markRefunded(shop.till, { ...back, amountCents: 1_051 }))).toContain(
         "Only $10.50",
       );
       const some = { ...back, amountCents: 735 };
@@ -307,9 +308,11 @@ eachStore((kind, open) => {
         false,
       ]);
       expect((await walletOf(shop.db, one.accountId)).paid).toBe(0n);
-      await expect(
-        markRefunded(shop.till, { ...back, invoiceId: other.invoice.id, amountCents: 1 }),
-      ).rejects.toThrow("not paid by transfer");
+      expect(
+        await rejection(
+          markRefunded(shop.till, { ...back, invoiceId: other.invoice.id, amountCents: 1 }),
+        ),
+      ).toContain("not paid by transfer");
     });
 
     test("the operator is told of what does not fit, without the house stopping", async () => {
@@ -321,21 +324,19 @@ eachStore((kind, open) => {
 });
 
 describe("what goes back", () => {
-  const received = fc
-    .record({
-      credit: fc.integer({ min: 50, max: 2_500_000 }),
-      tax: fc.integer({ min: 0, max: 500_000 }),
-    })
-    .map(({ credit, tax }) => ({
-      amountCents: credit + feeOf(credit) + tax,
-      creditCents: credit,
-      feeCents: feeOf(credit),
-      taxCents: tax,
-    }));
+  const received = record({
+    credit: integer({ min: 50, max: 2_500_000 }),
+    tax: integer({ min: 0, max: 500_000 }),
+  }).map(({ credit, tax }) => ({
+    amountCents: credit + feeOf(credit) + tax,
+    creditCents: credit,
+    feeCents: feeOf(credit),
+    taxCents: tax,
+  }));
 
   test("is all there is when all goes back, and every step adds up and moves nothing the wrong way", () => {
-    fc.assert(
-      fc.property(received, fc.array(fc.nat(3_500_000), { maxLength: 8 }), (payment, points) => {
+    assert(
+      property(received, array(nat(3_500_000), { maxLength: 8 }), (payment, points) => {
         const returned = [0, ...points.sort((a, b) => a - b), 4_000_000];
         for (const [place, after] of returned.entries()) {
           const before = returned[place - 1] ?? 0;
@@ -362,6 +363,6 @@ describe("what goes back", () => {
 function permutations(items: readonly number[]): readonly (readonly number[])[] {
   if (items.length <= 1) return [items];
   return items.flatMap((item) =>
-    permutations(items.filter((other) => other !== item)).map((rest) => [item, ...rest]),
+    permutations(items.filter((other) => other !== item)).map((rest) => [item].concat(rest)),
   );
 }

@@ -62,7 +62,7 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     const rows = await shop.db.all(
       "select kind, state, count(*) as count from payment_fact group by kind, state",
     );
-    const seen = new Set(rows.map((row) => `${row["kind"]} ${row["state"]}`));
+    const seen = new Set(rows.map((row) => `${String(row["kind"])} ${String(row["state"])}`));
     for (const fact of [
       "paid applied",
       "refunded applied",

@@ -201,7 +201,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
       seen.push(...answer.body.data.map(({ id }) => id));
       query = `?limit=2&cursor=${answer.body.next_cursor}`;
     }
-    expect(seen).toEqual([...ids].sort().reverse());
+    expect(seen).toEqual(ids.toSorted().toReversed());
     const wrong = await api(gateway, payer, ["GET", "/v1/billing/invoices?cursor=key_1"]);
     provoked("listInvoices", 400, wrong);
     const paid = await api<{ data: unknown[] }>(gateway, payer, [

@@ -286,6 +286,18 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
   });
 
+  test("a page that Stripe does not know is given up: another can be paid at, and the invoice can be voided", async () => {
+    const account = await register(gateway);
+    const [one, two] = [await buy(gateway, account), await buy(gateway, account)];
+    stripe.forget(await toStripe(one));
+    stripe.forget(await toStripe(two));
+    stripe.pay(await toStripe(one));
+    await deliver();
+    expect(await readInvoice(gateway, account, one.id)).toMatchObject({ status: "paid" });
+    const gone = await api(gateway, account, ["POST", `/v1/billing/invoice/${two.id}/void`]);
+    expect(gone.status).toBe(200);
+  });
+
   test("a payment that takes days is waited for, not paid twice, and may fail", async () => {
     const account = await register(gateway);
     const [slow, bad] = [await buy(gateway, account), await buy(gateway, account)];

@@ -47,6 +47,21 @@ export async function startProcess(
   };
 }
 
+const PORTS_TRIED = 5;
+
+/** Starts on any port; one that was free a moment ago may be taken by another test. */
+export async function startAnywhere(
+  settings: Readonly<Record<string, string>>,
+): Promise<GatewayProcess> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await startProcess(await freePort(), settings);
+    } catch (error) {
+      if (attempt >= PORTS_TRIED || !String(error).includes("is taken")) throw error;
+    }
+  }
+}
+
 /** A port that nobody listens on. */
 export async function freePort(): Promise<number> {
   const server = createServer();

@@ -9,7 +9,7 @@ import { type Db, text, whole } from "../../src/store/db.ts";
 import { register } from "../support/gateway.ts";
 import { newPlace, openPlace, type Place, STORE_KINDS } from "../support/stores.ts";
 import { startGate } from "./gate.ts";
-import { freePort, type GatewayProcess, startProcess } from "./process.ts";
+import { freePort, type GatewayProcess, startAnywhere, startProcess } from "./process.ts";
 import {
   bodyOf,
   expectClean,
@@ -50,8 +50,8 @@ describe("three gateways on one PostgreSQL", () => {
       const place = await newPlace("postgres");
       const settings = settingsFor(place, gate.url);
       const [first, ...others] = await Promise.all(
-        [1, 2, 3].map(async (number) =>
-          startProcess(await freePort(), { ...settings, POSTERN_PROCESS_NAME: `three-${number}` }),
+        [1, 2, 3].map((number) =>
+          startAnywhere({ ...settings, POSTERN_PROCESS_NAME: `three-${number}` }),
         ),
       );
       if (first === undefined) throw new Error("no process");

@@ -71,6 +71,8 @@ export interface FakeStripe {
   /** A payment that took days arrives, or does not. */
   readonly conclude: (session: Session, status: "succeeded" | "requires_payment_method") => void;
   readonly expire: (session: Session) => void;
+  /** As if it had been another account's. */
+  readonly forget: (session: Session) => void;
   readonly refund: (intent: Intent, cents: number) => Refund;
   readonly dispute: (intent: Intent, cents: number, status?: Dispute["status"]) => Dispute;
   readonly close: (dispute: Dispute, status: "won" | "lost") => void;
@@ -197,7 +199,7 @@ export function startStripe(): FakeStripe {
       return showSession(session, form.get("expand[0]") === "payment_intent");
     if (session !== undefined && verb !== undefined) {
       if (session.status !== "open")
-        throw refusal(
+        throw error(
           400,
           "invalid_request_error",
           'Only Checkout Sessions with a status in ["open"] can be expired.',
@@ -206,6 +208,13 @@ export function startStripe(): FakeStripe {
       tell("checkout.session.expired", showSession(session, false));
       return showSession(session, false);
     }
+    if (id !== "")
+      throw error(
+        404,
+        "invalid_request_error",
+        `No such checkout.session: ${id}`,
+        "resource_missing",
+      );
     const wanted = form.get("payment_intent");
     if (path === "/v1/checkout/sessions")
       return list(
@@ -217,7 +226,7 @@ export function startStripe(): FakeStripe {
       return list(refunds.filter(({ intent }) => intent.id === wanted).map(showRefund));
     if (path === "/v1/disputes")
       return list(disputes.filter(({ intent }) => intent.id === wanted).map(showDispute));
-    throw refusal(404, "invalid_request_error", `Unrecognized request URL (${method}: ${path}).`);
+    throw error(404, "invalid_request_error", `Unrecognized request URL (${method}: ${path}).`);
   };
 
   const answer = async (request: Request): Promise<Response> => {
@@ -289,6 +298,7 @@ export function startStripe(): FakeStripe {
       session.status = "expired";
       tell("checkout.session.expired", showSession(session, false));
     },
+    forget: ({ id }) => sessions.delete(id),
     refund: (intent, cents) => {
       const refund = { id: newName("re"), intent, cents, created: nowSeconds() };
       refunds.push(refund);
@@ -349,10 +359,6 @@ function metadataIn(form: URLSearchParams, name: string): Record<string, string>
   );
 }
 
-function refusal(status: number, type: string, message: string): Response {
-  return error(status, type, message);
-}
-
-function error(status: number, type: string, message: string): Response {
-  return Response.json({ error: { type, message } }, { status });
+function error(status: number, type: string, message: string, code?: string): Response {
+  return Response.json({ error: { type, message, code } }, { status });
 }

@@ -82,6 +82,7 @@ function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number 
     }),
     writer: INBOUND[api].createStreamWriter(writeContext()),
     costUsd: () => "0.001",
+    clean: (text) => text,
   });
   let events = 0;
   for (const chunk of chunks)

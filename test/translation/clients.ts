@@ -134,9 +134,8 @@ function chatSaid(completion: OpenAI.ChatCompletion): Said {
   const { usage } = completion;
   const reasoning = (message as { reasoning_content?: string | null } | undefined)
     ?.reasoning_content;
-  const details = usage?.prompt_tokens_details as
-    | { cached_tokens?: number; cache_write_tokens?: number }
-    | undefined;
+  const details: { cached_tokens?: number; cache_write_tokens?: number } | undefined =
+    usage?.prompt_tokens_details;
   return {
     text: message?.content ?? "",
     reasoning: reasoning ?? "",
@@ -397,7 +396,7 @@ function messagesSaid(message: Anthropic.Message): Said {
 }
 
 function costOf(usage: unknown): number {
-  return Number((usage as { cost?: number } | null | undefined)?.cost ?? -1);
+  return (usage as { cost?: number } | null | undefined)?.cost ?? -1;
 }
 
 function argumentsOf(text: string): unknown {

@@ -111,9 +111,15 @@ function changesIn(first: unknown, second: unknown, at = ""): readonly string[] 
   if (isObject(first) && isObject(second))
     return Object.entries(second).flatMap(([key, one]) => {
       const below = at === "" ? key : `${at}.${key}`;
-      return key in first ? changesIn(first[key], one, below) : [below];
+      return key in first ? changesIn(first[key], one, below) : newIn(one, below);
     });
   return JSON.stringify(first) === JSON.stringify(second) ? [] : leavesOf(second, at);
+}
+
+/** What is new is named by its members where it is a mere holder of them. */
+function newIn(value: unknown, at: string): readonly string[] {
+  const isHolder = isObject(value) && value["type"] === undefined && !at.includes(".");
+  return isHolder ? Object.keys(value).map((key) => `${at}.${key}`) : [at];
 }
 
 function leavesOf(value: unknown, at: string): readonly string[] {

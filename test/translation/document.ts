@@ -40,9 +40,12 @@ Every API that comes in (Chat Completions, Responses, Messages) works with every
 API, the request is relayed byte for byte; elsewhere it goes through one canonical form (decision 0020).
 
 The tables below are written by \`test/translation/document.test.ts\`, which asks every row of every pair, over HTTP, and
-fails where this page says otherwise. The models are the newest of each wire; what an older or another model differs in stands in \`src/inference/abilities.ts\`.
+fails where this page says otherwise. The models are: on \`chat\` a server of which nothing is known but that it speaks OpenAI's
+API (OpenAI's own takes all of its fields), on \`messages\` and \`converse\` Claude Sonnet 4.6, on \`gemini\` Gemini 3.1 Flash. What another model differs in
+stands in \`src/inference/abilities.ts\`: the newest Claude models, for one, take no \`temperature\`, and older ones a budget in place of an effort.
 
 - \`a.b\`: carried; this is where it stands in the provider's request.
+- says nothing: it needs no words there, or is done by leaving something out.
 - **400** \`path\`: refused with a 400 that names the path. With \`"postern": {"lossy": true}\` it is left out, and
   the header \`x-postern-dropped\` lists it. **400!**: refused in any case, since the request would make no sense without it.
 - *dropped* \`path\`: left out by rule, because no answer depends on it, and listed in \`x-postern-dropped\`.

@@ -4,12 +4,35 @@ import { generateText, jsonSchema, Output, streamText, tool } from "ai";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { conclude } from "./conclude.ts";
 import { clientsOf } from "./clients.ts";
-import { aiModel, APIS, dearOn, modelOn, settled, startWorld, type World, WIRES } from "./world.ts";
+import {
+  aiModel,
+  APIS,
+  call,
+  dearOn,
+  modelOn,
+  saying,
+  settled,
+  startWorld,
+  type World,
+  WIRES,
+} from "./world.ts";
+
+/** Models without a field for a schema, that think by a budget. */
+const OLDER = [
+  { id: "on-messages/older", name: "claude-sonnet-4-20250514", wires: ["messages"] },
+  { id: "on-converse/older", name: "anthropic.claude-sonnet-4-20250514-v1:0", wires: ["converse"] },
+  { id: "on-gemini/older", name: "gemini-2.5-flash", wires: ["gemini"] },
+].map((model) => ({
+  ...model,
+  max_output_tokens: 32_000,
+  supported: ["tools", "reasoning"],
+  pricing: { tokens: { input: "1", output: "1" } },
+}));
 
 let world: World;
 
 beforeAll(async () => {
-  world = await startWorld();
+  world = await startWorld({ models: OLDER });
 });
 afterAll(async () => {
   await conclude(world, "official clients on 15 pairs", {
@@ -199,3 +222,50 @@ for (const api of APIS)
         });
       });
     });
+
+describe("older models", () => {
+  for (const { id: model } of OLDER)
+    for (const api of APIS) {
+      if (model.startsWith(`on-${api}`)) continue;
+      for (const way of ["ask", "stream"] as const)
+        test(`${model} over ${api} (${way}) gives an object, and thinks by a budget`, async () => {
+          const client = clientsOf(world)[api];
+          const said = await client[way]({ model, text: "weather", schema: CITY });
+          expect(JSON.parse(said.text)).toMatchObject({ days: expect.any(Number) });
+          expect([said.finish, said.calls]).toEqual(["stop", []]);
+          // With tools beside it, the model may call one of them instead.
+          const called = await client[way]({
+            model,
+            text: "use clock",
+            schema: CITY,
+            tools: { clock: CITY },
+          });
+          expect(["stop", "tool_calls"]).toContain(called.finish);
+          const thought = await client[way]({ model, text: "why", effort: "high" });
+          expect(thought.reasoning).not.toBe("");
+          expect(JSON.stringify(world.sent.at(-1)?.body)).toMatch(
+            /"(budget_tokens|thinkingBudget)":\d{4}/,
+          );
+        });
+    }
+});
+
+describe("a provider's error midway", () => {
+  for (const api of ["responses", "messages"] as const)
+    test(`over ${api} says nothing of the gateway's account`, async () => {
+      const secret = "sk-abcdefghijklmnop";
+      world.answer = () =>
+        new Response(
+          [
+            'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"He"},"finish_reason":null}]}',
+            `data: {"error":{"message":"Key ${secret} of org-abcdefghijkl is over its limit","code":"server_error"}}`,
+            "",
+          ].join("\n\n"),
+          { headers: { "content-type": "text/event-stream" } },
+        );
+      const answer = await call(world, api, { ...saying(api, "chat", "x"), stream: true });
+      world.answer = undefined;
+      expect(answer.text).toContain("is over its limit");
+      expect(answer.text).not.toContain(secret);
+    });
+});

@@ -3,7 +3,7 @@
 // it rightly is shown in test/wires, by a second, plain reading.
 
 import { describe, expect, test } from "bun:test";
-import type { CanonicalReply, FinishReason } from "../../src/inference/canonical.ts";
+import type { CanonicalReply, FinishReason, JsonObject } from "../../src/inference/canonical.ts";
 import { usageOf } from "../../src/inference/meter/meter.ts";
 import { OUTBOUND } from "../../src/inference/wire-table.ts";
 import {
@@ -106,7 +106,7 @@ function caseOf(recording: Recording): Case | undefined {
     return undefined;
   const context = {
     origin: { provider: `on-${wire}`, model: "m" },
-    readUsage: (body: object) => usageOf(wire, body as never, `on-${wire}`),
+    readUsage: (body: JsonObject) => usageOf(wire, body, `on-${wire}`),
   };
   if (!recording.stream) {
     const body = JSON.parse(decoder.decode(recording.responseBody)) as Record<string, unknown>;

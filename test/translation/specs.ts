@@ -29,7 +29,7 @@ export interface Specs {
 }
 
 /** Extensions that Postern documents: they stand beside what the descriptions know. */
-const OWN_FIELDS = ["cost"];
+const OWN_FIELDS: ReadonlySet<string> = new Set(["cost", "native_finish_reason"]);
 
 export function loadSpecs(): Specs {
   const openai = checkers(OPENAI);
@@ -116,7 +116,7 @@ function rewritten(value: unknown, change: (key: string, held: unknown) => unkno
 }
 
 function withoutOwn(value: unknown): unknown {
-  return rewritten(value, (key, held) => (OWN_FIELDS.includes(key) ? undefined : held));
+  return rewritten(value, (key, held) => (OWN_FIELDS.has(key) ? undefined : held));
 }
 
 // OpenAI's description forbids these nulls, which OpenAI itself sends and the Open Responses specification demands.

@@ -199,7 +199,7 @@ function watching(world: World): typeof fetch {
     lastApi = api;
     const response = await fetch(input, init);
     const copy = response.clone();
-    const request = JSON.parse(String(init?.body ?? "{}")) as Json;
+    const request = JSON.parse(typeof init?.body === "string" ? init.body : "{}") as Json;
     pending.push(
       copy.text().then(
         (text) => {

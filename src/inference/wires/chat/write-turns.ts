@@ -39,32 +39,29 @@ export function writeTurns(
     const extra = nativeFields(turn.native, "chat", at, losses);
     if (turn.role === "tool") messages.push(...writeResults(turn, at, writing));
     else if (turn.role === "assistant") {
-      if (index === request.turns.length - 1 && target.abilities?.prefill === false)
-        losses.push({
-          path: at,
-          why: "This model does not go on with a trailing assistant message.",
-          always: true,
-        });
-      messages.push({
-        role: "assistant",
-        name: turn.name,
-        ...writeAssistant(turn, at, writing),
-        ...extra,
-      });
+      if (index === request.turns.length - 1) notePrefill(at, writing);
+      const said = writeAssistant(turn, at, writing);
+      if (said !== undefined || extra !== undefined)
+        messages.push({ role: "assistant", name: turn.name, ...said, ...extra });
     } else {
-      const role =
-        turn.role === "developer" && target.abilities?.developerRole === false
-          ? "system"
-          : turn.role;
-      messages.push({
-        role,
-        content: writeContent(turn.parts, at, writing),
-        name: turn.name,
-        ...extra,
-      });
+      const content = writeContent(turn.parts, at, writing);
+      messages.push({ role: roleOf(turn, target), content, name: turn.name, ...extra });
     }
   }
   return messages;
+}
+
+function roleOf({ role }: Turn, { abilities }: Target): string {
+  return role === "developer" && abilities?.developerRole === false ? "system" : role;
+}
+
+function notePrefill(path: string, { target, losses }: Writing): void {
+  if (target.abilities?.prefill === false)
+    losses.push({
+      path,
+      why: "This model does not go on with a trailing assistant message.",
+      always: true,
+    });
 }
 
 function writeContent(parts: readonly Part[], at: string, { target, losses }: Writing): unknown {
@@ -75,25 +72,47 @@ function writeContent(parts: readonly Part[], at: string, { target, losses }: Wr
     .filter((part) => part !== undefined);
 }
 
-function writeAssistant(turn: Turn, at: string, writing: Writing): JsonObject {
-  const content: Part[] = [];
-  const reasoning: ReasoningPart[] = [];
-  const calls: ToolCallPart[] = [];
-  let refusal: string | undefined;
-  let audio: JsonObject | undefined;
-  for (const part of turn.parts) {
-    if (part.type === "reasoning") reasoning.push(part);
-    else if (part.type === "tool_call") calls.push(part);
-    else if (part.type === "refusal") refusal = (refusal ?? "") + part.text;
+interface Sorted {
+  readonly content: Part[];
+  readonly reasoning: ReasoningPart[];
+  readonly calls: ToolCallPart[];
+  refusal: string | undefined;
+  audio: JsonObject | undefined;
+}
+
+function sorted({ parts }: Turn): Sorted {
+  const out: Sorted = {
+    content: [],
+    reasoning: [],
+    calls: [],
+    refusal: undefined,
+    audio: undefined,
+  };
+  for (const part of parts) {
+    if (part.type === "reasoning") out.reasoning.push(part);
+    else if (part.type === "tool_call") out.calls.push(part);
+    else if (part.type === "refusal") out.refusal = (out.refusal ?? "") + part.text;
     else if (part.type === "audio" && part.id !== undefined && part.source.kind === "file_id")
-      audio = { id: part.id };
-    else content.push(part);
+      out.audio = { id: part.id };
+    else out.content.push(part);
   }
+  return out;
+}
+
+function writeAssistant(turn: Turn, at: string, writing: Writing): JsonObject | undefined {
+  const { content, reasoning, calls, refusal, audio } = sorted(turn);
+  const said = content.length === 0 ? [] : writeContent(content, at, writing);
+  const isSilent = Array.isArray(said) && said.length === 0;
+  const thoughts = writeReasoning(reasoning, at, writing);
+  const others = calls[0] ?? refusal ?? audio;
+  // Reasoning that could not go back may have been all there was.
+  if (isSilent && (others ?? thoughts) === undefined) return undefined;
+  const nothing = others === undefined ? "" : null;
   return {
-    content: content.length === 0 ? null : writeContent(content, at, writing),
+    content: isSilent ? nothing : said,
     refusal,
     audio,
-    ...writeReasoning(reasoning, at, writing),
+    ...thoughts,
     tool_calls: calls.length === 0 ? undefined : calls.map((call) => writeCall(call, at, writing)),
   };
 }

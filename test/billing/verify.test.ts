@@ -1,0 +1,122 @@
+// What can be wrong about payments is made wrong by hand, and `verify-ledger` must find it.
+
+import {
+  afterAll,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
+import { applyPayment } from "../../src/billing/payments.ts";
+import { verifyLedger } from "../../src/ledger/verify.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
+import { openShop, type Shop } from "./world.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
+
+const TABLES = [
+  "transfer",
+  "wallet",
+  "spender",
+  "api_key",
+  "usage_record",
+  "event",
+  "invoice",
+  "payment",
+  "payment_fact",
+];
+const TRANSFER =
+  "insert into transfer (id, account_id, from_account, to_account, amount, kind, ref, at) values";
+
+const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = [
+  [
+    "a debt that nobody has",
+    "update wallet set owed = 5",
+    /what an account owes is not what was left missing.*owed 5/,
+  ],
+  [
+    "a payment that moved less than came in",
+    "update payment set amount_cents = amount_cents + 1",
+    /a payment did not move what came in/,
+  ],
+  [
+    "a refund that was not moved",
+    "update payment set refunded_cents = 1",
+    /a payment did not move what came in/,
+  ],
+  [
+    "credit from a processor without a payment",
+    "delete from payment",
+    /without a payment of that account/,
+  ],
+  [
+    "the same payment on another account's statement",
+    `${TRANSFER} ('x', 'b', 'system:clearing:test', 'system:suspense', 5, 'purchase', 'test:pay', 1)`,
+    /without a payment of that account: account_id b, ref test:pay/,
+  ],
+  [
+    "an invoice that says paid and was not",
+    "update payment set state = 'suspense'",
+    /not paid by exactly one payment/,
+  ],
+  [
+    "an invoice that was paid and says open",
+    "update invoice set status = 'open'",
+    /one that was counts as unpaid/,
+  ],
+  [
+    "an invoice that asks for another amount than was paid",
+    "update invoice set fee_cents = fee_cents + 1",
+    /not paid by exactly one payment/,
+  ],
+  [
+    "an invoice that was credited twice",
+    `insert into payment (id, invoice_id, account_id, processor, state, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at)
+     select 'test:again', invoice_id, account_id, processor, state, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at from payment`,
+    /exactly one payment in full.*payments 2/,
+  ],
+];
+
+eachStore((kind, open) => {
+  describe(`verify-ledger and payments on ${kind}`, () => {
+    let store: TestStore;
+    let shop: Shop;
+    beforeAll(async () => {
+      store = await open();
+      shop = await openShop(store.db);
+    });
+    afterAll(() => store.close());
+    beforeEach(async () => {
+      await store.db.write(async (tx) => {
+        for (const table of TABLES) await tx.run(`delete from ${table}`);
+      });
+      const accountId = await shop.newAccount();
+      const { id: invoiceId } = await shop.newInvoice(accountId, 1_000);
+      const paid = {
+        processor: "test",
+        ref: "pay",
+        kind: "paid",
+        payment: "pay",
+        invoiceId,
+        amountCents: 1_050,
+        taxCents: 0,
+        currency: "usd",
+        at: 1,
+      } as const;
+      await store.db.write((tx) => applyPayment(tx, paid, 1));
+    });
+
+    test("what went as it should has no problems", async () => {
+      expect((await verifyLedger(store.db)).problems).toEqual([]);
+    });
+
+    for (const [what, sql, found] of WRONG)
+      test(`finds ${what}`, async () => {
+        await store.db.write((tx) => tx.run(sql));
+        expect((await verifyLedger(store.db)).problems.join("\n")).toMatch(found);
+      });
+  });
+});
