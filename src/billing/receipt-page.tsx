@@ -27,7 +27,7 @@ export function receiptPage({ invoice, payment, operator }: ReceiptState): PageF
     main: (
       <>
         <h1>Receipt</h1>
-        <address>
+        <p>
           <strong>{operator.name}</strong>
           {operator.address.map((line) => (
             <>
@@ -41,7 +41,7 @@ export function receiptPage({ invoice, payment, operator }: ReceiptState): PageF
               Tax id {operator.taxId}
             </>
           )}
-        </address>
+        </p>
         <dl class="facts">
           <dt>Receipt for</dt>
           <dd>

@@ -13,21 +13,28 @@ import {
   saying,
   settled,
   startWorld,
+  type Wire,
   type World,
   WIRES,
 } from "./world.ts";
 
 /** Models without a field for a schema, that think by a budget. */
 const OLDER = [
-  { id: "on-messages/older", name: "claude-sonnet-4-20250514", wires: ["messages"] },
-  { id: "on-converse/older", name: "anthropic.claude-sonnet-4-20250514-v1:0", wires: ["converse"] },
-  { id: "on-gemini/older", name: "gemini-2.5-flash", wires: ["gemini"] },
-].map((model) => ({
-  ...model,
-  max_output_tokens: 32_000,
-  supported: ["tools", "reasoning"],
-  pricing: { tokens: { input: "1", output: "1" } },
-}));
+  older("messages", "claude-sonnet-4-20250514"),
+  older("converse", "anthropic.claude-sonnet-4-20250514-v1:0"),
+  older("gemini", "gemini-2.5-flash"),
+];
+
+function older(wire: Wire, name: string) {
+  return {
+    id: `on-${wire}/older`,
+    name,
+    wires: [wire],
+    max_output_tokens: 32_000,
+    supported: ["tools", "reasoning"],
+    pricing: { tokens: { input: "1", output: "1" } },
+  };
+}
 
 let world: World;
 
