@@ -111,12 +111,23 @@ function checkSecret(config: Config): Finding {
   };
 }
 
-function checkPayments(config: Config): readonly Finding[] {
+function checkPayments({ billing, development }: Config): readonly Finding[] {
+  if (billing.stripe !== undefined)
+    return [{ verdict: "ok", about: "payments", says: "Stripe takes payments for invoices" }];
+  if (development)
+    return [
+      {
+        verdict: "note",
+        about: "payments",
+        says: "the processor of development: its page has a button to pay and one to fail",
+      },
+    ];
   return [
     {
-      verdict: config.development ? "note" : "warn",
+      verdict: "warn",
       about: "payments",
-      says: "this version takes no payments yet: credit comes from postern admin grant",
+      says: "no processor is set: an invoice is paid by postern admin mark-paid",
+      mend: "Set STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET to take payments by Stripe.",
     },
   ];
 }
