@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { addDeveloper, ROLE_MAY, roleOf, takeOver } from "../../src/accounts/members.ts";
+import {
+  type Action,
+  addDeveloper,
+  ROLE_MAY,
+  roleOf,
+  takeOver,
+} from "../../src/accounts/members.ts";
 import { consoleRoutes } from "../../src/console/routes.ts";
 import { masterSecret } from "../../src/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
@@ -189,6 +195,67 @@ for (const store of ["sqlite", "postgres"] as const) {
           if (action === "workspace.leave" && role === "developer") continue;
           const { status } = await open(gateway, `/console/${account.id}${page}`, person, form);
           expect([action, role, status === 403]).toEqual([action, role, !ROLE_MAY[action][role]]);
+        }
+      }
+    });
+
+    test("every route × every role × another tenant: the table decides, and a stranger finds nothing", async () => {
+      const posts: Readonly<
+        Record<string, readonly (readonly [Action, Record<string, string>])[]>
+      > = {
+        changeWorkspaceKeys: [
+          ["keys.mint", { do: "mint" }],
+          ["keys.change", { do: "limit", key: "key_none" }],
+          ["keys.revoke", { do: "revoke", key: "key_none" }],
+        ],
+        changeWorkspaceMembers: [
+          ["members.invite", { do: "invite", email: "not an address" }],
+          ["members.invite", { do: "withdraw", invitation: "inst_none" }],
+          ["members.remove", { do: "remove", person: "usr_none" }],
+          ["workspace.hand_over", { do: "hand_over", person: "usr_none" }],
+        ],
+        changeWorkspaceWebhooks: [
+          ["webhooks.change", { do: "add", url: "not an address" }],
+          ["webhooks.change", { do: "remove", webhook: "whk_none" }],
+          ["webhooks.change", { do: "test", webhook: "whk_none" }],
+          ["webhooks.change", { do: "enable", webhook: "whk_none" }],
+        ],
+      };
+      const gets: Readonly<Record<string, Action>> = {
+        showWorkspace: "workspace.read",
+        showWorkspaceUsage: "usage.read",
+        showWorkspaceKeys: "keys.read",
+        showWorkspaceMembers: "members.read",
+        showWorkspaceWebhooks: "webhooks.read",
+        showWorkspaceAudit: "audit.read",
+      };
+      const routes = gateway.house.routes.filter((route) =>
+        route.path.startsWith("/console/{account}"),
+      );
+      expect(routes.map((route) => route.id).sort()).toEqual(
+        [...Object.keys(gets), ...Object.keys(posts)].sort(),
+      );
+      for (const route of routes) {
+        const page = route.path.replace("{account}", account.id);
+        const get = gets[route.id];
+        const asked = get === undefined ? (posts[route.id] ?? []) : [[get, undefined] as const];
+        for (const [action, form] of asked) {
+          expect([route.id, (await open(gateway, page, stranger, form)).status]).toEqual([
+            route.id,
+            404,
+          ]);
+          for (const [role, person] of [
+            ["owner", owner] as const,
+            ["developer", developer] as const,
+          ]) {
+            const { status } = await open(gateway, page, person, form);
+            expect([route.id, action, role, status === 403]).toEqual([
+              route.id,
+              action,
+              role,
+              !ROLE_MAY[action][role],
+            ]);
+          }
         }
       }
     });
