@@ -1,15 +1,20 @@
 // `npm test`: the checks, then every test file against real stores, two files at a time. Whatever fails is printed in
 // full, and the last line counts all of it.
 
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
 import path from "node:path";
 import { CHECKS, runCheck, showCheck } from "./check.ts";
+import { prepareBrowser } from "./support/browser.ts";
 
 const ROOT = path.dirname(import.meta.dir);
 const SHARDS = 2;
 const TEST_TIMEOUT_MS = 60_000;
-const FILE_TIMEOUT_MS = 280_000;
+const FILE_TIMEOUT_MS = 240_000;
+/** How long the pipes of a file that has ended may stay open, held by a process that it left behind. */
+const STRAGGLER_MS = 2_000;
+/** Nothing may keep this run from its last line: a machine that waits for it learns nothing. */
+const RUN_TIMEOUT_MS = 30 * 60_000;
 
 /** What Bun says of a file in which all is well; anything else, such as a seed or a skipped test, is shown. */
 const ROUTINE =
@@ -31,8 +36,11 @@ const total: Tally = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
 const began = performance.now();
 const wanted = process.argv.slice(2);
+const running = new Map<string, ChildProcess>();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => giveUp(signal));
+setTimeout(() => giveUp(`${RUN_TIMEOUT_MS / 60_000} minutes are over`), RUN_TIMEOUT_MS).unref();
 
-const [postgres] = await Promise.all([startPostgres(), runChecks()]);
+const [postgres] = await Promise.all([startPostgres(), prepareBrowser(), runChecks()]);
 await runFiles(testFiles(), postgres?.url);
 postgres?.stop();
 for (const failure of failures) console.log(`\n${failure}`);
@@ -104,6 +112,8 @@ async function runFile(file: string, databaseUrl: string | undefined): Promise<F
     ["--no-env-file", "test", `--timeout=${TEST_TIMEOUT_MS}`, `./${file}`],
     {
       cwd: ROOT,
+      // A group of its own, so that whatever a file starts can be ended with it.
+      detached: true,
       stdio: ["ignore", "pipe", "pipe"],
       env: {
         ...plainEnvironment(),
@@ -111,14 +121,23 @@ async function runFile(file: string, databaseUrl: string | undefined): Promise<F
       },
     },
   );
-  const timer = setTimeout(() => child.kill("SIGKILL"), FILE_TIMEOUT_MS);
+  running.set(file, child);
   const pieces: string[] = [];
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding("utf8").on("data", (chunk: string) => pieces.push(chunk));
+  const timer = setTimeout(() => {
+    pieces.push(`\n${file} was ended after ${FILE_TIMEOUT_MS / 1_000} seconds.\n`);
+    endGroup(child);
+  }, FILE_TIMEOUT_MS);
   const code = await new Promise<number | null>((resolve) => {
     child.on("close", resolve);
+    child.on("exit", (status) => {
+      endGroup(child);
+      setTimeout(() => resolve(status), STRAGGLER_MS);
+    });
   });
   clearTimeout(timer);
+  running.delete(file);
   const output = pieces.join("").trim();
   return {
     file,
@@ -126,6 +145,25 @@ async function runFile(file: string, databaseUrl: string | undefined): Promise<F
     seconds: (performance.now() - started) / 1_000,
     ...tallyOf(output, code),
   };
+}
+
+function endGroup(child: ChildProcess): void {
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+  } catch {
+    // Nobody of the group is left.
+  }
+}
+
+function giveUp(why: string): never {
+  for (const [file, child] of running) {
+    failures.push(`--- ${file} was still running.`);
+    count({ passed: 0, failed: 1, skipped: 0 });
+    endGroup(child);
+  }
+  for (const failure of failures) console.log(`\n${failure}`);
+  console.log(`\nended early: ${why}\n${total.passed} passed, ${total.failed} failed`);
+  process.exit(1);
 }
 
 // Bun's own summary: ` 12 pass`, ` 1 fail`, ` 2 skip`, ` 1 todo`. A file that ends badly without a failed test, or that

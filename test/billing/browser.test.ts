@@ -3,8 +3,8 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import path from "node:path";
-import chromium from "@sparticuz/chromium";
-import { type Browser, chromium as driver, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
+import { launchBrowser } from "../support/browser.ts";
 import { type Gateway, register, startGateway } from "../support/gateway.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
 import { buy, readInvoice } from "./desk.ts";
@@ -26,11 +26,7 @@ beforeAll(async () => {
     },
   });
   stripe = startStripe();
-  browser = await driver.launch({
-    executablePath: await chromium.executablePath(),
-    args: chromium.args,
-    headless: true,
-  });
+  browser = await launchBrowser();
   const context = await browser.newContext({
     javaScriptEnabled: false,
     viewport: { width: 760, height: 900 },

@@ -3,12 +3,12 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
-import chromium from "@sparticuz/chromium";
-import { type Browser, chromium as driver, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { listen, type Listener } from "../../src/http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
 import { secret } from "../../src/base/secret.ts";
 import { CLIENT, startFakeIssuer } from "../people/fake-issuer.ts";
+import { launchBrowser } from "../support/browser.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
 import { agentOf, createWorld, read, register, type StartAnswer, type World } from "./world.ts";
 
@@ -37,11 +37,7 @@ beforeAll(async () => {
     clock: () => Date.now() + ahead,
     limits: { startsPerAccount: 0, startsPerEmail: 0 },
   });
-  browser = await driver.launch({
-    executablePath: await chromium.executablePath(),
-    args: chromium.args,
-    headless: true,
-  });
+  browser = await launchBrowser();
 }, START_TIMEOUT_MS);
 afterAll(async () => {
   await browser?.close();

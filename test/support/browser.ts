@@ -1,6 +1,10 @@
 // A real browser out of npm, and a window of it that keeps what went wrong: messages of the console, failed and foreign
 // requests.
 
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import chromium from "@sparticuz/chromium";
 import { type Browser, chromium as driver, type Page } from "playwright-core";
 
@@ -21,11 +25,37 @@ export interface Window {
 
 export async function launchBrowser(): Promise<Browser> {
   return await driver.launch({
-    executablePath: await chromium.executablePath(),
+    executablePath: await prepareBrowser(),
     // In a single process, the first window that is closed takes the browser with it.
     args: chromium.args.filter((argument) => argument !== "--single-process"),
     headless: true,
   });
+}
+
+// The package unpacks into the folder for temporary files, where a second process takes the half that it finds for the
+// whole. So it is unpacked aside and moved into its place at once; whoever comes second keeps the first one's.
+export async function prepareBrowser(): Promise<string> {
+  const entry = createRequire(import.meta.url).resolve("@sparticuz/chromium");
+  const { version } = JSON.parse(
+    readFileSync(path.join(path.dirname(entry), "..", "package.json"), "utf8"),
+  );
+  const place = path.join(tmpdir(), `postern-browser-${version}-${process.getuid?.() ?? 0}`);
+  const program = path.join(place, "chromium");
+  if (existsSync(program)) return program;
+  const usual = process.env["TMPDIR"];
+  const aside = mkdtempSync(`${place}-`);
+  try {
+    process.env["TMPDIR"] = aside;
+    await chromium.executablePath();
+    renameSync(aside, place);
+  } catch (error) {
+    rmSync(aside, { recursive: true, force: true });
+    if (!existsSync(program)) throw error;
+  } finally {
+    if (usual === undefined) delete process.env["TMPDIR"];
+    else process.env["TMPDIR"] = usual;
+  }
+  return program;
 }
 
 export interface Look {
