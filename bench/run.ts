@@ -2,25 +2,17 @@
 // durable ledger on, and the load generator share the machine. Run it with `npm run bench`.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
+import { type Child, cpuSecondsOf, freePort, fundedKey, rssMbOf, start } from "./child.ts";
 import { load, type LoadResult, openStreams } from "./load.ts";
 
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
-const TICKS_PER_SECOND = 100;
 const BODY = JSON.stringify({
   model: "sim/tiny",
   max_tokens: 16,
   messages: [{ role: "user", content: "x".repeat(900) }],
 });
-
-interface Child {
-  readonly url: string;
-  readonly cpuSeconds: () => number;
-  readonly rssMb: () => number;
-  readonly stop: () => Promise<void>;
-}
 
 const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
 const simulator = await start(["simulate", "--port"], {});
@@ -31,7 +23,7 @@ const gateway = await start(["serve"], {
 });
 const proxy = await startNginx(simulator.url);
 try {
-  const key = await fundedKey(gateway.url);
+  const key = await fundedKey(gateway.url, folder);
   console.log(
     `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), Bun ${Bun.version}, ${SECONDS} s a row\n`,
   );
@@ -140,69 +132,6 @@ function row(name: string, connections: number, { result, cpuMicros }: Measured)
   );
 }
 
-async function fundedKey(url: string): Promise<string> {
-  const response = await fetch(`${url}/v1/accounts`, {
-    method: "POST",
-    body: "{}",
-    headers: { "content-type": "application/json" },
-  });
-  // Safe because a failure here ends the run at the next line.
-  const account = (await response.json()) as { account: { id: string }; api_key: string };
-  const grant = Bun.spawnSync(
-    [
-      process.execPath,
-      "src/main.ts",
-      "admin",
-      "grant",
-      account.account.id,
-      "100000",
-      "--reason",
-      "bench",
-    ],
-    {
-      env: { ...process.env, POSTERN_DATA_DIR: folder },
-    },
-  );
-  if (grant.exitCode !== 0) throw new Error(grant.stderr.toString());
-  return account.api_key;
-}
-
-async function start(
-  command: readonly string[],
-  env: Readonly<Record<string, string>>,
-): Promise<Child> {
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
-  const full = command.includes("--port") ? [...command, String(port)] : [...command];
-  const child = Bun.spawn([process.execPath, "src/main.ts", ...full], {
-    env: {
-      ...process.env,
-      ...env,
-      POSTERN_PORT: String(port),
-      BUN_CONFIG_MAX_HTTP_REQUESTS: "65336",
-    },
-    stdout: "ignore",
-    stderr: "inherit",
-  });
-  for (let attempt = 0; attempt < 200; attempt++) {
-    const up = await fetch(url).then(
-      () => true,
-      () => false,
-    );
-    if (up) break;
-    await Bun.sleep(25);
-  }
-  return {
-    url,
-    cpuSeconds: () => cpuSecondsOf(child.pid),
-    rssMb: () => rssMbOf(child.pid),
-    stop: async () => {
-      child.kill("SIGTERM");
-      await child.exited;
-    },
-  };
-}
-
 /** For comparison, where it is installed: the least that any proxy costs. */
 async function startNginx(upstream: string): Promise<Child | undefined> {
   if (Bun.which("nginx") === null) return undefined;
@@ -241,26 +170,4 @@ function workerOf(master: number): number {
     .trim()
     .split(" ");
   return Number(children[0] ?? master);
-}
-
-function cpuSecondsOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
-    .replace(/^.*\) /, "")
-    .split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
-}
-
-function rssMbOf(pid: number): number {
-  const line = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
-  return Number(line?.[1] ?? 0) / 1_024;
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      const port = typeof address === "object" && address !== null ? address.port : 0;
-      probe.close(() => resolve(port));
-    });
-  });
 }

@@ -4,6 +4,8 @@ import { type AccountRouteParts, accountRoutes } from "./accounts/routes.ts";
 import { auditRoutes } from "./audit/routes.ts";
 import { type PayPageParts, payPageRoutes } from "./billing/page-routes.ts";
 import { type BillingRouteParts, billingRoutes } from "./billing/routes.ts";
+import { budgetRoutes } from "./budgets/routes.ts";
+import { type X402RouteParts, x402Routes } from "./billing/x402-routes.ts";
 import { type ClaimPageParts, claimPageRoutes } from "./claims/page-routes.ts";
 import { type ClaimRouteParts, claimRoutes } from "./claims/routes.ts";
 import { type ConsoleRouteParts, consoleRoutes } from "./console/routes.ts";
@@ -15,6 +17,7 @@ import { type InferenceRouteParts, inferenceRoutes } from "./inference/routes.ts
 import { type KeyRouteParts, keyRoutes } from "./keys/routes.ts";
 import { type ModelRoutesParts, modelRoutes } from "./models/routes.ts";
 import { type OperationsParts, operationsRoutes } from "./operations/routes.ts";
+import { type OperatorRouteParts, operatorRoutes } from "./operator/routes.ts";
 import { type PeopleRouteParts, peopleRoutes } from "./people/routes.ts";
 import { type ProviderKeyRouteParts, providerKeyRoutes } from "./provider-keys/routes.ts";
 import { type ResponsesRouteParts, responsesRoutes } from "./responses/routes.ts";
@@ -28,10 +31,12 @@ export interface AppParts
     ProviderKeyRouteParts,
     ResponsesRouteParts,
     BillingRouteParts,
+    X402RouteParts,
     PayPageParts,
     ClaimRouteParts,
     ClaimPageParts,
     ConsoleRouteParts,
+    OperatorRouteParts,
     PeopleRouteParts,
     KeyRouteParts,
     WebhookRouteParts {
@@ -42,6 +47,7 @@ export interface AppParts
 export function createRoutes(parts: AppParts): readonly Route[] {
   const routes = [
     ...accountRoutes(parts),
+    ...budgetRoutes(parts),
     ...inferenceRoutes(parts.inference),
     ...responsesRoutes(parts),
     ...modelRoutes(parts),
@@ -51,11 +57,13 @@ export function createRoutes(parts: AppParts): readonly Route[] {
     ...webhookRoutes(parts),
     ...auditRoutes(parts),
     ...billingRoutes(parts),
+    ...x402Routes(parts),
     ...payPageRoutes(parts),
     ...claimRoutes(parts),
     ...claimPageRoutes(parts),
     ...peopleRoutes(parts),
     ...consoleRoutes(parts),
+    ...operatorRoutes(parts),
     ...operationsRoutes(parts),
   ];
   return [...routes, ...discoveryRoutes({ routes, settings: parts.discovery })];

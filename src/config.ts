@@ -11,7 +11,15 @@ import {
   type BillingConfig,
   billingOf,
 } from "./billing-settings.ts";
+import { OPERATOR_ENVIRONMENT, OPERATOR_SETTINGS, operatorMistakes } from "./operator-settings.ts";
 import { type ProviderSetting, readProviders, type SettableProvider } from "./provider-settings.ts";
+import {
+  X402_ENVIRONMENT,
+  X402_SETTINGS,
+  type X402Config,
+  x402Mistakes,
+  x402Of,
+} from "./x402-settings.ts";
 
 /** The OpenID Connect issuer that signs humans in. */
 interface IdentitySetting {
@@ -51,6 +59,10 @@ export interface Config {
   };
   readonly drainSeconds: number;
   readonly billing: BillingConfig;
+  /** The addresses of those who may use the operator's pages, in small letters; empty for no such pages. */
+  readonly operators: readonly string[];
+  /** Absent where agents cannot pay with wallets of their own. */
+  readonly x402?: X402Config;
   readonly providers: Readonly<Record<string, ProviderSetting>>;
   /** The variable that the operator's models file names for a provider's key. */
   readonly keyNamed: (variable: string) => string | undefined;
@@ -138,7 +150,9 @@ export const SETTINGS: Readonly<
     fallback: "30",
     means: "How long open work may take to finish after SIGTERM.",
   },
+  ...OPERATOR_SETTINGS,
   ...BILLING_SETTINGS,
+  ...X402_SETTINGS,
 };
 
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
@@ -211,7 +225,9 @@ const Environment = z.object({
     .enum(["auto", "json", "text"], { error: "must be auto, json or text" })
     .default("auto"),
   POSTERN_DRAIN_SECONDS: count(0, 3_600).default(30),
+  ...OPERATOR_ENVIRONMENT,
   ...BILLING_ENVIRONMENT,
+  ...X402_ENVIRONMENT,
 });
 
 export interface Surroundings {
@@ -244,6 +260,8 @@ export function readConfig({ env, hostName, providers }: Surroundings): ConfigRe
   }
   if ((config.identity === undefined) !== (parsed.data.OIDC_ISSUER === undefined))
     mistakes.push("OIDC_CLIENT_ID must be set where OIDC_ISSUER is");
+  mistakes.push(...operatorMistakes(config.operators, config));
+  mistakes.push(...x402Mistakes(parsed.data));
   return mistakes.length === 0 ? { ok: true, config } : { ok: false, mistakes };
 }
 
@@ -284,6 +302,8 @@ function assemble(
     log: { level: env.POSTERN_LOG_LEVEL, form: env.POSTERN_LOG_FORM },
     drainSeconds: env.POSTERN_DRAIN_SECONDS,
     billing: billingOf(env),
+    operators: env.POSTERN_OPERATORS,
+    ...x402Of(env),
     providers,
   };
 }

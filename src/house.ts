@@ -4,14 +4,15 @@
 import { getAccount, sweepCreationCounts } from "./accounts/accounts.ts";
 import { discoverySettings, simulates } from "./advertised.ts";
 import { createRoutes } from "./app.ts";
-import { type Cashier, openCashier } from "./cashier.ts";
+import { openOffice } from "./back-office.ts";
+import { type Cashier, openCashier, tellOfFalls } from "./cashier.ts";
 import type { Log } from "./base/log.ts";
 import type { Nano } from "./base/money.ts";
 import { deriveKey, fingerprint } from "./base/seal.ts";
 import type { Secret } from "./base/secret.ts";
 import { type Clock, startClocks } from "./clocks.ts";
 import type { Config } from "./config.ts";
-import { onFalls } from "./events/announce.ts";
+import { onBudgetsReached } from "./events/announce.ts";
 import { createAddressReader } from "./http/address.ts";
 import { faultPage } from "./http/fault-page.tsx";
 import { createRateGuard } from "./http/rate.ts";
@@ -38,12 +39,14 @@ import {
   openWallet,
   startEpoch,
 } from "./ledger/ledger.ts";
+import { findFreeze } from "./ledger/freezes.ts";
 import { insertSpender } from "./ledger/rows.ts";
 import { sweepHolds } from "./ledger/sweep.ts";
 import { type Mailroom, openMailroom } from "./mailroom.ts";
 import { masterSecret } from "./master-secret.ts";
 import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
 import { createMetrics } from "./operations/metrics.ts";
+import { sweepOperatorSessions } from "./operator/sessions.ts";
 import type { IdentitySettings } from "./people/sign-in.ts";
 import { createKeyCheck, mayBringKey } from "./provider-keys/check.ts";
 import { createProviderKeys, type ProviderKeys } from "./provider-keys/provider-keys.ts";
@@ -117,7 +120,8 @@ async function layFoundation(config: Config, { log, now }: HouseSurroundings): P
     process: config.processName,
     epoch,
     writeRecords: (tx, records) => writeCalls(tx, records, idempotency),
-    tellFalls: onFalls,
+    tellFalls: tellOfFalls,
+    tellBudgets: onBudgetsReached,
   });
   const keys = createKeys({ db, master, prefix: config.keyPrefix, openSpender: insertSpender });
   const file = config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) };
@@ -172,6 +176,7 @@ function connectProviders(
     limits: config.limits,
     pseudonymOf: remembered((accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32)),
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
+    freezeOf: (accountId) => findFreeze(db, accountId),
     ownKeyOf: (accountId, providerId) => providerKeys.ownKeyOf(accountId, providerId, now()),
     stateOf: (ask, input) => responses.stateOf(ask, input),
   });
@@ -208,6 +213,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
       db,
       beginCall: idempotency.begin,
       forgetCall: idempotency.forget,
+      callOrBuy: cashier.callOrBuy,
     },
     discovery: discoverySettings(config, surroundings.version),
     isDraining: () => draining,
@@ -216,6 +222,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     grantStart,
     walletOf: getWallet,
     home: "/console",
+    office: openOffice(config, { ...ground, identity }),
   });
   const handle = createServe({
     routes,
@@ -245,12 +252,16 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     },
     idle: inference.idle,
     close: async () => {
-      await inference.idle();
-      await responses.idle();
-      await Promise.all([stopClocks(), ground.postman.stop()]);
-      await ledger.idle();
-      await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed()]);
-      await db.close();
+      // Whatever goes wrong before, the store is closed: its folder must not stay locked.
+      try {
+        await inference.idle();
+        await responses.idle();
+        await Promise.all([stopClocks(), ground.postman.stop()]);
+        await ledger.idle();
+        await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed()]);
+      } finally {
+        await db.close();
+      }
     },
   };
 }
@@ -364,4 +375,5 @@ async function forget(db: Db, now: number): Promise<void> {
   await releaseDeadCalls(db, now - CALL_BEGINS_MS);
   await db.write((tx) => sweepCreationCounts(tx, now));
   await sweepReception(db, now);
+  await db.write((tx) => sweepOperatorSessions(tx, now));
 }

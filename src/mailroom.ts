@@ -2,11 +2,12 @@
 
 import type { Log } from "./base/log.ts";
 import type { Secret } from "./base/secret.ts";
+import { tellOfMembers } from "./cashier.ts";
 import type { Clock } from "./clocks.ts";
 import type { Config } from "./config.ts";
 import {
+  onAccountCreated,
   onKeyChange,
-  onMemberChange,
   onProviderKeyChange,
   onSessionsEnded,
 } from "./events/announce.ts";
@@ -19,8 +20,9 @@ const SWEEP_MS = 3_600_000;
 
 export interface Mailroom {
   readonly webhooks: Webhooks;
+  readonly onAccountCreated: typeof onAccountCreated;
   readonly onKeyChange: typeof onKeyChange;
-  readonly onMemberChange: typeof onMemberChange;
+  readonly onMemberChange: typeof tellOfMembers;
   readonly onProviderKeyChange: typeof onProviderKeyChange;
   readonly onSessionsEnded: typeof onSessionsEnded;
   readonly postman: Postman;
@@ -40,8 +42,9 @@ export function openMailroom(config: Config, { master, ...ground }: MailroomGrou
   const postman = createPostman({ ...ground, webhooks, allowLoopback });
   return {
     webhooks,
+    onAccountCreated,
     onKeyChange,
-    onMemberChange,
+    onMemberChange: tellOfMembers,
     onProviderKeyChange,
     onSessionsEnded,
     postman,

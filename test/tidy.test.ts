@@ -46,7 +46,16 @@ const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   "provider-keys": ["provider_key"],
   responses: ["stored_response", "stored_item"],
   idempotency: ["idempotent_answer"],
-  billing: ["invoice", "checkout", "payment", "payment_fact"],
+  billing: [
+    "invoice",
+    "checkout",
+    "payment",
+    "payment_fact",
+    "auto_top_up",
+    "top_up",
+    "payment_method",
+    "agent_payment",
+  ],
   store: ["migration"],
 };
 const WRITES =

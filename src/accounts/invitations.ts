@@ -4,7 +4,7 @@
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { type Reader, type Row, text, type Tx, whole } from "../store/db.ts";
-import { addDeveloper, lockWorkspace, type Role } from "./members.ts";
+import { addDeveloper, lockWorkspace, type Role, roleOf } from "./members.ts";
 
 const LIFETIME_MS = 14 * 86_400_000;
 const OPEN_MAX = 50;
@@ -76,6 +76,14 @@ export async function invitationsFor(
   return rows.map(toInvitation);
 }
 
+export interface AnsweredInvitation {
+  readonly accountId: string;
+  /** Undefined where they declined. */
+  readonly role: Role | undefined;
+  /** False where they declined, or belonged to the workspace before. */
+  readonly joined: boolean;
+}
+
 /** Ends an invitation, and makes its addressee a developer where they accept. */
 export async function answerInvitation(
   tx: Tx,
@@ -86,7 +94,7 @@ export async function answerInvitation(
     readonly email: string;
     readonly now: number;
   },
-): Promise<{ readonly accountId: string; readonly role: Role | undefined }> {
+): Promise<AnsweredInvitation> {
   const { id, accept, personId, email, now } = answer;
   const row = await tx.get(
     "select * from invitation where id = ? and email = ? and expires_at > ?",
@@ -98,9 +106,10 @@ export async function answerInvitation(
     });
   const { accountId } = toInvitation(row);
   await tx.run("delete from invitation where id = ?", [id]);
-  if (!accept) return { accountId, role: undefined };
+  if (!accept) return { accountId, role: undefined, joined: false };
   await lockWorkspace(tx, accountId);
-  return { accountId, role: await addDeveloper(tx, { accountId, personId, via: id, now }) };
+  const joined = (await roleOf(tx, accountId, personId)) === undefined;
+  return { accountId, role: await addDeveloper(tx, { accountId, personId, via: id, now }), joined };
 }
 
 function toInvitation(row: Row): Invitation {

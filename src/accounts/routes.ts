@@ -1,13 +1,17 @@
 // POST /v1/accounts and GET /v1/account: the HTTP face of the accounts room.
 
 import { z } from "zod";
-import { creditsOf, type Nano, usdOf } from "../base/money.ts";
+import { creditsOf, type Nano, usdOf, usdText } from "../base/money.ts";
+import { BUDGETS_EXAMPLE, BudgetsRecord, showBudgets } from "../budgets/record.ts";
 import { networksOf } from "../http/address.ts";
+import { timestamp } from "../http/record.ts";
 import { keyRoute, openWriteRoute, type Route } from "../http/route.ts";
-import { getKey, type Keys } from "../keys/keys.ts";
+import { getKey, type Key, type Keys } from "../keys/keys.ts";
 import { KEY_EXAMPLE, KeyRecord, showKey } from "../keys/record.ts";
-import type { Db, Reader } from "../store/db.ts";
-import { type AccountParts, createAccount, getAccount } from "./accounts.ts";
+import { getBudgets } from "../ledger/budgets.ts";
+import { findFreeze } from "../ledger/freezes.ts";
+import type { Db, Reader, Tx } from "../store/db.ts";
+import { type Account, type AccountParts, createAccount, getAccount } from "./accounts.ts";
 import { ACCOUNT_EXAMPLE, AccountRecord, showAccount } from "./record.ts";
 
 const EMAIL_MAX = 254;
@@ -45,8 +49,23 @@ export interface AccountRouteParts extends AccountParts {
   readonly walletOf: (
     reader: Reader,
     accountId: string,
-  ) => Promise<{ readonly promo: Nano; readonly paid: Nano; readonly held: Nano }>;
+  ) => Promise<{
+    readonly promo: Nano;
+    readonly paid: Nano;
+    readonly held: Nano;
+    /** Absent for nothing. */
+    readonly owed?: Nano;
+  }>;
   readonly membersOf: (reader: Reader, accountId: string) => Promise<readonly Member[]>;
+  /** Told in the transaction of the creation. */
+  readonly onAccountCreated?: (tx: Tx, created: AccountCreated) => Promise<void>;
+}
+
+export interface AccountCreated {
+  readonly account: Account;
+  readonly key: Key;
+  readonly address: string;
+  readonly now: number;
 }
 
 export function accountRoutes(parts: AccountRouteParts): readonly Route[] {
@@ -89,7 +108,8 @@ function createRoute(parts: AccountRouteParts): Route {
         { email: body.email ?? null, networks: networksOf(address), now },
         parts,
       );
-      const { raw } = await parts.keys.mint(tx, account.id, {}, now);
+      const { key, raw } = await parts.keys.mint(tx, account.id, {}, now);
+      await parts.onAccountCreated?.(tx, { account, key, address, now });
       const wallet = await parts.walletOf(tx, account.id);
       return {
         status: 201,
@@ -105,7 +125,7 @@ function readRoute(parts: AccountRouteParts): Route {
     path: "/v1/account",
     id: "readAccount",
     tag: "Accounts",
-    summary: "Read the account, its balance and the calling key",
+    summary: "Read the account, its balance, its budgets and the calling key",
     dialect: "openai",
     answers: {
       200: {
@@ -114,6 +134,18 @@ function readRoute(parts: AccountRouteParts): Route {
           .object({
             account: AccountRecord,
             balance: BalanceRecord,
+            owed_usd: z.number().meta({
+              description:
+                "What is owed since a bank took back a payment whose credits were spent. While it is above zero, calls that cost credits get `403 workspace_frozen`; credits that are bought pay it first.",
+            }),
+            frozen: z
+              .object({ since: z.string(), reason: z.string() })
+              .nullable()
+              .meta({
+                description:
+                  "Set while the gateway's operator has stopped the account: every call gets `403 workspace_frozen`, and reading goes on. null otherwise.",
+              }),
+            budgets: BudgetsRecord,
             key: KeyRecord,
             members: z.array(z.object({ email: z.string(), role: z.enum(["owner", "developer"]) })),
           })
@@ -121,6 +153,9 @@ function readRoute(parts: AccountRouteParts): Route {
         example: {
           account: ACCOUNT_EXAMPLE,
           balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
+          owed_usd: 0,
+          frozen: null,
+          budgets: BUDGETS_EXAMPLE,
           key: KEY_EXAMPLE,
           members: [],
         },
@@ -128,9 +163,11 @@ function readRoute(parts: AccountRouteParts): Route {
     },
     faults: [],
     run: async ({ caller, now }) => {
-      const [account, wallet, key, members] = await Promise.all([
+      const [account, wallet, freeze, budgets, key, members] = await Promise.all([
         getAccount(parts.db, caller.accountId),
         parts.walletOf(parts.db, caller.accountId),
+        findFreeze(parts.db, caller.accountId),
+        getBudgets(parts.db, caller.accountId, now),
         getKey(parts.db, caller.accountId, caller.keyId, now),
         parts.membersOf(parts.db, caller.accountId),
       ]);
@@ -139,6 +176,12 @@ function readRoute(parts: AccountRouteParts): Route {
         body: {
           account: showAccount(account),
           balance: showBalance(wallet),
+          owed_usd: Number(usdText(wallet.owed ?? 0n)),
+          frozen:
+            freeze?.by === "operator"
+              ? { since: timestamp(freeze.since), reason: freeze.reason }
+              : null,
+          budgets: showBudgets(budgets),
           key: showKey(key),
           members,
         },

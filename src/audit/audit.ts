@@ -15,12 +15,23 @@ export interface Actor {
 
 /** What is written down, and a sentence about it for the documents. */
 export const AUDIT_ACTIONS = {
+  "account.created": "An agent opened the account.",
   "account.claimed": "A human took the account over.",
   "account.credited": "An operator granted credit.",
+  "account.adjusted": "An operator corrected the balance.",
+  "account.frozen": "An operator stopped the account from making calls.",
+  "account.unfrozen": "An operator let the account make calls again.",
+  "auto_top_up.changed": "Auto top-up was turned on, or its amounts were changed.",
+  "auto_top_up.stopped": "Auto top-up stopped by itself.",
+  "auto_top_up.turned_off": "Auto top-up was turned off.",
   "balance_alert.changed": "The mark of `balance.low` was set.",
+  "budget.changed": "The workspace's budget for a day or a month was set, or taken away.",
   "claim.started": "A key asked a human to take the account over, or to join it.",
   "claim.declined": "The human declined.",
   "claim.locked": "Five wrong codes ended a claim.",
+  "debt.written_off": "An operator bore what the account owed.",
+  "invoice.marked_paid": "An operator said that an invoice was paid by bank transfer.",
+  "invoice.marked_refunded": "An operator said that a transfer was given back.",
   "key.created": "A key was minted.",
   "key.changed": "A key's name, limit or expiry was changed.",
   "key.revoked": "A key was revoked.",
@@ -28,7 +39,13 @@ export const AUDIT_ACTIONS = {
   "member.invited": "An owner invited somebody.",
   "member.added": "A human joined the workspace.",
   "member.removed": "A human was taken out of the workspace.",
+  "operator.refused": "Somebody who is no operator signed in on the operator's page.",
+  "operator.signed_in": "An operator signed in.",
+  "operator.signed_out": "An operator signed out.",
   "owner.changed": "The workspace was handed over.",
+  "payment_method.removed": "The saved payment method was removed.",
+  "payment_method.saved":
+    "An owner saved a payment method.",
   "provider_key.added": "A key at a provider was brought.",
   "provider_key.deleted": "A key at a provider was deleted.",
   "session.ended": "A human ended sessions of their own.",
@@ -57,6 +74,7 @@ export interface NewEntry {
 
 export interface Entry {
   readonly id: string;
+  readonly accountId: string | null;
   readonly at: number;
   readonly actor: Actor;
   readonly action: string;
@@ -117,12 +135,33 @@ export async function listEntries(
   return toPage(rows.map(toEntry), page.limit);
 }
 
+export interface HouseFilter extends AuditFilter {
+  readonly accountId?: string | undefined;
+}
+
+/** The entries of all accounts, and those that concern none; for an operator. */
+export async function listHouseEntries(
+  reader: Reader,
+  page: PageRequest,
+  { accountId, action, actor, target }: HouseFilter = {},
+): Promise<Page<Entry>> {
+  const wanted = Object.entries({ account_id: accountId, action, actor_id: actor, target }).flatMap(
+    ([column, value]) => (value === undefined ? [] : [[column, value] as const]),
+  );
+  const rows = await reader.all(
+    `select * from audit where id < ?${wanted.map(([column]) => ` and ${column} = ?`).join("")} order by id desc limit ?`,
+    [page.cursor ?? afterEveryId("aud"), ...wanted.map(([, value]) => value), page.limit + 1],
+  );
+  return toPage(rows.map(toEntry), page.limit);
+}
+
 function toEntry(row: Row): Entry {
   const type = ACTOR_TYPES.find((one) => one === row["actor_type"]);
   if (type === undefined) throw new Error("column actor_type is not an actor's type");
   const detail: unknown = JSON.parse(text(row, "detail"));
   return {
     id: text(row, "id"),
+    accountId: textOrNull(row, "account_id"),
     at: whole(row, "at"),
     actor: { type, id: text(row, "actor_id") },
     action: text(row, "action"),

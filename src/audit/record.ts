@@ -37,7 +37,8 @@ export function showEntry(entry: Entry): z.infer<typeof AuditEntryRecord> {
     id: entry.id,
     object: "audit_entry",
     created_at: timestamp(entry.at),
-    actor: entry.actor,
+    // Which operator it was is the house's own matter.
+    actor: entry.actor.type === "operator" ? { type: "operator", id: "operator" } : entry.actor,
     action: entry.action,
     target: entry.target,
     detail: entry.detail,

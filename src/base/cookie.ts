@@ -1,5 +1,6 @@
 // Cookies of the pages for people: never readable by scripts, never sent along by another site's posts. On https the
-// name begins with `__Host-`, which a browser accepts from this very host alone.
+// name begins with `__Host-`, which a browser accepts from this very host alone; a cookie for a part of the site, which may
+// not bear that, with `__Secure-`.
 
 export interface CookieForm {
   readonly name: (plain: string) => string;
@@ -7,11 +8,12 @@ export interface CookieForm {
   readonly clear: (plain: string) => string;
 }
 
-export function cookieForm(baseUrl: string): CookieForm {
+export function cookieForm(baseUrl: string, path = "/"): CookieForm {
   const secure = new URL(baseUrl).protocol === "https:";
-  const name: CookieForm["name"] = (plain) => (secure ? `__Host-${plain}` : plain);
+  const prefix = path === "/" ? "__Host-" : "__Secure-";
+  const name: CookieForm["name"] = (plain) => (secure ? prefix + plain : plain);
   const set: CookieForm["set"] = (plain, value, seconds) =>
-    `${name(plain)}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`;
+    `${name(plain)}=${value}; Path=${path}; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`;
   return { name, set, clear: (plain) => set(plain, "", 0) };
 }
 

@@ -71,7 +71,7 @@ export function decodeEventFrame(raw: Uint8Array): EventFrame {
   if (headersEnd > bodyEnd) throw broken("headers longer than their frame");
   if (view.getUint32(bodyEnd) !== crc32(raw.subarray(0, bodyEnd))) throw broken("wrong checksum");
   return {
-    headers: decodeHeaders(raw.subarray(PRELUDE_BYTES, headersEnd)),
+    headers: headersOf(raw.subarray(PRELUDE_BYTES, headersEnd)),
     payload: raw.subarray(headersEnd, bodyEnd),
     raw,
   };
@@ -134,6 +134,30 @@ const FIXED_VALUE_BYTES = new Map([
   [8, 8],
   [9, 16],
 ]);
+
+// A stream says the same headers again and again, but for the type of its event: the last few are known by their bytes.
+const KNOWN_HEADERS_MAX = 8;
+const KNOWN_HEADERS_MAX_BYTES = 512;
+const knownHeaders: {
+  readonly bytes: Uint8Array;
+  readonly headers: ReadonlyMap<string, string>;
+}[] = [];
+
+function headersOf(bytes: Uint8Array): ReadonlyMap<string, string> {
+  for (const known of knownHeaders)
+    if (known.bytes.length === bytes.length && isSame(known.bytes, bytes)) return known.headers;
+  const headers = decodeHeaders(bytes);
+  if (bytes.length <= KNOWN_HEADERS_MAX_BYTES) {
+    knownHeaders.unshift({ bytes: bytes.slice(), headers });
+    knownHeaders.length = Math.min(knownHeaders.length, KNOWN_HEADERS_MAX);
+  }
+  return headers;
+}
+
+function isSame(one: Uint8Array, other: Uint8Array): boolean {
+  for (let at = 0; at < one.length; at++) if (one[at] !== other[at]) return false;
+  return true;
+}
 
 function decodeHeaders(bytes: Uint8Array): ReadonlyMap<string, string> {
   const headers = new Map<string, string>();

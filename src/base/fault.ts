@@ -11,14 +11,22 @@ export const FAULTS = {
     402,
     "The balance does not cover this call. Buy credits with POST /v1/billing/invoice.",
   ],
+  payment_required: [
+    402,
+    "This has to be paid first. The PAYMENT-REQUIRED header says how, as x402 says it.",
+  ],
   forbidden: [403, "This key may not do that."],
   key_limit_reached: [
     403,
     "This key has reached its own spending limit. Raise the limit with PATCH /v1/keys/{id}, or use another key.",
   ],
+  workspace_budget_reached: [
+    403,
+    "This workspace has reached its budget. Wait for `retry-after` seconds until it opens again, or ask the owner to raise it.",
+  ],
   workspace_frozen: [
     403,
-    "A payment was taken back after its credits were spent. Buying credits makes good for it and unfreezes the workspace.",
+    "This workspace is frozen, by a payment that was taken back after its credits were spent, or by the gateway's operator. It makes no calls; everything can still be read.",
   ],
   not_found: [
     404,

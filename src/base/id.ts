@@ -22,6 +22,8 @@ export const ID_PREFIXES = [
   "ses",
   "inst",
   "resp",
+  "tup",
+  "pmt",
 ] as const;
 export type IdPrefix = (typeof ID_PREFIXES)[number];
 

@@ -8,6 +8,7 @@ export const NANO_PER_CREDIT = 1_000n;
 export const NANO_PER_USD = 1_000_000_000n;
 const PICO_PER_NANO = 1_000n;
 const MICRO_PER_USD = 1_000_000;
+const ZERO = 0x30;
 
 /** No amount may pass this: every driver can carry it exactly as a JavaScript number. */
 export const MAX_NANO: Nano = 9_000_000n * NANO_PER_USD;
@@ -59,8 +60,10 @@ export function toNano(column: unknown): Nano {
 function decimalText(amount: bigint, digits: number): string {
   const sign = amount < 0n ? "-" : "";
   const text = (amount < 0n ? -amount : amount).toString().padStart(digits + 1, "0");
-  const fraction = text.slice(-digits).replace(/0+$/, "");
-  return sign + text.slice(0, -digits) + (fraction === "" ? "" : `.${fraction}`);
+  const point = text.length - digits;
+  let end = text.length;
+  while (end > point && text.charCodeAt(end - 1) === ZERO) end--;
+  return sign + text.slice(0, point) + (end === point ? "" : `.${text.slice(point, end)}`);
 }
 
 function plainDecimal(value: number): string {

@@ -22,12 +22,16 @@ export interface SseEvent {
   readonly raw: Uint8Array;
   /** False for a last event that no blank line ended: whole, but for its ending, or cut. */
   readonly ended: boolean;
+  /** What it says, once it was read: it may be asked for more than once. */
+  message?: SseMessage;
 }
 
 export interface SseMessage {
   /** The value of `event:`, or "" where there is none. */
   readonly name: string;
   readonly data: string;
+  /** The data as JSON, once it was parsed; undefined as well where it is none. */
+  json?: unknown;
 }
 
 export interface SseParser {
@@ -115,6 +119,7 @@ export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
 
 /** What an event says, or `undefined` for comments and for an event without data. */
 export function readSse(event: SseEvent): SseMessage | undefined {
+  if (event.message !== undefined) return event.message;
   const { raw } = event;
   let name = "";
   let data: string | undefined;
@@ -129,7 +134,9 @@ export function readSse(event: SseEvent): SseMessage | undefined {
     }
     at = end + 1;
   }
-  return data === undefined ? undefined : { name, data };
+  if (data === undefined) return undefined;
+  event.message = { name, data };
+  return event.message;
 }
 
 /** The text of one event. Data of several lines becomes several `data:` lines. */

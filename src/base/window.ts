@@ -1,4 +1,4 @@
-// The calendar windows of a key's limit, in UTC. What a key has spent is kept for every window at once, so that a change
+// The calendar windows of limits and budgets, in UTC. What a key has spent is kept for every window at once, so that a change
 // of its limit's window needs no look back.
 
 import type { Nano } from "./money.ts";
@@ -78,6 +78,8 @@ export function spentInWindow(spent: Spent, window: LimitWindow | null, now: num
 }
 
 /** When the window ends and a limit opens again; null for a limit without a window. */
+export function windowEnd(window: LimitWindow, now: number): number;
+export function windowEnd(window: LimitWindow | null, now: number): number | null;
 export function windowEnd(window: LimitWindow | null, now: number): number | null {
   switch (window) {
     case null:

@@ -53,6 +53,14 @@ export async function createInvoice(
   { accountId, amountCents, now }: Pick<Invoice, "accountId" | "amountCents"> & { now: number },
 ): Promise<Invoice> {
   await refuseTooManyOpen(tx, accountId);
+  return insertInvoice(tx, { accountId, amountCents, now });
+}
+
+/** For what the owner allowed beforehand: open invoices that others made do not stand in its way. */
+export async function insertInvoice(
+  tx: Tx,
+  { accountId, amountCents, now }: Pick<Invoice, "accountId" | "amountCents"> & { now: number },
+): Promise<Invoice> {
   const id = newId("inv", now);
   await tx.run(
     `insert into invoice (id, account_id, status, amount_cents, fee_cents, tax_cents, created_at)
@@ -138,8 +146,12 @@ export async function setPaid(
   );
 }
 
-export async function setRefunded(tx: Tx, id: string): Promise<void> {
-  await tx.run("update invoice set status = 'refunded' where id = ?", [id]);
+/** All of its payment went back, or not all of it any more: a refund may fail. */
+export async function setRefunded(tx: Tx, id: string, isRefunded: boolean): Promise<void> {
+  await tx.run("update invoice set status = ? where id = ? and status in ('paid', 'refunded')", [
+    isRefunded ? "refunded" : "paid",
+    id,
+  ]);
 }
 
 async function refuseTooManyOpen(tx: Tx, accountId: string): Promise<void> {

@@ -6,6 +6,7 @@ import { type Db, type Reader, type Row, text, type Tx, whole } from "../store/d
 import { findInvoice, type Invoice, lockInvoice } from "./billing.ts";
 import { type Applied, applyPayment, type DoorParts } from "./payments.ts";
 import type { HostedProcessor, Order, PaymentFact, Seen } from "./processor.ts";
+import { topUpOfInvoice } from "./top-up-rows.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -34,6 +35,8 @@ interface Checkout {
 export interface TillParts extends DoorParts {
   readonly db: Db;
   readonly log: Log;
+  /** Told in the same transaction of what became of a fact, such as by an operator who entered it. */
+  readonly onApplied?: (tx: Tx, applied: readonly Applied[]) => Promise<void>;
 }
 
 /** What somebody who wants to pay is sent to, or told. */
@@ -49,6 +52,8 @@ export async function beginCheckout(
   order: Order,
   now: number,
 ): Promise<Begun> {
+  // What is charged by itself must not be paid by hand as well.
+  if (await isBeingCharged(parts.db, order.invoiceId)) return { kind: "processing" };
   const last = await lastCheckout(parts.db, processor.id, order.invoiceId);
   if (last !== undefined && last.state !== "expired") {
     const { state, url } = await lookAt(parts, processor, last, now);
@@ -77,6 +82,28 @@ export async function endCheckout(
   if (last === undefined || last.state === "expired") return "expired";
   await processor.cancel(last.ref);
   return (await lookAt(parts, processor, last, now)).state;
+}
+
+/** Asks from now on after a payment that had no page: a saved method was charged. */
+export async function watchPayment(
+  { db }: TillParts,
+  { id: processor }: HostedProcessor,
+  { invoiceId, ref, now }: { readonly invoiceId: string; readonly ref: string; now: number },
+): Promise<void> {
+  await db.write(async (tx) => {
+    const known = await tx.get("select id from checkout where processor = ? and ref = ?", [
+      processor,
+      ref,
+    ]);
+    if (known !== undefined) return;
+    const attempt = ((await lastCheckout(tx, processor, invoiceId))?.attempt ?? 0) + 1;
+    await insertCheckout(tx, processor, { invoiceId, attempt, ref, now });
+  });
+}
+
+/** Whether a saved method is being charged for an invoice. */
+export async function isBeingCharged(reader: Reader, invoiceId: string): Promise<boolean> {
+  return (await topUpOfInvoice(reader, invoiceId))?.isOpen === true;
 }
 
 /** Brings an open invoice up to date for whoever reads it, where that was not done just now. */
@@ -183,7 +210,7 @@ function nextLook({ createdAt }: Checkout, state: Seen["state"], now: number): n
 
 /** Brings facts to the door, one after the other, and tells the operator of what did not fit. */
 export async function enter(
-  { db, log, onPaid }: TillParts,
+  { db, log, onApplied, ...parts }: TillParts,
   facts: readonly PaymentFact[],
   now: number,
 ): Promise<readonly Applied[]> {
@@ -194,7 +221,11 @@ export async function enter(
       [fact.processor, fact.ref, fact.kind],
     );
     if (known !== undefined) continue;
-    const applied = await db.write((tx) => applyPayment(tx, fact, now, { onPaid }));
+    const applied = await db.write(async (tx) => {
+      const done = await applyPayment(tx, fact, now, parts);
+      await onApplied?.(tx, done);
+      return done;
+    });
     for (const { fact: one, state, reason } of applied) {
       const told = {
         processor: one.processor,
@@ -219,12 +250,25 @@ async function keepCheckout(
 ): Promise<boolean> {
   const invoice = await lockInvoice(tx, invoiceId);
   if (invoice?.status !== "open") return false;
+  await insertCheckout(tx, processor, { invoiceId, attempt, ref, now });
+  return true;
+}
+
+async function insertCheckout(
+  tx: Tx,
+  processor: string,
+  {
+    invoiceId,
+    attempt,
+    ref,
+    now,
+  }: Pick<Checkout, "invoiceId" | "attempt" | "ref"> & { now: number },
+): Promise<void> {
   await tx.run(
     `insert into checkout (id, invoice_id, processor, ref, state, created_at, looked_at, due_at)
      values (?, ?, ?, ?, 'open', ?, ?, ?) on conflict (id) do nothing`,
     [`${invoiceId}.${processor}.${attempt}`, invoiceId, processor, ref, now, now, now + MINUTE_MS],
   );
-  return true;
 }
 
 async function lastCheckout(

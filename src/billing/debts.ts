@@ -3,10 +3,18 @@
 import { newId } from "../base/id.ts";
 import { collectDebt, listDebtors } from "../ledger/purchases.ts";
 import type { Db } from "../store/db.ts";
+import type { DoorParts } from "./payments.ts";
 
 const DEBTORS_MAX = 500;
 
-export async function collectDebts(db: Db, now: number): Promise<void> {
+export async function collectDebts(
+  db: Db,
+  { onFalls }: Pick<DoorParts, "onFalls">,
+  now: number,
+): Promise<void> {
   for (const accountId of await listDebtors(db, DEBTORS_MAX))
-    await db.write((tx) => collectDebt(tx, { id: `debt.${newId("tr", now)}`, accountId, now }));
+    await db.write(async (tx) => {
+      const falls = await collectDebt(tx, { id: `debt.${newId("tr", now)}`, accountId, now });
+      await onFalls?.(tx, falls);
+    });
 }

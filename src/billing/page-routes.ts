@@ -3,12 +3,12 @@
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { pageHeaders, type PageFrame, renderPage } from "../http/layout.tsx";
-import { type Route, visitorRoute } from "../http/route.ts";
+import { type Route, type Visitor, visitorRoute } from "../http/route.ts";
 import { findInvoice, type Invoice } from "./billing.ts";
 import { payPage, type PayState } from "./pay-page.tsx";
 import { paymentsOf } from "./payment-rows.ts";
 import { receiptPage } from "./receipt-page.tsx";
-import { payAt, payInDevelopment, type Till, upToDate } from "./till.ts";
+import { demandLoopback, payAt, payInDevelopment, type Till, upToDate } from "./till.ts";
 
 export interface PayPageParts {
   readonly till: Till;
@@ -22,7 +22,6 @@ const PAGE_DOC = {
   answers: { 200: { description: "A page.", contentType: "text/html" } },
 } as const;
 const TOKEN_PATH = z.object({ token: z.string() });
-const LOOPBACK = /^(127(\.\d+){3}|::1|::ffff:127(\.\d+){3}|localhost)$/;
 
 export function payPageRoutes({ till }: PayPageParts): readonly Route[] {
   return [showRoute(till), payRoute(till), receiptRoute(till)];
@@ -37,11 +36,11 @@ function showRoute(till: Till): Route {
     summary: "The page of an invoice",
     params: TOKEN_PATH,
     query: z.object({ done: z.string().optional(), failed: z.string().optional() }),
-    run: async ({ params, query, now }) => {
+    run: async ({ caller, params, query, now }) => {
       const invoice = await upToDate(till, await invoiceOf(till, params.token), now);
       const notice =
         query.failed !== undefined ? "failed" : query.done !== undefined ? "confirming" : undefined;
-      return show(till, 200, payPage(stateOf(till, invoice, params.token, notice)));
+      return show(till, 200, payPage(stateOf(till, invoice, params.token, { notice, caller })));
     },
   });
 }
@@ -56,7 +55,7 @@ function payRoute(till: Till): Route {
     params: TOKEN_PATH,
     body: z.object({ decision: z.enum(["pay", "fail"]).optional() }),
     example: { decision: "pay" },
-    run: async ({ params, body, now, address }) => {
+    run: async ({ caller, params, body, now, address }) => {
       const invoice = await invoiceOf(till, params.token);
       const here = `/pay/${params.token}`;
       if (till.processor.kind === "development") {
@@ -65,12 +64,17 @@ function payRoute(till: Till): Route {
         if (invoice.status === "open") await payInDevelopment(till, invoice, now);
         return toPage(here);
       }
-      return await leadOn(till, invoice, params.token, now);
+      return await leadOn(till, invoice, { token: params.token, caller, now });
     },
   });
 }
 
-async function leadOn(till: Till, invoice: Invoice, token: string, now: number): Promise<Response> {
+async function leadOn(
+  till: Till,
+  invoice: Invoice,
+  about: { readonly token: string; readonly caller: Visitor | undefined; readonly now: number },
+): Promise<Response> {
+  const { token, caller, now } = about;
   try {
     const begun = await payAt(till, invoice.id, now);
     if (begun.kind === "page") return toPage(begun.url);
@@ -78,7 +82,11 @@ async function leadOn(till: Till, invoice: Invoice, token: string, now: number):
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== "overloaded") throw error;
     till.log.error("a payment could not be begun", { invoice: invoice.id, cause: error });
-    return show(till, 503, payPage(stateOf(till, invoice, token, "unreachable")));
+    return show(
+      till,
+      503,
+      payPage(stateOf(till, invoice, token, { notice: "unreachable", caller })),
+    );
   }
 }
 
@@ -117,18 +125,9 @@ function stateOf(
   { processor, operator }: Till,
   invoice: Invoice,
   token: string,
-  notice: PayState["notice"],
+  { notice, caller }: { notice: PayState["notice"]; caller: Visitor | undefined },
 ): PayState {
-  return { invoice, token, processor, operator, notice };
-}
-
-/** Money that is not there must not come from afar. */
-function demandLoopback(address: string): void {
-  if (!LOOPBACK.test(address))
-    throw new Fault("forbidden", "development payment from afar", {
-      message:
-        "Payments of development work from the machine that Postern runs on, and only there.",
-    });
+  return { invoice, token, processor, operator, notice, csrf: caller?.csrf };
 }
 
 function show({ processor }: Till, status: number, frame: PageFrame): Response {

@@ -15,6 +15,8 @@ export interface PayState {
   readonly token: string;
   readonly processor: Processor;
   readonly operator: Operator;
+  /** Of whoever is signed in, as an owner who comes from the console; the page itself asks for nobody. */
+  readonly csrf: string | undefined;
   readonly notice: "failed" | "confirming" | "unreachable" | undefined;
 }
 
@@ -111,12 +113,14 @@ function Standing({ invoice, token, notice }: PayState): Child {
   );
 }
 
-function Ways({ invoice, token, processor }: PayState): Child {
+function Ways({ invoice, token, processor, csrf }: PayState): Child {
   const total = moneyOfCents(invoice.amountCents + invoice.feeCents + invoice.taxCents);
+  const own = csrf === undefined ? null : <input type="hidden" name="csrf" value={csrf} />;
   switch (processor.kind) {
     case "hosted":
       return (
         <form method="post" action={`/pay/${token}`}>
+          {own}
           <button type="submit">
             Pay {total} with {processor.name}
           </button>
@@ -126,6 +130,7 @@ function Ways({ invoice, token, processor }: PayState): Child {
     case "development":
       return (
         <form method="post" action={`/pay/${token}`}>
+          {own}
           <p class="notice warn">This is a gateway in development. No money moves.</p>
           <div class="choices">
             <button type="submit" name="decision" value="pay">

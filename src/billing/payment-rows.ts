@@ -135,7 +135,14 @@ function factIdOf({ processor, ref, kind }: Pick<PaymentFact, "processor" | "ref
   return `${processor}:${ref}:${kind}`;
 }
 
-const KINDS: readonly FactKind[] = ["paid", "refunded", "disputed", "dispute_closed", "voided"];
+const KINDS: readonly FactKind[] = [
+  "paid",
+  "refunded",
+  "refund_failed",
+  "disputed",
+  "dispute_closed",
+  "voided",
+];
 const FACT_STATES: readonly FactState[] = ["applied", "waiting", "aside"];
 const PAYMENT_STATES: readonly PaymentState[] = ["credited", "suspense", "foreign"];
 

@@ -1,8 +1,11 @@
 // The one door by which money comes in and goes back. A payment fact is applied to the ledger once, whatever arrives, in
 // whatever order, however often: it is unique, it waits for what it rests on, and what does not fit is kept aside.
 
+import { getWallet } from "../ledger/ledger.ts";
+import type { TellFalls } from "../ledger/marks.ts";
 import { bringIn, hasRoom, type Movement, sendBack } from "../ledger/purchases.ts";
 import type { Tx } from "../store/db.ts";
+import { stopAfterReturn, type TellTopUp } from "./auto-top-up.ts";
 import {
   findInvoice,
   type Invoice,
@@ -27,6 +30,7 @@ import {
   waitingFacts,
 } from "./payment-rows.ts";
 import type { PaymentFact } from "./processor.ts";
+import { endPaid } from "./top-up-end.ts";
 
 const CURRENCY = "usd";
 const CENTS_MAX = 900_000_000;
@@ -48,6 +52,9 @@ export interface PaidInvoice {
 export interface DoorParts {
   /** Told, in the same transaction, of an invoice that became paid. */
   readonly onPaid?: ((tx: Tx, paid: PaidInvoice) => Promise<void>) | undefined;
+  /** Told of balances that a refund or a dispute took below a mark. */
+  readonly onFalls?: TellFalls | undefined;
+  readonly onTopUp?: TellTopUp | undefined;
 }
 
 /** Answers what became of the fact, and of others that had waited for it. */
@@ -121,9 +128,10 @@ async function decide(
       await setVoid(tx, invoice.id, fact.at);
       return DONE;
     case "refunded":
+    case "refund_failed":
     case "disputed":
     case "dispute_closed":
-      return await takeBack(tx, fact, context.now);
+      return await takeBack(tx, fact, context);
   }
 }
 
@@ -166,6 +174,7 @@ async function receive(
     });
   if (state !== "credited") return ["applied", reason];
   await setPaid(tx, invoice.id, { taxCents: fact.taxCents, at: fact.at });
+  await endPaid(tx, invoice.id, now);
   const paid = await findInvoice(tx, invoice.id);
   if (paid !== undefined) await parts.onPaid?.(tx, { invoice: paid, paidWith: payment.id, now });
   return DONE;
@@ -190,7 +199,7 @@ async function fitOf(
   return ["credited", null];
 }
 
-async function takeBack(tx: Tx, fact: PaymentFact, now: number): Promise<Verdict> {
+async function takeBack(tx: Tx, fact: PaymentFact, { now, parts }: Context): Promise<Verdict> {
   const payment = await findPayment(tx, paymentIdOf(fact));
   if (payment === undefined) return WAIT;
   if (payment.invoiceId !== fact.invoiceId) return aside("the payment is of another invoice");
@@ -209,16 +218,20 @@ async function takeBack(tx: Tx, fact: PaymentFact, now: number): Promise<Verdict
   const before = leftOf(payment);
   const going = partsBetween(before, leftOf(after));
   const movement = movementOf(fact, payment, now);
-  if (change.refunded + change.disputed > 0)
-    await sendBack(tx, { ...movement, parts: going, kind: kindOf(fact) });
-  else
+  if (change.refunded + change.disputed > 0) {
+    const kind = fact.kind === "refunded" ? "refund" : "dispute";
+    const falls = await sendBack(tx, { ...movement, parts: going, kind });
+    await tellOfReturn(tx, payment, { kind, falls, now, parts });
+  } else
     await bringIn(tx, {
       ...movement,
       parts: partsBetween(NO_PARTS, going),
-      kind: "dispute_closed",
+      ...(fact.kind === "refund_failed"
+        ? { kind: fact.kind, undoes: movementIdOf({ ...fact, kind: "refunded" }) }
+        : { kind: "dispute_closed" }),
     });
-  if (payment.state === "credited" && after.refundedCents >= payment.amountCents)
-    await setRefunded(tx, payment.invoiceId);
+  if (payment.state === "credited")
+    await setRefunded(tx, payment.invoiceId, after.refundedCents >= payment.amountCents);
   return after.refundedCents + after.disputedCents > payment.amountCents
     ? ["applied", "more went back than was paid; the house bears it"]
     : DONE;
@@ -232,11 +245,32 @@ interface Change {
 async function changeOf(tx: Tx, fact: PaymentFact): Promise<Change | Verdict> {
   if (fact.kind === "refunded") return { refunded: fact.amountCents, disputed: 0 };
   if (fact.kind === "disputed") return { refunded: 0, disputed: fact.amountCents };
-  const dispute = await findFact(tx, { ...fact, kind: "disputed" });
-  if (dispute === undefined || dispute.state === "waiting") return WAIT;
-  if (dispute.state === "aside") return aside("its dispute was kept aside");
-  if (fact.amountCents > dispute.amountCents) return aside("more came back than was disputed");
-  return { refunded: 0, disputed: -fact.amountCents };
+  const isRefund = fact.kind === "refund_failed";
+  const cause = await findFact(tx, { ...fact, kind: isRefund ? "refunded" : "disputed" });
+  if (cause === undefined || cause.state === "waiting") return WAIT;
+  const called = isRefund ? "refund" : "dispute";
+  if (cause.state === "aside") return aside(`its ${called} was kept aside`);
+  if (fact.amountCents > cause.amountCents)
+    return aside(`more came back than was ${isRefund ? "refunded" : "disputed"}`);
+  return isRefund
+    ? { refunded: -fact.amountCents, disputed: 0 }
+    : { refunded: 0, disputed: -fact.amountCents };
+}
+
+async function tellOfReturn(
+  tx: Tx,
+  { accountId }: Payment,
+  about: Pick<Context, "now" | "parts"> & {
+    readonly kind: "refund" | "dispute";
+    readonly falls: Parameters<TellFalls>[1];
+  },
+): Promise<void> {
+  const { kind, falls, now, parts } = about;
+  // What went back is not bought again by itself.
+  const told = falls.filter(({ mark }) => mark !== "top_up");
+  if (told.length > 0) await parts.onFalls?.(tx, told);
+  const { promo, paid } = await getWallet(tx, accountId);
+  await stopAfterReturn(tx, accountId, { kind, balance: promo + paid, now, tell: parts.onTopUp });
 }
 
 function leftOf(payment: Received & Pick<Payment, "refundedCents" | "disputedCents">) {
@@ -249,7 +283,7 @@ function movementOf(
   now: number,
 ): Pick<Movement, "id" | "accountId" | "processor" | "ref" | "now"> {
   return {
-    id: `${fact.processor}:${fact.ref}.${fact.kind}`,
+    id: movementIdOf(fact),
     accountId: payment.accountId,
     processor: payment.processor,
     ref: payment.id,
@@ -257,8 +291,8 @@ function movementOf(
   };
 }
 
-function kindOf(fact: PaymentFact): "refund" | "dispute" {
-  return fact.kind === "refunded" ? "refund" : "dispute";
+function movementIdOf({ processor, ref, kind }: PaymentFact): string {
+  return `${processor}:${ref}.${kind}`;
 }
 
 function isAmount(cents: number): boolean {

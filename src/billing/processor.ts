@@ -1,7 +1,13 @@
 // What a payment processor is to this room. However money comes in, it comes in as facts, and `payments.ts` is the one
 // door for them.
 
-export type FactKind = "paid" | "refunded" | "disputed" | "dispute_closed" | "voided";
+export type FactKind =
+  | "paid"
+  | "refunded"
+  | "refund_failed"
+  | "disputed"
+  | "dispute_closed"
+  | "voided";
 
 /** Something that a processor says has happened. There is one for each processor, reference and kind. */
 export interface PaymentFact {
@@ -42,6 +48,58 @@ export interface Seen {
   readonly facts: readonly PaymentFact[];
 }
 
+/** Whose payment method is to be saved, and where its owner comes back to. */
+export interface SavingRequest {
+  /** The same id gives the same page, however often it is asked for. */
+  readonly id: string;
+  readonly accountId: string;
+  readonly returnUrl: string;
+}
+
+export interface SavingPage extends Hosted {
+  /** The processor's name for the payer. */
+  readonly customer: string;
+}
+
+/** How a page at which a method is saved stands. */
+export type Saving =
+  | { readonly state: "open"; readonly url: string | undefined }
+  | { readonly state: "expired" }
+  | { readonly state: "saved"; readonly ref: string; readonly label: string };
+
+/** A saved method, and what it is charged for. */
+export interface Charge {
+  readonly id: string;
+  readonly invoiceId: string;
+  readonly amountCents: number;
+  readonly feeCents: number;
+  readonly customer: string;
+  readonly method: string;
+  readonly createdAt: number;
+  readonly now: number;
+}
+
+export type Refusal = "declined" | "authentication_required" | "method_gone";
+
+export type Charged =
+  | {
+      readonly state: "done" | "processing";
+      readonly ref: string;
+      readonly facts: readonly PaymentFact[];
+    }
+  | { readonly state: "refused"; readonly reason: Refusal };
+
+/** Where payment methods are kept, to be charged while nobody is there. */
+export interface Vault {
+  readonly begin: (request: SavingRequest) => Promise<SavingPage>;
+  readonly look: (ref: string) => Promise<Saving>;
+  /** The same charge is made once, however often it is asked for. Throws where nobody knows what became of it. */
+  readonly charge: (charge: Charge) => Promise<Charged>;
+  /** What became of a charge that was asked for before; undefined where it was never made. */
+  readonly find: (charge: Charge) => Promise<Charged | undefined>;
+  readonly forget: (method: string) => Promise<void>;
+}
+
 /** A processor with a page of its own for people to pay at. */
 export interface HostedProcessor {
   readonly kind: "hosted";
@@ -58,11 +116,17 @@ export interface HostedProcessor {
   readonly cancel: (ref: string) => Promise<void>;
   /** The page that a webhook is about; undefined where it is about nothing of ours. Throws where it is forged. */
   readonly hear?: (bodyText: string, signature: string, now: number) => Promise<string | undefined>;
+  readonly vault?: Vault;
 }
 
 export type Processor =
   | HostedProcessor
   /** The operator says what was paid, with `postern admin mark-paid`. */
   | { readonly kind: "manual"; readonly id: "manual"; readonly instructions: string | undefined }
-  /** Two buttons, on loopback only. */
-  | { readonly kind: "development"; readonly id: "development" };
+  /** Two buttons and cards that are none, on loopback only. */
+  | { readonly kind: "development"; readonly id: "development"; readonly vault: Vault };
+
+/** Undefined where a processor can charge nobody by itself, as with bank transfers. */
+export function vaultOf(processor: Processor): Vault | undefined {
+  return processor.kind === "manual" ? undefined : processor.vault;
+}

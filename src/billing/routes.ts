@@ -2,23 +2,27 @@
 
 import { z } from "zod";
 import { cursorOf, listOf, PageQuery } from "../http/record.ts";
-import { keyRoute, keyWriteRoute, openRoute, type Route } from "../http/route.ts";
+import { type AnswerDoc, keyRoute, keyWriteRoute, openRoute, type Route } from "../http/route.ts";
 import {
   createInvoice,
   getInvoice,
+  type Invoice,
   INVOICE_STATUSES,
   listInvoices,
   readAmount,
   voidInvoice,
 } from "./billing.ts";
 import { INVOICE_EXAMPLE, InvoiceRecord, showInvoice } from "./record.ts";
+import { topUpRoutes } from "./routes-top-up.ts";
 import { closePages, takeWebhook, type Till, upToDate } from "./till.ts";
+import { challengeOfInvoice, type Counter } from "./x402.ts";
 
 const WEBHOOK_BYTES_MAX = 1_048_576;
 const AMOUNT_TEXT_MAX = 20;
 
 export interface BillingRouteParts {
   readonly till: Till;
+  readonly counter?: Counter | undefined;
 }
 
 const INVOICE_PATH = z.object({
@@ -26,13 +30,14 @@ const INVOICE_PATH = z.object({
 });
 const DOC = { tag: "Billing", dialect: "openai" } as const;
 
-export function billingRoutes({ till }: BillingRouteParts): readonly Route[] {
+export function billingRoutes({ till, counter }: BillingRouteParts): readonly Route[] {
   const takesWebhooks = till.processor.kind === "hosted" && till.processor.hear !== undefined;
   return [
-    createRoute(till),
+    createRoute(till, counter),
     listRoute(till),
-    readRoute(till),
+    readRoute(till, counter),
     voidRoute(till),
+    ...topUpRoutes(till),
     ...(takesWebhooks ? [webhookRoute(till)] : []),
   ];
 }
@@ -51,7 +56,7 @@ const NewInvoiceBody = z
   })
   .meta({ id: "NewInvoiceRequest" });
 
-function createRoute({ links, limits }: Till): Route {
+function createRoute({ links, limits }: Till, counter: Counter | undefined): Route {
   return keyWriteRoute({
     ...DOC,
     method: "POST",
@@ -63,13 +68,19 @@ function createRoute({ links, limits }: Till): Route {
     body: NewInvoiceBody,
     example: { amount_usd: 10 },
     answers: {
-      201: { description: "The open invoice.", schema: InvoiceRecord, example: INVOICE_EXAMPLE },
+      201: {
+        description: "The open invoice.",
+        schema: InvoiceRecord,
+        example: INVOICE_EXAMPLE,
+        ...headersDoc(counter),
+      },
     },
     faults: ["conflict"],
     run: async (tx, { caller, body, now }) => {
       const amountCents = readAmount(body.amount_usd, limits);
       const invoice = await createInvoice(tx, { accountId: caller.accountId, amountCents, now });
-      return { status: 201, body: showInvoice(invoice, links.urlOf(invoice.id)) };
+      const headers = headersOf(counter, invoice);
+      return { status: 201, body: showInvoice(invoice, links.urlOf(invoice.id)), headers };
     },
   });
 }
@@ -103,7 +114,7 @@ function listRoute({ db, links }: Till): Route {
   });
 }
 
-function readRoute(till: Till): Route {
+function readRoute(till: Till, counter: Counter | undefined): Route {
   return keyRoute({
     ...DOC,
     method: "GET",
@@ -118,15 +129,33 @@ function readRoute(till: Till): Route {
         description: "The invoice.",
         schema: InvoiceRecord,
         example: { ...INVOICE_EXAMPLE, status: "paid", paid_at: "2026-11-21T09:34:10.000Z" },
+        ...headersDoc(counter),
       },
     },
     faults: ["not_found"],
     run: async ({ caller, params, now }) => {
       const known = await getInvoice(till.db, params.id, caller.accountId);
       const invoice = await upToDate(till, known, now);
-      return { status: 200, body: showInvoice(invoice, till.links.urlOf(invoice.id)) };
+      const headers = headersOf(counter, invoice);
+      return { status: 200, body: showInvoice(invoice, till.links.urlOf(invoice.id)), headers };
     },
   });
+}
+
+/** An open invoice says how an agent pays it by itself, where it can. */
+function headersOf(
+  counter: Counter | undefined,
+  invoice: Invoice,
+): Readonly<Record<string, string>> {
+  if (counter === undefined || invoice.status !== "open") return {};
+  return { "payment-required": challengeOfInvoice(counter, invoice, "the invoice is open") };
+}
+
+function headersDoc(counter: Counter | undefined): Pick<AnswerDoc, "headers"> {
+  if (counter === undefined) return {};
+  const says =
+    "Of an open invoice: how to pay it with x402, and at which address. Base64 of JSON, as x402 says it.";
+  return { headers: { "payment-required": says } };
 }
 
 function voidRoute(till: Till): Route {

@@ -1,5 +1,5 @@
-// What Stripe's records of a Checkout page say in this house's words: what was paid, given back and disputed, causes
-// before what they cause.
+// What Stripe's records of a payment say in this house's words: what was paid, given back and disputed, causes before
+// what they cause. A payment is known by its Checkout page, or by its own name where a saved method was charged.
 
 import type { Stripe as StripeClient } from "stripe";
 import type { PaymentFact, Seen } from "./processor.ts";
@@ -7,25 +7,64 @@ import type { PaymentFact, Seen } from "./processor.ts";
 /** Names the invoice on what is Stripe's; a payer cannot set it, as they can a client's reference. */
 export const INVOICE_MARK = "postern_invoice";
 
+/** The tax within a payment that has no page; like the other marks, only the secret key can set it. */
+export const TAX_MARK = "postern_tax";
+
 const LIST_MAX = 100;
 const SECOND_MS = 1_000;
 
+export type Intent = Omit<
+  Awaited<ReturnType<StripeClient["paymentIntents"]["retrieve"]>>,
+  "lastResponse"
+>;
 type Session = Awaited<ReturnType<StripeClient["checkout"]["sessions"]["retrieve"]>>;
+const EXPIRED: Seen = { state: "expired", url: undefined, facts: [] };
 type Dispute = Pick<
   Awaited<ReturnType<StripeClient["disputes"]["retrieve"]>>,
   "id" | "status" | "amount" | "currency" | "created"
 >;
 
 export async function seenOf(stripe: StripeClient, ref: string): Promise<Seen> {
+  if (isIntent(ref)) {
+    const intent = await intentOf(stripe, ref);
+    return intent === undefined ? EXPIRED : await seenOfIntent(stripe, intent);
+  }
   const session = await sessionOf(stripe, ref);
-  if (session === undefined) return { state: "expired", url: undefined, facts: [] };
+  if (session === undefined) return EXPIRED;
   const url = session.url ?? undefined;
   const intent = session.payment_intent;
   const invoiceId = session.metadata?.[INVOICE_MARK];
   if (session.status === "open") return { state: "open", url, facts: [] };
-  if (session.status === "expired") return { state: "expired", url: undefined, facts: [] };
+  if (session.status === "expired") return EXPIRED;
   if (invoiceId === undefined || intent === null || typeof intent === "string")
     throw new Error(`the page ${ref} has no payment of an invoice`);
+  return await seenOfPayment(stripe, intent, { invoiceId, taxCents: taxOf(session) });
+}
+
+/** A payment without a page. */
+export async function seenOfIntent(stripe: StripeClient, intent: Intent): Promise<Seen> {
+  const invoiceId = intent.metadata[INVOICE_MARK];
+  if (invoiceId === undefined) throw new Error(`the payment ${intent.id} is of no invoice`);
+  const taxCents = Number(intent.metadata[TAX_MARK] ?? "0");
+  const seen = await seenOfPayment(stripe, intent, { invoiceId, taxCents });
+  // Nobody is there who could go on with it.
+  return seen.state === "processing" && intent.status !== "processing" ? EXPIRED : seen;
+}
+
+/** What only this house could still make a payment of. */
+export function isPayable(status: string): boolean {
+  return status !== "succeeded" && status !== "canceled" && status !== "processing";
+}
+
+export function isIntent(ref: string): boolean {
+  return ref.startsWith("pi_");
+}
+
+async function seenOfPayment(
+  stripe: StripeClient,
+  intent: Intent,
+  { invoiceId, taxCents }: { readonly invoiceId: string; readonly taxCents: number },
+): Promise<Seen> {
   if (intent.status !== "succeeded") {
     // A bank may still refuse what takes days to arrive; then the page is as good as expired.
     const isDead = intent.status === "canceled" || intent.status === "requires_payment_method";
@@ -37,17 +76,20 @@ export async function seenOf(stripe: StripeClient, ref: string): Promise<Seen> {
     ref: intent.id,
     kind: "paid",
     amountCents: intent.amount_received,
-    taxCents: taxOf(session),
+    taxCents,
     currency: intent.currency,
     at: intent.created * SECOND_MS,
   };
   const facts = [paid];
   const refunds = stripe.refunds.list({ payment_intent: intent.id, limit: LIST_MAX });
   for await (const refund of refunds) {
-    if (refund.status !== "succeeded") continue;
-    const { id, amount, currency, created } = refund;
-    const at = created * SECOND_MS;
-    facts.push({ ...about, ref: id, kind: "refunded", amountCents: amount, currency, at });
+    const { id, status, amount, currency, created } = refund;
+    const failed = status === "failed" || status === "canceled";
+    if (status !== "succeeded" && !failed) continue;
+    const fact = { ...about, ref: id, amountCents: amount, currency, at: created * SECOND_MS };
+    facts.push({ ...fact, kind: "refunded" });
+    // It may have been heard of as a refund before, by whoever looked then; so it is both, in this order.
+    if (failed) facts.push({ ...fact, kind: "refund_failed" });
   }
   const disputes = stripe.disputes.list({ payment_intent: intent.id, limit: LIST_MAX });
   for await (const dispute of disputes) facts.push(...factsOfDispute(dispute, about));
@@ -64,7 +106,17 @@ async function sessionOf(stripe: StripeClient, ref: string): Promise<Session | u
   }
 }
 
-function isMissing(error: unknown): boolean {
+/** Undefined where this account at Stripe has no such payment. */
+export async function intentOf(stripe: StripeClient, ref: string): Promise<Intent | undefined> {
+  try {
+    return await stripe.paymentIntents.retrieve(ref);
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+export function isMissing(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "resource_missing";
 }
 

@@ -5,8 +5,17 @@ import type { Stripe as StripeClient } from "stripe";
 import { Fault } from "../base/fault.ts";
 import type { Secret } from "../base/secret.ts";
 import { creditsOfCents } from "./cents.ts";
-import type { Hosted, HostedProcessor, Order } from "./processor.ts";
-import { INVOICE_MARK, seenOf } from "./stripe-facts.ts";
+import type { Hosted, HostedProcessor, Order, Vault } from "./processor.ts";
+import { INVOICE_MARK, intentOf, isIntent, isPayable, seenOf } from "./stripe-facts.ts";
+import {
+  beginSaving,
+  charge,
+  findCharge,
+  forget,
+  METHOD_MARK,
+  savingOf,
+  TOP_UP_MARK,
+} from "./stripe-vault.ts";
 
 const ID = "stripe";
 const CHECKOUT_ORIGIN = "https://checkout.stripe.com";
@@ -39,9 +48,20 @@ export async function openStripe(settings: StripeSettings): Promise<HostedProces
     begin: (order, attempt) => reached(() => begin(stripe, settings, order, attempt)),
     look: (ref) => reached(() => seenOf(stripe, ref)),
     cancel: (ref) => reached(() => cancel(stripe, ref)),
+    vault: vaultAt(stripe, settings),
     ...(webhookSecret === undefined
       ? {}
       : { hear: (body, signature, now) => hear(stripe, webhookSecret, { body, signature, now }) }),
+  };
+}
+
+function vaultAt(stripe: StripeClient, { automaticTax }: StripeSettings): Vault {
+  return {
+    begin: (request) => reached(() => beginSaving(stripe, automaticTax, request)),
+    look: (ref) => reached(() => savingOf(stripe, ref)),
+    charge: (order) => reached(() => charge(stripe, automaticTax, order)),
+    find: (order) => reached(() => findCharge(stripe, order)),
+    forget: (method) => reached(() => forget(stripe, method)),
   };
 }
 
@@ -116,6 +136,11 @@ function line(name: string, cents: number) {
 
 async function cancel(stripe: StripeClient, ref: string): Promise<void> {
   try {
+    if (isIntent(ref)) {
+      const intent = await intentOf(stripe, ref);
+      if (intent !== undefined && isPayable(intent.status)) await stripe.paymentIntents.cancel(ref);
+      return;
+    }
     const { status } = await stripe.checkout.sessions.retrieve(ref);
     if (status === "open") await stripe.checkout.sessions.expire(ref);
   } catch (error) {
@@ -143,7 +168,10 @@ async function hear(
   return await reached(async () => {
     const { data } = await stripe.checkout.sessions.list({ payment_intent: payment, limit: 1 });
     const [session] = data;
-    return session?.metadata?.[INVOICE_MARK] === undefined ? undefined : session.id;
+    if (session !== undefined)
+      return session.metadata?.[INVOICE_MARK] === undefined ? undefined : session.id;
+    const intent = await intentOf(stripe, payment);
+    return intent?.metadata[TOP_UP_MARK] === undefined ? undefined : intent.id;
   });
 }
 
@@ -198,7 +226,7 @@ function markIn(object: unknown): boolean {
     typeof object === "object" && object !== null && "metadata" in object
       ? object.metadata
       : undefined;
-  return textIn(metadata, INVOICE_MARK) !== undefined;
+  return [INVOICE_MARK, METHOD_MARK].some((mark) => textIn(metadata, mark) !== undefined);
 }
 
 function textIn(object: unknown, name: string): string | undefined {

@@ -8,14 +8,17 @@ import {
   endCheckout,
   enter,
   hearOf,
+  isBeingCharged,
   orderOf,
   refreshInvoice,
   type TillParts,
 } from "./checkouts.ts";
+import { hearOfMethod } from "./methods.ts";
 import type { PayLinks } from "./pay-link.ts";
 import type { Processor } from "./processor.ts";
 
 const REFRESH_MS = 4_000;
+const LOOPBACK = /^(127(\.\d+){3}|::1|::ffff:127(\.\d+){3}|localhost)$/;
 
 /** Who sells the credits, as a receipt names them. */
 export interface Operator {
@@ -31,6 +34,8 @@ export interface Till extends TillParts {
   readonly links: PayLinks;
   readonly limits: AmountLimits;
   readonly operator: Operator;
+  /** The billing page of a workspace in the console. */
+  readonly manageUrlOf: (accountId: string) => string;
 }
 
 /** An open invoice may have been paid without our knowing. Where nobody can say, what is known is shown. */
@@ -63,8 +68,12 @@ export async function closePages(
   { id, accountId, now }: { readonly id: string; readonly accountId: string; readonly now: number },
 ): Promise<void> {
   const invoice = await getInvoice(till.db, id, accountId);
-  if (invoice.status !== "open" || till.processor.kind !== "hosted") return;
-  const state = await endCheckout(till, till.processor, id, now);
+  if (invoice.status !== "open") return;
+  const state = (await isBeingCharged(till.db, id))
+    ? "processing"
+    : till.processor.kind === "hosted"
+      ? await endCheckout(till, till.processor, id, now)
+      : "open";
   if (state === "processing")
     throw new Fault("conflict", "a payment is under way", {
       message:
@@ -94,6 +103,15 @@ export async function payInDevelopment(till: Till, invoice: Invoice, now: number
   );
 }
 
+/** Money that is not there must not come from afar. */
+export function demandLoopback(address: string): void {
+  if (!LOOPBACK.test(address))
+    throw new Fault("forbidden", "development payment from afar", {
+      message:
+        "Payments of development work from the machine that Postern runs on, and only there.",
+    });
+}
+
 /** A webhook is only a hint of what to ask after. */
 export async function takeWebhook(
   till: Till,
@@ -103,5 +121,7 @@ export async function takeWebhook(
   if (processor.kind !== "hosted" || processor.hear === undefined)
     throw new Fault("not_found", "no webhooks");
   const ref = await processor.hear(hook.bodyText, hook.signature, hook.now);
-  if (ref !== undefined) await hearOf(till, processor, ref, hook.now);
+  if (ref === undefined) return;
+  const isOfMethod = await hearOfMethod(till, ref, hook.now);
+  if (!isOfMethod) await hearOf(till, processor, ref, hook.now);
 }

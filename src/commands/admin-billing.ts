@@ -1,13 +1,16 @@
 // `postern admin …` for money that only the operator sees: transfers that came, transfers that went back, debts.
 
+import { newId } from "../base/id.ts";
 import { createLog } from "../base/log.ts";
 import { usdText } from "../base/money.ts";
 import { centsFromUsd, moneyOfCents } from "../billing/cents.ts";
 import type { TillParts } from "../billing/checkouts.ts";
 import { markPaid, markRefunded } from "../billing/manual.ts";
-import { tellOfPaid } from "../cashier.ts";
-import { writeOffDebt } from "../ledger/purchases.ts";
+import { TOLD } from "../cashier.ts";
+import { noteEntered } from "../operator/entered.ts";
+import { bearDebt, COMMAND_LINE } from "../operator/operator.ts";
 import type { Db } from "../store/db.ts";
+import { actOf, REASON } from "./admin-act.ts";
 import { type Command, EXIT_MISUSED, type Line, type World } from "./command.ts";
 import { withStore } from "./with-store.ts";
 
@@ -38,10 +41,8 @@ export const adminBillingCommands: Readonly<Record<string, Command>> = {
   "admin write-off": {
     summary: "Bear what an account owes after a dispute, which unfreezes it",
     positionals: ["account"],
-    flags: {
-      reason: { type: "string", value: "<text>", means: "Kept with the transfer.", required: true },
-    },
-    run: (line, world) => withStore(world, (db) => bearDebt(db, line, world)),
+    flags: { reason: REASON },
+    run: (line, world) => withStore(world, (db) => writeOff(db, line, world)),
   },
 };
 
@@ -75,17 +76,15 @@ async function sayRefunded(db: Db, line: Line, world: World): Promise<number> {
   return 0;
 }
 
-async function bearDebt(db: Db, line: Line, world: World): Promise<number> {
+async function writeOff(db: Db, line: Line, world: World): Promise<number> {
   const [accountId = ""] = line.positionals;
-  const reason = (line.text("reason") ?? "").trim();
-  if (reason === "") return misused(world, "--reason must say something.");
-  const now = world.now();
-  const id = `write-off.${now}`;
-  const amount = await db.write((tx) => writeOffDebt(tx, { id, accountId, now, reason }));
+  const act = { ...actOf(line, world), accountId, id: newId("tr", world.now()) };
+  const { made, before, after } = await db.write((tx) => bearDebt(tx, act));
+  const rest = after.frozenAt === null ? "which can make calls again" : "which an operator froze";
   world.print(
-    amount === 0n
-      ? `${accountId} owes nothing.`
-      : `The house bears ${usdText(amount)} USD of ${accountId}, which can make calls again.`,
+    made
+      ? `The house bears ${usdText(before.owed)} USD of ${accountId}, ${rest}.`
+      : `${accountId} owes nothing.`,
   );
   return 0;
 }
@@ -97,7 +96,7 @@ function partsFor(db: Db, world: World): TillParts {
     now: world.now,
     write: world.complain,
   });
-  return { db, log, onPaid: tellOfPaid };
+  return { db, log, ...TOLD, onApplied: noteEntered(COMMAND_LINE, world.now()) };
 }
 
 function misused(world: World, message: string): number {

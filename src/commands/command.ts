@@ -53,12 +53,13 @@ export function readLine(command: Command, args: readonly string[]): ReadLine {
   const options: ParseArgsOptionsConfig = { help: { type: "boolean", short: "h" } };
   for (const [name, { type }] of Object.entries(command.flags)) options[name] = { type };
   try {
-    const { values, positionals } = parseArgs({
-      args: [...args],
+    const { values, positionals: words } = parseArgs({
+      args: args.map((word) => word.replace(NEGATIVE, MINUS)),
       options,
       allowPositionals: true,
       strict: true,
     });
+    const positionals = words.map(plainMinus);
     if (values["help"] === true) return { kind: "help" };
     const message = wrongCount(command, positionals) ?? missingFlag(command, Object.keys(values));
     if (message !== undefined) return { kind: "mistake", message };
@@ -66,7 +67,7 @@ export function readLine(command: Command, args: readonly string[]): ReadLine {
       positionals,
       text: (name) => {
         const value = values[name];
-        return typeof value === "string" ? value : undefined;
+        return typeof value === "string" ? plainMinus(value) : undefined;
       },
       has: (name) => values[name] !== undefined,
     };
@@ -76,6 +77,14 @@ export function readLine(command: Command, args: readonly string[]): ReadLine {
     const sentence = error instanceof Error ? error.message.split(". To specify")[0] : undefined;
     return { kind: "mistake", message: sentence ?? String(error) };
   }
+}
+
+// To `parseArgs` a number below zero is an option that nobody has, so it travels under another sign.
+const MINUS = "\u2212";
+const NEGATIVE = /^-(?=\d)/;
+
+function plainMinus(word: string): string {
+  return word.startsWith(MINUS) ? `-${word.slice(MINUS.length)}` : word;
 }
 
 function wrongCount(command: Command, given: readonly string[]): string | undefined {

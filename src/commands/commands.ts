@@ -1,7 +1,10 @@
 // Every command by its name, and how a command line finds its own.
 
+import { Fault } from "../base/fault.ts";
 import { adminCommands } from "./admin.ts";
+import { adminAccountCommands } from "./admin-accounts.ts";
 import { adminBillingCommands } from "./admin-billing.ts";
+import { adminReportCommands } from "./admin-report.ts";
 import { type Command, EXIT_FAILED, EXIT_MISUSED, readLine, type World } from "./command.ts";
 import { doctor } from "./doctor.ts";
 import { helpOf, helpOfAll } from "./help.ts";
@@ -16,7 +19,9 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   migrate: migrateStore,
   doctor,
   ...adminCommands,
+  ...adminAccountCommands,
   ...adminBillingCommands,
+  ...adminReportCommands,
 };
 
 /** Runs what the command line asks for; resolves with the exit code. */
@@ -49,7 +54,8 @@ export async function runCommandLine(args: readonly string[], world: World): Pro
     return await command.run(read.line, world);
   } catch (error) {
     world.complain(`postern ${name}: ${describeFailure(error)}`);
-    return EXIT_FAILED;
+    const isMisused = error instanceof Fault && error.code === "invalid_request";
+    return isMisused ? EXIT_MISUSED : EXIT_FAILED;
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
-import { type PageFrame, pageHeaders, renderPage } from "../http/layout.tsx";
+import { type PageFrame, pageHeaders, type PagePolicy, renderPage } from "../http/layout.tsx";
 
 export const PAGE = {
   tag: "Console",
@@ -21,10 +21,10 @@ export function correctable(error: unknown): string {
   throw error;
 }
 
-export function show(frame: PageFrame, status = 200): Response {
+export function show(frame: PageFrame, status = 200, policy: PagePolicy = {}): Response {
   return new Response(renderPage(frame), {
     status,
-    headers: { ...pageHeaders(), "cache-control": "no-store" },
+    headers: { ...pageHeaders(policy), "cache-control": "no-store" },
   });
 }
 

@@ -11,6 +11,8 @@ const PAGES = [
   ["", "Overview"],
   ["/keys", "Keys"],
   ["/usage", "Usage"],
+  ["/budgets", "Budgets"],
+  ["/billing", "Billing"],
   ["/members", "Members"],
   ["/webhooks", "Webhooks"],
   ["/audit", "Audit log"],

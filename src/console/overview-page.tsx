@@ -4,13 +4,15 @@
 import type { Child } from "hono/jsx";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
+import type { Freeze } from "../ledger/freezes.ts";
 import type { UsageSum } from "../usage/usage.ts";
 import { consolePage, pathOf } from "./frame.tsx";
-import { money, number } from "./words.ts";
+import { TopUpNotice } from "./top-up-card.tsx";
+import { minute, money, number } from "./words.ts";
 import type { Overview, Place } from "./workspace.ts";
 
 export function overviewPage(visitor: Visitor, place: Place, overview: Overview): PageFrame {
-  const { balance, days, liveKeys, members } = overview;
+  const { balance, freeze, topUp, days, liveKeys, members } = overview;
   const spent = days.reduce((sum, one) => sum + one.cost, 0n);
   return consolePage({
     title: "Overview",
@@ -19,6 +21,8 @@ export function overviewPage(visitor: Visitor, place: Place, overview: Overview)
     page: "",
     main: (
       <>
+        {freeze === undefined ? null : <Frozen freeze={freeze} />}
+        <TopUpNotice place={place} topUp={topUp} isElsewhere />
         <section class="card" aria-labelledby="balance">
           <h2 id="balance">{money(balance.promo + balance.paid)} left</h2>
           <p>
@@ -43,6 +47,16 @@ export function overviewPage(visitor: Visitor, place: Place, overview: Overview)
       </>
     ),
   });
+}
+
+function Frozen({ freeze }: { readonly freeze: Freeze }): Child {
+  return (
+    <p class="notice danger" role="status">
+      {freeze.by === "operator"
+        ? `The operator of this gateway froze this workspace at ${minute(freeze.since)}: ${freeze.reason}. It makes no calls until the operator lifts that.`
+        : `This workspace makes no calls: a bank took a payment back, and ${money(freeze.owed)} of it were spent. Credits that are bought make good for that first.`}
+    </p>
+  );
 }
 
 export function SumTable({

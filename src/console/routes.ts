@@ -20,6 +20,8 @@ import { changeKey, type Keys, type KeySettings, lockKey, revokeKey } from "../k
 import type { KeyChange } from "../keys/routes.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
+import { type BillingPageParts, billingPageRoutes } from "./billing-routes.ts";
+import { budgetPageRoutes } from "./budget-routes.ts";
 import { pathOf } from "./frame.tsx";
 import { homePage } from "./home-page.tsx";
 import { keysPage } from "./keys-page.tsx";
@@ -36,7 +38,7 @@ import {
   readSpending,
 } from "./workspace.ts";
 
-export interface ConsoleRouteParts {
+export interface ConsoleRouteParts extends BillingPageParts {
   readonly db: Db;
   readonly keys: Keys;
   readonly walletOf: ConsoleStore["walletOf"];
@@ -56,6 +58,8 @@ export function consoleRoutes(parts: ConsoleRouteParts): readonly Route[] {
     changeKeysRoute(parts),
     membersRoute(parts),
     changeMembersRoute(parts),
+    ...budgetPageRoutes(parts),
+    ...billingPageRoutes(parts),
     ...operatingRoutes(parts),
   ];
 }
@@ -99,9 +103,9 @@ function invitationRoute({ db, onMemberChange: tell }: ConsoleRouteParts): Route
           email,
           now,
         });
-        const { role } = answered;
+        const { role, joined } = answered;
         const common = { accountId: answered.accountId, by: caller, address, now };
-        if (role !== undefined)
+        if (role !== undefined && joined)
           await tell?.(tx, { ...common, kind: "member.added", target: personId, email, role });
         return answered;
       });

@@ -10,7 +10,9 @@ import {
   type Role,
 } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
+import { readTopUpState, type TopUpState } from "../billing/top-up-state.ts";
 import { type Key, listKeys } from "../keys/keys.ts";
+import { type Freeze, findFreeze } from "../ledger/freezes.ts";
 import type { Reader } from "../store/db.ts";
 import { sumUsage, type UsageSum } from "../usage/usage.ts";
 
@@ -22,6 +24,8 @@ export interface Balance {
   readonly promo: Nano;
   readonly paid: Nano;
   readonly held: Nano;
+  /** Absent for nothing. */
+  readonly owed?: Nano;
 }
 
 /** Where a page is: which workspace, and in which role it is looked at. */
@@ -50,6 +54,9 @@ export async function enter(
 
 export interface Overview {
   readonly balance: Balance;
+  /** Why the workspace makes no calls. */
+  readonly freeze: Freeze | undefined;
+  readonly topUp: TopUpState;
   readonly days: readonly UsageSum[];
   readonly liveKeys: number;
   readonly members: number;
@@ -60,14 +67,18 @@ export async function readOverview(
   accountId: string,
   now: number,
 ): Promise<Overview> {
-  const [balance, days, keys, members] = await Promise.all([
+  const [balance, freeze, topUp, days, keys, members] = await Promise.all([
     store.walletOf(store.db, accountId),
+    findFreeze(store.db, accountId),
+    readTopUpState(store.db, accountId, now),
     sumUsage(store.db, accountId, { from: now - DAYS_SHOWN * DAY_MS }, "day"),
     readKeys(store, accountId, now),
     membersOf(store.db, accountId),
   ]);
   return {
     balance,
+    freeze,
+    topUp,
     days,
     liveKeys: keys.filter((key) => key.revokedAt === null).length,
     members: members.length,

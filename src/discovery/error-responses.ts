@@ -27,6 +27,10 @@ export const HEADERS: Readonly<Record<string, HeaderObject>> = {
     description: "How to get in: points to the protected-resource metadata.",
     schema: { type: "string" },
   },
+  PaymentRequired: {
+    description: "What has to be paid, and where to: base64 of JSON, as x402 says it.",
+    schema: { type: "string" },
+  },
   Allow: {
     description: "The methods that this path takes.",
     schema: { type: "string", examples: ["GET, HEAD"] },
@@ -122,6 +126,8 @@ function headersOf(codes: readonly FaultCode[]): Readonly<Record<string, Referen
     headers["retry-after"] = { $ref: "#/components/headers/RetryAfter" };
   if (codes.includes("invalid_api_key"))
     headers["www-authenticate"] = { $ref: "#/components/headers/Challenge" };
+  if (codes.includes("payment_required"))
+    headers["payment-required"] = { $ref: "#/components/headers/PaymentRequired" };
   return headers;
 }
 

@@ -25,14 +25,22 @@ export const ADVICE = {
     again: "no",
     next: "Ask for fewer tokens (`affordable_max_tokens` says how many fit), take a cheaper model, or buy credits.",
   },
+  payment_required: {
+    again: "no",
+    next: "Sign what the `PAYMENT-REQUIRED` header asks for, and send the request again with `PAYMENT-SIGNATURE`.",
+  },
   forbidden: { again: "no", next: "Use a key or a person that may do it, or leave it." },
   key_limit_reached: {
     again: "no",
     next: "The account may still have credits: raise this key's limit, wait for its window to end, or use another key.",
   },
+  workspace_budget_reached: {
+    again: "after retry-after",
+    next: "The workspace may still have credits: its owner bounded what it spends in a day or a month. Wait until `budget_resets_at`, or ask the owner to raise the budget.",
+  },
   workspace_frozen: {
     again: "no",
-    next: "A bank took a payment back and its credits were spent. Tell the human; the missing amount is in `owed_usd`, and credits that are bought go to it first.",
+    next: "Tell the human. With `owed_usd`, a bank took a payment back and its credits were spent: credits that are bought go to it first. With `frozen_by: operator`, the gateway's operator stopped the workspace, and only they lift it.",
   },
   not_found: {
     again: "no",

@@ -47,7 +47,7 @@ export function tryAgain(desk: Desk): Section {
   return {
     title: "Trying again",
     text: [
-      "- **`retry-after` is there** (429, 503): wait that many seconds, then send the same request.",
+      "- **`retry-after` is there** (429, 503): wait that many seconds, then send the same request. With `workspace_budget_reached` (403) it may be hours or days: tell the human instead of waiting.",
       "- **5xx, or no answer at all:** send the same request after 1, 2, 4 and 8 seconds, each with some random time on top; then stop and report the `x-request-id`.",
       "- **`provider_not_configured`:** do not repeat it; it is 503, but waiting does not help.",
       "- **Any other 4xx:** do not send the same request again. Change it, or stop.",

@@ -94,8 +94,27 @@ export function buyCredits(desk: Desk): Section | undefined {
       desk.answer("POST /v1/billing/invoice"),
       `A purchase adds a platform fee of ${feePercent} %: 10.00 USD of credits cost ${(10 + fee).toFixed(2)} USD before tax. The credits are there as soon as the invoice is paid.`,
       desk.curl("GET /v1/billing/invoice/{id}", { params: { id: "INVOICE_ID" } }),
+      ...payYourself(desk),
     ]),
   };
+}
+
+/** Only where the operator lets agents pay with wallets of their own. */
+function payYourself(desk: Desk): readonly string[] {
+  const address = "POST /v1/billing/invoice/{id}/x402";
+  if (!desk.has(address)) return [];
+  return [
+    "### Pay by yourself, with x402",
+    "If you hold a wallet, and your human lets you spend from it, you need no one to pay. A client that speaks x402, version 2, such as `wrapFetchWithPayment` of `@x402/fetch`, pays for a model call by itself: point it at the model's address as you would call it, key and all.",
+    [
+      "- The `402` of a call carries the header `PAYMENT-REQUIRED`: base64 of JSON, whose `accepts[0]` says what to sign. Sign it, and send the same request again with the header `PAYMENT-SIGNATURE`.",
+      "- The payment buys credits, fee included, and the call runs on them. `PAYMENT-RESPONSE` is the receipt. What the call leaves stays in your balance, also where the call fails.",
+      "- A call that the balance covers takes no payment. The same payment is taken once, however often you send it.",
+      "- On `503` it is not known yet whether the payment was taken: send the same `PAYMENT-SIGNATURE` again, and sign no other one.",
+    ].join("\n"),
+    "To buy another amount, make an invoice and pay it at its own address in the same way:",
+    desk.curl(address, { params: { id: "INVOICE_ID" } }),
+  ];
 }
 
 export function lookAfterKeys(desk: Desk): Section | undefined {

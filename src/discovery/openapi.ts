@@ -89,7 +89,7 @@ function pathsOf(
 
 /** A header that no answer has stays out: every component is referred to. */
 function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["headers"] {
-  const { Replayed, Challenge, ...always } = HEADERS;
+  const { Replayed, Challenge, PaymentRequired, ...always } = HEADERS;
   return {
     ...always,
     ...(Challenge !== undefined && routes.some((route) => route.auth === "key")
@@ -98,6 +98,10 @@ function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["h
     ...(Replayed !== undefined &&
     routes.some((route) => route.write !== undefined && route.method === "POST")
       ? { Replayed }
+      : {}),
+    ...(PaymentRequired !== undefined &&
+    routes.some((route) => route.faults.includes("payment_required"))
+      ? { PaymentRequired }
       : {}),
   };
 }

@@ -109,6 +109,8 @@ interface DocumentRoute {
   readonly answer: AnswerDoc;
 }
 
+const UNCHANGED: AnswerDoc = { description: "The client's copy is current." };
+
 const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
   {
     path: "/openapi.yaml",
@@ -176,7 +178,7 @@ function documentRoutes(documents: () => Documents): readonly Route[] {
       summary,
       tag: "Discovery",
       dialect: "openai",
-      answers: { 200: answer, 304: { description: "The client's copy is current." } },
+      answers: { 200: answer, 304: UNCHANGED },
       faults: [],
       run: (input) => answerWith(documents()[pick], input.headers),
     }),
@@ -199,6 +201,7 @@ function pageRoutes(documents: () => Documents): readonly Route[] {
       summary: "What this is",
       answers: {
         200: { description: "HTML, JSON or text, as `accept` asks.", contentType: "text/html" },
+        304: UNCHANGED,
       },
       run: (input) =>
         answerWith(documents().home[formFor(input.headers.get("accept"))], input.headers),
@@ -208,7 +211,10 @@ function pageRoutes(documents: () => Documents): readonly Route[] {
       path: "/docs",
       id: "getReference",
       summary: "API reference",
-      answers: { 200: { description: "The API reference.", contentType: "text/html" } },
+      answers: {
+        200: { description: "The API reference.", contentType: "text/html" },
+        304: UNCHANGED,
+      },
       run: (input) => answerWith(documents().reference, input.headers),
     }),
   ];
@@ -226,7 +232,10 @@ function assetRoutes(): readonly Route[] {
       summary: "What pages load",
       tag: "Discovery",
       dialect: "page",
-      answers: { 200: { description: "The asset.", contentType: asset.contentType } },
+      answers: {
+        200: { description: "The asset.", contentType: asset.contentType },
+        304: UNCHANGED,
+      },
       faults: [],
       hidden: true,
       run: (input) => answerWith(document, input.headers),

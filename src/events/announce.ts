@@ -2,17 +2,36 @@
 // the change that it is told of.
 
 import type { MemberChange } from "../accounts/members.ts";
+import type { AccountCreated } from "../accounts/routes.ts";
 import { type Actor, record } from "../audit/audit.ts";
 import { creditsOf, usdOf, usdText } from "../base/money.ts";
 import type { ClaimEvent } from "../claims/claims.ts";
 import { networksOf } from "../http/address.ts";
 import { getKey, type Key } from "../keys/keys.ts";
 import type { KeyChange } from "../keys/routes.ts";
+import type { BudgetMark } from "../ledger/budget-rules.ts";
 import type { Fall } from "../ledger/marks.ts";
 import type { SessionsEnded } from "../people/routes.ts";
 import type { ProviderKeyChange } from "../provider-keys/routes.ts";
 import type { Tx } from "../store/db.ts";
 import { type NewEvent, raise } from "./events.ts";
+
+/** An account that an agent opened, with its first key. Nobody can have a webhook there yet, so no event is raised. */
+export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise<void> {
+  const { account, key, address, now } = created;
+  const { id: accountId, email } = account;
+  const common = { accountId, actor: { type: "key", id: key.id }, now } as const;
+  const network = wideNetwork(address);
+  await record(tx, {
+    ...common,
+    action: "account.created",
+    target: accountId,
+    detail: email === null ? {} : { email },
+    network,
+  });
+  const detail = { name: key.name, last4: key.last4, limit_usd: null, limit_window: null };
+  await record(tx, { ...common, action: "key.created", target: key.id, detail, network });
+}
 
 export async function onKeyChange(tx: Tx, change: KeyChange): Promise<void> {
   const { kind, key, by, address, now } = change;
@@ -27,27 +46,6 @@ export async function onKeyChange(tx: Tx, change: KeyChange): Promise<void> {
 /** A key that was revoked by hand, at the command line. */
 export async function onOperatorRevokes(tx: Tx, key: Key, now: number): Promise<void> {
   await tellOfKey(tx, key, { action: "key.revoked", actor: OPERATOR, network: null, now });
-}
-
-export interface OperatorGrant {
-  readonly accountId: string;
-  /** The transfer. */
-  readonly id: string;
-  readonly amount: bigint;
-  readonly reason: string;
-  readonly now: number;
-}
-
-export async function onOperatorGrants(tx: Tx, grant: OperatorGrant): Promise<void> {
-  await record(tx, {
-    accountId: grant.accountId,
-    actor: OPERATOR,
-    action: "account.credited",
-    target: grant.id,
-    detail: { usd: usdText(grant.amount), reason: grant.reason },
-    network: null,
-    now: grant.now,
-  });
 }
 
 export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Promise<void> {
@@ -127,8 +125,22 @@ export async function onClaimEvent(tx: Tx, event: ClaimEvent, now: number): Prom
 
 export async function onFalls(tx: Tx, falls: readonly Fall[]): Promise<void> {
   for (const { mark, accountId, balance, below, now } of falls) {
+    if (mark === "top_up") continue;
     const data = { credits: creditsOf(balance), usd: usdOf(balance), below_usd: usdOf(below) };
     await raise(tx, { type: `balance.${mark}`, accountId, data, now });
+  }
+}
+
+export async function onBudgetsReached(tx: Tx, marks: readonly BudgetMark[]): Promise<void> {
+  for (const { accountId, window, percent, used, limit, endsAt, now } of marks) {
+    const data = {
+      window,
+      percent,
+      used_usd: Number(usdText(used)),
+      limit_usd: Number(usdText(limit)),
+      resets_at: new Date(endsAt).toISOString(),
+    };
+    await raise(tx, { type: "budget.reached", accountId, data, now });
   }
 }
 

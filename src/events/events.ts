@@ -4,6 +4,7 @@
 
 import { newId } from "../base/id.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import type { BudgetWindow } from "../ledger/budget-rules.ts";
 import {
   type Column,
   type Reader,
@@ -19,9 +20,13 @@ export const EVENT_TYPES = [
   "member.added",
   "balance.low",
   "balance.empty",
+  "budget.reached",
   "key.created",
   "key.revoked",
   "invoice.paid",
+  "top_up.failed",
+  "top_up.stopped",
+  "top_up.ceiling_reached",
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
@@ -57,12 +62,34 @@ interface EventData {
   readonly "member.added": MemberData;
   readonly "balance.low": BalanceData;
   readonly "balance.empty": BalanceData;
+  readonly "budget.reached": {
+    readonly window: BudgetWindow;
+    /** 50, 80 or 100. */
+    readonly percent: number;
+    readonly used_usd: number;
+    readonly limit_usd: number;
+    readonly resets_at: string;
+  };
   readonly "key.created": KeyData;
   readonly "key.revoked": KeyData;
   readonly "invoice.paid": {
     readonly invoice_id: string;
     readonly amount_usd: number;
     readonly credits: number;
+  };
+  readonly "top_up.failed": {
+    /** Withdrawn. */
+    readonly invoice_id: string;
+    readonly amount_usd: number;
+    readonly reason: string;
+    readonly failures_in_a_row: number;
+    readonly next_try_at: string | null;
+  };
+  readonly "top_up.stopped": { readonly reason: string; readonly failures_in_a_row: number };
+  readonly "top_up.ceiling_reached": {
+    readonly monthly_ceiling_usd: number;
+    readonly bought_this_month_usd: number;
+    readonly resumes_at: string;
   };
 }
 

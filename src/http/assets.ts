@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import ceremony from "./ceremony.css" with { type: "text" };
 import controls from "./controls.css" with { type: "text" };
+import ledgers from "./ledgers.css" with { type: "text" };
 import reference from "./reference.css" with { type: "text" };
 import style from "./style.css" with { type: "text" };
 
@@ -15,7 +16,7 @@ export interface Asset {
 export const ASSET_CACHE_CONTROL = "public, max-age=31536000, immutable";
 
 /** One sheet, so that a page asks once. */
-const sheet = `${style}\n${controls}\n${ceremony}\n${reference}`;
+const sheet = `${style}\n${controls}\n${ledgers}\n${ceremony}\n${reference}`;
 
 export const STYLESHEET: Asset = {
   path: `/assets/${createHash("sha256").update(sheet).digest("hex").slice(0, 16)}.css`,

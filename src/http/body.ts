@@ -7,6 +7,8 @@ const SMALL_BODY_BYTES = 65_536;
 const DEPTH_MAX = 64;
 const FORM_FIELDS_MAX = 64;
 
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
+
 export const BODY_LIMIT_DEFAULT_BYTES = SMALL_BODY_BYTES;
 
 /** How long a body may take to arrive. */
@@ -84,7 +86,7 @@ function tooLarge(limitBytes: number): Fault {
 
 export function textOfBody(bytes: Uint8Array): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
+    return decoder.decode(bytes);
   } catch (cause) {
     throw new Fault("invalid_request", "body is not UTF-8", {
       message: "The request body is not valid UTF-8.",
@@ -110,6 +112,7 @@ export function parseJsonBody(text: string): unknown {
 
 /** How deep brackets nest outside of strings; counted before parsing, since a parser recurses. */
 function depthOf(text: string): number {
+  if (hasFewBrackets(text)) return 0;
   let depth = 0;
   let deepest = 0;
   for (let place = 0; place < text.length; place++) {
@@ -119,6 +122,15 @@ function depthOf(text: string): number {
     else if (code === 0x7d || code === 0x5d) depth--;
   }
   return deepest;
+}
+
+// Most bodies have too few brackets to nest so deep, wherever they stand: looking for them is a search of the engine's own.
+function hasFewBrackets(text: string): boolean {
+  let left = DEPTH_MAX;
+  for (const bracket of ["{", "["])
+    for (let at = text.indexOf(bracket); at !== -1; at = text.indexOf(bracket, at + 1))
+      if (--left < 0) return false;
+  return true;
 }
 
 function endOfString(text: string, start: number): number {

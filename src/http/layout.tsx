@@ -22,6 +22,8 @@ export interface PageFrame {
   readonly foot?: Child;
   /** Keeps the page out of search engines. */
   readonly isPrivate?: boolean;
+  /** For tables of many columns. */
+  readonly isWide?: boolean;
 }
 
 export interface PagePolicy {
@@ -49,7 +51,7 @@ export function renderPage(frame: PageFrame): string {
 }
 
 function Page({ frame }: { readonly frame: PageFrame }): Child {
-  const { title, description, nav = [], aside, main, foot, isPrivate } = frame;
+  const { title, description, nav = [], aside, main, foot, isPrivate, isWide } = frame;
   return (
     <html lang="en">
       <head>
@@ -62,7 +64,7 @@ function Page({ frame }: { readonly frame: PageFrame }): Child {
         <link rel="icon" href={ICON} />
         <link rel="stylesheet" href={STYLESHEET.path} />
       </head>
-      <body class={aside === undefined ? "plain" : "with-aside"}>
+      <body class={aside !== undefined ? "with-aside" : isWide === true ? "plain wide" : "plain"}>
         <a class="skip" href="#main">
           Skip to the content
         </a>

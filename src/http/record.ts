@@ -8,14 +8,24 @@ export const Timestamp = z.iso.datetime({
   error: "must be an RFC 3339 timestamp, such as 2027-01-31T00:00:00Z",
 });
 
-export const PageQuery = {
-  limit: z.coerce
-    .number()
+/** JavaScript reads `0x10`, `1e1` and an empty text as numbers, too. */
+const decimal = (typed: unknown): unknown =>
+  typeof typed === "string" && !/^\d+$/.test(typed) ? Number.NaN : typed;
+
+export const PageLimit = z.preprocess(
+  decimal,
+  z.coerce
+    .number({ error: "must be a whole number" })
     .int()
-    .min(1)
-    .max(PAGE_LIMIT_MAX)
-    .default(PAGE_LIMIT_DEFAULT)
-    .meta({ description: "Records on a page." }),
+    .min(1, "must be 1 or more")
+    .max(PAGE_LIMIT_MAX, `must be ${PAGE_LIMIT_MAX} or less`),
+);
+
+export const PageQuery = {
+  limit: PageLimit.default(PAGE_LIMIT_DEFAULT).meta({
+    description: "Records on a page.",
+    default: PAGE_LIMIT_DEFAULT,
+  }),
   cursor: cursorOf("[a-z]+"),
 };
 

@@ -195,7 +195,10 @@ async function inputOf(
         );
   return {
     params: parse(route.params, found.params, ""),
-    query: parse(route.query, queryOf(exchange.query), "query "),
+    query:
+      route.query === undefined && exchange.query === ""
+        ? undefined
+        : parse(route.query, queryOf(exchange.query), "query "),
     body: parse(
       route.rawBody === true ? undefined : route.body,
       bodyOf(parts, exchange, found, { bodyText, caller }),

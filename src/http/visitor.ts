@@ -25,7 +25,7 @@ export function toSignIn(path: string, query: string): Response {
 export function ownForm(
   fields: Readonly<Record<string, string>>,
   headers: Headers,
-  visitor: Visitor | undefined,
+  visitor: Pick<Visitor, "csrf"> | undefined,
   baseUrl: string,
 ): Record<string, string> {
   if (!isFromHere(headers, baseUrl)) throw foreign("form from another site");

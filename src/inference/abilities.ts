@@ -111,7 +111,12 @@ const COMPATIBLE_RULES: readonly Rule[] = [
     },
   },
   { providers: ["perplexity"], match: /./, abilities: { streamOptions: false } },
-  { providers: ["deepseek", "zai", "moonshot"], match: /./, abilities: { jsonSchema: false } },
+  // JSON output they have, schemas not; a forced call is refused by a model that thinks, and by some always.
+  {
+    providers: ["deepseek", "zai", "moonshot"],
+    match: /./,
+    abilities: { jsonSchema: false, schemaBy: "instructions" },
+  },
   {
     providers: ["deepseek", "zai", "moonshot", "xai", "fireworks", "vllm", "llamacpp"],
     match: /./,
@@ -166,6 +171,7 @@ const CLAUDE_RULES: readonly Rule[] = [
     match: /claude-opus-(4-8|[5-9])/,
     abilities: { laterInstructions: true },
   },
+  { providers: ["bedrock"], match: /amazon\.nova/, abilities: { jsonSchema: false } },
   // The clouds take Claude's images and documents as bytes alone.
   { providers: ["bedrock", "vertex"], match: /claude/, abilities: { urls: false } },
 ];

@@ -33,7 +33,7 @@ export async function answerWhole(
   const usage = passage.usageOf(answered.json);
   const charged = usage === undefined ? NOTHING : chargeFor(usage, contextOf(call, candidate));
   const costUsd = usdText(costOf(charged, candidate));
-  const body = passage.whole(answered, usage, costUsd);
+  const { text: body, dropped } = passage.whole(answered, usage, costUsd);
   const outcome = input.signal.aborted ? "client_aborted" : "completed";
   await settle(parts, call, candidate, {
     charged,
@@ -41,12 +41,9 @@ export async function answerWhole(
     status: 200,
     reply: input.idempotent === undefined ? undefined : keptReply(body),
   });
-  const headers = {
-    ...answered.headers,
-    ...ownHeaders(call, candidate),
-    "content-type": "application/json",
-    "x-postern-cost-usd": costUsd,
-  };
+  const headers = ownHeaders(call, candidate, answered.headers, dropped);
+  headers["content-type"] = "application/json";
+  headers["x-postern-cost-usd"] = costUsd;
   return new Response(body, { headers });
 }
 
@@ -80,6 +77,7 @@ export function answerStream(
     timeouts: parts.timeouts,
     now: parts.now,
     endsByClosing: provider.endsByClosing && !passage.isTranslated,
+    endsSilently: provider.endsByClosing || wire === "gemini",
     stopsBillingOnAbort: stopsBilling(candidate),
     costUsd,
     settle: (end: StreamEnd) => {
@@ -108,15 +106,12 @@ export function answerStream(
     ...(kept === undefined ? {} : { keep: kept.keep }),
   });
   const firstTokenMs = parts.now() - input.now;
-  const headers = {
-    ...answered.headers,
-    ...ownHeaders(call, candidate),
-    "content-type": passage.isTranslated
-      ? "text/event-stream; charset=utf-8"
-      : answered.contentType,
-    "cache-control": "no-store",
-    "x-accel-buffering": "no",
-  };
+  const headers = ownHeaders(call, candidate, answered.headers);
+  headers["content-type"] = passage.isTranslated
+    ? "text/event-stream; charset=utf-8"
+    : answered.contentType;
+  headers["cache-control"] = "no-store";
+  headers["x-accel-buffering"] = "no";
   return new Response(stream, { headers });
 }
 

@@ -4,6 +4,7 @@ import type { Log } from "../base/log.ts";
 import type { Fault } from "../base/fault.ts";
 import { OPEN_ORIGINS } from "../http/answer.ts";
 import type { Caller } from "../http/route.ts";
+import type { Freeze } from "../ledger/freezes.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Catalog } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
@@ -65,6 +66,8 @@ export interface InferParts extends Omit<RoutingParts, "catalog"> {
   /** A steady name for an account that says nothing about it. */
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
+  /** Why an account makes no calls. */
+  readonly freezeOf?: (accountId: string) => Promise<Freeze | undefined>;
   readonly pace: { readonly intervalMs: number; readonly burst: number } | undefined;
   readonly openCallsMax: number | undefined;
   /** The error object of an API, for the last event of a stream that broke. */
@@ -139,15 +142,20 @@ export function costOf(charged: Charged, candidate: Candidate): bigint {
   return candidate.credential.byok ? 0n : charged.cost;
 }
 
-export function ownHeaders(call: Call, candidate: Candidate): Record<string, string> {
-  const headers: Record<string, string> = {
-    ...OPEN_ORIGINS,
-    "x-request-id": call.input.requestId,
-    "x-postern-provider": candidate.credential.provider.id,
-    "x-postern-model": candidate.model.id,
-    "x-postern-byok": String(candidate.credential.byok),
-  };
-  const dropped = call.passage?.dropped ?? [];
+/** `lost`: what of the reply the caller's API could not say. */
+/** The headers of an answer, born with it: those of the provider's that are of use, and the gateway's own. */
+export function ownHeaders(
+  call: Call,
+  candidate: Candidate,
+  returned: Readonly<Record<string, string>>,
+  lost: readonly string[] = [],
+): Record<string, string> {
+  const headers: Record<string, string> = { ...returned, ...OPEN_ORIGINS };
+  headers["x-request-id"] = call.input.requestId;
+  headers["x-postern-provider"] = candidate.credential.provider.id;
+  headers["x-postern-model"] = candidate.model.id;
+  headers["x-postern-byok"] = candidate.credential.byok ? "true" : "false";
+  const dropped = [...(call.passage?.dropped ?? []), ...lost];
   if (dropped.length > 0) headers["x-postern-dropped"] = [...new Set(dropped)].join(", ");
   if (call.outputMax !== undefined) headers["x-postern-max-tokens"] = String(call.outputMax);
   return headers;

@@ -9,7 +9,7 @@ import type { Provider, RelayedWire, UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
 
 export interface Candidate {
-  /** The wires that the provider can be called on: the caller's own alone where it has it, else in order of preference. */
+  /** The wires that the provider can be called on: the caller's own first where it has it, else in order of preference. */
   readonly wires: readonly [UpstreamWire, ...UpstreamWire[]];
   readonly model: Model;
   /** What the provider calls the model. */
@@ -107,7 +107,8 @@ function wiresFor(
     const spoken = one === "count_tokens" ? "messages" : one;
     return model.wires.some((known) => known === spoken) && provider.paths[one] !== undefined;
   };
-  if (offers(wire)) return [wire];
+  // What an old model cannot do on this newer API, it may be brought to on the older one.
+  if (offers(wire)) return wire === "responses" && offers("chat") ? [wire, "chat"] : [wire];
   const [other, ...more] = wire === "embeddings" ? [] : TRANSLATED.filter(offers);
   if (other !== undefined) return [other, ...more];
   const others = model.wires

@@ -35,6 +35,14 @@ export function parseObject(text: string): JsonObject | undefined {
   }
 }
 
+/** What a stream's event holds. */
+export function parseEvent(event: {
+  readonly data: string;
+  readonly json?: unknown;
+}): JsonObject | undefined {
+  return isObject(event.json) ? event.json : parseObject(event.data);
+}
+
 // ---- Strict: null counts as absent, as it does in all of these APIs.
 
 export function mustBeObject(value: unknown, path: string): JsonObject {

@@ -10,6 +10,7 @@ import type {
   Loss,
   Native,
   Origin,
+  Part,
   RequestField,
   WireName,
 } from "./canonical.ts";
@@ -30,8 +31,10 @@ export interface Abilities {
   readonly prefill?: boolean | undefined;
   /** Takes temperature, top_p, top_k. */
   readonly sampling?: boolean | undefined;
-  /** Has a field for a JSON schema of the output. Without it the tool trick is used. */
+  /** Has a field for a JSON schema of the output. */
   readonly jsonSchema?: boolean | undefined;
+  /** What stands for that field where it is missing: a tool that must be called, unless the model cannot be made to call one. */
+  readonly schemaBy?: "tool" | "instructions" | undefined;
   readonly strictTools?: boolean | undefined;
   /** How reasoning is asked for: by effort, by a budget of tokens, or not at all. */
   readonly reasoning?: "effort" | "budget" | "none" | undefined;
@@ -93,6 +96,8 @@ export interface WrittenReply {
 export interface WireEvent {
   readonly name: string;
   readonly data: string;
+  /** The data as JSON, where somebody parsed it before. */
+  readonly json?: unknown;
 }
 
 /** Gives canonical events in the order of the canonical stream, whatever the provider does. */
@@ -154,6 +159,16 @@ export function loseParallel(losses: Loss[], request: CanonicalRequest): void {
       byRule: true,
     });
   else loseField(losses, request, "parallelToolCalls", why);
+}
+
+const KIND = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
+
+/** Notes what a reply holds and the caller's API has no place for: where it would have stood, and what it is. */
+export function losePart(losses: Loss[], path: string, part: Part): void {
+  const [only] = part.type === "native" ? Object.keys(part.value) : [];
+  const told = part.type === "native" ? (part.value["type"] ?? only) : part.type;
+  const kind = typeof told === "string" && KIND.test(told) ? told : part.type;
+  losses.push({ path: `${path}.${kind}`, why: `This API's replies have no place for it.` });
 }
 
 /** The fields to spread into this wire's own object; another wire's become losses, one a field. */

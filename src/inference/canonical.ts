@@ -220,6 +220,8 @@ export type OutputFormat =
       readonly name?: string | undefined;
       readonly description?: string | undefined;
       readonly strict?: boolean | undefined;
+      /** Where the caller was promised that the schema is kept to without fail, if it was. Never part of equality. */
+      readonly strictPath?: string | undefined;
     };
 
 export const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;

@@ -11,9 +11,11 @@ import { withMembers } from "./json-edit.ts";
 import { OWN_MEMBERS } from "./routing-preferences.ts";
 import { candidatesOf } from "./routing.ts";
 import { foreignReference, refuseReference } from "./tenant-guard.ts";
+import { refuseFrozen } from "./try-legs.ts";
 
 export async function countTokens(parts: InferParts, input: CallInput): Promise<Response> {
   const ask = readAsk("messages", input.text, "count");
+  await refuseFrozen(parts, input.caller.accountId);
   const [candidate] = await candidatesOf(ask, "count_tokens", input.caller.accountId, {
     ...parts,
     catalog: parts.catalog.current(),

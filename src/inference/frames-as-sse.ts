@@ -1,19 +1,19 @@
-// Bedrock's binary frames as server-sent events, so that one relay serves every provider.
+// Bedrock's binary frames as server-sent events, so that one relay serves every provider. They are always translated, and so
+// need no bytes.
 
 import { createEventFrameParser } from "../base/event-stream.ts";
-import { formatSse, type SseEvent, type SseParser } from "../base/sse.ts";
+import type { SseEvent, SseParser } from "../base/sse.ts";
 import { eventOfFrame } from "./wires/converse/read-frame.ts";
 
-const encoder = new TextEncoder();
+const NO_BYTES = new Uint8Array(0);
 
 export function createFrameParser(): SseParser {
   const parser = createEventFrameParser();
   return {
     push: (chunk) =>
-      parser.push(chunk).map((frame): SseEvent => {
-        const { name, data } = eventOfFrame(frame);
-        return { raw: encoder.encode(formatSse({ event: name, data })), ended: true };
-      }),
+      parser
+        .push(chunk)
+        .map((frame): SseEvent => ({ raw: NO_BYTES, ended: true, message: eventOfFrame(frame) })),
     end: () => [],
   };
 }

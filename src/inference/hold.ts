@@ -4,14 +4,16 @@
 import { Fault, type NextStep } from "../base/fault.ts";
 import { FEE_METERS } from "../base/meters.ts";
 import { creditsOf, type Nano, NANO_PER_CREDIT, NANO_PER_USD, usdText } from "../base/money.ts";
+import type { BudgetState } from "../ledger/budget-rules.ts";
 import type { HoldOutcome, HoldRequest } from "../ledger/decide.ts";
+import type { Freeze } from "../ledger/freezes.ts";
 import type { Catalog, Model } from "../models/catalog.ts";
 import { boundCards, limitsOf } from "../models/catalog.ts";
 import {
   affordableOutput,
+  boundOn,
   type Bounds,
   isPriced,
-  priceUpperBound,
   type PriceCard,
 } from "../models/price.ts";
 import type { Ask } from "./ask.ts";
@@ -65,32 +67,34 @@ export function quoteOf(
       ? limits.output
       : 0;
   const outputTokens = (visible + hidden) * ask.choices;
-  const amount = priceUpperBound({ ...bounds, outputTokens }, cards);
+  const most = boundOn(bounds, cards);
   const open = ask.outputMax === undefined && limits.output > 0;
   const floor = Math.min(OUTPUT_FLOOR_TOKENS * ask.choices, outputTokens);
   return {
     cards,
     bounds,
     outputTokens,
-    amount,
-    minimum: open ? priceUpperBound({ ...bounds, outputTokens: floor }, cards) : undefined,
+    amount: most(outputTokens),
+    minimum: open ? most(floor) : undefined,
   };
 }
 
 // What has no price is refused before it is used, and never guessed.
 function refuseUnpriced(card: PriceCard, ask: Ask, model: Model): void {
-  const checks: readonly (readonly [field: string, asked: Parameters<typeof isPriced>[1]])[] = [
-    ["service_tier", ask.serviceTier === undefined ? {} : { serviceTier: ask.serviceTier }],
-    ["speed", ask.speed === undefined ? {} : { speed: ask.speed }],
-    ["tools", { fees: FEE_METERS.filter((fee) => (ask.fees[fee] ?? 0) > 0) }],
-  ];
-  for (const [field, asked] of checks) {
-    if (isPriced(card, asked)) continue;
-    throw new Fault("invalid_request", `no price for this ${field}`, {
-      message: `${model.id} has no known price for what ${field} asks for, so it cannot be billed. Leave it out.`,
-      param: field,
-    });
-  }
+  const { serviceTier, speed, fees } = ask;
+  const field =
+    serviceTier !== undefined && !isPriced(card, { serviceTier })
+      ? "service_tier"
+      : speed !== undefined && !isPriced(card, { speed })
+        ? "speed"
+        : isPriced(card, { fees: FEE_METERS.filter((fee) => (fees[fee] ?? 0) > 0) })
+          ? undefined
+          : "tools";
+  if (field === undefined) return;
+  throw new Fault("invalid_request", `no price for this ${field}`, {
+    message: `${model.id} has no known price for what ${field} asks for, so it cannot be billed. Leave it out.`,
+    param: field,
+  });
 }
 
 /** The output limit of each choice that a lowered hold pays for; undefined where nothing was lowered. */
@@ -104,7 +108,7 @@ export function clampedOutput(quote: Quote, held: Nano, choices: number): number
 export function faultOfHold(
   outcome: Exclude<HoldOutcome, { status: "held" }>,
   quote: Quote,
-  context: { readonly ask: Ask; readonly claimed: boolean },
+  context: { readonly ask: Ask; readonly claimed: boolean; readonly now: number },
 ): Fault {
   switch (outcome.status) {
     case "key_refused":
@@ -128,6 +132,8 @@ export function faultOfHold(
             : { limit_resets_at: new Date(outcome.windowEndsAt).toISOString() }),
         },
       });
+    case "budget":
+      return overBudget(outcome.blocked, quote, context);
     case "insufficient_credits":
       return insufficient(outcome.available, quote, context);
     case "frozen":
@@ -135,11 +141,55 @@ export function faultOfHold(
   }
 }
 
+function overBudget(
+  { window, limit, used, held, room, endsAt }: BudgetState,
+  quote: Quote,
+  { claimed, now }: { readonly claimed: boolean; readonly now: number },
+): Fault {
+  const required = quote.minimum ?? quote.amount;
+  const name = window === "day" ? "daily" : "monthly";
+  const opens = new Date(endsAt).toISOString();
+  const open = held === 0n ? "" : ` and ${usdText(held)} USD are held by open calls`;
+  const advice = claimed
+    ? "Wait until then, or ask the workspace's owner to raise the budget in the console."
+    : "Wait until then, or raise the budget with PATCH /v1/account/budgets.";
+  return new Fault("workspace_budget_reached", `${window} budget`, {
+    message: `The workspace's ${name} budget is ${usdText(limit ?? 0n)} USD, of which ${usdText(used)} USD are spent${open}; this call may cost up to ${usdText(required)} USD. The budget opens again at ${opens}. ${advice}`,
+    retryAfterSeconds: (endsAt - now) / 1_000,
+    fields: {
+      budget_window: window,
+      budget_usd: Number(usdText(limit ?? 0n)),
+      required_credits: ceilCredits(required),
+      available_credits: creditsOf(room ?? 0n),
+      budget_resets_at: opens,
+    },
+    next: [
+      {
+        method: "GET",
+        url: "/v1/account/budgets",
+        why: "Read what the workspace may spend, and when that opens again.",
+      },
+    ],
+  });
+}
+
 function frozen(owed: Nano): Fault {
   return new Fault("workspace_frozen", "the account owes", {
     message: `A bank took back a payment of this workspace, and ${usdText(owed)} USD of it were spent. It makes no calls until that is made good: credits that are bought go to it first.`,
     fields: { owed_usd: usdText(owed) },
     next: [purchaseOf(owed, "Make good for what is missing; a human can pay at the `pay_url`.")],
+  });
+}
+
+/** What no purchase mends. */
+export function frozenByOperator(freeze: Freeze & { readonly by: "operator" }): Fault {
+  const since = new Date(freeze.since).toISOString();
+  return new Fault("workspace_frozen", "frozen by an operator", {
+    message: `The operator of this gateway froze this workspace at ${since}: ${freeze.reason}. It makes no calls until the operator lifts that; everything can still be read.`,
+    fields: { frozen_by: "operator", frozen_since: since, frozen_reason: freeze.reason },
+    next: [
+      { method: "GET", url: "/v1/account", why: "See whether the workspace is frozen still." },
+    ],
   });
 }
 

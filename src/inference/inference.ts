@@ -27,6 +27,7 @@ export interface InferenceParts {
   readonly limits: { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
+  readonly freezeOf?: NonNullable<InferParts["freezeOf"]>;
   readonly ownKeyOf: (accountId: string, providerId: string) => Promise<OwnKey | undefined>;
   readonly stateOf?: NonNullable<InferParts["stateOf"]>;
 }

@@ -3,7 +3,7 @@
 
 import type { Usage } from "../base/meters.ts";
 import { abilitiesOf } from "./abilities.ts";
-import type { Ask, Json } from "./ask.ts";
+import { type Ask, isObject, type Json } from "./ask.ts";
 import type { CanonicalRequest } from "./canonical.ts";
 import type {
   InboundWire,
@@ -18,7 +18,8 @@ import { usageOf } from "./meter/meter.ts";
 import { type Adjustments, outgoingBody } from "./outgoing.ts";
 import { scrubbed } from "./provider-error.ts";
 import type { UpstreamWire } from "./providers.ts";
-import { costInside, sameWire, type StreamShape } from "./stream-shape.ts";
+import { costInReply, sameWire, type StreamedApi, type StreamShape } from "./stream-shape.ts";
+import { type WholeAnswer, writeWhole } from "./translated-reply.ts";
 import { translatedShape } from "./translated-stream.ts";
 import { INBOUND, OUTBOUND } from "./wire-table.ts";
 
@@ -30,7 +31,7 @@ export interface Passage {
   /** What could not be said and was left out, because the caller allowed it or a rule says so. */
   readonly dropped: readonly string[];
   readonly usageOf: (json: Json) => Usage | undefined;
-  readonly whole: (reply: WholeReply, usage: Usage | undefined, costUsd: string) => string;
+  readonly whole: (reply: WholeReply, usage: Usage | undefined, costUsd: string) => WholeAnswer;
   readonly shape: (costUsd: () => string | undefined) => StreamShape;
   readonly isTranslated: boolean;
 }
@@ -49,7 +50,8 @@ export interface PassageContext {
 export function passageFor(ask: Ask, candidate: Candidate, context: PassageContext): Passage {
   const [wire, ...others] = candidate.wires;
   const { api } = ask;
-  if (api === "embeddings" || wire === api) return relayed(ask, candidate, context);
+  if (api === "embeddings" || (wire === api && !lacksSchema(api, ask.json, candidate.model)))
+    return relayed(ask, candidate, context);
   const inbound = INBOUND[api];
   const request = requestFor(inbound, ask, candidate, context.adjust);
   const translations = [wire, ...others].flatMap((one) =>
@@ -65,19 +67,21 @@ export function passageFor(ask: Ask, candidate: Candidate, context: PassageConte
 }
 
 function relayed(ask: Ask, candidate: Candidate, { adjust }: PassageContext): Passage {
-  const { api } = ask;
-  const { id } = candidate.credential.provider;
+  const { api, wantsUsage } = ask;
+  const { id, endsByClosing: endsSilently } = candidate.credential.provider;
   return {
     wire: api,
     path: pathOn(api, candidate, ask.stream),
     body: outgoingBody(ask, candidate, adjust),
     dropped: candidate.credential.provider.storesReplies ? unstored(ask, candidate) : [],
     usageOf: (json) => usageOf(api, json, id),
-    whole: ({ text }, usage, costUsd) =>
-      usage === undefined ? text : costInside(text, 0, ["usage"], costUsd),
+    whole: ({ text, json }, usage, costUsd) => ({
+      text: usage === undefined ? text : costInReply(text, json["usage"], costUsd),
+      dropped: [],
+    }),
     shape: () => {
       if (api === "embeddings") throw new Error("embeddings are not streamed");
-      return sameWire(api, ask.wantsUsage);
+      return sameWire(api, { wantsUsage, endsSilently });
     },
     isTranslated: false,
   };
@@ -153,24 +157,34 @@ function translated(ask: Ask, candidate: Candidate, translation: Translation): P
     body: bodyOn(wire, candidate, written),
     dropped,
     usageOf: (json) => usageOf(wire, json, origin.provider),
-    whole: ({ json }, _usage, costUsd) => {
-      const reply = outbound.readReply(json, readContext);
-      const report =
-        reply.usage === undefined
-          ? undefined
-          : { ...reply.usage, extras: { cost: Number(costUsd) } };
-      return JSON.stringify(inbound.writeReply({ ...reply, usage: report }, writeContext).body);
-    },
+    whole: ({ json }, _usage, costUsd) =>
+      writeWhole(inbound, outbound.readReply(json, readContext), writeContext, costUsd),
     shape: (costUsd) =>
       translatedShape(ask.api === "embeddings" ? "chat" : ask.api, {
         reader: outbound.createStreamReader(readContext),
         writer: inbound.createStreamWriter(writeContext),
+        showsUsage: ask.api !== "chat" || request.includeUsage === true,
         costUsd,
         clean: (text) => scrubbed(text, credential),
       }),
     isTranslated: true,
   };
 }
+
+// A schema for a model that has no field for one is said in another way, also on its own API, where it would be refused.
+function lacksSchema(api: StreamedApi, json: Json, model: Candidate["model"]): boolean {
+  let held: unknown = json;
+  for (const key of SCHEMA_PATHS[api]) held = isObject(held) ? held[key] : undefined;
+  return (
+    isObject(held) && held["type"] === "json_schema" && abilitiesOf(model).jsonSchema === false
+  );
+}
+
+const SCHEMA_PATHS: Readonly<Record<StreamedApi, readonly string[]>> = {
+  chat: ["response_format"],
+  responses: ["text", "format"],
+  messages: ["output_config", "format"],
+};
 
 // Nothing is stored at the gateway's account, where it would be there for all of its callers.
 function unstored({ api, json }: Ask, { credential }: Candidate): readonly string[] {

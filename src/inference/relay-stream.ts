@@ -22,6 +22,8 @@ export interface StreamParts {
   readonly now: () => number;
   /** Whether the stream's end is its closing: then all from the answer's end on waits for the settle. */
   readonly endsByClosing: boolean;
+  /** Whether a stream of this provider has no event of its own for its end. */
+  readonly endsSilently: boolean;
   /** Whether closing the connection ends the bill. */
   readonly stopsBillingOnAbort: boolean;
   /** The cost of what the meter knows, as it is shown. */
@@ -87,26 +89,31 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
   });
 }
 
-async function relayNext(parts: StreamParts, state: State, controller: Controller): Promise<void> {
-  for (;;) {
-    const chunk = state.first ?? (await readNext(parts, state));
-    state.first = undefined;
-    if (state.ended) return;
-    const step = stepOn(parts, state, chunk);
-    if (state.left) return;
-    if (step === undefined || state.bytes > STREAM_MAX_BYTES)
-      return finish(parts, state, controller, "upstream_error");
-    put(parts, state, controller, step.out);
-    if (step.finished)
-      return finish(
-        parts,
-        state,
-        controller,
-        parts.meter.failed() ? "upstream_error" : "completed",
-      );
-    if (chunk === undefined) return finish(parts, state, controller, endOf(parts, state));
-    if (step.out !== undefined) return;
-  }
+// Runs for every piece that a provider sends: only where something has to be waited for does it make a promise of its own.
+function relayNext(parts: StreamParts, state: State, controller: Controller): Promise<void> | void {
+  if (state.first === undefined)
+    return readNext(parts, state).then((chunk) => relay(parts, state, controller, chunk));
+  const { first } = state;
+  state.first = undefined;
+  return relay(parts, state, controller, first);
+}
+
+function relay(
+  parts: StreamParts,
+  state: State,
+  controller: Controller,
+  chunk: Uint8Array | undefined,
+): Promise<void> | void {
+  if (state.ended) return undefined;
+  const step = stepOn(parts, state, chunk);
+  if (state.left) return undefined;
+  if (step === undefined || state.bytes > STREAM_MAX_BYTES)
+    return finish(parts, state, controller, "upstream_error");
+  put(parts, state, controller, step.out);
+  if (step.finished)
+    return finish(parts, state, controller, parts.meter.failed() ? "upstream_error" : "completed");
+  if (chunk === undefined) return finish(parts, state, controller, endOf(parts, state));
+  return step.out === undefined ? relayNext(parts, state, controller) : undefined;
 }
 
 function put(
@@ -135,7 +142,8 @@ async function finish(
   how: StreamEnd,
 ): Promise<void> {
   const already = state.ended;
-  const last = how === "completed" && !already ? parts.shape.last?.() : undefined;
+  const last =
+    how === "completed" && !already ? parts.shape.last(parts.meter.finished()) : undefined;
   const waiting = [...state.waiting.splice(0), ...(last === undefined ? [] : [last])];
   // What is kept for a repetition is written by the settle, and its last event belongs to it.
   for (const bytes of waiting) parts.keep?.(bytes);
@@ -162,25 +170,28 @@ async function leave(parts: StreamParts, state: State): Promise<void> {
   await end(parts, state, "client_aborted").catch(() => {});
 }
 
-/** How a stream ended that closed without its terminal event. */
-function endOf(parts: StreamParts, state: State): StreamEnd {
-  if (state.timedOut) return "upstream_timeout";
-  return parts.meter.answered() && !parts.meter.failed() ? "completed" : "upstream_error";
+/** How a stream ended that closed without its terminal event: well only where nothing of it can be missing. */
+function endOf({ meter, endsSilently }: StreamParts, { timedOut }: State): StreamEnd {
+  if (timedOut) return "upstream_timeout";
+  const isWhole = meter.answered() && (endsSilently || meter.exact());
+  return isWhole && !meter.failed() ? "completed" : "upstream_error";
 }
 
-async function readNext(parts: StreamParts, state: State): Promise<Uint8Array | undefined> {
+function readNext(parts: StreamParts, state: State): Promise<Uint8Array | undefined> {
   state.reading = true;
-  try {
-    const { done, value } = await parts.reader.read();
-    if (done) return undefined;
-    state.bytes += value.length;
-    state.lastHeardAt = parts.now();
-    return value;
-  } catch {
-    return undefined;
-  } finally {
-    state.reading = false;
-  }
+  return parts.reader.read().then(
+    ({ done, value }) => {
+      state.reading = false;
+      if (done) return undefined;
+      state.bytes += value.length;
+      state.lastHeardAt = parts.now();
+      return value;
+    },
+    () => {
+      state.reading = false;
+      return undefined;
+    },
+  );
 }
 
 // An event beyond the parser's limit is a fault of the provider, and ends the stream as one.
@@ -211,11 +222,10 @@ function passOn(parts: StreamParts, state: State, events: readonly SseEvent[]): 
       meter.finished() || state.waiting.length > 0 || (parts.endsByClosing && meter.answered());
     (waits ? state.waiting : out).push(bytes);
   }
-  return { out: joined(out), finished: meter.finished() };
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array | undefined {
-  return parts.length > 1 ? Buffer.concat(parts) : parts[0];
+  return {
+    out: out.length > 1 ? Buffer.concat(out) : out[0],
+    finished: meter.finished(),
+  };
 }
 
 function tick(

@@ -26,6 +26,17 @@ export interface InferenceRouteParts {
     call: IdempotentCall & { readonly holdId: string },
   ) => Promise<StoredReply | undefined>;
   readonly forgetCall: (tx: Tx, call: IdempotentCall) => Promise<void>;
+  /** Lets a call that the balance does not cover bring a payment; absent where none is taken. */
+  readonly callOrBuy?:
+    | ((call: PayingCall, work: () => Promise<Response>) => Promise<Response>)
+    | undefined;
+}
+
+interface PayingCall {
+  readonly accountId: string;
+  readonly path: string;
+  readonly headers: Headers;
+  readonly now: number;
 }
 
 const BODY_LIMIT_BYTES = 32 * 1_048_576;
@@ -35,6 +46,7 @@ const MODEL_FAULTS = [
   "insufficient_credits",
   "forbidden",
   "key_limit_reached",
+  "workspace_budget_reached",
   "workspace_frozen",
   "model_not_found",
   "conflict",
@@ -44,13 +56,28 @@ const MODEL_FAULTS = [
 ] as const;
 
 export function inferenceRoutes(parts: InferenceRouteParts): readonly Route[] {
-  return [
+  const routes = [
     chatRoute(parts),
     responsesRoute(parts),
     messagesRoute(parts),
     countRoute(parts),
     embeddingsRoute(parts),
   ];
+  return parts.callOrBuy === undefined ? routes : routes.map(payable);
+}
+
+/** Says of a call that holds money that it may bring a payment. */
+function payable(route: Route): Route {
+  const { 200: good, ...others } = route.answers;
+  if (route.recheckedByHold !== true || good === undefined) return route;
+  const description = `${route.description ?? ""} A \`402\` carries the header \`PAYMENT-REQUIRED\` (x402, version 2): the same request with the header \`PAYMENT-SIGNATURE\` buys credits and runs on them.`;
+  const says = "What the payment that came with the request has settled: base64 of JSON.";
+  const headers = { ...good.headers, "payment-response": says };
+  return {
+    ...route,
+    description: description.trim(),
+    answers: { ...others, 200: { ...good, headers } },
+  };
 }
 
 const COMMON = {
@@ -235,17 +262,36 @@ type ModelInput = Input<undefined, undefined, unknown, Caller>;
 
 async function run(parts: InferenceRouteParts, api: Api, input: ModelInput): Promise<Response> {
   const idempotent = idempotentCallOf(api, input);
-  if (idempotent === undefined) return infer(parts.infer, callInput(api, input, undefined));
+  if (idempotent === undefined) return await inferOrBuy(parts, api, input, undefined);
   const stored = await parts.db.write((tx) =>
     parts.beginCall(tx, { ...idempotent, holdId: input.requestId }),
   );
   if (stored !== undefined) return replayed(stored, input.bodyText);
   try {
-    return await infer(parts.infer, callInput(api, input, idempotent));
+    return await inferOrBuy(parts, api, input, idempotent);
   } catch (error) {
     // A call that failed may be tried again under its key.
     await parts.db.write((tx) => parts.forgetCall(tx, idempotent));
     throw error;
+  }
+}
+
+async function inferOrBuy(
+  { infer: inferParts, callOrBuy }: InferenceRouteParts,
+  api: Api,
+  input: ModelInput,
+  idempotent: IdempotentCall | undefined,
+): Promise<Response> {
+  const work = () => infer(inferParts, callInput(api, input, idempotent));
+  if (callOrBuy === undefined) return await work();
+  const { caller, request, headers, now } = input;
+  const path = new URL(request.url).pathname;
+  // A shutdown waits for payments as it does for calls.
+  const closed = inferParts.onOpen();
+  try {
+    return await callOrBuy({ accountId: caller.accountId, path, headers, now }, work);
+  } finally {
+    closed();
   }
 }
 

@@ -9,8 +9,8 @@ export interface StreamShape {
   readonly plain: (event: SseEvent) => Uint8Array | undefined;
   /** The event that carries the final usage, with the cost where it is known. */
   readonly usage: (event: SseEvent, costUsd: string | undefined) => Uint8Array | undefined;
-  /** What is said when the provider has ended well: nothing on the same wire, where it said it itself. */
-  readonly last?: () => Uint8Array | undefined;
+  /** What is said when the provider has ended well: on the same wire nothing where its own last event was passed on. */
+  readonly last: (wasTold: boolean) => Uint8Array | undefined;
   /** The error event of this API, for a failure of the gateway's own making; nothing where one was already said. */
   readonly error: (body: unknown) => Uint8Array | undefined;
   /** What is sent in silence, so that nobody on the way takes the connection for dead. */
@@ -31,7 +31,22 @@ const USAGE_PATHS: Readonly<Record<StreamedApi, readonly string[]>> = {
   responses: ["response", "usage"],
 };
 
-export function sameWire(api: StreamedApi, wantsUsage: boolean): StreamShape {
+/** The event that ends a stream, for an API where it says nothing else. */
+const ENDS: Readonly<Partial<Record<StreamedApi, Uint8Array>>> = {
+  chat: encoder.encode("data: [DONE]\n\n"),
+  messages: encoder.encode('event: message_stop\ndata: {"type":"message_stop"}\n\n'),
+};
+
+export interface RelayedStream {
+  readonly wantsUsage: boolean;
+  /** Whether this provider's streams just close. */
+  readonly endsSilently: boolean;
+}
+
+export function sameWire(
+  api: StreamedApi,
+  { wantsUsage, endsSilently }: RelayedStream,
+): StreamShape {
   const path = USAGE_PATHS[api];
   let latest: SseEvent | undefined;
   return {
@@ -44,9 +59,39 @@ export function sameWire(api: StreamedApi, wantsUsage: boolean): StreamShape {
       if (api === "chat" && !wantsUsage && isUsageOnly(event)) return undefined;
       return costUsd === undefined ? event.raw : withCost(event.raw, path, costUsd);
     },
+    // A provider that said all, and its usage, and then closed without its last event: the caller's stream has one.
+    last: (wasTold) => (wasTold || endsSilently ? undefined : ENDS[api]),
     error: (body) => errorEvent(api, body, latest?.raw),
     keepAlive: keepAliveOf(api),
   };
+}
+
+/**
+ * Puts the cost into the usage object of a whole reply. Where its name stands in the text once, that is where the object
+ * stands, and the rest need not be looked at.
+ */
+export function costInReply(text: string, usage: unknown, costUsd: string): string {
+  const name = text.indexOf(USAGE_NAME);
+  const isOnlyOne = name > 0 && text.indexOf(USAGE_NAME, name + 1) === -1;
+  const open = isOnlyOne ? openingBrace(text, name) : undefined;
+  const isPlain =
+    typeof usage === "object" &&
+    usage !== null &&
+    !("cost" in usage) &&
+    Object.keys(usage).length > 0;
+  if (open === undefined || !isPlain) return costInside(text, 0, ["usage"], costUsd);
+  return `${text.slice(0, open + 1)}"cost":${costUsd},${text.slice(open + 1)}`;
+}
+
+const USAGE_NAME = '"usage"';
+
+/** Where the object begins whose name stands here; undefined where it is not a name, or not of an object. */
+function openingBrace(text: string, name: number): number | undefined {
+  // After a backslash it is the end of a text that holds quotes.
+  if (text[name - 1] === "\\") return undefined;
+  const found = /\s*:\s*\{/y;
+  found.lastIndex = name + USAGE_NAME.length;
+  return found.test(text) ? found.lastIndex - 1 : undefined;
 }
 
 /** Puts the cost into the usage object at this path of a JSON text; the text as it was where there is none. */

@@ -2,13 +2,16 @@
 // caller's API has it, at once. The end is said only when the money is settled.
 
 import { readSse, type SseEvent } from "../base/sse.ts";
-import type { CanonicalEvent, UsageReport } from "./canonical.ts";
+import type { CanonicalEvent, JsonObject, UsageReport } from "./canonical.ts";
 import type { StreamReader, StreamWriter } from "./canonical-wire.ts";
+import { lostOf } from "./translated-reply.ts";
 import { errorEvent, keepAliveOf, type StreamedApi, type StreamShape } from "./stream-shape.ts";
 
 export interface Translator {
   readonly reader: StreamReader;
   readonly writer: StreamWriter;
+  /** Whether the caller sees the usage. */
+  readonly showsUsage: boolean;
   readonly costUsd: () => string | undefined;
   /** Takes keys and names of accounts out of a provider's sentence. */
   readonly clean: (text: string) => string;
@@ -18,7 +21,7 @@ const encoder = new TextEncoder();
 
 export function translatedShape(
   api: StreamedApi,
-  { reader, writer, costUsd, clean }: Translator,
+  { reader, writer, showsUsage, costUsd, clean }: Translator,
 ): StreamShape {
   let report: UsageReport | undefined;
   let broken = false;
@@ -48,15 +51,22 @@ export function translatedShape(
   const last = (): Uint8Array | undefined => {
     const rest = write(reader.end());
     if (broken) return bytesOf(rest);
-    const cost = costUsd();
+    const dropped = lostOf(writer.losses);
     const usage =
       report === undefined
         ? ""
-        : writer.push({
-            type: "usage",
-            report: cost === undefined ? report : { ...report, extras: { cost: Number(cost) } },
-          });
-    return bytesOf(rest + usage + writer.end());
+        : writer.push({ type: "usage", report: { ...report, extras: extrasOf(dropped) } });
+    const isShown = showsUsage && report !== undefined;
+    const note =
+      isShown || dropped.length === 0 ? "" : `: x-postern-dropped: ${dropped.join(", ")}\n\n`;
+    return bytesOf(rest + usage + note + writer.end());
+  };
+  const extrasOf = (dropped: readonly string[]): JsonObject => {
+    const cost = costUsd();
+    return {
+      ...(cost === undefined ? {} : { cost: Number(cost) }),
+      ...(dropped.length === 0 ? {} : { dropped }),
+    };
   };
   return {
     plain: pass,

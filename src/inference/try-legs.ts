@@ -5,7 +5,13 @@ import { Fault } from "../base/fault.ts";
 import type { Ask } from "./ask.ts";
 import { tryCandidate, type Trial, type TrialResult } from "./attempt.ts";
 import { type Call, idsOf, type InferParts, stopsBilling } from "./call.ts";
-import { clampedOutput, faultOfHold, holdRequest, type Quote } from "./hold.ts";
+import {
+  clampedOutput,
+  faultOfHold,
+  frozenByOperator,
+  holdRequest,
+  type Quote,
+} from "./hold.ts";
 import { dearestOf, type Leg, mayFallOver } from "./legs.ts";
 import { type Passage, passageFor } from "./passage.ts";
 
@@ -101,11 +107,24 @@ async function hold(
     ...(parts.pace === undefined ? {} : { pace: parts.pace }),
     ...(parts.openCallsMax === undefined ? {} : { openCallsMax: parts.openCallsMax }),
   });
+  // A call that costs nothing takes nothing from the wallet, so the hold would not look at its state.
+  if (request.amount === 0n) await refuseFrozen(parts, input.caller.accountId);
   const outcome = await parts.ledger.hold(request);
   if (outcome.status === "held") return outcome.amount;
-  const claimed =
-    outcome.status === "insufficient_credits" && (await parts.isClaimed(input.caller.accountId));
-  throw faultOfHold(outcome, quote, { ask, claimed });
+  if (outcome.status === "frozen") await refuseFrozen(parts, input.caller.accountId);
+  const { caller, now } = input;
+  const advisesOwner = outcome.status === "insufficient_credits" || outcome.status === "budget";
+  const claimed = advisesOwner && (await parts.isClaimed(caller.accountId));
+  throw faultOfHold(outcome, quote, { ask, claimed, now });
+}
+
+/** Throws where the operator froze the account; what it owes is another matter. */
+export async function refuseFrozen(
+  { freezeOf }: Pick<InferParts, "freezeOf">,
+  accountId: string,
+): Promise<void> {
+  const freeze = await freezeOf?.(accountId);
+  if (freeze?.by === "operator") throw frozenByOperator(freeze);
 }
 
 function callOn({ candidate, quote }: Leg, base: CallBase & Pick<Call, "attempts" | "held">): Call {

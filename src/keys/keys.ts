@@ -104,6 +104,8 @@ export function createKeys({ db, master, prefix, openSpender }: KeysParts): Keys
     return fresh;
   };
   const mint: Keys["mint"] = async (tx, accountId, settings, now) => {
+    // Two that mint at once are counted one after the other.
+    await tx.lockMany("account", "id", [accountId]);
     const count = await tx.get(
       "select count(*) as count from api_key where account_id = ? and revoked_at is null",
       [accountId],

@@ -2,8 +2,9 @@
 // Rows are locked wallets first, then spenders, then holds, each in the order of their keys: no two batches can
 // wait for each other in a circle.
 
-import { type Nano, toNano } from "../base/money.ts";
+import type { Nano } from "../base/money.ts";
 import { text, type Tx } from "../store/db.ts";
+import { type Budget, type BudgetMark, passedMarks } from "./budget-rules.ts";
 import {
   type Charge,
   decideHold,
@@ -17,7 +18,7 @@ import {
   type Spender,
   type Wallet,
 } from "./decide.ts";
-import { type Fall, noteFalls, type TellFalls } from "./marks.ts";
+import { type Fall, marksOf, noteFalls, type TellBudgets, type TellFalls } from "./marks.ts";
 import {
   bucketOf,
   insertHolds,
@@ -29,6 +30,7 @@ import {
   toSpender,
   toWallet,
   type Transfer,
+  updateBudgets,
   updateSpenders,
   updateWallets,
 } from "./rows.ts";
@@ -42,6 +44,7 @@ export interface BatchContext<Record> {
   readonly epoch: number;
   readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
   readonly tellFalls?: TellFalls | undefined;
+  readonly tellBudgets?: TellBudgets | undefined;
 }
 
 interface State {
@@ -60,8 +63,10 @@ interface Writes<Record> {
   readonly transfers: Transfer[];
   readonly records: Record[];
   readonly falls: Fall[];
+  readonly budgetMarks: BudgetMark[];
   readonly touchedWallets: Map<string, Wallet>;
   readonly touchedSpenders: Map<string, Spender>;
+  readonly touchedBudgets: Map<string, Budget>;
 }
 
 /** Answers one outcome for each operation, in their order. */
@@ -78,8 +83,10 @@ export async function applyBatch<Record>(
     transfers: [],
     records: [],
     falls: [],
+    budgetMarks: [],
     touchedWallets: new Map(),
     touchedSpenders: new Map(),
+    touchedBudgets: new Map(),
   };
   const outcomes = operations.map((operation) =>
     operation.kind === "hold"
@@ -110,10 +117,7 @@ async function lock<Record>(tx: Tx, operations: readonly Operation<Record>[]): P
   ]);
   return {
     wallets: new Map(
-      wallets.map((row) => [
-        text(row, "account_id"),
-        { ...toWallet(row), lowAt: toNano(row["low_at"]) },
-      ]),
+      wallets.map((row) => [text(row, "account_id"), { ...toWallet(row), ...marksOf(row) }]),
     ),
     spenders: new Map(spenders.map((row) => [text(row, "key_id"), toSpender(row)])),
     holds: new Map(holds.map((row) => [text(row, "id"), toOpenHold(row)])),
@@ -164,8 +168,15 @@ function applySettle<Record>(
     throw new Error(`hold ${request.id} is settled for another account or key`);
   const key = state.keys.get(request.keyId);
   const before = wallet.promo + wallet.paid;
+  const budgetBefore = wallet.budget === undefined ? undefined : { ...wallet.budget };
   const charge = decideSettle(request.cost, request.now, { hold, wallet, spender, key });
   noteFalls(writes.falls, request, before, wallet);
+  if (wallet.budget !== undefined) {
+    const { accountId } = request;
+    const passed = passedMarks(budgetBefore, wallet.budget, { accountId, now: charge.at });
+    writes.budgetMarks.push(...passed);
+    writes.touchedBudgets.set(accountId, wallet.budget);
+  }
   if (hold === undefined) {
     state.swept.delete(request.id);
     writes.goneSwept.push(request.id);
@@ -203,7 +214,7 @@ function usageTransfers<Record>(
   request: SettleRequest<Record>,
   charge: Charge,
 ): readonly Transfer[] {
-  const { id, accountId, now } = request;
+  const { id, accountId } = request;
   const leg = (name: string, from: string, amount: Nano): Transfer[] =>
     amount === 0n
       ? []
@@ -216,7 +227,7 @@ function usageTransfers<Record>(
             amount,
             kind: "usage",
             ref: id,
-            at: now,
+            at: charge.at,
           },
         ];
   return [
@@ -234,6 +245,7 @@ async function write<Record>(
   const work: Promise<void>[] = [];
   if (writes.touchedWallets.size > 0)
     work.push(updateWallets(tx, writes.touchedWallets), updateSpenders(tx, writes.touchedSpenders));
+  if (writes.touchedBudgets.size > 0) work.push(updateBudgets(tx, writes.touchedBudgets));
   if (writes.newHolds.size > 0)
     work.push(insertHolds(tx, [...writes.newHolds.values()], context.process, context.epoch));
   if (writes.goneHolds.length > 0) work.push(tx.deleteMany("hold", "id", writes.goneHolds));
@@ -242,5 +254,7 @@ async function write<Record>(
   if (writes.records.length > 0) work.push(context.writeRecords(tx, writes.records));
   if (writes.falls.length > 0 && context.tellFalls !== undefined)
     work.push(context.tellFalls(tx, writes.falls));
+  if (writes.budgetMarks.length > 0 && context.tellBudgets !== undefined)
+    work.push(context.tellBudgets(tx, writes.budgetMarks));
   await Promise.all(work);
 }

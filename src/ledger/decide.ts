@@ -3,6 +3,7 @@
 
 import type { Nano } from "../base/money.ts";
 import { type LimitWindow, type Spent, spend, spentInWindow, windowEnd } from "../base/window.ts";
+import { blockedBy, type Budget, budgetRoom, type BudgetState, spendOf } from "./budget-rules.ts";
 
 export interface Pace {
   readonly intervalMs: number;
@@ -28,6 +29,7 @@ export type HoldOutcome =
   | { readonly status: "insufficient_credits"; readonly available: Nano; readonly posted: Nano }
   | { readonly status: "frozen"; readonly owed: Nano }
   | { readonly status: "key_limit"; readonly room: Nano; readonly windowEndsAt: number | null }
+  | { readonly status: "budget"; readonly blocked: BudgetState }
   | { readonly status: "key_refused"; readonly why: "unknown" | "revoked" | "expired" }
   | { readonly status: "too_fast"; readonly retryAfterMs: number }
   | { readonly status: "too_many_open"; readonly open: number };
@@ -59,6 +61,10 @@ export interface Wallet {
   readonly owed?: Nano;
   /** The mark below which the account wants to be told. */
   readonly lowAt?: Nano;
+  /** The balance below which credits are bought by themselves. Absent for never. */
+  readonly topUpAt?: Nano;
+  /** Absent where nothing bounds what the workspace may spend but its balance. */
+  readonly budget?: Budget;
 }
 
 export interface Spender {
@@ -87,6 +93,8 @@ export interface Charge {
   readonly promo: Nano;
   readonly paid: Nano;
   readonly overrun: Nano;
+  /** The time at which it counts. */
+  readonly at: number;
 }
 
 function available(wallet: Wallet): Nano {
@@ -141,17 +149,25 @@ function decideAmount(
   if (request.amount === 0n) return { status: "held", amount: 0n };
   if (wallet.owed !== undefined) return { status: "frozen", owed: wallet.owed };
   const funds = available(wallet);
-  const room = keyRoom(key, spender, request.now, request.amount);
-  const least = smallest(request.minimum ?? request.amount, request.amount);
-  if (least > room)
-    return {
-      status: "key_limit",
-      room,
-      windowEndsAt: windowEnd(key.window, request.now),
-    };
-  if (least > funds)
+  const at = countedAt(request.now, wallet, spender);
+  const room = keyRoom(key, spender, at, request.amount);
+  const needed = smallest(request.minimum ?? request.amount, request.amount);
+  if (needed > room) return { status: "key_limit", room, windowEndsAt: windowEnd(key.window, at) };
+  const { budget, held } = wallet;
+  const blocked = budget === undefined ? undefined : blockedBy(budget, { held, at, needed });
+  if (blocked !== undefined) return { status: "budget", blocked };
+  if (needed > funds)
     return { status: "insufficient_credits", available: funds, posted: wallet.promo + wallet.paid };
-  return { status: "held", amount: smallest(request.amount, smallest(room, funds)) };
+  const allowed = budgetRoom(budget, { held, at, wanted: room });
+  return { status: "held", amount: smallest(request.amount, smallest(allowed, funds)) };
+}
+
+/**
+ * A day that the key or its workspace has begun is not left again when a clock steps back, also not by a transfer: so
+ * what was spent in a window is the sum of the transfers since it began.
+ */
+function countedAt(now: number, { budget }: Wallet, { spent }: Spender): number {
+  return Math.max(now, spent.dayStart, budget?.spent.dayStart ?? 0);
 }
 
 /** What a settle finds: the hold is gone where it was swept, and the key's rules where the key is no more. */
@@ -164,7 +180,8 @@ export interface Settling {
 
 /**
  * Gives a hold back and charges what the call cost: promo first, then paid, never below zero, never what other calls
- * hold, and never past the key's limit by more than was held for it. What cannot be charged is the gateway's own loss.
+ * hold, and never past the key's limit or the workspace's budget by more than was held for it. What cannot be charged is
+ * the gateway's own loss.
  */
 export function decideSettle(
   cost: Nano,
@@ -176,15 +193,19 @@ export function decideSettle(
     spender.held -= hold.amount;
     spender.openCalls -= 1;
   }
-  const room = key === undefined ? cost : keyRoom(key, spender, now, cost);
+  const at = countedAt(now, wallet, spender);
+  const { budget, held } = wallet;
+  const wanted = key === undefined ? cost : keyRoom(key, spender, at, cost);
+  const room = budgetRoom(budget, { held, at, wanted });
   const cap = hold !== undefined && hold.amount > room ? hold.amount : room;
   const charged = smallest(smallest(cost, cap), available(wallet));
   const promo = smallest(charged, wallet.promo);
   const paid = charged - promo;
   wallet.promo -= promo;
   wallet.paid -= paid;
-  spender.spent = spend(spender.spent, charged, now);
-  return { promo, paid, overrun: cost - charged };
+  spender.spent = spend(spender.spent, charged, at);
+  if (budget !== undefined) budget.spent = spendOf(budget.spent, charged, at);
+  return { promo, paid, overrun: cost - charged, at };
 }
 
 /** What the key's limit still lets it spend; a key without a limit may spend what is wanted. */

@@ -4,11 +4,11 @@
 
 import { Fault } from "../base/fault.ts";
 import { MAX_NANO, type Nano, usdText } from "../base/money.ts";
-import { type Db, isDuplicate, type Reader, type Tx, whole } from "../store/db.ts";
+import { type Db, isDuplicate, type Lasting, type Reader, type Tx, whole } from "../store/db.ts";
 import { applyBatch, type Operation } from "./batch.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
 import { createGroupCommit } from "./group-commit.ts";
-import type { TellFalls } from "./marks.ts";
+import type { TellBudgets, TellFalls } from "./marks.ts";
 import { type Bucket, bucketOf, insertTransfers, SYSTEM, toWallet } from "./rows.ts";
 
 export interface Ledger<Record> {
@@ -27,6 +27,8 @@ export interface LedgerParts<Record> {
   readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
   /** Told, in the same transaction, of balances that fell below a mark. */
   readonly tellFalls?: TellFalls;
+  /** Told, in the same transaction, of budgets that were reached by half, four fifths, or whole. */
+  readonly tellBudgets?: TellBudgets;
 }
 
 export function createLedger<Record>({
@@ -35,10 +37,11 @@ export function createLedger<Record>({
   epoch,
   writeRecords,
   tellFalls,
+  tellBudgets,
 }: LedgerParts<Record>): Ledger<Record> {
-  const context = { process, epoch, writeRecords, tellFalls };
+  const context = { process, epoch, writeRecords, tellFalls, tellBudgets };
   const group = createGroupCommit<Operation<Record>, HoldOutcome | SettleOutcome>((operations) =>
-    db.write((tx) => applyBatch(tx, operations, context)),
+    db.write((tx) => applyBatch(tx, operations, context), lastingOf(operations)),
   );
   return {
     hold: async (request) => {
@@ -60,6 +63,12 @@ export function createLedger<Record>({
     depth: group.depth,
     idle: group.idle,
   };
+}
+
+// A machine that loses its power takes the calls with it that were held for, and nobody has been told their end: without
+// its hold such a call has never been, just as if it had been given back at the start. What is settled must be on the disk.
+function lastingOf(operations: readonly { readonly kind: "hold" | "settle" }[]): Lasting {
+  return operations.some(({ kind }) => kind === "settle") ? "on disk" : "while the machine runs";
 }
 
 export async function openWallet(tx: Tx, accountId: string): Promise<void> {

@@ -1,9 +1,10 @@
 // How bought credit comes in and goes back. Every amount that passes through a payment processor goes through its
 // clearing account, so that the processor's own books and this one can be held against each other to the cent.
 
-import { MAX_NANO, type Nano } from "../base/money.ts";
+import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
 import { type Reader, type Row, text, type Tx } from "../store/db.ts";
 import type { Wallet } from "./decide.ts";
+import { type Fall, marksOf, noteFalls } from "./marks.ts";
 import { bucketOf, insertTransfers, SYSTEM, toWallet, type Transfer } from "./rows.ts";
 
 /** What an amount of a payment is made of. */
@@ -23,7 +24,9 @@ export interface Movement {
   readonly accountId: string;
   readonly processor: string;
   readonly parts: Parts;
-  readonly kind: "purchase" | "refund" | "dispute" | "dispute_closed";
+  readonly kind: "purchase" | "refund" | "refund_failed" | "dispute" | "dispute_closed";
+  /** The movement that it undoes: what the house bore there goes back to the house. */
+  readonly undoes?: string;
   /** The payment. */
   readonly ref: string;
   readonly now: number;
@@ -39,15 +42,18 @@ export async function hasRoom(tx: Tx, accountId: string, credit: Nano): Promise<
   return wallet.promo + wallet.paid + credit <= MAX_NANO;
 }
 
-/** Money that came in, or came back: what the account owes is taken first. */
+/** Money that came in, or came back: what the house bore is given back to it, and what the account owes is taken first. */
 export async function bringIn(tx: Tx, movement: Movement): Promise<void> {
   const wallet = await lockWallet(tx, movement.accountId);
   const { credit, fee, tax, suspense, beyond } = movement.parts;
   const clearing = clearingOf(movement.processor);
-  const owed = least(credit, wallet.owed ?? 0n);
+  const borne = least(credit, await borneBy(tx, movement));
+  const owed = least(credit - borne, wallet.owed ?? 0n);
+  const gained = credit - borne - owed;
   const legs: readonly Leg[] = [
+    ["borne", clearing, SYSTEM.refundExpense, borne],
     ["debt", clearing, SYSTEM.receivable, owed],
-    ["credit", clearing, bucketOf(movement.accountId, "paid"), credit - owed],
+    ["credit", clearing, bucketOf(movement.accountId, "paid"), gained],
     ["fee", clearing, SYSTEM.feeRevenue, fee],
     ["tax", clearing, SYSTEM.taxPayable, tax],
     ["suspense", clearing, SYSTEM.suspense, suspense],
@@ -55,16 +61,27 @@ export async function bringIn(tx: Tx, movement: Movement): Promise<void> {
   ];
   await post(tx, movement, legs);
   await store(tx, movement.accountId, {
-    paid: wallet.paid + credit - owed,
+    paid: wallet.paid + gained,
     owed: (wallet.owed ?? 0n) - owed,
   });
 }
 
+/** What the house bore of the movement that is undone. */
+async function borneBy(tx: Tx, { accountId, undoes }: Movement): Promise<Nano> {
+  if (undoes === undefined) return 0n;
+  const row = await tx.get("select amount from transfer where account_id = ? and id = ?", [
+    accountId,
+    `${undoes}.missing`,
+  ]);
+  return row === undefined ? 0n : toNano(row["amount"]);
+}
+
 /**
  * Money that went back to who paid. Credit is taken as far as it is neither spent nor held by open calls; what is
- * missing is the house's loss after a refund, and the account's debt after a dispute.
+ * missing is the house's loss after a refund, and the account's debt after a dispute. Answers the marks that the balance
+ * fell below.
  */
-export async function sendBack(tx: Tx, movement: Movement): Promise<void> {
+export async function sendBack(tx: Tx, movement: Movement): Promise<readonly Fall[]> {
   const wallet = await lockWallet(tx, movement.accountId);
   const { credit, fee, tax, suspense, beyond } = movement.parts;
   const clearing = clearingOf(movement.processor);
@@ -84,20 +101,21 @@ export async function sendBack(tx: Tx, movement: Movement): Promise<void> {
     paid: wallet.paid - taken,
     owed: (wallet.owed ?? 0n) + (isDebt ? missing : 0n),
   });
+  return fallsOf(movement, wallet, taken);
 }
 
-/** Takes what an account owes out of what it has meanwhile: credit that open calls held. Answers what is still owed. */
+/** Takes what an account owes out of what it has meanwhile: credit that open calls held. Answers as `sendBack` does. */
 export async function collectDebt(
   tx: Tx,
   { id, accountId, now }: Pick<Movement, "id" | "accountId" | "now">,
-): Promise<Nano> {
+): Promise<readonly Fall[]> {
   const wallet = await lockWallet(tx, accountId);
   const owed = wallet.owed ?? 0n;
   const taken = least(owed, freeOf(wallet));
   const about = { id, accountId, kind: "debt", ref: id, now };
   await post(tx, about, [["debt", bucketOf(accountId, "paid"), SYSTEM.receivable, taken]]);
   if (taken > 0n) await store(tx, accountId, { paid: wallet.paid - taken, owed: owed - taken });
-  return owed - taken;
+  return fallsOf(about, wallet, taken);
 }
 
 /** The house bears what an account owes, which unfreezes it. Answers how much that is. */
@@ -159,9 +177,19 @@ async function store(
   ]);
 }
 
+function fallsOf(
+  about: Pick<Movement, "accountId" | "now">,
+  { promo, paid, ...marks }: Wallet,
+  taken: Nano,
+): readonly Fall[] {
+  const falls: Fall[] = [];
+  noteFalls(falls, about, promo + paid, { ...marks, promo, paid: paid - taken });
+  return falls;
+}
+
 async function lockWallet(tx: Tx, accountId: string): Promise<Wallet> {
   const [row] = await tx.lockMany("wallet", "account_id", [accountId]);
-  return walletIn(row, accountId);
+  return { ...walletIn(row, accountId), ...(row === undefined ? {} : marksOf(row)) };
 }
 
 function walletIn(row: Row | undefined, accountId: string): Wallet {

@@ -11,6 +11,7 @@ import {
   whole,
   wholeOrNull,
 } from "../store/db.ts";
+import type { Budget } from "./budget-rules.ts";
 import type { KeyRules, OpenHold, Spender, Wallet } from "./decide.ts";
 import { nothingSpent, toLimitWindow } from "../base/window.ts";
 
@@ -27,6 +28,8 @@ export const SYSTEM = {
   receivable: "system:receivable",
   /** What the house gave back beyond what was left, or wrote off. */
   refundExpense: "system:refund_expense",
+  /** What the operator corrected by hand, upwards and downwards. */
+  adjustment: "system:adjustment",
 } as const;
 
 export type Bucket = "promo" | "paid";
@@ -76,6 +79,14 @@ const WALLET_COLUMNS: readonly Column[] = [
   "promo:bigint",
   "paid:bigint",
   "held:bigint",
+];
+
+const BUDGET_COLUMNS: readonly Column[] = [
+  "account_id:text",
+  "day_start:bigint",
+  "day_spent:bigint",
+  "month_start:bigint",
+  "month_spent:bigint",
 ];
 
 const SPENDER_COLUMNS: readonly Column[] = [
@@ -141,6 +152,18 @@ export function updateWallets(tx: Tx, wallets: ReadonlyMap<string, Wallet>): Pro
   return tx.updateMany("wallet", WALLET_COLUMNS, rows);
 }
 
+/** What was spent of the budgets; the limits are another matter. */
+export function updateBudgets(tx: Tx, budgets: ReadonlyMap<string, Budget>): Promise<void> {
+  const rows = [...budgets].map(([id, { spent }]): Value[] => [
+    id,
+    spent.dayStart,
+    spent.day,
+    spent.monthStart,
+    spent.month,
+  ]);
+  return tx.updateMany("wallet", BUDGET_COLUMNS, rows);
+}
+
 export function updateSpenders(tx: Tx, spenders: ReadonlyMap<string, Spender>): Promise<void> {
   const rows = [...spenders].map(([id, { held, openCalls, pacedUntil, spent }]): Value[] => [
     id,
@@ -175,11 +198,33 @@ export async function insertSpender(
 
 export function toWallet(row: Row): Wallet {
   const owed = toNano(row["owed"]);
+  const isFrozen = (row["frozen_at"] ?? null) !== null;
+  const budget = toBudget(row);
   return {
     promo: toNano(row["promo"]),
     paid: toNano(row["paid"]),
     held: toNano(row["held"]),
-    ...(owed === 0n ? {} : { owed }),
+    // What the operator froze is refused as a debt of nothing: by the same line of the hold, under the same lock.
+    ...(owed === 0n && !isFrozen ? {} : { owed }),
+    ...(budget === undefined ? {} : { budget }),
+  };
+}
+
+/** What was spent is kept only while there is a limit. */
+export function toBudget(row: Row): Budget | undefined {
+  const [day, month] = [row["day_budget"] ?? null, row["month_budget"] ?? null];
+  if (day === null && month === null) return undefined;
+  return {
+    limits: {
+      day: day === null ? null : toNano(day),
+      month: month === null ? null : toNano(month),
+    },
+    spent: {
+      day: toNano(row["day_spent"]),
+      month: toNano(row["month_spent"]),
+      dayStart: whole(row, "day_start"),
+      monthStart: whole(row, "month_start"),
+    },
   };
 }
 

@@ -52,6 +52,12 @@ const CLEARED = `cleared as (
   )`;
 const NANO_PER_CENT = 10_000_000;
 
+/** The usage that an account has paid; the house's own share counts in no window. */
+const PAID_USAGE = `transfer.kind = 'usage' and transfer.from_account <> '${SYSTEM.overrunExpense}'`;
+const since = (start: string): string =>
+  `sum(case when transfer.at >= ${start} then transfer.amount else 0 end)`;
+const HAS_BUDGET = "(wallet.day_budget is not null or wallet.month_budget is not null)";
+
 const CHECKS: readonly Check[] = [
   {
     says: "a wallet's buckets are not the sum of its transfers",
@@ -140,6 +146,42 @@ const CHECKS: readonly Check[] = [
         or week_spent > total_spent or month_spent > total_spent`,
   },
   {
+    says: "what a key has spent in a window is not what its usage has charged since the window began",
+    sql: `with spent as (
+        select spender.key_id, ${since("spender.day_start")} as day, ${since("spender.week_start")} as week,
+          ${since("spender.month_start")} as month
+        from transfer
+        join usage_record on usage_record.account_id = transfer.account_id and usage_record.id = transfer.ref
+        join spender on spender.key_id = usage_record.key_id
+        where ${PAID_USAGE} group by spender.key_id
+      )
+      select spender.key_id, cast(spender.day_spent as text) as day, cast(coalesce(spent.day, 0) as text) as day_charged,
+        cast(spender.week_spent as text) as week, cast(coalesce(spent.week, 0) as text) as week_charged,
+        cast(spender.month_spent as text) as month, cast(coalesce(spent.month, 0) as text) as month_charged
+      from spender left join spent on spent.key_id = spender.key_id
+      where spender.day_spent <> coalesce(spent.day, 0) or spender.week_spent <> coalesce(spent.week, 0)
+        or spender.month_spent <> coalesce(spent.month, 0)`,
+  },
+  {
+    says: "what counts against a budget is not what was charged since its window began",
+    sql: `with spent as (
+        select wallet.account_id, ${since("wallet.day_start")} as day, ${since("wallet.month_start")} as month
+        from wallet join transfer on transfer.account_id = wallet.account_id
+        where ${HAS_BUDGET} and ${PAID_USAGE} group by wallet.account_id
+      )
+      select wallet.account_id, cast(wallet.day_spent as text) as day, cast(coalesce(spent.day, 0) as text) as day_charged,
+        cast(wallet.month_spent as text) as month, cast(coalesce(spent.month, 0) as text) as month_charged
+      from wallet left join spent on spent.account_id = wallet.account_id
+      where ${HAS_BUDGET} and (wallet.day_spent <> coalesce(spent.day, 0) or wallet.month_spent <> coalesce(spent.month, 0))`,
+  },
+  {
+    says: "a budget is below zero, or counts in no window",
+    sql: `select account_id, cast(day_budget as text) as day_budget, cast(month_budget as text) as month_budget,
+        cast(day_start as text) as day_start, cast(month_start as text) as month_start
+      from wallet where day_budget < 0 or month_budget < 0
+        or (${HAS_BUDGET} and (day_start is null or month_start is null or day_start < month_start or day_spent is null or month_spent is null))`,
+  },
+  {
     says: "a usage record's cost is not what was moved for it",
     sql: `with ${USAGE}
       select usage_record.id, usage_record.account_id, cast(usage_record.cost_nano as text) as cost,
@@ -185,6 +227,13 @@ const CHECKS: readonly Check[] = [
       group by invoice.id, invoice.status, invoice.amount_cents, invoice.fee_cents, invoice.tax_cents
       having count(payment.id) <> case when invoice.status in ('paid', 'refunded') then 1 else 0 end
         or (count(payment.id) = 1 and sum(payment.amount_cents) <> invoice.amount_cents + invoice.fee_cents + invoice.tax_cents)`,
+  },
+  {
+    says: "an automatic purchase counts as paid and its invoice does not, or the other way round",
+    sql: `select top_up.id, top_up.account_id, top_up.state, invoice.status
+      from top_up left join invoice on invoice.id = top_up.invoice_id and invoice.account_id = top_up.account_id
+      where invoice.id is null or (top_up.state = 'paid') <> (invoice.status in ('paid', 'refunded'))
+        or (top_up.open_for is not null) <> (top_up.state in ('charging', 'processing'))`,
   },
   {
     says: "an account has no wallet",

@@ -135,12 +135,26 @@ export function price(
 
 /** The most that a call within these bounds can cost on any of the cards that may answer it. */
 export function priceUpperBound(bounds: Bounds, cards: PriceCard | readonly PriceCard[]): Nano {
-  let most: Pico = 0n;
-  for (const card of isList(cards) ? cards : [cards]) {
-    const bound = boundOf(bounds, card);
-    if (bound > most) most = bound;
-  }
-  return nanoFromPico(most);
+  return boundOn(bounds, cards)(bounds.outputTokens);
+}
+
+/** The same for several output limits of one call: what does not depend on the limit is worked out once. */
+export function boundOn(
+  bounds: Omit<Bounds, "outputTokens">,
+  cards: PriceCard | readonly PriceCard[],
+): (outputTokens: number) => Nano {
+  const parts = isList(cards)
+    ? cards.flatMap((card) => partsOf(bounds, card))
+    : partsOf(bounds, cards);
+  return (outputTokens) => {
+    const tokens = BigInt(wholeTokens(outputTokens));
+    let most: Pico = 0n;
+    for (const { fixed, output } of parts) {
+      const sum = ceilOf(add(fixed, { num: output.num * tokens, den: output.den }));
+      if (sum > most) most = sum;
+    }
+    return nanoFromPico(most);
+  };
 }
 
 /** What a request asks for beyond plain tokens. */
@@ -152,8 +166,9 @@ export interface Asked {
 
 /** False for a service tier, a speed or a tool whose price is not known; a request that asks for it must be refused. */
 export function isPriced(card: PriceCard, asked: Asked): boolean {
-  if (!knows(card.serviceTiers, asked.serviceTier, card)) return false;
-  if (!knows(card.speeds, asked.speed, card)) return false;
+  if (asked.serviceTier !== undefined && !knows(card.serviceTiers, asked.serviceTier, card))
+    return false;
+  if (asked.speed !== undefined && !knows(card.speeds, asked.speed, card)) return false;
   return (asked.fees ?? []).every((fee) => !rateOf(card.base, fee).guessed);
 }
 
@@ -211,9 +226,9 @@ function priceLeg(leg: Leg, lines: PriceLine[], gaps: Set<string>): Ratio {
   const times = factorOf(usage, card, gaps);
   let sum: Ratio = { num: 0n, den: 1n };
   for (const meter of ALL_METERS) {
-    const isFee = FEES.has(meter);
     const count = countOf(meter, usage, card);
     if (count <= 0) continue;
+    const isFee = FEES.has(meter);
     const { each, guessed } =
       meter === "request"
         ? { each: requestFee(card, rates, usage.serviceTier), guessed: false }
@@ -231,10 +246,11 @@ function priceLeg(leg: Leg, lines: PriceLine[], gaps: Set<string>): Ratio {
 function countOf(meter: Meter, usage: Usage, card: PriceCard): number {
   const tokens: Partial<Record<string, number>> = usage.tokens;
   const fees: Partial<Record<string, number>> = usage.fees;
-  const count = tokens[meter] ?? fees[meter] ?? 0;
+  const count = tokens[meter] ?? fees[meter];
+  if (count === undefined) return 0;
   // A count that is not a number was refused where the reply was metered; it must not become a charge here.
   if (!Number.isFinite(count) || count < 0) return 0;
-  return card.oncePerCall.some((fee) => fee === meter) ? Math.min(count, 1) : count;
+  return count > 1 && card.oncePerCall.some((fee) => fee === meter) ? 1 : count;
 }
 
 function promptTokens(usage: Usage): number {
@@ -281,17 +297,6 @@ function requestFee(card: PriceCard, rates: Rates, size: string | undefined): Pi
   );
 }
 
-function boundOf(bounds: Bounds, card: PriceCard): Pico {
-  let most: Pico = 0n;
-  for (const { fixed, output } of partsOf(bounds, card)) {
-    const sum = ceilOf(
-      add(fixed, { ...output, num: output.num * BigInt(wholeTokens(bounds.outputTokens)) }),
-    );
-    if (sum > most) most = sum;
-  }
-  return most;
-}
-
 interface BoundParts {
   /** Input and fees at their dearest. */
   readonly fixed: Ratio;
@@ -302,25 +307,62 @@ interface BoundParts {
 /** The dearest prices in each tier that the prompt can reach. */
 function partsOf(bounds: Omit<Bounds, "outputTokens">, card: PriceCard): BoundParts[] {
   const factor = dearestFactor(bounds, card);
-  const reached = card.tiers.filter((tier) => bounds.inputTokens > tier.aboveInputTokens);
-  return [card.base, ...reached.map((tier) => tier.rates)].map((rates) => ({
-    fixed: add(
-      product(wholeTokens(bounds.inputTokens), dearest(rates, INPUT_METERS), factor),
-      feesBound(bounds, card, rates),
-    ),
-    output: product(1, dearest(rates, OUTPUT_METERS), factor),
-  }));
+  const tokens = wholeTokens(bounds.inputTokens);
+  const parts: BoundParts[] = [];
+  for (const { aboveInputTokens, rates, input, output, request } of dearestRates(card)) {
+    if (aboveInputTokens !== undefined && bounds.inputTokens <= aboveInputTokens) continue;
+    parts.push({
+      fixed: add(product(tokens, input, factor), feesBound(bounds, card, rates, request)),
+      output: product(1, output, factor),
+    });
+  }
+  return parts;
 }
 
-function feesBound(bounds: Omit<Bounds, "outputTokens">, card: PriceCard, rates: Rates): Ratio {
-  let sum: Ratio = { num: 0n, den: 1n };
+interface DearestRates {
+  /** Absent for the card's base, which every prompt can reach. */
+  readonly aboveInputTokens?: number;
+  readonly rates: Rates;
+  /** For one token, and for one request. */
+  readonly input: Pico;
+  readonly output: Pico;
+  readonly request: Pico;
+}
+
+// A card never changes, so its dearest rates are looked for once.
+const knownDearest = new WeakMap<PriceCard, readonly DearestRates[]>();
+
+function dearestRates(card: PriceCard): readonly DearestRates[] {
+  const known = knownDearest.get(card);
+  if (known !== undefined) return known;
+  const sizes = Object.values(card.requestFees);
+  const of = (rates: Rates): DearestRates => ({
+    rates,
+    input: dearest(rates, INPUT_METERS),
+    output: dearest(rates, OUTPUT_METERS),
+    request: sizes.reduce((most, fee) => larger(most, fee), rateOf(rates, "request").each),
+  });
+  const found = [
+    of(card.base),
+    ...card.tiers.map(({ aboveInputTokens, rates }) => ({ ...of(rates), aboveInputTokens })),
+  ];
+  knownDearest.set(card, found);
+  return found;
+}
+
+function feesBound(
+  { fees }: Omit<Bounds, "outputTokens">,
+  card: PriceCard,
+  rates: Rates,
+  request: Pico,
+): Ratio {
+  const times = (meter: FeeMeter, asked: number): number =>
+    card.oncePerCall.includes(meter) ? Math.min(asked, 1) : asked;
+  let sum = product(times("request", Math.max(1, fees?.request ?? 1)), request, ONE);
+  if (fees === undefined) return sum;
   for (const meter of FEE_METERS) {
-    const asked =
-      meter === "request" ? Math.max(1, bounds.fees?.request ?? 1) : (bounds.fees?.[meter] ?? 0);
-    const count = card.oncePerCall.includes(meter) ? Math.min(asked, 1) : asked;
-    const sizes = meter === "request" ? Object.values(card.requestFees) : [];
-    const each = sizes.reduce((most, fee) => larger(most, fee), rateOf(rates, meter).each);
-    if (count > 0) sum = add(sum, product(count, each, ONE));
+    const count = meter === "request" ? 0 : times(meter, fees[meter] ?? 0);
+    if (count > 0) sum = add(sum, product(count, rateOf(rates, meter).each, ONE));
   }
   return sum;
 }

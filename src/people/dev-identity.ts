@@ -6,7 +6,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Adapter, AdapterPayload, Configuration, JWK, Provider } from "oidc-provider";
 import { randomBase62, randomDigits, sameText, type Secret, secret } from "../base/secret.ts";
 import { codePage, devPageHeaders, emailPage, stoppedPage } from "./dev-pages.tsx";
-import { CALLBACK_PATH, type IdentitySettings, isLoopback } from "./sign-in.ts";
+import {
+  CALLBACK_PATH,
+  type IdentitySettings,
+  isLoopback,
+  OPERATOR_CALLBACK_PATH,
+} from "./sign-in.ts";
 
 const CLIENT_ID = "postern";
 const SECRET_CHARACTERS = 43;
@@ -130,7 +135,7 @@ function configurationOf(
       {
         client_id: CLIENT_ID,
         client_secret: clientSecret.reveal(),
-        redirect_uris: [`${base.origin}${CALLBACK_PATH}`],
+        redirect_uris: [CALLBACK_PATH, OPERATOR_CALLBACK_PATH].map((path) => base.origin + path),
         response_types: ["code"],
         grant_types: ["authorization_code"],
       },

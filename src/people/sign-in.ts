@@ -19,8 +19,9 @@ export interface IdentitySettings {
 }
 
 export const CALLBACK_PATH = "/signin/callback";
+export const OPERATOR_CALLBACK_PATH = "/operator/signin/callback";
 
-const COOKIE = "postern_signin";
+const CUSTOMERS: Door = { callbackPath: CALLBACK_PATH, cookie: "postern_signin", path: "/" };
 const COOKIE_SECONDS = 600;
 const SCOPE = "openid email profile";
 const DISCOVERY_MS = 3_600_000;
@@ -48,6 +49,15 @@ export interface SignInParts {
   readonly settings: IdentitySettings;
   readonly baseUrl: string;
   readonly master: Secret;
+  /** Another door than the customers', with an address and a cookie of its own: what was begun at one ends at no other. */
+  readonly door?: Door;
+}
+
+export interface Door {
+  readonly callbackPath: string;
+  readonly cookie: string;
+  /** The part of the site that the cookie is sent to. */
+  readonly path: string;
 }
 
 interface Trip {
@@ -58,16 +68,17 @@ interface Trip {
   readonly until: number;
 }
 
-export function createSignIn({ settings, baseUrl, master }: SignInParts): SignIn {
+export function createSignIn({ settings, baseUrl, master, door = CUSTOMERS }: SignInParts): SignIn {
+  const { cookie } = door;
   const key = deriveKey(master, "sign-in/v1");
-  const form = cookieForm(baseUrl);
-  const redirectUri = `${baseUrl}${CALLBACK_PATH}`;
+  const form = cookieForm(baseUrl, door.path);
+  const redirectUri = `${baseUrl}${door.callbackPath}`;
   const provider = providerOf(settings.issuer);
   const discovered = rediscovering(settings);
 
   return {
     providerName: provider.name,
-    noCookie: () => form.clear(COOKIE),
+    noCookie: () => form.clear(cookie),
     begin: async (returnTo, switchAccount, now) => {
       const configuration = await discovered(now);
       const trip: Trip = {
@@ -86,11 +97,11 @@ export function createSignIn({ settings, baseUrl, master }: SignInParts): SignIn
         code_challenge_method: "S256",
         ...(switchAccount ? { prompt: provider.switchPrompt } : {}),
       });
-      const sealed = seal(key, COOKIE, JSON.stringify(trip));
-      return { location: location.href, cookie: form.set(COOKIE, sealed, COOKIE_SECONDS) };
+      const sealed = seal(key, cookie, JSON.stringify(trip));
+      return { location: location.href, cookie: form.set(cookie, sealed, COOKIE_SECONDS) };
     },
     finish: async (search, cookies, now) => {
-      const trip = openTrip(key, cookieNamed(cookies, form.name(COOKIE)));
+      const trip = openTrip(key, cookie, cookieNamed(cookies, form.name(cookie)));
       if (trip === undefined || trip.until <= now)
         throw new Fault("invalid_request", "no sign-in in this browser", {
           message: `This sign-in took too long, or was begun in another browser or at another address than ${baseUrl}. Sign in again.`,
@@ -195,11 +206,15 @@ function unfinished(cause: unknown): Fault {
   });
 }
 
-function openTrip(key: Uint8Array, sealed: string | undefined): Trip | undefined {
+function openTrip(
+  key: Uint8Array,
+  cookie: string,
+  sealed: string | undefined,
+): Trip | undefined {
   if (sealed === undefined) return undefined;
   try {
     // Safe because only `begin` can seal under this key.
-    return JSON.parse(unseal(key, COOKIE, sealed)) as Trip;
+    return JSON.parse(unseal(key, cookie, sealed)) as Trip;
   } catch {
     return undefined;
   }

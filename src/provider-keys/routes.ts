@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { secret } from "../base/secret.ts";
-import { listOf, PageQuery } from "../http/record.ts";
+import { cursorOf, listOf, PageQuery } from "../http/record.ts";
 import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type KeyVerdict, UNCHECKED } from "./check.ts";
@@ -116,7 +116,7 @@ function listRoute(db: Db): Route {
     summary: "List your provider keys",
     description: "Newest first, deleted ones included.",
     dialect: "openai",
-    query: z.strictObject(PageQuery),
+    query: z.strictObject({ ...PageQuery, cursor: cursorOf("pk") }),
     answers: {
       200: {
         description: "A page of provider keys.",

@@ -34,12 +34,13 @@ export function dressedPassage(passage: Passage, dress: ReplyDress, seen: Seen):
   return {
     ...passage,
     whole: (reply, usage, costUsd) => {
-      const text = passage.whole(reply, usage, costUsd);
-      const json: unknown = JSON.parse(text);
-      if (!isObject(json)) return text;
+      const answer = passage.whole(reply, usage, costUsd);
+      const json: unknown = JSON.parse(answer.text);
+      if (!isObject(json)) return answer;
+      const { text, dropped } = answer;
       const response = dressed(json, dress, text.length);
       if (response["store"] === true) seen.response = response;
-      return JSON.stringify(response);
+      return { text: JSON.stringify(response), dropped };
     },
     shape: (costUsd) => dressedShape(passage.shape(costUsd), dress, seen),
   };
@@ -73,12 +74,11 @@ function dressedShape(shape: StreamShape, dress: ReplyDress, seen: Seen): Stream
       }),
     );
   };
-  const { last } = shape;
   return {
     ...shape,
     plain: (event) => pass(shape.plain(event)),
     usage: (event, costUsd) => pass(shape.usage(event, costUsd)),
-    ...(last === undefined ? {} : { last: () => pass(last()) }),
+    last: (wasTold) => pass(shape.last(wasTold)),
     error: (body) => {
       if (isObject(body) && isObject(body["error"])) seen.failure = body["error"];
       return shape.error(body);

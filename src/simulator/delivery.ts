@@ -58,6 +58,7 @@ type Event = string | Uint8Array | { readonly waitMs: number };
 function* disturbed(frames: Iterable<Frame>, order: Order, wire: Wire): Generator<Event> {
   const troubles = troublesOf(order);
   let deltas = 0;
+  let sent = 0;
   for (const frame of frames) {
     const closing = frame.usage === true || frame.end === true;
     if (order.pace !== undefined && frame.delta === true && deltas > 0)
@@ -65,12 +66,13 @@ function* disturbed(frames: Iterable<Frame>, order: Order, wire: Wire): Generato
     // What was ordered for later than the last delta happens after it.
     if (frame.delta === true || closing) {
       const due = takeDue(troubles, closing ? Infinity : deltas);
-      for (const trouble of due) yield* trouble.events(wire);
+      for (const trouble of due) yield* trouble.events(wire, sent);
       if (due.at(-1)?.ends === true) return;
     }
     if (frame.end === true && order["no-end"] === true) continue;
     if (frame.delta === true) deltas += 1;
     yield* repeated(frame, order, wire, deltas);
+    sent += 1;
   }
 }
 
@@ -93,7 +95,7 @@ function* repeated(frame: Frame, order: Order, wire: Wire, deltas: number): Gene
 interface Trouble {
   readonly after: number;
   readonly ends: boolean;
-  readonly events: (wire: Wire) => Iterable<Event>;
+  readonly events: (wire: Wire, sent: number) => Iterable<Event>;
 }
 
 function troublesOf(order: Order): Trouble[] {
@@ -110,7 +112,7 @@ function troublesOf(order: Order): Trouble[] {
     troubles.push({
       after: fail,
       ends: true,
-      events: (wire) => [wire.failureFrame(order.message ?? "Overloaded").data],
+      events: (wire, sent) => [wire.failureFrame(order.message ?? "Overloaded", sent).data],
     });
   }
   if (cut !== undefined)

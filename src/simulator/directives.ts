@@ -76,6 +76,14 @@ export const DIRECTIVES = {
     ["none", "twice", "negative", "huge", "missing", "zero", "text"],
     "Spoils the usage: left out, sent twice in a stream, all numbers negative, absurdly high, half of the fields missing, all zero, or texts for numbers.",
   ),
+  "no-schema": flag(
+    "no-schema",
+    "Plays a model without a field for a JSON schema: a request that uses it is a 400.",
+  ),
+  "no-forced-call": flag(
+    "no-forced-call",
+    "Plays a model that cannot be made to call a tool: a request that forces a call is a 400.",
+  ),
   status: count(
     "status=429",
     599,

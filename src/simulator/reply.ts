@@ -4,6 +4,7 @@ import type { Ask, Tool } from "./ask.ts";
 import { promptTokens } from "./ask.ts";
 import { withoutOrders, type Order } from "./directives.ts";
 import { hashText } from "./hash.ts";
+import { instructedSchema } from "./lacks.ts";
 import type { CacheCounts } from "./prompt-cache.ts";
 import { schemaInstance } from "./schema-instance.ts";
 import { countTokens, cutToPieces, cutToTokens, fillerText } from "./tokens.ts";
@@ -151,12 +152,17 @@ function sentence(ask: Ask, order: Order, index: number): string {
   if (filler !== undefined) return fillerText(filler);
   if (ask.format.kind === "schema") return JSON.stringify(schemaInstance(ask.format.schema, index));
   const echo = withoutOrders(ask.userText);
-  if (ask.format.kind === "object") return JSON.stringify({ you_said: echo });
+  if (ask.format.kind === "object") return objectOf(ask, echo, index);
   if (/(^|\/)tiny$/.test(ask.model)) return "Yes.";
   const choice = index === 0 ? "" : ` (choice ${index + 1})`;
   if (ask.toolResults.length > 0)
     return `The tool answered: ${ask.toolResults.join("; ")}${choice}`;
   return `You said: ${echo === "" ? "nothing" : echo}${mediaNote(ask)}${choice}`;
+}
+
+function objectOf(ask: Ask, echo: string, index: number): string {
+  const schema = instructedSchema(ask);
+  return JSON.stringify(schema === undefined ? { you_said: echo } : schemaInstance(schema, index));
 }
 
 function mediaNote(ask: Ask): string {

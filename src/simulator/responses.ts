@@ -25,10 +25,10 @@ export const responses: Wire = {
     param: "model",
     code: "model_not_found",
   }),
-  failureFrame: (message) => ({
+  failureFrame: (message, sent) => ({
     data: namedEvent("error", {
       type: "error",
-      sequence_number: 0,
+      sequence_number: sent,
       code: "server_error",
       message,
       param: null,

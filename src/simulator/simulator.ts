@@ -9,6 +9,7 @@ import type { Order } from "./directives.ts";
 import { embed, embedGemini, isWrongEmbedding } from "./embeddings.ts";
 import { hashText } from "./hash.ts";
 import { isFields, textOf, type Fields } from "./json.ts";
+import { lackOf } from "./lacks.ts";
 import {
   anthropicModel,
   anthropicModels,
@@ -149,6 +150,8 @@ async function answer(place: Answering, turn: Turn): Promise<Response> {
   if ("wrong" in order) return fail(wire, turn, order);
   const early = await answerEarly(wire, turn, order);
   if (early !== undefined) return early;
+  const lack = lackOf(ask, order);
+  if (lack !== undefined) return fail(wire, turn, lack);
   return place.kind === "count"
     ? reply(turn, wire, { order, body: place.counting.answer(promptTokens(ask)), model: ask.model })
     : generate(wire, turn, ask, order);

@@ -47,7 +47,8 @@ export interface Wire {
   readonly unknownModel: (model: string) => Failure;
   readonly failure: (failure: Failure) => Fields;
   readonly failureHeaders: (failure: Failure) => Readonly<Record<string, string>>;
-  readonly failureFrame: (message: string) => Frame;
+  /** `sent`: how many frames came before it. */
+  readonly failureFrame: (message: string, sent: number) => Frame;
   readonly garbledFrame: Frame;
   readonly keepalive: Frame;
   readonly requestIdHeader: string;

@@ -28,12 +28,18 @@ export interface Tx extends Reader {
 
 export type Values = readonly Value[];
 
+/**
+ * What a commit outlives. The disk is waited for unless what was written is of no use to a machine that lost its power;
+ * the end of the process alone loses neither. A later commit that waits for the disk takes the earlier ones with it.
+ */
+export type Lasting = "on disk" | "while the machine runs";
+
 export interface Db extends Reader {
   /**
    * Runs the work in one transaction. It may run more than once, so it does nothing but talk to `tx`. A statement that
    * fails spoils the transaction, also where the work swallows the error: nothing more is executed, nothing is kept.
    */
-  write<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+  write<T>(work: (tx: Tx) => Promise<T>, lasting?: Lasting): Promise<T>;
   /** Reads that all see the store as it is at one moment. The work may run more than once. */
   snapshot<T>(work: (reader: Reader) => Promise<T>): Promise<T>;
   /** Copies a SQLite store to a new file while it is in use. */

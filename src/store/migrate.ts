@@ -9,6 +9,10 @@ import events from "./migrations/0004-events.sql" with { type: "text" };
 import consoleTables from "./migrations/0006-console.sql" with { type: "text" };
 import responses from "./migrations/0005-responses.sql" with { type: "text" };
 import billing from "./migrations/0007-billing.sql" with { type: "text" };
+import topUp from "./migrations/0008-top-up.sql" with { type: "text" };
+import budgets from "./migrations/0009-budgets.sql" with { type: "text" };
+import operator from "./migrations/0010-operator.sql" with { type: "text" };
+import x402 from "./migrations/0011-x402.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", house],
@@ -18,6 +22,10 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0005-responses", responses],
   ["0006-console", consoleTables],
   ["0007-billing", billing],
+  ["0008-top-up", topUp],
+  ["0009-budgets", budgets],
+  ["0010-operator", operator],
+  ["0011-x402", x402],
 ];
 const ATTEMPTS_MAX = 20;
 /** A store that cannot be reached is not waited for here: whoever starts the process tries again. */

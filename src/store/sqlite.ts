@@ -19,6 +19,8 @@ import {
 } from "./db.ts";
 
 const BUSY_TIMEOUT_MS = 5_000;
+/** 16 MiB. */
+const LOG_MAX_PAGES = 4_000;
 const UNAVAILABLE_CODES = /^SQLITE_(BUSY|FULL|IOERR|READONLY|CANTOPEN|NOMEM|LOCKED|PROTOCOL)/;
 
 export interface SqliteOptions {
@@ -37,8 +39,12 @@ export function openSqlite(options: SqliteOptions): Db {
   sync(options.folder);
   let last: Promise<unknown> = Promise.resolve();
 
-  const write = <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
-    const turn = last.then(() => inTransaction(writer, work));
+  const waitForDisk = createDiskSwitch(writer);
+  const write: Db["write"] = (work, lasting = "on disk") => {
+    const turn = last.then(() => {
+      waitForDisk(lasting === "on disk");
+      return inTransaction(writer, work);
+    });
     last = turn.catch(() => {});
     return turn;
   };
@@ -73,7 +79,20 @@ function openFile(file: string): Database {
   database.run("pragma journal_mode = wal");
   database.run("pragma synchronous = full");
   database.run("pragma cache_size = -16000");
+  // Moving the log into the file stops everything else for a moment: rarer is better, as long as the log stays small.
+  database.run(`pragma wal_autocheckpoint = ${LOG_MAX_PAGES}`);
   return database;
+}
+
+// In WAL mode `synchronous=NORMAL` writes a commit to the log without waiting for the disk, in the same order as the
+// others: the next commit that does wait flushes the whole log.
+function createDiskSwitch(database: Database): (waits: boolean) => void {
+  let waitsNow = true;
+  return (waits) => {
+    if (waits === waitsNow) return;
+    database.run(`pragma synchronous = ${waits ? "full" : "normal"}`);
+    waitsNow = waits;
+  };
 }
 
 // The kernel drops this lock when the process ends, however it ends; a file with a process id in it would go stale.

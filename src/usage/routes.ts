@@ -2,7 +2,8 @@
 
 import { z } from "zod";
 import { creditsOf, usdText } from "../base/money.ts";
-import { cursorOf, listOf, PageQuery, Timestamp, timestamp } from "../http/record.ts";
+import { PAGE_LIMIT_DEFAULT } from "../base/page.ts";
+import { cursorOf, listOf, PageLimit, Timestamp, timestamp } from "../http/record.ts";
 import { keyRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { csvOf } from "./csv.ts";
@@ -140,9 +141,15 @@ function listRoute(db: Db): Route {
     id: "listUsage",
     tag: "Usage",
     summary: "The usage ledger: one record a call, newest first",
-    description: `With \`accept: text/csv\` the answer is a table of up to ${CSV_ROWS_MAX} records; \`x-next-cursor\` says where it goes on.`,
+    description: `With \`accept: text/csv\` the answer is a table of up to ${CSV_ROWS_MAX} records, or of \`limit\`; \`x-next-cursor\` says where it goes on.`,
     dialect: "openai",
-    query: z.strictObject({ ...FilterQuery, ...PageQuery, cursor: cursorOf("req") }),
+    query: z.strictObject({
+      ...FilterQuery,
+      limit: PageLimit.optional().meta({
+        description: `Records on a page: ${PAGE_LIMIT_DEFAULT} unless told, and ${CSV_ROWS_MAX} in a table.`,
+      }),
+      cursor: cursorOf("req"),
+    }),
     answers: {
       200: {
         description: "A page of usage records.",
@@ -153,7 +160,7 @@ function listRoute(db: Db): Route {
     faults: [],
     run: async ({ caller, query, headers }) => {
       const csv = headers.get("accept")?.includes("text/csv") === true;
-      const limit = csv ? CSV_ROWS_MAX : query.limit;
+      const limit = query.limit ?? (csv ? CSV_ROWS_MAX : PAGE_LIMIT_DEFAULT);
       const page = await listUsage(db, caller.accountId, filterOf(query), {
         limit,
         cursor: query.cursor,

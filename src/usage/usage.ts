@@ -208,13 +208,23 @@ function conditions(
   };
 }
 
+const DAY_MS = 86_400_000;
+let latestDay = { number: 0, text: "1970-01-01" };
+
+function dayOf(at: number): string {
+  const number = Math.floor(at / DAY_MS);
+  if (latestDay.number !== number)
+    latestDay = { number, text: new Date(at).toISOString().slice(0, 10) };
+  return latestDay.text;
+}
+
 function toValues(record: UsageRecord): readonly Value[] {
   return [
     record.id,
     record.accountId,
     record.keyId,
     record.createdAt,
-    new Date(record.createdAt).toISOString().slice(0, 10),
+    dayOf(record.createdAt),
     record.model,
     record.provider,
     record.api,

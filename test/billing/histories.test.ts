@@ -1,4 +1,5 @@
-// Random histories of a Stripe account and what becomes of its webhooks: late, twice, out of order, forged, lost. They
+// Random histories of a Stripe account and what becomes of its webhooks: late, twice, out of order, forged, lost. Some
+// owners allow that credits are bought by themselves, from methods that work, or do not, or take days; refunds fail. They
 // all must end with the ledger equal to the processor's own books, to the cent.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
@@ -9,7 +10,7 @@ import { closePages, payAt, takeWebhook, upToDate } from "../../src/billing/till
 import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
 import { CENT, expectSound, sumOf, walletOf } from "./desk.ts";
-import { openShop, type Shop } from "./world.ts";
+import { allow, openShop, saveMethod, type Shop } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(120_000);
@@ -45,8 +46,12 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
       }),
     );
     // What was lost is found by asking; whatever is still in the mail arrives last of all.
+    const today = shop.clock.now;
     shop.clock.now += 90_000_000;
-    for (let due = 1; due > 0; due = await dueNow(shop)) await shop.poll();
+    for (let due = 1; due > 0; due = await dueNow(shop)) {
+      await shop.poll();
+      await shop.turn();
+    }
     for (const letter of stripe.letters.splice(0).slice(0, 50))
       await post(shop, stripe, letter.body);
 
@@ -68,9 +73,22 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
       "refunded applied",
       "disputed applied",
       "dispute_closed applied",
+      "refund_failed applied",
     ])
       expect(seen).toContain(fact);
     expect([...seen].filter((one) => one.endsWith("waiting"))).toEqual([]);
+    // Whatever was bought by itself was charged once, and within what its owner allowed.
+    const attempts = await shop.db.all("select * from top_up");
+    const states = new Set(attempts.map(({ state }) => String(state)));
+    for (const state of ["paid", "failed", "processing"]) expect(states).toContain(state);
+    const marks = [...stripe.intents.values()].map(({ metadata }) => metadata["postern_top_up"]);
+    expect(new Set(marks).size).toBe(marks.length);
+    const beyond = await shop.db.all(
+      `select auto_top_up.account_id from auto_top_up join top_up on top_up.account_id = auto_top_up.account_id
+       where top_up.state <> 'failed' and top_up.created_at <= ? group by auto_top_up.account_id, ceiling_cents having sum(top_up.amount_cents) > ceiling_cents`,
+      [today],
+    );
+    expect(beyond).toEqual([]);
   });
 });
 
@@ -120,8 +138,11 @@ async function live(shop: Shop, stripe: FakeStripe, roll: Dice): Promise<string>
       const some = roll(3) === 0 ? refundable : 1 + roll(Math.max(1, refundable));
       const what = roll(3);
       if (what === 0 && refundable > 0) {
-        stripe.refund(intent, Math.min(some, refundable));
-        refundable -= Math.min(some, refundable);
+        const refund = stripe.refund(intent, Math.min(some, refundable));
+        if (roll(4) === 0) {
+          await shuffle(shop, stripe, mail, roll);
+          stripe.failRefund(refund);
+        } else refundable -= Math.min(some, refundable);
       }
       if (what === 1) disputes.push(stripe.dispute(intent, 1 + roll(intent.cents)));
       if (what === 2) {
@@ -135,8 +156,41 @@ async function live(shop: Shop, stripe: FakeStripe, roll: Dice): Promise<string>
       (await paymentsOf(shop.db, invoice.id)).filter(({ state: one }) => one === "credited").length,
     ).toBeLessThan(2);
   }
+  if (roll(3) === 0) await buyByItself(shop, stripe, accountId, { mail, roll });
   for (const letGo of holds) await letGo();
   return accountId;
+}
+
+const BEHAVIOURS = ["works", "works", "works", "declined", "processing"] as const;
+
+/** An owner allows it; the balance is spent again and again; what was charged goes back, or arrives late. */
+async function buyByItself(
+  shop: Shop,
+  stripe: FakeStripe,
+  accountId: string,
+  { mail, roll }: { readonly mail: string[]; readonly roll: Dice },
+): Promise<void> {
+  const method = await saveMethod(shop, stripe, accountId);
+  const amount = 1 + roll(40);
+  await allow(shop, accountId, {
+    threshold_usd: 1 + roll(60),
+    amount_usd: amount,
+    monthly_ceiling_usd: amount * (1 + roll(4)),
+  });
+  for (let rounds = 2 + roll(4); rounds > 0; rounds--) {
+    method.behaviour = BEHAVIOURS[roll(BEHAVIOURS.length)] ?? "works";
+    await shop.spend(accountId, BigInt(1 + roll(4_000)) * CENT);
+    await Promise.all(Array.from({ length: 1 + roll(2) }, () => shop.turn()));
+    const own = [...stripe.intents.values()].filter((intent) => intent.method === method.id);
+    const intent = own[roll(Math.max(1, own.length))];
+    const fate = roll(5);
+    if (intent?.status === "processing" && fate < 3)
+      stripe.concludeCharge(intent, fate === 0 ? "requires_payment_method" : "succeeded");
+    else if (intent?.status === "succeeded" && fate === 3)
+      stripe.refund(intent, 1 + roll(Math.max(1, Math.floor(intent.cents / 3))));
+    else if (intent?.status === "succeeded" && fate === 4) stripe.dispute(intent, intent.cents);
+    await shuffle(shop, stripe, mail, roll);
+  }
 }
 
 /** Some of the mail arrives, in any order, some of it twice; some is lost, some is forged, some is kept for later. */
@@ -169,8 +223,14 @@ async function post(shop: Shop, stripe: FakeStripe, body: string): Promise<void>
 }
 
 async function dueNow({ db, clock }: Shop): Promise<number> {
-  const row = await db.get("select count(*) as count from checkout where due_at <= ?", [clock.now]);
-  return Number(row?.["count"] ?? 0);
+  let due = 0;
+  for (const table of ["checkout", "top_up", "auto_top_up", "payment_method"]) {
+    const row = await db.get(`select count(*) as count from ${table} where due_at <= ?`, [
+      clock.now,
+    ]);
+    due += Number(row?.["count"] ?? 0);
+  }
+  return due;
 }
 
 /** The same seed gives the same history. */

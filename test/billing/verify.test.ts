@@ -27,9 +27,13 @@ const TABLES = [
   "invoice",
   "payment",
   "payment_fact",
+  "top_up",
 ];
 const TRANSFER =
   "insert into transfer (id, account_id, from_account, to_account, amount, kind, ref, at) values";
+
+const TOP_UP =
+  "insert into top_up (id, account_id, invoice_id, method_id, amount_cents, fee_cents, state, created_at)";
 
 const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = [
   [
@@ -77,6 +81,17 @@ const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = 
     `insert into payment (id, invoice_id, account_id, processor, state, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at)
      select 'test:again', invoice_id, account_id, processor, state, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at from payment`,
     /exactly one payment in full.*payments 2/,
+  ],
+  [
+    "an automatic purchase that failed and was credited",
+    `${TOP_UP} select 'tup', account_id, id, 'pmt', 1000, 50, 'failed', 1 from invoice`,
+    /an automatic purchase counts as paid and its invoice does not, or the other way round: id tup/,
+  ],
+  [
+    "an automatic purchase that has ended and stands in the way of the next",
+    `insert into top_up (id, account_id, invoice_id, method_id, amount_cents, fee_cents, state, open_for, created_at)
+     select 'tup', account_id, id, 'pmt', 1000, 50, 'paid', account_id, 1 from invoice`,
+    /or the other way round: id tup/,
   ],
 ];
 

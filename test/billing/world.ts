@@ -1,21 +1,26 @@
 // Billing without a gateway around it: a store, the till as the house builds it, and accounts with a key that can spend.
 
-import { openCashier } from "../../src/cashier.ts";
+import { openCashier, tellOfFalls } from "../../src/cashier.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
+import { readRules, turnOn } from "../../src/billing/auto-top-up.ts";
 import { createInvoice, type Invoice } from "../../src/billing/billing.ts";
+import { beginSaving, refreshMethods } from "../../src/billing/methods.ts";
 import type { Till } from "../../src/billing/till.ts";
 import type { Clock } from "../../src/clocks.ts";
 import { createLedger, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import type { Db } from "../../src/store/db.ts";
 import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 import { openAccount, usageRecord } from "../ledger/record.ts";
+import type { FakeStripe } from "../support/stripe-server.ts";
 
 export interface Shop {
   readonly db: Db;
   readonly till: Till;
   readonly poll: Clock[1];
+  /** The clock that buys credits by itself. */
+  readonly turn: Clock[1];
   readonly ledger: Ledger<UsageRecord>;
   readonly clock: { now: number };
   readonly logged: string[];
@@ -48,7 +53,13 @@ export async function openShop(db: Db, env: Readonly<Record<string, string>> = {
   });
   const name = `shop.${(names += 1)}`;
   const epoch = await startEpoch(db, name, clock.now);
-  const ledger = createLedger<UsageRecord>({ db, process: name, epoch, writeRecords: writeUsage });
+  const ledger = createLedger<UsageRecord>({
+    db,
+    process: name,
+    epoch,
+    writeRecords: writeUsage,
+    tellFalls: tellOfFalls,
+  });
   const about = (accountId: string) => ({
     id: `req.${(names += 1)}`,
     accountId,
@@ -72,6 +83,7 @@ export async function openShop(db: Db, env: Readonly<Record<string, string>> = {
     db,
     till,
     poll: cashClocks[0]?.[1] ?? (async () => {}),
+    turn: cashClocks[1]?.[1] ?? (async () => {}),
     ledger,
     clock,
     logged,
@@ -85,4 +97,46 @@ export async function openShop(db: Db, env: Readonly<Record<string, string>> = {
     spend,
     hold,
   };
+}
+
+const OWNER = "usr_of_the_tests";
+
+/** An owner saves a method at the Stripe that is not there. Answers it. */
+export async function saveMethod(
+  shop: Shop,
+  stripe: FakeStripe,
+  accountId: string,
+  how: Parameters<FakeStripe["save"]>[1] = {},
+) {
+  await shop.db.write(async (tx) => {
+    await tx.run(
+      "insert into account (id, created_at, created_from, claimed_at) values (?, 1, 'test', 1) on conflict (id) do nothing",
+      [accountId],
+    );
+    await tx.run(
+      `insert into membership (account_id, person_id, role, owner_of, added_at, via) values (?, ?, 'owner', ?, 1, 'test')
+       on conflict (account_id, person_id) do nothing`,
+      [accountId, OWNER, accountId],
+    );
+  });
+  const returnUrl = shop.till.manageUrlOf(accountId);
+  const about = { accountId, personId: OWNER, returnUrl };
+  const url = await beginSaving(shop.till, about, shop.clock.now);
+  const setup = stripe.setups.get(url?.split("/").at(-1) ?? "");
+  if (setup === undefined) throw new Error(`no page at ${url}`);
+  const method = stripe.save(setup, how);
+  shop.clock.now += 3_000;
+  await refreshMethods(shop.till, accountId, shop.clock.now);
+  return method;
+}
+
+/** The owner allows it: below 5 USD buy for 10, and for 30 in a month, unless told otherwise. */
+export async function allow(
+  shop: Shop,
+  accountId: string,
+  rules: Partial<Parameters<typeof readRules>[0]> = {},
+): Promise<void> {
+  const typed = { threshold_usd: 5, amount_usd: 10, monthly_ceiling_usd: 30, ...rules };
+  const read = readRules(typed, shop.till.limits);
+  await shop.db.write((tx) => turnOn(tx, accountId, { rules: read, now: shop.clock.now }));
 }

@@ -61,7 +61,7 @@ describe("postern", () => {
       ["serve now", 'Nothing is expected at "now"'],
       ["admin grant acct_1", "<usd> is missing"],
       ["admin grant acct_1 5", "--reason <text> is missing"],
-      ["admin grant acct_1 -5 --reason x", "Unknown option '-5'"],
+      ["admin grant acct_1 -x --reason x", "Unknown option '-x'"],
       ["simulate --port frob", "--port must be"],
     ];
     for (const [line, says] of cases) {

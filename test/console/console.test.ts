@@ -214,6 +214,21 @@ for (const store of ["sqlite", "postgres"] as const) {
           ["members.remove", { do: "remove", person: "usr_none" }],
           ["workspace.hand_over", { do: "hand_over", person: "usr_none" }],
         ],
+        changeWorkspaceBudgets: [
+          ["budgets.change", { daily_usd: "not an amount", monthly_usd: "" }],
+        ],
+        changeWorkspaceBilling: [
+          ["billing.buy", { do: "buy", amount_usd: "not an amount", once: "x" }],
+          ["billing.buy", { do: "void", invoice: "inv_none" }],
+          ["billing.auto_top_up", { do: "save_method" }],
+          ["billing.auto_top_up", { do: "remove_method" }],
+          [
+            "billing.auto_top_up",
+            { do: "allow", threshold_usd: "5", amount_usd: "x", monthly_ceiling_usd: "50" },
+          ],
+          ["billing.auto_top_up", { do: "turn_off" }],
+        ],
+        saveDevelopmentCard: [["billing.auto_top_up", { card: "works" }]],
         changeWorkspaceWebhooks: [
           ["webhooks.change", { do: "add", url: "not an address" }],
           ["webhooks.change", { do: "remove", webhook: "whk_none" }],
@@ -226,6 +241,9 @@ for (const store of ["sqlite", "postgres"] as const) {
         showWorkspaceUsage: "usage.read",
         showWorkspaceKeys: "keys.read",
         showWorkspaceMembers: "members.read",
+        showWorkspaceBudgets: "budgets.read",
+        showWorkspaceBilling: "billing.read",
+        showDevelopmentCards: "billing.auto_top_up",
         showWorkspaceWebhooks: "webhooks.read",
         showWorkspaceAudit: "audit.read",
       };
@@ -429,7 +447,7 @@ for (const store of ["sqlite", "postgres"] as const) {
 }
 
 test("every page of the console is for signed-in people only", () => {
-  const parts = {} as unknown as Parameters<typeof consoleRoutes>[0];
-  for (const route of consoleRoutes(parts))
+  const parts = { till: { processor: { kind: "development" } } } as unknown;
+  for (const route of consoleRoutes(parts as Parameters<typeof consoleRoutes>[0]))
     expect([route.id, route.auth]).toEqual([route.id, "person"]);
 });

@@ -57,12 +57,15 @@ test("the whole house tells a webhook what happens, signed, and writes it down",
   for (const { headers, body } of receiver.received)
     expect(isAuthentic(String(hook["secret"]), headers, body, Date.now())).toBe(true);
   const { body: audit } = await call("GET", "/v1/audit");
-  expect((audit["data"] as readonly { action: string }[]).map(({ action }) => action)).toEqual([
+  const actions = (audit["data"] as readonly { action: string }[]).map(({ action }) => action);
+  expect(actions.slice(0, 4)).toEqual([
     "balance_alert.changed",
     "key.revoked",
     "key.created",
     "webhook.created",
   ]);
+  // The account and its first key were made at one instant.
+  expect(actions.slice(4).sort()).toEqual(["account.created", "key.created"]);
   const canary = String(hook["secret"]).slice(6, -1);
   expect(gateway.logged.filter((line) => line.includes(canary))).toEqual([]);
 });
@@ -120,6 +123,10 @@ test("what a human does in the console is told and written down, too", async () 
   const row = await db.get("select id from invitation");
   const invitation = String(row?.["id"]);
   await post(developer, "/console/invitations", { invitation, answer: "accept" });
+  // Who belongs to it already joins nothing.
+  await post(owner, `${console}/members`, { do: "invite", email: developer.email });
+  const second = String((await db.get("select id from invitation"))?.["id"]);
+  await post(developer, "/console/invitations", { invitation: second, answer: "accept" });
   await post(owner, `${console}/members`, { do: "hand_over", person: developer.id });
   await post(developer, `${console}/members`, { do: "remove", person: owner.id });
   await post(developer, "/signout", {});
@@ -132,6 +139,7 @@ test("what a human does in the console is told and written down, too", async () 
     ["key.revoked", owner.id, minted],
     ["member.invited", owner.id, invitation],
     ["member.added", developer.id, developer.id],
+    ["member.invited", owner.id, second],
     ["owner.changed", owner.id, developer.id],
     ["member.removed", developer.id, owner.id],
     ["session.ended", developer.id, expect.stringMatching(/^ses_/)],

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createClaims } from "../../src/claims/claims.ts";
-import { onClaimEvent, onOperatorGrants, onOperatorRevokes } from "../../src/events/announce.ts";
+import { onClaimEvent, onOperatorRevokes } from "../../src/events/announce.ts";
 import { type NewEvent, raise } from "../../src/events/events.ts";
 import { grant } from "../../src/ledger/ledger.ts";
+import { COMMAND_LINE, giveCredit } from "../../src/operator/operator.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import type { Row } from "../../src/store/db.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
@@ -255,11 +256,13 @@ eachStore((kind, open) => {
 
       test("a grant by hand is in the audit log", async () => {
         await store.db.write((tx) =>
-          onOperatorGrants(tx, {
-            id: "grant.acct_alice.1",
+          giveCredit(tx, {
+            id: "1",
             accountId: "acct_alice",
+            by: COMMAND_LINE,
             amount: USD,
             reason: "sorry",
+            network: null,
             now: world.clock.now,
           }),
         );

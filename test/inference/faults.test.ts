@@ -185,7 +185,23 @@ describe("a stream that ends without its last event", () => {
         expect(record).toMatchObject({ outcome: "completed", exact: 1 });
         expect(whole(record, "cost_nano")).toBeGreaterThan(0);
         expect(body).not.toContain('"error"');
+        // All was there but the event that says so, and the caller waits for that one.
+        expect(isComplete(api, body)).toBe(true);
       }
+    });
+  }
+});
+
+describe("a stream that closes after the answer and before its usage", () => {
+  for (const api of STREAMED_APIS) {
+    test.concurrent(`of ${api} costs nothing and ends with an error event`, async () => {
+      const { body, id } = await call(api, "no-end usage=none", { stream: true });
+      expect(await recordOf(gateway.house.db, id)).toMatchObject({
+        outcome: "upstream_error",
+        cost_nano: 0,
+      });
+      expect(isComplete(api, body)).toBe(false);
+      expect(body).toContain('"code":"upstream_error"');
     });
   }
 });

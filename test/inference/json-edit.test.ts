@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { inputBound } from "../../src/inference/input-bound.ts";
 import { spansOf, withMembers } from "../../src/inference/json-edit.ts";
-import { costInside } from "../../src/inference/stream-shape.ts";
+import { costInReply, costInside } from "../../src/inference/stream-shape.ts";
 
 const RUNS = { numRuns: 400 };
 
@@ -160,6 +160,43 @@ describe("changing members of a JSON text", () => {
       }),
       RUNS,
     );
+  });
+
+  test("puts the same cost into a whole reply, whether the name stands in it once or often", () => {
+    fc.assert(
+      fc.property(members, members, space, fc.boolean(), (outer, inner, around, isPlain) => {
+        const usage = written(
+          inner.filter(([key]) => JSON.parse(key) !== "cost"),
+          "",
+        );
+        const others = outer.filter(([key]) => JSON.parse(key) !== "usage");
+        const misleading = isPlain
+          ? []
+          : [
+              ['"said"', JSON.stringify('"usage":{"a":1}'), ""] as const,
+              ['"inner"', '{"usage":{"b":"usage"},"c":"\\"usage"}', ""] as const,
+            ];
+        const text = written([...misleading, ...others, ['"usage"', usage, ""]], around);
+        // Safe because the text was written as an object.
+        const reply = JSON.parse(text) as { usage: object };
+        const edited = costInReply(text, reply.usage, "0.000125");
+        expect(JSON.parse(edited)).toEqual({ ...reply, usage: { cost: 0.000125, ...reply.usage } });
+        expect(edited.replace(/"cost":0\.000125,?/, "")).toBe(text);
+      }),
+      RUNS,
+    );
+  });
+
+  test("leaves a reply alone whose usage is no object, and replaces a cost that is there", () => {
+    for (const text of [
+      '{"usage":null}',
+      '{"usage":[1]}',
+      '{"usage":"usage"}',
+      '{"a":{"usage":{}}}',
+    ])
+      expect(costInReply(text, JSON.parse(text).usage, "1")).toBe(text);
+    expect(costInReply('{"usage":{"cost":7}}', { cost: 7 }, "1")).toBe('{"usage":{"cost":1}}');
+    expect(costInReply('{"usage" : {} }', {}, "1")).toBe('{"usage" : {"cost":1} }');
   });
 
   test("of a large body takes time in proportion", () => {

@@ -1,6 +1,8 @@
 // Keys where several processes share one PostgreSQL and agree on nothing else.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { newId } from "../../src/base/id.ts";
+import { insertSpender } from "../../src/ledger/rows.ts";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { testPostgres } from "../support/postgres.ts";
 import { at, call, chat, MINUTE_MS, SECOND_MS, textAt } from "../spec/caller.ts";
@@ -39,6 +41,36 @@ describe("two gateways on one PostgreSQL", () => {
     const { key } = await mint();
     expect((await call(other, "GET /v1/account", { key })).status).toBe(200);
     expect((await chat(other, key)).status).toBe(200);
+  });
+
+  test("of many that are minted at once on both, only those that still fit are made", async () => {
+    const crowded = await register(one);
+    const { db } = one.house;
+    const now = Date.now();
+    const ids = Array.from({ length: 997 }, () => newId("key", now));
+    await db.write(async (tx) => {
+      await tx.insertMany(
+        "api_key",
+        [
+          "id:text",
+          "account_id:text",
+          "hash:text",
+          "prefix:text",
+          "last4:text",
+          "created_at:bigint",
+        ],
+        ids.map((id) => [id, crowded.id, `hash of ${id}`, "pst", "0000", now]),
+      );
+      for (const id of ids) await insertSpender(tx, id, crowded.id, now);
+    });
+    const answers = await Promise.all(
+      Array.from({ length: 16 }, (_, place) =>
+        call(place % 2 === 0 ? one : other, "POST /v1/keys", { key: crowded.key, body: {} }),
+      ),
+    );
+    const made = answers.filter(({ status }) => status === 201).length;
+    const refused = answers.filter(({ status }) => status === 409).length;
+    expect([made, refused]).toEqual([2, 14]);
   });
 
   test("a key that one has revoked is refused on the very next request on the other, which knew it well", async () => {

@@ -4,6 +4,8 @@ export interface Counts {
   holds: number;
   settles: number;
   refusals: number;
+  budgets: number;
+  overBudget: number;
   lateSettles: number;
   sweeps: number;
   crashes: number;
@@ -15,6 +17,8 @@ export const noCounts = (): Counts => ({
   holds: 0,
   settles: 0,
   refusals: 0,
+  budgets: 0,
+  overBudget: 0,
   lateSettles: 0,
   sweeps: 0,
   crashes: 0,

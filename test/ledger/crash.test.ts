@@ -3,6 +3,7 @@
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
 import { toNano } from "../../src/base/money.ts";
+import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
@@ -17,10 +18,12 @@ setDefaultTimeout(60_000);
 const WORKER = path.join(import.meta.dirname, "worker.ts");
 const KILLS = 20;
 const RUN_MS_MAX = 60;
+/** Spent in a moment; each further run is given as much again as was spent, so it begins by passing half. */
+const FIRST_BUDGET = 2_000n;
 
 eachStore((kind, open) => {
   describe(`kill -9 on ${kind}`, () => {
-    test(`whatever was seen to be settled is charged once after ${KILLS} kills, and nothing stays held`, async () => {
+    test(`whatever was seen to be settled is charged once after ${KILLS} kills, nothing stays held, and each mark of a budget is told once`, async () => {
       const started = performance.now();
       const { db, place, close } = await open();
       const now = Date.now();
@@ -31,7 +34,11 @@ eachStore((kind, open) => {
       });
       const seen = new Map<string, string>();
       let orphans = 0;
+      const marks: string[] = [];
       for (let run = 0; run < KILLS; run++) {
+        const usedBefore = await usedOf(db);
+        const limit = usedBefore * 2n > FIRST_BUDGET ? usedBefore * 2n + 2n : FIRST_BUDGET;
+        await db.write((tx) => setBudgets(tx, "a", { month: limit }, now));
         const child = startChild(WORKER, [place.kind, place.at, "only"]);
         orphans += Number((await child.line("ready")).split(" ")[2]);
         child.process.stdin.write(`hammer a k1,k2 ${run}\n`);
@@ -43,13 +50,20 @@ eachStore((kind, open) => {
           const [word = "", id = "", ...rest] = line.split(" ");
           if (word === "settled") seen.set(id, rest.join(" "));
         }
+        await untilAlone(db);
+        const used = await usedOf(db);
+        for (const percent of [50n, 80n, 100n])
+          if (usedBefore * 100n < limit * percent && used * 100n >= limit * percent)
+            marks.push(`${percent} % of ${limit}`);
       }
-      await untilAlone(db);
       await startEpoch(db, "only", Date.now());
       orphans += await sweepHolds(db, Date.now());
       const { problems, checked } = await verifyLedger(db);
       expect(problems).toEqual([]);
       expect(checked.holds).toBe(0);
+
+      expect(await marksTold(db)).toEqual(marks);
+      expect(marks.length).toBeGreaterThan(KILLS / 2);
 
       const charged = await charges(db);
       for (const [id, told] of seen) expect([id, charged.get(id)]).toEqual([id, told]);
@@ -61,6 +75,17 @@ eachStore((kind, open) => {
     }, 60_000);
   });
 });
+
+async function usedOf(db: Db): Promise<bigint> {
+  return (await getBudgets(db, "a", Date.now())).month.used;
+}
+
+async function marksTold(db: Db): Promise<readonly string[]> {
+  const rows = await db.all("select data from event order by created_at, id");
+  return rows
+    .map((row) => JSON.parse(text(row, "data")))
+    .map((data) => `${data.percent} % of ${Math.round(data.limit_usd * 1e9)}`);
+}
 
 /** For every usage record its cost, what was charged and what was overrun, as the worker prints them. */
 async function charges(db: Db): Promise<Map<string, string>> {

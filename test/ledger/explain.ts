@@ -3,7 +3,7 @@
 import { toNano } from "../../src/base/money.ts";
 import { type Db, type Row, text, whole } from "../../src/store/db.ts";
 import { type HistoryPlan, KEYS } from "./history.ts";
-import { act, type Act, balances, type Clock, keyState, type Model } from "./model.ts";
+import { act, type Act, balances, budgetUsed, type Clock, keyState, type Model } from "./model.ts";
 
 export interface Account {
   readonly id: string;
@@ -59,12 +59,18 @@ export function rowsOf(account: Account, model: Model): string {
   const holds = [...model.holds]
     .filter(([, one]) => one.state !== "resolved")
     .map(([id, one]) => `${id} ${one.state} ${one.amount}`);
-  return [`${promo} ${paid} ${held}`, ...keys.toSorted(), ...holds.toSorted()].join("; ");
+  const { day, month } = model.budget;
+  const used = budgetUsed(model, 0);
+  const budget =
+    day === null && month === null
+      ? "no budget"
+      : `${used.day} of ${day ?? "any"} a day, ${used.month} of ${month ?? "any"} a month`;
+  return [`${promo} ${paid} ${held}`, budget, ...keys.toSorted(), ...holds.toSorted()].join("; ");
 }
 
 export async function readRows(db: Db): Promise<Map<string, string>> {
   const [wallets, spenders, holds, swept] = await Promise.all([
-    db.all("select account_id, promo, paid, held from wallet"),
+    db.all("select * from wallet"),
     db.all("select account_id, key_id, held, open_calls, total_spent from spender order by key_id"),
     db.all("select account_id, id, amount, 'open' as state from hold"),
     db.all("select account_id, id, amount, 'swept' as state from swept_hold"),
@@ -85,12 +91,22 @@ export async function readRows(db: Db): Promise<Map<string, string>> {
         id,
         [
           `${toNano(row["promo"])} ${toNano(row["paid"])} ${toNano(row["held"])}`,
+          budgetOf(row),
           ...keys.toSorted(),
           ...open.toSorted(),
         ].join("; "),
       ];
     }),
   );
+}
+
+function budgetOf(row: Row): string {
+  if (row["day_budget"] === null && row["month_budget"] === null) return "no budget";
+  const part = (window: string): string => {
+    const limit = row[`${window}_budget`];
+    return `${toNano(row[`${window}_spent`])} of ${limit === null ? "any" : toNano(limit)} a ${window}`;
+  };
+  return `${part("day")}, ${part("month")}`;
 }
 
 export function riddle(

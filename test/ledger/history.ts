@@ -37,6 +37,12 @@ export type AdminPlan =
       readonly key: number;
       readonly limit: number | null;
       readonly window: "day" | "week" | "month" | null;
+    }
+  | {
+      readonly kind: "budget";
+      /** Only what is named is changed. */
+      readonly day?: number | null | undefined;
+      readonly month?: number | null | undefined;
     };
 
 export type RoundPlan = {
@@ -117,6 +123,17 @@ const admin: fc.Arbitrary<AdminPlan> = fc.oneof(
       limit: fc.option(fc.integer({ min: 0, max: 150 }), { freq: 5 }),
       window: fc.constantFrom(null, "day", "week", "month"),
     }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record(
+      {
+        kind: fc.constant("budget" as const),
+        day: fc.option(fc.integer({ min: 0, max: 150 }), { freq: 5 }),
+        month: fc.option(fc.integer({ min: 0, max: 250 }), { freq: 5 }),
+      },
+      { requiredKeys: ["kind"] },
+    ),
   },
 );
 

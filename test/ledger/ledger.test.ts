@@ -99,6 +99,37 @@ eachStore(
         ...more,
       });
 
+      test("waits for the disk where a call is settled, and not for a hold alone", async () => {
+        const told: (string | undefined)[] = [];
+        const watched = await process(
+          {
+            ...db,
+            write: (work, lasting) => {
+              told.push(lasting);
+              return db.write(work, lasting);
+            },
+          },
+          "watched",
+        );
+        const accountId = await account(1_000n);
+        const keyId = `${accountId}.k`;
+        const request = (id: string): HoldRequest => ({
+          id,
+          accountId,
+          keyId,
+          amount: 100n,
+          now: NOW,
+          expiresAt: NOW + MINUTE_MS,
+        });
+        await watched.hold(request(`${accountId}.1`));
+        await Promise.all([
+          watched.settle({ id: `${accountId}.1`, accountId, keyId, cost: 0n, now: NOW }),
+          watched.hold(request(`${accountId}.2`)),
+        ]);
+        await watched.settle({ id: `${accountId}.2`, accountId, keyId, cost: 0n, now: NOW });
+        expect(told).toEqual(["while the machine runs", "on disk", "on disk"]);
+      });
+
       test("promo is spent before paid, and never below zero", async () => {
         const id = await account(30n, 50n);
         await ledger.hold(hold(id, "h", 40n));

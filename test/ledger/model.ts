@@ -26,8 +26,13 @@ type Charge = {
   readonly overrun: bigint;
 };
 
+export type ModelBudget = { readonly day: bigint | null; readonly month: bigint | null };
+
 export type Model = {
   readonly born: number;
+  readonly budget: ModelBudget;
+  /** When the budget was set, whether or not it then bounded anything. */
+  readonly budgeted: readonly number[];
   readonly deposits: ReadonlyMap<
     string,
     { readonly bucket: "promo" | "paid"; readonly amount: bigint }
@@ -67,6 +72,7 @@ export type Act =
   | { kind: "settle"; id: string; cost: bigint; byok: boolean }
   | { kind: "deposit"; id: string; bucket: "promo" | "paid"; amount: bigint }
   | { kind: "key"; key: number; change: Partial<ModelKey> }
+  | { kind: "budget"; change: Partial<ModelBudget> }
   | { kind: "pick" }
   | { kind: "sweep" }
   | { kind: "forget" };
@@ -76,6 +82,8 @@ const WEEK_MS = 7 * 24 * 3_600_000;
 
 export const emptyModel = (born: number, keys: number): Model => ({
   born,
+  budget: { day: null, month: null },
+  budgeted: [],
   deposits: new Map(),
   charges: [],
   holds: new Map(),
@@ -145,9 +153,65 @@ function spentIn(model: Model, key: number, window: ModelKey["window"], now: num
 function room(model: Model, key: number, now: number): bigint | null {
   const rules = model.keys[key];
   if (rules === undefined || rules.limit === null) return null;
-  const left = rules.limit - spentIn(model, key, rules.window, now) - keyState(model, key).held;
+  const at = countedAt(model, key, now);
+  const left = rules.limit - spentIn(model, key, rules.window, at) - keyState(model, key).held;
   return left < 0n ? 0n : left;
 }
+
+const midnight = (at: number): number =>
+  Date.parse(`${new Date(at).toISOString().slice(0, 10)}T00:00:00Z`);
+
+const begun = (charges: readonly Charge[]): number[] => charges.map((one) => midnight(one.at));
+const hasBudget = (model: Model): boolean =>
+  model.budget.day !== null || model.budget.month !== null;
+
+/** With a budget, the keys of a workspace have one calendar: a day that one has begun, none leaves again. */
+function countedAt(model: Model, key: number, now: number): number {
+  const own = begun(model.charges.filter((one) => one.key === key));
+  const all = hasBudget(model) ? [...begun(model.charges), ...model.budgeted.map(midnight)] : [];
+  return Math.max(now, midnight(model.born), ...own, ...all);
+}
+
+/** What is shown as used, now or at the last day that the workspace has begun. */
+export function budgetUsed(model: Model, now: number): { day: bigint; month: bigint } {
+  const at = Math.max(
+    now,
+    midnight(model.born),
+    ...begun(model.charges),
+    ...(hasBudget(model) ? model.budgeted.map(midnight) : []),
+  );
+  return { day: budgetSpent(model, "day", at), month: budgetSpent(model, "month", at) };
+}
+
+/** What was charged in the calendar's window, whichever key it was. */
+function budgetSpent(model: Model, window: keyof ModelBudget, at: number): bigint {
+  const name = windowName(window, at);
+  return sum(
+    model.charges
+      .filter((one) => windowName(window, one.at) >= name)
+      .map((one) => one.promo + one.paid),
+  );
+}
+
+/** The window that leaves too little, the month before the day; and what the less of both leaves. */
+function budgetRooms(
+  model: Model,
+  key: number,
+  now: number,
+): readonly (readonly [window: keyof ModelBudget, left: bigint])[] {
+  const at = countedAt(model, key, now);
+  return (["month", "day"] as const).flatMap((window) => {
+    const limit = model.budget[window];
+    if (limit === null) return [];
+    const left = limit - budgetSpent(model, window, at) - balances(model).held;
+    return [[window, left < 0n ? 0n : left] as const];
+  });
+}
+
+const rooms = (model: Model, key: number, now: number): bigint[] => {
+  const left = room(model, key, now);
+  return [...(left === null ? [] : [left]), ...budgetRooms(model, key, now).map(([, one]) => one)];
+};
 
 function waitFor(
   model: Model,
@@ -187,6 +251,15 @@ export function act(model: Model, what: Act, clock: Clock): readonly [Model, str
           keys: model.keys.map((key, place) =>
             place === what.key ? { ...key, ...what.change } : key,
           ),
+        },
+        "",
+      ];
+    case "budget":
+      return [
+        {
+          ...model,
+          budget: { ...model.budget, ...what.change },
+          budgeted: [...model.budgeted, clock.now],
         },
         "",
       ];
@@ -231,10 +304,12 @@ function hold(model: Model, what: Act & { kind: "hold" }, clock: Clock): readonl
   // A minimum above the amount asks for no more than the amount.
   const needed = least(what.minimum ?? what.amount, what.amount);
   if (what.amount > 0n && left !== null && needed > left) return [model, `key_limit ${left}`];
+  const blocked = budgetRooms(model, what.key, now).find(([, one]) => needed > one);
+  if (what.amount > 0n && blocked !== undefined) return [model, `budget ${blocked.join(" ")}`];
   if (what.amount > 0n && needed > funds)
     return [model, `insufficient_credits ${funds} ${promo + paid}`];
   const amount =
-    what.amount === 0n ? 0n : least(what.amount, funds, ...(left === null ? [] : [left]));
+    what.amount === 0n ? 0n : least(what.amount, funds, ...rooms(model, what.key, now));
   const { process, expiresAt } = what;
   const made: ModelHold = {
     key: what.key,
@@ -274,14 +349,15 @@ function settle(
     holds: new Map(model.holds).set(what.id, { ...found, state: "resolved" }),
   };
   const { promo, paid, held } = balances(freed);
-  const left = room(freed, found.key, clock.now);
   const promised = found.state === "open" ? found.amount : 0n;
-  const bound = left === null || left > promised ? left : promised;
-  const charged = least(what.cost, promo + paid - held, ...(bound === null ? [] : [bound]));
+  const bounds = rooms(freed, found.key, clock.now).map((left) =>
+    left > promised ? left : promised,
+  );
+  const charged = least(what.cost, promo + paid - held, ...bounds);
   const fromPromo = least(charged, promo);
   const charge = {
     key: found.key,
-    at: clock.now,
+    at: countedAt(freed, found.key, clock.now),
     promo: fromPromo,
     paid: charged - fromPromo,
     overrun: what.cost - charged,

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
+import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, getWallet } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type Child, startChild } from "../support/child.ts";
@@ -14,6 +15,7 @@ setDefaultTimeout(60_000);
 const WORKER = path.join(import.meta.dirname, "worker.ts");
 const PROCESSES = 3;
 const ROUNDS = 12;
+const KEYS = ["marked.k1", "marked.k2", "marked.k3"];
 const now = Date.now();
 
 describe("three processes on one PostgreSQL", () => {
@@ -75,6 +77,40 @@ describe("three processes on one PostgreSQL", () => {
       );
       expect(await holdEverywhere(id, 100, 64)).toEqual({ held: 10, key_limit: 54 });
     }
+  });
+
+  test("of 64 holds at once on a budget that affords 10, exactly 10 succeed", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const id = `budget${round}`;
+      await account(id, 1_000_000n);
+      await store.db.write((tx) =>
+        setBudgets(tx, id, round % 2 === 0 ? { day: 1_009n } : { month: 1_009n, day: 5_000n }, now),
+      );
+      expect(await holdEverywhere(id, 100, 64)).toEqual({ held: 10, budget: 54 });
+    }
+  });
+
+  test("calls of three processes pass each mark of a budget once, and the budget never", async () => {
+    const id = "marked";
+    await store.db.write(async (tx) => {
+      await openAccount(tx, id, KEYS, now);
+      await deposit(tx, promoDeposit(`${id}.start`, id, 1_000_000n, now));
+      await setBudgets(tx, id, { day: 20_000n, month: 40_000n }, now);
+    });
+    for (const worker of workers)
+      worker.process.stdin.write(`exhaust ${id} ${KEYS.join(",")} ${worker.process.pid}\n`);
+    await Promise.all(workers.map((worker) => worker.line("exhausted")));
+    const { day, month } = await getBudgets(store.db, id, Date.now());
+    expect(day.used).toBeGreaterThan(19_900n);
+    expect(day.used).toBeLessThanOrEqual(20_000n);
+    expect([day.held, month.used]).toEqual([0n, day.used]);
+    const events = await store.db.all("select data from event where account_id = ? order by id", [
+      id,
+    ]);
+    const marks = events.map(({ data }) => JSON.parse(String(data)));
+    expect(marks.map(({ window, percent }) => `${window} ${percent}`).toSorted()).toEqual(
+      day.used === 20_000n ? ["day 100", "day 50", "day 80", "month 50"] : ["day 50", "day 80"],
+    );
   });
 
   test("a revoked key is refused on the very next hold on every process", async () => {

@@ -9,6 +9,7 @@ import {
   test,
   setDefaultTimeout,
 } from "bun:test";
+import { setBudgets } from "../../src/ledger/budgets.ts";
 import { createLedger, deposit, startEpoch } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
@@ -104,6 +105,31 @@ const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = 
     /more in a window/,
   ],
   [
+    "a window of a key that has lost a charge",
+    "update spender set day_spent = day_spent - 1 where key_id = 'k1'",
+    /has spent in a window is not what its usage has charged since.*: key_id k1, day 989, day_charged 990, week 990,/,
+  ],
+  [
+    "a budget's day that has lost a charge",
+    "update wallet set day_spent = day_spent - 1",
+    /counts against a budget is not what was charged since its window began: account_id a, day 989, day_charged 990/,
+  ],
+  [
+    "a budget's month that counts what was not charged",
+    "update wallet set month_spent = month_spent + 1",
+    /counts against a budget is not what.* month 991, month_charged 990/,
+  ],
+  [
+    "a budget below zero",
+    "update wallet set month_budget = -1",
+    /budget is below zero, or counts in no window/,
+  ],
+  [
+    "a budget without a window",
+    "update wallet set month_start = null",
+    /budget is below zero, or counts in no window/,
+  ],
+  [
     "a record that costs more than was moved",
     "update usage_record set cost_nano = cost_nano + 1 where id = 'done'",
     /cost is not what was moved for it/,
@@ -149,6 +175,7 @@ eachStore((kind, open) => {
         await openAccount(tx, "a", ["k1", "k2"], 1);
         await deposit(tx, promoDeposit("a.promo", "a", 500n, 1));
         await deposit(tx, { ...promoDeposit("a.paid", "a", 500n, 1), bucket: "paid" });
+        await setBudgets(tx, "a", { day: 2_000n }, 1);
       });
       const epoch = await startEpoch(db, "p", 1);
       const ledger = createLedger<UsageRecord>({

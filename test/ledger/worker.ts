@@ -1,9 +1,11 @@
 // A gateway's ledger in a process of its own: `worker <kind> <at> <name>` does as its standard input says, a line each:
 //   hold <account> <key> <amount> <count>   asks for so many holds at once, and prints what they were answered
-//   hammer <account> <keys> <run>           makes calls without an end, and prints each that is settled
+//   hammer <account> <keys> <run>           makes calls until a budget refuses one, and prints each that is settled
+//   exhaust <account> <keys> <run>          makes calls until a budget refuses one, and says when it has
 
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { onBudgetsReached } from "../../src/events/announce.ts";
 import { createLedger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import type { Db } from "../../src/store/db.ts";
@@ -19,12 +21,22 @@ const [kind = "", at = "", name = ""] = process.argv.slice(2);
 const db: Db = kind === "postgres" ? openPostgres(at) : openSqlite({ folder: at, lock: true });
 const epoch = await startEpoch(db, name, Date.now());
 const swept = await sweepHolds(db, Date.now());
-const ledger = createLedger<UsageRecord>({ db, process: name, epoch, writeRecords: writeUsage });
+const ledger = createLedger<UsageRecord>({
+  db,
+  process: name,
+  epoch,
+  writeRecords: writeUsage,
+  tellBudgets: onBudgetsReached,
+});
 say(`ready ${epoch} ${swept}`);
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [verb = "", ...words] = line.split(" ");
   if (verb === "hold") await hold(words);
+  if (verb === "exhaust") {
+    await Promise.all(Array.from({ length: CALLERS }, (_, caller) => exhaust(words, caller)));
+    say("exhausted");
+  }
   if (verb === "hammer")
     for (let caller = 0; caller < CALLERS; caller++) void hammer(words, caller);
 }
@@ -51,6 +63,28 @@ async function hold([
   say(`held ${outcomes.map((one) => one.status).join(" ")}`);
 }
 
+async function exhaust(
+  [accountId = "", keys = "", run = ""]: readonly string[],
+  caller: number,
+): Promise<void> {
+  const keyIds = keys.split(",");
+  for (let count = 0; ; count++) {
+    const now = Date.now();
+    const about = {
+      id: `e${run}.${caller}.${count}`,
+      accountId,
+      keyId: keyIds[count % keyIds.length] ?? "",
+      now,
+    };
+    const held = await ledger.hold({ ...about, amount: 70n, expiresAt: now + DEADLINE_MS });
+    if (held.status === "budget") return;
+    if (held.status !== "held") throw new Error(`hold ${about.id}: ${held.status}`);
+    const cost = BigInt((count * 7 + caller) % 90);
+    const record = usageRecord({ ...about, cost, createdAt: now });
+    await ledger.settle({ ...about, cost, record });
+  }
+}
+
 // A line is out before the next call begins, so whatever a client could have seen, the parent has.
 async function hammer(
   [accountId = "", keys = "", run = ""]: readonly string[],
@@ -69,6 +103,7 @@ async function hammer(
       now,
       expiresAt: now + DEADLINE_MS,
     });
+    if (held.status === "budget") return;
     if (held.status !== "held") throw new Error(`hold ${id}: ${held.status}`);
     if (count % 3 === 1) await Bun.sleep(1);
     const cost = BigInt((count * 7 + caller) % 70);

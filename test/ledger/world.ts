@@ -1,6 +1,7 @@
 // Runs a world of histories against the real ledger, and holds every answer and every row against the model. Acts that
 // happen at the same time may have happened in any order, so the model looks for one that explains what was seen.
 
+import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import type { HoldOutcome } from "../../src/ledger/decide.ts";
 import { deposit, heartbeat } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
@@ -14,7 +15,7 @@ import {
   PROCESSES,
   type WorldPlan,
 } from "./history.ts";
-import { act, type Act, balances, type Clock, emptyModel } from "./model.ts";
+import { act, type Act, balances, budgetUsed, type Clock, emptyModel } from "./model.ts";
 import { type Account, explain, keysOf, readRows, riddle, rowsOf, type Thread } from "./explain.ts";
 import type { Counts } from "./counts.ts";
 import { newProcess, type Process } from "./weather.ts";
@@ -235,6 +236,7 @@ async function runHold(
     ...(what.openMax === null ? {} : { openCallsMax: what.openMax }),
   });
   if (outcome.status !== "held") world.counts.refusals += 1;
+  if (outcome.status === "budget") world.counts.overBudget += 1;
   return inWords(outcome);
 }
 
@@ -248,6 +250,8 @@ function inWords(outcome: HoldOutcome): string {
       return `frozen ${outcome.owed}`;
     case "key_limit":
       return `key_limit ${outcome.room}`;
+    case "budget":
+      return `budget ${outcome.blocked.window} ${outcome.blocked.room}`;
     case "key_refused":
       return `key_refused ${outcome.why}`;
     case "too_fast":
@@ -294,6 +298,7 @@ async function runAdmin(
     const what = { kind: "deposit", id, bucket: plan.bucket, amount: BigInt(plan.amount) } as const;
     return [{ acts: [what], heard: [String(await makeDeposit(db, account, what, now))] }];
   }
+  if (plan.kind === "budget") return [await setBudget(world, account, plan)];
   const changes = {
     revoke: { revoked: true },
     expire:
@@ -324,6 +329,20 @@ async function runAdmin(
     }
   });
   return [{ acts: [{ kind: "key", key: plan.key, change: changes[plan.kind] }], heard: [null] }];
+}
+
+async function setBudget(
+  { db, now, counts }: World,
+  account: Account,
+  { day, month }: AdminPlan & { kind: "budget" },
+): Promise<Thread[number]> {
+  const change = {
+    ...(day === undefined ? {} : { day: day === null ? null : BigInt(day) }),
+    ...(month === undefined ? {} : { month: month === null ? null : BigInt(month) }),
+  };
+  await db.write((tx) => setBudgets(tx, account.id, change, now));
+  counts.budgets += 1;
+  return { acts: [{ kind: "budget", change }], heard: [null] };
 }
 
 function makeDeposit(
@@ -360,6 +379,12 @@ async function endWorld(world: World): Promise<void> {
         riddle(account, [SWEEP], clock, { seen: rows.get(account.id) ?? "", round: -1 }),
       );
     if (balances(model).held !== 0n) throw new Error("something is held when nothing is open");
+    const { day, month } = await getBudgets(world.db, account.id, world.now);
+    const used = budgetUsed(model, world.now);
+    if (day.used !== used.day || month.used !== used.month)
+      throw new Error(
+        `${account.id} shows ${day.used}, ${month.used} for ${used.day}, ${used.month}`,
+      );
   }
   const { problems, checked } = await verifyLedger(world.db);
   if (problems.length > 0) throw new Error(problems.join("\n"));

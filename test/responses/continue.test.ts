@@ -1,7 +1,7 @@
 // A conversation goes on by the id of a stored response: with every provider, on every wire, streamed or not.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { expectClean, type Json, lastSeen } from "../inference/world.ts";
+import { errorOf, expectClean, type Json, lastSeen } from "../inference/world.ts";
 import { type Account, type Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import { call, create, eventsOf, get, MODELS, openGateway, richAccount, textOf } from "./world.ts";
@@ -368,6 +368,29 @@ for (const store of STORE_KINDS) {
         [owner.id],
       );
       expect(rows).toEqual([]);
+    });
+
+    test("relays a provider's own conversation on the caller's own key, and refuses it on another wire", async () => {
+      const owner = await richAccount(gateway);
+      for (const provider of ["openai", "anthropic"])
+        await call(gateway, owner, "POST /v1/provider-keys", {
+          body: { provider, api_key: "sk-ant-api03-0123456789abcdef" },
+        });
+      for (const more of [{ conversation: "conv_1" }, { conversation: "conv_1", store: true }]) {
+        const answer = await call(gateway, owner, "POST /v1/responses", {
+          body: { model: MODELS.responses, input: "x", ...more },
+        });
+        expect([answer.status, answer.headers.get("x-postern-byok")]).toEqual([200, "true"]);
+        const { model: _model, input: _input, ...sent } = await seenBody(gateway);
+        expect(sent).toEqual(more);
+        // It lies where the caller put it, and not here.
+        const kept = await get(gateway, owner, String(answer.json["id"]));
+        expect(kept.status).toBe(404);
+      }
+      const other = await call(gateway, owner, "POST /v1/responses", {
+        body: { model: MODELS.messages, input: "x", conversation: "conv_1" },
+      });
+      expect([other.status, errorOf(other.json)["param"]]).toEqual([400, "conversation"]);
     });
   });
 }

@@ -102,6 +102,21 @@ const TESTS: Record<DirectiveName, () => Promise<void>> = {
     expect(
       (await whole("calls=3", { tools: [chatTool("f")] })).choices[0].message.tool_calls,
     ).toHaveLength(3),
+  "no-schema": async () => {
+    const format = { type: "json_schema", json_schema: { name: "a", schema: { type: "object" } } };
+    expect((await whole("no-schema", { response_format: format })).error.message).toContain(
+      "response_format",
+    );
+    expect(await whole("no-schema", { response_format: { type: "json_object" } })).toHaveProperty(
+      "choices",
+    );
+  },
+  "no-forced-call": async () => {
+    const tools = [chatTool("f")];
+    const forced = await whole("no-forced-call", { tools, tool_choice: "required" });
+    expect(forced.error.message).toContain("tool_choice");
+    expect(await whole("no-forced-call", { tools, tool_choice: "auto" })).toHaveProperty("choices");
+  },
   refusal: async () =>
     expect((await whole("refusal")).choices[0].message).toMatchObject({
       content: null,

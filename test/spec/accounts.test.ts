@@ -147,10 +147,18 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       account = await register(gateway);
     });
 
-    test("reads the account, its balance, the calling key and the members", async () => {
+    test("reads the account, its balance, its budgets, the calling key and the members", async () => {
       const answer = await call(gateway, "GET /v1/account", { key: account.key });
       provoked("readAccount", 200, answer);
-      expect(Object.keys(answer.body).toSorted()).toEqual(["account", "balance", "key", "members"]);
+      expect(Object.keys(answer.body).toSorted()).toEqual([
+        "account",
+        "balance",
+        "budgets",
+        "frozen",
+        "key",
+        "members",
+        "owed_usd",
+      ]);
       expect(at(answer.body, "account.id")).toBe(account.id);
       expect(at(answer.body, "members")).toEqual([]);
     });

@@ -104,6 +104,11 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
       "ten",
       "NaN",
       "1e9",
+      "1e1",
+      "0x10",
+      "0b11",
+      "+5",
+      "5.0",
       "%20",
       "９",
       "1,2",
@@ -131,11 +136,19 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
       code: "invalid_request",
       param: "cursor",
     });
-    expectRefusal(await list(`?cursor=${ids[0]}`, "/v1/usage"), {
-      status: 400,
-      code: "invalid_request",
-      param: "cursor",
-    });
+    for (const line of [
+      "/v1/usage",
+      "/v1/provider-keys",
+      "/v1/audit",
+      "/v1/events",
+      "/v1/webhooks",
+      "/v1/billing/invoices",
+    ])
+      expectRefusal(await list(`?cursor=${ids[0]}`, line), {
+        status: 400,
+        code: "invalid_request",
+        param: "cursor",
+      });
   });
 
   test("a cursor opens nobody else's list", async () => {
@@ -171,5 +184,15 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
         .map((line) => line.split(",")[0]),
     ).toEqual(whole.slice(2));
     expect(csv.headers.get("x-next-cursor")).toBeNull();
+  });
+
+  test("a CSV has as many records as `limit` says, and goes on after them", async () => {
+    const whole = idsOf(await list("", "/v1/usage"));
+    const csv = await call(gateway, "GET /v1/usage?limit=2", {
+      key: account.key,
+      headers: { accept: "text/csv" },
+    });
+    expect(csv.text.trim().split("\r\n").length).toBe(3);
+    expect(csv.headers.get("x-next-cursor")).toBe(whole[1] ?? "");
   });
 });

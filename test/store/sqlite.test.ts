@@ -107,6 +107,26 @@ describe("an online backup", () => {
   });
 });
 
+describe("a commit", () => {
+  test("waits for the disk, unless what it writes is of no use without this machine", async () => {
+    const folder = scratchFolder();
+    const db = openSqlite({ folder, lock: true });
+    const waits = async (
+      ...lasting: ["on disk" | "while the machine runs"] | []
+    ): Promise<boolean> =>
+      db.write(
+        async (tx) => (await tx.get("pragma synchronous"))?.["synchronous"] === 2,
+        ...lasting,
+      );
+    expect(await waits()).toBe(true);
+    expect(await Promise.all([waits("while the machine runs"), waits(), waits("on disk")])).toEqual(
+      [false, true, true],
+    );
+    await db.close();
+    rmSync(folder, { recursive: true });
+  });
+});
+
 describe("closing", () => {
   test("waits for what is being written, and leaves one file", async () => {
     const folder = scratchFolder();

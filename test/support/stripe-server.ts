@@ -3,6 +3,7 @@
 // down, slow, and answer with an error after it has done the work.
 
 import { createHmac } from "node:crypto";
+import { createSaved, problem, type Saved, type SavedIntent } from "./stripe-saved.ts";
 
 export type Weather = "fine" | "down" | "slow" | "reply lost";
 
@@ -31,14 +32,18 @@ interface Intent {
 
 interface Refund {
   readonly id: string;
-  readonly intent: Intent;
+  readonly intent: Payable;
   readonly cents: number;
   readonly created: number;
+  status: "succeeded" | "failed";
 }
+
+/** What money can go back of: a payment at a page, or one of a saved method. */
+type Payable = Intent | SavedIntent;
 
 interface Dispute {
   readonly id: string;
-  readonly intent: Intent;
+  readonly intent: Payable;
   readonly cents: number;
   readonly created: number;
   status: "warning_needs_response" | "needs_response" | "won" | "lost";
@@ -56,7 +61,7 @@ export interface PaidHow {
   readonly state?: Intent["status"];
 }
 
-export interface FakeStripe {
+export interface FakeStripe extends Omit<Saved, "route"> {
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;
   weather: Weather;
@@ -73,8 +78,10 @@ export interface FakeStripe {
   readonly expire: (session: Session) => void;
   /** As if it had been another account's. */
   readonly forget: (session: Session) => void;
-  readonly refund: (intent: Intent, cents: number) => Refund;
-  readonly dispute: (intent: Intent, cents: number, status?: Dispute["status"]) => Dispute;
+  readonly refund: (intent: Payable, cents: number) => Refund;
+  /** It comes back after all. */
+  readonly failRefund: (refund: Refund) => void;
+  readonly dispute: (intent: Payable, cents: number, status?: Dispute["status"]) => Dispute;
   readonly close: (dispute: Dispute, status: "won" | "lost") => void;
   /** What is on this Stripe's account, in cents of US dollars. */
   readonly balance: () => number;
@@ -91,7 +98,7 @@ export function startStripe(): FakeStripe {
   const sessions = new Map<string, Session>();
   const refunds: Refund[] = [];
   const disputes: Dispute[] = [];
-  const answers = new Map<string, { readonly body: string; readonly answer: string }>();
+  const answers = new Map<string, { body: string; answer: string; status: number }>();
   const letters: Letter[] = [];
   const calls: string[] = [];
   let count = 0;
@@ -144,12 +151,12 @@ export function startStripe(): FakeStripe {
           ? showIntent(session.intent)
           : session.intent.id,
   });
-  const showRefund = ({ id, intent, cents, created }: Refund): unknown => ({
+  const showRefund = ({ id, intent, cents, created, status }: Refund): unknown => ({
     id,
     object: "refund",
     amount: cents,
     currency: intent.currency,
-    status: "succeeded",
+    status,
     payment_intent: intent.id,
     created,
   });
@@ -191,7 +198,13 @@ export function startStripe(): FakeStripe {
     return showSession(session, false);
   };
 
+  const saved = createSaved({ newName, nowSeconds, tell, metadataIn, url: () => fake.url });
   const route = (method: string, path: string, form: URLSearchParams): unknown => {
+    const [, atPage] = /^\/v1\/payment_intents\/(\w+)$/.exec(path) ?? [];
+    const paid = [...sessions.values()].find(({ intent }) => intent?.id === atPage)?.intent;
+    if (atPage !== undefined && paid !== undefined) return showIntent(paid);
+    const known = saved.route(method, path, form);
+    if (known !== undefined) return known;
     if (method === "POST" && path === "/v1/checkout/sessions") return createSession(form);
     const [, id = "", verb] = /^\/v1\/checkout\/sessions\/(\w+)(\/expire)?$/.exec(path) ?? [];
     const session = sessions.get(id);
@@ -231,7 +244,7 @@ export function startStripe(): FakeStripe {
 
   const answer = async (request: Request): Promise<Response> => {
     const { pathname, search } = new URL(request.url);
-    const text = request.method === "POST" ? await request.text() : search.slice(1);
+    const sent = request.method === "POST" ? await request.text() : search.slice(1);
     calls.push(`${request.method} ${pathname}`);
     if (fake.weather === "down") return error(503, "api_error", "Stripe is down.");
     if (fake.weather === "slow") await Bun.sleep(SLOW_MS);
@@ -239,7 +252,7 @@ export function startStripe(): FakeStripe {
       return error(401, "invalid_request_error", "Invalid API Key provided.");
     const key = request.headers.get("idempotency-key");
     const known = key === null ? undefined : answers.get(key);
-    if (known !== undefined && known.body !== text)
+    if (known !== undefined && known.body !== sent)
       return error(
         400,
         "idempotency_error",
@@ -247,19 +260,31 @@ export function startStripe(): FakeStripe {
       );
     try {
       const body =
-        known?.answer ?? JSON.stringify(route(request.method, pathname, new URLSearchParams(text)));
-      if (key !== null) answers.set(key, { body: text, answer: body });
+        known?.answer ?? JSON.stringify(route(request.method, pathname, new URLSearchParams(sent)));
+      if (key !== null)
+        answers.set(key, { body: sent, answer: body, status: known?.status ?? 200 });
       if (fake.weather === "reply lost") return error(500, "api_error", "The reply was lost.");
-      return new Response(body, { headers: { "content-type": "application/json" } });
-    } catch (problem) {
-      if (problem instanceof Response) return problem;
-      throw problem;
+      return new Response(body, {
+        status: known?.status ?? 200,
+        headers: { "content-type": "application/json" },
+      });
+    } catch (thrown) {
+      if (!(thrown instanceof Response)) throw thrown;
+      // A refused charge is remembered under its key as well, as Stripe does it.
+      const text = await thrown.text();
+      if (key !== null && thrown.status === 402)
+        answers.set(key, { body: sent, answer: text, status: thrown.status });
+      return new Response(text, {
+        status: thrown.status,
+        headers: { "content-type": "application/json" },
+      });
     }
   };
   const server = Bun.serve({ hostname: "127.0.0.1", port: 0, development: false, fetch: answer });
   const url = `http://127.0.0.1:${server.port}`;
 
   const fake: FakeStripe = {
+    ...saved,
     url,
     env: { STRIPE_SECRET_KEY: KEY, STRIPE_WEBHOOK_SECRET: SECRET, STRIPE_API_BASE: url },
     weather: "fine",
@@ -300,11 +325,21 @@ export function startStripe(): FakeStripe {
     },
     forget: ({ id }) => sessions.delete(id),
     refund: (intent, cents) => {
-      const refund = { id: newName("re"), intent, cents, created: nowSeconds() };
+      const refund: Refund = {
+        id: newName("re"),
+        intent,
+        cents,
+        created: nowSeconds(),
+        status: "succeeded",
+      };
       refunds.push(refund);
       tell("refund.created", showRefund(refund));
       tell("charge.refunded", { id: newName("ch"), object: "charge", payment_intent: intent.id });
       return refund;
+    },
+    failRefund: (refund) => {
+      refund.status = "failed";
+      tell("refund.failed", showRefund(refund));
     },
     dispute: (intent, cents, status = "needs_response") => {
       const dispute = { id: newName("dp"), intent, cents, created: nowSeconds(), status };
@@ -317,13 +352,16 @@ export function startStripe(): FakeStripe {
       tell("charge.dispute.closed", showDispute(dispute));
     },
     balance: () => {
-      const inDollars = ({ intent }: { readonly intent: Intent | undefined }): boolean =>
+      const inDollars = ({ intent }: { readonly intent: Payable | undefined }): boolean =>
         intent?.currency === "usd";
-      const came = [...sessions.values()]
+      const came = [
+        ...sessions.values(),
+        ...[...saved.intents.values()].map((intent) => ({ intent })),
+      ]
         .filter((session) => inDollars(session) && session.intent?.status === "succeeded")
         .reduce((sum, { intent }) => sum + (intent?.cents ?? 0), 0);
       const went = [
-        ...refunds,
+        ...refunds.filter(({ status }) => status === "succeeded"),
         ...disputes.filter(({ status }) => status === "needs_response" || status === "lost"),
       ]
         .filter(inDollars)
@@ -360,5 +398,5 @@ function metadataIn(form: URLSearchParams, name: string): Record<string, string>
 }
 
 function error(status: number, type: string, message: string, code?: string): Response {
-  return Response.json({ error: { type, message, code } }, { status });
+  return problem({ status, type, message, ...(code === undefined ? {} : { code }) });
 }

@@ -81,6 +81,7 @@ function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number 
       readUsage: (body) => usageOf(wire, body, "sim"),
     }),
     writer: INBOUND[api].createStreamWriter(writeContext()),
+    showsUsage: true,
     costUsd: () => "0.001",
     clean: (text) => text,
   });
@@ -91,6 +92,6 @@ function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number 
       if (meter.watch(event) === "usage" && meter.exact()) shape.usage(event, "0.001");
       else shape.plain(event);
     }
-  expect(shape.last?.()).toBeDefined();
+  expect(shape.last(true)).toBeDefined();
   return events;
 }

@@ -1,128 +1,204 @@
-// The request of Bedrock's Converse operation, as its API reference describes it: Amazon publishes no file for it that
-// could be read here. Unknown members are mistakes.
+// Bedrock's Converse by Amazon's own description, as its client carries it: every member known, every required one there,
+// of a union exactly one, each of its type, and each word of a list of words among them.
 
-const closed = (properties: object, required: readonly string[] = []) => ({
-  type: "object",
-  properties,
-  required,
-  additionalProperties: false,
-});
-/** Exactly one member of a union. */
-const union = (properties: object) => ({
-  ...closed(properties),
-  minProperties: 1,
-  maxProperties: 1,
-});
-const list = (items: object, least = 0) => ({ type: "array", items, minItems: least });
-const text = { type: "string", minLength: 1 };
-const bytes = { type: "string", pattern: "^[A-Za-z0-9+/]+=*$" };
-const place = union({ bytes, s3Location: closed({ uri: text, bucketOwner: text }, ["uri"]) });
-const id = { type: "string", pattern: "^[a-zA-Z0-9_.:-]{1,64}$" };
-const toolName = { type: "string", pattern: "^[a-zA-Z0-9_-]{1,64}$" };
-const cachePoint = closed({ type: { enum: ["default"] }, ttl: { enum: ["5m", "1h"] } }, ["type"]);
+import {
+  AudioFormat,
+  CachePointType,
+  CacheTTL,
+  ConversationRole,
+  ConverseRequest$,
+  ConverseResponse$,
+  ConverseStreamOutput$,
+  DocumentFormat,
+  ImageFormat,
+  OutputFormatType,
+  PerformanceConfigLatency,
+  ServiceTierType,
+  StopReason,
+  ToolResultStatus,
+  ToolUseType,
+  VideoFormat,
+} from "@aws-sdk/client-bedrock-runtime";
 
-const image = closed({ format: { enum: ["png", "jpeg", "gif", "webp"] }, source: place }, [
-  "format",
-  "source",
-]);
-const document = closed(
-  {
-    format: { enum: ["pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"] },
-    name: { type: "string", pattern: "^[A-Za-z0-9 ()\\[\\]-]{1,200}$", not: { pattern: "  " } },
-    source: union({ bytes, s3Location: {}, text, content: list(union({ text }), 1) }),
-    context: text,
-    citations: closed({ enabled: { type: "boolean" } }, ["enabled"]),
-  },
-  ["name", "source"],
-);
-const video = closed(
-  {
-    format: { enum: ["mkv", "mov", "mp4", "webm", "flv", "mpeg", "mpg", "wmv", "three_gp"] },
-    source: place,
-  },
-  ["format", "source"],
-);
-const audio = closed({ format: text, source: place }, ["format", "source"]);
-const reasoning = union({
-  reasoningText: closed({ text: { type: "string" }, signature: text }, ["text"]),
-  redactedContent: bytes,
-});
-const result = closed(
-  {
-    toolUseId: id,
-    content: list(union({ text: { type: "string" }, json: {}, image, document, video })),
-    status: { enum: ["success", "error"] },
-    type: text,
-  },
-  ["toolUseId", "content"],
-);
-const block = union({
-  text,
-  image,
-  document,
-  video,
-  audio,
-  toolUse: closed({ toolUseId: id, name: toolName, input: { type: "object" }, type: text }, [
-    "toolUseId",
-    "name",
-    "input",
-  ]),
-  toolResult: result,
-  guardContent: {},
-  cachePoint,
-  reasoningContent: reasoning,
-  citationsContent: {},
-  searchResult: {},
-});
-const tool = union({
-  toolSpec: closed(
-    {
-      name: toolName,
-      description: text,
-      inputSchema: closed({ json: { type: "object", required: ["type"] } }, ["json"]),
-      strict: { type: "boolean" },
-    },
-    ["name", "inputSchema"],
-  ),
-  systemTool: closed({ name: toolName }, ["name"]),
-  cachePoint,
-});
+/** The description names no words; which member holds which list of them stands in the client's types alone. */
+const WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "Message.role": ConversationRole,
+  "MessageStartEvent.role": ConversationRole,
+  "ImageBlock.format": ImageFormat,
+  "DocumentBlock.format": DocumentFormat,
+  "VideoBlock.format": VideoFormat,
+  "AudioBlock.format": AudioFormat,
+  "ToolResultBlock.status": ToolResultStatus,
+  "ToolUseBlock.type": ToolUseType,
+  "CachePointBlock.type": CachePointType,
+  "CachePointBlock.ttl": CacheTTL,
+  "CacheDetail.ttl": CacheTTL,
+  "OutputFormat.type": OutputFormatType,
+  "ServiceTier.type": ServiceTierType,
+  "PerformanceConfiguration.latency": PerformanceConfigLatency,
+  "ConverseResponse.stopReason": StopReason,
+  "MessageStopEvent.stopReason": StopReason,
+};
 
-export const CONVERSE_SCHEMA = closed(
-  {
-    messages: list(
-      closed({ role: { enum: ["user", "assistant"] }, content: list(block, 1) }, [
-        "role",
-        "content",
-      ]),
-      1,
-    ),
-    system: list(union({ text, guardContent: {}, cachePoint })),
-    inferenceConfig: closed({
-      maxTokens: { type: "integer", minimum: 1 },
-      temperature: { type: "number", minimum: 0, maximum: 1 },
-      topP: { type: "number", minimum: 0, maximum: 1 },
-      stopSequences: list(text),
+/** What the service refuses beyond its description's types, by its reference. */
+const FORMS: Readonly<Record<string, RegExp>> = {
+  "ToolUseBlock.toolUseId": /^[a-zA-Z0-9_.:-]{1,64}$/,
+  "ToolResultBlock.toolUseId": /^[a-zA-Z0-9_.:-]{1,64}$/,
+  "ToolUseBlock.name": /^[a-zA-Z0-9_-]{1,64}$/,
+  "ToolSpecification.name": /^[a-zA-Z0-9_-]{1,64}$/,
+  "ToolSpecification.description": /./s,
+  "SpecificToolChoice.name": /^[a-zA-Z0-9_-]{1,64}$/,
+  "DocumentBlock.name": /^(?!.* {2})[A-Za-z0-9 ()[\]-]{1,200}$/,
+  "ContentBlock.text": /./s,
+  "SystemContentBlock.text": /./s,
+};
+const RANGES: Readonly<Record<string, readonly [least: number, most: number]>> = {
+  "InferenceConfiguration.maxTokens": [1, Infinity],
+  "InferenceConfiguration.temperature": [0, 1],
+  "InferenceConfiguration.topP": [0, 1],
+};
+/** Lists that may not be empty, and neither may the content of a message that is sent. */
+const FILLED: ReadonlySet<string> = new Set(["Tools", "Messages"]);
+
+export function checkConverseRequest(body: unknown): readonly string[] {
+  // The model stands in the path.
+  const wrong = check(ConverseRequest$, { modelId: "m", ...Object(body) }, "");
+  const messages: unknown = isObject(body) ? body["messages"] : undefined;
+  const empty = (Array.isArray(messages) ? (messages as readonly unknown[]) : []).filter(
+    (one) => isObject(one) && Array.isArray(one["content"]) && one["content"].length === 0,
+  );
+  return [...wrong, ...empty.map(() => "a message without content")];
+}
+
+export function checkConverseReply(body: unknown): readonly string[] {
+  return check(ConverseResponse$, body, "");
+}
+
+/** One event of a stream, as the client sees it: its name is the only member. */
+export function checkConverseEvent(event: unknown): readonly string[] {
+  return check(ConverseStreamOutput$, event, "");
+}
+
+const LIST = 1;
+const MAP = 2;
+const STRUCT = 3;
+const UNION = 4;
+const STRING = 0;
+const NUMBER = 1;
+const BOOLEAN = 2;
+const DOCUMENT = 15;
+const BLOB = 21;
+const LIST_OF = 64;
+const MAP_OF = 128;
+const BASE64 = /^[A-Za-z0-9+/]+=*$/;
+
+function check(schema: unknown, value: unknown, at: string, member = ""): readonly string[] {
+  const known = resolved(schema);
+  if (typeof known === "number") return checkSimple(known, value, at, member);
+  if (!Array.isArray(known)) return [`${at}: a description of an unknown kind`];
+  const [kind, , name, , first, second, required] = known as readonly unknown[];
+  switch (kind) {
+    case LIST:
+      return checkList(value, at, { name: String(name), item: first, member });
+    case MAP:
+      return checkMap(value, at, second);
+    case STRUCT:
+    case UNION:
+      return checkMembers(value, at, {
+        name: String(name),
+        names: (first as readonly string[] | undefined) ?? [],
+        schemas: (second as readonly unknown[] | undefined) ?? [],
+        required: typeof required === "number" ? required : 0,
+        isUnion: kind === UNION,
+      });
+    default:
+      return [];
+  }
+}
+
+/** A description may be given by a function, or beside traits that say how it is sent. */
+function resolved(schema: unknown): unknown {
+  if (typeof schema === "function") return resolved((schema as () => unknown)());
+  const [inner] = Array.isArray(schema) ? (schema as readonly unknown[]) : [undefined];
+  const isTraited = Array.isArray(schema) && schema.length === 2;
+  return isTraited ? resolved(inner) : schema;
+}
+
+function checkSimple(kind: number, value: unknown, at: string, member: string): readonly string[] {
+  if (kind >= MAP_OF) return checkMap(value, at, kind - MAP_OF);
+  if (kind >= LIST_OF) return checkList(value, at, { name: "", item: kind - LIST_OF, member });
+  switch (kind) {
+    case STRING:
+      return typeof value === "string" ? checkWord(value, at, member) : [`${at} is no string`];
+    case NUMBER:
+      return typeof value === "number" ? checkRange(value, at, member) : [`${at} is no number`];
+    case BOOLEAN:
+      return typeof value === "boolean" ? [] : [`${at} is neither true nor false`];
+    case BLOB:
+      return typeof value === "string" && BASE64.test(value) ? [] : [`${at} is not base64`];
+    case DOCUMENT:
+      return [];
+    default:
+      return [`${at}: a type that no Converse request is known to have (${kind})`];
+  }
+}
+
+function checkWord(value: string, at: string, member: string): readonly string[] {
+  const words = WORDS[member];
+  if (words !== undefined && !Object.values(words).includes(value))
+    return [`${at} is ${JSON.stringify(value)}, not one of ${Object.values(words).join(", ")}`];
+  return (FORMS[member]?.test(value) ?? true) ? [] : [`${at} has not the form that it must have`];
+}
+
+function checkRange(value: number, at: string, member: string): readonly string[] {
+  const [least, most] = RANGES[member] ?? [-Infinity, Infinity];
+  return value >= least && value <= most ? [] : [`${at} is ${value}`];
+}
+
+interface List {
+  readonly name: string;
+  readonly item: unknown;
+  readonly member: string;
+}
+
+function checkList(value: unknown, at: string, { name, item, member }: List): readonly string[] {
+  if (!Array.isArray(value)) return [`${at} is no list`];
+  if (value.length === 0 && FILLED.has(name)) return [`${at} is empty`];
+  return value.flatMap((one, place) => check(item, one, `${at}[${place}]`, member));
+}
+
+function checkMap(value: unknown, at: string, item: unknown): readonly string[] {
+  if (!isObject(value)) return [`${at} is no object`];
+  return Object.entries(value).flatMap(([key, one]) => check(item, one, `${at}.${key}`));
+}
+
+interface Members {
+  readonly name: string;
+  readonly names: readonly string[];
+  readonly schemas: readonly unknown[];
+  /** So many of the first members must be there. */
+  readonly required: number;
+  readonly isUnion: boolean;
+}
+
+function checkMembers(value: unknown, at: string, members: Members): readonly string[] {
+  if (!isObject(value)) return [`${at} is no object`];
+  const { name, names, schemas, required, isUnion } = members;
+  const given = Object.keys(value).filter((key) => value[key] !== undefined);
+  const missing = names.slice(0, required).filter((key) => !given.includes(key));
+  const count = isUnion && given.length !== 1 ? [`${at} is not exactly one member of ${name}`] : [];
+  return [
+    ...missing.map((key) => `${at}.${key} is missing`),
+    ...count,
+    ...given.flatMap((key) => {
+      const place = names.indexOf(key);
+      return place < 0
+        ? [`${at}.${key} is unknown to ${name}`]
+        : check(schemas[place], value[key], `${at}.${key}`, `${name}.${key}`);
     }),
-    toolConfig: closed(
-      {
-        tools: list(tool, 1),
-        toolChoice: union({
-          auto: closed({}),
-          any: closed({}),
-          tool: closed({ name: toolName }, ["name"]),
-        }),
-      },
-      ["tools"],
-    ),
-    outputConfig: closed({ textFormat: {} }),
-    additionalModelRequestFields: { type: "object" },
-    additionalModelResponseFieldPaths: list(text),
-    requestMetadata: { type: "object" },
-    serviceTier: closed({ type: { enum: ["default", "flex", "priority", "reserved"] } }, ["type"]),
-    performanceConfig: {},
-    guardrailConfig: {},
-    promptVariables: {},
-  },
-  ["messages"],
-);
+  ];
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

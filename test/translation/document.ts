@@ -59,14 +59,20 @@ const RULES = `## Rules
 - **Tool results** stand directly after the turn that called, in one message where the wire wants that, in the order in which they came. Orphan results, doubled or foreign ids
   and calls without a result are a 400 on all three APIs.
 - **Call ids** are kept; where a wire cannot carry one it is encoded, reversibly.
-- **JSON schema** becomes a forced tool where the model has no field for one; the call comes back as text with \`stop\`.
+- **JSON schema** becomes a forced tool where the model has no field for one; the call comes back as text with \`stop\`. Where a call cannot be forced either
+  (DeepSeek, Moonshot, Z.ai), JSON output is switched on and the schema stands among the instructions. This holds on the model's own API, too, where the field would be
+  refused. What no provider keeps the model to is not promised: \`strict\` is then listed as dropped (decision 0021).
 - **Reasoning** that a provider signed or encrypted travels through any API as an opaque string (\`reasoning_details\` on Chat
   Completions, \`encrypted_content\` on Responses, \`signature\` on Messages) and goes back only to the provider and model that
   made it. For any other model it is dropped by rule.
 - **Effort and budget** are mapped into each other, and clamped to what the model knows: a clamp is listed.
 - **Forbidding parallel calls** means little where one tool must be called, and is then dropped by rule where it cannot be said.
 - **Streams** obey the grammar of the API that was called. Usage and cost stand where that API has usage; on Messages in
-  \`message_delta\`. A failure midway is that API's own error event.
+  \`message_delta\`. A failure midway is that API's own error event, and so is a provider's stream that closes before its answer and its usage are whole, which costs nothing.
+- **What a reply holds and the caller's API cannot say** (a server tool's calls and results, code that ran at the provider, search suggestions, images on Messages,
+  probabilities on Messages) is left out and told: as \`dropped\` in the usage object, beside \`cost\`, and in \`x-postern-dropped\` where the reply is no stream. Such paths begin
+  with \`reply.\` and end with what it was: \`reply.content[1].web_search_call\`. A Chat Completions stream that shows no usage tells it in a comment before \`[DONE]\`.
+- **Images that a model made** are \`image_generation_call\` items on Responses, and \`images\` of the message on Chat Completions, as OpenRouter has it.
 - **Images and files by address** go to providers that fetch them; the gateway itself fetches nothing.
 `;
 

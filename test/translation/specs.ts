@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { geminiChecker } from "../wires/gemini-discovery.ts";
-import { CONVERSE_SCHEMA } from "./converse-schema.ts";
+import { checkConverseRequest } from "./converse-schema.ts";
 import type { Api, Json, Wire } from "./world.ts";
 
 const FOLDER = resolve(
@@ -29,23 +29,19 @@ export interface Specs {
 }
 
 /** Extensions that Postern documents: they stand beside what the descriptions know. */
-const OWN_FIELDS: ReadonlySet<string> = new Set(["cost", "native_finish_reason"]);
+const OWN_FIELDS: ReadonlySet<string> = new Set(["cost", "dropped", "native_finish_reason"]);
 
 export function loadSpecs(): Specs {
   const openai = checkers(OPENAI);
   const anthropic = checkers(ANTHROPIC);
   const gemini = geminiChecker() ?? (() => []);
-  const converse = new Ajv2020({ strict: false, logger: false }).compile(CONVERSE_SCHEMA);
   return {
     request: {
       chat: openai("CreateChatCompletionRequest", "closed"),
       responses: after(withItemIds, openai("CreateResponse", "closed")),
       messages: anthropic("CreateMessageParams", "closed"),
       gemini: (value) => gemini("GenerateContentRequest", value),
-      converse: (value) =>
-        converse(value)
-          ? []
-          : (converse.errors ?? []).map((error) => `${error.instancePath} ${error.message}`),
+      converse: checkConverseRequest,
     },
     reply: {
       chat: after(withoutOwn, openai("CreateChatCompletionResponse")),

@@ -334,7 +334,7 @@ export function cutEvents(reply: CanonicalReply): fc.Arbitrary<CanonicalEvent[]>
 
 /** The thing without what is no part of its meaning. */
 export function bare(value: unknown): unknown {
-  const dropped = new Set(["path", "names", "native", "origin"]);
+  const dropped = new Set(["path", "strictPath", "names", "native", "origin"]);
   return JSON.parse(
     JSON.stringify(value, (key, held: unknown) => (dropped.has(key) ? undefined : held)),
   );

@@ -399,17 +399,17 @@ describe("requests to Converse", () => {
     });
     const old = { ...CLAUDE, abilities: { jsonSchema: false } };
     const alone = write(asked({ output }), old);
-    expect(alone.emulation).toEqual({ outputTool: "structured_output" });
+    expect(alone.emulation).toEqual({ outputTool: "out" });
     expect(alone.body.toolConfig).toMatchObject({
       tools: [
         {
           toolSpec: {
-            name: "structured_output",
+            name: "out",
             inputSchema: { json: { type: "object", properties: { a: {} } } },
           },
         },
       ],
-      toolChoice: { tool: { name: "structured_output" } },
+      toolChoice: { tool: { name: "out" } },
     });
     expect(write(asked({ output, tools }), old).body.toolConfig?.toolChoice).toEqual({ any: {} });
     expect(strict(write(asked({ output: { type: "json_object" } })))).toEqual(["output"]);

@@ -85,6 +85,7 @@ export interface GeminiCandidate {
   readonly finishReason?: string | undefined;
   readonly finishMessage?: string;
   readonly groundingMetadata?: Values;
+  readonly urlContextMetadata?: Values;
   readonly citationMetadata?: Values;
   readonly logprobsResult?: Values;
 }

@@ -6,7 +6,7 @@ import { geminiWire } from "../../src/inference/wires/gemini/gemini.ts";
 import { eventsOf, recordings, replayBytes, skipNotice } from "../support/recordings.ts";
 import type { Recording } from "../support/recordings.ts";
 import { outboundContext, piecesOf } from "./gemini-converse-arbitrary.ts";
-import type { GeminiChunk } from "./gemini-json.ts";
+import type { GeminiCandidate, GeminiChunk } from "./gemini-json.ts";
 import { checkCanonical, collect, readEvents, readPieces } from "./streams.ts";
 
 const context = outboundContext("gemini");
@@ -23,7 +23,8 @@ interface Said {
 }
 
 function chunksSay(chunks: readonly GeminiChunk[]): Said {
-  const parts = chunks.flatMap((chunk) => chunk.candidates?.[0]?.content?.parts ?? []);
+  const candidates = chunks.flatMap((chunk) => chunk.candidates?.[0] ?? []);
+  const parts = candidates.flatMap((candidate) => candidate.content?.parts ?? []);
   const texts = (thought: boolean) =>
     parts
       .filter((part) => (part.thought ?? false) === thought)
@@ -37,9 +38,19 @@ function chunksSay(chunks: readonly GeminiChunk[]): Said {
     calls: calls.flatMap(({ name, args }) =>
       name === undefined ? [] : [name + (streamed ? "" : JSON.stringify(args ?? {}))],
     ),
-    natives: parts.filter((part) => part.executableCode ?? part.codeExecutionResult).length,
+    natives:
+      parts.filter((part) => part.executableCode ?? part.codeExecutionResult).length +
+      new Set(candidates.flatMap(shownIn)).size,
     media: parts.filter((part) => part.inlineData).length,
   };
+}
+
+/** What is shown beside the answer, by its kind. */
+function shownIn({ groundingMetadata, urlContextMetadata }: GeminiCandidate): readonly string[] {
+  return [
+    ...(groundingMetadata?.["searchEntryPoint"] === undefined ? [] : ["searchEntryPoint"]),
+    ...(urlContextMetadata === undefined ? [] : ["urlContextMetadata"]),
+  ];
 }
 
 function replySays(reply: CanonicalReply, streamedArguments: boolean): Said {

@@ -31,7 +31,7 @@ const CONTEXT: ReplyReadContext = {
 const bare = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (key, held: unknown) =>
-      key === "path" || key === "names" ? undefined : held,
+      ["path", "names", "strictPath"].includes(key) ? undefined : held,
     ),
   );
 const said = (reply: CanonicalReply) => bare({ ...reply, usage: undefined });

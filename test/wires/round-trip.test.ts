@@ -137,7 +137,7 @@ for (const name of ["chat", "messages"] as const) {
           expect(
             JSON.parse(
               JSON.stringify(kept(turn?.parts ?? []), (key, value: unknown) =>
-                key === "path" ? undefined : value,
+                key === "path" || key === "strictPath" ? undefined : value,
               ),
             ),
           ).toEqual(overTheNet(kept(made)));

@@ -65,13 +65,27 @@ function usageOfChunks(chunks: readonly unknown[], provider: string): Usage | un
 
 export function createGeminiStreamMeter(_provider: string): StreamMeter {
   const grounding = newGrounding();
+  // Every chunk has its usage, and only the last is asked for.
+  let latest: Json | undefined;
   return createMeter({
-    read: (state, name, data) => readChunk(state, name, data, grounding),
-    usage: (state) => state.usage && { ...state.usage, fees: feesOf(grounding) },
+    read: (state, name, data) => {
+      readChunk(state, name, data, grounding);
+      const { usageMetadata, modelVersion } = data;
+      const counts = firstNumber(usageMetadata, COUNTED) !== undefined;
+      if (counts) latest = { usageMetadata, modelVersion };
+      state.exact = latest !== undefined && state.answered;
+      return counts;
+    },
+    usage: (state) => {
+      const usage = latest && readReply(latest, grounding);
+      return usage !== undefined && usage.model === undefined && state.model !== undefined
+        ? { ...usage, model: state.model }
+        : usage;
+    },
   });
 }
 
-function readChunk(state: StreamState, name: string, data: Json, grounding: Grounding): boolean {
+function readChunk(state: StreamState, name: string, data: Json, grounding: Grounding): void {
   noteModel(state, data["modelVersion"]);
   noteError(state, name, data);
   noteGrounding(grounding, data);
@@ -80,15 +94,6 @@ function readChunk(state: StreamState, name: string, data: Json, grounding: Grou
     for (const part of listOf(at(candidate, ["content", "parts"]))) notePart(state, part);
   }
   if (at(data, ["promptFeedback", "blockReason"]) !== undefined) state.answered = true;
-  const usage = readReply(data, newGrounding());
-  if (usage !== undefined) {
-    state.usage =
-      usage.model === undefined && state.model !== undefined
-        ? { ...usage, model: state.model }
-        : usage;
-  }
-  state.exact = state.usage !== undefined && state.answered;
-  return usage !== undefined;
 }
 
 function notePart(state: StreamState, part: unknown): void {

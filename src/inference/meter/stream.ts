@@ -106,7 +106,11 @@ export function createMeter(reader: StreamReader): StreamMeter {
       }
     }
     const message = readSse(event);
-    return message === undefined ? "plain" : see(message.name, message.data.trim());
+    if (message === undefined) return "plain";
+    const data = message.data.trim();
+    if (data === "[DONE]") return see(message.name, data);
+    message.json ??= parsed(data);
+    return see(message.name, message.json);
   }
 
   return {

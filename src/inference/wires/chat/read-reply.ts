@@ -3,6 +3,7 @@ import type {
   CanonicalReply,
   Choice,
   Citation,
+  ImagePart,
   JsonObject,
   MediaPart,
   Part,
@@ -16,9 +17,10 @@ import { readAnnotation, readReasoningDetails, readThinkingList } from "./read-r
 
 export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {
   const body = objectIn(input) ?? {};
+  const sources = readSources(body);
   const choices = arrayIn(body["choices"])
     .filter(isObject)
-    .map((choice) => readChoice(choice, context, stringIn(body["id"]) ?? ""));
+    .map((choice) => readChoice(choice, context, { id: stringIn(body["id"]) ?? "", sources }));
   const usage = context.readUsage(body);
   return {
     id: stringIn(body["id"]),
@@ -30,11 +32,20 @@ export function readReply(input: unknown, context: ReplyReadContext): CanonicalR
   };
 }
 
-function readChoice(choice: JsonObject, context: ReplyReadContext, replyId: string): Choice {
+interface ReplyHead {
+  readonly id: string;
+  readonly sources: readonly Citation[];
+}
+
+function readChoice(choice: JsonObject, context: ReplyReadContext, head: ReplyHead): Choice {
   const message = objectIn(choice["message"]) ?? objectIn(choice["delta"]) ?? {};
-  const parts: Part[] = readMessage(message, objectIn(choice["logprobs"]), context);
+  const parts: Part[] = readMessage(
+    message,
+    { logprobs: objectIn(choice["logprobs"]), sources: head.sources },
+    context,
+  );
   let calls = false;
-  for (const part of readCalls(message, replyId, context)) {
+  for (const part of readCalls(message, head.id, context)) {
     const emulated = part.name === context.emulation?.outputTool;
     calls ||= !emulated;
     parts.push(emulated ? { type: "text", text: part.arguments } : part);
@@ -52,9 +63,14 @@ function readChoice(choice: JsonObject, context: ReplyReadContext, replyId: stri
   return { parts, finish };
 }
 
+interface Beside {
+  readonly logprobs: JsonObject | undefined;
+  readonly sources: readonly Citation[];
+}
+
 function readMessage(
   message: JsonObject,
-  logprobs: JsonObject | undefined,
+  { logprobs, sources }: Beside,
   context: ReplyReadContext,
 ): Part[] {
   const parts: Part[] = [];
@@ -66,9 +82,10 @@ function readMessage(
   for (const part of contentParts(message["content"])) parts.push(part);
   const last = parts.findLastIndex((part) => part.type === "text");
   const text = parts[last];
-  const citations = arrayIn(message["annotations"])
+  const annotations = arrayIn(message["annotations"])
     .map(readAnnotation)
     .filter((one): one is Citation => one !== undefined);
+  const citations = annotations.length > 0 ? annotations : sources;
   const probabilities = readLogprobs(logprobs?.["content"]);
   if (text?.type === "text")
     parts[last] = {
@@ -81,7 +98,39 @@ function readMessage(
     parts.push({ type: "refusal", text: refusal, logprobs: readLogprobs(logprobs?.["refusal"]) });
   const audio = objectIn(message["audio"]);
   if (audio?.["data"]) parts.push(readAudio(audio));
+  for (const image of readImages(message["images"])) parts.push(image);
   return parts;
+}
+
+const DATA_URL = /^data:([^;,]+)(?:;[^;,]*)*;base64,/i;
+
+/** Images that the model made, as OpenRouter and servers like it give them. */
+export function readImages(value: unknown): readonly ImagePart[] {
+  return arrayIn(value).flatMap((one): readonly ImagePart[] => {
+    const url = stringIn(objectIn(objectIn(one)?.["image_url"])?.["url"]);
+    if (url === undefined) return [];
+    const data = DATA_URL.exec(url);
+    return data?.[1] === undefined
+      ? [{ type: "image", source: { kind: "url", url } }]
+      : [
+          {
+            type: "image",
+            source: { kind: "base64", mediaType: data[1], data: url.slice(data[0].length) },
+          },
+        ];
+  });
+}
+
+/** What a provider that searches read, told beside the choices and for no passage of them. */
+export function readSources(body: JsonObject): readonly Citation[] {
+  const found = arrayIn(body["search_results"])
+    .filter(isObject)
+    .map((one): Citation => ({ url: stringIn(one["url"]), title: stringIn(one["title"]) }))
+    .filter(({ url }) => url !== undefined);
+  if (found.length > 0) return found;
+  return arrayIn(body["citations"])
+    .filter((one) => typeof one === "string")
+    .map((url) => ({ url }));
 }
 
 /** What a provider sends is its own, whatever it looks like. */

@@ -242,12 +242,14 @@ function readOutput(value: unknown): OutputFormat | undefined {
   const path = "response_format.json_schema";
   const held = mustBeObject(format["json_schema"], path);
   checkSchema(held["schema"] ?? {}, `${path}.schema`);
+  const strict = optionalBoolean(held["strict"], `${path}.strict`);
   return {
     type,
     name: mustBeName(held["name"], `${path}.name`),
     description: optionalString(held["description"], `${path}.description`),
     schema: optionalObject(held["schema"], `${path}.schema`) ?? {},
-    strict: optionalBoolean(held["strict"], `${path}.strict`),
+    strict,
+    strictPath: strict === true ? `${path}.strict` : undefined,
   };
 }
 

@@ -1,18 +1,25 @@
-import type { CanonicalEvent, JsonObject } from "../../canonical.ts";
+import type { CanonicalEvent, Citation, JsonObject } from "../../canonical.ts";
 import { cutStream } from "../../canonical-error.ts";
 import {
   arrayIn,
   isObject,
   numberIn,
   objectIn,
-  parseObject,
+  parseEvent,
   stringIn,
 } from "../../canonical-json.ts";
-import type { ReplyReadContext, StreamReader } from "../../canonical-wire.ts";
+import type { ReplyReadContext, StreamReader, WireEvent } from "../../canonical-wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { detailBlob, readAnnotation } from "./read-reasoning.ts";
-import { contentParts, madeBy, readAudio, readLogprobs } from "./read-reply.ts";
+import {
+  contentParts,
+  madeBy,
+  readAudio,
+  readImages,
+  readLogprobs,
+  readSources,
+} from "./read-reply.ts";
 import {
   addAudio,
   addBlob,
@@ -34,6 +41,8 @@ interface Reading {
   model: string | undefined;
   serviceTier: string | undefined;
   usage: unknown;
+  /** Told over and over, and the last time in full. */
+  sources: readonly Citation[];
   started: boolean;
   over: boolean;
 }
@@ -47,13 +56,14 @@ export function createStreamReader(context: ReplyReadContext): StreamReader {
     model: undefined,
     serviceTier: undefined,
     usage: undefined,
+    sources: [],
     started: false,
     over: false,
   };
   return {
-    push({ data }) {
+    push(event) {
       reading.out = [];
-      if (!reading.over) readData(reading, data);
+      if (!reading.over) readData(reading, event);
       return reading.out;
     },
     end() {
@@ -64,9 +74,9 @@ export function createStreamReader(context: ReplyReadContext): StreamReader {
   };
 }
 
-function readData(reading: Reading, data: string): void {
-  if (data === "[DONE]") return finish(reading, true);
-  const chunk = parseObject(data);
+function readData(reading: Reading, event: WireEvent): void {
+  if (event.data === "[DONE]") return finish(reading, true);
+  const chunk = parseEvent(event);
   if (chunk === undefined) return;
   if (chunk["error"] !== undefined && chunk["error"] !== null) {
     reading.over = true;
@@ -84,6 +94,7 @@ function readHead(reading: Reading, chunk: JsonObject, hasChoices: boolean): voi
   const usage = chunk["usage"] ?? objectIn(chunk["x_groq"])?.["usage"];
   if (isObject(usage)) reading.usage = usage;
   reading.serviceTier = stringIn(chunk["service_tier"]) || reading.serviceTier;
+  if (chunk["search_results"] || chunk["citations"]) reading.sources = readSources(chunk);
   if (reading.started || !(hasChoices || stringIn(chunk["model"]))) return;
   reading.started = true;
   reading.id = stringIn(chunk["id"]) || undefined;
@@ -138,6 +149,7 @@ function readDelta(
     addToCall(state, { index: 0, function: delta["function_call"] });
   if (delta["annotations"]) readCitations(state, delta["annotations"]);
   if (isObject(delta["audio"])) addAudio(state, delta["audio"]);
+  if (delta["images"]) for (const image of readImages(delta["images"])) addWhole(state, image);
 }
 
 function readList(state: StreamedChoice, content: readonly unknown[]): void {
@@ -181,7 +193,7 @@ function finish(reading: Reading, whole: boolean): void {
     out.push({ type: "error", error: cutStream() });
     return;
   }
-  for (const choice of choices.values()) endChoice(choice);
+  for (const choice of choices.values()) endChoice(choice, reading.sources);
   const read =
     usage === undefined
       ? undefined
@@ -189,7 +201,10 @@ function finish(reading: Reading, whole: boolean): void {
   if (read !== undefined) out.push({ type: "usage", report: { usage: read } });
 }
 
-function endChoice(state: StreamedChoice): void {
+function endChoice(state: StreamedChoice, sources: readonly Citation[]): void {
+  // Where a passage names its sources, those hold; sources of the whole go to the text that is still open.
+  if (!state.cited && state.open.text >= 0)
+    for (const source of sources) addCitation(state, source);
   if (state.audio?.data) addWhole(state, readAudio(state.audio));
   endParts(state);
   const { called: calls, refused: refusal, stopString } = state;

@@ -34,6 +34,8 @@ const KNOWN: ReadonlySet<string> = new Set(
     " ",
   ),
 );
+/** Images that the model made stand beside what it said. */
+const ASSISTANT_KNOWN: ReadonlySet<string> = new Set([...KNOWN, "images"]);
 const CALL_KNOWN: ReadonlySet<string> = new Set([
   "id",
   "type",
@@ -53,7 +55,7 @@ export function readTurns(messages: readonly unknown[]): readonly Turn[] {
 
 function readTurn(message: JsonObject, path: string, legacyCalls: string[]): Turn {
   const role = oneOf(message["role"], `${path}.role`, ROLES);
-  const fields = unknownFields(message, KNOWN);
+  const fields = unknownFields(message, role === "assistant" ? ASSISTANT_KNOWN : KNOWN);
   const native = fields && ({ wire: "chat", fields } as const);
   if (role === "tool" || role === "function")
     return { role: "tool", parts: [readResult(message, path, legacyCalls)], path, native };
@@ -81,6 +83,9 @@ function readAssistant(message: JsonObject, path: string, legacyCalls: string[])
     parts[text] = { ...cited, citations };
   const refusal = optionalString(message["refusal"], `${path}.refusal`);
   if (refusal) parts.push({ type: "refusal", text: refusal, path: `${path}.refusal` });
+  const images = optionalArray(message["images"], `${path}.images`) ?? [];
+  for (const [at, image] of images.entries())
+    parts.push(readPart(mustBeObject(image, `${path}.images[${at}]`), `${path}.images[${at}]`));
   const audio = optionalObject(message["audio"], `${path}.audio`);
   if (audio !== undefined) parts.push(readAudioOut(audio, `${path}.audio`));
   for (const [at, call] of (

@@ -42,6 +42,7 @@ export interface StreamedChoice {
   textLength: number;
   /** Where the open text begins within all the text of the choice. */
   textStart: number;
+  cited: boolean;
   audio: { id: string | undefined; data: string; transcript: string } | undefined;
   /** A call was made; the output tool's does not count. */
   called: boolean;
@@ -67,6 +68,7 @@ export function createChoice(
     parts: 0,
     textLength: 0,
     textStart: 0,
+    cited: false,
     audio: undefined,
     called: false,
     refused: false,
@@ -97,6 +99,7 @@ export function addBlob(choice: StreamedChoice, blob: Blob): void {
 
 export function addCitation(choice: StreamedChoice, citation: Citation): void {
   const part = choice.open.text >= 0 ? choice.open.text : beginFlow(choice, "text");
+  choice.cited = true;
   const { start, end } = citation;
   const from = (place: number | undefined) =>
     place === undefined ? undefined : Math.max(0, place - choice.textStart);

@@ -2,6 +2,7 @@ import type {
   CanonicalReply,
   Choice,
   Citation,
+  ImagePart,
   JsonObject,
   Loss,
   MediaPart,
@@ -12,6 +13,7 @@ import type {
   ToolCallPart,
 } from "../../canonical.ts";
 import { sealBlob } from "../../canonical-reasoning.ts";
+import { losePart } from "../../canonical-wire.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
 import { shownTier } from "../../canonical-tier.ts";
 import { writeFinish } from "./map-finish-reason.ts";
@@ -35,6 +37,7 @@ interface Sorted {
   text: string | undefined;
   refusal: string | undefined;
   audio: JsonObject | undefined;
+  readonly images: JsonObject[];
   readonly reasoning: ReasoningPart[];
   readonly calls: ToolCallPart[];
   readonly annotations: JsonObject[];
@@ -52,6 +55,7 @@ function writeChoice(
     text: undefined,
     refusal: undefined,
     audio: undefined,
+    images: [],
     reasoning: [],
     calls: [],
     annotations: [],
@@ -59,7 +63,7 @@ function writeChoice(
     refusalLogprobs: [],
   };
   for (const [at, part] of choice.parts.entries())
-    sortPart(sorted, part, `choices[${index}].parts[${at}]`, losses);
+    sortPart(sorted, part, `choices[${index}].message.content[${at}]`, losses);
   const { text, reasoning, calls, logprobs, refusalLogprobs } = sorted;
   const refusal =
     sorted.refusal ?? (choice.finish.reason === "refusal" ? choice.finish.detail : undefined);
@@ -72,6 +76,7 @@ function writeChoice(
     refusal: refusal ?? null,
     annotations: sorted.annotations.length > 0 ? sorted.annotations : undefined,
     audio: sorted.audio,
+    images: sorted.images.length > 0 ? sorted.images : undefined,
     reasoning_content: thought === "" ? undefined : thought,
     reasoning_details: needsDetails(reasoning) ? reasoning.map(writeReasoningDetail) : undefined,
     tool_calls: calls.length === 0 || legacy ? undefined : calls.map(writeCall),
@@ -112,13 +117,29 @@ function sortPart(sorted: Sorted, part: Part, at: string, losses: Loss[]): void 
     case "audio":
       sorted.audio = writeAudio(part);
       break;
-    case "image":
+    case "image": {
+      const image = writeImage(part);
+      if (image === undefined) losePart(losses, at, part);
+      else sorted.images.push(image);
+      break;
+    }
     case "file":
     case "video":
     case "native":
     case "tool_result":
-      losses.push({ path: at, why: `A ${part.type} cannot be shown in this API's replies.` });
+      losePart(losses, at, part);
   }
+}
+
+/** An image that the model made, where clients of this API look for one since OpenRouter put it there. */
+export function writeImage({ source }: ImagePart): JsonObject | undefined {
+  const url =
+    source.kind === "base64"
+      ? `data:${source.mediaType};base64,${source.data}`
+      : source.kind === "url"
+        ? source.url
+        : undefined;
+  return url === undefined ? undefined : { type: "image_url", image_url: { url } };
 }
 
 /** Sound that the model made. */

@@ -1,16 +1,9 @@
-import type {
-  CanonicalRequest,
-  JsonObject,
-  Loss,
-  OutputFormat,
-  RequestField,
-  Tool,
-  ToolChoice,
-} from "../../canonical.ts";
+import type { CanonicalRequest, JsonObject, Loss, RequestField } from "../../canonical.ts";
 import { clampEffort, effortOfBudget } from "../../canonical-reasoning.ts";
 import { loseField, nativeFields } from "../../canonical-wire.ts";
 import type { Target, WrittenRequest } from "../../canonical-wire.ts";
-import { writeCache } from "./write-parts.ts";
+import { writeOutput } from "./write-output.ts";
+import { writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
 
 const OPENAI_ONLY: readonly (readonly [RequestField, string])[] = [
@@ -27,16 +20,17 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
   const losses: Loss[] = [];
   const openai = abilities.openaiFields !== false;
   const stream = request.stream === true;
+  const output = writeOutput(request, target, losses);
   const body: JsonObject = {
     model: target.model,
-    messages: writeTurns(request, target, losses),
+    messages: writeTurns(output.request, target, losses),
     stream: request.stream,
     stream_options:
       stream && abilities.streamOptions !== false ? { include_usage: true } : undefined,
     [abilities.maxTokensField ?? "max_completion_tokens"]: request.maxOutputTokens,
     ...writeSampling(request, target, losses),
-    ...writeTools(request, target, losses),
-    response_format: writeOutput(request, target, losses),
+    ...writeTools(request, target, output.emulation, losses),
+    response_format: output.format,
     reasoning_effort: writeEffort(request, target, losses),
     ...writeFields(request, openai, losses),
     service_tier: request.serviceTier,
@@ -56,7 +50,7 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
       why: "This provider has no cache key.",
       byRule: true,
     });
-  return { body, losses };
+  return { body, losses, emulation: output.emulation };
 }
 
 function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
@@ -101,102 +95,6 @@ function writeFields(request: CanonicalRequest, openai: boolean, losses: Loss[])
       loseField(losses, request, key, "This model's provider has no such field.");
   }
   return fields;
-}
-
-// Which of the tools are allowed is OpenAI's own way to say; elsewhere the others are left out.
-function writeTools(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
-  const { tools = [], toolChoice } = request;
-  const filtered =
-    toolChoice?.type === "allowed" && target.abilities?.openaiFields === false
-      ? toolChoice
-      : undefined;
-  const written = tools
-    .filter((tool) => filtered === undefined || filtered.names.includes(tool.name))
-    .map((tool) => writeTool(tool, target, losses))
-    .filter((tool) => tool !== undefined);
-  if (written.length === 0) return {};
-  const choice = filtered === undefined ? toolChoice : { type: filtered.mode };
-  return {
-    tools: written,
-    tool_choice: choice && writeChoice(choice, request, losses),
-    parallel_tool_calls: request.parallelToolCalls,
-  };
-}
-
-function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | undefined {
-  const at = tool.path ?? `tools.${tool.name}`;
-  if (tool.type === "native") {
-    if (tool.wire === "chat") return tool.value;
-    losses.push({
-      path: at,
-      why: `The server tool ${tool.name} runs only at a provider of the ${tool.wire} API.`,
-    });
-    return undefined;
-  }
-  if (tool.type === "custom") {
-    const format = tool.format && {
-      type: "grammar",
-      grammar: { syntax: tool.format.syntax, definition: tool.format.definition },
-    };
-    return { type: "custom", custom: { name: tool.name, description: tool.description, format } };
-  }
-  const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
-  if (tool.strict === true && strict === undefined)
-    losses.push({ path: `${at}.strict`, why: "This model has no strict tools." });
-  const { function: extra, ...rest } = nativeFields(tool.native, "chat", at, losses) ?? {};
-  const fn: JsonObject = {
-    name: tool.name,
-    description: tool.description,
-    parameters: tool.parameters,
-    strict,
-  };
-  return {
-    type: "function",
-    function: typeof extra === "object" ? { ...fn, ...extra } : fn,
-    ...writeCache(tool.cache, target, at, losses),
-    ...rest,
-  };
-}
-
-function writeChoice(choice: ToolChoice, request: CanonicalRequest, losses: Loss[]): unknown {
-  switch (choice.type) {
-    case "auto":
-    case "none":
-    case "required":
-      return choice.type;
-    case "tool":
-      return choice.custom === true
-        ? { type: "custom", custom: { name: choice.name } }
-        : { type: "function", function: { name: choice.name } };
-    case "allowed":
-      return {
-        type: "allowed_tools",
-        allowed_tools: {
-          mode: choice.mode,
-          tools: choice.names.map((name) => ({ type: "function", function: { name } })),
-        },
-      };
-    case "native":
-      if (choice.wire === "chat") return choice.value;
-      loseField(
-        losses,
-        request,
-        "toolChoice",
-        "It chooses a server tool that this provider does not have.",
-      );
-      return undefined;
-  }
-}
-
-function writeOutput(request: CanonicalRequest, target: Target, losses: Loss[]): unknown {
-  const output: OutputFormat | undefined = request.output;
-  if (output === undefined || output.type !== "json_schema") return output && { type: output.type };
-  if (target.abilities?.jsonSchema === false) {
-    loseField(losses, request, "output", "This model has no output by JSON schema.");
-    return undefined;
-  }
-  const { name = "structured_output", description, schema, strict } = output;
-  return { type: "json_schema", json_schema: { name, description, schema, strict } };
 }
 
 function writeEffort(

@@ -7,6 +7,7 @@ import type {
   TokenLogprob,
   UsageReport,
 } from "../../canonical.ts";
+import { losePart } from "../../canonical-wire.ts";
 import type { ReplyWriteContext, StreamWriter } from "../../canonical-wire.ts";
 import { shownTier } from "../../canonical-tier.ts";
 import { writeError } from "./map-error.ts";
@@ -15,6 +16,7 @@ import { writeUsage } from "./map-usage.ts";
 import {
   writeAnnotation,
   writeAudio,
+  writeImage,
   writeLogprobs,
   writeReasoningDetail,
   writeSignature,
@@ -163,14 +165,12 @@ function startPart(writing: Writing, { choice: index, part, head }: Event<"part_
     );
   if (head.type !== "whole") return role(writing, index);
   const { value } = head;
-  if (value.type === "audio")
-    return (
-      role(writing, index) + frame(writing, index, JSON.stringify({ audio: writeAudio(value) }))
-    );
-  writing.losses.push({
-    path: `choices[${index}].parts[${part}]`,
-    why: `A ${value.type} cannot be shown in this API's replies.`,
-  });
+  const image = value.type === "image" ? writeImage(value) : undefined;
+  const delta =
+    value.type === "audio" ? { audio: writeAudio(value) } : image && { images: [image] };
+  if (delta !== undefined)
+    return role(writing, index) + frame(writing, index, JSON.stringify(delta));
+  losePart(writing.losses, `choices[${index}].message.content[${part}]`, value);
   return "";
 }
 
@@ -227,7 +227,7 @@ function writeCitation(writing: Writing, event: Event<"citation">): string {
   if (annotation !== undefined)
     return frame(writing, event.choice, JSON.stringify({ annotations: [annotation] }));
   writing.losses.push({
-    path: `choices[${event.choice}].parts[${event.part}].citations`,
+    path: `choices[${event.choice}].message.content[${event.part}].citations`,
     why: "This API cites only by address.",
   });
   return "";

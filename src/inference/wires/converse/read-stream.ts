@@ -1,6 +1,6 @@
 import type { CanonicalEvent, JsonObject } from "../../canonical.ts";
 import { cutStream } from "../../canonical-error.ts";
-import { numberIn, objectIn, parseObject, stringIn } from "../../canonical-json.ts";
+import { numberIn, objectIn, parseEvent, stringIn } from "../../canonical-json.ts";
 import type { ReplyReadContext, StreamReader, WireEvent } from "../../canonical-wire.ts";
 import { readException } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
@@ -42,8 +42,9 @@ export function createStreamReader(context: ReplyReadContext): StreamReader {
   };
 }
 
-function readEvent(reading: Reading, { name, data }: WireEvent): void {
-  const payload = parseObject(data);
+function readEvent(reading: Reading, event: WireEvent): void {
+  const { name } = event;
+  const payload = parseEvent(event);
   if (name !== "") return readNamed(reading, name, payload ?? {});
   // As a JSON line the name of the event is the only key.
   const [only = ""] = Object.keys(payload ?? {});

@@ -1,4 +1,5 @@
 import type { CanonicalRequest, JsonObject, Loss, RequestField } from "../../canonical.ts";
+import { emulateByTool } from "../../canonical-output.ts";
 import { loseField, nativeFields } from "../../canonical-wire.ts";
 import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
 import { familyOf } from "./model-family.ts";
@@ -8,7 +9,6 @@ import { writeThinking } from "./write-thinking.ts";
 import { isForced, writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
 
-const OUTPUT_TOOL = "structured_output";
 const TIERS: ReadonlySet<string> = new Set(["default", "flex", "priority", "reserved"]);
 
 /** What this API has no word for. A value that changes nothing (`n: 1`) is no loss. */
@@ -81,23 +81,18 @@ function thinks(fields: JsonObject | undefined): boolean {
   );
 }
 
-// Without a field for a schema the model is made to call a tool with it, whose input is the answer.
 function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emulation | undefined {
-  const { output, tools = [] } = request;
-  if (output?.type === "json_object") {
+  const { output } = request;
+  if (output?.type === "json_object")
     loseField(
       losses,
       request,
       "output",
       "This provider has JSON output only by a schema. Send response_format of type json_schema.",
     );
-    return undefined;
-  }
-  if (output?.type !== "json_schema" || target.abilities?.jsonSchema !== false) return undefined;
-  const taken = new Set(tools.map((tool) => tool.name));
-  let outputTool = OUTPUT_TOOL;
-  while (taken.has(outputTool)) outputTool += "_";
-  return { outputTool };
+  return output?.type === "json_schema" && target.abilities?.jsonSchema === false
+    ? emulateByTool(request, output, losses)
+    : undefined;
 }
 
 function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {

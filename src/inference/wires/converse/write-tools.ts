@@ -1,4 +1,5 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
+import { outputChoice, outputTool } from "../../canonical-output.ts";
 import { loseField, loseParallel, nativeFields } from "../../canonical-wire.ts";
 import type { Emulation, Target } from "../../canonical-wire.ts";
 import { writeCache } from "./write-cache.ts";
@@ -21,18 +22,16 @@ export function writeTools(
   losses: Loss[],
 ): JsonObject | undefined {
   const { toolChoice, output } = request;
-  const choice = emulation === undefined ? toolChoice : forcedChoice(request, emulation);
+  const choice = emulation === undefined ? toolChoice : outputChoice(request, emulation);
   const tools = choice?.type === "none" ? [] : allowedTools(request);
   const written: JsonObject[] = [];
   for (const tool of tools) written.push(...writeTool(tool, target, losses));
-  if (emulation !== undefined && output?.type === "json_schema")
+  if (emulation !== undefined && output?.type === "json_schema") {
+    const { description, schema } = outputTool(output);
     written.push({
-      toolSpec: {
-        name: emulation.outputTool,
-        description: output.description ?? "Gives the answer.",
-        inputSchema: { json: { ...output.schema, type: "object" } },
-      },
+      toolSpec: { name: emulation.outputTool, description, inputSchema: { json: schema } },
     });
+  }
   if (written.length === 0) return hasCalls(request) ? noTools(request, losses) : undefined;
   loseParallel(losses, request);
   return { tools: written, toolChoice: writeChoice(choice, request, losses) };
@@ -40,7 +39,7 @@ export function writeTools(
 
 /** Whether a call is forced, which some models refuse to think before. */
 export function isForced(request: CanonicalRequest, emulation: Emulation | undefined): boolean {
-  const choice = emulation === undefined ? request.toolChoice : forcedChoice(request, emulation);
+  const choice = emulation === undefined ? request.toolChoice : outputChoice(request, emulation);
   return (
     choice?.type === "required" ||
     choice?.type === "tool" ||
@@ -127,12 +126,4 @@ function writeChoice(
       );
       return undefined;
   }
-}
-
-function forcedChoice(request: CanonicalRequest, { outputTool }: Emulation): ToolChoice {
-  const { tools = [], toolChoice } = request;
-  if (toolChoice?.type === "tool" || toolChoice?.type === "required") return toolChoice;
-  return tools.length > 0 && toolChoice?.type !== "none"
-    ? { type: "required" }
-    : { type: "tool", name: outputTool };
 }

@@ -8,6 +8,8 @@ export interface Grounding {
   readonly supports: unknown[];
   /** Passages that the model recited. */
   readonly sources: unknown[];
+  /** What only this API can show: the search suggestions, and how fetching each address went. */
+  readonly shown: Record<string, unknown>;
 }
 
 export function addGrounding(grounding: Grounding, candidate: JsonObject): void {
@@ -16,6 +18,10 @@ export function addGrounding(grounding: Grounding, candidate: JsonObject): void 
     grounding.chunks.push(...arrayIn(metadata["groundingChunks"]));
     grounding.supports.push(...arrayIn(metadata["groundingSupports"]));
   }
+  const entry = objectIn(metadata?.["searchEntryPoint"]);
+  if (entry !== undefined) grounding.shown["searchEntryPoint"] = entry;
+  const fetched = objectIn(candidate["urlContextMetadata"]);
+  if (fetched !== undefined) grounding.shown["urlContextMetadata"] = fetched;
   const recited = objectIn(candidate["citationMetadata"]);
   if (recited !== undefined)
     grounding.sources.push(...arrayIn(recited["citationSources"] ?? recited["citations"]));

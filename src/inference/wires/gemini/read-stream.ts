@@ -31,9 +31,9 @@ interface Reading {
 export function createStreamReader(context: ReplyReadContext): StreamReader {
   const reading = createReading(context);
   return {
-    push({ data }) {
+    push({ data, json }) {
       reading.out = [];
-      const value = reading.over ? undefined : parse(data);
+      const value = reading.over ? undefined : (json ?? parse(data));
       if (value !== undefined) readValue(reading, value);
       return reading.out;
     },

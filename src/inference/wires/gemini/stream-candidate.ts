@@ -61,7 +61,7 @@ export function createCandidate(
     replyId,
     sink,
     context,
-    grounding: { chunks: [], supports: [], sources: [] },
+    grounding: { chunks: [], supports: [], sources: [], shown: {} },
     open: undefined,
     signature: undefined,
     call: undefined,
@@ -102,6 +102,8 @@ export function endCandidate(candidate: Candidate): void {
     openFlow(candidate, "text");
   }
   closeFlow(candidate);
+  for (const [kind, value] of Object.entries(grounding.shown))
+    addWhole(candidate, { type: "native", wire: "gemini", value: { [kind]: value } });
 }
 
 interface Piece {

@@ -1,4 +1,5 @@
 import type { CanonicalRequest, JsonObject, Loss, RequestField } from "../../canonical.ts";
+import { emulateByTool } from "../../canonical-output.ts";
 import { loseField, nativeFields } from "../../canonical-wire.ts";
 import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
 import { isThirdGeneration } from "./model-generation.ts";
@@ -7,7 +8,6 @@ import { writeThinking } from "./write-thinking.ts";
 import { isOwnSchema, writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
 
-const OUTPUT_TOOL = "structured_output";
 const STOPS_MAX = 5;
 const TIERS = new Map([
   ["auto", undefined],
@@ -124,11 +124,9 @@ function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emu
       loseField(losses, request, "output", "This model has no JSON output beside functions.");
     return undefined;
   }
-  if (target.abilities?.jsonSchema !== false && both) return undefined;
-  const taken = new Set(tools.map((tool) => tool.name));
-  let outputTool = OUTPUT_TOOL;
-  while (taken.has(outputTool)) outputTool += "_";
-  return { outputTool };
+  return target.abilities?.jsonSchema !== false && both
+    ? undefined
+    : emulateByTool(request, output, losses);
 }
 
 function writeTier(request: CanonicalRequest, losses: Loss[]): string | undefined {

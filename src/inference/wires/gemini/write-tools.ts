@@ -1,4 +1,5 @@
-import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
+import type { CanonicalRequest, JsonObject, Loss, Tool } from "../../canonical.ts";
+import { outputChoice, outputTool } from "../../canonical-output.ts";
 import { loseField, loseParallel, nativeFields } from "../../canonical-wire.ts";
 import type { Emulation, Target } from "../../canonical-wire.ts";
 
@@ -23,12 +24,10 @@ export function writeTools(
     if (tool.type === "native" && tool.wire === "gemini") others.push(tool.value);
     else functions.push(...writeFunction(tool, target, losses));
   }
-  if (emulation !== undefined && output?.type === "json_schema")
-    functions.push({
-      name: emulation.outputTool,
-      description: output.description ?? "Gives the answer.",
-      parametersJsonSchema: { type: "object", ...output.schema },
-    });
+  if (emulation !== undefined && output?.type === "json_schema") {
+    const { description, schema } = outputTool(output);
+    functions.push({ name: emulation.outputTool, description, parametersJsonSchema: schema });
+  }
   const written = [
     ...(functions.length === 0 ? [] : [{ functionDeclarations: functions }]),
     ...others,
@@ -87,7 +86,7 @@ function writeConfig(
   losses: Loss[],
 ): JsonObject | undefined {
   const strict = request.tools?.some((tool) => tool.type === "function" && tool.strict === true);
-  const choice = emulation === undefined ? request.toolChoice : forced(request, emulation);
+  const choice = emulation === undefined ? request.toolChoice : outputChoice(request, emulation);
   switch (choice?.type) {
     case undefined:
       return strict === true ? { mode: "VALIDATED" } : undefined;
@@ -114,13 +113,4 @@ function writeConfig(
       );
       return undefined;
   }
-}
-
-function forced({ tools = [], toolChoice }: CanonicalRequest, { outputTool }: Emulation) {
-  if (toolChoice?.type === "tool" || toolChoice?.type === "required") return toolChoice;
-  const choice: ToolChoice =
-    tools.length > 0 && toolChoice?.type !== "none"
-      ? { type: "required" }
-      : { type: "tool", name: outputTool };
-  return choice;
 }

@@ -157,7 +157,8 @@ function readOutput(value: unknown, path: string): OutputFormat | undefined {
   oneOf(format["type"], `${path}.type`, ["json_schema"]);
   const schema = mustBeObject(format["schema"], `${path}.schema`);
   checkSchema(schema, `${path}.schema`);
-  return { type: "json_schema", schema };
+  // This API has no word for strict: it always is.
+  return { type: "json_schema", schema, strictPath: path };
 }
 
 function readReasoning(

@@ -1,6 +1,13 @@
 import type { CanonicalEvent, JsonObject, PartHead } from "../../canonical.ts";
 import { cutStream } from "../../canonical-error.ts";
-import { arrayIn, numberIn, objectIn, parseObject, stringIn } from "../../canonical-json.ts";
+import {
+  arrayIn,
+  numberIn,
+  objectIn,
+  parseEvent,
+  parseObject,
+  stringIn,
+} from "../../canonical-json.ts";
 import { mintCallId } from "../../canonical-call-ids.ts";
 import type { ReplyReadContext, StreamReader } from "../../canonical-wire.ts";
 import { readError } from "./map-error.ts";
@@ -44,10 +51,10 @@ export function createStreamReader(context: ReplyReadContext): StreamReader {
     over: false,
   };
   return {
-    push({ data }) {
+    push(event) {
       reading.out = [];
-      const event = reading.over ? undefined : parseObject(data);
-      if (event !== undefined) readEvent(reading, event);
+      const said = reading.over ? undefined : parseEvent(event);
+      if (said !== undefined) readEvent(reading, said);
       return reading.out;
     },
     end() {

@@ -11,6 +11,7 @@ import type {
 import { encodeCallId } from "../../canonical-call-ids.ts";
 import { parseObject } from "../../canonical-json.ts";
 import { sealBlob } from "../../canonical-reasoning.ts";
+import { losePart } from "../../canonical-wire.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { startUsage, writeUsage } from "./map-usage.ts";
@@ -24,7 +25,8 @@ export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): W
   if (reply.choices.length > 1)
     losses.push({ path: "choices", why: "This API has one choice a reply." });
   const parts = choice?.parts ?? [];
-  const content = parts.flatMap((part, at) => writePart(part, `content[${at}]`, losses));
+  const content: JsonObject[] = [];
+  for (const part of parts) content.push(...writePart(part, `content[${content.length}]`, losses));
   const refused = parts.some((part) => part.type === "refusal");
   const body = {
     id: reply.id ?? context.id,
@@ -45,6 +47,7 @@ function writePart(part: Part, at: string, losses: Loss[]): readonly JsonObject[
     case "text":
       return writeText(part, at, losses);
     case "refusal":
+      if (part.logprobs !== undefined) losses.push(noLogprobs(at));
       return part.text === "" ? [] : [{ type: "text", text: part.text, citations: null }];
     case "reasoning":
       return [writeThinking(part)];
@@ -71,14 +74,19 @@ function writeText(part: TextPart, at: string, losses: Loss[]): readonly JsonObj
     text: part.text,
     citations: citations === undefined || citations.length === 0 ? null : citations,
   };
+  if (part.logprobs !== undefined) losses.push(noLogprobs(at));
   const said = part.text === "" ? [] : [block];
   return part.signature === undefined
     ? said
     : [...said, writeThinking({ type: "reasoning", text: "", blob: part.signature })];
 }
 
+export function noLogprobs(at: string): Loss {
+  return { path: `${at}.logprobs`, why: "This API's replies have no place for it." };
+}
+
 function hide(part: Part, path: string, losses: Loss[]): readonly JsonObject[] {
-  losses.push({ path, why: `A ${part.type} cannot be shown in this API's replies.` });
+  losePart(losses, path, part);
   return [];
 }
 

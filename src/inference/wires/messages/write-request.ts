@@ -6,6 +6,7 @@ import type {
   Tool,
   ToolChoice,
 } from "../../canonical.ts";
+import { emulateByTool, outputChoice, outputTool } from "../../canonical-output.ts";
 import { loseField, nativeFields } from "../../canonical-wire.ts";
 import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
 import { writeCache } from "./write-blocks.ts";
@@ -13,7 +14,6 @@ import { writeThinking } from "./write-thinking.ts";
 import { writeTurns } from "./write-turns.ts";
 
 const FALLBACK_MAX_TOKENS = 8_192;
-const OUTPUT_TOOL = "structured_output";
 const TOP_P_MIN_THINKING = 0.95;
 
 /** What this API has no word for. A value that changes nothing (a penalty of 0) is no loss. */
@@ -35,7 +35,7 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
   noteUnsaid(request, losses);
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens ?? FALLBACK_MAX_TOKENS;
   const emulation = emulate(request, target, losses);
-  const choice = emulation === undefined ? request.toolChoice : forcedChoice(request, emulation);
+  const choice = emulation === undefined ? request.toolChoice : outputChoice(request, emulation);
   const tools = writeTools(request, target, emulation, losses);
   const { thinking, effort } = writeThinking(
     request,
@@ -109,31 +109,18 @@ function join(one: unknown, other: JsonObject | undefined): unknown {
   return typeof one === "object" ? { ...one, ...other } : other;
 }
 
-// Without a field for a schema the model is made to call a tool with it, whose input is the answer.
 function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emulation | undefined {
-  const { output, tools = [] } = request;
-  if (output?.type === "json_object") {
+  const { output } = request;
+  if (output?.type === "json_object")
     loseField(
       losses,
       request,
       "output",
       "This provider has JSON output only by a schema. Send response_format of type json_schema.",
     );
-    return undefined;
-  }
-  if (output?.type !== "json_schema" || target.abilities?.jsonSchema !== false) return undefined;
-  const taken = new Set(tools.map((tool) => tool.name));
-  let outputTool = output.name ?? OUTPUT_TOOL;
-  while (taken.has(outputTool)) outputTool += "_";
-  return { outputTool };
-}
-
-function forcedChoice(request: CanonicalRequest, { outputTool }: Emulation): ToolChoice {
-  const { tools = [], toolChoice } = request;
-  if (toolChoice?.type === "tool" || toolChoice?.type === "required") return toolChoice;
-  return tools.length > 0 && toolChoice?.type !== "none"
-    ? { type: "required" }
-    : { type: "tool", name: outputTool };
+  return output?.type === "json_schema" && target.abilities?.jsonSchema === false
+    ? emulateByTool(request, output, losses)
+    : undefined;
 }
 
 function writeSampling(
@@ -193,11 +180,8 @@ function writeTools(
     .map((tool) => writeTool(tool, target, losses))
     .filter((tool) => tool !== undefined);
   if (emulation !== undefined && output?.type === "json_schema") {
-    written.push({
-      name: emulation.outputTool,
-      description: output.description ?? "Gives the answer.",
-      input_schema: { type: "object", ...output.schema },
-    });
+    const { description, schema } = outputTool(output);
+    written.push({ name: emulation.outputTool, description, input_schema: schema });
   }
   return written.length === 0 ? undefined : written;
 }

@@ -3,11 +3,12 @@
 import type { CanonicalEvent, Finish, Loss, PartHead, UsageReport } from "../../canonical.ts";
 import { encodeCallId } from "../../canonical-call-ids.ts";
 import { sealBlob } from "../../canonical-reasoning.ts";
+import { losePart } from "../../canonical-wire.ts";
 import type { ReplyWriteContext, StreamWriter } from "../../canonical-wire.ts";
 import { writeError } from "./map-error.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { startUsage, writeUsage } from "./map-usage.ts";
-import { FREE_INPUT, writeCitation, writeThinking } from "./write-reply.ts";
+import { FREE_INPUT, noLogprobs, writeCitation, writeThinking } from "./write-reply.ts";
 
 type PartEvent = Extract<CanonicalEvent, { part: number }>;
 
@@ -134,6 +135,7 @@ function show(writing: Writing, event: PartEvent): string {
   if (shown === undefined) return "";
   switch (event.type) {
     case "delta":
+      if (event.logprobs !== undefined) loseLogprobs(writing);
       return writeDelta(writing, shown, event.text);
     case "blob":
       return writeBlob(writing, shown, event);
@@ -168,10 +170,7 @@ function startPart(writing: Writing, part: number, head: PartHead): string {
     const { value } = head;
     if (value.type === "native" && value.wire === "messages")
       return wholeBlock(writing, value.value);
-    writing.losses.push({
-      path: `content[${writing.index}]`,
-      why: `A ${value.type} cannot be shown in this API's replies.`,
-    });
+    losePart(writing.losses, `content[${writing.index}]`, value);
     return "";
   }
   if (head.type !== "tool_call") return "";
@@ -191,6 +190,11 @@ function startPart(writing: Writing, part: number, head: PartHead): string {
       caller: { type: "direct" },
     })
   );
+}
+
+function loseLogprobs({ losses, index }: Writing): void {
+  const loss = noLogprobs(`content[${index}]`);
+  if (losses.at(-1)?.path !== loss.path) losses.push(loss);
 }
 
 function writeDelta(writing: Writing, shown: ShownPart, text: string): string {

@@ -168,12 +168,14 @@ function readFormat(value: unknown): OutputFormat | undefined {
   const type = oneOf(format["type"], `${FORMAT_PATH}.type`, ["text", "json_object", "json_schema"]);
   if (type !== "json_schema") return { type };
   checkSchema(format["schema"] ?? {}, `${FORMAT_PATH}.schema`);
+  const strict = optionalBoolean(format["strict"], `${FORMAT_PATH}.strict`);
   return {
     type,
     name: mustBeName(format["name"], `${FORMAT_PATH}.name`),
     description: optionalString(format["description"], `${FORMAT_PATH}.description`),
     schema: optionalObject(format["schema"], `${FORMAT_PATH}.schema`) ?? {},
-    strict: optionalBoolean(format["strict"], `${FORMAT_PATH}.strict`),
+    strict,
+    strictPath: strict === true ? `${FORMAT_PATH}.strict` : undefined,
   };
 }
 

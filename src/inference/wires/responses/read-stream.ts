@@ -1,6 +1,6 @@
 import type { CanonicalEvent, JsonObject } from "../../canonical.ts";
 import { cutStream } from "../../canonical-error.ts";
-import { arrayIn, objectIn, parseObject, stringIn } from "../../canonical-json.ts";
+import { arrayIn, objectIn, parseEvent, stringIn } from "../../canonical-json.ts";
 import type { ReplyReadContext, StreamReader, WireEvent } from "../../canonical-wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
@@ -27,10 +27,10 @@ interface Reading {
 export function createStreamReader(context: ReplyReadContext): StreamReader {
   const reading: Reading = { items: createItems(context), started: false, over: false };
   return {
-    push({ name, data }: WireEvent) {
-      const event = reading.over ? undefined : parseObject(data);
+    push(told: WireEvent) {
+      const event = reading.over ? undefined : parseEvent(told);
       if (event === undefined) return NOTHING;
-      const type = stringIn(event["type"]) ?? name;
+      const type = stringIn(event["type"]) ?? told.name;
       // Gateways in between put their own errors into the stream, without a type.
       const failed = type === "" && objectIn(event["error"]) !== undefined;
       read(reading, failed ? "error" : type, event);

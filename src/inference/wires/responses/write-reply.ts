@@ -11,6 +11,7 @@ import type {
   ToolCallPart,
 } from "../../canonical.ts";
 import { sealBlob } from "../../canonical-reasoning.ts";
+import { losePart } from "../../canonical-wire.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
 import { IMAGE_ID } from "./read-output.ts";
 import { joinsReasoning, reasoningItem, writeAnnotation, writeLogprobs } from "./write-output.ts";
@@ -74,7 +75,7 @@ function pushPart(writing: Writing, part: Part): void {
   switch (part.type) {
     case "text":
     case "refusal":
-      return pushSaid(writing, part, path);
+      return pushSaid(writing, part);
     case "reasoning":
       return pushThought(writing, part);
     case "tool_call":
@@ -90,19 +91,19 @@ function pushPart(writing: Writing, part: Part): void {
       return;
     case "native":
       if (part.wire === "responses") output.push({ ...part.value });
-      else losses.push({ path, why: `This content is of the ${part.wire} API.` });
+      else losePart(losses, path, part);
       return;
     case "image":
     case "file":
     case "audio":
     case "video": {
       const item = imageItem(part, mintId(writing, IMAGE_ID));
-      if (item === undefined) losses.push({ path, why: NOT_SHOWN[part.type] });
+      if (item === undefined) losePart(losses, path, part);
       else output.push(item);
       return;
     }
     case "tool_result":
-      losses.push({ path, why: "A tool's result is no reply." });
+      losePart(losses, path, part);
   }
 }
 
@@ -110,11 +111,12 @@ function mintId({ output, base }: Writing, prefix: string): string {
   return `${prefix}_${base}_${output.length}`;
 }
 
-function pushSaid(writing: Writing, part: TextPart | RefusalPart, path: string): void {
+function pushSaid(writing: Writing, part: TextPart | RefusalPart): void {
   if (writing.content === undefined) {
     writing.content = [];
     writing.output.push(messageItem(mintId(writing, "msg"), writing.content, "completed"));
   }
+  const path = `output[${writing.output.length - 1}]`;
   writing.content.push(writeSaid(part, path, writing.losses));
   if (part.type !== "text" || part.signature === undefined) return;
   pushSignature(writing, part.signature);
@@ -166,14 +168,6 @@ export function textPart(
 export function messageItem(id: string, content: readonly JsonObject[], status: string): Item {
   return { id, type: "message", status, role: "assistant", content };
 }
-
-const NO_FIELD = "This API's replies have no field for it:";
-export const NOT_SHOWN = {
-  image: `${NO_FIELD} an image that is no bytes.`,
-  file: `${NO_FIELD} a file.`,
-  audio: `${NO_FIELD} audio.`,
-  video: `${NO_FIELD} video.`,
-} as const;
 
 /** An image is shown as one that a tool has made: that is where clients of this API look for images. */
 export function imageItem(part: Part, id: string): Item | undefined {

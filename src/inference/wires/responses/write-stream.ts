@@ -11,6 +11,7 @@ import type {
   UsageReport,
 } from "../../canonical.ts";
 import { sealBlob } from "../../canonical-reasoning.ts";
+import { losePart } from "../../canonical-wire.ts";
 import type { ReplyWriteContext, StreamWriter } from "../../canonical-wire.ts";
 import { errorBody, failedError } from "./map-error.ts";
 import {
@@ -29,7 +30,7 @@ import {
 import type { Output, OutputSlot } from "./stream-output.ts";
 import { IMAGE_ID } from "./read-output.ts";
 import { writeAnnotation, writeLogprobs } from "./write-output.ts";
-import { idBase, imageItem, NOT_SHOWN, refusalOf, signatureItem } from "./write-reply.ts";
+import { idBase, imageItem, refusalOf, signatureItem } from "./write-reply.ts";
 import { writeResponse } from "./write-response.ts";
 import type { ReplyHead } from "./write-response.ts";
 
@@ -240,16 +241,19 @@ function startPart(writing: Writing, head: PartHead): string {
       if (value.type === "native") return writeNative(output, value, losses);
       const image = imageItem(value, "");
       if (image !== undefined) return wholeItem(output, IMAGE_ID, (id) => ({ ...image, id }));
-      losses.push({ path: `output[${output.done.length}]`, why: NOT_SHOWN[value.type] });
+      losePart(losses, nextPlace(output), value);
       return "";
     }
   }
 }
 
+function nextPlace({ done, item }: Output): string {
+  return `output[${done.length + (item === undefined ? 0 : 1)}]`;
+}
+
 function writeNative(output: Output, part: NativePart, losses: Loss[]): string {
   if (part.wire === "responses") return wholeItem(output, "item", () => part.value);
-  const why = `This content is of the ${part.wire} API.`;
-  losses.push({ path: `output[${output.done.length}]`, why });
+  losePart(losses, nextPlace(output), part);
   return "";
 }
 

@@ -1,0 +1,100 @@
+// The processes that a run measures: each a child with a port of its own, whose processor time and memory can be read.
+
+import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
+
+const TICKS_PER_SECOND = 100;
+
+export interface Child {
+  readonly url: string;
+  readonly cpuSeconds: () => number;
+  readonly rssMb: () => number;
+  readonly stop: () => Promise<void>;
+}
+
+/** A key of an account that can pay for everything. */
+export async function fundedKey(url: string, folder: string): Promise<string> {
+  const response = await fetch(`${url}/v1/accounts`, {
+    method: "POST",
+    body: "{}",
+    headers: { "content-type": "application/json" },
+  });
+  // Safe because a failure here ends the run at the next line.
+  const account = (await response.json()) as { account: { id: string }; api_key: string };
+  const grant = Bun.spawnSync(
+    [
+      process.execPath,
+      "src/main.ts",
+      "admin",
+      "grant",
+      account.account.id,
+      "100000",
+      "--reason",
+      "bench",
+    ],
+    {
+      env: { ...process.env, POSTERN_DATA_DIR: folder },
+    },
+  );
+  if (grant.exitCode !== 0) throw new Error(grant.stderr.toString());
+  return account.api_key;
+}
+
+/** Runs a command of ours on a free port, and waits until it answers. */
+export async function start(
+  command: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<Child> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const full = command.includes("--port") ? [...command, String(port)] : [...command];
+  const child = Bun.spawn([process.execPath, "src/main.ts", ...full], {
+    env: {
+      ...process.env,
+      ...env,
+      POSTERN_PORT: String(port),
+      BUN_CONFIG_MAX_HTTP_REQUESTS: "65336",
+    },
+    stdout: "ignore",
+    stderr: "inherit",
+  });
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const up = await fetch(url).then(
+      () => true,
+      () => false,
+    );
+    if (up) break;
+    await Bun.sleep(25);
+  }
+  return {
+    url,
+    cpuSeconds: () => cpuSecondsOf(child.pid),
+    rssMb: () => rssMbOf(child.pid),
+    stop: async () => {
+      child.kill("SIGTERM");
+      await child.exited;
+    },
+  };
+}
+
+export function cpuSecondsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /, "")
+    .split(" ");
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+}
+
+export function rssMbOf(pid: number): number {
+  const line = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+  return Number(line?.[1] ?? 0) / 1_024;
+}
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      const port = typeof address === "object" && address !== null ? address.port : 0;
+      probe.close(() => resolve(port));
+    });
+  });
+}

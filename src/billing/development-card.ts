@@ -1,0 +1,44 @@
+// Cards of development, which are none: what becomes of a charge is chosen when the card is saved.
+
+import type { Charge, Charged, Vault } from "./processor.ts";
+
+/** What a card does, and what it is called. */
+export const DEVELOPMENT_CARDS = {
+  works: "A card that works",
+  declined: "A card that is declined",
+  authentication_required: "A card whose bank asks its owner",
+} as const;
+export type DevelopmentCard = keyof typeof DEVELOPMENT_CARDS;
+
+export const developmentVault: Vault = {
+  begin: async ({ id, returnUrl }) => ({ ref: id, url: `${returnUrl}/card`, customer: "nobody" }),
+  // Its page is one of the console, which saves the card itself.
+  look: async () => ({ state: "expired" }),
+  charge: async (charge) => answerOf(charge),
+  // A charge is its answer: asking twice is the same.
+  find: async () => undefined,
+  forget: async () => {},
+};
+
+function answerOf(charge: Charge): Charged {
+  const { method, invoiceId, amountCents, feeCents, now } = charge;
+  if (method !== "works")
+    return { state: "refused", reason: method === "declined" ? method : "authentication_required" };
+  return {
+    state: "done",
+    ref: invoiceId,
+    facts: [
+      {
+        processor: "development",
+        ref: invoiceId,
+        kind: "paid",
+        payment: invoiceId,
+        invoiceId,
+        amountCents: amountCents + feeCents,
+        taxCents: 0,
+        currency: "usd",
+        at: now,
+      },
+    ],
+  };
+}

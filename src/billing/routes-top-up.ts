@@ -1,0 +1,133 @@
+// /v1/billing/auto-top-up: what a key sees of it and may do, which is never to spend more than the owner allowed.
+
+import { z } from "zod";
+import { record } from "../audit/audit.ts";
+import { networksOf } from "../http/address.ts";
+import { type Input, keyRoute, keyWriteRoute, type Caller, type Route } from "../http/route.ts";
+import type { Tx } from "../store/db.ts";
+import { lowerRules, turnOff, typedOf } from "./auto-top-up.ts";
+import { AUTO_TOP_UP_EXAMPLE, AutoTopUpRecord, showAutoTopUp } from "./record-top-up.ts";
+import type { Till } from "./till.ts";
+import { readTopUpState } from "./top-up-state.ts";
+
+const AMOUNT_TEXT_MAX = 20;
+
+const DOC = { tag: "Billing", path: "/v1/billing/auto-top-up", dialect: "openai" } as const;
+const ANSWERS = {
+  200: {
+    description: "Auto top-up as it is now.",
+    schema: AutoTopUpRecord,
+    example: AUTO_TOP_UP_EXAMPLE,
+  },
+};
+
+const Amount = z
+  .union([z.number(), z.string().max(AMOUNT_TEXT_MAX)], {
+    error: 'must be an amount of US dollars, such as 10 or "12.50"',
+  })
+  .optional();
+
+const Lower = z
+  .strictObject({
+    threshold_usd: Amount.meta({ description: "Buy when the balance is below this." }),
+    amount_usd: Amount.meta({ description: "Buy credits for so much." }),
+    monthly_ceiling_usd: Amount.meta({
+      description: "Buy for no more than this in a UTC calendar month.",
+    }),
+  })
+  .meta({ id: "AutoTopUpChange" });
+
+export function topUpRoutes(till: Till): readonly Route[] {
+  return [readRoute(till), lowerRoute(till), turnOffRoute(till)];
+}
+
+function readRoute(till: Till): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    id: "readAutoTopUp",
+    summary: "Read whether credits are bought by themselves",
+    description:
+      "The owner of the account may allow that credits are bought by themselves, from a saved payment method, whenever the balance falls below a threshold. A human turns it on, at `manage_url`.",
+    answers: ANSWERS,
+    faults: [],
+    run: async ({ caller, now }) => ({
+      status: 200,
+      body: await shown(till, till.db, caller.accountId, now),
+    }),
+  });
+}
+
+function lowerRoute(till: Till): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "PATCH",
+    id: "lowerAutoTopUp",
+    summary: "Lower what may be bought by itself",
+    description:
+      "A key may lower each amount, and never raise it or turn it on: that is the owner's, in the console. Fields that are left out stay as they are.",
+    body: Lower,
+    example: { monthly_ceiling_usd: 100 },
+    answers: ANSWERS,
+    faults: ["forbidden"],
+    run: async (tx, input) => {
+      const { accountId } = input.caller;
+      const { threshold_usd, amount_usd, monthly_ceiling_usd } = input.body;
+      const rules = await lowerRules(tx, accountId, {
+        typed: {
+          ...(threshold_usd === undefined ? {} : { threshold_usd }),
+          ...(amount_usd === undefined ? {} : { amount_usd }),
+          ...(monthly_ceiling_usd === undefined ? {} : { monthly_ceiling_usd }),
+        },
+        limits: till.limits,
+        consoleUrl: till.manageUrlOf(accountId),
+      });
+      await note(tx, "auto_top_up.changed", input, typedOf(rules));
+      return { status: 200, body: await shown(till, tx, accountId, input.now) };
+    },
+  });
+}
+
+function turnOffRoute(till: Till): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "DELETE",
+    id: "turnOffAutoTopUp",
+    summary: "Turn off that credits are bought by themselves",
+    description:
+      "Only the owner turns it on again. A purchase that is under way goes on. Repeating the call gives the same answer.",
+    answers: ANSWERS,
+    faults: [],
+    run: async (tx, input) => {
+      const { accountId } = input.caller;
+      if (await turnOff(tx, accountId)) await note(tx, "auto_top_up.turned_off", input, {});
+      return { status: 200, body: await shown(till, tx, accountId, input.now) };
+    },
+  });
+}
+
+async function shown(till: Till, reader: Till["db"] | Tx, accountId: string, now: number) {
+  const state = await readTopUpState(reader, accountId, now);
+  return showAutoTopUp(state, { manageUrl: till.manageUrlOf(accountId), now });
+}
+
+async function note(
+  tx: Tx,
+  action: "auto_top_up.changed" | "auto_top_up.turned_off",
+  {
+    caller,
+    address,
+    now,
+  }: Pick<Input<unknown, unknown, unknown, Caller>, "caller" | "address" | "now">,
+  detail: Readonly<Record<string, number>>,
+): Promise<void> {
+  await record(tx, {
+    accountId: caller.accountId,
+    actor: { type: "key", id: caller.keyId },
+    action,
+    target: null,
+    detail,
+    network: networksOf(address)[1],
+    now,
+  });
+}

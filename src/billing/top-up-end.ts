@@ -1,0 +1,69 @@
+// How an attempt to buy credits by itself ends: paid, by the door that every payment comes through, or failed. Two
+// failures in a row stop it all, until the owner turns it on again.
+
+import type { Tx } from "../store/db.ts";
+import { stop, type StopReason, type TellTopUp } from "./auto-top-up.ts";
+import { lockInvoice, setVoid } from "./billing.ts";
+import { lockAutoTopUp, lockTopUp, setDue, type TopUp, topUpOfInvoice } from "./top-up-rows.ts";
+
+const FAILURES_MAX = 2;
+const AGAIN_MS = 10 * 60_000;
+const DAY_MS = 86_400_000;
+
+export const FAIL_REASONS = [
+  "declined",
+  "authentication_required",
+  "method_gone",
+  "processor_unreachable",
+  "not_credited",
+] as const;
+export type FailReason = (typeof FAIL_REASONS)[number];
+
+/** Trying again does not help after these. */
+const STOPS_AT_ONCE: Readonly<Partial<Record<FailReason, StopReason>>> = {
+  method_gone: "no_payment_method",
+  not_credited: "payment_not_credited",
+};
+
+/** Belongs in the transaction that credits the invoice. The balance is looked at again: once may not have been enough. */
+export async function endPaid(tx: Tx, invoiceId: string, now: number): Promise<void> {
+  const known = await topUpOfInvoice(tx, invoiceId);
+  if (known === undefined) return;
+  await lockAutoTopUp(tx, known.accountId);
+  await tx.run(
+    "update top_up set state = 'paid', open_for = null, reason = null, due_at = null, ended_at = ? where id = ?",
+    [now, known.id],
+  );
+  await tx.run(
+    "update auto_top_up set failures = 0, due_at = ? where account_id = ? and status = 'on'",
+    [now, known.accountId],
+  );
+}
+
+/** The attempt charged nothing, or nothing that was credited; its invoice is withdrawn. Does nothing where it has ended. */
+export async function endFailed(
+  tx: Tx,
+  { id, invoiceId, accountId }: Pick<TopUp, "id" | "invoiceId" | "accountId">,
+  { reason, now, tell }: { reason: FailReason; now: number; tell: TellTopUp | undefined },
+): Promise<void> {
+  await lockInvoice(tx, invoiceId);
+  const settings = await lockAutoTopUp(tx, accountId);
+  const topUp = await lockTopUp(tx, id);
+  if (settings === undefined || topUp?.isOpen !== true) return;
+  await setVoid(tx, invoiceId, now);
+  // What could not be asked after may turn up at the processor after all, so it is looked for once more.
+  const lookAgainAt = reason === "processor_unreachable" ? now + DAY_MS : null;
+  await tx.run(
+    "update top_up set state = 'failed', open_for = null, reason = ?, due_at = ?, ended_at = ? where id = ?",
+    [reason, lookAgainAt, now, id],
+  );
+  const failures = settings.failures + 1;
+  await tx.run("update auto_top_up set failures = ? where account_id = ?", [failures, accountId]);
+  const goesOn = settings.status === "on";
+  const stopReason =
+    STOPS_AT_ONCE[reason] ?? (failures >= FAILURES_MAX ? "payment_failed" : undefined);
+  const nextTryAt = goesOn && stopReason === undefined ? now + AGAIN_MS : null;
+  await tell?.(tx, { kind: "failed", topUp, reason, failures, nextTryAt }, now);
+  if (nextTryAt !== null) await setDue(tx, accountId, nextTryAt);
+  else if (stopReason !== undefined) await stop(tx, accountId, { reason: stopReason, now, tell });
+}

@@ -1,0 +1,165 @@
+// How x402 payments are kept: one row for each signed transfer that was about to be settled, written before it was.
+
+import {
+  type Db,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  whole,
+  wholeOrNull,
+} from "../store/db.ts";
+import { createInvoice, setVoid } from "./billing.ts";
+import { expiryOf, idOf, type SignedPayment } from "./x402-terms.ts";
+
+/**
+ * `open`: it was sent, or was about to be, and what became of it is not known. `paid` and `refused` are known. `unclear`:
+ * its time has passed and nobody could say; an operator was told.
+ */
+const STATES = ["open", "paid", "refused", "unclear"] as const;
+export type X402State = (typeof STATES)[number];
+
+export interface X402Payment {
+  /** The chain, the token, the payer and the nonce. */
+  readonly id: string;
+  readonly accountId: string;
+  readonly invoiceId: string;
+  /** The invoice was made for this payment, and goes with it where it is refused. */
+  readonly madeInvoice: boolean;
+  readonly signed: SignedPayment;
+  readonly payer: string;
+  readonly totalCents: number;
+  readonly state: X402State;
+  readonly reason: string | null;
+  readonly transaction: string | null;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+  /** When somebody has to see to it; whoever moves this on does the work. */
+  readonly dueAt: number | null;
+}
+
+export interface NewX402Payment {
+  readonly accountId: string;
+  readonly signed: SignedPayment;
+  readonly totalCents: number;
+  /** An invoice that is there, or what to make one of. */
+  readonly invoice: { readonly id: string } | { readonly amountCents: number };
+  readonly now: number;
+  readonly dueAt: number;
+}
+
+/** Undefined where this transfer is known. Another process that writes it as well is waited for. */
+export async function insertX402(tx: Tx, made: NewX402Payment): Promise<X402Payment | undefined> {
+  const { accountId, signed, totalCents, invoice, now, dueAt } = made;
+  const id = idOf(signed);
+  const inserted = await tx.run(
+    `insert into agent_payment (id, account_id, invoice_id, made_invoice, signed, payer, total_cents, state, expires_at, created_at, due_at)
+     values (?, ?, ?, ?, ?, ?, ?, 'open', ?, ?, ?) on conflict (id) do nothing`,
+    [
+      id,
+      accountId,
+      "id" in invoice ? invoice.id : "",
+      "id" in invoice ? 0 : 1,
+      JSON.stringify(signed),
+      signed.payload.authorization.from,
+      totalCents,
+      expiryOf(signed),
+      now,
+      dueAt,
+    ],
+  );
+  if (inserted === 0) return undefined;
+  if (!("id" in invoice)) {
+    const { amountCents } = invoice;
+    const { id: invoiceId } = await createInvoice(tx, { accountId, amountCents, now });
+    await tx.run("update agent_payment set invoice_id = ? where id = ?", [invoiceId, id]);
+  }
+  return await findX402(tx, id);
+}
+
+export async function findX402(reader: Reader, id: string): Promise<X402Payment | undefined> {
+  const row = await reader.get("select * from agent_payment where id = ?", [id]);
+  return row === undefined ? undefined : toPayment(row);
+}
+
+/** A payment of this invoice that may have moved money. */
+export async function liveX402Of(
+  reader: Reader,
+  invoiceId: string,
+): Promise<X402Payment | undefined> {
+  const row = await reader.get(
+    "select * from agent_payment where invoice_id = ? and state <> 'refused' limit 1",
+    [invoiceId],
+  );
+  return row === undefined ? undefined : toPayment(row);
+}
+
+export async function dueX402(
+  reader: Reader,
+  now: number,
+  most: number,
+): Promise<readonly X402Payment[]> {
+  const rows = await reader.all(
+    "select * from agent_payment where due_at <= ? order by due_at limit ?",
+    [now, most],
+  );
+  return rows.map(toPayment);
+}
+
+/** Whether the caller is the one to see to it now; several may ask at once. */
+export async function claimX402(
+  db: Db,
+  { id, dueAt }: X402Payment,
+  untilMs: number,
+): Promise<boolean> {
+  const moved = await db.write((tx) =>
+    tx.run("update agent_payment set due_at = ? where id = ? and due_at = ?", [untilMs, id, dueAt]),
+  );
+  return moved === 1;
+}
+
+/** What is paid stays paid, whatever is heard later. */
+export async function markX402(
+  tx: Tx,
+  { id, invoiceId, madeInvoice }: X402Payment,
+  {
+    state,
+    reason = null,
+    transaction = null,
+    dueAt,
+    now,
+  }: Pick<X402Payment, "state" | "dueAt"> & {
+    readonly reason?: string | null;
+    readonly transaction?: string | null;
+    readonly now: number;
+  },
+): Promise<void> {
+  const changed = await tx.run(
+    `update agent_payment set state = ?, reason = ?, tx_hash = coalesce(?, tx_hash), due_at = ?
+     where id = ? and (state <> 'paid' or ? = 'paid')`,
+    [state, reason, transaction, dueAt, id, state],
+  );
+  if (changed === 1 && state === "refused" && madeInvoice) await setVoid(tx, invoiceId, now);
+}
+
+function toPayment(row: Row): X402Payment {
+  const state = STATES.find((one) => one === row["state"]);
+  if (state === undefined) throw new Error("column state is not a payment's state");
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    invoiceId: text(row, "invoice_id"),
+    madeInvoice: whole(row, "made_invoice") === 1,
+    // Safe because `insertX402` wrote it, out of this very type.
+    signed: JSON.parse(text(row, "signed")) as SignedPayment,
+    payer: text(row, "payer"),
+    totalCents: whole(row, "total_cents"),
+    state,
+    reason: textOrNull(row, "reason"),
+    transaction: textOrNull(row, "tx_hash"),
+    createdAt: whole(row, "created_at"),
+    expiresAt: whole(row, "expires_at"),
+    dueAt: wholeOrNull(row, "due_at"),
+  };
+}

@@ -1,0 +1,79 @@
+// Budgets of a workspace: what it may spend in a day and in a month. The ledger keeps them and holds calls to them; this
+// room says who may set one, and tells of it. A budget bounds what keys may spend, so once there is an owner no key sets it.
+
+import { lockWorkspace } from "../accounts/members.ts";
+import { type Actor, record } from "../audit/audit.ts";
+import { Fault, invalid } from "../base/fault.ts";
+import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money.ts";
+import { onBudgetsReached } from "../events/announce.ts";
+import { BUDGET_WINDOWS, type BudgetLimits } from "../ledger/budget-rules.ts";
+import { type BudgetStates, setBudgets } from "../ledger/budgets.ts";
+import type { Tx } from "../store/db.ts";
+
+/** What the API and the console call the budget of each window. */
+export const BUDGET_FIELDS = { day: "daily_usd", month: "monthly_usd" } as const;
+type Field = (typeof BUDGET_FIELDS)[keyof typeof BUDGET_FIELDS];
+
+export interface BudgetChange {
+  readonly accountId: string;
+  /** Only what is named is changed; null takes a budget away. */
+  readonly limits: Partial<BudgetLimits>;
+  readonly by: Actor;
+  readonly network: string;
+  readonly now: number;
+}
+
+export async function changeBudgets(tx: Tx, change: BudgetChange): Promise<BudgetStates> {
+  const { accountId, limits, by, network, now } = change;
+  const { claimed } = await lockWorkspace(tx, accountId);
+  if (claimed && by.type === "key") throw onlyTheOwner();
+  const { before, after, marks } = await setBudgets(tx, accountId, limits, now);
+  const changed = BUDGET_WINDOWS.filter((window) => after[window].limit !== before[window]);
+  if (changed.length === 0) return after;
+  await onBudgetsReached(tx, marks);
+  await record(tx, {
+    accountId,
+    actor: by,
+    action: "budget.changed",
+    target: null,
+    detail: Object.fromEntries(
+      changed.map((window) => [BUDGET_FIELDS[window], textOf(after[window].limit)]),
+    ),
+    network,
+    now,
+  });
+  return after;
+}
+
+/** Reads what somebody typed or sent; undefined where nothing was said, null for no budget. */
+export function budgetIn(
+  field: Field,
+  usd: string | number | null | undefined,
+): Nano | null | undefined {
+  if (usd === undefined || usd === null) return usd;
+  const limit = nanoFromUsd(usd);
+  if (limit === undefined || limit < 0n || limit > MAX_NANO)
+    throw invalid(
+      field,
+      `A ${field === BUDGET_FIELDS.day ? "daily" : "monthly"} budget must be an amount of US dollars from 0 to 9000000, with at most nine decimals.`,
+    );
+  return limit;
+}
+
+function onlyTheOwner(): Fault {
+  return new Fault("forbidden", "a key may not set a workspace's budget", {
+    message:
+      "This account belongs to a human, so its owner sets the budgets, in the console. A key may read them.",
+    next: [
+      {
+        method: "GET",
+        url: "/v1/account/budgets",
+        why: "Read what the workspace may spend, and when that opens again.",
+      },
+    ],
+  });
+}
+
+function textOf(limit: Nano | null): string | null {
+  return limit === null ? null : usdText(limit);
+}

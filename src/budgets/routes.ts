@@ -1,0 +1,81 @@
+// /v1/account/budgets: the HTTP face of the budgets room.
+
+import { z } from "zod";
+import { networksOf } from "../http/address.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import type { BudgetLimits } from "../ledger/budget-rules.ts";
+import { getBudgets } from "../ledger/budgets.ts";
+import type { Db } from "../store/db.ts";
+import { BUDGET_FIELDS, budgetIn, changeBudgets } from "./budgets.ts";
+import { BUDGETS_EXAMPLE, BudgetsRecord, showBudgets } from "./record.ts";
+
+const DOC = { tag: "Accounts", path: "/v1/account/budgets", dialect: "openai" } as const;
+
+const Amount = z.union([z.number(), z.string()]).nullable().optional();
+
+const BudgetSettings = z
+  .strictObject({
+    daily_usd: Amount.meta({
+      description: "The most for a UTC day, in US dollars; null for none, 0 for nothing.",
+    }),
+    monthly_usd: Amount.meta({ description: "The most for a UTC calendar month." }),
+  })
+  .meta({ id: "BudgetSettings" });
+
+const ANSWERS = {
+  200: {
+    description: "The budgets as they are now, and what is used of them.",
+    schema: BudgetsRecord,
+    example: BUDGETS_EXAMPLE,
+  },
+};
+
+export function budgetRoutes({ db }: { readonly db: Db }): readonly Route[] {
+  return [readRoute(db), changeRoute()];
+}
+
+function readRoute(db: Db): Route {
+  return keyRoute({
+    ...DOC,
+    method: "GET",
+    id: "readBudgets",
+    summary: "Read what the workspace may spend in a day and a month",
+    answers: ANSWERS,
+    faults: [],
+    run: async ({ caller, now }) => ({
+      status: 200,
+      body: showBudgets(await getBudgets(db, caller.accountId, now)),
+    }),
+  });
+}
+
+function changeRoute(): Route {
+  return keyWriteRoute({
+    ...DOC,
+    method: "PATCH",
+    id: "changeBudgets",
+    summary: "Set what the workspace may spend in a day and a month",
+    description:
+      "All keys together. Only the fields that are sent are changed; null takes a budget away. What was spent in the window already counts. A key may set budgets until a human owns the account; then the owner does, in the console.",
+    body: BudgetSettings,
+    example: { daily_usd: 5, monthly_usd: 100 },
+    answers: ANSWERS,
+    faults: ["forbidden"],
+    run: async (tx, { caller, body, address, now }) => {
+      const after = await changeBudgets(tx, {
+        accountId: caller.accountId,
+        limits: limitsIn(body),
+        by: { type: "key", id: caller.keyId },
+        network: networksOf(address)[1],
+        now,
+      });
+      return { status: 200, body: showBudgets(after) };
+    },
+  });
+}
+
+function limitsIn(body: z.infer<typeof BudgetSettings>): Partial<BudgetLimits> {
+  const day = budgetIn(BUDGET_FIELDS.day, body.daily_usd);
+  const month = budgetIn(BUDGET_FIELDS.month, body.monthly_usd);
+  return { ...(day === undefined ? {} : { day }), ...(month === undefined ? {} : { month }) };
+}

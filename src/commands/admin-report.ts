@@ -1,0 +1,35 @@
+// `postern admin report`: income, costs and liabilities of a period, out of the ledger and the usage records.
+
+import { readPeriod } from "../operator/period.ts";
+import { readReport } from "../operator/report.ts";
+import { reportJson, reportText } from "../operator/report-text.ts";
+import type { Db } from "../store/db.ts";
+import { JSON_FLAG } from "./admin-act.ts";
+import type { Command, Line, World } from "./command.ts";
+import { withStore } from "./with-store.ts";
+
+export const adminReportCommands: Readonly<Record<string, Command>> = {
+  "admin report": {
+    summary: "Report grants, purchases, fees, refunds, losses, liabilities and cost per provider",
+    details:
+      "Without --from it begins with this UTC month, without --to it ends now. Days are UTC days: --from 2027-01-01\n--to 2027-02-01 is January. It reads one moment's state, beside a running gateway.",
+    positionals: [],
+    flags: {
+      from: { type: "string", value: "<day>", means: "The first day, or an instant." },
+      to: {
+        type: "string",
+        value: "<day>",
+        means: "The day, or the instant, before which it ends.",
+      },
+      json: JSON_FLAG,
+    },
+    run: (line, world) => withStore(world, (db) => report(db, line, world)),
+  },
+};
+
+async function report(db: Db, line: Line, world: World): Promise<number> {
+  const period = readPeriod({ from: line.text("from"), to: line.text("to") }, world.now());
+  const made = await db.snapshot((reader) => readReport(reader, period));
+  world.print(line.has("json") ? JSON.stringify(reportJson(made), null, 2) : reportText(made));
+  return 0;
+}

@@ -1,0 +1,218 @@
+/** @jsxImportSource hono/jsx */
+// Buying credits by itself, as the owner allows it: the payment method, the amounts, and how it stands.
+
+import type { Child } from "hono/jsx";
+import { mayDo } from "../accounts/members.ts";
+import type { StopReason } from "../billing/auto-top-up.ts";
+import { feeOf, moneyOfCents, usdOfCents } from "../billing/cents.ts";
+import type { AutoTopUp } from "../billing/top-up-rows.ts";
+import type { TopUpState } from "../billing/top-up-state.ts";
+import type { Visitor } from "../http/route.ts";
+import { Hidden, pathOf } from "./frame.tsx";
+import { minute } from "./words.ts";
+import type { Place } from "./workspace.ts";
+
+const STOPPED: Readonly<Record<StopReason, string>> = {
+  payment_failed: "two payments in a row failed",
+  payment_not_credited: "a payment came that fits no invoice, which the operator looks into",
+  no_payment_method: "the saved payment method can no longer be charged",
+  payment_disputed: "a payment of this workspace was disputed",
+  payment_refunded: "money was given back, and the balance is below the threshold",
+};
+const REASONS: Readonly<Record<string, string>> = {
+  declined: "the payment was declined",
+  authentication_required: "the bank wants its customer to confirm the payment",
+  method_gone: "the payment method is gone",
+  processor_unreachable: "the payment service could not be reached",
+  not_credited: "the payment fits no invoice",
+};
+
+/** What somebody has to know without looking for it. */
+export function TopUpNotice({
+  place,
+  topUp: { settings, last },
+  isElsewhere = false,
+}: {
+  readonly place: Place;
+  readonly topUp: TopUpState;
+  /** On another page than that of billing. */
+  readonly isElsewhere?: boolean;
+}): Child {
+  if (settings === undefined || settings.status === "off") return null;
+  const failed = last?.state === "failed" ? REASONS[last.reason ?? ""] : undefined;
+  if (settings.status === "stopped")
+    return (
+      <p class="notice danger" role="alert">
+        Auto top-up has stopped: {reasonOf(settings)}
+        {settings.stoppedReason === "payment_failed" && failed !== undefined
+          ? `, the last one because ${failed}`
+          : ""}
+        . No credits are bought until the owner turns it on again
+        {isElsewhere ? (
+          <>
+            , on the <a href={pathOf(place.accountId, "/billing")}>billing page</a>
+          </>
+        ) : null}
+        .
+      </p>
+    );
+  if (settings.failures > 0 && settings.dueAt !== null)
+    return (
+      <p class="notice warn" role="status">
+        The last automatic purchase failed: {failed ?? "the payment failed"}. It is tried once more
+        at {minute(settings.dueAt)}.
+      </p>
+    );
+  return null;
+}
+
+export interface TopUpCardState {
+  readonly visitor: Visitor;
+  readonly place: Place;
+  readonly topUp: TopUpState;
+  readonly hasVault: boolean;
+}
+
+export function TopUpCard({ visitor, place, topUp, hasVault }: TopUpCardState): Child {
+  const { settings, method } = topUp;
+  const mayChange = mayDo(place.role, "billing.auto_top_up");
+  return (
+    <section class="card" aria-labelledby="auto">
+      <h2 id="auto">Auto top-up is {settings?.status ?? "off"}</h2>
+      <Standing topUp={topUp} />
+      {hasVault ? null : (
+        <p>This gateway is paid by bank transfer, so there is nothing that it could charge.</p>
+      )}
+      {hasVault && mayChange ? (
+        <>
+          <Method visitor={visitor} place={place} method={method} />
+          {method === null ? null : <Rules visitor={visitor} place={place} settings={settings} />}
+        </>
+      ) : null}
+      {mayChange ? null : <p class="note">The owner turns it on and off.</p>}
+      {mayChange && settings !== undefined && settings.status !== "off" ? (
+        <form method="post" action={pathOf(place.accountId, "/billing")}>
+          <Hidden visitor={visitor} fields={{ do: "turn_off" }} />
+          <div class="choices">
+            <button type="submit" class="quiet">
+              Turn it off
+            </button>
+          </div>
+        </form>
+      ) : null}
+    </section>
+  );
+}
+
+function Standing({ topUp: { settings, boughtCents } }: { readonly topUp: TopUpState }): Child {
+  if (settings === undefined || settings.status === "off")
+    return (
+      <p>
+        It buys credits by itself when the balance falls below a threshold, so that agents do not
+        come to a halt.
+      </p>
+    );
+  const { thresholdCents, amountCents, ceilingCents, dueAt } = settings;
+  const atCeiling = boughtCents + amountCents > ceilingCents;
+  return (
+    <>
+      <p>
+        Below {moneyOfCents(thresholdCents)} it buys credits for {moneyOfCents(amountCents)}, which
+        charges {moneyOfCents(amountCents + feeOf(amountCents))} before tax. This month it has
+        bought for {moneyOfCents(boughtCents)} of {moneyOfCents(ceilingCents)} at most.
+      </p>
+      {settings.status === "on" && atCeiling ? (
+        <p class="note">
+          Another purchase would pass the month's ceiling.
+          {dueAt === null ? "" : ` It goes on at ${minute(dueAt)}.`}
+        </p>
+      ) : null}
+    </>
+  );
+}
+
+interface MethodProps {
+  readonly visitor: Visitor;
+  readonly place: Place;
+  readonly method: string | null;
+}
+
+function Method({ visitor, place, method }: MethodProps): Child {
+  return (
+    <form method="post" action={pathOf(place.accountId, "/billing")}>
+      <Hidden visitor={visitor} fields={{}} />
+      <p>
+        {method === null ? (
+          "No payment method is saved."
+        ) : (
+          <>
+            It charges: <strong>{method}</strong>.
+          </>
+        )}
+      </p>
+      <div class="choices">
+        <button
+          type="submit"
+          name="do"
+          value="save_method"
+          class={method === null ? undefined : "quiet"}
+        >
+          {method === null ? "Save a payment method" : "Save another one"}
+        </button>
+        {method === null ? null : (
+          <button type="submit" name="do" value="remove_method" class="danger">
+            Remove it
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+interface RulesProps {
+  readonly visitor: Visitor;
+  readonly place: Place;
+  readonly settings: AutoTopUp | undefined;
+}
+
+const FIELDS = [
+  ["threshold_usd", "Buy when the balance is below, in US dollars", "thresholdCents"],
+  ["amount_usd", "Buy credits for, in US dollars", "amountCents"],
+  ["monthly_ceiling_usd", "In a calendar month for no more than, in US dollars", "ceilingCents"],
+] as const;
+
+function Rules({ visitor, place, settings }: RulesProps): Child {
+  return (
+    <form method="post" action={pathOf(place.accountId, "/billing")}>
+      <Hidden visitor={visitor} fields={{ do: "allow" }} />
+      {FIELDS.map(([name, label, field]) => (
+        <>
+          <label for={`auto-${name}`}>{label}</label>
+          <input
+            id={`auto-${name}`}
+            name={name}
+            inputmode="decimal"
+            pattern="[0-9]{1,7}([.][0-9]{1,2})?"
+            required
+            value={settings === undefined ? "" : String(usdOfCents(settings[field]))}
+            aria-describedby="auto-hint"
+          />
+        </>
+      ))}
+      <p id="auto-hint" class="hint">
+        The fee of 5 % and tax come on top of each purchase. Months are those of UTC. Whoever holds
+        a key of this workspace can spend what is bought; keys and the workspace can be limited.
+      </p>
+      <div class="choices">
+        <button type="submit">
+          {settings?.status === "on" ? "Change the amounts" : "Turn it on"}
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function reasonOf({ stoppedReason }: AutoTopUp): string {
+  const known = Object.entries(STOPPED).find(([reason]) => reason === stoppedReason);
+  return known?.[1] ?? "something went wrong";
+}

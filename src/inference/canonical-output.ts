@@ -1,0 +1,84 @@
+// An answer by a JSON schema from a model that has no field for one. Either it must call a tool whose input is the answer,
+// or, where a call cannot be forced, its JSON output is switched on and the schema stands among the instructions.
+import type { CanonicalRequest, JsonObject, Loss, OutputFormat, ToolChoice } from "./canonical.ts";
+import { loseField } from "./canonical-wire.ts";
+import type { Emulation } from "./canonical-wire.ts";
+
+const OUTPUT_TOOL = "structured_output";
+const DESCRIPTION = "Gives the answer.";
+/** What every provider takes as a tool's name, with room for what tells it from others. */
+const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,55}$/;
+
+type SchemaFormat = Extract<OutputFormat, { type: "json_schema" }>;
+
+/** The tool trick: the name of the tool that stands for the answer. */
+export function emulateByTool(
+  request: CanonicalRequest,
+  output: SchemaFormat,
+  losses: Loss[],
+): Emulation {
+  loseStrictness(output, losses);
+  const { type } = output.schema;
+  if (type !== undefined && String(type).toLowerCase() !== "object")
+    loseField(
+      losses,
+      request,
+      "output",
+      'This model has no output by JSON schema but through a tool, whose input must be of type "object".',
+    );
+  const taken = new Set((request.tools ?? []).map((tool) => tool.name));
+  let outputTool = nameOfTool(output.name);
+  while (taken.has(outputTool)) outputTool += "_";
+  return { outputTool };
+}
+
+function nameOfTool(name: string | undefined): string {
+  return name !== undefined && TOOL_NAME.test(name) ? name : OUTPUT_TOOL;
+}
+
+/** What the tool that stands for the answer is told to be: its description, and its input's schema. */
+export function outputTool({ description = DESCRIPTION, schema }: SchemaFormat): {
+  readonly description: string;
+  readonly schema: JsonObject;
+} {
+  return { description, schema: { ...schema, type: "object" } };
+}
+
+/** Beside the caller's own tools one of all must be called; else it is the answer's own. A tool that the caller forces comes first. */
+export function outputChoice(
+  { tools = [], toolChoice }: CanonicalRequest,
+  { outputTool: name }: Emulation,
+): ToolChoice {
+  if (toolChoice?.type === "tool" || toolChoice?.type === "required") return toolChoice;
+  return tools.length > 0 && toolChoice?.type !== "none"
+    ? { type: "required" }
+    : { type: "tool", name };
+}
+
+/** The schema as an instruction, for a model whose JSON output is switched on beside it; after the caller's own instructions. */
+export function instructOutput(
+  request: CanonicalRequest,
+  output: SchemaFormat,
+  losses: Loss[],
+): CanonicalRequest {
+  loseStrictness(output, losses);
+  const { turns } = request;
+  const place = turns.findIndex(({ role }) => role !== "system" && role !== "developer");
+  const text = [
+    "Give your answer as JSON, with nothing before or after it, that is valid by this JSON Schema:",
+    JSON.stringify(output.schema),
+    ...(output.description === undefined ? [] : [`What it is: ${output.description}`]),
+  ].join("\n");
+  const instruction = { role: "system", parts: [{ type: "text", text }] } as const;
+  return { ...request, turns: turns.toSpliced(Math.max(0, place), 0, instruction) };
+}
+
+// No provider keeps the model to the schema then, and what was said cannot be taken back: so the promise is not made.
+function loseStrictness(output: SchemaFormat, losses: Loss[]): void {
+  if (output.strictPath === undefined) return;
+  losses.push({
+    path: output.strictPath,
+    why: "This model is asked to keep to the schema; nothing makes it.",
+    byRule: true,
+  });
+}

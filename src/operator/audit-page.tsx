@@ -1,0 +1,115 @@
+/** @jsxImportSource hono/jsx */
+// Who did what, in all accounts and outside of them.
+
+import type { Child } from "hono/jsx";
+import { AUDIT_ACTIONS, type Entry, type HouseFilter } from "../audit/audit.ts";
+import type { Page } from "../base/page.ts";
+import { minute } from "../console/words.ts";
+import type { PageFrame } from "../http/layout.tsx";
+import { More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
+import { type Operator, OPERATOR_PATH } from "./sessions.ts";
+
+const PATH = `${OPERATOR_PATH}/audit`;
+
+export interface AuditState {
+  readonly filter: HouseFilter;
+  readonly entries: Page<Entry>;
+}
+
+export function auditPage(operator: Operator, { filter, entries }: AuditState): PageFrame {
+  const { accountId, actor, action } = filter;
+  return operatorPage({
+    title: "Audit log",
+    operator,
+    path: PATH,
+    main: (
+      <>
+        <form class="line" method="get" action={PATH} role="search">
+          <div class="long">
+            <label for="account">Account</label>
+            <input id="account" name="account" value={accountId ?? ""} autocomplete="off" />
+          </div>
+          <div class="long">
+            <label for="actor">Who: a key, a person, an operator</label>
+            <input id="actor" name="actor" value={actor ?? ""} autocomplete="off" />
+          </div>
+          <div>
+            <label for="action">What</label>
+            <select id="action" name="action">
+              <option value="">anything</option>
+              {Object.keys(AUDIT_ACTIONS).map((name) => (
+                <option value={name} selected={name === action}>
+                  {name}
+                </option>
+              ))}
+            </select>
+          </div>
+          <button type="submit">Search</button>
+        </form>
+        {entries.data.length === 0 ? (
+          <p class="notice">There is no such entry.</p>
+        ) : (
+          <EntryTable entries={entries.data} withAccount />
+        )}
+        <More
+          path={PATH}
+          query={{ account: accountId, actor, action }}
+          cursor={entries.next_cursor}
+        />
+      </>
+    ),
+  });
+}
+
+export function EntryTable({
+  entries,
+  withAccount,
+}: {
+  readonly entries: readonly Entry[];
+  readonly withAccount?: boolean;
+}): Child {
+  return (
+    <Table
+      label="Audit entries"
+      columns={[
+        { name: "When", isDate: true },
+        { name: "Who" },
+        { name: "What" },
+        { name: "Detail" },
+      ]}
+      rows={entries.map((entry) => [
+        minute(entry.at),
+        <>
+          {entry.actor.type}
+          <span class="type">
+            {entry.actor.id}
+            {entry.network === null ? "" : `, ${entry.network}`}
+          </span>
+        </>,
+        <>
+          {entry.action}
+          {withAccount === true ? <AccountLink id={entry.accountId} /> : null}
+          {entry.target === null || entry.target === entry.accountId ? null : (
+            <span class="type">{entry.target}</span>
+          )}
+        </>,
+        detailText(entry.detail),
+      ])}
+    />
+  );
+}
+
+function AccountLink({ id }: { readonly id: string | null }): Child {
+  return id === null ? null : (
+    <a class="type" href={pathOfAccount(id)}>
+      {id}
+    </a>
+  );
+}
+
+function detailText(detail: Readonly<Record<string, unknown>>): string {
+  return Object.entries(detail)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => `${name.replaceAll("_", " ")}: ${String(value)}`)
+    .join("; ");
+}

@@ -1,0 +1,52 @@
+// The audit entries of payments that an operator entered by hand: transfers that came, and transfers that went back.
+
+import { type Actor, record } from "../audit/audit.ts";
+import { type Nano, toNano, usdText } from "../base/money.ts";
+import { findInvoice } from "../billing/billing.ts";
+import { nanoOfCents } from "../billing/cents.ts";
+import type { Applied } from "../billing/payments.ts";
+import { getWallet } from "../ledger/ledger.ts";
+import { type Reader, text, type Tx } from "../store/db.ts";
+
+/** Belongs in the transaction in which the fact was applied. */
+export function noteEntered(
+  by: Actor,
+  now: number,
+): (tx: Tx, applied: readonly Applied[]) => Promise<void> {
+  return async (tx, [entered]) => {
+    if (entered === undefined || entered.state === "known") return;
+    const { fact, reason } = entered;
+    const invoice = await findInvoice(tx, fact.invoiceId);
+    if (invoice === undefined) return;
+    const { accountId, id, status } = invoice;
+    const { paid } = await getWallet(tx, accountId);
+    const moved = await movedBy(tx, accountId, `${fact.processor}:${fact.ref}.${fact.kind}.`);
+    await record(tx, {
+      accountId,
+      actor: by,
+      action: fact.kind === "paid" ? "invoice.marked_paid" : "invoice.marked_refunded",
+      target: id,
+      detail: {
+        usd: usdText(nanoOfCents(fact.amountCents)),
+        reference: fact.ref,
+        status,
+        ...(reason === null ? {} : { not_applied: reason }),
+        paid_before: usdText(paid - moved),
+        paid_after: usdText(paid),
+      },
+      network: null,
+      now,
+    });
+  };
+}
+
+/** What the transfers of one movement did to the paid bucket. */
+async function movedBy(reader: Reader, accountId: string, movement: string): Promise<Nano> {
+  const row = await reader.get(
+    "select from_account, amount from transfer where account_id = ? and id = ?",
+    [accountId, `${movement}credit`],
+  );
+  if (row === undefined) return 0n;
+  const amount = toNano(row["amount"]);
+  return text(row, "from_account").startsWith(accountId) ? -amount : amount;
+}

@@ -1,0 +1,174 @@
+// What the operator's pages are built of, and their guards: nobody but a signed-in operator sees one, and a form is
+// believed only from this very site, with the session's own token, once.
+
+import { z } from "zod";
+import { Fault, invalid } from "../base/fault.ts";
+import { randomBase62 } from "../base/secret.ts";
+import { decodeForm } from "../http/decode.ts";
+import { type PageFrame, pageHeaders, renderPage } from "../http/layout.tsx";
+import type { RateGuard } from "../http/rate.ts";
+import { type Input, openRoute, type Route } from "../http/route.ts";
+import { splitTarget } from "../http/target.ts";
+import { ownForm } from "../http/visitor.ts";
+import type { Idempotency } from "../idempotency/idempotency.ts";
+import type { TellFalls } from "../ledger/marks.ts";
+import type { SignIn } from "../people/sign-in.ts";
+import type { Db, Tx } from "../store/db.ts";
+import { type Operator, OPERATOR_PATH, type OperatorSessions } from "./sessions.ts";
+
+export interface Office {
+  readonly db: Db;
+  readonly sessions: OperatorSessions;
+  /** Absent where nobody vouches for people. */
+  readonly signIn: SignIn | undefined;
+  readonly idempotency: Idempotency;
+  /** Told of balances that an adjustment took below a mark. */
+  readonly tellFalls: TellFalls;
+  /** How often one network may begin to sign in. */
+  readonly attempts: RateGuard;
+  readonly baseUrl: string;
+}
+
+export const OPERATOR_PAGE = {
+  tag: "Operator",
+  dialect: "page",
+  hidden: true,
+  faults: [],
+  answers: { 200: { description: "A page.", contentType: "text/html" } },
+} as const;
+
+export const OPERATOR_SIGN_IN = `${OPERATOR_PATH}/signin`;
+const FORM_CHARACTERS = 22;
+
+interface PageSpec<P, Q> {
+  readonly path: string;
+  readonly id: string;
+  readonly summary: string;
+  readonly params?: z.ZodType<P>;
+  readonly query?: z.ZodType<Q>;
+  readonly run: (
+    input: Input<P, Q, undefined, undefined>,
+    operator: Operator,
+  ) => Promise<Response> | Response;
+}
+
+interface FormSpec<P> extends Omit<PageSpec<P, undefined>, "run" | "query"> {
+  readonly run: (
+    input: Input<P, undefined, undefined, undefined>,
+    operator: Operator,
+    fields: Readonly<Record<string, string>>,
+  ) => Promise<Response> | Response;
+}
+
+export function pageRoute<P = undefined, Q = undefined>(
+  { sessions }: Office,
+  { run, ...spec }: PageSpec<P, Q>,
+): Route {
+  return openRoute<P, Q>({
+    ...OPERATOR_PAGE,
+    ...spec,
+    method: "GET",
+    run: async (input) => {
+      const operator = await sessions.find(input.headers.get("cookie"), input.now);
+      return operator === undefined ? toSignIn(input.request.url) : await run(input, operator);
+    },
+  });
+}
+
+export function formRoute<P = undefined>(
+  { sessions, baseUrl }: Office,
+  { run, ...spec }: FormSpec<P>,
+): Route {
+  return openRoute<P>({
+    ...OPERATOR_PAGE,
+    ...spec,
+    method: "POST",
+    run: async (input) => {
+      const { headers, now, request, bodyText } = input;
+      const operator = await sessions.find(headers.get("cookie"), now);
+      if (operator === undefined) return redirect(OPERATOR_SIGN_IN);
+      const fields = ownForm(decodeForm(request, bodyText), headers, operator, baseUrl);
+      return await run(input, operator, fields);
+    },
+  });
+}
+
+/** A name for a form that was just shown; what it asks for is done once under this name. */
+export function newFormName(): string {
+  return randomBase62(FORM_CHARACTERS);
+}
+
+export const FormName = z
+  .string()
+  .regex(/^[0-9A-Za-z]{22}$/, "is missing: load the page again and use its form");
+
+export interface SentForm {
+  readonly form: string;
+  /** All that it asks for: the same form with another wish is refused. */
+  readonly asks: unknown;
+  readonly now: number;
+}
+
+/** Does what a form asks for once. A repetition is answered as the first time. */
+export async function once(
+  { db, idempotency }: Office,
+  operator: Operator,
+  { form, asks, now }: SentForm,
+  work: (tx: Tx) => Promise<string>,
+): Promise<string> {
+  const call = { scope: `operator ${operator.email}`, key: form, body: JSON.stringify(asks), now };
+  return await db.write(async (tx) => {
+    const stored = await idempotency.begin(tx, call).catch(rephrased);
+    if (stored !== undefined) return stored.body;
+    const said = await work(tx);
+    await idempotency.finish(tx, call, { status: 200, body: said });
+    return said;
+  });
+}
+
+function rephrased(error: unknown): never {
+  if (!(error instanceof Fault) || error.code !== "conflict") throw error;
+  const message =
+    "This form was sent before, and asked for something else. Nothing was changed this time: look at how things stand, and use the form on the page as it is now.";
+  throw new Fault("conflict", "a form was sent again with another wish", { message });
+}
+
+export function parseFields<T>(schema: z.ZodType<T>, fields: unknown): T {
+  const parsed = schema.safeParse(fields);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  const name = issue?.path.map(String).join(".") ?? "form";
+  throw invalid(name, `${name}: ${issue?.message ?? "is not valid"}`);
+}
+
+/** What the operator can mend is said on the page; anything else is thrown on. */
+export function mendable(error: unknown): string {
+  if (error instanceof Fault && (error.status === 400 || error.status === 409))
+    return error.publicMessage;
+  throw error;
+}
+
+export function show(
+  frame: PageFrame,
+  { status = 200, cookies = [] }: { status?: number; cookies?: readonly string[] } = {},
+): Response {
+  const headers = new Headers({ ...pageHeaders(), "cache-control": "no-store" });
+  for (const cookie of cookies) headers.append("set-cookie", cookie);
+  return new Response(renderPage(frame), { status, headers });
+}
+
+export function redirect(location: string, cookies: readonly string[] = []): Response {
+  const headers = new Headers({
+    location,
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+  });
+  for (const cookie of cookies) headers.append("set-cookie", cookie);
+  return new Response(null, { status: 303, headers });
+}
+
+function toSignIn(url: string): Response {
+  const [path, query] = splitTarget(url);
+  const back = new URLSearchParams({ return_to: query === "" ? path : `${path}?${query}` });
+  return redirect(`${OPERATOR_SIGN_IN}?${back.toString()}`);
+}

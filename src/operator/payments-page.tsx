@@ -1,0 +1,162 @@
+/** @jsxImportSource hono/jsx */
+// Invoices with what was paid of them and what went back, and what needs a human.
+
+import type { Child } from "hono/jsx";
+import type { Page } from "../base/page.ts";
+import { moneyOfCents } from "../billing/cents.ts";
+import type { Payment } from "../billing/payment-rows.ts";
+import { day, minute } from "../console/words.ts";
+import type { PageFrame } from "../http/layout.tsx";
+import { More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
+import {
+  type AsideFact,
+  type InvoiceLine,
+  PAYMENT_FILTERS,
+  type PaymentFilter,
+} from "./payments.ts";
+import { type Operator, OPERATOR_PATH } from "./sessions.ts";
+
+const PATH = `${OPERATOR_PATH}/payments`;
+
+export interface PaymentsState {
+  readonly state: PaymentFilter | undefined;
+  readonly invoices: Page<InvoiceLine>;
+  readonly aside: readonly AsideFact[];
+}
+
+export function paymentsPage(
+  operator: Operator,
+  { state, invoices, aside }: PaymentsState,
+): PageFrame {
+  return operatorPage({
+    title: "Payments",
+    operator,
+    path: PATH,
+    main: (
+      <>
+        {aside.length === 0 ? null : <Aside aside={aside} />}
+        <form class="line" method="get" action={PATH}>
+          <div>
+            <label for="state">Invoices that are</label>
+            <select id="state" name="state">
+              <option value="">in any state</option>
+              {PAYMENT_FILTERS.map((one) => (
+                <option value={one} selected={one === state}>
+                  {one}
+                </option>
+              ))}
+            </select>
+          </div>
+          <button type="submit">Show</button>
+        </form>
+        {invoices.data.length === 0 ? (
+          <p class="notice">There is no such invoice.</p>
+        ) : (
+          <InvoiceTable invoices={invoices.data} withAccount />
+        )}
+        <More path={PATH} query={{ state }} cursor={invoices.next_cursor} />
+        <p class="note">
+          A bank transfer is entered with <code>postern admin mark-paid</code> and{" "}
+          <code>mark-refunded</code>; what was paid at a processor is refunded there.
+        </p>
+      </>
+    ),
+  });
+}
+
+const LOOKS: Readonly<Record<PaymentFilter, string>> = {
+  open: "tag",
+  paid: "tag good",
+  void: "tag",
+  refunded: "tag warn",
+};
+
+export function InvoiceTable({
+  invoices,
+  withAccount,
+}: {
+  readonly invoices: readonly InvoiceLine[];
+  readonly withAccount?: boolean;
+}): Child {
+  return (
+    <Table
+      label="Invoices"
+      columns={[
+        { name: "Invoice" },
+        { name: "State" },
+        { name: "Credits", isNumber: true },
+        { name: "Fee", isNumber: true },
+        { name: "Tax", isNumber: true },
+        { name: "Total", isNumber: true },
+        { name: "Created", isDate: true },
+        { name: "Paid with" },
+        { name: "Went back", isNumber: true },
+      ]}
+      rows={invoices.map((invoice) => [
+        <>
+          <code>{invoice.id}</code>
+          {withAccount === true ? (
+            <a class="type" href={pathOfAccount(invoice.accountId)}>
+              {invoice.accountId}
+            </a>
+          ) : null}
+        </>,
+        <span class={LOOKS[invoice.status]}>{invoice.status}</span>,
+        moneyOfCents(invoice.amountCents),
+        moneyOfCents(invoice.feeCents),
+        moneyOfCents(invoice.taxCents),
+        moneyOfCents(invoice.amountCents + invoice.feeCents + invoice.taxCents),
+        day(invoice.createdAt),
+        invoice.payments.length === 0 ? "–" : invoice.payments.map(paymentWords).join("; "),
+        backWords(invoice.payments),
+      ])}
+    />
+  );
+}
+
+function paymentWords({ processor, paidAt, state, reason }: Payment): string {
+  const fate = state === "credited" ? "" : `, ${state}: ${reason ?? "not credited"}`;
+  return `${processor}, ${day(paidAt)}${fate}`;
+}
+
+function backWords(payments: readonly Payment[]): string {
+  const sum = (of: "refundedCents" | "disputedCents"): number =>
+    payments.reduce((total, payment) => total + payment[of], 0);
+  const [refunded, disputed] = [sum("refundedCents"), sum("disputedCents")];
+  const words = [
+    ...(refunded > 0 ? [`${moneyOfCents(refunded)} refunded`] : []),
+    ...(disputed > 0 ? [`${moneyOfCents(disputed)} disputed`] : []),
+  ];
+  return words.length === 0 ? "–" : words.join(", ");
+}
+
+function Aside({ aside }: { readonly aside: readonly AsideFact[] }): Child {
+  return (
+    <>
+      <h2>What needs you</h2>
+      <Table
+        label="Payments that did not fit"
+        columns={[
+          { name: "When", isDate: true },
+          { name: "What" },
+          { name: "Amount", isNumber: true },
+          { name: "Invoice" },
+          { name: "Why" },
+        ]}
+        rows={aside.map((fact) => [
+          minute(fact.heardAt),
+          <>
+            {fact.kind.replaceAll("_", " ")}
+            <span class="type">{fact.id}</span>
+          </>,
+          fact.currency.toLowerCase() === "usd"
+            ? moneyOfCents(fact.amountCents)
+            : `${fact.amountCents} ${fact.currency}`,
+          <code>{fact.invoiceId}</code>,
+          fact.reason ?? "",
+        ])}
+      />
+      <h2>Invoices</h2>
+    </>
+  );
+}

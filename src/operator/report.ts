@@ -1,0 +1,212 @@
+// What came in, went out and is owed in a period, out of the transfers and the usage records alone. Accounts are read a
+// few hundred at a time, so that a gateway which is asked for a report goes on answering.
+
+import { type Nano, toNano } from "../base/money.ts";
+import { SYSTEM } from "../ledger/rows.ts";
+import { type Reader, text } from "../store/db.ts";
+import {
+  type AccountRange,
+  addOwnKeyCosts,
+  addProviderCosts,
+  type Period,
+  type ProviderCost,
+} from "./provider-costs.ts";
+
+/** The parts of money that passed a payment processor. */
+export interface Passed {
+  readonly processor: string;
+  readonly kind: string;
+  readonly credit: Nano;
+  readonly debt: Nano;
+  readonly fee: Nano;
+  readonly tax: Nano;
+  readonly suspense: Nano;
+  /** What the house bore. */
+  readonly borne: Nano;
+  readonly total: Nano;
+}
+
+export interface Report {
+  readonly period: Period;
+  readonly grants: { readonly starting: Nano; readonly claim: Nano; readonly operator: Nano };
+  readonly adjustments: { readonly up: Nano; readonly down: Nano };
+  readonly usage: { readonly promo: Nano; readonly paid: Nano; readonly overrun: Nano };
+  readonly passed: readonly Passed[];
+  /** Fees of purchases, less those that went back. */
+  readonly feeIncome: Nano;
+  /** What the house gave back beyond what was left of it. */
+  readonly refundLoss: Nano;
+  readonly writtenOff: Nano;
+  /** At the end of the period. */
+  readonly standing: {
+    readonly promo: Nano;
+    readonly paid: Nano;
+    readonly owed: Nano;
+    readonly suspense: Nano;
+    readonly tax: Nano;
+  };
+  readonly providers: readonly ProviderCost[];
+  /** What calls on the callers' own keys would have cost: their bill, and not the operator's. */
+  readonly ownKeys: readonly ProviderCost[];
+}
+
+const ACCOUNTS_AT_ONCE = 200;
+
+export async function readReport(reader: Reader, period: Period): Promise<Report> {
+  const flows = new Map<string, Flow>();
+  const providers = new Map<string, ProviderCost>();
+  const ownKeys = new Map<string, ProviderCost>();
+  for await (const range of accountRanges(reader)) {
+    for (const flow of await flowsOf(reader, range, period)) addFlow(flows, flow);
+    await addProviderCosts(reader, { range, period }, providers);
+    await addOwnKeyCosts(reader, { range, period }, ownKeys);
+  }
+  return {
+    ...figuresOf([...flows.values()]),
+    period,
+    providers: sorted(providers),
+    ownKeys: sorted(ownKeys),
+  };
+}
+
+async function* accountRanges(reader: Reader): AsyncGenerator<AccountRange> {
+  for (let after = ""; ;) {
+    const rows = await reader.all(
+      "select account_id from wallet where account_id > ? order by account_id limit ?",
+      [after, ACCOUNTS_AT_ONCE],
+    );
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    const upTo = text(last, "account_id");
+    yield { after, upTo };
+    after = upTo;
+    // SQLite answers at once and on this very thread: others get their turn here.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** All transfers of one kind between two ledger accounts; a wallet's are `promo` and `paid`. */
+interface Flow {
+  readonly from: string;
+  readonly to: string;
+  readonly kind: string;
+  readonly sort: string;
+  readonly amount: Nano;
+  /** Since the beginning of the books. */
+  readonly ever: Nano;
+}
+
+const STARTING = "starting";
+const OPERATOR = "operator";
+
+async function flowsOf(
+  reader: Reader,
+  { after, upTo }: AccountRange,
+  { from, to }: Period,
+): Promise<readonly Flow[]> {
+  const shortened = (column: string): string =>
+    `case when ${column} like 'system:%' then ${column} else substr(${column}, length(account_id) + 2) end`;
+  const rows = await reader.all(
+    `select ${shortened("from_account")} as from_short, ${shortened("to_account")} as to_short, kind,
+       case when kind <> 'grant' then '' when id like 'start.%' then '${STARTING}' when id like 'grant.%' then '${OPERATOR}' else 'claim' end as sort,
+       cast(coalesce(sum(case when at >= ? then amount else 0 end), 0) as text) as amount,
+       cast(sum(amount) as text) as ever
+     from transfer where account_id > ? and account_id <= ? and at < ? group by 1, 2, 3, 4`,
+    [from, after, upTo, to],
+  );
+  return rows.map((row) => ({
+    from: text(row, "from_short"),
+    to: text(row, "to_short"),
+    kind: text(row, "kind"),
+    sort: text(row, "sort"),
+    amount: toNano(row["amount"]),
+    ever: toNano(row["ever"]),
+  }));
+}
+
+function addFlow(flows: Map<string, Flow>, flow: Flow): void {
+  const key = `${flow.from} ${flow.to} ${flow.kind} ${flow.sort}`;
+  const known = flows.get(key);
+  flows.set(key, {
+    ...flow,
+    amount: flow.amount + (known?.amount ?? 0n),
+    ever: flow.ever + (known?.ever ?? 0n),
+  });
+}
+
+function figuresOf(flows: readonly Flow[]): Omit<Report, "period" | "providers" | "ownKeys"> {
+  const sum = (wanted: (flow: Flow) => boolean, of: "amount" | "ever" = "amount"): Nano =>
+    flows.filter(wanted).reduce((total, flow) => total + flow[of], 0n);
+  const net = (account: string, of: "amount" | "ever"): Nano =>
+    sum(({ to }) => to === account, of) - sum(({ from }) => from === account, of);
+  const granted = (sort: string): Nano =>
+    sum((flow) => flow.kind === "grant" && flow.sort === sort);
+  const used = (from: string): Nano => sum((flow) => flow.kind === "usage" && flow.from === from);
+  return {
+    grants: { starting: granted(STARTING), claim: granted("claim"), operator: granted(OPERATOR) },
+    adjustments: {
+      up: sum(({ from }) => from === SYSTEM.adjustment),
+      down: sum(({ to }) => to === SYSTEM.adjustment),
+    },
+    usage: { promo: used("promo"), paid: used("paid"), overrun: used(SYSTEM.overrunExpense) },
+    passed: passedOf(flows),
+    feeIncome: net(SYSTEM.feeRevenue, "amount"),
+    refundLoss:
+      sum(({ from, kind }) => from === SYSTEM.refundExpense && kind !== "write_off") -
+      sum(({ to }) => to === SYSTEM.refundExpense),
+    writtenOff: sum(({ kind }) => kind === "write_off"),
+    standing: {
+      promo: net("promo", "ever"),
+      paid: net("paid", "ever"),
+      owed: -net(SYSTEM.receivable, "ever"),
+      suspense: net(SYSTEM.suspense, "ever"),
+      tax: net(SYSTEM.taxPayable, "ever"),
+    },
+  };
+}
+
+const CLEARING = "system:clearing:";
+const PARTS: Readonly<Record<string, "credit" | "debt" | "fee" | "tax" | "suspense" | "borne">> = {
+  promo: "credit",
+  paid: "credit",
+  [SYSTEM.receivable]: "debt",
+  [SYSTEM.feeRevenue]: "fee",
+  [SYSTEM.taxPayable]: "tax",
+  [SYSTEM.suspense]: "suspense",
+  [SYSTEM.refundExpense]: "borne",
+};
+const KIND_ORDER = ["purchase", "refund", "refund_failed", "dispute", "dispute_closed"];
+
+/** Every amount is above zero, whichever way it went: the kind says the way. */
+function passedOf(flows: readonly Flow[]): readonly Passed[] {
+  const found = new Map<string, Passed>();
+  for (const flow of flows) {
+    const isIn = flow.from.startsWith(CLEARING);
+    if ((!isIn && !flow.to.startsWith(CLEARING)) || flow.amount === 0n) continue;
+    const processor = (isIn ? flow.from : flow.to).slice(CLEARING.length);
+    const part = PARTS[isIn ? flow.to : flow.from];
+    if (part === undefined) throw new Error(`money passed ${processor} from nowhere known`);
+    const key = `${processor} ${KIND_ORDER.indexOf(flow.kind)} ${flow.kind}`;
+    const known = found.get(key) ?? { ...NOTHING_PASSED, processor, kind: flow.kind };
+    found.set(key, {
+      ...known,
+      [part]: known[part] + flow.amount,
+      total: known.total + flow.amount,
+    });
+  }
+  return sorted(found);
+}
+
+const NOTHING_PASSED = {
+  credit: 0n,
+  debt: 0n,
+  fee: 0n,
+  tax: 0n,
+  suspense: 0n,
+  borne: 0n,
+  total: 0n,
+} as const;
+
+function sorted<T>(found: ReadonlyMap<string, T>): readonly T[] {
+  return [...found].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, value]) => value);
+}

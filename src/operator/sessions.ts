@@ -1,0 +1,120 @@
+// Which operator is signed in. It owns the table operator_session. Nothing of it is shared with the customers' sessions:
+// another cookie, sent to this part of the site alone, another table, other keys, and a shorter life. Whether an address is
+// still an operator's is asked at every request.
+
+import { cookieForm, cookieNamed } from "../base/cookie.ts";
+import { newId } from "../base/id.ts";
+import { deriveKey, fingerprint } from "../base/seal.ts";
+import { randomBase62, type Secret } from "../base/secret.ts";
+import { type Db, text, type Tx, whole } from "../store/db.ts";
+
+export const OPERATOR_PATH = "/operator";
+const COOKIE = "postern_operator";
+const TOKEN_CHARACTERS = 43;
+const BROWSER_MAX = 200;
+/** A session ends when it was not used for half an hour, and in any case after eight hours. */
+export const OPERATOR_IDLE_MS = 30 * 60_000;
+export const OPERATOR_LIFETIME_MS = 8 * 3_600_000;
+/** How old the note of the last use may grow before it is written anew. */
+const SEEN_MS = 60_000;
+const KEPT_MS = 30 * 86_400_000;
+
+export interface Operator {
+  readonly email: string;
+  readonly sessionId: string;
+  /** Every form carries it: another site cannot know it. */
+  readonly csrf: string;
+}
+
+export interface OperatorSessions {
+  readonly isOperator: (email: string) => boolean;
+  /** Answers the session's id and the cookie to set. */
+  readonly begin: (
+    tx: Tx,
+    request: {
+      readonly email: string;
+      readonly network: string;
+      readonly browser: string;
+      readonly now: number;
+    },
+  ) => Promise<{ readonly sessionId: string; readonly cookie: string }>;
+  readonly find: (cookies: string | null, now: number) => Promise<Operator | undefined>;
+  /** The cookie that takes the browser's away. */
+  readonly noCookie: () => string;
+}
+
+export interface OperatorSessionsParts {
+  readonly db: Db;
+  readonly master: Secret;
+  readonly baseUrl: string;
+  /** The addresses of the operators, in small letters. */
+  readonly operators: readonly string[];
+}
+
+export function createOperatorSessions({
+  db,
+  master,
+  baseUrl,
+  operators,
+}: OperatorSessionsParts): OperatorSessions {
+  const hashKey = deriveKey(master, "operator-session/v1");
+  const formKey = deriveKey(master, "operator-form/v1");
+  const form = cookieForm(baseUrl, OPERATOR_PATH);
+  const isOperator = (email: string): boolean => operators.includes(email.toLowerCase());
+  return {
+    isOperator,
+    begin: async (tx, { email, network, browser, now }) => {
+      const token = randomBase62(TOKEN_CHARACTERS);
+      const sessionId = newId("ses", now);
+      await tx.run(
+        `insert into operator_session (id, hash, email, created_at, seen_at, expires_at, network, browser)
+         values (?, ?, ?, ?, ?, ?, ?, ?)`,
+        [
+          sessionId,
+          fingerprint(hashKey, token),
+          email.toLowerCase(),
+          now,
+          now,
+          now + OPERATOR_LIFETIME_MS,
+          network,
+          browser.replaceAll("\u0000", "").slice(0, BROWSER_MAX),
+        ],
+      );
+      return { sessionId, cookie: form.set(COOKIE, token, OPERATOR_LIFETIME_MS / 1_000) };
+    },
+    find: async (cookies, now) => {
+      const token = cookieNamed(cookies, form.name(COOKIE));
+      if (token?.length !== TOKEN_CHARACTERS) return undefined;
+      const hash = fingerprint(hashKey, token);
+      const row = await db.get(
+        `select * from operator_session where hash = ? and ended_at is null and expires_at > ? and seen_at > ?`,
+        [hash, now, now - OPERATOR_IDLE_MS],
+      );
+      if (row === undefined || !isOperator(text(row, "email"))) return undefined;
+      const sessionId = text(row, "id");
+      if (now - whole(row, "seen_at") >= SEEN_MS) await db.write((tx) => see(tx, sessionId, now));
+      return { email: text(row, "email"), sessionId, csrf: fingerprint(formKey, hash) };
+    },
+    noCookie: () => form.clear(COOKIE),
+  };
+}
+
+async function see(tx: Tx, sessionId: string, now: number): Promise<void> {
+  await tx.run("update operator_session set seen_at = ? where id = ? and seen_at < ?", [
+    now,
+    sessionId,
+    now,
+  ]);
+}
+
+export async function endOperatorSession(tx: Tx, sessionId: string, now: number): Promise<void> {
+  await tx.run("update operator_session set ended_at = coalesce(ended_at, ?) where id = ?", [
+    now,
+    sessionId,
+  ]);
+}
+
+/** Forgets sessions that nobody can use any more. */
+export async function sweepOperatorSessions(tx: Tx, now: number): Promise<void> {
+  await tx.run("delete from operator_session where expires_at < ?", [now - KEPT_MS]);
+}

@@ -1,0 +1,50 @@
+/** @jsxImportSource hono/jsx */
+// Where an operator comes in, and what somebody sees who may not.
+
+import type { PageFrame } from "../http/layout.tsx";
+import { OPERATOR_SIGN_IN } from "./office.ts";
+
+export function signInPage(providerName: string | undefined, returnTo: string): PageFrame {
+  const begin = `${OPERATOR_SIGN_IN}/begin?${new URLSearchParams({ return_to: returnTo }).toString()}`;
+  return {
+    title: "Operator – Postern",
+    isPrivate: true,
+    main: (
+      <>
+        <h1>Operator</h1>
+        <p class="lede">These pages are for those who run this gateway.</p>
+        <p>
+          Being signed in as a customer does not count here. Every sign-in is written down, and so
+          is every attempt of somebody who is no operator.
+        </p>
+        {providerName === undefined ? (
+          <p class="notice warn">
+            Sign-in is not set up on this gateway: <code>OIDC_ISSUER</code> must be set.
+          </p>
+        ) : (
+          <p>
+            <a class="button" href={begin}>
+              Sign in as an operator
+            </a>
+          </p>
+        )}
+      </>
+    ),
+  };
+}
+
+export function refusedPage(said: string): PageFrame {
+  return {
+    title: "Not signed in – Postern",
+    isPrivate: true,
+    main: (
+      <>
+        <h1>You are not signed in</h1>
+        <p class="lede">{said}</p>
+        <p>
+          <a href={OPERATOR_SIGN_IN}>Sign in with another account</a>
+        </p>
+      </>
+    ),
+  };
+}

@@ -1,0 +1,40 @@
+// Where agents pay with wallets of their own: built where the settings name an address to be paid to.
+
+import type { Till } from "./billing/till.ts";
+import { openChain } from "./billing/x402-chain.ts";
+import { type Counter, pollX402 } from "./billing/x402.ts";
+import { type CallOrBuy, createCallOrBuy } from "./billing/x402-calls.ts";
+import { openFacilitator } from "./billing/x402-facilitator.ts";
+import type { Clock } from "./clocks.ts";
+import type { Config } from "./config.ts";
+
+const POLL_MS = 10_000;
+
+export interface OpenedCounter {
+  readonly counter?: Counter;
+  readonly callOrBuy?: CallOrBuy;
+  readonly counterClocks: readonly Clock[];
+}
+
+export function openCounter(config: Config, till: Till, now: () => number): OpenedCounter {
+  const { x402, baseUrl } = config;
+  if (x402 === undefined) return { counterClocks: [] };
+  const { network, token, payTo, topUpCents, facilitatorUrl: url, facilitatorKey, rpcUrl } = x402;
+  const counter: Counter = {
+    till,
+    terms: { network, token, payTo },
+    topUpCents,
+    baseUrl,
+    facilitator: openFacilitator({
+      url,
+      ...(facilitatorKey === undefined ? {} : { key: facilitatorKey }),
+    }),
+    chain: rpcUrl === undefined ? undefined : openChain(rpcUrl),
+    now,
+  };
+  return {
+    counter,
+    callOrBuy: createCallOrBuy(counter),
+    counterClocks: [[POLL_MS, () => pollX402(counter)]],
+  };
+}

@@ -1,0 +1,154 @@
+// The settings of x402: whether agents may pay with a wallet of their own, in which token, and who settles it.
+
+import { z } from "zod";
+import { type Secret, secret } from "./base/secret.ts";
+import type { Token } from "./billing/x402-terms.ts";
+
+export const X402_SETTINGS: Readonly<
+  Record<string, { readonly fallback: string; readonly means: string }>
+> = {
+  X402_PAY_TO: {
+    fallback: "",
+    means:
+      "An address of your own, for this gateway alone: lets agents pay with x402, see `docs/x402.md`.",
+  },
+  X402_FACILITATOR_URL: {
+    fallback: "",
+    means: "The facilitator that checks and settles those payments; needed with `X402_PAY_TO`.",
+  },
+  X402_FACILITATOR_KEY: { fallback: "", means: "A bearer token for it, where it asks for one." },
+  X402_NETWORK: { fallback: "eip155:8453", means: "The chain, as CAIP-2 names it." },
+  X402_ASSET: {
+    fallback: "USDC on Base and Base Sepolia",
+    means:
+      "The token, worth a dollar each: address, decimals, EIP-712 name and version, with `;` between.",
+  },
+  X402_TOP_UP_USD: {
+    fallback: "0.95",
+    means:
+      "What a payment on a model call buys at least; with its fee 0.95 is one dollar, which clients pay without being told to.",
+  },
+  X402_RPC_URL: {
+    fallback: "",
+    means: "A node of that chain: answers what became of a payment that the facilitator lost.",
+  },
+};
+
+const BASE = "eip155:8453";
+const BASE_SEPOLIA = "eip155:84532";
+const USDC: Readonly<Record<string, Token>> = {
+  [BASE]: {
+    address: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+    decimals: 6,
+    name: "USD Coin",
+    version: "2",
+  },
+  [BASE_SEPOLIA]: {
+    address: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+    decimals: 6,
+    name: "USDC",
+    version: "2",
+  },
+};
+
+const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
+const ASSET = /^(0x[0-9a-fA-F]{40});(\d{1,2});([^;]{1,64});([^;]{1,16})$/;
+const DECIMALS_LEAST = 2;
+const DECIMALS_MOST = 30;
+const TOP_UP_CENTS = 95;
+const TOP_UP_LEAST_CENTS = 5;
+const TOP_UP_MOST_CENTS = 100_000;
+const CENTS_PER_USD = 100;
+
+const httpUrl = z
+  .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
+  .transform((url) => url.replace(/\/+$/, ""))
+  .optional();
+
+export const X402_ENVIRONMENT = {
+  X402_PAY_TO: z
+    .string()
+    .regex(ADDRESS, "must be an address of 0x and 40 hexadecimal digits")
+    .optional(),
+  X402_FACILITATOR_URL: httpUrl,
+  X402_FACILITATOR_KEY: z.string().optional(),
+  X402_NETWORK: z
+    .string()
+    .regex(/^eip155:[1-9]\d{0,17}$/, "must be a chain such as eip155:8453")
+    .default(BASE),
+  X402_ASSET: z
+    .string()
+    .transform((asset, context) => tokenOf(asset, context))
+    .optional(),
+  X402_TOP_UP_USD: z
+    .string()
+    .regex(/^\d{1,4}(\.\d{1,2})?$/, "must be an amount of US dollars such as 0.95 or 10")
+    .transform((usd) => Math.round(Number(usd) * CENTS_PER_USD))
+    .refine(
+      (cents) => cents >= TOP_UP_LEAST_CENTS && cents <= TOP_UP_MOST_CENTS,
+      `must be from ${TOP_UP_LEAST_CENTS / CENTS_PER_USD} to ${TOP_UP_MOST_CENTS / CENTS_PER_USD}`,
+    )
+    .default(TOP_UP_CENTS),
+  X402_RPC_URL: httpUrl,
+};
+
+const Environment = z.object(X402_ENVIRONMENT);
+type Environment = z.infer<typeof Environment>;
+
+export interface X402Config {
+  readonly payTo: string;
+  readonly network: string;
+  readonly token: Token;
+  readonly facilitatorUrl: string;
+  readonly facilitatorKey?: Secret;
+  readonly topUpCents: number;
+  readonly rpcUrl?: string;
+}
+
+export function x402Of(env: Environment): { readonly x402?: X402Config } {
+  const { X402_PAY_TO: payTo, X402_FACILITATOR_URL: facilitatorUrl, X402_NETWORK: network } = env;
+  const token = env.X402_ASSET ?? USDC[network];
+  if (payTo === undefined || facilitatorUrl === undefined || token === undefined) return {};
+  const { X402_FACILITATOR_KEY: key, X402_RPC_URL: rpcUrl } = env;
+  return {
+    x402: {
+      payTo,
+      network,
+      token,
+      facilitatorUrl,
+      topUpCents: env.X402_TOP_UP_USD,
+      ...(key === undefined ? {} : { facilitatorKey: secret(key) }),
+      ...(rpcUrl === undefined ? {} : { rpcUrl }),
+    },
+  };
+}
+
+/** What each setting cannot say by itself. */
+export function x402Mistakes(env: Environment): readonly string[] {
+  const { X402_PAY_TO: payTo, X402_FACILITATOR_URL: facilitatorUrl, X402_NETWORK: network } = env;
+  const isOn = payTo !== undefined;
+  const token = env.X402_ASSET ?? USDC[network];
+  return [
+    ...(isOn && facilitatorUrl === undefined
+      ? ["X402_FACILITATOR_URL must be set where X402_PAY_TO is"]
+      : []),
+    ...(isOn && token === undefined
+      ? [`X402_ASSET must be set: there is no token of its own for ${network}`]
+      : []),
+    ...(!isOn && (facilitatorUrl ?? env.X402_RPC_URL ?? env.X402_FACILITATOR_KEY) !== undefined
+      ? ["X402_PAY_TO must be set where other settings of x402 are"]
+      : []),
+  ];
+}
+
+function tokenOf(asset: string, context: z.core.$RefinementCtx): Token | undefined {
+  const [, address = "", digits = "", name = "", version = ""] = ASSET.exec(asset) ?? [];
+  const decimals = Number(digits);
+  if (address !== "" && decimals >= DECIMALS_LEAST && decimals <= DECIMALS_MOST)
+    return { address, decimals, name, version };
+  context.addIssue({
+    code: "custom",
+    message: "must be address;decimals;name;version, such as 0x8335…2913;6;USD Coin;2",
+  });
+  return undefined;
+}

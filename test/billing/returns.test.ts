@@ -1,0 +1,179 @@
+// Money that goes back, and comes back after all: a refund that fails is undone as it was made, and a balance that a
+// refund lowers is told of as one that a charge lowers.
+
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
+import { findInvoice } from "../../src/billing/billing.ts";
+import { payAt, takeWebhook } from "../../src/billing/till.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
+import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
+import { CENT, expectSound, sumOf, USD, walletOf } from "./desk.ts";
+import { openShop, type Shop } from "./world.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
+
+eachStore((kind, open) => {
+  describe(`money that goes back, on ${kind}`, () => {
+    let store: TestStore;
+    let stripe: FakeStripe;
+    let shop: Shop;
+    beforeAll(async () => {
+      store = await open();
+      stripe = startStripe();
+      shop = await openShop(store.db, stripe.env);
+    });
+    afterEach(async () => {
+      stripe.letters.length = 0;
+      await expectSound(store.db);
+      const cleared = -(await sumOf(store.db, "system:clearing:stripe"));
+      expect(cleared).toBe(BigInt(stripe.balance()) * CENT);
+    });
+    afterAll(async () => {
+      await stripe.stop();
+      await store.close();
+    });
+
+    async function deliver(): Promise<void> {
+      for (const { body } of stripe.letters.splice(0))
+        await takeWebhook(shop.till, {
+          bodyText: body,
+          signature: stripe.sign(body),
+          now: Date.now(),
+        });
+    }
+    async function bought() {
+      const accountId = await shop.newAccount();
+      const invoice = await shop.newInvoice(accountId, 1_000);
+      const begun = await payAt(shop.till, invoice.id, shop.clock.now);
+      const intent = stripe.pay(stripe.sessionAt(begun.kind === "page" ? begun.url : null));
+      await deliver();
+      return { accountId, invoiceId: invoice.id, intent };
+    }
+    const statusOf = async (invoiceId: string) => (await findInvoice(shop.db, invoiceId))?.status;
+    const paidOf = async (accountId: string) => (await walletOf(shop.db, accountId)).paid;
+    const housesLoss = () => sumOf(shop.db, "system:refund_expense");
+
+    test("a refund that fails brings everything back, and the invoice is paid again", async () => {
+      const { accountId, invoiceId, intent } = await bought();
+      const fees = await sumOf(shop.db, "system:fee_revenue");
+      const refund = stripe.refund(intent, 1_050);
+      await deliver();
+      expect([await paidOf(accountId), await statusOf(invoiceId)]).toEqual([0n, "refunded"]);
+      stripe.failRefund(refund);
+      await deliver();
+      expect([await paidOf(accountId), await statusOf(invoiceId)]).toEqual([10n * USD, "paid"]);
+      expect(await sumOf(shop.db, "system:fee_revenue")).toBe(fees);
+    });
+
+    test("what the house bore of it goes back to the house, and the rest to the account", async () => {
+      const { accountId, intent } = await bought();
+      await shop.spend(accountId, 6n * USD);
+      const before = await housesLoss();
+      const refund = stripe.refund(intent, 1_050);
+      await deliver();
+      expect(await paidOf(accountId)).toBe(0n);
+      expect(before - (await housesLoss())).toBe(6n * USD);
+      stripe.failRefund(refund);
+      await deliver();
+      expect(await paidOf(accountId)).toBe(4n * USD);
+      expect(await housesLoss()).toBe(before);
+    });
+
+    test("it is heard of once, by webhook, twice, or by asking alone", async () => {
+      for (const hears of [true, false]) {
+        const { accountId, intent } = await bought();
+        const refund = stripe.refund(intent, 525);
+        await deliver();
+        stripe.failRefund(refund);
+        if (hears) {
+          stripe.letters.push(...stripe.letters, ...stripe.letters);
+          await deliver();
+        } else {
+          stripe.letters.length = 0;
+          shop.clock.now += 90_000_000;
+          await shop.poll();
+        }
+        expect(await paidOf(accountId)).toBe(10n * USD);
+      }
+    });
+
+    test("one that failed before anybody heard of it changes nothing in the end", async () => {
+      const { accountId, invoiceId, intent } = await bought();
+      stripe.failRefund(stripe.refund(intent, 1_050));
+      await deliver();
+      expect([await paidOf(accountId), await statusOf(invoiceId)]).toEqual([10n * USD, "paid"]);
+    });
+
+    test("of two refunds one may fail: what stays is as if the other had been alone", async () => {
+      const { accountId, invoiceId, intent } = await bought();
+      const refunds = [stripe.refund(intent, 333), stripe.refund(intent, 717)];
+      await deliver();
+      expect(await statusOf(invoiceId)).toBe("refunded");
+      const [first] = refunds;
+      if (first !== undefined) stripe.failRefund(first);
+      await deliver();
+      // 717 of 1,050 cents: 34 of the fee, 683 of the credits.
+      expect([await paidOf(accountId), await statusOf(invoiceId)]).toEqual([317n * CENT, "paid"]);
+    });
+
+    test("a debt is paid first by what comes back", async () => {
+      const { accountId, intent } = await bought();
+      const refund = stripe.refund(intent, 525);
+      await deliver();
+      await shop.spend(accountId, 5n * USD);
+      stripe.dispute(intent, 525);
+      await deliver();
+      expect(await walletOf(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 5n * USD });
+      stripe.failRefund(refund);
+      await deliver();
+      expect(await walletOf(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+    });
+
+    test("a refund or a dispute that takes a balance below a mark is told of, once", async () => {
+      const { accountId, intent } = await bought();
+      const told = async () => {
+        const rows = await shop.db.all(
+          "select type, data from event where account_id = ? and type like 'balance.%' order by created_at, type",
+          [accountId],
+        );
+        return rows.map(({ type, data }) => [type, JSON.parse(String(data)).usd]);
+      };
+      stripe.refund(intent, 525);
+      await deliver();
+      expect(await told()).toEqual([]);
+      stripe.refund(intent, 452);
+      await deliver();
+      expect(await told()).toEqual([["balance.low", 0.7]]);
+      stripe.dispute(intent, 73);
+      await deliver();
+      expect(await told()).toEqual([
+        ["balance.low", 0.7],
+        ["balance.empty", 0],
+      ]);
+    });
+
+    test("credit that a call held pays a debt when the call ends, and that is told of, too", async () => {
+      const { accountId, intent } = await bought();
+      const letGo = await shop.hold(accountId, 10n * USD);
+      stripe.dispute(intent, 1_050);
+      await deliver();
+      await letGo();
+      await shop.poll();
+      expect(await walletOf(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+      const rows = await shop.db.all("select type from event where account_id = ?", [accountId]);
+      expect(rows.map(({ type }) => type).sort()).toEqual([
+        "balance.empty",
+        "balance.low",
+        "invoice.paid",
+      ]);
+    });
+  });
+});

@@ -1,0 +1,530 @@
+// Credits that are bought by themselves: as far as the owner allowed, one attempt at a time, and each charged once,
+// whatever crashes, is lost or comes twice.
+
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  describe,
+  expect,
+  setDefaultTimeout,
+  test,
+} from "bun:test";
+import { endCharging, turnOff } from "../../src/billing/auto-top-up.ts";
+import { createInvoice, findInvoice } from "../../src/billing/billing.ts";
+import { closePages, payAt, takeWebhook } from "../../src/billing/till.ts";
+import { findAutoTopUp, listTopUps } from "../../src/billing/top-up-rows.ts";
+import { getMethod } from "../../src/billing/method-rows.ts";
+import { demandVault } from "../../src/billing/methods.ts";
+import { windowEnd } from "../../src/base/window.ts";
+import { rejection } from "../support/rejection.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
+import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
+import { CENT, expectSound, sumOf, USD, walletOf } from "./desk.ts";
+import { allow, openShop, saveMethod, type Shop } from "./world.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
+
+eachStore((kind, open) => {
+  describe(`automatic top-ups on ${kind}`, () => {
+    let store: TestStore;
+    let stripe: FakeStripe;
+    let shop: Shop;
+    beforeAll(async () => {
+      store = await open();
+      stripe = startStripe();
+      shop = await openShop(store.db, stripe.env);
+    });
+    afterEach(async () => {
+      stripe.weather = "fine";
+      stripe.letters.length = 0;
+      await expectSound(store.db);
+      const cleared = -(await sumOf(store.db, "system:clearing:stripe"));
+      expect(cleared).toBe(BigInt(stripe.balance()) * CENT);
+    });
+    afterAll(async () => {
+      await stripe.stop();
+      await store.close();
+    });
+
+    /** An account with 10 USD that were bought, whose owner allows it; Stripe's method does as it is told. */
+    async function allowed(
+      how: Parameters<FakeStripe["save"]>[1] = {},
+      rules: Parameters<typeof allow>[2] = {},
+    ) {
+      const accountId = await shop.newAccount();
+      const first = await shop.newInvoice(accountId, 1_000);
+      const begun = await payAt(shop.till, first.id, shop.clock.now);
+      stripe.pay(stripe.sessionAt(begun.kind === "page" ? begun.url : null));
+      await deliver();
+      const method = await saveMethod(shop, stripe, accountId, how);
+      await allow(shop, accountId, rules);
+      await turn();
+      return { accountId, method, first };
+    }
+    async function turn(): Promise<void> {
+      shop.clock.now += 1;
+      await shop.turn();
+    }
+    async function deliver(): Promise<void> {
+      for (const { body } of stripe.letters.splice(0))
+        await takeWebhook(shop.till, {
+          bodyText: body,
+          signature: stripe.sign(body),
+          now: Date.now(),
+        });
+    }
+    const charges = () =>
+      [...stripe.intents.values()].filter(({ status }) => status === "succeeded");
+    const ofAccount = (accountId: string) => listTopUps(shop.db, accountId, 100);
+    const paidOf = async (accountId: string) => (await walletOf(shop.db, accountId)).paid;
+    const settings = async (accountId: string) => {
+      const found = await findAutoTopUp(shop.db, accountId);
+      if (found === undefined) throw new Error("never turned on");
+      return found;
+    };
+    const eventsOf = async (accountId: string) => {
+      const rows = await shop.db.all(
+        "select type, data from event where account_id = ? and type <> 'invoice.paid' order by created_at, type",
+        [accountId],
+      );
+      return rows.map(({ type, data }) => ({ type, data: JSON.parse(String(data)) }));
+    };
+
+    test("a charge that takes the balance below the threshold buys the amount, with its fee, by an ordinary invoice", async () => {
+      const { accountId } = await allowed();
+      const [before, fees] = [charges().length, await sumOf(shop.db, "system:fee_revenue")];
+      await shop.spend(accountId, 4n * USD);
+      await turn();
+      expect(charges()).toHaveLength(before);
+      await shop.spend(accountId, 3n * USD);
+      await turn();
+      expect(charges()).toHaveLength(before + 1);
+      expect(charges().at(-1)).toMatchObject({ cents: 1_050, currency: "usd" });
+      expect(await paidOf(accountId)).toBe(13n * USD);
+      expect((await sumOf(shop.db, "system:fee_revenue")) - fees).toBe(50n * CENT);
+      const [topUp] = await ofAccount(accountId);
+      expect(topUp).toMatchObject({ state: "paid", isOpen: false, amountCents: 1_000 });
+      const invoice = await findInvoice(shop.db, topUp?.invoiceId ?? "");
+      expect(invoice).toMatchObject({ status: "paid", amountCents: 1_000, feeCents: 50 });
+      for (let turns = 0; turns < 3; turns++) await turn();
+      expect(charges()).toHaveLength(before + 1);
+    });
+
+    test("it goes on buying until the balance is above the threshold again", async () => {
+      const { accountId } = await allowed({}, { threshold_usd: 15, amount_usd: 4 });
+      for (let turns = 0; turns < 5; turns++) await turn();
+      expect(await paidOf(accountId)).toBe(18n * USD);
+      expect(await ofAccount(accountId)).toHaveLength(2);
+    });
+
+    test("nothing is bought where the owner did not allow it, or turned it off", async () => {
+      const accountId = await shop.newAccount();
+      await saveMethod(shop, stripe, accountId);
+      const { accountId: other } = await allowed();
+      await shop.db.write((tx) => turnOff(tx, other));
+      await shop.spend(other, 9n * USD);
+      await turn();
+      await shop.poll();
+      await turn();
+      expect(await ofAccount(accountId)).toEqual([]);
+      expect(await ofAccount(other)).toEqual([]);
+      expect((await settings(other)).status).toBe("off");
+    });
+
+    test("it cannot be turned on without a payment method", async () => {
+      const accountId = await shop.newAccount();
+      expect(await rejection(allow(shop, accountId))).toContain("no payment method");
+    });
+
+    test("many processes that look at once make one attempt and one charge", async () => {
+      const { accountId } = await allowed();
+      const others = await Promise.all([1, 2, 3].map(() => openShop(store.db, stripe.env)));
+      for (const other of others) other.clock.now = shop.clock.now;
+      const before = charges().length;
+      await shop.spend(accountId, 9n * USD);
+      await Promise.all([shop, ...others, shop, ...others].map((one) => one.turn()));
+      expect(charges()).toHaveLength(before + 1);
+      expect(await ofAccount(accountId)).toHaveLength(1);
+      expect(await paidOf(accountId)).toBe(11n * USD);
+    });
+
+    test("a process that dies between the attempt and the charge: another charges it, once", async () => {
+      const { accountId } = await allowed();
+      const before = charges().length;
+      await shop.spend(accountId, 9n * USD);
+      stripe.weather = "down";
+      await turn();
+      stripe.weather = "fine";
+      expect((await ofAccount(accountId))[0]).toMatchObject({ state: "charging", isOpen: true });
+      await turn();
+      expect(charges()).toHaveLength(before);
+      shop.clock.now += MINUTE_MS + 1;
+      const other = await openShop(store.db, stripe.env);
+      other.clock.now = shop.clock.now;
+      await Promise.all([turn(), other.turn(), turn()]);
+      expect(charges()).toHaveLength(before + 1);
+      expect(await paidOf(accountId)).toBe(11n * USD);
+      expect((await settings(accountId)).failures).toBe(0);
+    });
+
+    test("a charge whose reply was lost, or whose process died right after it, is found and not made again", async () => {
+      for (const dies of [false, true]) {
+        const { accountId } = await allowed();
+        const before = charges().length;
+        await shop.spend(accountId, 9n * USD);
+        stripe.weather = dies ? "down" : "reply lost";
+        await turn();
+        stripe.weather = "fine";
+        const [topUp] = await ofAccount(accountId);
+        if (topUp === undefined) throw new Error("no attempt");
+        if (dies) {
+          const method = await getMethod(shop.db, topUp.methodId);
+          await demandVault(shop.till.processor).charge({
+            ...topUp,
+            customer: method.customer ?? "",
+            method: method.ref ?? "",
+            now: shop.clock.now,
+          });
+        }
+        expect(charges()).toHaveLength(before + 1);
+        expect(await paidOf(accountId)).toBe(1n * USD);
+        shop.clock.now += MINUTE_MS + 1;
+        await turn();
+        expect(charges()).toHaveLength(before + 1);
+        expect(await paidOf(accountId)).toBe(11n * USD);
+      }
+    });
+
+    test("its webhooks, early, twice and late, change nothing more; without any it is credited all the same", async () => {
+      const { accountId } = await allowed();
+      await shop.spend(accountId, 9n * USD);
+      stripe.weather = "reply lost";
+      await turn();
+      stripe.weather = "fine";
+      const mail = [...stripe.letters];
+      await deliver();
+      expect(await paidOf(accountId)).toBe(11n * USD);
+      expect((await ofAccount(accountId))[0]).toMatchObject({ state: "paid", isOpen: false });
+      shop.clock.now += MINUTE_MS + 1;
+      await turn();
+      stripe.letters.push(...mail, ...mail);
+      await deliver();
+      expect(await paidOf(accountId)).toBe(11n * USD);
+    });
+
+    test("two failures in a row stop it, each is told, and the owner turns it on again", async () => {
+      for (const behaviour of ["declined", "authentication_required"] as const) {
+        const { accountId, method } = await allowed({ behaviour });
+        await shop.spend(accountId, 9n * USD);
+        await turn();
+        const [failed] = await ofAccount(accountId);
+        expect(failed).toMatchObject({ state: "failed", reason: behaviour, isOpen: false });
+        expect((await findInvoice(shop.db, failed?.invoiceId ?? ""))?.status).toBe("void");
+        expect(await settings(accountId)).toMatchObject({ status: "on", failures: 1 });
+        // Not at once: a bank that refused will refuse again.
+        await turn();
+        await shop.poll();
+        await turn();
+        expect(await ofAccount(accountId)).toHaveLength(1);
+        shop.clock.now += 10 * MINUTE_MS + 1;
+        await turn();
+        expect(await settings(accountId)).toMatchObject({
+          status: "stopped",
+          failures: 2,
+          stoppedReason: "payment_failed",
+        });
+        shop.clock.now += DAY_MS;
+        await shop.poll();
+        await turn();
+        expect(await ofAccount(accountId)).toHaveLength(2);
+        expect(
+          (await eventsOf(accountId)).filter(({ type }) => type !== "balance.low"),
+        ).toMatchObject([
+          { type: "top_up.failed", data: { reason: behaviour, failures_in_a_row: 1 } },
+          {
+            type: "top_up.failed",
+            data: { reason: behaviour, failures_in_a_row: 2, next_try_at: null },
+          },
+          { type: "top_up.stopped", data: { reason: "payment_failed", failures_in_a_row: 2 } },
+        ]);
+        const open = [...stripe.intents.values()].filter(
+          ({ method: one, status }) => one === method.id && status !== "canceled",
+        );
+        expect(open).toEqual([]);
+        method.behaviour = "works";
+        await allow(shop, accountId);
+        await turn();
+        expect(await paidOf(accountId)).toBe(11n * USD);
+        expect(await settings(accountId)).toMatchObject({ status: "on", failures: 0 });
+      }
+    });
+
+    test("a success in between begins the count of failures anew", async () => {
+      const { accountId, method } = await allowed({ behaviour: "declined" });
+      await shop.spend(accountId, 9n * USD);
+      await turn();
+      method.behaviour = "works";
+      shop.clock.now += 10 * MINUTE_MS + 1;
+      await turn();
+      expect(await paidOf(accountId)).toBe(11n * USD);
+      expect(await settings(accountId)).toMatchObject({ status: "on", failures: 0 });
+    });
+
+    test("a month's ceiling counts what was bought and what is being bought, is told once, and ends with the month", async () => {
+      const { accountId, method } = await allowed({}, { monthly_ceiling_usd: "29.99" });
+      await shop.spend(accountId, 9n * USD);
+      await turn();
+      method.behaviour = "processing";
+      await shop.spend(accountId, 10n * USD);
+      await turn();
+      const [pending] = await ofAccount(accountId);
+      expect(pending).toMatchObject({ state: "processing", isOpen: true });
+      const intent = [...stripe.intents.values()].find(({ status }) => status === "processing");
+      if (intent === undefined) throw new Error("nothing is under way");
+      stripe.concludeCharge(intent, "succeeded");
+      await deliver();
+      method.behaviour = "works";
+      await shop.spend(accountId, 10n * USD);
+      for (let turns = 0; turns < 3; turns++) {
+        await turn();
+        await shop.poll();
+      }
+      expect(await ofAccount(accountId)).toHaveLength(2);
+      expect(await paidOf(accountId)).toBe(1n * USD);
+      const told = (await eventsOf(accountId)).filter(
+        ({ type }) => type === "top_up.ceiling_reached",
+      );
+      const resumesAt = windowEnd("month", shop.clock.now);
+      expect(told).toMatchObject([
+        {
+          data: {
+            monthly_ceiling_usd: 29.99,
+            bought_this_month_usd: 20,
+            resumes_at: new Date(resumesAt).toISOString(),
+          },
+        },
+      ]);
+      const today = shop.clock.now;
+      shop.clock.now = resumesAt + 1;
+      await turn();
+      expect(await paidOf(accountId)).toBe(11n * USD);
+      shop.clock.now = today;
+    });
+
+    test("a payment that takes days is one attempt: it can neither be paid by hand nor withdrawn, and may fail", async () => {
+      for (const ending of ["succeeded", "requires_payment_method"] as const) {
+        const { accountId } = await allowed({ behaviour: "processing" });
+        await shop.spend(accountId, 9n * USD);
+        await turn();
+        const [topUp] = await ofAccount(accountId);
+        const invoiceId = topUp?.invoiceId ?? "";
+        expect(await payAt(shop.till, invoiceId, shop.clock.now)).toEqual({ kind: "processing" });
+        expect(
+          await rejection(closePages(shop.till, { id: invoiceId, accountId, now: shop.clock.now })),
+        ).toContain("a payment is under way");
+        await shop.poll();
+        await turn();
+        expect(await ofAccount(accountId)).toHaveLength(1);
+        const intent = [...stripe.intents.values()].at(-1);
+        if (intent === undefined) throw new Error("nothing is under way");
+        stripe.concludeCharge(intent, ending);
+        stripe.letters.length = 0;
+        shop.clock.now += 11 * MINUTE_MS;
+        await turn();
+        const after = (await ofAccount(accountId))[0];
+        if (ending === "succeeded") {
+          expect(after).toMatchObject({ state: "paid" });
+          expect(await paidOf(accountId)).toBe(11n * USD);
+        } else {
+          expect(after).toMatchObject({ state: "failed", reason: "declined" });
+          expect(await paidOf(accountId)).toBe(1n * USD);
+        }
+      }
+    });
+
+    test("a Stripe that cannot be asked for long: given up, told, and credited if the charge turns up later", async () => {
+      const { accountId } = await allowed();
+      await shop.spend(accountId, 9n * USD);
+      stripe.weather = "down";
+      await turn();
+      shop.clock.now += 40 * MINUTE_MS;
+      await turn();
+      // As long as nobody can say, nobody gives up.
+      expect((await ofAccount(accountId))[0]).toMatchObject({ isOpen: true });
+      const [topUp] = await ofAccount(accountId);
+      if (topUp === undefined) throw new Error("no attempt");
+      const method = await getMethod(shop.db, topUp.methodId);
+      await shop.db.write((tx) => endCharging(tx, accountId, shop.clock.now));
+      await shop.db.write((tx) =>
+        tx.run("update top_up set state = 'failed', open_for = null, due_at = ? where id = ?", [
+          shop.clock.now + DAY_MS,
+          topUp.id,
+        ]),
+      );
+      stripe.weather = "fine";
+      await demandVault(shop.till.processor).charge({
+        ...topUp,
+        customer: method.customer ?? "",
+        method: method.ref ?? "",
+        now: shop.clock.now,
+      });
+      stripe.letters.length = 0;
+      const today = shop.clock.now;
+      shop.clock.now += DAY_MS + 1;
+      await turn();
+      expect(await paidOf(accountId)).toBe(11n * USD);
+      expect((await ofAccount(accountId))[0]).toMatchObject({ state: "paid", dueAt: null });
+      shop.clock.now = today;
+    });
+
+    test("a method that is gone at Stripe stops it at once", async () => {
+      const { accountId, method } = await allowed();
+      method.attached = false;
+      await shop.spend(accountId, 9n * USD);
+      await turn();
+      expect((await ofAccount(accountId))[0]).toMatchObject({ reason: "method_gone" });
+      expect(await settings(accountId)).toMatchObject({
+        status: "stopped",
+        stoppedReason: "no_payment_method",
+      });
+    });
+
+    test("a payment that is not credited stops it at once: an operator has to look", async () => {
+      const { accountId } = await allowed({ behaviour: "processing" });
+      await shop.spend(accountId, 9n * USD);
+      await turn();
+      const [topUp] = await ofAccount(accountId);
+      const intent = [...stripe.intents.values()].at(-1);
+      if (intent === undefined || topUp === undefined) throw new Error("nothing is under way");
+      // Somebody at Stripe took another amount for it.
+      stripe.concludeCharge(Object.assign(intent, { cents: 999 }), "succeeded");
+      await deliver();
+      shop.clock.now += 11 * MINUTE_MS;
+      await turn();
+      expect(await settings(accountId)).toMatchObject({ stoppedReason: "payment_not_credited" });
+      expect(await paidOf(accountId)).toBe(1n * USD);
+    });
+
+    test("a refund that leaves the balance below the threshold stops it; one that does not, does not", async () => {
+      const { accountId, first } = await allowed();
+      const intent = stripe.sessions().find(({ reference }) => reference === first.id)?.intent;
+      if (intent === undefined) throw new Error("not paid");
+      stripe.refund(intent, 105);
+      await deliver();
+      await turn();
+      expect(await settings(accountId)).toMatchObject({ status: "on" });
+      stripe.refund(intent, 630);
+      await deliver();
+      await shop.poll();
+      await turn();
+      expect(await paidOf(accountId)).toBe(3n * USD);
+      expect(await settings(accountId)).toMatchObject({
+        status: "stopped",
+        stoppedReason: "payment_refunded",
+      });
+      expect(await ofAccount(accountId)).toEqual([]);
+    });
+
+    test("a dispute stops it, also of a payment that it made, and what is owed is never charged by itself", async () => {
+      const { accountId } = await allowed();
+      await shop.spend(accountId, 9n * USD);
+      await turn();
+      await shop.spend(accountId, 5n * USD);
+      const intent = charges().at(-1);
+      if (intent === undefined) throw new Error("nothing was charged");
+      stripe.dispute(intent, 1_050);
+      stripe.letters.length = 0;
+      // No webhook came: the payment is asked after all the same.
+      shop.clock.now += DAY_MS;
+      await shop.poll();
+      expect(await walletOf(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 4n * USD });
+      expect(await settings(accountId)).toMatchObject({ stoppedReason: "payment_disputed" });
+      await allow(shop, accountId);
+      const before = charges().length;
+      await turn();
+      expect(charges()).toHaveLength(before);
+    });
+
+    test("open invoices of others do not stand in its way", async () => {
+      const { accountId } = await allowed();
+      for (let count = 0; count < 100; count++)
+        await shop.db.write((tx) =>
+          createInvoice(tx, { accountId, amountCents: 100, now: shop.clock.now }),
+        );
+      await shop.spend(accountId, 9n * USD);
+      await turn();
+      expect(await paidOf(accountId)).toBe(11n * USD);
+    });
+
+    test("what no charge has told of is found by the sweep", async () => {
+      const { accountId } = await allowed();
+      await shop.spend(accountId, 9n * USD);
+      await shop.db.write((tx) =>
+        tx.run("update auto_top_up set due_at = null where account_id = ?", [accountId]),
+      );
+      await turn();
+      expect(await paidOf(accountId)).toBe(1n * USD);
+      await shop.poll();
+      await turn();
+      expect(await paidOf(accountId)).toBe(11n * USD);
+    });
+
+    test("a removed method is not charged any more, and forgotten at Stripe", async () => {
+      const { accountId, method } = await allowed();
+      await shop.db.write((tx) => endCharging(tx, accountId, shop.clock.now));
+      await shop.spend(accountId, 9n * USD);
+      await turn();
+      stripe.weather = "down";
+      await shop.poll();
+      expect(method.attached).toBe(true);
+      stripe.weather = "fine";
+      shop.clock.now += MINUTE_MS + 1;
+      await shop.poll();
+      expect(method.attached).toBe(false);
+      expect(await ofAccount(accountId)).toEqual([]);
+    });
+
+    test("another method takes the place of the one before, which is forgotten", async () => {
+      const { accountId, method } = await allowed({ behaviour: "declined" });
+      const better = await saveMethod(shop, stripe, accountId);
+      await shop.poll();
+      expect([method.attached, better.attached]).toEqual([false, true]);
+      await shop.spend(accountId, 9n * USD);
+      await turn();
+      expect(await paidOf(accountId)).toBe(11n * USD);
+    });
+  });
+});
+
+describe("where Stripe works out the tax", () => {
+  test("a saved method is charged with the tax of its address, and the books hold it apart", async () => {
+    const { openStore } = await import("../support/stores.ts");
+    const store = await openStore("sqlite");
+    const stripe = startStripe();
+    const shop = await openShop(store.db, { ...stripe.env, STRIPE_AUTOMATIC_TAX: "true" });
+    const accountId = await shop.newAccount();
+    await saveMethod(shop, stripe, accountId);
+    expect([...stripe.setups.values()].every(({ wantsAddress }) => wantsAddress)).toBe(true);
+    await allow(shop, accountId);
+    await shop.turn();
+    // 20 % of 10.50 in that country.
+    expect([...stripe.intents.values()].map(({ cents }) => cents)).toEqual([1_260]);
+    expect((await walletOf(store.db, accountId)).paid).toBe(10n * USD);
+    expect(await sumOf(store.db, "system:tax_payable")).toBe(210n * CENT);
+    await expectSound(store.db);
+    const nowhere = await shop.newAccount();
+    await saveMethod(shop, stripe, nowhere, { country: null });
+    await allow(shop, nowhere);
+    await shop.turn();
+    expect(await findAutoTopUp(store.db, nowhere)).toMatchObject({
+      stoppedReason: "no_payment_method",
+    });
+    await stripe.stop();
+    await store.close();
+  });
+});

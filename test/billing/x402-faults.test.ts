@@ -1,0 +1,676 @@
+// What a facilitator may do wrong, and what a process may die of, between an agent's signature and its credits. Whatever
+// it is: money that has moved is credited once, money that has not is not, and nobody is asked to pay twice.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { decodePaymentResponseHeader } from "@x402/fetch";
+import { Fault } from "../../src/base/fault.ts";
+import {
+  type Bill,
+  type Counter,
+  pollX402,
+  type Taken,
+  takePayment,
+} from "../../src/billing/x402.ts";
+import { openFacilitator } from "../../src/billing/x402-facilitator.ts";
+import { findX402, markX402 } from "../../src/billing/x402-rows.ts";
+import { idOf, readPayment, requirementOf } from "../../src/billing/x402-terms.ts";
+import type { Db } from "../../src/store/db.ts";
+import {
+  newWallet,
+  startFacilitator,
+  type TestFacilitator,
+  type Weather,
+} from "../support/facilitator.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { testPostgres } from "../support/postgres.ts";
+import { openStore, STORE_KINDS, type TestStore } from "../support/stores.ts";
+import { api, buy, CENT, expectSound, type Heard, sumOf, walletOf } from "./desk.ts";
+import { openShop, type Shop } from "./world.ts";
+import {
+  challengeIn,
+  counterOf,
+  fundedWallet,
+  newNonce,
+  sign,
+  type Signed,
+} from "./x402-wallet.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
+
+const TOP_UP = { amountCents: 95 };
+const PAID = 95n * CENT;
+/** After it the next process goes on with a payment. */
+const LEASE_MS = 61_000;
+/** After it no signature of these tests can be used any more. */
+const OVER_MS = 600_000;
+
+describe.each(STORE_KINDS)("the counter on %s", (kind) => {
+  let store: TestStore;
+  let facilitator: TestFacilitator;
+  let shop: Shop;
+  let blind: Counter;
+  let seeing: Counter;
+  beforeAll(async () => {
+    store = await openStore(kind);
+    facilitator = startFacilitator();
+    shop = await openShop(store.db);
+    blind = counterOf(shop, facilitator.env);
+    seeing = counterOf(shop, { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl });
+  });
+  afterAll(async () => {
+    const cleared = -(await sumOf(store.db, "system:clearing:x402"));
+    expect(cleared).toBeLessThanOrEqual(facilitator.chain.balanceOf(facilitator.payTo) * CENT);
+    await expectSound(store.db);
+    await facilitator.stop();
+    await store.close();
+  });
+
+  interface Buyer {
+    readonly bill: Bill;
+    readonly signed: Signed;
+    readonly id: string;
+    readonly payer: string;
+  }
+
+  async function newBuyer(): Promise<Buyer> {
+    const accountId = await shop.newAccount();
+    const wallet = fundedWallet(facilitator, 100n);
+    const signed = await sign(wallet, requirementOf(blind.terms, 100) as never, {
+      now: shop.clock.now,
+    });
+    return {
+      bill: { accountId, invoice: TOP_UP },
+      signed,
+      id: idOf(readPayment(signed.header)),
+      payer: wallet.address,
+    };
+  }
+
+  function take(counter: Counter, { bill, signed }: Buyer): Promise<Taken> {
+    return takePayment(counter, bill, signed.header);
+  }
+
+  async function faultOf(work: Promise<unknown>): Promise<Fault> {
+    const error = await work.then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
+    if (error instanceof Fault) return error;
+    throw new Error(`no fault: ${String(error)}`);
+  }
+
+  function deathOf(work: Promise<unknown>): Promise<string> {
+    return work.then(
+      () => "alive",
+      (error: unknown) => (error instanceof Error ? error.message : String(error)),
+    );
+  }
+
+  async function boughtBy({ bill }: Buyer): Promise<bigint> {
+    return (await walletOf(store.db, bill.accountId)).paid;
+  }
+
+  async function stateOf({ id }: Buyer): Promise<string | undefined> {
+    return (await findX402(store.db, id))?.state;
+  }
+
+  async function invoiceStatusOf({ id }: Buyer): Promise<unknown> {
+    const { invoiceId = "" } = (await findX402(store.db, id)) ?? {};
+    const row = await store.db.get("select status from invoice where id = ?", [invoiceId]);
+    return row?.["status"];
+  }
+
+  function inWeather<T>(weather: Partial<Weather>, work: () => Promise<T>): Promise<T> {
+    Object.assign(facilitator.weather, weather);
+    return work().finally(() =>
+      Object.assign(facilitator.weather, { verify: "fine", settle: "fine", node: "fine" }),
+    );
+  }
+
+  function pass(ms: number): void {
+    shop.clock.now += ms;
+    facilitator.chain.advance(Math.floor(ms / 1_000));
+  }
+
+  for (const verify of ["down", "garbled"] as const)
+    test(`a facilitator that is ${verify} while it should check: 503, and nothing was begun`, async () => {
+      const buyer = await newBuyer();
+      const fault = await inWeather({ verify }, () => faultOf(take(blind, buyer)));
+      expect([fault.code, fault.status]).toEqual(["overloaded", 503]);
+      expect(fault.publicMessage).toContain("Nothing was taken");
+      expect(await stateOf(buyer)).toBeUndefined();
+      expect((await take(blind, buyer)).kind).toBe("paid");
+    });
+
+  for (const settle of ["down", "garbled", "liar"] as const)
+    test(`a facilitator that is ${settle} while it should settle: 503, and the same payment goes on`, async () => {
+      const buyer = await newBuyer();
+      const fault = await inWeather({ settle }, () => faultOf(take(blind, buyer)));
+      expect([fault.code, fault.status]).toEqual(["overloaded", 503]);
+      expect(fault.publicMessage).toContain("do not sign another one");
+      expect(await boughtBy(buyer)).toBe(0n);
+      // Not at once, and not twice.
+      expect((await faultOf(take(blind, buyer))).status).toBe(503);
+      pass(5_001);
+      expect((await take(blind, buyer)).kind).toBe("paid");
+      expect(await boughtBy(buyer)).toBe(PAID);
+      expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
+    });
+
+  test("a settlement that takes too long is not known, and found later", async () => {
+    const buyer = await newBuyer();
+    facilitator.slowMs = 400;
+    const hasty = {
+      ...seeing,
+      facilitator: openFacilitator({ url: facilitator.url, settleMs: 100 }),
+    };
+    const fault = await inWeather({ settle: "slow" }, async () => {
+      const thrown = await faultOf(take(hasty, buyer));
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      return thrown;
+    });
+    expect(fault.status).toBe(503);
+    expect(await boughtBy(buyer)).toBe(0n);
+    pass(5_001);
+    await pollX402(seeing);
+    expect(await boughtBy(buyer)).toBe(PAID);
+  });
+
+  test("a facilitator that hears everything twice settles once", async () => {
+    const buyer = await newBuyer();
+    const before = facilitator.chain.transfers();
+    const taken = await inWeather({ settle: "twice" }, () => take(blind, buyer));
+    expect(taken.kind).toBe("paid");
+    expect(facilitator.chain.transfers() - before).toBe(1);
+    expect(await boughtBy(buyer)).toBe(PAID);
+  });
+
+  test("a transaction that was sent and not seen to arrive is asked after, and credited", async () => {
+    const buyer = await newBuyer();
+    const fault = await inWeather({ settle: "out of sight" }, () => faultOf(take(blind, buyer)));
+    expect(fault.status).toBe(503);
+    expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
+    expect(await boughtBy(buyer)).toBe(0n);
+    pass(5_001);
+    await pollX402(blind);
+    expect(await boughtBy(buyer)).toBe(PAID);
+    expect((await take(blind, buyer)).kind).toBe("paid");
+    expect(await boughtBy(buyer)).toBe(PAID);
+  });
+
+  test("a lost reply is found on the chain", async () => {
+    const buyer = await newBuyer();
+    await inWeather({ settle: "reply lost" }, () => faultOf(take(seeing, buyer)));
+    expect(await boughtBy(buyer)).toBe(0n);
+    pass(5_001);
+    const taken = await take(seeing, buyer);
+    expect(taken.kind).toBe("paid");
+    expect(await boughtBy(buyer)).toBe(PAID);
+    const row = await findX402(store.db, buyer.id);
+    expect(row).toMatchObject({ state: "paid", dueAt: null });
+    expect(taken.kind === "paid" ? taken.receipt.transaction : "").toBe(row?.transaction ?? "?");
+  });
+
+  test("what is refused at once is refused, and its invoice goes with it", async () => {
+    const buyer = await newBuyer();
+    const taken = await inWeather({ settle: "refuses" }, () => take(blind, buyer));
+    expect(taken).toEqual({
+      kind: "refused",
+      reason: "insufficient_funds",
+      receipt: {
+        success: false,
+        transaction: "",
+        network: "eip155:84532",
+        payer: buyer.payer.toLowerCase(),
+        errorReason: "insufficient_funds",
+      },
+    });
+    expect(await take(blind, buyer)).toEqual(taken);
+    expect(await boughtBy(buyer)).toBe(0n);
+    expect(await invoiceStatusOf(buyer)).toBe("void");
+  });
+
+  test("what is refused after a lost reply is not believed: the first one may have moved money", async () => {
+    const buyer = await newBuyer();
+    await inWeather({ settle: "reply lost" }, () => faultOf(take(blind, buyer)));
+    pass(5_001);
+    await inWeather({ settle: "refuses" }, () => pollX402(blind));
+    expect(await stateOf(buyer)).toBe("open");
+    expect(await invoiceStatusOf(buyer)).toBe("open");
+    pass(5_001);
+    await pollX402(seeing);
+    expect(await boughtBy(buyer)).toBe(PAID);
+  });
+
+  test("a chain whose clock is behind is waited for", async () => {
+    const buyer = await newBuyer();
+    await inWeather({ settle: "dropped" }, () => faultOf(take(seeing, buyer)));
+    shop.clock.now += OVER_MS;
+    await pollX402(seeing);
+    expect(await stateOf(buyer)).toBe("open");
+    await facilitator.chain.mine([buyer.signed.transfer]);
+    facilitator.chain.advance(OVER_MS / 1_000);
+    pass(OVER_MS + 1_000);
+    await pollX402(seeing);
+    expect(await boughtBy(buyer)).toBe(PAID);
+  });
+
+  test("a payment of long ago is looked for as far back", async () => {
+    const buyer = await newBuyer();
+    await inWeather({ settle: "reply lost" }, () => faultOf(take(seeing, buyer)));
+    pass(100_000_000);
+    await pollX402(seeing);
+    expect(await boughtBy(buyer)).toBe(PAID);
+  });
+
+  test("what is paid stays paid, whatever a slower process has to say", async () => {
+    const buyer = await newBuyer();
+    await take(blind, buyer);
+    const row = await findX402(store.db, buyer.id);
+    if (row === undefined) throw new Error("it is gone");
+    const late = { reason: "no_answer", dueAt: 1, now: shop.clock.now };
+    for (const state of ["open", "refused", "unclear"] as const)
+      await store.db.write((tx) => markX402(tx, row, { ...late, state }));
+    expect(await findX402(store.db, buyer.id)).toEqual(row);
+    expect(await invoiceStatusOf(buyer)).toBe("paid");
+  });
+
+  test("without a node, a lost reply is for the operator: it is never guessed", async () => {
+    const buyer = await newBuyer();
+    await inWeather({ settle: "reply lost" }, () => faultOf(take(blind, buyer)));
+    pass(5_001);
+    await pollX402(blind);
+    expect(await stateOf(buyer)).toBe("open");
+    expect(await boughtBy(buyer)).toBe(0n);
+    pass(OVER_MS);
+    shop.logged.length = 0;
+    await pollX402(blind);
+    expect(await stateOf(buyer)).toBe("unclear");
+    expect(shop.logged.filter((line) => line.includes("a payment needs an operator"))).toHaveLength(
+      1,
+    );
+    expect(shop.logged.join("\n")).toContain(buyer.id);
+    expect((await faultOf(take(blind, buyer))).code).toBe("conflict");
+    expect(await boughtBy(buyer)).toBe(0n);
+    // The invoice is there for `mark-paid`.
+    expect(await invoiceStatusOf(buyer)).toBe("open");
+    // So that the books of this file end even.
+    await creditByHand(buyer);
+  });
+
+  async function creditByHand(buyer: Buyer): Promise<void> {
+    await store.db.write((tx) =>
+      tx.run("update agent_payment set state = 'open', due_at = 1 where id = ?", [buyer.id]),
+    );
+    await pollX402(seeing);
+    expect(await boughtBy(buyer)).toBe(PAID);
+  }
+
+  test("a transaction that never arrives is over when its signature is", async () => {
+    const buyer = await newBuyer();
+    await inWeather({ settle: "dropped" }, async () => {
+      await faultOf(take(seeing, buyer));
+      pass(OVER_MS);
+      await pollX402(seeing);
+    });
+    expect(await stateOf(buyer)).toBe("refused");
+    expect(await boughtBy(buyer)).toBe(0n);
+    expect(facilitator.chain.balanceOf(buyer.payer)).toBe(100n);
+    expect((await take(seeing, buyer)).kind).toBe("refused");
+    expect(await invoiceStatusOf(buyer)).toBe("void");
+  });
+
+  for (const node of ["down", "elsewhere"] as const)
+    test(`a node that is ${node} is asked again, and nothing is given up meanwhile`, async () => {
+      const buyer = await newBuyer();
+      await inWeather({ settle: "reply lost" }, () => faultOf(take(seeing, buyer)));
+      await inWeather({ node }, async () => {
+        pass(OVER_MS);
+        await pollX402(seeing);
+        expect(await stateOf(buyer)).toBe("open");
+      });
+      pass(OVER_MS + 1_000);
+      await pollX402(seeing);
+      expect(await boughtBy(buyer)).toBe(PAID);
+    });
+
+  test("a facilitator that settles and says it did not is overruled by the chain", async () => {
+    const buyer = await newBuyer();
+    const taken = await inWeather({ settle: "silent failure" }, () => take(seeing, buyer));
+    expect(taken).toMatchObject({ kind: "refused", reason: "settle_failed" });
+    expect(await boughtBy(buyer)).toBe(0n);
+    pass(OVER_MS);
+    await pollX402(seeing);
+    expect(await stateOf(buyer)).toBe("paid");
+    expect(await boughtBy(buyer)).toBe(PAID);
+  });
+
+  describe("a used nonce is no proof of a payment", () => {
+    test("where its owner cancelled it after the check", async () => {
+      const buyer = await newBuyer();
+      await inWeather({ settle: "down" }, () => faultOf(take(seeing, buyer)));
+      facilitator.chain.cancel(buyer.payer, buyer.signed.transfer.authorization.nonce);
+      pass(5_001);
+      await pollX402(seeing);
+      await pollX402(blind);
+      expect(await boughtBy(buyer)).toBe(0n);
+      pass(OVER_MS);
+      await pollX402(seeing);
+      expect(await stateOf(buyer)).toBe("refused");
+      expect(await boughtBy(buyer)).toBe(0n);
+    });
+
+    test("where it was used for a smaller payment to the same payee", async () => {
+      const wallet = fundedWallet(facilitator, 200n);
+      const requirement = requirementOf(seeing.terms, 100) as never;
+      const about = { now: shop.clock.now };
+      const nonce = newNonce();
+      const pay = await sign(wallet, requirement, { ...about, authorization: { nonce } });
+      const little = await sign(wallet, requirement, {
+        ...about,
+        authorization: { nonce, value: 10_000n },
+      });
+      const bill = { accountId: await shop.newAccount(), invoice: TOP_UP };
+      await inWeather({ settle: "down" }, () => faultOf(takePayment(seeing, bill, pay.header)));
+      await facilitator.chain.mine([little.transfer]);
+      pass(OVER_MS);
+      await pollX402(seeing);
+      expect((await walletOf(store.db, bill.accountId)).paid).toBe(0n);
+      facilitator.chain.fund(facilitator.payTo, -1n);
+    });
+
+    test("where it was used for a transfer to somebody else, beside another payment of the same amount", async () => {
+      const wallet = fundedWallet(facilitator, 300n);
+      const [one, two] = [newNonce(), newNonce()];
+      const requirement = requirementOf(seeing.terms, 100) as never;
+      const about = { now: shop.clock.now };
+      const pay = await sign(wallet, requirement, { ...about, authorization: { nonce: one } });
+      const honest = await sign(wallet, requirement, { ...about, authorization: { nonce: two } });
+      const toSelf = await sign(wallet, requirement, {
+        ...about,
+        authorization: { nonce: one, to: wallet.address },
+      });
+      const bill = { accountId: await shop.newAccount(), invoice: TOP_UP };
+      const fault = await inWeather({ settle: "down" }, () =>
+        faultOf(takePayment(seeing, bill, pay.header)),
+      );
+      expect(fault.status).toBe(503);
+      await facilitator.chain.mine([toSelf.transfer, honest.transfer]);
+      pass(OVER_MS);
+      await pollX402(seeing);
+      expect((await walletOf(store.db, bill.accountId)).paid).toBe(0n);
+      // That other transfer was never presented: it stands for the operator's own money.
+      facilitator.chain.fund(facilitator.payTo, -100n);
+    });
+  });
+
+  test("an authorization that somebody else brought to the chain is credited to who presented it", async () => {
+    const buyer = await newBuyer();
+    await inWeather({ settle: "down" }, () => faultOf(take(seeing, buyer)));
+    await facilitator.chain.mine([buyer.signed.transfer]);
+    pass(5_001);
+    await pollX402(seeing);
+    expect(await boughtBy(buyer)).toBe(PAID);
+  });
+
+  test("several processes go on with the same payments, and each is credited once", async () => {
+    const buyers = await Promise.all(Array.from({ length: 6 }, newBuyer));
+    await inWeather({ settle: "out of sight" }, async () => {
+      for (const buyer of buyers) await faultOf(take(blind, buyer));
+    });
+    pass(5_001);
+    facilitator.calls.length = 0;
+    await Promise.all([
+      pollX402(blind),
+      pollX402(seeing),
+      pollX402(counterOf(shop, facilitator.env)),
+      ...buyers.map((buyer) => take(blind, buyer).catch(() => undefined)),
+    ]);
+    pass(LEASE_MS);
+    await pollX402(seeing);
+    for (const buyer of buyers) expect(await boughtBy(buyer)).toBe(PAID);
+    expect(facilitator.calls.length).toBeLessThanOrEqual(buyers.length);
+  });
+
+  describe("a process that dies", () => {
+    const WRITES = 5;
+    for (const when of ["before", "after"] as const)
+      for (let write = 1; write <= WRITES; write++)
+        test(`${when} its ${write}. write loses nothing and credits once`, async () => {
+          const buyer = await newBuyer();
+          const dying = { ...seeing, till: { ...seeing.till, db: dieAt(store.db, write, when) } };
+          await take(dying, buyer).catch(() => undefined);
+          pass(LEASE_MS);
+          await pollX402(seeing);
+          const taken = await take(seeing, buyer);
+          expect(taken.kind).toBe("paid");
+          expect(await boughtBy(buyer)).toBe(PAID);
+          expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
+          expect(await findX402(store.db, buyer.id)).toMatchObject({ state: "paid", dueAt: null });
+        });
+
+    test("between the settlement and the credit: whoever sends the payment again finishes it", async () => {
+      const buyer = await newBuyer();
+      const dying = { ...blind, till: { ...blind.till, db: dieAt(store.db, 2, "after") } };
+      expect(await deathOf(take(dying, buyer))).toBe("killed");
+      expect(await stateOf(buyer)).toBe("paid");
+      expect(await boughtBy(buyer)).toBe(0n);
+      expect((await take(blind, buyer)).kind).toBe("paid");
+      expect(await boughtBy(buyer)).toBe(PAID);
+    });
+
+    test("between the settlement and everything else is found on the chain", async () => {
+      const buyer = await newBuyer();
+      const dying: Counter = {
+        ...seeing,
+        facilitator: {
+          ...seeing.facilitator,
+          settle: async (...asked) => {
+            await seeing.facilitator.settle(...asked);
+            throw new Error("killed");
+          },
+        },
+      };
+      expect(await deathOf(take(dying, buyer))).toBe("killed");
+      expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
+      pass(LEASE_MS);
+      await pollX402(seeing);
+      expect(await boughtBy(buyer)).toBe(PAID);
+    });
+
+    test("before the settlement: the next one settles", async () => {
+      const buyer = await newBuyer();
+      const dying: Counter = {
+        ...blind,
+        facilitator: { ...blind.facilitator, settle: () => Promise.reject(new Error("killed")) },
+      };
+      expect(await deathOf(take(dying, buyer))).toBe("killed");
+      pass(LEASE_MS);
+      await pollX402(blind);
+      expect(await boughtBy(buyer)).toBe(PAID);
+    });
+  });
+});
+
+describe("what a facilitator says of a settlement", () => {
+  const transaction = `0x${"ab".repeat(32)}`;
+  const good = { success: true, transaction, network: "eip155:84532" };
+  const ANSWERS: readonly (readonly [string, number, unknown, string])[] = [
+    ["what was asked for", 200, good, "paid"],
+    ["another payer", 200, { ...good, payer: `0x${"12".repeat(20)}` }, "unknown"],
+    ["another chain", 200, { ...good, network: "eip155:1" }, "unknown"],
+    ["another amount", 200, { ...good, amount: "1" }, "unknown"],
+    ["no transaction", 200, { ...good, transaction: "" }, "unknown"],
+    ["success, with an error's status", 500, good, "unknown"],
+    ["nothing", 204, undefined, "unknown"],
+    ["another form", 202, { paymentId: "1", status: "pending" }, "unknown"],
+    ["a plain refusal", 200, { ...good, success: false, transaction: "" }, "unknown"],
+    ["a reason", 200, refusal("invalid_exact_evm_insufficient_balance"), "refused"],
+    ["a reason, as a 400", 400, refusal("insufficient_funds"), "refused"],
+    ["a reason, as a 500", 500, refusal("insufficient_funds"), "unknown"],
+    ["a reason, and a transaction", 200, refusal("reverted", transaction), "unknown"],
+    ["a used nonce", 200, refusal("invalid_exact_evm_nonce_already_used"), "unknown"],
+    ["a transaction that is under way", 200, refusal("settlement_pending", transaction), "unknown"],
+    ["a page of a reason", 200, refusal(`<b>${"no ".repeat(500)}`), "refused"],
+  ];
+
+  function refusal(errorReason: string, hash = ""): object {
+    return { ...good, success: false, errorReason, transaction: hash };
+  }
+
+  for (const [what, status, body, kind] of ANSWERS)
+    test(`${what} is ${kind}`, async () => {
+      const server = Bun.serve({
+        port: 0,
+        fetch: () =>
+          new Response(body === undefined ? null : JSON.stringify(body), {
+            status,
+          }),
+      });
+      try {
+        const terms = {
+          network: "eip155:84532",
+          payTo: `0x${"34".repeat(20)}`,
+          token: { address: `0x${"56".repeat(20)}`, decimals: 6, name: "USDC", version: "2" },
+        };
+        const requirement = requirementOf(terms, 100);
+        const { header } = await sign(newWallet(), requirement as never);
+        const place = openFacilitator({ url: `http://127.0.0.1:${server.port}` });
+        const settled = await place.settle(readPayment(header), requirement);
+        expect(settled.kind).toBe(kind as never);
+        if (settled.kind !== "paid") expect(settled.reason).toMatch(/^[\w .:-]{1,120}$/);
+      } finally {
+        await server.stop(true);
+      }
+    });
+});
+
+/** A store whose process dies at one of its writes: nothing more is done, and what was done stays. */
+function dieAt(db: Db, write: number, when: "before" | "after"): Db {
+  let writes = 0;
+  return {
+    ...db,
+    kind: db.kind,
+    all: (sql, params) => db.all(sql, params),
+    get: (sql, params) => db.get(sql, params),
+    write: async (work) => {
+      writes += 1;
+      if (writes > write || (writes === write && when === "before")) throw new Error("killed");
+      const result = await db.write(work);
+      if (writes === write) throw new Error("killed");
+      return result;
+    },
+  };
+}
+
+describe("two gateways on one PostgreSQL", () => {
+  let facilitator: TestFacilitator;
+  let gateways: readonly [Gateway, Gateway];
+  let account: Account;
+  const clock = { ahead: 0 };
+  const body = {
+    model: "openai/gpt-5",
+    messages: [{ role: "user", content: "[[sim: tokens=20]] hello" }],
+    max_tokens: 60_000,
+  };
+  beforeAll(async () => {
+    facilitator = startFacilitator();
+    const databaseUrl = await testPostgres();
+    const open = (name: string): Promise<Gateway> =>
+      startGateway({
+        databaseUrl,
+        providers: ["sim", "openai"],
+        now: () => Date.now() + clock.ahead,
+        env: {
+          ...facilitator.env,
+          X402_RPC_URL: facilitator.rpcUrl,
+          X402_FACILITATOR_KEY: "a token for the facilitator",
+          POSTERN_SECRET: "one secret for both of the processes",
+          POSTERN_PROCESS_NAME: name,
+        },
+      });
+    gateways = [await open("one"), await open("two")];
+    account = await register(gateways[0]);
+  });
+  afterAll(async () => {
+    const { db } = gateways[0].house;
+    const cleared = -(await sumOf(db, "system:clearing:x402"));
+    expect(cleared).toBe(facilitator.chain.balanceOf(facilitator.payTo) * CENT);
+    await expectSound(db);
+    for (const gateway of gateways) await gateway.stop();
+    await facilitator.stop();
+  });
+
+  function call(gateway: Gateway, header?: string): Promise<Heard> {
+    return api(gateway, account, ["POST", "/v1/chat/completions"], {
+      body,
+      headers: header === undefined ? {} : { "payment-signature": header },
+    });
+  }
+
+  async function payment(): Promise<{ readonly header: string; readonly payer: string }> {
+    const [requirement] = challengeIn((await call(gateways[0])).headers).accepts;
+    if (requirement === undefined) throw new Error("nothing is asked for");
+    const wallet = fundedWallet(facilitator, 100n);
+    const now = Date.now() + clock.ahead;
+    return { header: (await sign(wallet, requirement, { now })).header, payer: wallet.address };
+  }
+
+  test("the same payment at both at once is settled once, and both calls run on it", async () => {
+    const { header, payer } = await payment();
+    const answers = await Promise.all(
+      [0, 1, 0, 1].map((place) => call(gateways[place === 0 ? 0 : 1], header)),
+    );
+    expect(facilitator.calls.filter((step) => step === "settle")).toHaveLength(1);
+    expect(answers.some(({ status }) => status === 200)).toBe(true);
+    for (const { status } of answers) expect([200, 402]).toContain(status);
+    expect((await walletOf(gateways[0].house.db, account.id)).paid).toBe(PAID);
+    expect(facilitator.chain.balanceOf(payer)).toBe(0n);
+    expect([...facilitator.tokens]).toEqual(["Bearer a token for the facilitator"]);
+  });
+
+  test("the other one finds what the first one's facilitator has lost: 503, then 200 with the same payment", async () => {
+    account = await register(gateways[0]);
+    const { header, payer } = await payment();
+    facilitator.weather.settle = "reply lost";
+    const lost = await call(gateways[0], header);
+    facilitator.weather.settle = "fine";
+    expect(lost.status).toBe(503);
+    expect(lost.headers.get("retry-after")).toBe("5");
+    expect(lost.headers.get("payment-required")).toBeNull();
+    expect((await walletOf(gateways[0].house.db, account.id)).paid).toBe(0n);
+    clock.ahead += 5_001;
+    const found = await call(gateways[1], header);
+    expect(found.status).toBe(200);
+    const receipt = decodePaymentResponseHeader(found.headers.get("payment-response") ?? "");
+    expect(receipt).toMatchObject({ success: true, payer: payer.toLowerCase() });
+    expect((await walletOf(gateways[0].house.db, account.id)).paid).toBe(PAID);
+  });
+
+  test("one invoice, two wallets, two processes: one of them pays", async () => {
+    account = await register(gateways[0]);
+    const invoice = await buy(gateways[0], account, 1);
+    const route = `/v1/billing/invoice/${invoice.id}/x402`;
+    const headers = await Promise.all(
+      gateways.map(async (gateway) => {
+        const refused = await api(gateway, account, ["POST", route]);
+        const [requirement] = challengeIn(refused.headers).accepts;
+        if (requirement === undefined) throw new Error("nothing is asked for");
+        const wallet = fundedWallet(facilitator, 105n);
+        return (await sign(wallet, requirement, { now: Date.now() + clock.ahead })).header;
+      }),
+    );
+    const answers = await Promise.all(
+      gateways.map((gateway, place) =>
+        api(gateway, account, ["POST", route], {
+          headers: { "payment-signature": headers[place] ?? "" },
+        }),
+      ),
+    );
+    expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
+      200, 409,
+    ]);
+    expect((await walletOf(gateways[0].house.db, account.id)).paid).toBe(100n * CENT);
+  });
+});

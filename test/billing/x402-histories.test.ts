@@ -1,0 +1,197 @@
+// Random histories of agents that pay, of a facilitator in every weather, and of processes that die. They all must end
+// with the ledger equal to what the chain says the operator was paid, to the cent.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type Bill, type Counter, pollX402, takePayment } from "../../src/billing/x402.ts";
+import { findX402 } from "../../src/billing/x402-rows.ts";
+import { idOf, readPayment, requirementOf } from "../../src/billing/x402-terms.ts";
+import { startFacilitator, type TestFacilitator, type Weather } from "../support/facilitator.ts";
+import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
+import { CENT, expectSound, sumOf, walletOf } from "./desk.ts";
+import { openShop, type Shop } from "./world.ts";
+import { counterOf, fundedWallet, sign } from "./x402-wallet.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(120_000);
+
+const HISTORIES: readonly (readonly [StoreKind, number])[] = [
+  ["sqlite", 300],
+  ["postgres", 80],
+];
+const AT_ONCE = 6;
+const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
+const OVER_MS = 4_000_000;
+
+const SETTLES: readonly Weather["settle"][] = [
+  "fine",
+  "fine",
+  "fine",
+  "down",
+  "garbled",
+  "reply lost",
+  "out of sight",
+  "dropped",
+  "twice",
+  "liar",
+  "silent failure",
+];
+
+describe.each(HISTORIES)("histories on %s", (kind, histories) => {
+  let store: TestStore;
+  let facilitator: TestFacilitator;
+  let shop: Shop;
+  let counters: readonly Counter[];
+  beforeAll(async () => {
+    store = await openStore(kind);
+    facilitator = startFacilitator();
+    shop = await openShop(store.db);
+    const env = { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl };
+    const impatient = { ...counterOf(shop, env), looksMax: 2 };
+    counters = [impatient, { ...impatient }];
+  });
+  afterAll(async () => {
+    await facilitator.stop();
+    await store.close();
+  });
+
+  test(`${histories} of them end with the ledger equal to the chain, to the cent (seed ${SEED})`, async () => {
+    const bought = new Map<string, bigint>();
+    const queue = Array.from({ length: histories }, (_, place) => place);
+    await Promise.all(
+      Array.from({ length: AT_ONCE }, async () => {
+        for (let place = queue.pop(); place !== undefined; place = queue.pop()) {
+          const [accountId, paid] = await live(dice(SEED + place));
+          bought.set(accountId, paid());
+        }
+      }),
+    );
+    Object.assign(facilitator.weather, { verify: "fine", settle: "fine", node: "fine" });
+    pass(OVER_MS);
+    for (let due = 1; due > 0; due = await dueNow()) await pollX402(at(0));
+
+    const got = facilitator.chain.balanceOf(facilitator.payTo);
+    expect(got).toBeGreaterThan(0n);
+    expect(-(await sumOf(store.db, "system:clearing:x402"))).toBe(got * CENT);
+    for (const [accountId, paid] of bought) {
+      const wallet = await walletOf(store.db, accountId);
+      expect({ accountId, paid: wallet.paid }).toEqual({ accountId, paid: await truth(accountId) });
+      expect(wallet.held).toBe(0n);
+      expect(paid).toBeGreaterThanOrEqual(0n);
+    }
+    await expectSound(store.db);
+    const rows = await store.db.all(
+      "select state, count(*) as count from agent_payment group by state",
+    );
+    expect(rows.map((row) => String(row["state"])).toSorted()).toEqual(["paid", "refused"]);
+    const open = await store.db.get(
+      "select count(*) as count from invoice join agent_payment on invoice.id = invoice_id where status = 'open' and made_invoice = 1",
+    );
+    expect(Number(open?.["count"])).toBe(0);
+  });
+
+  /** What the wallets of an account have sent, less the fees. */
+  async function truth(accountId: string): Promise<bigint> {
+    const sent = wallets.get(accountId) ?? [];
+    return sent.reduce(
+      (sum, { address, had, credit }) =>
+        facilitator.chain.balanceOf(address) === had ? sum : sum + credit,
+      0n,
+    );
+  }
+
+  interface Purse {
+    readonly address: string;
+    readonly had: bigint;
+    readonly credit: bigint;
+  }
+  const wallets = new Map<string, Purse[]>();
+
+  type Dice = (sides: number) => number;
+
+  /** One account: it pays for calls and for invoices, again and again, with a wallet for each payment. */
+  async function live(roll: Dice): Promise<readonly [string, () => bigint]> {
+    const accountId = await shop.newAccount();
+    const purses: Purse[] = [];
+    wallets.set(accountId, purses);
+    for (let payments = roll(3) + 1; payments > 0; payments--) {
+      const amountCents = roll(2) === 0 ? 95 : 100 + roll(3_000);
+      const invoice =
+        roll(3) === 0 ? await shop.newInvoice(accountId, amountCents) : { amountCents };
+      const bill: Bill = { accountId, invoice };
+      const total = amountCents + Math.floor((amountCents * 5 + 50) / 100);
+      const wallet = fundedWallet(facilitator, BigInt(total) + (roll(8) === 0 ? -1n : 0n));
+      purses.push({
+        address: wallet.address,
+        had: facilitator.chain.balanceOf(wallet.address),
+        credit: BigInt(amountCents) * CENT,
+      });
+      const requirement = requirementOf(at(0).terms, total) as never;
+      const signed = await sign(wallet, requirement, { now: shop.clock.now });
+      for (let tries = roll(4) + 1; tries > 0; tries--) {
+        change(roll);
+        const counter = roll(6) === 0 ? dying(at(roll(2)), roll(5) + 1) : at(roll(2));
+        const tried = (): Promise<unknown> =>
+          takePayment(counter, bill, signed.header).catch(() => undefined);
+        await Promise.all(roll(4) === 0 ? [tried(), tried()] : [tried()]);
+        // Whoever has seen a signature may bring it to the chain; nobody sees it before it was taken.
+        const seen = await findX402(store.db, idOf(readPayment(signed.header)));
+        if (roll(10) === 0 && seen !== undefined)
+          await facilitator.chain.mine([signed.transfer]).catch(() => undefined);
+        if (roll(25) === 0)
+          facilitator.chain.cancel(wallet.address, signed.transfer.authorization.nonce);
+        if (roll(3) === 0) pass(roll(70_000));
+        if (roll(4) === 0) await pollX402(at(roll(2)));
+      }
+    }
+    return [accountId, () => purses.reduce((sum, { credit }) => sum + credit, 0n)];
+  }
+
+  function change(roll: Dice): void {
+    facilitator.weather.settle = SETTLES[roll(SETTLES.length)] ?? "fine";
+    facilitator.weather.verify = roll(12) === 0 ? "down" : "fine";
+    facilitator.weather.node = roll(6) === 0 ? "down" : "fine";
+  }
+
+  function pass(ms: number): void {
+    const seconds = Math.ceil(ms / 1_000);
+    shop.clock.now += seconds * 1_000;
+    facilitator.chain.advance(seconds);
+  }
+
+  function at(place: number): Counter {
+    const counter = counters[place];
+    if (counter === undefined) throw new Error("no such counter");
+    return counter;
+  }
+
+  /** A process that dies at one of its writes. */
+  function dying(counter: Counter, writesLeft: number): Counter {
+    const { db } = counter.till;
+    let left = writesLeft;
+    const write: typeof db.write = (work) => {
+      left -= 1;
+      return left < 0 ? Promise.reject(new Error("killed")) : db.write(work);
+    };
+    return { ...counter, till: { ...counter.till, db: { ...db, kind: db.kind, write } } };
+  }
+
+  async function dueNow(): Promise<number> {
+    const row = await store.db.get(
+      "select count(*) as count from agent_payment where due_at <= ?",
+      [shop.clock.now],
+    );
+    pass(61_000);
+    return Number(row?.["count"] ?? 0);
+  }
+});
+
+/** The same seed rolls the same numbers. */
+function dice(seed: number): (sides: number) => number {
+  let state = (seed * 2_654_435_761) >>> 0;
+  return (sides) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % sides;
+  };
+}

@@ -1,0 +1,92 @@
+// What the tests of x402 share: a wallet that signs by hand, and a counter without a gateway around it.
+
+import { decodePaymentRequiredHeader } from "@x402/core/http";
+import { readConfig } from "../../src/config.ts";
+import type { Counter } from "../../src/billing/x402.ts";
+import { openCounter } from "../../src/x402-counter.ts";
+import {
+  type Authorization,
+  newWallet,
+  signAuthorization,
+  type SignedTransfer,
+  type TestFacilitator,
+  type Wallet,
+} from "../support/facilitator.ts";
+import type { Shop } from "./world.ts";
+
+type Challenge = ReturnType<typeof decodePaymentRequiredHeader>;
+type Accepted = Challenge["accepts"][number];
+
+export interface Signed {
+  readonly header: string;
+  readonly transfer: SignedTransfer;
+}
+
+export interface Otherwise {
+  readonly authorization?: Partial<Authorization>;
+  readonly accepted?: Partial<Accepted>;
+  /** Who signs, where it is not who pays. */
+  readonly signer?: Wallet;
+  /** Epoch milliseconds, for a clock that was moved. */
+  readonly now?: number;
+}
+
+export function challengeIn(headers: Headers): Challenge {
+  return decodePaymentRequiredHeader(headers.get("payment-required") ?? "");
+}
+
+/** Signs what is asked for, or something else. */
+export async function sign(
+  wallet: Wallet,
+  asked: Accepted,
+  { authorization = {}, accepted = {}, signer = wallet, now = Date.now() }: Otherwise = {},
+): Promise<Signed> {
+  const whole: Authorization = {
+    from: wallet.address,
+    // Safe because addresses in a challenge are 0x and digits.
+    to: asked.payTo as `0x${string}`,
+    value: BigInt(asked.amount),
+    validAfter: 0n,
+    validBefore: BigInt(Math.floor(now / 1_000) + asked.maxTimeoutSeconds),
+    nonce: newNonce(),
+    ...authorization,
+  };
+  const signature = await signAuthorization(signer, whole);
+  return {
+    header: headerOf({
+      x402Version: 2,
+      accepted: { ...asked, ...accepted },
+      payload: { signature, authorization: told(whole) },
+    }),
+    transfer: { authorization: whole, signature },
+  };
+}
+
+export function headerOf(payload: unknown): string {
+  return Buffer.from(JSON.stringify(payload)).toString("base64");
+}
+
+export function newNonce(): `0x${string}` {
+  return `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex")}`;
+}
+
+function told(authorization: Authorization): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(authorization).map(([name, value]) => [name, String(value)]),
+  );
+}
+
+export function fundedWallet({ chain }: TestFacilitator, cents: bigint): Wallet {
+  const wallet = newWallet();
+  chain.fund(wallet.address, cents);
+  return wallet;
+}
+
+/** The counter as the house builds it, on a shop's store and clock. */
+export function counterOf(shop: Shop, env: Readonly<Record<string, string>>): Counter {
+  const read = readConfig({ env, hostName: "test", providers: [] });
+  if (!read.ok) throw new Error(read.mistakes.join("; "));
+  const { counter } = openCounter(read.config, shop.till, () => shop.clock.now);
+  if (counter === undefined) throw new Error("x402 is off");
+  return counter;
+}

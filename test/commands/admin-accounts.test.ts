@@ -1,0 +1,342 @@
+// What an operator does to accounts at the command line: every command, every refusal, beside a gateway that runs.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { runCommandLine } from "../../src/commands/commands.ts";
+import { readConfig } from "../../src/config.ts";
+import { PROVIDERS } from "../../src/inference/providers.ts";
+import { testPostgres } from "../support/postgres.ts";
+import {
+  type Ended,
+  makePlace,
+  type Running,
+  type Settings,
+  startPostern,
+  stop,
+  stopAll,
+} from "./postern.ts";
+
+setDefaultTimeout(120_000);
+
+describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => {
+  const place = makePlace();
+  let settings: Settings;
+  let gateway: Running;
+  let account: Made;
+
+  beforeAll(async () => {
+    settings =
+      kind === "sqlite"
+        ? place.settings
+        : { ...place.settings, DATABASE_URL: await testPostgres() };
+    gateway = await startPostern(["serve"], settings);
+    account = await createAccount();
+  });
+  afterAll(async () => {
+    await stop(gateway);
+    stopAll();
+    place.remove();
+  });
+
+  interface Made {
+    readonly id: string;
+    readonly key: string;
+  }
+
+  // The commands run in this process, and the gateway in another: that is beside it, too, and faster.
+  const admin = async (...args: readonly string[]): Promise<Ended> => {
+    const text = { stdout: "", stderr: "" };
+    const code = await runCommandLine(["admin", ...args], {
+      readSettings: () => readConfig({ env: settings, hostName: "test", providers: PROVIDERS }),
+      now: Date.now,
+      version: "0.0.0-test",
+      isTerminal: false,
+      print: (line) => {
+        text.stdout += `${line}\n`;
+      },
+      complain: (line) => {
+        text.stderr += `${line}\n`;
+      },
+      onSignal: () => {},
+    });
+    return { code, ...text };
+  };
+
+  async function createAccount(): Promise<Made> {
+    const answer = await call("/v1/accounts", undefined, {});
+    const { account: made, api_key: key } = (await answer.json()) as {
+      account: { id: string };
+      api_key: string;
+    };
+    return { id: made.id, key };
+  }
+
+  function call(path: string, key?: string, body?: unknown): Promise<Response> {
+    return fetch(gateway.url + path, {
+      method: body === undefined ? "GET" : "POST",
+      headers: {
+        "content-type": "application/json",
+        ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  }
+
+  async function audit(made: Made, action: string): Promise<readonly Record<string, unknown>[]> {
+    const answer = await call(`/v1/audit?action=${action}`, made.key);
+    return ((await answer.json()) as { data: Record<string, unknown>[] }).data;
+  }
+
+  const echo = (key: string): Promise<Response> =>
+    call("/v1/chat/completions", key, {
+      model: "sim/echo",
+      max_tokens: 20,
+      messages: [{ role: "user", content: "hi" }],
+    });
+
+  describe("list", () => {
+    test("shows accounts as a table and as JSON, newest first, in pages", async () => {
+      const newer = await createAccount();
+      const table = await admin("list");
+      expect(table.code).toBe(0);
+      expect(table.stdout).toMatch(
+        /^account +state +promo +paid +held +owed +keys +members +created\n/,
+      );
+      expect(table.stdout.indexOf(newer.id)).toBeLessThan(table.stdout.indexOf(account.id));
+      expect(table.stdout).toContain("active");
+      const one = await admin("list", "--limit", "1", "--json");
+      const page = JSON.parse(one.stdout) as { data: { id: string }[]; next_cursor: string };
+      expect(page).toMatchObject({
+        object: "list",
+        has_more: true,
+        data: [{ id: newer.id, state: "active", promo_usd: "0.05", live_keys: 1, members: 0 }],
+      });
+      const rest = await admin("list", "--cursor", page.next_cursor);
+      expect(rest.stdout).toContain(account.id);
+      expect(rest.stdout).not.toContain(newer.id);
+    });
+
+    test("finds an account by the beginning of its id or of a key, and says when there is none", async () => {
+      expect((await admin("list", "--search", account.id.slice(0, 24))).stdout).toContain(
+        account.id,
+      );
+      expect((await admin("list", "--search", account.key.slice(0, 12))).stdout).toContain(
+        account.id,
+      );
+      expect((await admin("list", "--search", "nobody@example.com")).stdout).toBe(
+        "No account was found.\n",
+      );
+    });
+
+    test("refuses limits and states that are none", async () => {
+      for (const flags of [
+        ["--limit", "0"],
+        ["--limit", "101"],
+        ["--limit", "0x10"],
+        ["--state", "asleep"],
+      ])
+        expect([flags, (await admin("list", ...flags)).code]).toEqual([flags, 2]);
+    });
+  });
+
+  describe("adjust", () => {
+    test("corrects a balance upwards and downwards, and writes it down", async () => {
+      const up = await admin("adjust", account.id, "2.5", "--reason", "lost transfer");
+      expect([up.code, up.stderr]).toEqual([0, ""]);
+      expect(up.stdout).toBe(
+        `${account.id} was adjusted by 2.5 USD. Its balance is 2.55 USD (promotional 0.05, paid 2.5).\n`,
+      );
+      const down = await admin("adjust", account.id, "-1.05", "--reason", "too much");
+      expect(down.stdout).toContain(
+        "was adjusted by -1.05 USD. Its balance is 1.5 USD (promotional 0, paid 1.5)",
+      );
+      const bucket = await admin(
+        "adjust",
+        account.id,
+        "1",
+        "--bucket",
+        "promo",
+        "--reason",
+        "gift",
+      );
+      expect(bucket.stdout).toContain("(promotional 1, paid 1.5)");
+      expect(await audit(account, "account.adjusted")).toMatchObject([
+        { actor: { type: "operator", id: "operator" }, detail: { usd: "1", reason: "gift" } },
+        { detail: { usd: "-1.05", promo_before: "0.05", paid_before: "2.5", paid_after: "1.5" } },
+        { detail: { usd: "2.5", reason: "lost transfer", paid_before: "0", paid_after: "2.5" } },
+      ]);
+    });
+
+    test("is done once under one --id", async () => {
+      const line = ["adjust", account.id, "0.25", "--reason", "once", "--id", "ticket-1"] as const;
+      expect((await admin(...line)).stdout).toContain("was adjusted by 0.25 USD");
+      expect((await admin(...line)).stdout).toContain("had already been made; nothing was changed");
+      expect((await admin("verify-ledger")).stdout).toContain("Everything adds up.");
+    });
+
+    test("refuses to go below zero, amounts that are none, a blank reason, another bucket, nobody's account", async () => {
+      const below = await admin("adjust", account.id, "-100", "--reason", "x");
+      expect(below.code).toBe(1);
+      expect(below.stderr).toContain("postern admin adjust: Only 2.75 USD can be taken");
+      for (const line of [
+        [account.id, "0", "--reason", "x"],
+        [account.id, "five", "--reason", "x"],
+        [account.id, "1e3", "--reason", "x"],
+        [account.id, "1", "--reason", "  "],
+        [account.id, "1"],
+        [account.id, "--reason", "x"],
+        [account.id, "1", "--reason", "x", "--bucket", "gold"],
+        [account.id, "1", "--reason", "x", "--frob"],
+      ])
+        expect([line, (await admin("adjust", ...line)).code]).toEqual([line, 2]);
+      const nobody = await admin("adjust", "acct_none", "1", "--reason", "x");
+      expect([nobody.code, nobody.stderr]).toEqual([
+        1,
+        "postern admin adjust: There is no such account.\n",
+      ]);
+    });
+  });
+
+  describe("freeze and unfreeze", () => {
+    test("stop a running gateway's calls at once, and let them go on", async () => {
+      expect((await echo(account.key)).status).toBe(200);
+      const frozen = await admin("freeze", account.id, "--reason", "abuse");
+      expect([frozen.code, frozen.stdout]).toEqual([
+        0,
+        `${account.id} is frozen: it makes no calls until postern admin unfreeze.\n`,
+      ]);
+      expect((await echo(account.key)).status).toBe(403);
+      expect((await admin("freeze", account.id, "--reason", "again")).stdout).toContain(
+        "is frozen already; nothing was changed",
+      );
+      expect((await admin("show", account.id)).stdout).toContain(": abuse");
+      expect((await admin("list", "--state", "frozen")).stdout).toContain(account.id);
+      const lifted = await admin("unfreeze", account.id, "--reason", "talked");
+      expect(lifted.stdout).toBe(`${account.id} is not frozen by an operator any more.\n`);
+      expect((await echo(account.key)).status).toBe(200);
+      expect((await admin("unfreeze", account.id, "--reason", "again")).stdout).toContain(
+        "nothing was changed",
+      );
+      expect((await audit(account, "account.frozen")).length).toBe(1);
+      expect(await audit(account, "account.unfrozen")).toMatchObject([
+        { detail: { reason: "talked", frozen_for: "abuse" } },
+      ]);
+    });
+
+    test("refuse a blank reason and an account that is not there", async () => {
+      for (const command of ["freeze", "unfreeze"]) {
+        expect((await admin(command, account.id)).code).toBe(2);
+        expect((await admin(command, account.id, "--reason", " ")).code).toBe(2);
+        expect((await admin(command, "acct_none", "--reason", "x")).code).toBe(1);
+      }
+    });
+  });
+
+  describe("the money that only the operator sees", () => {
+    test("grants, paid and refunded transfers and debts are in the audit log", async () => {
+      const made = await createAccount();
+      await admin("grant", made.id, "1", "--reason", "welcome");
+      const answer = await call("/v1/billing/invoice", made.key, { amount_usd: 10 });
+      const { id } = (await answer.json()) as { id: string };
+      expect((await admin("mark-paid", id, "--reference", "transfer 7")).code).toBe(0);
+      expect((await admin("mark-paid", id, "--reference", "transfer 7")).code).toBe(0);
+      expect((await admin("mark-refunded", id, "10.50", "--reference", "back 7")).code).toBe(0);
+      expect(await audit(made, "account.credited")).toMatchObject([
+        { detail: { usd: "1", reason: "welcome", promo_before: "0.05", promo_after: "1.05" } },
+      ]);
+      expect(await audit(made, "invoice.marked_paid")).toMatchObject([
+        { target: id, detail: { reference: "transfer 7", paid_before: "0", paid_after: "10" } },
+      ]);
+      expect(await audit(made, "invoice.marked_refunded")).toMatchObject([
+        { target: id, detail: { usd: "10.5", reference: "back 7", paid_after: "0" } },
+      ]);
+      const nothing = await admin("write-off", made.id, "--reason", "lost");
+      expect(nothing.stdout).toBe(`${made.id} owes nothing.\n`);
+      expect((await admin("write-off", made.id, "--reason", " ")).code).toBe(2);
+      expect((await admin("write-off", "acct_none", "--reason", "x")).code).toBe(1);
+      expect(await audit(made, "debt.written_off")).toEqual([]);
+    });
+  });
+
+  describe("show", () => {
+    test("has everything, as text and as JSON, and never a raw key", async () => {
+      const text = await admin("show", account.id);
+      for (const line of [
+        /^account {4}acct_/m,
+        /^state {6}active$/m,
+        /^balance {4}[\d.]+ USD \(promotional/m,
+        /^owed {7}0 USD$/m,
+        /^movement {3}20.* adjustment /m,
+        /^created {4}20.* from /m,
+      ])
+        expect(text.stdout).toMatch(line);
+      const json = await admin("show", account.id, "--json");
+      expect(JSON.parse(json.stdout)).toMatchObject({
+        object: "account",
+        id: account.id,
+        frozen: null,
+        owed_usd: "0",
+        keys: [{ state: "live" }],
+        members: [],
+      });
+      expect(text.stdout + json.stdout).not.toContain(account.key);
+      expect((await admin("show", "acct_none", "--json")).code).toBe(1);
+    });
+  });
+
+  describe("report", () => {
+    test("adds up what happened, as a table and as JSON", async () => {
+      const day = new Date().toISOString().slice(0, 10);
+      const json = await admin("report", "--json");
+      expect(json.code).toBe(0);
+      const report = JSON.parse(json.stdout) as {
+        usage: { total_usd: string };
+        provider_cost: { total_usd: string };
+        providers: { model: string; calls: number }[];
+      };
+      expect(report).toMatchObject({
+        object: "report",
+        grants: { operator_usd: "1" },
+        adjustments: { up_usd: "3.75", down_usd: "1.05" },
+        income: { fees_usd: "0" },
+        providers: [{ provider: "sim", model: "sim/echo", calls: 2 }],
+        processors: [
+          {
+            processor: "manual",
+            kind: "purchase",
+            credit_usd: "10",
+            fee_usd: "0.5",
+            total_usd: "10.5",
+          },
+          {
+            processor: "manual",
+            kind: "refund",
+            credit_usd: "10",
+            fee_usd: "0.5",
+            total_usd: "10.5",
+          },
+        ],
+      });
+      expect(report.provider_cost.total_usd).toBe(report.usage.total_usd);
+      const text = await admin("report", "--from", day);
+      expect(text.stdout).toMatch(
+        /^From 20.* to before 20.*; liabilities are those at its end\.\n/,
+      );
+      expect(text.stdout).toMatch(/^ {2}sim {2}sim\/echo +2 /m);
+      const empty = await admin("report", "--from", "2020-01-01", "--to", "2020-02-01", "--json");
+      expect(JSON.parse(empty.stdout)).toMatchObject({
+        providers: [],
+        liabilities: { total_usd: "0" },
+      });
+    });
+
+    test("refuses periods that are none", async () => {
+      for (const flags of [
+        ["--from", "yesterday"],
+        ["--from", "2027-02-30"],
+        ["--from", "2027-02-02", "--to", "2027-02-01"],
+        ["--to", "0x10"],
+      ])
+        expect([flags, (await admin("report", ...flags)).code]).toEqual([flags, 2]);
+    });
+  });
+});

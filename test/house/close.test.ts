@@ -1,0 +1,22 @@
+// Stopping a house, also where its last words cannot be written.
+
+import { expect, test } from "bun:test";
+import { openSqlite } from "../../src/store/sqlite.ts";
+import { register, startGateway } from "../support/gateway.ts";
+
+test("a house whose last write fails still lets go of its store, and says what went wrong", async () => {
+  const gateway = await startGateway();
+  const { headers } = await register(gateway);
+  expect((await fetch(`${gateway.url}/v1/account`, { headers })).status).toBe(200);
+  const { house, config } = gateway;
+  // When a key was last used is written at the end.
+  await house.db.write((tx) => tx.run("alter table api_key rename to stolen"));
+  const failure = await house.close().then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(String(failure)).toContain("api_key");
+  // The folder was locked, and is not any more.
+  await openSqlite({ folder: config.store.dataDir, lock: true }).close();
+  await gateway.stop().catch(() => {});
+});

@@ -1,0 +1,361 @@
+// The rules of a workspace's budgets one by one, on both stores; their interleavings are in property.test.ts.
+
+import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
+import { MAX_NANO } from "../../src/base/money.ts";
+import type { BudgetLimits, BudgetMark } from "../../src/ledger/budget-rules.ts";
+import { type BudgetsChanged, getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
+import { createLedger, deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
+import { sweepHolds } from "../../src/ledger/sweep.ts";
+import { verifyLedger } from "../../src/ledger/verify.ts";
+import type { Db, Tx } from "../../src/store/db.ts";
+import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import { rejection } from "../support/rejection.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
+import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+
+// The first of these tests starts a PostgreSQL, on a machine that may be busy.
+setDefaultTimeout(60_000);
+
+const HOUR_MS = 3_600_000;
+/** The last day but one of a month, at noon. */
+const NOW = Date.UTC(2026, 10, 29, 12);
+const MIDNIGHT = Date.UTC(2026, 10, 30);
+const MONTH_END = Date.UTC(2026, 11, 1);
+let accounts = 0;
+
+interface When {
+  readonly now?: number;
+  readonly key?: string;
+}
+
+eachStore((kind, open) => {
+  describe(`budgets on ${kind}`, () => {
+    let store: TestStore;
+    let db: Db;
+    let ledger: Ledger<UsageRecord>;
+    const told: BudgetMark[] = [];
+    beforeAll(async () => {
+      store = await open();
+      db = store.db;
+      ledger = await process(db, "main");
+    });
+    afterAll(async () => {
+      expect((await verifyLedger(db)).problems).toEqual([]);
+      await store.close();
+    });
+
+    const process = async (on: Db, name: string): Promise<Ledger<UsageRecord>> =>
+      createLedger<UsageRecord>({
+        db: on,
+        process: name,
+        epoch: await startEpoch(on, name, NOW),
+        writeRecords: writeUsage,
+        tellBudgets: async (_tx, marks) => void told.push(...marks),
+      });
+    const account = async (limits: Partial<BudgetLimits> = {}): Promise<string> => {
+      accounts += 1;
+      const id = `b${accounts}`;
+      await db.write(async (tx) => {
+        await openAccount(tx, id, [`${id}.k`, `${id}.l`], NOW - 72 * HOUR_MS);
+        await deposit(tx, promoDeposit(`${id}.promo`, id, 100_000n, NOW));
+      });
+      if (Object.keys(limits).length > 0) await set(id, limits);
+      return id;
+    };
+    const set = (id: string, limits: Partial<BudgetLimits>, now = NOW): Promise<BudgetsChanged> =>
+      db.write((tx) => setBudgets(tx, id, limits, now));
+    const hold = async (
+      id: string,
+      name: string,
+      amount: bigint,
+      { now = NOW, key = "k" }: When = {},
+    ): Promise<string> => {
+      const outcome = await ledger.hold({
+        id: `${id}.${name}`,
+        accountId: id,
+        keyId: `${id}.${key}`,
+        amount,
+        now,
+        expiresAt: now + 4_000 * HOUR_MS,
+      });
+      if (outcome.status !== "budget") return outcome.status;
+      const { window, room, endsAt } = outcome.blocked;
+      return `${window} leaves ${room} until ${new Date(endsAt).toISOString().slice(0, 10)}`;
+    };
+    const settle = async (
+      id: string,
+      name: string,
+      cost: bigint,
+      { now = NOW, key = "k" }: When = {},
+    ): Promise<readonly bigint[] | string> => {
+      const of = { id: `${id}.${name}`, accountId: id, keyId: `${id}.${key}`, cost };
+      const outcome = await ledger.settle({
+        ...of,
+        now,
+        record: usageRecord({ ...of, createdAt: now }),
+      });
+      return outcome.status === "settled" ? [outcome.charged, outcome.overrun] : outcome.status;
+    };
+    const spend = async (
+      id: string,
+      name: string,
+      cost: bigint,
+      more: When = {},
+    ): Promise<void> => {
+      expect(await hold(id, name, cost, more)).toBe("held");
+      expect(await settle(id, name, cost, more)).toEqual([cost, 0n]);
+    };
+    const used = async (id: string, now = NOW): Promise<readonly [bigint, bigint]> => {
+      const { day, month } = await getBudgets(db, id, now);
+      return [day.used, month.used];
+    };
+    const marksOf = (id: string): readonly string[] =>
+      told
+        .filter((one) => one.accountId === id)
+        .map((one) => `${one.window} ${one.percent} % at ${one.used} of ${one.limit}`);
+
+    test("a budget is held and settled in the same step, to the last nano-USD", async () => {
+      const id = await account({ day: 100n });
+      expect(await hold(id, "1", 60n)).toBe("held");
+      expect(await hold(id, "2", 41n)).toBe("day leaves 40 until 2026-11-30");
+      expect(await hold(id, "3", 40n)).toBe("held");
+      expect(await hold(id, "4", 1n)).toBe("day leaves 0 until 2026-11-30");
+      expect(await settle(id, "1", 10n)).toEqual([10n, 0n]);
+      expect(await hold(id, "5", 51n)).toBe("day leaves 50 until 2026-11-30");
+      expect(await hold(id, "6", 50n)).toBe("held");
+      expect((await getBudgets(db, id, NOW)).day).toMatchObject({
+        limit: 100n,
+        used: 10n,
+        held: 90n,
+        room: 0n,
+      });
+      for (const name of ["3", "6"]) await settle(id, name, 0n);
+    });
+
+    test("all keys of the workspace share it, and a key's own limit is looked at first", async () => {
+      const id = await account({ day: 100n });
+      await spend(id, "1", 70n, { key: "k" });
+      expect(await hold(id, "2", 31n, { key: "l" })).toBe("day leaves 30 until 2026-11-30");
+      await db.write((tx) =>
+        tx.run("update api_key set limit_nano = 10 where id = ?", [`${id}.l`]),
+      );
+      expect(await hold(id, "3", 31n, { key: "l" })).toBe("key_limit");
+      expect(await hold(id, "4", 10n, { key: "l" })).toBe("held");
+      await settle(id, "4", 0n, { key: "l" });
+    });
+
+    test("it opens again with its window: the day at midnight, the month on its first", async () => {
+      const id = await account({ day: 50n, month: 120n });
+      await spend(id, "1", 50n, { now: MIDNIGHT - 1 });
+      expect(await hold(id, "2", 1n, { now: MIDNIGHT - 1 })).toBe("day leaves 0 until 2026-11-30");
+      await spend(id, "3", 50n, { now: MIDNIGHT });
+      expect(await used(id, MIDNIGHT)).toEqual([50n, 100n]);
+      expect(await hold(id, "4", 1n, { now: MONTH_END - 1 })).toBe("day leaves 0 until 2026-12-01");
+      expect(await used(id, MONTH_END)).toEqual([0n, 0n]);
+      await spend(id, "5", 50n, { now: MONTH_END });
+    });
+
+    test("where both windows are in the way, the month is named: it is waited for longer", async () => {
+      const id = await account({ day: 50n, month: 60n });
+      await spend(id, "1", 45n);
+      expect(await hold(id, "2", 6n)).toBe("day leaves 5 until 2026-11-30");
+      expect(await hold(id, "3", 16n)).toBe("month leaves 15 until 2026-12-01");
+    });
+
+    test("an open output limit is lowered to what the budget leaves", async () => {
+      const id = await account({ day: 100n, month: 80n });
+      const about = { accountId: id, keyId: `${id}.k`, now: NOW, expiresAt: NOW + HOUR_MS };
+      expect(await ledger.hold({ ...about, id: `${id}.1`, amount: 5_000n, minimum: 10n })).toEqual({
+        status: "held",
+        amount: 80n,
+      });
+      await settle(id, "1", 0n);
+    });
+
+    test("a call that costs nothing needs no budget", async () => {
+      const id = await account({ day: 0n, month: 0n });
+      expect(await hold(id, "1", 0n)).toBe("held");
+      expect(await settle(id, "1", 0n)).toEqual([0n, 0n]);
+      expect(await hold(id, "2", 1n)).toBe("month leaves 0 until 2026-12-01");
+    });
+
+    test("a call that cost more than its hold takes no more than the budget leaves, or than it held", async () => {
+      const id = await account({ day: 100n });
+      await hold(id, "1", 60n);
+      await hold(id, "2", 30n);
+      expect(await settle(id, "1", 999n)).toEqual([70n, 929n]);
+      expect(await used(id)).toEqual([70n, 70n]);
+      await set(id, { day: 10n });
+      expect(await settle(id, "2", 999n)).toEqual([30n, 969n]);
+      expect(await used(id)).toEqual([100n, 100n]);
+    });
+
+    test("a late settle of what was swept counts, and never past the budget", async () => {
+      const id = await account({ day: 100n });
+      const dead = await process(db, "dead");
+      const about = { id: `${id}.h`, accountId: id, keyId: `${id}.k`, now: NOW };
+      await dead.hold({ ...about, amount: 80n, expiresAt: NOW + HOUR_MS });
+      await startEpoch(db, "dead", NOW);
+      await sweepHolds(db, NOW);
+      await spend(id, "1", 90n);
+      const record = usageRecord({ ...about, cost: 80n, createdAt: NOW });
+      expect(await dead.settle({ ...about, cost: 80n, record })).toMatchObject({
+        charged: 10n,
+        overrun: 70n,
+        late: true,
+      });
+      expect(await used(id)).toEqual([100n, 100n]);
+    });
+
+    test("a budget that is set in the middle of its window counts what was spent since it began, by every key", async () => {
+      const id = await account();
+      await spend(id, "1", 7n, { now: NOW - 48 * HOUR_MS });
+      await spend(id, "2", 20n, { now: NOW - HOUR_MS, key: "k" });
+      await spend(id, "3", 30n, { key: "l" });
+      await db.write((tx) =>
+        tx.run("update api_key set revoked_at = ? where id = ?", [NOW, `${id}.l`]),
+      );
+      expect(await used(id)).toEqual([50n, 57n]);
+      const { before, after } = await set(id, { day: 60n });
+      expect(before).toEqual({ day: null, month: null });
+      expect([after.day.used, after.day.room, after.month.used, after.month.room]).toEqual([
+        50n,
+        10n,
+        57n,
+        null,
+      ]);
+      expect(await hold(id, "4", 11n)).toBe("day leaves 10 until 2026-11-30");
+      await set(id, { month: 60n });
+      expect(await hold(id, "5", 4n)).toBe("month leaves 3 until 2026-12-01");
+    });
+
+    test("one budget is taken away without the other; without any nothing is bounded; set again, it counts all", async () => {
+      const id = await account({ day: 10n, month: 30n });
+      await spend(id, "1", 10n);
+      await set(id, { day: null });
+      await spend(id, "2", 20n);
+      expect(await hold(id, "3", 1n)).toBe("month leaves 0 until 2026-12-01");
+      await set(id, { month: null });
+      await spend(id, "4", 500n);
+      const { after } = await set(id, { day: 600n, month: 530n });
+      expect([after.day.used, after.day.room, after.month.used, after.month.room]).toEqual([
+        530n,
+        70n,
+        530n,
+        0n,
+      ]);
+    });
+
+    test("a clock that steps back opens no window, and closes none: the budget of the day that was begun counts", async () => {
+      const id = await account({ day: 100n });
+      await spend(id, "1", 60n, { now: MIDNIGHT });
+      expect(await hold(id, "2", 41n, { now: MIDNIGHT - HOUR_MS, key: "l" })).toBe(
+        "day leaves 40 until 2026-12-01",
+      );
+      await spend(id, "3", 40n, { now: MIDNIGHT - HOUR_MS, key: "l" });
+      expect(await hold(id, "4", 1n, { now: MIDNIGHT })).toBe("day leaves 0 until 2026-12-01");
+      expect(await used(id, MIDNIGHT)).toEqual([100n, 100n]);
+    });
+
+    test("of each budget a half, four fifths and the whole are told, once a window", async () => {
+      const id = await account({ day: 100n, month: 400n });
+      await spend(id, "1", 49n);
+      expect(marksOf(id)).toEqual([]);
+      await spend(id, "2", 1n);
+      expect(marksOf(id)).toEqual(["day 50 % at 50 of 100"]);
+      await spend(id, "3", 29n);
+      await spend(id, "4", 1n, { key: "l" });
+      await spend(id, "5", 20n);
+      expect(marksOf(id).slice(1)).toEqual(["day 80 % at 80 of 100", "day 100 % at 100 of 100"]);
+      await spend(id, "6", 100n, { now: MIDNIGHT });
+      expect(marksOf(id).slice(3)).toEqual([
+        "day 50 % at 100 of 100",
+        "day 80 % at 100 of 100",
+        "day 100 % at 100 of 100",
+        "month 50 % at 200 of 400",
+      ]);
+    });
+
+    test("a mark that is told says which window it is, and when that ends", async () => {
+      const id = await account({ month: 10n });
+      await spend(id, "1", 5n);
+      expect(told.filter((one) => one.accountId === id)).toEqual([
+        {
+          accountId: id,
+          window: "month",
+          percent: 50,
+          used: 5n,
+          limit: 10n,
+          endsAt: MONTH_END,
+          now: NOW,
+        },
+      ]);
+    });
+
+    test("a greater budget arms the marks again; a lesser one tells at once what was reached", async () => {
+      const id = await account({ day: 100n });
+      await spend(id, "1", 60n);
+      expect((await set(id, { day: 200n })).marks).toEqual([]);
+      await spend(id, "2", 40n);
+      expect(marksOf(id)).toEqual(["day 50 % at 60 of 100", "day 50 % at 100 of 200"]);
+      const lowered = await set(id, { day: 110n });
+      expect(lowered.marks.map((one) => one.percent)).toEqual([80]);
+      expect((await set(id, { day: 110n })).marks).toEqual([]);
+      expect((await set(id, { day: 0n })).marks).toEqual([]);
+      expect((await set(id, { day: 1n })).marks.map((one) => one.percent)).toEqual([50, 80, 100]);
+    });
+
+    test("amounts that are none are refused", async () => {
+      const id = await account();
+      for (const day of [-1n, MAX_NANO + 1n])
+        expect(await rejection(set(id, { day }))).toMatch("is no amount");
+      expect((await set(id, { day: MAX_NANO, month: 0n })).after.day.limit).toBe(MAX_NANO);
+    });
+
+    test("a budget that is set while calls are charged misses none of them, and doubles none", async () => {
+      for (let round = 0; round < 5; round++) {
+        const id = await account();
+        const names = Array.from({ length: 64 }, (_, place) => `r${place}`);
+        const key = (name: string): string => (Number(name.slice(1)) % 2 === 0 ? "k" : "l");
+        await Promise.all(names.map((name) => hold(id, name, 3n, { key: key(name) })));
+        const settles = Promise.all(names.map((name) => settle(id, name, 3n, { key: key(name) })));
+        await Promise.all([set(id, { day: 1_000n }), settles, set(id, { month: 1_000n })]);
+        expect(await used(id)).toEqual([192n, 192n]);
+      }
+    });
+
+    test("an account without a budget costs no statement more, and one with a budget costs one", async () => {
+      const counted: Db = { ...db, write: (work) => db.write((tx) => work(counting(tx))) };
+      let statements = 0;
+      const one = <T>(made: T): T => {
+        statements += 1;
+        return made;
+      };
+      const counting = (tx: Tx): Tx => ({
+        ...tx,
+        all: (...args) => one(tx.all(...args)),
+        get: (...args) => one(tx.get(...args)),
+        run: (...args) => one(tx.run(...args)),
+        insertMany: (...args) => one(tx.insertMany(...args)),
+        updateMany: (...args) => one(tx.updateMany(...args)),
+        deleteMany: (...args) => one(tx.deleteMany(...args)),
+        lockMany: (...args) => one(tx.lockMany(...args)),
+        readMany: (...args) => one(tx.readMany(...args)),
+      });
+      const counter = await process(counted, "counter");
+      const costOf = async (id: string): Promise<number> => {
+        const about = { id: `${id}.c`, accountId: id, keyId: `${id}.k`, now: NOW };
+        statements = 0;
+        await counter.hold({ ...about, amount: 9n, expiresAt: NOW + HOUR_MS });
+        const record = usageRecord({ ...about, cost: 5n, createdAt: NOW });
+        await counter.settle({ ...about, cost: 5n, record });
+        return statements;
+      };
+      const without = await costOf(await account());
+      expect(await costOf(await account({ day: 1_000n }))).toBe(without + 1);
+      const former = await account({ day: 1_000n });
+      await set(former, { day: null });
+      expect(await costOf(former)).toBe(without);
+    });
+  });
+});

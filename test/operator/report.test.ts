@@ -1,0 +1,396 @@
+// The report against the ledger and the usage records themselves: after random histories every figure is what a plain sum
+// over all rows says.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { newId } from "../../src/base/id.ts";
+import { usdText } from "../../src/base/money.ts";
+import type { Invoice } from "../../src/billing/billing.ts";
+import { markPaid, markRefunded } from "../../src/billing/manual.ts";
+import { applyPayment } from "../../src/billing/payments.ts";
+import type { PaymentFact } from "../../src/billing/processor.ts";
+import {
+  bearDebt,
+  COMMAND_LINE,
+  correctBalance,
+  giveCredit,
+  readUsd,
+} from "../../src/operator/operator.ts";
+import { readPeriod } from "../../src/operator/period.ts";
+import type { Period } from "../../src/operator/provider-costs.ts";
+import { readReport, type Report } from "../../src/operator/report.ts";
+import { reportJson, reportText } from "../../src/operator/report-text.ts";
+import type { Db } from "../../src/store/db.ts";
+import { writeUsage } from "../../src/usage/usage.ts";
+import { expectSound, walletOf } from "../billing/desk.ts";
+import { openShop, type Shop } from "../billing/world.ts";
+import { usageRecord } from "../ledger/record.ts";
+import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
+
+setDefaultTimeout(120_000);
+
+const KINDS: readonly StoreKind[] = ["sqlite", "postgres"];
+const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
+const ACCOUNTS = 30;
+const STEPS = 12;
+const DAY_MS = 86_400_000;
+
+type Dice = (sides: number) => number;
+
+/** Numbers that chance would give, and the same for the same seed. */
+function dice(seed: number): Dice {
+  let state = seed >>> 0;
+  return (sides) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * sides);
+  };
+}
+
+interface Moved {
+  readonly accountId: string;
+  readonly id: string;
+  readonly from: string;
+  readonly to: string;
+  readonly kind: string;
+  readonly amount: bigint;
+  readonly at: number;
+}
+
+describe.each(KINDS)("the report on %s", (kind) => {
+  let store: TestStore;
+  let shop: Shop;
+  let began: number;
+  let reports: readonly Report[];
+  let moved: readonly Moved[];
+
+  beforeAll(async () => {
+    ownCalls = 0;
+    store = await openStore(kind);
+    shop = await openShop(store.db);
+    began = shop.clock.now;
+    const roll = dice(SEED);
+    const accounts = [];
+    for (let place = 0; place < ACCOUNTS; place++) accounts.push(await shop.newAccount());
+    for (let step = 0; step < STEPS; step++) {
+      shop.clock.now += DAY_MS / 2;
+      for (const account of accounts) await live(shop, account, roll);
+    }
+    // Chance may leave nobody owing.
+    const [borne = "", owing = ""] = accounts;
+    for (const account of [borne, owing])
+      await purchase(shop, account, { cents: 500, back: 525, kind: "disputed" });
+    const { now } = shop.clock;
+    await store.db.write((tx) =>
+      bearDebt(tx, {
+        accountId: borne,
+        by: COMMAND_LINE,
+        reason: "lost",
+        network: null,
+        now,
+        id: "x",
+      }),
+    );
+    moved = await allTransfers(store.db);
+    reports = await Promise.all(
+      periods().map((period) => store.db.snapshot((reader) => readReport(reader, period))),
+    );
+  });
+  afterAll(() => store.close());
+
+  const periods = (): readonly Period[] => [
+    { from: 0, to: shop.clock.now + 1 },
+    { from: began + 2 * DAY_MS, to: began + 4 * DAY_MS },
+    { from: shop.clock.now + 1, to: shop.clock.now + 2 },
+  ];
+
+  const within = ({ from, to }: Period) => moved.filter(({ at }) => at >= from && at < to);
+  const sum = (list: readonly Moved[], wanted: (one: Moved) => boolean): bigint =>
+    list.filter(wanted).reduce((total, { amount }) => total + amount, 0n);
+
+  test(`everything that histories have (seed ${SEED})`, async () => {
+    await expectSound(store.db);
+    const [whole] = reports;
+    expect(new Set(moved.map((one) => one.kind))).toEqual(
+      new Set(["grant", "usage", "purchase", "refund", "dispute", "adjustment", "write_off"]),
+    );
+    expect(whole?.usage.overrun).toBeGreaterThan(0n);
+    expect(whole?.standing.owed).toBeGreaterThan(0n);
+    expect(whole?.providers.length).toBeGreaterThan(2);
+  });
+
+  test("grants, adjustments, usage, fees and losses are what the transfers of the period say", () => {
+    for (const report of reports) {
+      const list = within(report.period);
+      const grants = (mark: RegExp): bigint =>
+        sum(list, (one) => one.kind === "grant" && mark.test(one.id));
+      expect(report.grants).toEqual({
+        starting: grants(/^start\./),
+        operator: grants(/^grant\./),
+        claim: grants(/^tr_/),
+      });
+      expect(report.adjustments).toEqual({
+        up: sum(list, (one) => one.from === "system:adjustment"),
+        down: sum(list, (one) => one.to === "system:adjustment"),
+      });
+      expect(report.usage).toEqual({
+        promo: sum(list, (one) => one.kind === "usage" && one.from.endsWith(":promo")),
+        paid: sum(list, (one) => one.kind === "usage" && one.from.endsWith(":paid")),
+        overrun: sum(list, (one) => one.from === "system:overrun_expense"),
+      });
+      expect(report.feeIncome).toBe(
+        sum(list, (one) => one.to === "system:fee_revenue") -
+          sum(list, (one) => one.from === "system:fee_revenue"),
+      );
+      expect(report.writtenOff).toBe(sum(list, (one) => one.kind === "write_off"));
+      expect(report.refundLoss + report.writtenOff).toBe(
+        sum(list, (one) => one.from === "system:refund_expense") -
+          sum(list, (one) => one.to === "system:refund_expense"),
+      );
+    }
+  });
+
+  test("what passed the processors adds up to their clearing accounts, part by part", () => {
+    for (const report of reports) {
+      const list = within(report.period);
+      for (const one of report.passed) {
+        const { credit, debt, fee, tax, suspense, borne, total } = one;
+        expect(credit + debt + fee + tax + suspense + borne).toBe(total);
+        const clearing = `system:clearing:${one.processor}`;
+        expect(total).toBe(
+          sum(
+            list,
+            (transfer) =>
+              transfer.kind === one.kind && [transfer.from, transfer.to].includes(clearing),
+          ),
+        );
+      }
+      const seen = report.passed.reduce((total, one) => total + one.total, 0n);
+      expect(seen).toBe(sum(list, ({ from, to }) => `${from}${to}`.includes("system:clearing:")));
+    }
+  });
+
+  test("liabilities are what customers hold at its end, by the transfers and, now, by the wallets", async () => {
+    for (const { period, standing } of reports) {
+      const list = moved.filter(({ at }) => at < period.to);
+      const bucket = (name: string): bigint =>
+        sum(list, ({ to }) => to.endsWith(`:${name}`)) -
+        sum(list, ({ from }) => from.endsWith(`:${name}`));
+      expect([standing.promo, standing.paid]).toEqual([bucket("promo"), bucket("paid")]);
+    }
+    const row = await store.db.get(
+      "select cast(sum(promo) as text) as promo, cast(sum(paid) as text) as paid, cast(sum(owed) as text) as owed from wallet",
+    );
+    expect(reports[0]?.standing).toMatchObject({
+      promo: BigInt(String(row?.["promo"])),
+      paid: BigInt(String(row?.["paid"])),
+      owed: BigInt(String(row?.["owed"])),
+    });
+  });
+
+  test("cost per provider and model is the sum of its usage records, and of all of them that of the usage transfers", async () => {
+    for (const report of reports) {
+      const rows = await store.db.all(
+        "select provider, model, created_at, input_tokens, output_tokens, cast(cost_nano as text) as cost from usage_record where byok = 0",
+      );
+      const costs = new Map<string, { calls: number; tokens: number; cost: bigint }>();
+      for (const row of rows) {
+        const at = Number(row["created_at"]);
+        if (at < report.period.from || at >= report.period.to) continue;
+        const key = `${String(row["provider"])} ${String(row["model"])}`;
+        const known = costs.get(key) ?? { calls: 0, tokens: 0, cost: 0n };
+        costs.set(key, {
+          calls: known.calls + 1,
+          tokens: known.tokens + Number(row["input_tokens"]) + Number(row["output_tokens"]),
+          cost: known.cost + BigInt(String(row["cost"])),
+        });
+      }
+      expect(
+        report.providers.map((one) => [
+          `${one.provider} ${one.model}`,
+          { calls: one.calls, tokens: one.inputTokens + one.outputTokens, cost: one.cost },
+        ]),
+      ).toEqual([...costs].sort(([one], [other]) => (one < other ? -1 : 1)));
+    }
+    const [whole] = reports;
+    const { promo = 0n, paid = 0n, overrun = 0n } = whole?.usage ?? {};
+    const cost = whole?.providers.reduce((total, one) => total + one.cost, 0n);
+    expect(cost).toBe(promo + paid + overrun);
+  });
+
+  test("calls on callers' own keys stand aside, at the prices of their records", () => {
+    const [whole] = reports;
+    expect(whole?.ownKeys).toEqual([
+      {
+        provider: "acme",
+        model: "acme/own",
+        calls: ownCalls,
+        estimated: 0,
+        inputTokens: 10 * ownCalls,
+        outputTokens: 5 * ownCalls,
+        // 7 × 0.0000000015 and 1 × 0.25, rounded up to a billionth.
+        cost: BigInt(ownCalls) * 250_000_011n,
+      },
+    ]);
+  });
+
+  test("as JSON and as text it has the same figures", () => {
+    const [whole] = reports;
+    if (whole === undefined) throw new Error("no report");
+    const json = JSON.stringify(reportJson(whole));
+    const text = reportText(whole);
+    for (const { cost, model } of whole.providers)
+      for (const shown of [json, text]) {
+        expect(shown).toContain(model);
+        expect(shown).toContain(usdText(cost));
+      }
+    expect(JSON.parse(json)).toMatchObject({ object: "report", grants: { starting_usd: "0" } });
+  });
+
+  test("a period is days of UTC or instants, and begins before it ends", () => {
+    const now = Date.parse("2026-11-21T09:30:00Z");
+    expect(readPeriod({}, now)).toEqual({ from: Date.parse("2026-11-01"), to: now + 1 });
+    expect(readPeriod({ from: "2026-10-01", to: "2026-11-01" }, now)).toEqual({
+      from: Date.parse("2026-10-01"),
+      to: Date.parse("2026-11-01"),
+    });
+    expect(readPeriod({ from: "2026-10-01T12:00:00+02:00", to: "" }, now).from).toBe(
+      Date.parse("2026-10-01T10:00:00Z"),
+    );
+    for (const from of ["yesterday", "2026-02-30", "2026-13-01", "20261001", "0x10", "2026-12-01"])
+      expect(() => readPeriod({ from }, now)).toThrow();
+  });
+});
+
+let ownCalls = 0;
+
+/** One step in the life of an account. */
+async function live(shop: Shop, accountId: string, roll: Dice): Promise<void> {
+  const { db, clock } = shop;
+  clock.now += 1 + roll(1_000);
+  const act = {
+    accountId,
+    by: COMMAND_LINE,
+    reason: "test",
+    network: null,
+    now: clock.now,
+    id: newId("req", clock.now),
+  };
+  const tellFalls = async (): Promise<void> => {};
+  const adjust = (usd: string): Promise<unknown> =>
+    db.write((tx) => correctBalance(tx, { ...act, amount: readUsd(usd), tellFalls }));
+  switch (roll(8)) {
+    case 0:
+      await db.write((tx) =>
+        giveCredit(tx, { ...act, amount: BigInt(1 + roll(3_000)) * 1_000_000n }),
+      );
+      return;
+    case 1:
+      await adjust(`${1 + roll(5)}.${roll(10)}`);
+      return;
+    case 2:
+      await adjust(`-0.${1 + roll(9)}`).catch(() => {});
+      return;
+    case 3:
+      await buy(shop, accountId, roll);
+      return;
+    case 4:
+      if (roll(3) === 0) await db.write((tx) => bearDebt(tx, act));
+      return;
+    case 5: {
+      const record = usageRecord({
+        ...act,
+        keyId: `${accountId}.k`,
+        cost: 0n,
+        createdAt: clock.now,
+        byok: true,
+        provider: "acme",
+        model: "acme/own",
+        price: [
+          { meter: "input", count: 7, usd: "0.0000000015" },
+          { meter: "request", count: 1, usd: "0.25" },
+        ],
+      });
+      await db.write((tx) => writeUsage(tx, [record]));
+      ownCalls += 1;
+      return;
+    }
+    default:
+      await call(shop, accountId, roll);
+  }
+}
+
+/** A call that costs what it held, or more. */
+async function call({ ledger, clock }: Shop, accountId: string, roll: Dice): Promise<void> {
+  const about = {
+    id: newId("req", clock.now),
+    accountId,
+    keyId: `${accountId}.k`,
+    now: clock.now,
+  };
+  const amount = BigInt(1 + roll(400_000_000));
+  const held = await ledger.hold({ ...about, amount, expiresAt: clock.now + DAY_MS });
+  if (held.status !== "held") return;
+  const cost = roll(5) === 0 ? amount * 20n : amount;
+  const model = ["acme/large", "acme/small", "other/one"][roll(3)] ?? "";
+  const provider = model.split("/")[0] ?? "";
+  const record = usageRecord({ ...about, cost, createdAt: clock.now, model, provider });
+  await ledger.settle({ ...about, cost, record });
+}
+
+/** A purchase, of which a part may go back, by a refund or a dispute. */
+async function buy(shop: Shop, accountId: string, roll: Dice): Promise<void> {
+  const cents = 100 + roll(2_000);
+  const back = roll(2) === 0 ? 0 : 1 + roll(cents);
+  const kind = roll(3) === 0 ? "refunded" : "disputed";
+  if (roll(3) > 0) return await purchase(shop, accountId, { cents, back, kind });
+  const { till, clock } = shop;
+  const { id: invoiceId } = await purchaseOf(shop, accountId, cents);
+  const told = { invoiceId, reference: `out ${invoiceId}`, now: clock.now };
+  // Where the purchase paid a debt, there is less to give back.
+  await markRefunded(till, { ...told, amountCents: 1 + roll(cents) }).catch(() => {});
+}
+
+async function purchaseOf(shop: Shop, accountId: string, cents: number): Promise<Invoice> {
+  const invoice = await shop.newInvoice(accountId, cents);
+  const told = { invoiceId: invoice.id, reference: `in ${invoice.id}`, now: shop.clock.now };
+  await markPaid(shop.till, told);
+  return invoice;
+}
+
+async function purchase(
+  shop: Shop,
+  accountId: string,
+  { cents, back, kind }: { cents: number; back: number; kind: "refunded" | "disputed" },
+): Promise<void> {
+  const { db, clock } = shop;
+  const invoice = await purchaseOf(shop, accountId, cents);
+  if (back === 0) return;
+  const { paid, promo } = await walletOf(db, accountId);
+  await shop.spend(accountId, ((paid + promo) * 9n) / 10n);
+  const fact: PaymentFact = {
+    processor: "manual",
+    ref: `back ${invoice.id}`,
+    kind,
+    payment: `in ${invoice.id}`,
+    invoiceId: invoice.id,
+    amountCents: back,
+    taxCents: 0,
+    currency: "usd",
+    at: clock.now,
+  };
+  await db.write((tx) => applyPayment(tx, fact, clock.now));
+}
+
+async function allTransfers(db: Db): Promise<readonly Moved[]> {
+  const rows = await db.all(
+    "select account_id, id, from_account, to_account, kind, cast(amount as text) as amount, at from transfer",
+  );
+  return rows.map((row) => ({
+    accountId: String(row["account_id"]),
+    id: String(row["id"]),
+    from: String(row["from_account"]),
+    to: String(row["to_account"]),
+    kind: String(row["kind"]),
+    amount: BigInt(String(row["amount"])),
+    at: Number(row["at"]),
+  }));
+}

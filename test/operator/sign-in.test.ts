@@ -1,0 +1,315 @@
+// The operator's way in: off unless it is switched on, apart from the customers', and never for anybody else.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { readConfig } from "../../src/config.ts";
+import { masterSecret } from "../../src/master-secret.ts";
+import { recordPerson } from "../../src/people/people.ts";
+import { createSessions } from "../../src/people/sessions.ts";
+import { CLIENT, type FakeIssuer, type Lies, startFakeIssuer } from "../people/fake-issuer.ts";
+import { startGateway } from "../support/gateway.ts";
+import { eachStore } from "../support/stores.ts";
+import { ADA, type Desk, open, openDesk, seatOf, type Seen, written } from "./world.ts";
+
+const PATHS = [
+  "/operator",
+  "/operator/report",
+  "/operator/payments",
+  "/operator/audit",
+  "/operator/accounts/acct_01kah5t3mq7d2c9w4e6r8t0yax",
+];
+const MINUTE_MS = 60_000;
+
+describe("without POSTERN_OPERATORS", () => {
+  test("there is nothing at /operator, whatever is asked for and however", async () => {
+    const gateway = await startGateway();
+    for (const path of [
+      ...PATHS,
+      "/operator/signin",
+      "/operator/signin/begin",
+      "/operator/signout",
+    ])
+      for (const method of ["GET", "POST"]) {
+        const { status } = await fetch(gateway.url + path, { method, redirect: "manual" });
+        expect(`${method} ${path} ${status}`).toBe(`${method} ${path} 404`);
+      }
+    await gateway.stop();
+  });
+
+  test("settings that make no sense stop the start", () => {
+    const mistakes = (env: Record<string, string>): readonly string[] => {
+      const read = readConfig({ env, hostName: "test", providers: [] });
+      return read.ok ? [] : read.mistakes;
+    };
+    const address = {
+      POSTERN_BASE_URL: "https://gateway.example.com",
+      POSTERN_SECRET: "x".repeat(40),
+    };
+    expect(mistakes({ POSTERN_OPERATORS: "ada" })).toEqual([
+      "POSTERN_OPERATORS must be email addresses with commas between",
+    ]);
+    expect(mistakes({ ...address, POSTERN_OPERATORS: ADA })).toEqual([
+      "OIDC_ISSUER must be set where POSTERN_OPERATORS is: an operator signs in there",
+    ]);
+    expect(mistakes({ POSTERN_OPERATORS: ` ${ADA} , ` })).toEqual([]);
+  });
+});
+
+test("without an identity provider the door says what is missing, and nobody comes in", async () => {
+  const desk = await openDesk("sqlite");
+  expect((await open(desk, "/operator/signin")).text).toContain("OIDC_ISSUER");
+  expect((await open(desk, "/operator/signin/begin")).status).toBe(503);
+  expect((await open(desk, "/operator/signin/callback?code=x&state=y")).status).toBe(503);
+  await desk.gateway.stop();
+});
+
+eachStore((kind) => {
+  describe(`signing in as an operator on ${kind}`, () => {
+    let issuer: FakeIssuer;
+    let desk: Desk;
+
+    beforeAll(async () => {
+      issuer = await startFakeIssuer();
+      desk = await openDesk(kind, {
+        OIDC_ISSUER: issuer.issuer,
+        OIDC_CLIENT_ID: CLIENT.id,
+        OIDC_CLIENT_SECRET: CLIENT.secret,
+      });
+    });
+    beforeEach(() => {
+      // The guard of attempts is a minute's.
+      desk.clock.now += 3 * MINUTE_MS;
+      issuer.lies = {};
+    });
+    afterAll(async () => {
+      await desk.gateway.stop();
+      await issuer.close();
+    });
+
+    const cookiesOf = (seen: Seen): readonly string[] => seen.headers.getSetCookie();
+    const pairOf = (cookies: readonly string[], name: string): string =>
+      cookies.find((one) => one.startsWith(`${name}=`))?.split(";")[0] ?? "";
+
+    /** To the provider and back, as whoever it is told to vouch for. */
+    const signIn = async (lies: Lies, returnTo = "/operator"): Promise<Seen> => {
+      issuer.lies = lies;
+      const query = new URLSearchParams({ return_to: returnTo });
+      const begun = await open(desk, `/operator/signin/begin?${query.toString()}`);
+      const there = await fetch(begun.location ?? "", { redirect: "manual" });
+      const back = new URL(there.headers.get("location") ?? "");
+      expect(back.pathname).toBe("/operator/signin/callback");
+      const cookie = pairOf(cookiesOf(begun), "postern_operator_signin");
+      return await open(desk, back.pathname + back.search, { cookie });
+    };
+    const as = (email: string): Lies => ({ claims: { email } });
+
+    test("an operator comes in, with a cookie of their own that lives for eight hours at most", async () => {
+      const seen = await signIn(as("Ada@Operator.Example"), "/operator/report?from=2026-01-01");
+      expect([seen.status, seen.location]).toEqual([303, "/operator/report?from=2026-01-01"]);
+      const set = cookiesOf(seen).find((one) => one.startsWith("postern_operator=")) ?? "";
+      expect(set).toContain("Path=/operator;");
+      expect(set).toContain("Max-Age=28800;");
+      expect(set).toContain("HttpOnly");
+      expect(set).toContain("SameSite=Lax");
+      const cookie = pairOf(cookiesOf(seen), "postern_operator");
+      const page = await open(desk, "/operator", { cookie });
+      expect(page.status).toBe(200);
+      expect(page.text).toContain(ADA);
+      expect(page.headers.get("cache-control")).toBe("no-store");
+      expect(page.headers.get("content-security-policy")).toContain("default-src 'none'");
+      expect((await written(desk.gateway.house.db, "operator.signed_in")).at(-1)).toMatchObject({
+        account_id: null,
+        actor: `operator ${ADA}`,
+        network: "127.0.0.0/24",
+      });
+    });
+
+    test("the provider is asked to let them choose, with PKCE, state and nonce, and a callback of its own", async () => {
+      await signIn(as(ADA));
+      expect(issuer.asked.get("redirect_uri")).toBe(`${desk.gateway.url}/operator/signin/callback`);
+      expect(issuer.asked.get("prompt")).not.toBeNull();
+      for (const name of ["state", "nonce", "code_challenge"])
+        expect(issuer.asked.get(name)?.length).toBeGreaterThan(20);
+    });
+
+    test("everybody else is refused, and written down", async () => {
+      const stranger = await signIn(as("mallory@example.com"));
+      expect(stranger.status).toBe(403);
+      expect(stranger.text).toContain("mallory@example.com is not an operator");
+      expect(pairOf(cookiesOf(stranger), "postern_operator")).toBe("");
+      expect((await written(desk.gateway.house.db, "operator.refused")).at(-1)).toMatchObject({
+        account_id: null,
+        actor: "person mallory@example.com",
+        network: "127.0.0.0/24",
+      });
+      desk.clock.now += 1;
+      const unverified = await signIn({ claims: { email: ADA, email_verified: false } });
+      expect(unverified.status).toBe(403);
+      expect((await written(desk.gateway.house.db, "operator.refused")).at(-1)).toMatchObject({
+        actor: "person unknown",
+      });
+      for (const lies of [
+        { ...as(ADA), signedBy: "a stranger" },
+        { ...as(ADA), signedBy: "nobody" },
+        { claims: { email: ADA, nonce: "another" } },
+        { claims: { email: ADA, aud: "another" } },
+      ] as const satisfies readonly Lies[])
+        expect((await signIn(lies)).status).toBe(400);
+      expect((await signIn({ error: "access_denied" })).status).toBe(403);
+    });
+
+    test("an address that only looks like an operator's is nobody's", async () => {
+      for (const email of [`${ADA}.evil.example`, `x${ADA}`, "ada@operator.exampleｅ"])
+        expect((await signIn(as(email))).status).toBe(403);
+    });
+
+    test("a callback without its browser, used twice, or begun at the customers' door is refused", async () => {
+      issuer.lies = as(ADA);
+      const begun = await open(desk, "/operator/signin/begin");
+      const there = await fetch(begun.location ?? "", { redirect: "manual" });
+      const back = new URL(there.headers.get("location") ?? "");
+      const target = back.pathname + back.search;
+      const cookie = pairOf(cookiesOf(begun), "postern_operator_signin");
+      expect((await open(desk, target)).status).toBe(400);
+      expect((await open(desk, target, { cookie })).status).toBe(303);
+      expect((await open(desk, target, { cookie })).status).toBe(400);
+      const customers = await open(desk, "/signin");
+      const other = await fetch(customers.location ?? "", { redirect: "manual" });
+      const { search } = new URL(other.headers.get("location") ?? "");
+      const theirs = pairOf(cookiesOf(customers), "postern_signin");
+      const renamed = theirs.replace("postern_signin", "postern_operator_signin");
+      const crossed = await open(desk, `/operator/signin/callback${search}`, { cookie: renamed });
+      expect(crossed.status).toBe(400);
+    });
+
+    test("nobody is led away from the operator's pages", async () => {
+      for (const [returnTo, leads] of [
+        ["https://evil.example/operator", "/operator"],
+        ["//evil.example/operator/", "/operator"],
+        ["/operator/../console", "/operator"],
+        ["/console", "/operator"],
+        ["/operatorx", "/operator"],
+        ["/operator/signin", "/operator"],
+        ["/operator/audit", "/operator/audit"],
+      ] as const) {
+        desk.clock.now += MINUTE_MS;
+        expect(`${returnTo} ${(await signIn(as(ADA), returnTo)).location}`).toBe(
+          `${returnTo} ${leads}`,
+        );
+      }
+    });
+
+    test("attempts from one network are bounded", async () => {
+      const statuses: number[] = [];
+      for (let attempt = 0; attempt < 25; attempt++)
+        statuses.push((await open(desk, "/operator/signin/begin")).status);
+      expect(statuses.slice(0, 20).every((status) => status === 303)).toBe(true);
+      expect(statuses.at(-1)).toBe(429);
+      const callback = await open(desk, "/operator/signin/callback?code=x&state=y");
+      expect(callback.status).toBe(429);
+      expect(Number(callback.headers.get("retry-after"))).toBeGreaterThan(0);
+    });
+  });
+
+  describe(`an operator's session on ${kind}`, () => {
+    let desk: Desk;
+    beforeAll(async () => {
+      desk = await openDesk(kind);
+    });
+    afterAll(() => desk.gateway.stop());
+
+    const isIn = async (cookie: string): Promise<boolean> =>
+      (await open(desk, "/operator", { cookie })).status === 200;
+
+    test("strangers are sent to sign in, on every page, and posts do nothing", async () => {
+      for (const path of PATHS) {
+        const seen = await open(desk, path);
+        expect([seen.status, seen.location]).toEqual([
+          303,
+          `/operator/signin?${new URLSearchParams({ return_to: path }).toString()}`,
+        ]);
+      }
+      const posted = await open(desk, PATHS[4] ?? "", undefined, { form: { do: "freeze" } });
+      expect([posted.status, posted.location]).toEqual([303, "/operator/signin"]);
+    });
+
+    test("a customer's session is none, under whichever name", async () => {
+      const { db } = desk.gateway.house;
+      const { secret, store } = desk.gateway.config;
+      const master = masterSecret(secret, store.dataDir);
+      const sessions = createSessions({ db, master, baseUrl: desk.gateway.url });
+      const set = await db.write(async (tx) => {
+        const identity = { issuer: "https://id.test", subject: "ada", email: ADA, name: null };
+        const { id: personId } = await recordPerson(tx, identity, desk.clock.now);
+        const about = {
+          personId,
+          network: "test",
+          browser: "",
+          cookies: null,
+          now: desk.clock.now,
+        };
+        return await sessions.begin(tx, about);
+      });
+      const cookie = set.split(";")[0] ?? "";
+      expect((await open(desk, "/console", { cookie })).status).toBe(200);
+      expect(await isIn(cookie)).toBe(false);
+      expect(await isIn(cookie.replace("postern_session", "postern_operator"))).toBe(false);
+    });
+
+    test("and an operator's session opens no customer's page", async () => {
+      const { cookie } = await seatOf(desk);
+      expect(await isIn(cookie)).toBe(true);
+      for (const name of ["postern_operator", "postern_session"]) {
+        const renamed = cookie.replace("postern_operator", name);
+        expect((await open(desk, "/console", { cookie: renamed })).status).toBe(303);
+      }
+    });
+
+    test("ends after half an hour without use, and after eight hours in any case", async () => {
+      const idle = await seatOf(desk);
+      desk.clock.now += 29 * MINUTE_MS;
+      expect(await isIn(idle.cookie)).toBe(true);
+      desk.clock.now += 29 * MINUTE_MS;
+      expect(await isIn(idle.cookie)).toBe(true);
+      desk.clock.now += 30 * MINUTE_MS;
+      expect(await isIn(idle.cookie)).toBe(false);
+      const busy = await seatOf(desk);
+      for (let minutes = 0; minutes < 460; minutes += 20) {
+        desk.clock.now += 20 * MINUTE_MS;
+        expect(await isIn(busy.cookie)).toBe(true);
+      }
+      desk.clock.now += 20 * MINUTE_MS;
+      expect(await isIn(busy.cookie)).toBe(false);
+    });
+
+    test("ends at once for an address that is no operator's any more", async () => {
+      const { cookie } = await seatOf(desk, "former@operator.example");
+      expect(await isIn(cookie)).toBe(false);
+    });
+
+    test("ends with signing out, for which the page's own form is needed, and that is written down", async () => {
+      const { cookie, csrf } = await seatOf(desk);
+      const out = "/operator/signout";
+      const forged = await open(desk, out, { cookie }, { form: { csrf: "guessed" } });
+      expect(forged.status).toBe(403);
+      const foreign = { form: { csrf }, headers: { "sec-fetch-site": "cross-site" } };
+      expect((await open(desk, out, { cookie }, foreign)).status).toBe(403);
+      expect(await isIn(cookie)).toBe(true);
+      const seen = await open(desk, out, { cookie }, { form: { csrf } });
+      expect([seen.status, seen.location]).toEqual([303, "/operator/signin"]);
+      expect(seen.headers.getSetCookie()[0]).toStartWith(
+        "postern_operator=; Path=/operator; Max-Age=0",
+      );
+      expect(await isIn(cookie)).toBe(false);
+      expect((await written(desk.gateway.house.db, "operator.signed_out")).length).toBe(1);
+    });
+
+    test("a copy of the store opens none: it holds fingerprints only", async () => {
+      const { cookie } = await seatOf(desk);
+      const rows = await desk.gateway.house.db.all("select * from operator_session");
+      const token = cookie.split("=")[1] ?? "none";
+      expect(rows.flatMap((row) => Object.values(row)).join(" ")).not.toContain(token);
+      for (const row of rows)
+        expect(await isIn(`postern_operator=${String(row["hash"])}`)).toBe(false);
+    });
+  });
+});

@@ -1,0 +1,477 @@
+// An x402 facilitator over real HTTP: the official one, on a chain that is not there. The chain's token really checks
+// signatures, keeps balances and used nonces, and answers a node's questions. The facilitator can be down, slow, lose
+// its replies, hear twice, lie, and lose sight of what it has sent.
+
+import { x402Facilitator } from "@x402/core/facilitator";
+import { type FacilitatorEvmSigner, toFacilitatorEvmSigner } from "@x402/evm";
+import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
+import {
+  decodeFunctionData,
+  encodeAbiParameters,
+  encodeEventTopics,
+  encodeFunctionResult,
+  type Hex,
+  isAddressEqual,
+  parseAbi,
+  recoverTypedDataAddress,
+  serializeSignature,
+} from "viem";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+
+const NETWORK = "eip155:84532";
+const CHAIN_ID = 84_532;
+const TOKEN = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+const DOMAIN = { name: "USDC", version: "2", chainId: CHAIN_ID, verifyingContract: TOKEN } as const;
+const PER_CENT = 10_000n;
+const RECEIPT_WAIT_MS = 40;
+const BLOCK_SECONDS = 2n;
+/** Nodes answer about so many blocks at once, and no more. */
+const BLOCKS_AT_ONCE_MAX = 10_000n;
+
+const TOKEN_ABI = parseAbi([
+  "event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce)",
+  "event Transfer(address indexed from, address indexed to, uint256 value)",
+  "function balanceOf(address account) view returns (uint256)",
+  "function name() view returns (string)",
+  "function version() view returns (string)",
+  "function authorizationState(address authorizer, bytes32 nonce) view returns (bool)",
+]);
+
+const AUTHORIZATION = {
+  TransferWithAuthorization: [
+    { name: "from", type: "address" },
+    { name: "to", type: "address" },
+    { name: "value", type: "uint256" },
+    { name: "validAfter", type: "uint256" },
+    { name: "validBefore", type: "uint256" },
+    { name: "nonce", type: "bytes32" },
+  ],
+} as const;
+
+export interface Authorization {
+  readonly from: Hex;
+  readonly to: Hex;
+  readonly value: bigint;
+  readonly validAfter: bigint;
+  readonly validBefore: bigint;
+  readonly nonce: Hex;
+}
+
+export type Wallet = ReturnType<typeof privateKeyToAccount>;
+
+export function newWallet(): Wallet {
+  return privateKeyToAccount(generatePrivateKey());
+}
+
+export function signAuthorization(wallet: Wallet, message: Authorization): Promise<Hex> {
+  return wallet.signTypedData({
+    domain: DOMAIN,
+    types: AUTHORIZATION,
+    primaryType: "TransferWithAuthorization",
+    message,
+  });
+}
+
+/** A transfer with its signature, as the token is handed it. */
+export interface SignedTransfer {
+  readonly authorization: Authorization;
+  readonly signature: Hex;
+}
+
+interface Line {
+  readonly address: Hex;
+  readonly topics: readonly Hex[];
+  readonly data: Hex;
+  readonly logIndex: Hex;
+  readonly transactionHash: Hex;
+  readonly blockNumber: Hex;
+}
+
+interface Mined {
+  readonly status: "success" | "reverted";
+  readonly logs: readonly Line[];
+}
+
+export interface TestChain {
+  /** In cents. */
+  readonly balanceOf: (address: string) => bigint;
+  readonly fund: (address: string, cents: bigint) => void;
+  /** Mines a transaction of several calls of the token, all of them or none. */
+  readonly mine: (transfers: readonly SignedTransfer[]) => Promise<Hex>;
+  /** Uses up a nonce without a transfer, as its owner may. */
+  readonly cancel: (address: string, nonce: string) => void;
+  /** Moves the chain's clock. */
+  readonly advance: (seconds: number) => void;
+  readonly transfers: () => number;
+}
+
+type Steps = "fine" | "down" | "slow" | "garbled";
+export interface Weather {
+  verify: Steps;
+  /**
+   * `reply lost`: it settles, and the reply never comes. `out of sight`: it sends the transaction and does not see it
+   * mined. `dropped`: the same, and it never is. `twice`: it hears every request twice. `liar`: it says that something
+   * else was settled, and moves nothing. `refuses`: it says no, and moves nothing. `silent failure`: it settles, and says that it failed.
+   */
+  settle:
+    | Steps
+    | "reply lost"
+    | "out of sight"
+    | "dropped"
+    | "twice"
+    | "liar"
+    | "refuses"
+    | "silent failure";
+  /** `elsewhere`: it is of another chain. */
+  node: "fine" | "down" | "elsewhere";
+}
+
+export interface TestFacilitator {
+  readonly url: string;
+  readonly payTo: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly rpcUrl: string;
+  readonly chain: TestChain;
+  readonly weather: Weather;
+  /** `verify` and `settle` as they were asked for. */
+  readonly calls: string[];
+  /** What was sent as `authorization`. */
+  readonly tokens: Set<string | null>;
+  /** How long a slow answer takes. */
+  slowMs: number;
+  readonly stop: () => Promise<void>;
+}
+
+export function startFacilitator(): TestFacilitator {
+  const token = createToken();
+  const weather: Weather = { verify: "fine", settle: "fine", node: "fine" };
+  const facilitator = new x402Facilitator().register(
+    NETWORK,
+    new ExactEvmScheme(signerOn(token, weather)),
+  );
+  const payTo = newWallet().address;
+  const calls: string[] = [];
+  const tokens = new Set<string | null>();
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    development: false,
+    fetch: async (request) => {
+      const { pathname } = new URL(request.url);
+      if (pathname === "/rpc") return await answerNode(token, weather, request);
+      if (pathname === "/supported") return json(facilitator.getSupported());
+      const step = pathname === "/verify" ? "verify" : "settle";
+      calls.push(step);
+      tokens.add(request.headers.get("authorization"));
+      return await answer(facilitator, { weather, step, slowMs: started.slowMs }, request);
+    },
+  });
+  const url = `http://127.0.0.1:${server.port}`;
+  const started: TestFacilitator = {
+    url,
+    payTo,
+    env: { X402_PAY_TO: payTo, X402_NETWORK: NETWORK, X402_FACILITATOR_URL: url },
+    rpcUrl: `${url}/rpc`,
+    chain: token.chain,
+    weather,
+    calls,
+    tokens,
+    slowMs: 50,
+    stop: () => server.stop(true),
+  };
+  return started;
+}
+
+interface Moment {
+  readonly weather: Weather;
+  readonly step: "verify" | "settle";
+  readonly slowMs: number;
+}
+
+async function answer(
+  facilitator: x402Facilitator,
+  { weather, step, slowMs }: Moment,
+  request: Request,
+): Promise<Response> {
+  const now = weather[step];
+  const { paymentPayload, paymentRequirements } = (await request.json()) as never as Record<
+    "paymentPayload" | "paymentRequirements",
+    never
+  >;
+  if (now === "down") return new Response("no", { status: 503 });
+  if (now === "garbled") return new Response("<html>hello</html>");
+  if (now === "slow") await new Promise((resolve) => setTimeout(resolve, slowMs));
+  if (step === "verify") return json(await facilitator.verify(paymentPayload, paymentRequirements));
+  if (now === "liar")
+    return json({
+      success: true,
+      transaction: `0x${"ab".repeat(32)}`,
+      network: "eip155:1",
+      payer: newWallet().address,
+    });
+  if (now === "refuses")
+    return json({
+      success: false,
+      errorReason: "insufficient_funds",
+      transaction: "",
+      network: NETWORK,
+    });
+  if (now === "twice") {
+    const both = await Promise.all([
+      facilitator.settle(paymentPayload, paymentRequirements),
+      facilitator.settle(paymentPayload, paymentRequirements),
+    ]);
+    return json(both.find(({ success }) => success) ?? both[0]);
+  }
+  const settled = await facilitator.settle(paymentPayload, paymentRequirements);
+  if (now === "reply lost") return new Response("bad gateway", { status: 502 });
+  if (now === "silent failure")
+    return json({ ...settled, success: false, errorReason: "settle_failed", transaction: "" });
+  return json(settled);
+}
+
+function json(value: unknown): Response {
+  return Response.json(value);
+}
+
+interface Token {
+  readonly chain: TestChain;
+  readonly mined: Map<string, Mined>;
+  readonly isUsed: (from: string, nonce: string) => boolean;
+  readonly check: (transfer: SignedTransfer) => Promise<void>;
+  readonly mine: (transfers: readonly SignedTransfer[]) => Promise<Hex>;
+  readonly block: (name: string) => { readonly number: Hex; readonly timestamp: Hex };
+}
+
+function createToken(): Token {
+  const balances = new Map<string, bigint>();
+  const used = new Set<string>();
+  const mined = new Map<string, Mined>();
+  let ahead = 0;
+  let sent = 0;
+  const seconds = (): bigint => BigInt(Math.floor(Date.now() / 1_000) + ahead);
+  const balanceOf = (address: string): bigint => balances.get(address.toLowerCase()) ?? 0n;
+  const nameOf = (from: string, nonce: string): string => `${from} ${nonce}`.toLowerCase();
+  const check = async ({ authorization, signature }: SignedTransfer): Promise<void> => {
+    const { from, nonce, value, validAfter, validBefore } = authorization;
+    if (seconds() <= validAfter) throw new Error("FiatTokenV2: authorization is not yet valid");
+    if (seconds() >= validBefore) throw new Error("FiatTokenV2: authorization is expired");
+    if (used.has(nameOf(from, nonce)))
+      throw new Error("FiatTokenV2: authorization is used or canceled");
+    const signer = await recoverTypedDataAddress({
+      domain: DOMAIN,
+      types: AUTHORIZATION,
+      primaryType: "TransferWithAuthorization",
+      message: authorization,
+      signature,
+    });
+    if (!isAddressEqual(signer, from)) throw new Error("FiatTokenV2: invalid signature");
+    if (balanceOf(from) < value) throw new Error("ERC20: transfer amount exceeds balance");
+  };
+  const mine = async (transfers: readonly SignedTransfer[]): Promise<Hex> => {
+    const hash = hexOf(BigInt(++sent), 64);
+    const lines: Line[] = [];
+    const undo: (() => void)[] = [];
+    try {
+      for (const transfer of transfers) {
+        await check(transfer);
+        const { from, to, value, nonce } = transfer.authorization;
+        // Nothing may come between this look and the change: the look above waited for a signature.
+        if (used.has(nameOf(from, nonce)) || balanceOf(from) < value)
+          throw new Error("FiatTokenV2: authorization is used or canceled");
+        used.add(nameOf(from, nonce));
+        balances.set(from.toLowerCase(), balanceOf(from) - value);
+        balances.set(to.toLowerCase(), balanceOf(to) + value);
+        undo.push(() => {
+          used.delete(nameOf(from, nonce));
+          balances.set(from.toLowerCase(), balanceOf(from) + value);
+          balances.set(to.toLowerCase(), balanceOf(to) - value);
+        });
+        const about = {
+          address: TOKEN,
+          transactionHash: hash,
+          blockNumber: hexOf(seconds() / BLOCK_SECONDS),
+        } as const;
+        lines.push({
+          ...about,
+          topics: topicsOf("AuthorizationUsed", { authorizer: from, nonce }),
+          data: "0x",
+          logIndex: hexOf(BigInt(lines.length)),
+        });
+        lines.push({
+          ...about,
+          topics: topicsOf("Transfer", { from, to }),
+          data: encodeAbiParameters([{ type: "uint256" }], [value]),
+          logIndex: hexOf(BigInt(lines.length)),
+        });
+      }
+      mined.set(hash, { status: "success", logs: lines });
+    } catch (error) {
+      for (const one of undo.toReversed()) one();
+      mined.set(hash, { status: "reverted", logs: [] });
+      throw error;
+    }
+    return hash;
+  };
+  return {
+    mined,
+    check,
+    mine,
+    isUsed: (from, nonce) => used.has(nameOf(from, nonce)),
+    block: (name) => {
+      const number = name === "latest" ? seconds() / BLOCK_SECONDS : BigInt(name);
+      return { number: hexOf(number), timestamp: hexOf(number * BLOCK_SECONDS) };
+    },
+    chain: {
+      balanceOf: (address) => balanceOf(address) / PER_CENT,
+      fund: (address, cents) => {
+        balances.set(address.toLowerCase(), balanceOf(address) + cents * PER_CENT);
+      },
+      mine,
+      cancel: (address, nonce) => used.add(nameOf(address, nonce)),
+      advance: (more) => {
+        ahead += more;
+      },
+      transfers: () => [...mined.values()].reduce((sum, { logs }) => sum + logs.length / 2, 0),
+    },
+  };
+}
+
+/** The chain as the official facilitator reaches it. */
+function signerOn(token: Token, weather: Weather): FacilitatorEvmSigner {
+  let lost = 0;
+  return toFacilitatorEvmSigner(
+    {
+      address: newWallet().address,
+      getCode: ({ address }) =>
+        Promise.resolve(isAddressEqual(address, TOKEN) ? "0x60" : undefined),
+      verifyTypedData: () => Promise.reject(new Error("only plain wallets are known here")),
+      sendTransaction: () => Promise.reject(new Error("nothing is deployed here")),
+      readContract: async ({ functionName, args = [] }) => {
+        if (functionName === "tryAggregate") return aggregated(token, args[1] as readonly Asked[]);
+        if (functionName !== "transferWithAuthorization")
+          throw new Error(`nobody answers ${functionName}`);
+        await token.check(transferOf(args));
+        return undefined;
+      },
+      writeContract: async ({ args }) => {
+        const transfer = transferOf(args);
+        if (weather.settle !== "dropped") return await token.mine([transfer]);
+        await token.check(transfer);
+        return hexOf(BigInt((lost += 1)) << 128n, 64);
+      },
+      waitForTransactionReceipt: async ({ hash }) => {
+        const found = token.mined.get(hash);
+        if (found === undefined || weather.settle === "out of sight") {
+          await new Promise((resolve) => setTimeout(resolve, RECEIPT_WAIT_MS));
+          throw new Error("Timed out while waiting for transaction");
+        }
+        // Safe because the official code reads a log's address, topics and data only.
+        return { status: found.status, logs: found.logs as never };
+      },
+    },
+    { confirmationTimeoutMs: RECEIPT_WAIT_MS },
+  );
+}
+
+interface Asked {
+  readonly callData: Hex;
+}
+
+function aggregated(token: Token, calls: readonly Asked[]): unknown {
+  return calls.map(({ callData }) => {
+    const asked = decodeFunctionData({ abi: TOKEN_ABI, data: callData });
+    return { success: true, returnData: valueOf(token, asked) };
+  });
+}
+
+function valueOf(
+  token: Token,
+  asked: ReturnType<typeof decodeFunctionData<typeof TOKEN_ABI>>,
+): Hex {
+  const { functionName } = asked;
+  switch (functionName) {
+    case "balanceOf":
+      return encodeFunctionResult({
+        abi: TOKEN_ABI,
+        functionName,
+        result: token.chain.balanceOf(asked.args[0]) * PER_CENT,
+      });
+    case "authorizationState":
+      return encodeFunctionResult({
+        abi: TOKEN_ABI,
+        functionName,
+        result: token.isUsed(asked.args[0], asked.args[1]),
+      });
+    case "name":
+    case "version":
+      return encodeFunctionResult({ abi: TOKEN_ABI, functionName, result: DOMAIN[functionName] });
+  }
+}
+
+function transferOf(args: readonly unknown[]): SignedTransfer {
+  const [from, to, value, validAfter, validBefore, nonce, v, r, s] = args as readonly [
+    Hex,
+    Hex,
+    bigint,
+    bigint,
+    bigint,
+    Hex,
+    bigint | number,
+    Hex,
+    Hex,
+  ];
+  return {
+    authorization: { from, to, value, validAfter, validBefore, nonce },
+    signature: serializeSignature({ r, s, v: BigInt(v) }),
+  };
+}
+
+async function answerNode(token: Token, weather: Weather, request: Request): Promise<Response> {
+  if (weather.node === "down") return new Response("no", { status: 503 });
+  const { method, params } = (await request.json()) as {
+    method: string;
+    params: readonly unknown[];
+  };
+  return json({ jsonrpc: "2.0", id: 1, result: resultOf({ token, weather }, method, params) });
+}
+
+function resultOf(
+  { token, weather }: { readonly token: Token; readonly weather: Weather },
+  method: string,
+  params: readonly unknown[],
+): unknown {
+  if (method === "eth_chainId") return hexOf(weather.node === "elsewhere" ? 1n : BigInt(CHAIN_ID));
+  if (method === "eth_getBlockByNumber") return token.block(String(params[0]));
+  if (method === "eth_getTransactionReceipt") {
+    const found = token.mined.get(String(params[0]));
+    if (found === undefined) return null;
+    return { status: found.status === "success" ? "0x1" : "0x0", logs: found.logs };
+  }
+  if (method !== "eth_getLogs") throw new Error(`nobody answers ${method}`);
+  const { address, topics, fromBlock, toBlock } = params[0] as {
+    address: Hex;
+    topics: readonly string[];
+    fromBlock: Hex;
+    toBlock: Hex;
+  };
+  if (BigInt(toBlock) - BigInt(fromBlock) > BLOCKS_AT_ONCE_MAX) return undefined;
+  return [...token.mined.values()]
+    .flatMap(({ logs }) => logs)
+    .filter(
+      (line) =>
+        isAddressEqual(line.address, address) &&
+        topics.every((topic, place) => line.topics[place]?.toLowerCase() === topic.toLowerCase()) &&
+        BigInt(line.blockNumber) >= BigInt(fromBlock) &&
+        BigInt(line.blockNumber) <= BigInt(toBlock),
+    );
+}
+
+function topicsOf(eventName: "AuthorizationUsed" | "Transfer", args: object): readonly Hex[] {
+  return encodeEventTopics({ abi: TOKEN_ABI, eventName, args }).flat() as Hex[];
+}
+
+function hexOf(value: bigint, digits = 1): Hex {
+  return `0x${value.toString(16).padStart(digits, "0")}`;
+}

@@ -1,0 +1,105 @@
+// The checker that holds Converse requests against Amazon's description: it lets pass what was really sent, and what
+// Postern makes of random requests, and finds every kind of mistake.
+
+import { describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import { converseWire } from "../../src/inference/wires/converse/converse.ts";
+import { recordings, skipNotice } from "../support/recordings.ts";
+import { outboundRequests } from "../wires/gemini-converse-arbitrary.ts";
+import { checkConverseEvent, checkConverseReply, checkConverseRequest } from "./converse-schema.ts";
+
+const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
+const messages = [{ role: "user", content: [{ text: "hello" }] }];
+const RIGHT = {
+  output: { message: { role: "assistant", content: [{ text: "hi" }] } },
+  stopReason: "end_turn",
+  usage: { inputTokens: 1, outputTokens: 1, totalTokens: 2 },
+  metrics: { latencyMs: 1 },
+};
+const user = (block: unknown) => ({ messages: [{ role: "user", content: [block] }] });
+
+describe("what is right", () => {
+  test.skipIf(skipNotice("Converse by its description"))(
+    "every recorded request that was answered is valid",
+    () => {
+      let checked = 0;
+      for (const recording of recordings(
+        // Other files hold what a client was given, whose bytes are no text.
+        ({ endpoint, file }) =>
+          endpoint.startsWith("bedrock.converse") && file.startsWith("cassettes/"),
+      )) {
+        const where = `${recording.file}#${recording.interaction}`;
+        if (recording.status !== 200) continue;
+        checked += 1;
+        const asked = parsed(recording.requestBody);
+        if (asked !== undefined) expect([where, checkConverseRequest(asked)]).toEqual([where, []]);
+      }
+      console.log(`» ${checked} recorded requests of Converse are valid`);
+      expect(checked).toBeGreaterThan(0);
+    },
+  );
+
+  test("random requests that Postern makes are valid", () => {
+    fc.assert(
+      fc.property(outboundRequests("converse"), (request) => {
+        const target = { provider: "bedrock", model: "anthropic.claude-sonnet-4-6-v1:0" };
+        const { body, losses } = converseWire.writeRequest(request, target);
+        if (losses.some((loss) => loss.byRule !== true)) return;
+        expect(checkConverseRequest(overTheNet(body))).toEqual([]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe("what is wrong", () => {
+  test.each([
+    ["an unknown member", { messages, frobnicate: 1 }],
+    [
+      "an unknown member deep inside",
+      user({ image: { format: "png", source: { bytes: "AA==" }, x: 1 } }),
+    ],
+    ["a missing member", { messages: [{ role: "user" }] }],
+    ["a member that only others require", user({ toolUse: { toolUseId: "a", name: "f" } })],
+    ["two members of a union", user({ text: "a", cachePoint: { type: "default" } })],
+    ["no member of a union", user({})],
+    ["an unknown word", { messages: [{ role: "robot", content: [{ text: "a" }] }] }],
+    ["an unknown format", user({ image: { format: "tiff", source: { bytes: "AA==" } } })],
+    ["bytes that are no base64", user({ image: { format: "png", source: { bytes: "a b" } } })],
+    ["a text for a number", { messages, inferenceConfig: { maxTokens: "1" } }],
+    ["a number for a text", user({ text: 1 })],
+    ["a list that is an object", { messages: {} }],
+    ["a number among texts", { messages, inferenceConfig: { stopSequences: [1] } }],
+    ["a text for true", { messages, toolConfig: { tools: [tool({ strict: "yes" })] } }],
+    ["an empty text", user({ text: "" })],
+    ["no messages", { messages: [] }],
+    ["no content", { messages: [{ role: "user", content: [] }] }],
+    ["no tools", { messages, toolConfig: { tools: [] } }],
+    ["a name with a point", { messages, toolConfig: { tools: [tool({ name: "a.b" })] } }],
+    ["a temperature above 1", { messages, inferenceConfig: { temperature: 1.5 } }],
+    ["metadata that is no text", { messages, requestMetadata: { a: 1 } }],
+  ])("%s", (_, body) => {
+    expect(checkConverseRequest(body)).not.toEqual([]);
+  });
+
+  test("replies and events are held to it, too", () => {
+    expect(checkConverseReply({ stopReason: "end_turn" })).not.toEqual([]);
+    expect(checkConverseReply(RIGHT)).toEqual([]);
+    expect(checkConverseEvent({ messageStart: { role: "robot" } })).not.toEqual([]);
+    expect(checkConverseEvent({ messageStart: { role: "assistant" } })).toEqual([]);
+    expect(checkConverseEvent({ frobnicated: {} })).not.toEqual([]);
+  });
+});
+
+function tool(more: Readonly<Record<string, unknown>>) {
+  return { toolSpec: { name: "f", inputSchema: { json: {} }, ...more } };
+}
+
+function parsed(bytes: Uint8Array | string | undefined): unknown {
+  const text = typeof bytes === "string" ? bytes : new TextDecoder().decode(bytes);
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}

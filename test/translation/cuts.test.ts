@@ -1,0 +1,96 @@
+// A provider's stream that closes after any of its events: the caller's stream ends whole where nothing of the answer can
+// be missing, and with the API's own error event everywhere else, at no cost where no usage came.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { createSimulator } from "../../src/simulator/simulator.ts";
+import { whole } from "../../src/store/db.ts";
+import { isComplete, recordOf } from "../inference/world.ts";
+import { conclude } from "./conclude.ts";
+import { APIS, call, saying, startWorld, type Wire, WIRES, type World } from "./world.ts";
+
+let world: World;
+
+beforeAll(async () => {
+  world = await startWorld();
+});
+afterAll(async () => {
+  await conclude(world, "streams cut after every event");
+  await world.stop();
+});
+
+const simulator = createSimulator({ now: Date.now, anyModel: true });
+const TEXT = "[[sim: chunks=4 reasoning=2]] one two three four";
+/** How many of the last events may be missing: the end alone, where usage came before it. */
+const SPARE: Readonly<Record<Wire, number>> = {
+  chat: 1,
+  responses: 0,
+  messages: 1,
+  gemini: 0,
+  converse: 0,
+};
+
+/** The events of a whole answer, as the bytes that each is. */
+async function eventsOf(request: Request): Promise<readonly Uint8Array[]> {
+  const response = await simulator.fetch(request);
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  const isFrames = response.headers.get("content-type")?.includes("amazon") === true;
+  const events: Uint8Array[] = [];
+  for (let at = 0; at < bytes.length;) {
+    const length = isFrames
+      ? new DataView(bytes.buffer).getUint32(at)
+      : /\r?\n\r?\n/.exec(new TextDecoder("latin1").decode(bytes.subarray(at)));
+    const end =
+      typeof length === "number"
+        ? at + length
+        : at + (length?.index ?? 0) + (length?.[0].length ?? 1);
+    events.push(bytes.subarray(at, end));
+    at = end;
+  }
+  return events;
+}
+
+/** Answers with the first events of what the simulator would say; how many it would have been comes back. */
+function cutAfter(most: number, told: { events: number }): (request: Request) => Response {
+  return (request) => {
+    const isFrames = request.url.endsWith("converse-stream");
+    const body = new ReadableStream<Uint8Array>({
+      start: async (controller) => {
+        const events = await eventsOf(request);
+        told.events = events.length;
+        for (const event of events.slice(0, most)) controller.enqueue(event);
+        controller.close();
+      },
+    });
+    const type = isFrames ? "application/vnd.amazon.eventstream" : "text/event-stream";
+    return new Response(body, { headers: { "content-type": type } });
+  };
+}
+
+for (const api of APIS)
+  for (const wire of WIRES)
+    describe(`${api} to ${wire}`, () => {
+      test("a stream that closes early is a failure, unless all of the answer and its usage came", async () => {
+        const told = { events: Infinity };
+        for (let most = 1; most <= told.events; most++) {
+          world.answer = cutAfter(most, told);
+          const { status, text, headers } = await call(
+            world,
+            api,
+            saying(api, wire, TEXT, { stream: true }),
+          );
+          const isWhole = most >= told.events - SPARE[wire];
+          const record = await recordOf(world.gateway.house.db, headers.get("x-request-id"));
+          expect([most, status, isComplete(api, text), record["outcome"]]).toEqual([
+            most,
+            200,
+            isWhole,
+            isWhole ? "completed" : "upstream_error",
+          ]);
+          expect([most, whole(record, "cost_nano") > 0]).toEqual([most, isWhole]);
+          if (!isWhole)
+            expect([most, text.includes('"code":"upstream_error"')]).toEqual([most, true]);
+        }
+        world.answer = undefined;
+        expect(told.events).toBeGreaterThanOrEqual(5);
+      });
+    });

@@ -1,0 +1,341 @@
+// What a provider's reply holds and the caller's API cannot say is told to the caller: in a header where there still is
+// one, and beside the cost in the usage, whole and streamed.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { sseEvents } from "../wires/streams.ts";
+import { conclude } from "./conclude.ts";
+import {
+  type Api,
+  APIS,
+  call,
+  type Json,
+  type Raw,
+  saying,
+  startWorld,
+  type Wire,
+  type World,
+} from "./world.ts";
+
+let world: World;
+
+beforeAll(async () => {
+  world = await startWorld();
+});
+afterAll(async () => {
+  await conclude(world, "replies with what no other API can say");
+  await world.stop();
+});
+
+interface Told {
+  readonly title: string;
+  readonly wire: Wire;
+  readonly whole: Json;
+  readonly events: readonly Json[];
+  /** By the API that was called, without the one that is relayed. */
+  readonly dropped: Readonly<Partial<Record<Api, readonly string[]>>>;
+}
+
+const PIXEL = "iVBORw0KGgo=";
+const GROUNDED = {
+  content: { role: "model", parts: [{ text: "It rained." }] },
+  finishReason: "STOP",
+  groundingMetadata: {
+    searchEntryPoint: { renderedContent: "<div>rain</div>" },
+    groundingChunks: [{ web: { uri: "https://example.com/rain", title: "Rain" } }],
+  },
+  urlContextMetadata: { urlMetadata: [{ retrievedUrl: "https://example.com/rain" }] },
+};
+const GEMINI_USAGE = { promptTokenCount: 3, candidatesTokenCount: 3, totalTokenCount: 6 };
+const SEARCH = {
+  type: "server_tool_use",
+  id: "srvtoolu_1",
+  name: "web_search",
+  input: { query: "rain" },
+};
+const FOUND = { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] };
+const MESSAGES_USAGE = { input_tokens: 3, output_tokens: 3 };
+const MESSAGE = { id: "msg_1", type: "message", role: "assistant", model: "claude" };
+const SEARCH_CALL = {
+  id: "ws_1",
+  type: "web_search_call",
+  status: "completed",
+  action: { type: "search", query: "rain" },
+};
+const SAID = {
+  id: "msg_1",
+  type: "message",
+  role: "assistant",
+  status: "completed",
+  content: [{ type: "output_text", text: "It rained.", annotations: [], logprobs: [] }],
+};
+const RESPONSE = {
+  id: "resp_1",
+  object: "response",
+  created_at: 1_700_000_000,
+  status: "completed",
+  model: "echo",
+  output: [SEARCH_CALL, SAID],
+  usage: { input_tokens: 3, output_tokens: 3, total_tokens: 6 },
+};
+const CHUNK = { id: "c_1", object: "chat.completion.chunk", created: 1_700_000_000, model: "echo" };
+const CHAT_USAGE = { prompt_tokens: 3, completion_tokens: 3, total_tokens: 6 };
+const PROBABLE = { token: "It", logprob: -0.1, bytes: [73, 116], top_logprobs: [] };
+const IMAGE = {
+  type: "image_url",
+  image_url: { url: `data:image/png;base64,${PIXEL}` },
+};
+
+const TOLD: readonly Told[] = [
+  {
+    title: "search suggestions and fetched addresses",
+    wire: "gemini",
+    whole: { candidates: [GROUNDED], usageMetadata: GEMINI_USAGE },
+    events: [{ candidates: [GROUNDED], usageMetadata: GEMINI_USAGE }],
+    dropped: {
+      chat: [
+        "reply.choices[0].message.content[1].searchEntryPoint",
+        "reply.choices[0].message.content[2].urlContextMetadata",
+      ],
+      responses: ["reply.output[1].searchEntryPoint", "reply.output[1].urlContextMetadata"],
+      messages: ["reply.content[1].searchEntryPoint", "reply.content[1].urlContextMetadata"],
+    },
+  },
+  {
+    title: "code that ran at the provider, and a picture",
+    wire: "gemini",
+    ...(() => {
+      const parts = [
+        { executableCode: { language: "PYTHON", code: "1" } },
+        { inlineData: { mimeType: "image/png", data: PIXEL } },
+        { text: "done" },
+      ];
+      const whole = {
+        candidates: [{ content: { role: "model", parts }, finishReason: "STOP" }],
+        usageMetadata: GEMINI_USAGE,
+      };
+      return { whole, events: [whole] };
+    })(),
+    dropped: {
+      chat: ["reply.choices[0].message.content[0].executableCode"],
+      responses: ["reply.output[0].executableCode"],
+      messages: ["reply.content[0].executableCode", "reply.content[0].image"],
+    },
+  },
+  {
+    title: "a server tool's call and result",
+    wire: "messages",
+    whole: {
+      ...MESSAGE,
+      content: [SEARCH, FOUND, { type: "text", text: "It rained." }],
+      stop_reason: "end_turn",
+      stop_sequence: null,
+      usage: MESSAGES_USAGE,
+    },
+    events: [
+      {
+        type: "message_start",
+        message: { ...MESSAGE, content: [], stop_reason: null, usage: MESSAGES_USAGE },
+      },
+      { type: "content_block_start", index: 0, content_block: SEARCH },
+      { type: "content_block_stop", index: 0 },
+      { type: "content_block_start", index: 1, content_block: FOUND },
+      { type: "content_block_stop", index: 1 },
+      { type: "content_block_start", index: 2, content_block: { type: "text", text: "" } },
+      {
+        type: "content_block_delta",
+        index: 2,
+        delta: { type: "text_delta", text: "It rained." },
+      },
+      { type: "content_block_stop", index: 2 },
+      { type: "message_delta", delta: { stop_reason: "end_turn" }, usage: MESSAGES_USAGE },
+      { type: "message_stop" },
+    ],
+    dropped: {
+      chat: [
+        "reply.choices[0].message.content[0].server_tool_use",
+        "reply.choices[0].message.content[1].web_search_tool_result",
+      ],
+      responses: ["reply.output[0].server_tool_use", "reply.output[0].web_search_tool_result"],
+    },
+  },
+  {
+    title: "a search that OpenAI made",
+    wire: "responses",
+    whole: RESPONSE,
+    events: [
+      { type: "response.created", sequence_number: 0, response: { ...RESPONSE, output: [] } },
+      ...[SEARCH_CALL, SAID].flatMap((item, at) => [
+        { type: "response.output_item.added", output_index: at, item },
+        { type: "response.output_item.done", output_index: at, item },
+      ]),
+      { type: "response.completed", sequence_number: 5, response: RESPONSE },
+    ],
+    dropped: {
+      chat: ["reply.choices[0].message.content[0].web_search_call"],
+      messages: ["reply.content[0].web_search_call"],
+    },
+  },
+  {
+    title: "probabilities that nobody asked for, and a picture",
+    wire: "chat",
+    whole: {
+      ...CHUNK,
+      object: "chat.completion",
+      choices: [
+        {
+          index: 0,
+          message: { role: "assistant", content: "It", images: [IMAGE] },
+          logprobs: { content: [PROBABLE], refusal: null },
+          finish_reason: "stop",
+        },
+      ],
+      usage: CHAT_USAGE,
+    },
+    events: [
+      {
+        ...CHUNK,
+        choices: [
+          {
+            index: 0,
+            delta: { role: "assistant", content: "It" },
+            logprobs: { content: [PROBABLE], refusal: null },
+          },
+        ],
+      },
+      { ...CHUNK, choices: [{ index: 0, delta: { images: [IMAGE] } }] },
+      { ...CHUNK, choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage: CHAT_USAGE },
+    ],
+    dropped: { messages: ["reply.content[0].logprobs", "reply.content[1].image"] },
+  },
+];
+
+function answering({ wire, whole, events }: Told): (request: Request) => Response {
+  return (request) => {
+    if (!/stream/.test(request.url) && !streams) return Response.json(whole);
+    const text = events
+      .map((event) => {
+        const name = typeof event["type"] === "string" ? `event: ${event["type"]}\n` : "";
+        return `${name}data: ${JSON.stringify(event)}\n\n`;
+      })
+      .join("");
+    const done = wire === "chat" ? "data: [DONE]\n\n" : "";
+    return new Response(text + done, { headers: { "content-type": "text/event-stream" } });
+  };
+}
+
+let streams = false;
+
+async function ask(told: Told, api: Api, more: Json): Promise<Raw> {
+  streams = more["stream"] === true;
+  world.answer = answering(told);
+  const raw = await call(world, api, saying(api, told.wire, "hello", more));
+  world.answer = undefined;
+  expect([raw.status, raw.text.slice(0, 400)]).toEqual([200, raw.text.slice(0, 400)]);
+  return raw;
+}
+
+/** The usage of the event of a stream that has one. */
+function usageIn(text: string): Json | undefined {
+  return sseEvents(text)
+    .filter(({ data }) => data !== "[DONE]")
+    .map(({ data }) => JSON.parse(data) as { usage?: Json; response?: { usage?: Json } })
+    .map(({ usage, response }) => usage ?? response?.usage)
+    .findLast((usage) => usage !== undefined && usage !== null);
+}
+
+for (const told of TOLD)
+  describe(`${told.title}, on ${told.wire}`, () => {
+    for (const api of APIS) {
+      if (api === told.wire) continue;
+      const dropped = told.dropped[api];
+      test(`${dropped === undefined ? "are shown" : "are told to be left out"} on ${api}, whole and streamed`, async () => {
+        const whole = await ask(told, api, {});
+        expect(whole.headers.get("x-postern-dropped")).toBe(dropped?.join(", ") ?? null);
+        expect((whole.json["usage"] as Json)["dropped"]).toEqual(dropped);
+        const streamed = await ask(told, api, {
+          stream: true,
+          ...(api === "chat" ? { stream_options: { include_usage: true } } : {}),
+        });
+        expect(usageIn(streamed.text)?.["dropped"]).toEqual(dropped);
+        expect(usageIn(streamed.text)?.["cost"]).toEqual((whole.json["usage"] as Json)["cost"]);
+      });
+    }
+  });
+
+describe("a chat stream whose usage nobody asked for", () => {
+  test("tells in a comment before its end what was left out", async () => {
+    const [told] = TOLD;
+    if (told === undefined) throw new Error("nothing is told");
+    const { text } = await ask(told, "chat", { stream: true });
+    expect(text).toEndWith(
+      `: x-postern-dropped: ${told.dropped.chat?.join(", ")}\n\ndata: [DONE]\n\n`,
+    );
+    expect(usageIn(text)).toBeUndefined();
+  });
+});
+
+describe("what has a place", () => {
+  const ofGemini = TOLD[1];
+  test("a picture of Gemini's is an image of the chat message, and an image call on Responses", async () => {
+    if (ofGemini === undefined) throw new Error("nothing is told");
+    const chat = await ask(ofGemini, "chat", {});
+    expect(chat.json).toMatchObject({
+      choices: [{ message: { content: "done", images: [IMAGE] } }],
+    });
+    const streamed = await ask(ofGemini, "chat", { stream: true });
+    expect(streamed.text).toContain(`"images":[${JSON.stringify(IMAGE)}]`);
+    const responses = await ask(ofGemini, "responses", {});
+    expect(responses.json).toMatchObject({
+      output: [{ type: "image_generation_call", result: PIXEL }, { type: "message" }],
+    });
+  });
+
+  test("a picture goes back to the model with the message that brought it", async () => {
+    if (ofGemini === undefined) throw new Error("nothing is told");
+    const { json } = await ask(ofGemini, "chat", {});
+    const [choice] = json["choices"] as readonly { readonly message: Json }[];
+    const hello = { role: "user", content: "hello" };
+    const again = { role: "user", content: "make it bigger" };
+    const { status } = await call(world, "chat", {
+      ...saying("chat", "gemini", "x"),
+      messages: [hello, choice?.message, again],
+    });
+    expect(status).toBe(200);
+    expect(world.sent.at(-1)?.body["contents"]).toMatchObject([
+      { role: "user" },
+      {
+        role: "model",
+        parts: [{ text: "done" }, { inlineData: { mimeType: "image/png", data: PIXEL } }],
+      },
+      { role: "user" },
+    ]);
+  });
+
+  test("the pages that a searching model read are cited", async () => {
+    const message = { role: "assistant", content: "It rained [1]." };
+    const found = { search_results: [{ title: "Rain", url: "https://example.com/rain" }] };
+    const told: Told = {
+      title: "",
+      wire: "chat",
+      whole: {
+        ...CHUNK,
+        ...found,
+        object: "chat.completion",
+        choices: [{ index: 0, message, finish_reason: "stop" }],
+        usage: CHAT_USAGE,
+      },
+      events: [
+        { ...CHUNK, ...found, choices: [{ index: 0, delta: message }] },
+        { ...CHUNK, ...found, choices: [{ index: 0, delta: {}, finish_reason: "stop" }] },
+        { ...CHUNK, choices: [], usage: CHAT_USAGE },
+      ],
+      dropped: {},
+    };
+    const cited = { url: "https://example.com/rain", title: "Rain" };
+    const messages = await ask(told, "messages", {});
+    expect(messages.json).toMatchObject({ content: [{ citations: [cited] }] });
+    const responses = await ask(told, "responses", { stream: true });
+    expect(responses.text).toContain("response.output_text.annotation.added");
+    expect(responses.text).toContain('"url":"https://example.com/rain","title":"Rain"');
+  });
+});

@@ -1,0 +1,166 @@
+// Structured output from models that have no field for a schema, by every API, also the provider's own.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { fund, lastSeen, USD } from "../inference/world.ts";
+import { register, startGateway } from "../support/gateway.ts";
+import { conclude } from "./conclude.ts";
+import { clientsOf } from "./clients.ts";
+import { type Api, APIS, call, type Json, type World } from "./world.ts";
+
+let world: World;
+
+beforeAll(async () => {
+  const gateway = await startGateway({ providers: ["deepseek", "zai", "moonshot", "openai"] });
+  const account = await register(gateway);
+  await fund(gateway, account, 1_000n * USD);
+  const stop = () => gateway.stop();
+  world = { gateway, account, poor: account, sent: [], exchanges: [], answer: undefined, stop };
+});
+afterAll(async () => {
+  await conclude(world, "structured output by other means");
+  await world.stop();
+});
+
+const CITY = {
+  type: "object",
+  properties: { city: { type: "string" }, days: { type: "integer", minimum: 1, maximum: 7 } },
+  required: ["city", "days"],
+  additionalProperties: false,
+} as const;
+const VALID = { city: expect.any(String), days: expect.any(Number) };
+/** What DeepSeek answers to a schema in its field, and to a forced call while it thinks. */
+const LIMITED = "[[sim: no-schema no-forced-call]]";
+const INSTRUCTED = ["deepseek/deepseek-v4-pro", "zai/glm-5.3", "moonshot/kimi-k3"] as const;
+const BY_TOOL = "openai/gpt-4-turbo";
+
+async function sent(): Promise<Json> {
+  return JSON.parse((await lastSeen(world.gateway)).body) as Json;
+}
+
+function asking(api: Api, model: string, strict: boolean): Json {
+  const text = `weather ${LIMITED}`;
+  const named = { name: "answer", schema: CITY, ...(strict ? { strict } : {}) };
+  switch (api) {
+    case "chat":
+      return {
+        model,
+        messages: [
+          { role: "system", content: "Be brief." },
+          { role: "user", content: text },
+        ],
+        response_format: { type: "json_schema", json_schema: named },
+      };
+    case "responses":
+      return { model, input: text, text: { format: { type: "json_schema", ...named } } };
+    case "messages":
+      return {
+        model,
+        max_tokens: 100,
+        messages: [{ role: "user", content: text }],
+        output_config: { format: { type: "json_schema", schema: CITY } },
+      };
+  }
+}
+
+for (const api of APIS) {
+  describe(`${api} to a model with JSON output and no forced calls`, () => {
+    const client = () => clientsOf(world)[api];
+
+    for (const model of INSTRUCTED)
+      for (const way of ["ask", "stream"] as const)
+        test(`${model} answers by the schema (${way})`, async () => {
+          const said = await client()[way]({ model, text: `weather ${LIMITED}`, schema: CITY });
+          expect(JSON.parse(said.text)).toEqual(VALID);
+          expect([said.finish, said.calls]).toEqual(["stop", []]);
+          expect(await sent()).toMatchObject({ response_format: { type: "json_object" } });
+        });
+
+    test("the schema follows the caller's own instructions, before the conversation", async () => {
+      const { status } = await call(world, api, asking(api, INSTRUCTED[0], true));
+      expect(status).toBe(200);
+      const messages = (await sent())["messages"] as { role: string; content: string }[];
+      expect(messages.map(({ role }) => role)).toEqual(
+        api === "chat" ? ["system", "system", "user"] : ["system", "user"],
+      );
+      expect(messages.at(-2)?.content).toContain(JSON.stringify(CITY));
+    });
+
+    test("what no provider promises is not promised: `strict` is listed as dropped", async () => {
+      const { headers } = await call(world, api, asking(api, INSTRUCTED[0], true));
+      expect(headers.get("x-postern-dropped")).toBe(
+        {
+          chat: "response_format.json_schema.strict",
+          responses: "text.format.strict",
+          messages: "output_config.format",
+        }[api],
+      );
+      if (api === "messages") return;
+      const loose = await call(world, api, asking(api, INSTRUCTED[0], false));
+      expect(loose.headers.get("x-postern-dropped")).toBeNull();
+    });
+
+    for (const way of ["ask", "stream"] as const)
+      test(`the caller's own tools stay free to be called (${way})`, async () => {
+        const asked = {
+          model: INSTRUCTED[0],
+          text: `use clock ${LIMITED}`,
+          schema: CITY,
+          tools: { clock: CITY },
+        };
+        const called = await client()[way](asked);
+        expect([called.finish, called.calls.map(({ name }) => name)]).toEqual([
+          "tool_calls",
+          ["clock"],
+        ]);
+        const answered = await client()[way]({ ...asked, before: called, results: ["noon"] });
+        expect([answered.finish, JSON.parse(answered.text)]).toEqual(["stop", VALID]);
+      });
+  });
+
+  describe(`${api} to a model without JSON output`, () => {
+    const client = () => clientsOf(world)[api];
+
+    for (const way of ["ask", "stream"] as const)
+      test(`the answer comes through a tool, as text (${way})`, async () => {
+        const said = await client()[way]({
+          model: BY_TOOL,
+          text: "weather [[sim: no-schema]]",
+          schema: CITY,
+        });
+        expect(JSON.parse(said.text)).toEqual(VALID);
+        expect([said.finish, said.calls]).toEqual(["stop", []]);
+        expect(await sent()).toMatchObject({
+          tools: [{ function: { parameters: CITY } }],
+          tool_choice: { type: "function" },
+        });
+      });
+
+    test("beside the caller's own tools one of all is called, and a caller's call is a call", async () => {
+      const said = await client().ask({
+        model: BY_TOOL,
+        text: "clock [[sim: no-schema]]",
+        schema: CITY,
+        tools: { clock: CITY },
+      });
+      expect([said.finish, said.calls.map(({ name }) => name)]).toEqual(["tool_calls", ["clock"]]);
+      expect(await sent()).toMatchObject({ tool_choice: "required" });
+    });
+
+    test("a schema that is no object is refused with its field", async () => {
+      const body = asking(api, BY_TOOL, false);
+      const list = JSON.parse(
+        JSON.stringify(body).replaceAll(JSON.stringify(CITY), '{"type":"array","items":{}}'),
+      ) as Json;
+      const { status, json } = await call(world, api, list);
+      expect(status).toBe(400);
+      expect(json["error"]).toMatchObject({ param: expect.stringMatching(/format/) });
+    });
+  });
+}
+
+describe("a model that has the field", () => {
+  test("is relayed to on its own API", async () => {
+    await clientsOf(world).chat.ask({ model: "openai/gpt-4o", text: "weather", schema: CITY });
+    expect(await sent()).toMatchObject({ response_format: { type: "json_schema" } });
+  });
+});
