@@ -196,8 +196,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   const callables = connectProviders(config, surroundings, ground);
   const { inference, providerKeys, responses } = callables;
   await responses.failDead(db.kind === "sqlite" ? now() : now() - CALL_BEGINS_MS);
-  const { identity = config.identity } = surroundings;
-  const reception = openReception(config, { ...ground, identity });
+  const reception = openDoors(config, surroundings, ground);
   const cashier = await openCashier(config, { ...ground, log, now });
   const moving = { ...callables, ...cashier };
   const metrics = createMetrics({ version: surroundings.version, ledgerDepth: ledger.depth });
@@ -222,7 +221,6 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     grantStart,
     walletOf: getWallet,
     home: "/console",
-    office: openOffice(config, { ...ground, identity }),
   });
   const handle = createServe({
     routes,
@@ -251,19 +249,31 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
       draining = true;
     },
     idle: inference.idle,
-    close: async () => {
-      // Whatever goes wrong before, the store is closed: its folder must not stay locked.
-      try {
+    close: () =>
+      thenClose(db, async () => {
         await inference.idle();
         await responses.idle();
         await Promise.all([stopClocks(), ground.postman.stop()]);
         await ledger.idle();
         await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed()]);
-      } finally {
-        await db.close();
-      }
-    },
+      }),
   };
+}
+
+/** What humans meet: as customers, and as operators. */
+function openDoors(config: Config, surroundings: HouseSurroundings, ground: Foundation) {
+  const { identity = config.identity } = surroundings;
+  const doors = { ...ground, identity };
+  return { ...openReception(config, doors), office: openOffice(config, doors) };
+}
+
+/** Whatever goes wrong before, the store is closed: its folder must not stay locked. */
+async function thenClose(db: Db, lastWork: () => Promise<void>): Promise<void> {
+  try {
+    await lastWork();
+  } finally {
+    await db.close();
+  }
 }
 
 async function grantStart(tx: Tx, accountId: string, amount: Nano, now: number): Promise<void> {

@@ -56,6 +56,7 @@ const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "payment_method",
     "agent_payment",
   ],
+  operator: ["operator_session"],
   store: ["migration"],
 };
 const WRITES =

@@ -138,13 +138,10 @@ function readRoute(parts: AccountRouteParts): Route {
               description:
                 "What is owed since a bank took back a payment whose credits were spent. While it is above zero, calls that cost credits get `403 workspace_frozen`; credits that are bought pay it first.",
             }),
-            frozen: z
-              .object({ since: z.string(), reason: z.string() })
-              .nullable()
-              .meta({
-                description:
-                  "Set while the gateway's operator has stopped the account: every call gets `403 workspace_frozen`, and reading goes on. null otherwise.",
-              }),
+            frozen: z.object({ since: z.string(), reason: z.string() }).nullable().meta({
+              description:
+                "Set while the gateway's operator has stopped the account: every call gets `403 workspace_frozen`, and reading goes on. null otherwise.",
+            }),
             budgets: BudgetsRecord,
             key: KeyRecord,
             members: z.array(z.object({ email: z.string(), role: z.enum(["owner", "developer"]) })),

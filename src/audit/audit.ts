@@ -44,8 +44,7 @@ export const AUDIT_ACTIONS = {
   "operator.signed_out": "An operator signed out.",
   "owner.changed": "The workspace was handed over.",
   "payment_method.removed": "The saved payment method was removed.",
-  "payment_method.saved":
-    "An owner saved a payment method.",
+  "payment_method.saved": "An owner saved a payment method.",
   "provider_key.added": "A key at a provider was brought.",
   "provider_key.deleted": "A key at a provider was deleted.",
   "session.ended": "A human ended sessions of their own.",

@@ -175,8 +175,16 @@ export async function hearOf(
     processor.id,
     ref,
   ]);
-  if (row !== undefined) await lookAt(parts, processor, toCheckout(row), now);
-  else await enter(parts, (await processor.look(ref)).facts, now);
+  if (row !== undefined) {
+    await lookAt(parts, processor, toCheckout(row), now);
+    return;
+  }
+  const { facts } = await processor.look(ref);
+  await enter(parts, facts, now);
+  // Whoever was to write it down has died, or is not that far: what goes back later must be found without a webhook, too.
+  const invoiceId = facts[0]?.invoiceId;
+  if (invoiceId !== undefined && (await findInvoice(parts.db, invoiceId)) !== undefined)
+    await watchPayment(parts, processor, { invoiceId, ref, now });
 }
 
 async function lookAt(

@@ -94,6 +94,19 @@ export async function topUpOfInvoice(
   return row === undefined ? undefined : toTopUp(row);
 }
 
+/** Those whose invoices lie between two others, in the order of their ids. */
+export async function topUpsBetween(
+  reader: Reader,
+  accountId: string,
+  [oldest, newest]: readonly [oldest: string, newest: string],
+): Promise<readonly TopUp[]> {
+  const rows = await reader.all(
+    "select * from top_up where account_id = ? and invoice_id between ? and ? order by id desc",
+    [accountId, oldest, newest],
+  );
+  return rows.map(toTopUp);
+}
+
 /** Newest first. */
 export async function listTopUps(
   reader: Reader,

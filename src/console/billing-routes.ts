@@ -8,7 +8,7 @@ import { openMethod } from "../billing/method-rows.ts";
 import { keepSaved, refreshMethods } from "../billing/methods.ts";
 import { vaultOf } from "../billing/processor.ts";
 import { demandLoopback, type Till } from "../billing/till.ts";
-import { listTopUps } from "../billing/top-up-rows.ts";
+import { topUpsBetween } from "../billing/top-up-rows.ts";
 import { readTopUpState } from "../billing/top-up-state.ts";
 import { newId } from "../base/id.ts";
 import { cursorOf } from "../http/record.ts";
@@ -160,12 +160,13 @@ async function readBilling(
   { visitor, place, now, cursor }: Looked,
 ): Promise<BillingState> {
   const { accountId } = place;
-  const [balance, topUp, topUps, invoices] = await Promise.all([
+  const [balance, topUp, invoices] = await Promise.all([
     getWallet(db, accountId),
     readTopUpState(db, accountId, now),
-    listTopUps(db, accountId, SHOWN),
     listInvoices(db, accountId, { limit: SHOWN, ...(cursor === undefined ? {} : { cursor }) }),
   ]);
+  const [newest, oldest] = [invoices.data[0]?.id ?? "", invoices.data.at(-1)?.id ?? ""];
+  const topUps = await topUpsBetween(db, accountId, [oldest, newest]);
   return {
     visitor,
     place,

@@ -19,7 +19,7 @@ export function emulateByTool(
 ): Emulation {
   loseStrictness(output, losses);
   const { type } = output.schema;
-  if (type !== undefined && String(type).toLowerCase() !== "object")
+  if (type !== undefined && !(typeof type === "string" && /^object$/i.test(type)))
     loseField(
       losses,
       request,
@@ -73,7 +73,8 @@ export function instructOutput(
   return { ...request, turns: turns.toSpliced(Math.max(0, place), 0, instruction) };
 }
 
-// No provider keeps the model to the schema then, and what was said cannot be taken back: so the promise is not made.
+// No provider keeps the model to the schema then, and what was said cannot be taken back: so the promise is not made. Its
+// `strictPath` is where the caller asked for it; like every path, it is no part of equality.
 function loseStrictness(output: SchemaFormat, losses: Loss[]): void {
   if (output.strictPath === undefined) return;
   losses.push({

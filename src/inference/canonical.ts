@@ -1,5 +1,5 @@
-// The one form between all wires: what a model call says, in no provider's words. A wire reads its own API into this
-// form and writes this form as its own API; nothing here knows any wire. Absent and `undefined` mean the same everywhere.
+// The one form between all wires: what a model call says, in no provider's words. A wire reads its own API into this form and
+// writes this form as its own API; nothing here knows any wire. Absent and `undefined` mean the same everywhere.
 import type { FaultCode } from "../base/fault.ts";
 import type { Usage } from "../base/meters.ts";
 
@@ -220,7 +220,6 @@ export type OutputFormat =
       readonly name?: string | undefined;
       readonly description?: string | undefined;
       readonly strict?: boolean | undefined;
-      /** Where the caller was promised that the schema is kept to without fail, if it was. Never part of equality. */
       readonly strictPath?: string | undefined;
     };
 

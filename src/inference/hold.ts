@@ -9,13 +9,8 @@ import type { HoldOutcome, HoldRequest } from "../ledger/decide.ts";
 import type { Freeze } from "../ledger/freezes.ts";
 import type { Catalog, Model } from "../models/catalog.ts";
 import { boundCards, limitsOf } from "../models/catalog.ts";
-import {
-  affordableOutput,
-  boundOn,
-  type Bounds,
-  isPriced,
-  type PriceCard,
-} from "../models/price.ts";
+import { isPriced, type PriceCard } from "../models/price.ts";
+import { affordableOutput, boundOn, type Bounds } from "../models/price-bound.ts";
 import type { Ask } from "./ask.ts";
 import { inputBound } from "./input-bound.ts";
 import type { Provider } from "./providers.ts";

@@ -5,13 +5,7 @@ import { Fault } from "../base/fault.ts";
 import type { Ask } from "./ask.ts";
 import { tryCandidate, type Trial, type TrialResult } from "./attempt.ts";
 import { type Call, idsOf, type InferParts, stopsBilling } from "./call.ts";
-import {
-  clampedOutput,
-  faultOfHold,
-  frozenByOperator,
-  holdRequest,
-  type Quote,
-} from "./hold.ts";
+import { clampedOutput, faultOfHold, frozenByOperator, holdRequest, type Quote } from "./hold.ts";
 import { dearestOf, type Leg, mayFallOver } from "./legs.ts";
 import { type Passage, passageFor } from "./passage.ts";
 

@@ -4,7 +4,7 @@
 
 import type { Nano } from "../base/money.ts";
 import { text, type Tx } from "../store/db.ts";
-import { type Budget, type BudgetMark, passedMarks } from "./budget-rules.ts";
+import { type BudgetMark, passedMarks } from "./budget-rules.ts";
 import {
   type Charge,
   decideHold,
@@ -30,7 +30,6 @@ import {
   toSpender,
   toWallet,
   type Transfer,
-  updateBudgets,
   updateSpenders,
   updateWallets,
 } from "./rows.ts";
@@ -66,7 +65,6 @@ interface Writes<Record> {
   readonly budgetMarks: BudgetMark[];
   readonly touchedWallets: Map<string, Wallet>;
   readonly touchedSpenders: Map<string, Spender>;
-  readonly touchedBudgets: Map<string, Budget>;
 }
 
 /** Answers one outcome for each operation, in their order. */
@@ -86,7 +84,6 @@ export async function applyBatch<Record>(
     budgetMarks: [],
     touchedWallets: new Map(),
     touchedSpenders: new Map(),
-    touchedBudgets: new Map(),
   };
   const outcomes = operations.map((operation) =>
     operation.kind === "hold"
@@ -175,7 +172,6 @@ function applySettle<Record>(
     const { accountId } = request;
     const passed = passedMarks(budgetBefore, wallet.budget, { accountId, now: charge.at });
     writes.budgetMarks.push(...passed);
-    writes.touchedBudgets.set(accountId, wallet.budget);
   }
   if (hold === undefined) {
     state.swept.delete(request.id);
@@ -245,7 +241,6 @@ async function write<Record>(
   const work: Promise<void>[] = [];
   if (writes.touchedWallets.size > 0)
     work.push(updateWallets(tx, writes.touchedWallets), updateSpenders(tx, writes.touchedSpenders));
-  if (writes.touchedBudgets.size > 0) work.push(updateBudgets(tx, writes.touchedBudgets));
   if (writes.newHolds.size > 0)
     work.push(insertHolds(tx, [...writes.newHolds.values()], context.process, context.epoch));
   if (writes.goneHolds.length > 0) work.push(tx.deleteMany("hold", "id", writes.goneHolds));

@@ -81,8 +81,9 @@ const WALLET_COLUMNS: readonly Column[] = [
   "held:bigint",
 ];
 
-const BUDGET_COLUMNS: readonly Column[] = [
-  "account_id:text",
+/** Of a workspace with a budget what was spent of it is written with the wallet. */
+const BUDGETED_COLUMNS: readonly Column[] = [
+  ...WALLET_COLUMNS,
   "day_start:bigint",
   "day_spent:bigint",
   "month_start:bigint",
@@ -142,26 +143,22 @@ export function insertHolds(
   return tx.insertMany("hold", HOLD_COLUMNS, rows);
 }
 
-export function updateWallets(tx: Tx, wallets: ReadonlyMap<string, Wallet>): Promise<void> {
-  const rows = [...wallets].map(([id, wallet]): Value[] => [
-    id,
-    wallet.promo,
-    wallet.paid,
-    wallet.held,
-  ]);
-  return tx.updateMany("wallet", WALLET_COLUMNS, rows);
-}
-
-/** What was spent of the budgets; the limits are another matter. */
-export function updateBudgets(tx: Tx, budgets: ReadonlyMap<string, Budget>): Promise<void> {
-  const rows = [...budgets].map(([id, { spent }]): Value[] => [
-    id,
-    spent.dayStart,
-    spent.day,
-    spent.monthStart,
-    spent.month,
-  ]);
-  return tx.updateMany("wallet", BUDGET_COLUMNS, rows);
+export async function updateWallets(tx: Tx, wallets: ReadonlyMap<string, Wallet>): Promise<void> {
+  const plain: Value[][] = [];
+  const budgeted: Value[][] = [];
+  for (const [id, { promo, paid, held, budget }] of wallets) {
+    const values = [id, promo, paid, held];
+    if (budget === undefined) plain.push(values);
+    else {
+      const { dayStart, day, monthStart, month } = budget.spent;
+      budgeted.push([...values, dayStart, day, monthStart, month]);
+    }
+  }
+  const work = [
+    ...(plain.length > 0 ? [tx.updateMany("wallet", WALLET_COLUMNS, plain)] : []),
+    ...(budgeted.length > 0 ? [tx.updateMany("wallet", BUDGETED_COLUMNS, budgeted)] : []),
+  ];
+  await Promise.all(work);
 }
 
 export function updateSpenders(tx: Tx, spenders: ReadonlyMap<string, Spender>): Promise<void> {

@@ -3,7 +3,8 @@
 
 import type { FeeMeter, TokenMeter } from "../base/meters.ts";
 import type { Pico } from "../base/money.ts";
-import type { Meter, PriceCard, Rates, Ratio, Tier } from "./price.ts";
+import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
+import type { Ratio } from "./ratio.ts";
 
 /** A decimal, as text or as a number: "0.15". */
 export type Decimal = string | number;

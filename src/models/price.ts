@@ -1,5 +1,5 @@
-// What a call costs, and the most that it can cost. Both read the same card with the same rules, so a hold can never be
-// less than the charge that it was taken for. Nothing here rounds but the last step, once, up to a whole nano-USD.
+// What a call costs, by its card. Nothing here rounds but the last step, once, up to a whole nano-USD. The most that a
+// call can cost is worked out from the same rules in price-bound.ts.
 //
 // Where a card has no price for a meter, the meter is billed as its nearest relative, which is never the cheaper one:
 // cache reads and writes as plain input, an hour's write as at least a five-minute one, audio and images as text of the
@@ -10,17 +10,12 @@ import { FEE_METERS, TOKEN_METERS } from "../base/meters.ts";
 import type { FeeMeter, TokenMeter, Usage } from "../base/meters.ts";
 import { nanoFromPico } from "../base/money.ts";
 import type { Nano, Pico } from "../base/money.ts";
+import { add, ceilOf, ONE, product, type Ratio, times } from "./ratio.ts";
 
 export type Meter = TokenMeter | FeeMeter;
 
 /** Pico-USD for one token, or for one piece of what a fee counts. */
 export type Rates = Readonly<Partial<Record<Meter, Pico>>>;
-
-/** An exact fraction: no multiplier is ever a float. */
-export interface Ratio {
-  readonly num: bigint;
-  readonly den: bigint;
-}
 
 export interface Tier {
   /** These rates hold for every token of a call whose whole prompt is longer than this. */
@@ -64,23 +59,8 @@ export interface Priced {
 /** The card of a further leg's own model; undefined bills the leg by the main card. */
 export type CardResolver = (model: string) => PriceCard | undefined;
 
-/** The most that a call can use. Everything that is not known counts as the dearest. */
-export interface Bounds {
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  /** The most pieces of each fee that the request allows. One `request` is always counted. */
-  readonly fees?: Readonly<Partial<Record<FeeMeter, number>>>;
-  /** What the request asks for. Standard and every cheaper tier may answer as well. "any" stands for the dearest. */
-  readonly serviceTier?: string;
-  readonly speed?: string;
-  /** Where inference will run; the dearest region where it is not known. */
-  readonly region?: string;
-}
-
-const ONE: Ratio = { num: 1n, den: 1n };
-
-const INPUT_METERS = TOKEN_METERS.slice(0, 7);
-const OUTPUT_METERS = TOKEN_METERS.slice(7);
+export const INPUT_METERS = TOKEN_METERS.slice(0, 7);
+export const OUTPUT_METERS = TOKEN_METERS.slice(7);
 const ALL_METERS: readonly Meter[] = [...TOKEN_METERS, ...FEE_METERS];
 const FEES: ReadonlySet<Meter> = new Set(FEE_METERS);
 /** A meter without a price of its own is billed as the dearest of these. */
@@ -113,8 +93,6 @@ const PLAIN_NAMES = new Set([
   "normal",
   "unspecified",
 ]);
-const FRACTION = 1_000_000;
-const PICO_PER_NANO = 1_000n;
 
 /** The exact price of what was used. */
 export function price(
@@ -133,30 +111,6 @@ export function price(
   return { cost: nanoFromPico(ceilOf(sum)), lines, gaps: [...gaps] };
 }
 
-/** The most that a call within these bounds can cost on any of the cards that may answer it. */
-export function priceUpperBound(bounds: Bounds, cards: PriceCard | readonly PriceCard[]): Nano {
-  return boundOn(bounds, cards)(bounds.outputTokens);
-}
-
-/** The same for several output limits of one call: what does not depend on the limit is worked out once. */
-export function boundOn(
-  bounds: Omit<Bounds, "outputTokens">,
-  cards: PriceCard | readonly PriceCard[],
-): (outputTokens: number) => Nano {
-  const parts = isList(cards)
-    ? cards.flatMap((card) => partsOf(bounds, card))
-    : partsOf(bounds, cards);
-  return (outputTokens) => {
-    const tokens = BigInt(wholeTokens(outputTokens));
-    let most: Pico = 0n;
-    for (const { fixed, output } of parts) {
-      const sum = ceilOf(add(fixed, { num: output.num * tokens, den: output.den }));
-      if (sum > most) most = sum;
-    }
-    return nanoFromPico(most);
-  };
-}
-
 /** What a request asks for beyond plain tokens. */
 export interface Asked {
   readonly serviceTier?: string;
@@ -170,27 +124,6 @@ export function isPriced(card: PriceCard, asked: Asked): boolean {
     return false;
   if (asked.speed !== undefined && !knows(card.speeds, asked.speed, card)) return false;
   return (asked.fees ?? []).every((fee) => !rateOf(card.base, fee).guessed);
-}
-
-/** How many output tokens a sum still pays for after the rest of the call; 0 where it does not pay for the rest. */
-export function affordableOutput(
-  available: Nano,
-  bounds: Omit<Bounds, "outputTokens">,
-  cards: PriceCard | readonly PriceCard[],
-  limit: number,
-): number {
-  let affordable = BigInt(wholeTokens(limit));
-  for (const card of isList(cards) ? cards : [cards]) {
-    for (const { fixed, output } of partsOf(bounds, card)) {
-      // What is left after the fixed part, over the price of a token, both in fractions of a pico.
-      const left = available * PICO_PER_NANO * fixed.den - fixed.num;
-      if (left < 0n) return 0;
-      if (output.num === 0n) continue;
-      const tokens = (left * output.den) / (fixed.den * output.num);
-      if (tokens < affordable) affordable = tokens;
-    }
-  }
-  return Number(affordable);
 }
 
 /** The list price that a meter is billed at, and whether that is only a guess that may be too low. */
@@ -283,7 +216,7 @@ function knows(
   return PLAIN_NAMES.has(key) || Object.hasOwn(table, key) || Object.hasOwn(card.requestFees, key);
 }
 
-function named(table: Readonly<Record<string, Ratio>>, name: string | undefined): Ratio {
+export function named(table: Readonly<Record<string, Ratio>>, name: string | undefined): Ratio {
   const key = (name ?? "").toLowerCase();
   return Object.hasOwn(table, key) ? (table[key] ?? ONE) : ONE;
 }
@@ -297,130 +230,7 @@ function requestFee(card: PriceCard, rates: Rates, size: string | undefined): Pi
   );
 }
 
-interface BoundParts {
-  /** Input and fees at their dearest. */
-  readonly fixed: Ratio;
-  /** One token of output at its dearest. */
-  readonly output: Ratio;
-}
-
-/** The dearest prices in each tier that the prompt can reach. */
-function partsOf(bounds: Omit<Bounds, "outputTokens">, card: PriceCard): BoundParts[] {
-  const factor = dearestFactor(bounds, card);
-  const tokens = wholeTokens(bounds.inputTokens);
-  const parts: BoundParts[] = [];
-  for (const { aboveInputTokens, rates, input, output, request } of dearestRates(card)) {
-    if (aboveInputTokens !== undefined && bounds.inputTokens <= aboveInputTokens) continue;
-    parts.push({
-      fixed: add(product(tokens, input, factor), feesBound(bounds, card, rates, request)),
-      output: product(1, output, factor),
-    });
-  }
-  return parts;
-}
-
-interface DearestRates {
-  /** Absent for the card's base, which every prompt can reach. */
-  readonly aboveInputTokens?: number;
-  readonly rates: Rates;
-  /** For one token, and for one request. */
-  readonly input: Pico;
-  readonly output: Pico;
-  readonly request: Pico;
-}
-
-// A card never changes, so its dearest rates are looked for once.
-const knownDearest = new WeakMap<PriceCard, readonly DearestRates[]>();
-
-function dearestRates(card: PriceCard): readonly DearestRates[] {
-  const known = knownDearest.get(card);
-  if (known !== undefined) return known;
-  const sizes = Object.values(card.requestFees);
-  const of = (rates: Rates): DearestRates => ({
-    rates,
-    input: dearest(rates, INPUT_METERS),
-    output: dearest(rates, OUTPUT_METERS),
-    request: sizes.reduce((most, fee) => larger(most, fee), rateOf(rates, "request").each),
-  });
-  const found = [
-    of(card.base),
-    ...card.tiers.map(({ aboveInputTokens, rates }) => ({ ...of(rates), aboveInputTokens })),
-  ];
-  knownDearest.set(card, found);
-  return found;
-}
-
-function feesBound(
-  { fees }: Omit<Bounds, "outputTokens">,
-  card: PriceCard,
-  rates: Rates,
-  request: Pico,
-): Ratio {
-  const times = (meter: FeeMeter, asked: number): number =>
-    card.oncePerCall.includes(meter) ? Math.min(asked, 1) : asked;
-  let sum = product(times("request", Math.max(1, fees?.request ?? 1)), request, ONE);
-  if (fees === undefined) return sum;
-  for (const meter of FEE_METERS) {
-    const count = meter === "request" ? 0 : times(meter, fees[meter] ?? 0);
-    if (count > 0) sum = add(sum, product(count, rateOf(rates, meter).each, ONE));
-  }
-  return sum;
-}
-
-function dearest(rates: Rates, meters: readonly TokenMeter[]): Pico {
-  return meters.reduce((most, meter) => larger(most, rateOf(rates, meter).each), 0n);
-}
-
-function dearestFactor(bounds: Omit<Bounds, "outputTokens">, card: PriceCard): Ratio {
-  const tier =
-    bounds.serviceTier === "any"
-      ? dearestOf(card.serviceTiers)
-      : max(ONE, named(card.serviceTiers, bounds.serviceTier));
-  const speed = max(ONE, named(card.speeds, bounds.speed));
-  const region =
-    bounds.region === undefined ? dearestOf(card.regions) : named(card.regions, bounds.region);
-  return times(times(tier, speed), region);
-}
-
-function dearestOf(table: Readonly<Record<string, Ratio>>): Ratio {
-  return Object.values(table).reduce(max, ONE);
-}
-
-/** What is not a number of tokens counts as more than anybody can pay for. */
-function wholeTokens(count: number): number {
-  return count <= Number.MAX_SAFE_INTEGER ? Math.max(0, Math.ceil(count)) : Number.MAX_SAFE_INTEGER;
-}
-
-function isList(cards: PriceCard | readonly PriceCard[]): cards is readonly PriceCard[] {
-  return Array.isArray(cards);
-}
-
-// A second of audio may be counted in fractions; a token never is, and costs no more work for it.
-function product(count: number, each: Pico, factor: Ratio): Ratio {
-  if (Number.isSafeInteger(count))
-    return { num: BigInt(count) * each * factor.num, den: factor.den };
-  const parts = BigInt(Math.ceil(count * FRACTION));
-  return { num: parts * each * factor.num, den: factor.den * BigInt(FRACTION) };
-}
-
-function add(left: Ratio, right: Ratio): Ratio {
-  if (left.den === right.den) return { num: left.num + right.num, den: left.den };
-  return { num: left.num * right.den + right.num * left.den, den: left.den * right.den };
-}
-
-function times(left: Ratio, right: Ratio): Ratio {
-  return { num: left.num * right.num, den: left.den * right.den };
-}
-
-function max(left: Ratio, right: Ratio): Ratio {
-  return left.num * right.den >= right.num * left.den ? left : right;
-}
-
-function ceilOf({ num, den }: Ratio): bigint {
-  return (num + den - 1n) / den;
-}
-
-function larger(left: Pico | undefined, right: Pico | undefined): Pico {
+export function larger(left: Pico | undefined, right: Pico | undefined): Pico {
   const a = left ?? 0n;
   const b = right ?? 0n;
   return a > b ? a : b;

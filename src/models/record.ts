@@ -4,7 +4,8 @@ import { z } from "zod";
 import { usdTextOfPico } from "../base/money.ts";
 import { cardAt } from "./card.ts";
 import type { Model } from "./catalog.ts";
-import type { Meter, PriceCard, Rates, Ratio } from "./price.ts";
+import type { Meter, PriceCard, Rates } from "./price.ts";
+import type { Ratio } from "./ratio.ts";
 
 /** How prices are named in a model's record: OpenRouter's names, which tools already read. */
 const PRICE_NAMES: readonly (readonly [Meter, string])[] = [

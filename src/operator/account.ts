@@ -88,9 +88,10 @@ async function listInvoiceLines(
   accountId: string,
 ): Promise<readonly InvoiceLine[]> {
   const { data } = await listInvoices(reader, accountId, { limit: SHOWN });
-  return await Promise.all(
-    data.map(async (invoice) => ({ ...invoice, payments: await paymentsOf(reader, invoice.id) })),
-  );
+  const lines: InvoiceLine[] = [];
+  for (const invoice of data)
+    lines.push({ ...invoice, payments: await paymentsOf(reader, invoice.id) });
+  return lines;
 }
 
 async function listMovements(reader: Reader, accountId: string): Promise<readonly Movement[]> {

@@ -2,7 +2,7 @@
 // The frame of the operator's pages, and the parts that several of them show.
 
 import type { Child } from "hono/jsx";
-import { NANO_PER_USD, type Nano } from "../base/money.ts";
+import type { Nano } from "../base/money.ts";
 import { money } from "../console/words.ts";
 import type { NavLink, PageFrame } from "../http/layout.tsx";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
@@ -57,11 +57,6 @@ export function operatorPage({ title, heading, operator, path, main }: OperatorP
 /** Dollars of any sign: `−$2.50`. */
 export function signed(amount: Nano): string {
   return amount < 0n ? `−${money(-amount)}` : money(amount);
-}
-
-/** Large sums in whole cents, small ones with every digit. */
-export function costs(amount: Nano): string {
-  return amount < 0n || amount >= NANO_PER_USD ? signed(amount) : money(amount);
 }
 
 export function Figures({

@@ -98,8 +98,8 @@ export async function unfreezeAccount(tx: Tx, act: Act): Promise<Done> {
   const freeze = await findFreeze(tx, act.accountId);
   await setFreeze(tx, act.accountId, null);
   const after = { ...before, frozenAt: null };
-  const was = freeze?.by === "operator" ? { frozen_for: freeze.reason } : {};
-  await note(tx, act, "account.unfrozen", { before, after }, was);
+  const more = freeze?.by === "operator" ? { frozen_for: freeze.reason } : {};
+  await note(tx, act, "account.unfrozen", { before, after, more });
   return { made: true, before, after };
 }
 
@@ -142,14 +142,15 @@ interface Noted {
   /** The transfer. */
   readonly id?: string;
   readonly amount?: Nano;
+  /** What else there is to say of it. */
+  readonly more?: Readonly<Record<string, string>>;
 }
 
 async function note(
   tx: Tx,
   { accountId, by, reason, network, now }: Act,
   action: AuditAction,
-  { before, after, id, amount }: Noted,
-  more: Readonly<Record<string, string>> = {},
+  { before, after, id, amount, more = {} }: Noted,
 ): Promise<void> {
   await record(tx, {
     accountId,

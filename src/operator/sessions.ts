@@ -13,8 +13,8 @@ const COOKIE = "postern_operator";
 const TOKEN_CHARACTERS = 43;
 const BROWSER_MAX = 200;
 /** A session ends when it was not used for half an hour, and in any case after eight hours. */
-export const OPERATOR_IDLE_MS = 30 * 60_000;
-export const OPERATOR_LIFETIME_MS = 8 * 3_600_000;
+const IDLE_MS = 30 * 60_000;
+const LIFETIME_MS = 8 * 3_600_000;
 /** How old the note of the last use may grow before it is written anew. */
 const SEEN_MS = 60_000;
 const KEPT_MS = 30 * 86_400_000;
@@ -75,12 +75,12 @@ export function createOperatorSessions({
           email.toLowerCase(),
           now,
           now,
-          now + OPERATOR_LIFETIME_MS,
+          now + LIFETIME_MS,
           network,
           browser.replaceAll("\u0000", "").slice(0, BROWSER_MAX),
         ],
       );
-      return { sessionId, cookie: form.set(COOKIE, token, OPERATOR_LIFETIME_MS / 1_000) };
+      return { sessionId, cookie: form.set(COOKIE, token, LIFETIME_MS / 1_000) };
     },
     find: async (cookies, now) => {
       const token = cookieNamed(cookies, form.name(COOKIE));
@@ -88,7 +88,7 @@ export function createOperatorSessions({
       const hash = fingerprint(hashKey, token);
       const row = await db.get(
         `select * from operator_session where hash = ? and ended_at is null and expires_at > ? and seen_at > ?`,
-        [hash, now, now - OPERATOR_IDLE_MS],
+        [hash, now, now - IDLE_MS],
       );
       if (row === undefined || !isOperator(text(row, "email"))) return undefined;
       const sessionId = text(row, "id");

@@ -206,11 +206,7 @@ function unfinished(cause: unknown): Fault {
   });
 }
 
-function openTrip(
-  key: Uint8Array,
-  cookie: string,
-  sealed: string | undefined,
-): Trip | undefined {
+function openTrip(key: Uint8Array, cookie: string, sealed: string | undefined): Trip | undefined {
   if (sealed === undefined) return undefined;
   try {
     // Safe because only `begin` can seal under this key.

@@ -168,8 +168,10 @@ eachStore((kind, open) => {
       await letGo();
       await shop.poll();
       expect(await walletOf(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
-      const rows = await shop.db.all("select type from event where account_id = ?", [accountId]);
-      expect(rows.map(({ type }) => type).sort()).toEqual([
+      const rows = await shop.db.all("select type from event where account_id = ? order by type", [
+        accountId,
+      ]);
+      expect(rows.map(({ type }) => type)).toEqual([
         "balance.empty",
         "balance.low",
         "invoice.paid",

@@ -368,9 +368,13 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     });
     expect(BigInt(Math.round(Number(error.owed_usd) * 1e9))).toBe(missing);
     expect(error.next[0]).toMatchObject({ url: "/v1/billing/invoice", method: "POST" });
+    const owed = async () =>
+      (await api<{ owed_usd: number }>(gateway, account, ["GET", "/v1/account"])).body.owed_usd;
+    expect(await owed()).toBe(Number(error.owed_usd));
     stripe.close(dispute, "won");
     await deliver();
     expect(await walletOf(gateway.house.db, account.id)).toMatchObject({ paid: left, owed: 0n });
+    expect(await owed()).toBe(0);
     expect((await call(account)).status).toBe(200);
   });
 

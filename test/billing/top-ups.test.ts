@@ -17,6 +17,7 @@ import { findAutoTopUp, listTopUps } from "../../src/billing/top-up-rows.ts";
 import { getMethod } from "../../src/billing/method-rows.ts";
 import { demandVault } from "../../src/billing/methods.ts";
 import { windowEnd } from "../../src/base/window.ts";
+import { setFreeze } from "../../src/ledger/freezes.ts";
 import { rejection } from "../support/rejection.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
@@ -160,7 +161,14 @@ eachStore((kind, open) => {
       stripe.weather = "down";
       await turn();
       stripe.weather = "fine";
-      expect((await ofAccount(accountId))[0]).toMatchObject({ state: "charging", isOpen: true });
+      const [open] = await ofAccount(accountId);
+      expect(open).toMatchObject({ state: "charging", isOpen: true });
+      // Meanwhile nobody pays it by hand as well, and nobody withdraws it.
+      const invoiceId = open?.invoiceId ?? "";
+      expect(await payAt(shop.till, invoiceId, shop.clock.now)).toEqual({ kind: "processing" });
+      expect(
+        await rejection(closePages(shop.till, { id: invoiceId, accountId, now: shop.clock.now })),
+      ).toContain("a payment is under way");
       await turn();
       expect(charges()).toHaveLength(before);
       shop.clock.now += MINUTE_MS + 1;
@@ -215,6 +223,23 @@ eachStore((kind, open) => {
       stripe.letters.push(...mail, ...mail);
       await deliver();
       expect(await paidOf(accountId)).toBe(11n * USD);
+    });
+
+    test("a dispute is found without a webhook, also where only a webhook told of the payment", async () => {
+      const { accountId } = await allowed();
+      await shop.spend(accountId, 9n * USD);
+      stripe.weather = "reply lost";
+      await turn();
+      stripe.weather = "fine";
+      await deliver();
+      expect(await paidOf(accountId)).toBe(11n * USD);
+      const intent = charges().at(-1);
+      if (intent === undefined) throw new Error("nothing was charged");
+      stripe.dispute(intent, 1_050);
+      stripe.letters.length = 0;
+      shop.clock.now += DAY_MS;
+      await shop.poll();
+      expect(await paidOf(accountId)).toBe(1n * USD);
     });
 
     test("two failures in a row stop it, each is told, and the owner turns it on again", async () => {
@@ -459,6 +484,22 @@ eachStore((kind, open) => {
       await shop.spend(accountId, 9n * USD);
       await turn();
       expect(await paidOf(accountId)).toBe(11n * USD);
+    });
+
+    test("a workspace that an operator froze is not topped up, until it is free again", async () => {
+      const { accountId } = await allowed();
+      await shop.db.write((tx) => setFreeze(tx, accountId, { at: 1, reason: "looked into" }));
+      await shop.db.write((tx) =>
+        tx.run("update auto_top_up set threshold_cents = 2000, due_at = 1 where account_id = ?", [
+          accountId,
+        ]),
+      );
+      await turn();
+      expect(await ofAccount(accountId)).toEqual([]);
+      await shop.db.write((tx) => setFreeze(tx, accountId, null));
+      shop.clock.now += DAY_MS;
+      await turn();
+      expect(await paidOf(accountId)).toBe(20n * USD);
     });
 
     test("what no charge has told of is found by the sweep", async () => {

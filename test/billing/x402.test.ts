@@ -22,6 +22,7 @@ import {
   type TestFacilitator,
   type Wallet,
 } from "../support/facilitator.ts";
+import { problemsOf } from "../discovery/problems.ts";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
@@ -161,6 +162,22 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         expect((await walletOf(gateway.house.db, account.id)).held).toBe(0n);
       });
     }
+
+    test("pays for a response that runs in the background, and for one that is stored", async () => {
+      const background = await clientOf(wallet)(
+        ...request("responses", { background: true, store: true }),
+      );
+      expect(background.status).toBe(200);
+      expect(background.headers.get("payment-response")).not.toBeNull();
+      expect(await background.json()).toMatchObject({ background: true });
+      account = await register(gateway);
+      const stored = await clientOf(wallet)(...request("responses", { store: true }));
+      expect(stored.status).toBe(200);
+      const { id } = (await stored.json()) as { id: string };
+      const read = await api(gateway, account, ["GET", `/v1/responses/${id}`]);
+      expect(read.status).toBe(200);
+      expect(facilitator.chain.balanceOf(wallet.address)).toBe(300n);
+    });
 
     test("is what OpenAI's SDK fetches with", async () => {
       const openai = new OpenAI({
@@ -540,6 +557,19 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect((await walletOf(gateway.house.db, account.id)).paid).toBe(100n * CENT);
     });
 
+    test("503: a facilitator that cannot be asked, and the invoice stays open", async () => {
+      const invoice = await buy(gateway, account, 1);
+      const header = await paymentFor(invoice.id);
+      facilitator.weather.verify = "down";
+      const answer = await pay(invoice.id, header, account);
+      facilitator.weather.verify = "fine";
+      expect(answer.status).toBe(503);
+      expect(answer.body.error.code).toBe("overloaded");
+      expect((await readInvoice(gateway, account, invoice.id)).status).toBe("open");
+      await expectNothingTaken();
+      expect((await pay(invoice.id, header, account)).status).toBe(200);
+    });
+
     test("two wallets at once: one of them pays", async () => {
       const invoice = await buy(gateway, account, 1);
       const other = fundedWallet(facilitator, 500n);
@@ -559,6 +589,8 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       await (await fetch(gateway.url + path)).text();
     expect(await page("/openapi.yaml")).toContain("/v1/billing/invoice/{id}/x402");
     expect(await page("/openapi.yaml")).toContain("payment-required");
+    expect(await page("/openapi.yaml")).toContain("payment-response");
+    expect(await problemsOf(await page("/openapi.yaml"))).toEqual([]);
     expect(await page("/auth.md")).toContain("PAYMENT-SIGNATURE");
     expect(await page("/llms.txt")).toContain("x402");
   });

@@ -324,9 +324,9 @@ eachStore((kind, open) => {
       }
     });
 
-    test("an account without a budget costs no statement more, and one with a budget costs one", async () => {
+    test("a batch costs no statement more for a budget, and for an account without one beside it a single one", async () => {
       const counted: Db = { ...db, write: (work) => db.write((tx) => work(counting(tx))) };
-      let statements = 0;
+      let [statements, calls] = [0, 0];
       const one = <T>(made: T): T => {
         statements += 1;
         return made;
@@ -343,19 +343,36 @@ eachStore((kind, open) => {
         readMany: (...args) => one(tx.readMany(...args)),
       });
       const counter = await process(counted, "counter");
-      const costOf = async (id: string): Promise<number> => {
-        const about = { id: `${id}.c`, accountId: id, keyId: `${id}.k`, now: NOW };
+      const costOf = async (...ids: readonly string[]): Promise<number> => {
+        const all = ids.map((id) => ({
+          id: `${id}.c${(calls += 1)}`,
+          accountId: id,
+          keyId: `${id}.k`,
+          now: NOW,
+        }));
         statements = 0;
-        await counter.hold({ ...about, amount: 9n, expiresAt: NOW + HOUR_MS });
-        const record = usageRecord({ ...about, cost: 5n, createdAt: NOW });
-        await counter.settle({ ...about, cost: 5n, record });
+        await Promise.all(
+          all.map((of) => counter.hold({ ...of, amount: 9n, expiresAt: NOW + HOUR_MS })),
+        );
+        await Promise.all(
+          all.map((of) => {
+            const record = usageRecord({ ...of, cost: 5n, createdAt: NOW });
+            return counter.settle({ ...of, cost: 5n, record });
+          }),
+        );
         return statements;
       };
-      const without = await costOf(await account());
-      expect(await costOf(await account({ day: 1_000n }))).toBe(without + 1);
-      const former = await account({ day: 1_000n });
+      const [plain, former, bounded] = [
+        await account(),
+        await account({ day: 1_000n }),
+        await account({ day: 1_000n, month: 9_000n }),
+      ];
       await set(former, { day: null });
-      expect(await costOf(former)).toBe(without);
+      const least = await costOf(plain);
+      expect(await costOf(former, plain)).toBe(least);
+      expect(await costOf(bounded)).toBe(least);
+      // One in the batch of holds, and one in that of settles.
+      expect(await costOf(bounded, plain)).toBe(least + 2);
     });
   });
 });

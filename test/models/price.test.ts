@@ -10,13 +10,8 @@ import {
   catalogOf,
   findModel,
 } from "../../src/models/catalog.ts";
-import {
-  affordableOutput,
-  isPriced,
-  price,
-  priceUpperBound,
-  rateOf,
-} from "../../src/models/price.ts";
+import { isPriced, price, rateOf } from "../../src/models/price.ts";
+import { affordableOutput, priceUpperBound } from "../../src/models/price-bound.ts";
 import type { PriceCard } from "../../src/models/price.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");

@@ -318,7 +318,7 @@ eachStore((kind, open) => {
 
     describe("what is written down", () => {
       const last = async () =>
-        (await written(store.db)).filter((one) => one.account_id === account).at(-1);
+        (await written(store.db)).findLast((one) => one.account_id === account);
 
       test("says who, what, why, and how it stood before and after", async () => {
         await grant("1.5", "gift");

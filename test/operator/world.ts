@@ -2,7 +2,7 @@
 
 import { masterSecret } from "../../src/master-secret.ts";
 import { createOperatorSessions } from "../../src/operator/sessions.ts";
-import type { Db } from "../../src/store/db.ts";
+import { type Db, textOrNull } from "../../src/store/db.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import type { StoreKind } from "../support/stores.ts";
 
@@ -118,11 +118,11 @@ export async function written(db: Db, action?: string): Promise<readonly Written
     action === undefined ? [] : [action],
   );
   return rows.map((row) => ({
-    account_id: row["account_id"] === null ? null : String(row["account_id"]),
+    account_id: textOrNull(row, "account_id"),
     actor: `${String(row["actor_type"])} ${String(row["actor_id"])}`,
     action: String(row["action"]),
-    target: row["target"] === null ? null : String(row["target"]),
+    target: textOrNull(row, "target"),
     detail: JSON.parse(String(row["detail"])),
-    network: row["network"] === null ? null : String(row["network"]),
+    network: textOrNull(row, "network"),
   }));
 }

@@ -153,7 +153,7 @@ export function createSaved(parts: SavedParts): Saved {
   const listIntents = (form: URLSearchParams): unknown => {
     const found = [...intents.values()]
       .filter(({ customer }) => customer === form.get("customer"))
-      .reverse();
+      .toReversed();
     return { object: "list", data: found.map(showSavedIntent), has_more: false, url: "/" };
   };
   const ofIntent = (method: string, id: string, verb: string | undefined): unknown => {
@@ -231,7 +231,7 @@ export function createSaved(parts: SavedParts): Saved {
   };
 }
 
-export function showSavedIntent(intent: SavedIntent): unknown {
+function showSavedIntent(intent: SavedIntent): unknown {
   return {
     id: intent.id,
     object: "payment_intent",

@@ -82,10 +82,7 @@ function readMessage(
   for (const part of contentParts(message["content"])) parts.push(part);
   const last = parts.findLastIndex((part) => part.type === "text");
   const text = parts[last];
-  const annotations = arrayIn(message["annotations"])
-    .map(readAnnotation)
-    .filter((one): one is Citation => one !== undefined);
-  const citations = annotations.length > 0 ? annotations : sources;
+  const citations = readCitations(message, sources);
   const probabilities = readLogprobs(logprobs?.["content"]);
   if (text?.type === "text")
     parts[last] = {
@@ -131,6 +128,14 @@ export function readSources(body: JsonObject): readonly Citation[] {
   return arrayIn(body["citations"])
     .filter((one) => typeof one === "string")
     .map((url) => ({ url }));
+}
+
+// Where a passage names its sources, those hold; else the sources of the whole.
+function readCitations(message: JsonObject, sources: readonly Citation[]): readonly Citation[] {
+  const own = arrayIn(message["annotations"])
+    .map(readAnnotation)
+    .filter((one): one is Citation => one !== undefined);
+  return own.length > 0 ? own : sources;
 }
 
 /** What a provider sends is its own, whatever it looks like. */

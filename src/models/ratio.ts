@@ -1,0 +1,36 @@
+// Exact fractions, so that no price and no factor on it is ever a float.
+
+import type { Pico } from "../base/money.ts";
+
+export interface Ratio {
+  readonly num: bigint;
+  readonly den: bigint;
+}
+
+export const ONE: Ratio = { num: 1n, den: 1n };
+const FRACTION = 1_000_000;
+
+// A second of audio may be counted in fractions; a token never is, and costs no more work for it.
+export function product(count: number, each: Pico, factor: Ratio): Ratio {
+  if (Number.isSafeInteger(count))
+    return { num: BigInt(count) * each * factor.num, den: factor.den };
+  const parts = BigInt(Math.ceil(count * FRACTION));
+  return { num: parts * each * factor.num, den: factor.den * BigInt(FRACTION) };
+}
+
+export function add(left: Ratio, right: Ratio): Ratio {
+  if (left.den === right.den) return { num: left.num + right.num, den: left.den };
+  return { num: left.num * right.den + right.num * left.den, den: left.den * right.den };
+}
+
+export function times(left: Ratio, right: Ratio): Ratio {
+  return { num: left.num * right.num, den: left.den * right.den };
+}
+
+export function max(left: Ratio, right: Ratio): Ratio {
+  return left.num * right.den >= right.num * left.den ? left : right;
+}
+
+export function ceilOf({ num, den }: Ratio): bigint {
+  return (num + den - 1n) / den;
+}
