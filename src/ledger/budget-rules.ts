@@ -8,7 +8,7 @@ export const BUDGET_WINDOWS = ["day", "month"] as const;
 export type BudgetWindow = (typeof BUDGET_WINDOWS)[number];
 
 /** Of a budget's hundred, the parts that are told of when they are reached. */
-const BUDGET_MARKS = [50, 80, 100] as const;
+const BUDGET_MARKS = [50n, 80n, 100n] as const;
 
 export type BudgetLimits = Readonly<Record<BudgetWindow, Nano | null>>;
 export type BudgetSpent = Pick<Spent, "day" | "month" | "dayStart" | "monthStart">;
@@ -43,12 +43,14 @@ export interface BudgetMark {
 
 /** A window that has begun is not left again when a clock steps back. */
 export function openedBy(spent: BudgetSpent, at: number): BudgetSpent {
-  const [day, month] = [dayStart(at), monthStart(at)];
+  const day = dayStart(at);
+  if (day <= spent.dayStart) return spent;
+  const month = monthStart(at);
   return {
-    day: day > spent.dayStart ? 0n : spent.day,
+    day: 0n,
     month: month > spent.monthStart ? 0n : spent.month,
-    dayStart: Math.max(day, spent.dayStart),
-    monthStart: Math.max(month, spent.monthStart),
+    dayStart: day,
+    monthStart: month,
   };
 }
 
@@ -63,18 +65,27 @@ export function stateOf(
   { held, at }: { readonly held: Nano; readonly at: number },
 ): BudgetState {
   const open = openedBy(spent, at);
-  const limit = limits[window];
-  const used = open[window];
-  const left = limit === null ? null : limit - used - held;
   return {
     window,
-    limit,
-    used,
+    limit: limits[window],
+    used: open[window],
     held,
-    room: left === null || left > 0n ? left : 0n,
+    room: roomIn(limits, open, window, held),
     // A window that another clock has opened ends by that clock.
     endsAt: windowEnd(window, Math.max(at, open.dayStart)),
   };
+}
+
+function roomIn(
+  limits: BudgetLimits,
+  open: BudgetSpent,
+  window: BudgetWindow,
+  held: Nano,
+): Nano | null {
+  const limit = limits[window];
+  if (limit === null) return null;
+  const left = limit - open[window] - held;
+  return left > 0n ? left : 0n;
 }
 
 /** What the budget still lets a workspace spend: the less of its windows, and at most what is wanted. */
@@ -83,9 +94,10 @@ export function budgetRoom(
   { held, at, wanted }: { readonly held: Nano; readonly at: number; readonly wanted: Nano },
 ): Nano {
   if (budget === undefined) return wanted;
+  const open = openedBy(budget.spent, at);
   let least = wanted;
   for (const window of BUDGET_WINDOWS) {
-    const { room } = stateOf(budget, window, { held, at });
+    const room = roomIn(budget.limits, open, window, held);
     if (room !== null && room < least) least = room;
   }
   return least;
@@ -96,6 +108,7 @@ export function blockedBy(
   budget: Budget,
   { held, at, needed }: { readonly held: Nano; readonly at: number; readonly needed: Nano },
 ): BudgetState | undefined {
+  if (budgetRoom(budget, { held, at, wanted: needed }) >= needed) return undefined;
   return BUDGET_WINDOWS.map((window) => stateOf(budget, window, { held, at })).findLast(
     ({ room }) => room !== null && room < needed,
   );
@@ -107,21 +120,23 @@ export function passedMarks(
   after: Budget,
   { accountId, now }: { readonly accountId: string; readonly now: number },
 ): readonly BudgetMark[] {
-  return BUDGET_WINDOWS.flatMap((window) => {
-    const { limit, used, endsAt } = stateOf(after, window, { held: 0n, at: now });
-    const was = before === undefined ? undefined : stateOf(before, window, { held: 0n, at: now });
-    if (limit === null) return [];
-    return BUDGET_MARKS.filter(
-      (percent) => hasReached({ limit, used }, percent) && !hasReached(was, percent),
-    ).map((percent) => ({ accountId, window, percent, used, limit, endsAt, now }));
-  });
+  const former = before === undefined ? undefined : openedBy(before.spent, now);
+  const open = openedBy(after.spent, now);
+  const passed: BudgetMark[] = [];
+  for (const window of BUDGET_WINDOWS) {
+    const [limit, used] = [after.limits[window], open[window]];
+    const [formerLimit, formerUsed] = [before?.limits[window] ?? null, former?.[window] ?? 0n];
+    for (const percent of BUDGET_MARKS) {
+      if (limit === null || !hasReached(limit, used, percent)) break;
+      if (formerLimit !== null && hasReached(formerLimit, formerUsed, percent)) continue;
+      const endsAt = windowEnd(window, Math.max(now, open.dayStart));
+      passed.push({ accountId, window, percent: Number(percent), used, limit, endsAt, now });
+    }
+  }
+  return passed;
 }
 
 // A budget of nothing is a pause, and nothing is ever spent of it.
-function hasReached(
-  state: Pick<BudgetState, "limit" | "used"> | undefined,
-  percent: number,
-): boolean {
-  if (state === undefined || state.limit === null || state.limit === 0n) return false;
-  return state.used * 100n >= state.limit * BigInt(percent);
+function hasReached(limit: Nano, used: Nano, percent: bigint): boolean {
+  return limit > 0n && used * 100n >= limit * percent;
 }

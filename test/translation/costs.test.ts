@@ -168,7 +168,7 @@ function asking(api: Api, { model, stream, input }: Case): Json {
   const said = { model, stream };
   if (api === "responses") return { ...said, input: text };
   const messages = [{ role: "user", content: text }];
-  return api === "chat" ? { ...said, messages } : { ...said, messages, max_tokens: 8_000 };
+  return api === "chat" ? { ...said, messages } : { ...said, messages, max_tokens: 64_000 };
 }
 
 interface Charged {
