@@ -54,10 +54,9 @@ export const UsageCost = z
       .number()
       .optional()
       .meta({ description: "What the call cost, in US dollars; the provider's list price." }),
-    dropped: z
-      .array(z.string())
-      .optional()
-      .meta({ description: "Where the provider's reply held what this API cannot say, if it did." }),
+    dropped: z.array(z.string()).optional().meta({
+      description: "Where the provider's reply held what this API cannot say, if it did.",
+    }),
   })
   .meta({
     id: "ProviderUsage",
