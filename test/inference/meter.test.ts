@@ -601,6 +601,23 @@ describe("gemini", () => {
     ]).toEqual([true, true, false, 4]);
     expect(usageOf("gemini", chunks, "google")).toEqual(meter.usage());
   });
+
+  test("a stream of several candidates is answered when all that began have ended", () => {
+    const meter = createStreamMeter("gemini", "google");
+    const ends = (index: number, finishReason?: string) => {
+      meter.see("", {
+        candidates: [{ index, content: { parts: [{ text: "a" }] }, finishReason }],
+        usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1 },
+      });
+      return [meter.answered(), meter.exact()];
+    };
+    expect(ends(0)).toEqual([false, false]);
+    expect(ends(1)).toEqual([false, false]);
+    expect(ends(0, "STOP")).toEqual([false, false]);
+    expect(ends(1, "MAX_TOKENS")).toEqual([true, true]);
+    expect(ends(1)).toEqual([true, true]);
+    expect(ends(2)).toEqual([false, false]);
+  });
 });
 
 describe("converse", () => {

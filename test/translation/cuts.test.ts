@@ -94,3 +94,40 @@ for (const api of APIS)
         expect(told.events).toBeGreaterThanOrEqual(5);
       });
     });
+
+describe("gemini with two candidates", () => {
+  const said = (index: number, text: string, finishReason?: string) => ({
+    candidates: [{ index, content: { role: "model", parts: [{ text }] }, finishReason }],
+    usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 4, totalTokenCount: 7 },
+  });
+  const EVENTS = [said(0, "one"), said(1, "two"), said(0, "!", "STOP"), said(1, "!", "STOP")];
+
+  test("a stream that closes before all that began have ended is a failure, told and free", async () => {
+    for (const api of APIS)
+      for (let most = 1; most <= EVENTS.length; most++) {
+        const text = EVENTS.slice(0, most).map((event) => `data: ${JSON.stringify(event)}\n\n`);
+        world.answer = () =>
+          new Response(text.join(""), { headers: { "content-type": "text/event-stream" } });
+        const asked = { stream: true, ...(api === "chat" ? { n: 2 } : {}) };
+        const answer = await call(world, api, saying(api, "gemini", TEXT, asked));
+        world.answer = undefined;
+        const record = await recordOf(world.gateway.house.db, answer.headers.get("x-request-id"));
+        const isWhole = most === EVENTS.length;
+        expect([
+          api,
+          most,
+          isComplete(api, answer.text),
+          answer.text.includes('"code":"upstream_error"'),
+          record["outcome"],
+          whole(record, "cost_nano") > 0,
+        ]).toEqual([
+          api,
+          most,
+          isWhole,
+          !isWhole,
+          isWhole ? "completed" : "upstream_error",
+          isWhole,
+        ]);
+      }
+  });
+});

@@ -412,7 +412,11 @@ describe("requests to Converse", () => {
       toolChoice: { tool: { name: "out" } },
     });
     expect(write(asked({ output, tools }), old).body.toolConfig?.toolChoice).toEqual({ any: {} });
-    expect(strict(write(asked({ output: { type: "json_object" } })))).toEqual(["output"]);
+    const any = write(asked({ output: { type: "json_object" } }));
+    expect(strict(any)).toEqual([]);
+    expect(any.losses).toMatchObject([{ path: "output", byRule: true }]);
+    expect(any.body.outputConfig).toBeUndefined();
+    expect(any.body.system?.at(-1)?.text).toContain("one JSON object");
   });
 
   test("what cannot be said is a loss that names the caller's field", () => {

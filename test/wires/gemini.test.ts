@@ -233,7 +233,10 @@ describe("requests to Gemini", () => {
     expect(young.emulation).toBeUndefined();
     expect(young.losses).toEqual([]);
     const plain = write(asked({ output: { type: "json_object" }, tools: [tool] }), SECOND);
-    expect(strict(plain)).toEqual(["output"]);
+    expect(strict(plain)).toEqual([]);
+    expect(plain.losses).toMatchObject([{ path: "output", byRule: true }]);
+    expect(plain.body.generationConfig).toBeUndefined();
+    expect(plain.body.systemInstruction?.parts?.at(-1)?.text).toContain("one JSON object");
   });
 
   test("ids that were minted here are left out again, and reused ones are told apart", () => {

@@ -245,9 +245,23 @@ describe("chat → messages", () => {
       parts: [{ type: "text", text: '{"a":1}' }],
       finish: { reason: "stop" },
     });
-    expect(toMessages({ response_format: { type: "json_object" } }).paths).toEqual([
-      "response_format",
+  });
+
+  test("JSON of any form, which this API has not, is asked for and listed", () => {
+    const { body, losses, paths } = toMessages({
+      messages: [
+        { role: "system", content: "Be brief." },
+        { role: "user", content: "hello" },
+      ],
+      response_format: { type: "json_object" },
+    });
+    expect(paths).toEqual([]);
+    expect(losses).toMatchObject([{ path: "response_format", byRule: true }]);
+    expect(body["system"]).toMatchObject([
+      { text: "Be brief." },
+      { text: expect.stringContaining("one JSON object") },
     ]);
+    expect(body["output_config"]).toBeUndefined();
   });
 
   test("what cannot be said is named as the caller named it", () => {

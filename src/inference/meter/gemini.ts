@@ -34,6 +34,7 @@ const COUNTED: readonly Path[] = [
   ["totalTokenCount"],
 ];
 const MAX_QUERIES = 64;
+const CANDIDATES_MAX = 64;
 // Vertex tells the tier by the kind of traffic.
 const TRAFFIC_TIERS: ReadonlyMap<string, string> = new Map([
   ["ON_DEMAND", "standard"],
@@ -46,6 +47,14 @@ interface Grounding {
   readonly queries: Set<string>;
   /** True where places were looked up on maps, which leaves no query. */
   places: boolean;
+}
+
+/** Which candidates have begun and not ended, and which have ended. */
+interface Ends {
+  readonly open: Set<number>;
+  readonly ended: Set<number>;
+  /** The prompt was refused: then there is no candidate at all. */
+  blocked: boolean;
 }
 
 /** The usage that a reply states. */
@@ -65,11 +74,15 @@ function usageOfChunks(chunks: readonly unknown[], provider: string): Usage | un
 
 export function createGeminiStreamMeter(_provider: string): StreamMeter {
   const grounding = newGrounding();
+  const ends: Ends = { open: new Set(), ended: new Set(), blocked: false };
   // Every chunk has its usage, and only the last is asked for.
   let latest: Json | undefined;
   return createMeter({
     read: (state, name, data) => {
       readChunk(state, name, data, grounding);
+      noteEnds(ends, data);
+      // A candidate that has begun and not ended is missing, however many others have.
+      state.answered = ends.open.size === 0 && (ends.ended.size > 0 || ends.blocked);
       const { usageMetadata, modelVersion } = data;
       const counts = firstNumber(usageMetadata, COUNTED) !== undefined;
       if (counts) latest = { usageMetadata, modelVersion };
@@ -89,11 +102,25 @@ function readChunk(state: StreamState, name: string, data: Json, grounding: Grou
   noteModel(state, data["modelVersion"]);
   noteError(state, name, data);
   noteGrounding(grounding, data);
-  for (const candidate of listOf(data["candidates"])) {
-    if (nameOf(member(candidate, "finishReason")) !== undefined) state.answered = true;
+  for (const candidate of listOf(data["candidates"]))
     for (const part of listOf(at(candidate, ["content", "parts"]))) notePart(state, part);
+}
+
+function noteEnds(ends: Ends, data: Json): void {
+  for (const [place, candidate] of listOf(data["candidates"]).entries()) {
+    if (objectOf(candidate) === undefined) continue;
+    const index = indexOf(candidate) ?? place;
+    if (nameOf(member(candidate, "finishReason")) !== undefined) {
+      ends.ended.add(index);
+      ends.open.delete(index);
+    } else if (!ends.ended.has(index)) ends.open.add(index);
   }
-  if (at(data, ["promptFeedback", "blockReason"]) !== undefined) state.answered = true;
+  ends.blocked ||= at(data, ["promptFeedback", "blockReason"]) !== undefined;
+}
+
+function indexOf(candidate: unknown): number | undefined {
+  const index = member(candidate, "index");
+  return typeof index === "number" && index >= 0 && index < CANDIDATES_MAX ? index : undefined;
 }
 
 function notePart(state: StreamState, part: unknown): void {

@@ -1,5 +1,5 @@
 import type { CanonicalRequest, JsonObject, Loss, RequestField } from "../../canonical.ts";
-import { emulateByTool } from "../../canonical-output.ts";
+import { emulateByTool, instructJson } from "../../canonical-output.ts";
 import { loseField, nativeFields } from "../../canonical-wire.ts";
 import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
 import { familyOf } from "./model-family.ts";
@@ -32,9 +32,10 @@ const BY_RULE: readonly (readonly [RequestField, string])[] = [
   ["safetyIdentifier", "This provider takes no name of the end user."],
 ];
 
-export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
+export function writeRequest(asked: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
-  noteUnsaid(request, losses);
+  noteUnsaid(asked, losses);
+  const request = asked.output?.type === "json_object" ? instructJson(asked, losses) : asked;
   const emulation = emulate(request, target, losses);
   const native: JsonObject = nativeFields(request.native, "converse", "", losses) ?? {};
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens;
@@ -83,13 +84,6 @@ function thinks(fields: JsonObject | undefined): boolean {
 
 function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emulation | undefined {
   const { output } = request;
-  if (output?.type === "json_object")
-    loseField(
-      losses,
-      request,
-      "output",
-      "This provider has JSON output only by a schema. Send response_format of type json_schema.",
-    );
   return output?.type === "json_schema" && target.abilities?.jsonSchema === false
     ? emulateByTool(request, output, losses)
     : undefined;

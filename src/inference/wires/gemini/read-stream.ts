@@ -140,7 +140,7 @@ function readCandidate(reading: Reading, value: JsonObject, index: number): void
     addPart(candidate, part, shown ? logprobs : undefined);
     if (shown) logprobs = undefined;
   }
-  candidate.finishWord = stringIn(value["finishReason"]) ?? candidate.finishWord;
+  candidate.finishWord = stringIn(value["finishReason"]) || candidate.finishWord;
   candidate.finishMessage = stringIn(value["finishMessage"]) ?? candidate.finishMessage;
 }
 

@@ -1,5 +1,5 @@
 import type { CanonicalRequest, JsonObject, Loss, RequestField } from "../../canonical.ts";
-import { emulateByTool } from "../../canonical-output.ts";
+import { emulateByTool, instructJson } from "../../canonical-output.ts";
 import { loseField, nativeFields } from "../../canonical-wire.ts";
 import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
 import { isThirdGeneration } from "./model-generation.ts";
@@ -34,9 +34,11 @@ const BY_RULE: readonly (readonly [RequestField, string])[] = [
   ["safetyIdentifier", "This provider takes no name of the end user."],
 ];
 
-export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
+export function writeRequest(asked: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
-  noteUnsaid(request, losses);
+  noteUnsaid(asked, losses);
+  const instructs = asked.output?.type === "json_object" && !takesBoth(asked, target);
+  const request = instructs ? instructJson(asked, losses) : asked;
   const emulation = emulate(request, target, losses);
   const native: JsonObject = nativeFields(request.native, "gemini", "", losses) ?? {};
   const config = native["generationConfig"];
@@ -113,18 +115,17 @@ function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
   };
 }
 
-// Models before the third generation refuse JSON output beside functions: there the answer goes through a tool as well.
-function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emulation | undefined {
-  const { output, tools = [], toolChoice } = request;
-  if (output === undefined || output.type === "text") return undefined;
+/** Models before the third generation refuse JSON output beside functions that may be called. */
+function takesBoth({ tools = [], toolChoice }: CanonicalRequest, target: Target): boolean {
   const calls = toolChoice?.type !== "none" && tools.some((tool) => tool.type === "function");
-  const both = !calls || isThirdGeneration(target);
-  if (output.type === "json_object") {
-    if (!both)
-      loseField(losses, request, "output", "This model has no JSON output beside functions.");
-    return undefined;
-  }
-  return target.abilities?.jsonSchema !== false && both
+  return !calls || isThirdGeneration(target);
+}
+
+// Where JSON output is refused beside functions, the answer goes through a tool as well.
+function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emulation | undefined {
+  const { output } = request;
+  if (output?.type !== "json_schema") return undefined;
+  return target.abilities?.jsonSchema !== false && takesBoth(request, target)
     ? undefined
     : emulateByTool(request, output, losses);
 }

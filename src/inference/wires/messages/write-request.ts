@@ -6,7 +6,7 @@ import type {
   Tool,
   ToolChoice,
 } from "../../canonical.ts";
-import { emulateByTool, outputChoice, outputTool } from "../../canonical-output.ts";
+import { emulateByTool, instructJson, outputChoice, outputTool } from "../../canonical-output.ts";
 import { loseField, nativeFields } from "../../canonical-wire.ts";
 import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
 import { writeCache } from "./write-blocks.ts";
@@ -30,9 +30,10 @@ const UNSAID: readonly (readonly [RequestField, unknown])[] = [
   ["verbosity", "medium"],
 ];
 
-export function writeRequest(request: CanonicalRequest, target: Target): WrittenRequest {
+export function writeRequest(asked: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
-  noteUnsaid(request, losses);
+  noteUnsaid(asked, losses);
+  const request = asked.output?.type === "json_object" ? instructJson(asked, losses) : asked;
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens ?? FALLBACK_MAX_TOKENS;
   const emulation = emulate(request, target, losses);
   const choice = emulation === undefined ? request.toolChoice : outputChoice(request, emulation);
@@ -111,13 +112,6 @@ function join(one: unknown, other: JsonObject | undefined): unknown {
 
 function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emulation | undefined {
   const { output } = request;
-  if (output?.type === "json_object")
-    loseField(
-      losses,
-      request,
-      "output",
-      "This provider has JSON output only by a schema. Send response_format of type json_schema.",
-    );
   return output?.type === "json_schema" && target.abilities?.jsonSchema === false
     ? emulateByTool(request, output, losses)
     : undefined;
