@@ -29,6 +29,7 @@ export type IdPrefix = (typeof ID_PREFIXES)[number];
 
 const pool = new Uint8Array(POOL_BYTES);
 let poolOffset = POOL_BYTES;
+const letters = Buffer.alloc(RANDOM_BYTES);
 
 let timeKnown = -1;
 let timeText = "";
@@ -39,9 +40,10 @@ export function newId(prefix: IdPrefix, now: number): string {
     timeText = textOfTime(now);
     timeKnown = now;
   }
-  let chance = "";
-  for (const byte of takeRandom(RANDOM_BYTES)) chance += ALPHABET[byte & 31];
-  return `${prefix}_${timeText}${chance}`;
+  const from = takeRandom(RANDOM_BYTES);
+  for (let place = 0; place < RANDOM_BYTES; place++)
+    letters[place] = ALPHABET.charCodeAt((pool[from + place] ?? 0) & 31);
+  return `${prefix}_${timeText}${letters.toString("latin1")}`;
 }
 
 function textOfTime(now: number): string {
@@ -63,12 +65,12 @@ export function isId(prefix: IdPrefix, text: string): boolean {
   );
 }
 
-// Random bytes are drawn from the system in blocks: one call of the kernel serves hundreds of ids.
-function takeRandom(count: number): Uint8Array {
+// Random bytes are drawn from the system in blocks: one call of the kernel serves hundreds of ids. Answers where they begin.
+function takeRandom(count: number): number {
   if (poolOffset + count > POOL_BYTES) {
     crypto.getRandomValues(pool);
     poolOffset = 0;
   }
   poolOffset += count;
-  return pool.subarray(poolOffset - count, poolOffset);
+  return poolOffset - count;
 }

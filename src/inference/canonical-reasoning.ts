@@ -1,9 +1,15 @@
 // The rules of reasoning that hold between all wires: scales of effort, and blobs that only their maker can read.
 import { EFFORTS, WIRE_NAMES } from "./canonical.ts";
-import type { Blob, Effort, Origin, WireName } from "./canonical.ts";
+import type { Blob, Effort, Loss, Origin, WireName } from "./canonical.ts";
 
 const SEAL = "pst1.";
-const KINDS = ["signature", "encrypted", "call", "text"] as const satisfies readonly Blob["kind"][];
+const KINDS = [
+  "signature",
+  "encrypted",
+  "call",
+  "text",
+  "image",
+] as const satisfies readonly Blob["kind"][];
 
 /** Tokens to think with, for a model that takes a budget. The thresholds back are those that other gateways use. */
 const BUDGETS = {
@@ -66,6 +72,16 @@ export function mayReplay(blob: Blob, wire: WireName, target: Origin): boolean {
     blob.origin === undefined ||
     (blob.origin.provider === target.provider && blob.origin.model === target.model)
   );
+}
+
+/** Notes that what proves a thing to its maker is left out for another. */
+export function loseSignature(losses: Loss[], path: string, signature: Blob | undefined): void {
+  if (signature !== undefined)
+    losses.push({
+      path,
+      why: "A signature goes back only to the provider and model that made it.",
+      byRule: true,
+    });
 }
 
 function openSeal(text: string): Blob | undefined {

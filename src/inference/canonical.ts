@@ -34,12 +34,11 @@ export type Source =
 
 /**
  * What a provider wants back unread. `kind` says what it belongs to: the reasoning part that holds it ("signature" proves
- * its text, "encrypted" is the reasoning itself), or the tool call or text part that holds it.
- * Without `origin` it came bare from a caller of the API that `wire` names.
+ * its text, "encrypted" is the reasoning itself), or the call, text or image that holds it. Without `origin` it came bare.
  */
 export interface Blob {
   readonly wire: WireName;
-  readonly kind: "signature" | "encrypted" | "call" | "text";
+  readonly kind: "signature" | "encrypted" | "call" | "text" | "image";
   readonly data: string;
   readonly origin?: Origin | undefined;
 }
@@ -89,6 +88,7 @@ export interface ImagePart extends Placed {
   readonly source: Source;
   readonly detail?: "auto" | "low" | "high" | "original" | undefined;
   readonly cache?: CacheMark | undefined;
+  readonly signature?: Blob | undefined;
 }
 
 /** A document: PDF, plain text and the like. */

@@ -143,6 +143,8 @@ function headersFor(
   return headers;
 }
 
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
 const READ_MAX_BYTES = 64 * 1_048_576;
 
 export type WholeBody =
@@ -164,7 +166,7 @@ export async function readWhole(
     const isCertain = announced > 0 && !response.headers.has("content-encoding");
     const bytes = isCertain ? await response.bytes() : await readCounted(response.body, mostBytes);
     if (bytes === undefined) return { kind: "too_large" };
-    return { kind: "text", text: new TextDecoder("utf-8", { fatal: true }).decode(bytes) };
+    return { kind: "text", text: decoder.decode(bytes) };
   } catch (error) {
     return {
       kind: error instanceof TypeError && /utf|decod/i.test(error.message) ? "not_text" : "cut",

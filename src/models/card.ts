@@ -54,11 +54,15 @@ export interface DatedCard {
 const PICO_DIGITS_PER_MILLION = 6;
 const PICO_DIGITS = 12;
 const DAY_SECONDS = 86_400;
+const DAY_MS = 86_400_000;
+const DAYS_A_WEEK = 7;
+/** The first of January 1970 was a Thursday. */
+const EPOCH_WEEKDAY = 4;
 
 /** The price that holds at a moment: the last entry that applies, else the first there is. */
 export function cardAt(prices: readonly DatedCard[], at: number): PriceCard | undefined {
   const seconds = Math.floor(at / 1000) % DAY_SECONDS;
-  const weekday = new Date(at).getUTCDay();
+  const weekday = (Math.floor(at / DAY_MS) + EPOCH_WEEKDAY) % DAYS_A_WEEK;
   for (let index = prices.length - 1; index >= 0; index--) {
     const price = prices[index];
     if (price !== undefined && at >= price.fromMs && inHours(price, seconds, weekday))

@@ -102,12 +102,9 @@ export function price(
 ): Priced {
   const lines: PriceLine[] = [];
   const gaps = new Set<string>();
-  let sum: Ratio = { num: 0n, den: 1n };
-  const legs = [
-    { usage, card, main: true },
-    ...(usage.also ?? []).map((leg) => legOf(leg, card, cardOf, gaps)),
-  ];
-  for (const leg of legs) sum = add(sum, priceLeg(leg, lines, gaps));
+  let sum = priceLeg({ usage, card, main: true }, lines, gaps);
+  for (const leg of usage.also ?? [])
+    sum = add(sum, priceLeg(legOf(leg, card, cardOf, gaps), lines, gaps));
   return { cost: nanoFromPico(ceilOf(sum)), lines, gaps: [...gaps] };
 }
 
@@ -183,7 +180,11 @@ function countOf(meter: Meter, usage: Usage, card: PriceCard): number {
   if (count === undefined) return 0;
   // A count that is not a number was refused where the reply was metered; it must not become a charge here.
   if (!Number.isFinite(count) || count < 0) return 0;
-  return count > 1 && card.oncePerCall.some((fee) => fee === meter) ? 1 : count;
+  return count > 1 && isOncePerCall(card, meter) ? 1 : count;
+}
+
+function isOncePerCall({ oncePerCall }: PriceCard, meter: Meter): boolean {
+  return oncePerCall.some((fee) => fee === meter);
 }
 
 function promptTokens(usage: Usage): number {

@@ -2,9 +2,6 @@
 // charged, that is what is charged here, at the prices of that day.
 
 import { describe, expect, test } from "bun:test";
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { z } from "zod";
 import type { TokenMeter } from "../../src/base/meters.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
@@ -13,6 +10,13 @@ import { price } from "../../src/models/price.ts";
 import { whole } from "../../src/store/db.ts";
 import { withModels } from "../inference/models.ts";
 import { expectClean, fund, PATHS, recordOf, USD } from "../inference/world.ts";
+import {
+  EQUAL,
+  hasOracle,
+  type Recorded,
+  reasonOf,
+  recordedCosts,
+} from "../support/cost-oracle.ts";
 import { register, startGateway } from "../support/gateway.ts";
 import {
   eventsOf,
@@ -38,8 +42,8 @@ interface Case {
   readonly reply: Uint8Array;
   /** At least so many tokens of input: what was asked must be long enough for the hold to cover them. */
   readonly input: number;
-  /** What the provider said that it charged. */
-  readonly usd?: number;
+  /** As it was recorded, with what the provider said that it charged. */
+  readonly call?: Recorded;
   /** What is charged for this usage, at this model's price of that day. */
   readonly nanos?: number;
 }
@@ -91,27 +95,10 @@ function sumOf(tokens: Readonly<Partial<Record<TokenMeter, number>>>): number {
 
 // ---- What providers said that they charged
 
-const Oracle = z.object({
-  path: z.string(),
-  provider: z.string(),
-  endpoint: z.enum(["openai.chat", "openai.responses"]),
-  request_model: z.string(),
-  response_models: z.array(z.string()),
-  created: z.number().nullable(),
-  usage: z.record(z.string(), z.unknown()),
-  provider_cost_usd: z.number(),
-});
-const FILE = join(
-  process.env["POSTERN_RECORDINGS"] ?? join(import.meta.dir, "../../../shared/recordings"),
-  "cost-oracle.jsonl",
-);
-
 /** The least reply on the call's wire that has the call's model, time and usage. */
 function oracleCases(): readonly Case[] {
-  const lines = existsSync(FILE) ? readFileSync(FILE, "utf8").trim().split("\n") : [];
-  return lines.flatMap((line, place) => {
+  return recordedCosts().flatMap((call, place) => {
     if (place % STEP !== 0) return [];
-    const call = Oracle.parse(JSON.parse(line));
     const wire = call.endpoint === "openai.chat" ? "chat" : "responses";
     const model = modelOf(call.provider, wire, call.request_model);
     if (model === undefined) return [];
@@ -143,7 +130,7 @@ function oracleCases(): readonly Case[] {
             stream: false,
             reply: encoder.encode(JSON.stringify(body)),
             input: sumOf(usage.tokens),
-            usd: call.provider_cost_usd,
+            call,
           },
         ];
   });
@@ -258,12 +245,12 @@ describe.skipIf(skipNotice("costs through translation"))("what a reply costs", (
     expect(cases.length).toBeGreaterThan(150);
   }, 120_000);
 
-  test.skipIf(!existsSync(FILE))(
-    "is what the provider said that it charged, where the price of that day is known",
+  test.skipIf(!hasOracle)(
+    "is what the provider said that it charged, or why it is not is known of every single one",
     async () => {
       const cases = oracleCases();
       const wrong: string[] = [];
-      let equal = 0;
+      const counts = new Map<string, number>();
       for (const wire of ["chat", "responses"] as const) {
         const charged = await chargesOn(
           wire,
@@ -271,13 +258,24 @@ describe.skipIf(skipNotice("costs through translation"))("what a reply costs", (
         );
         wrong.push(...differing(charged));
         for (const { one, nanos } of charged) {
-          if (nanos["messages"] !== one.nanos) wrong.push(`${one.name} ${JSON.stringify(nanos)}`);
-          // A charge is a whole number of nano-dollars, rounded up.
-          if (Math.abs((one.usd ?? 0) * 1e9 - Number(nanos["messages"])) <= 1 + 1e-6) equal += 1;
+          const { call, name } = one;
+          const said = `${name} ${JSON.stringify(nanos)}`;
+          if (call === undefined || nanos["messages"] !== one.nanos) wrong.push(said);
+          else {
+            const reason = reasonOf({ call, usd: Number(nanos["messages"]) / 1e9 });
+            if (reason === undefined)
+              wrong.push(`${said}: they say ${call.provider_cost_usd}, and nothing explains it`);
+            const key = `${call.provider}: ${reason ?? "UNEXPLAINED"}`;
+            counts.set(key, (counts.get(key) ?? 0) + 1);
+          }
         }
       }
-      console.log(
-        `» ${equal} of ${cases.length} costs that providers stated are charged to the nano-dollar over 3 APIs; the others are explained in test/models/oracle.test.ts`,
+      console.log(`» ${cases.length} costs that providers stated, charged over 3 APIs:`);
+      for (const [key, count] of [...counts].toSorted(([left], [right]) => (left < right ? -1 : 1)))
+        console.log(`»  ${String(count).padStart(4)}  ${key}`);
+      const equal = [...counts].reduce(
+        (sum, [key, count]) => (key.endsWith(`: ${EQUAL}`) ? sum + count : sum),
+        0,
       );
       expect(wrong.slice(0, 10)).toEqual([]);
       expect(equal / cases.length).toBeGreaterThan(0.85);

@@ -195,7 +195,7 @@ describe("replies of Gemini", () => {
       { type: "text" },
       { type: "native", wire: "gemini", value: code },
       { type: "native", wire: "gemini", value: result },
-      { type: "image", native: { wire: "gemini", fields: { thoughtSignature: "c2ln" } } },
+      { type: "image", signature: { wire: "gemini", kind: "image", data: "c2ln" } },
       { type: "audio" },
     ]);
   });

@@ -1,5 +1,6 @@
 import { invalid } from "../../../base/fault.ts";
 import type {
+  Blob,
   CacheMark,
   Citation,
   FilePart,
@@ -72,8 +73,10 @@ function readTurn(message: JsonObject, path: string, legacyCalls: string[]): Tur
 }
 
 function readAssistant(message: JsonObject, path: string, legacyCalls: string[]): Part[] {
-  const parts: Part[] = readReasoning(message, path);
-  parts.push(...readContent(message["content"], `${path}.content`));
+  const parts: Part[] = signText(
+    readReasoning(message, path),
+    readContent(message["content"], `${path}.content`),
+  );
   const citations = optionalArray(message["annotations"], `${path}.annotations`)
     ?.map(readAnnotation)
     .filter((one): one is Citation => one !== undefined);
@@ -110,6 +113,18 @@ function readAssistant(message: JsonObject, path: string, legacyCalls: string[])
   return parts;
 }
 
+// What proves a text came as reasoning that shows nothing.
+function signText(thoughts: readonly ReasoningPart[], content: readonly Part[]): Part[] {
+  const proof = thoughts.find(({ text, blob }) => text === "" && blob?.kind === "text");
+  const said = content.findIndex((part) => part.type === "text");
+  const text = content[said];
+  if (proof === undefined || text?.type !== "text") return [...thoughts, ...content];
+  return [
+    ...thoughts.filter((part) => part !== proof),
+    ...content.with(said, { ...text, signature: proof.blob }),
+  ];
+}
+
 function readReasoning(message: JsonObject, path: string): ReasoningPart[] {
   const details = optionalArray(message["reasoning_details"], `${path}.reasoning_details`);
   const read =
@@ -125,14 +140,6 @@ function readCall(call: JsonObject, path: string): ToolCallPart {
   const custom = call["type"] === "custom";
   const key = custom ? "custom" : "function";
   const held = mustBeObject(call[key], `${path}.${key}`);
-  const google = optionalObject(
-    optionalObject(call["extra_content"], `${path}.extra_content`)?.["google"],
-    `${path}.extra_content.google`,
-  );
-  const signature = optionalString(
-    google?.["thought_signature"],
-    `${path}.extra_content.google.thought_signature`,
-  );
   const fields = unknownFields(call, CALL_KNOWN);
   return {
     type: "tool_call",
@@ -142,10 +149,22 @@ function readCall(call: JsonObject, path: string): ToolCallPart {
       ? mustBeString(held["input"], `${path}.custom.input`)
       : readArguments(held["arguments"], `${path}.function.arguments`),
     custom: custom || undefined,
-    signature: signature === undefined ? undefined : openBlob(signature, "chat", "call"),
+    signature: readSignature(call, path, "call"),
     native: fields && { wire: "chat", fields },
     path,
   };
+}
+
+function readSignature(held: JsonObject, path: string, kind: Blob["kind"]): Blob | undefined {
+  const google = optionalObject(
+    optionalObject(held["extra_content"], `${path}.extra_content`)?.["google"],
+    `${path}.extra_content.google`,
+  );
+  const signature = optionalString(
+    google?.["thought_signature"],
+    `${path}.extra_content.google.thought_signature`,
+  );
+  return signature === undefined ? undefined : openBlob(signature, "chat", kind);
 }
 
 function readArguments(value: unknown, path: string): string {
@@ -217,6 +236,7 @@ function readPart(part: JsonObject, path: string): Part {
           "original",
         ]),
         cache,
+        signature: readSignature(part, path, "image"),
         path,
       };
     }

@@ -10,6 +10,7 @@ import type {
   TextPart,
 } from "../../canonical.ts";
 import { COMMON_IMAGES, isUncommonImage } from "../../canonical-sources.ts";
+import { loseSignature } from "../../canonical-reasoning.ts";
 import { nativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 
@@ -62,12 +63,7 @@ function noteProofs(part: TextPart, at: string, losses: Loss[]): void {
       why: "This provider does not take citations back.",
       byRule: true,
     });
-  if (part.signature !== undefined)
-    losses.push({
-      path: at,
-      why: "A signature goes back only to the provider and model that made it.",
-      byRule: true,
-    });
+  loseSignature(losses, at, part.signature);
 }
 
 /** Where caching is the provider's own affair, a mark changes no answer: it is left out by rule. */
@@ -120,6 +116,7 @@ function writeImage(
     });
     return undefined;
   }
+  loseSignature(losses, at, part.signature);
   // OpenAI refuses a mark on an image.
   const cache = target.abilities?.cacheMarks === "prompt_cache_breakpoint" ? undefined : part.cache;
   return {

@@ -69,7 +69,8 @@ function writeChoice(
     sorted.refusal ?? (choice.finish.reason === "refusal" ? choice.finish.detail : undefined);
   const legacy = context.request.legacyFunctions === true;
   const [firstCall] = calls;
-  const thought = reasoning.map((part) => part.text).join("\n\n");
+  const thoughts = reasoning.map((part) => part.text).filter((one) => one !== "");
+  const thought = thoughts.join("\n\n");
   const message = {
     role: "assistant",
     content: text ?? null,
@@ -132,14 +133,16 @@ function sortPart(sorted: Sorted, part: Part, at: string, losses: Loss[]): void 
 }
 
 /** An image that the model made, where clients of this API look for one since OpenRouter put it there. */
-export function writeImage({ source }: ImagePart): JsonObject | undefined {
+export function writeImage({ source, signature }: ImagePart): JsonObject | undefined {
   const url =
     source.kind === "base64"
       ? `data:${source.mediaType};base64,${source.data}`
       : source.kind === "url"
         ? source.url
         : undefined;
-  return url === undefined ? undefined : { type: "image_url", image_url: { url } };
+  return url === undefined
+    ? undefined
+    : { type: "image_url", image_url: { url }, ...writeSignature({ signature }) };
 }
 
 /** Sound that the model made. */
@@ -155,6 +158,9 @@ function sortText(sorted: Sorted, part: TextPart, at: string, losses: Loss[]): v
     else losses.push({ path: `${at}.citations`, why: "This API cites only by address." });
   }
   sorted.text = before + part.text;
+  // A text has no field for what proves it: it travels as reasoning that shows nothing.
+  if (part.signature !== undefined)
+    sorted.reasoning.push({ type: "reasoning", text: "", blob: part.signature });
   sorted.logprobs.push(...(part.logprobs ?? []));
 }
 

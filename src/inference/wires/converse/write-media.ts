@@ -1,5 +1,6 @@
 // Images, documents, sound and pictures in motion: by their bytes, or from the caller's S3.
 import type { FilePart, ImagePart, JsonObject, Loss, MediaPart, Source } from "../../canonical.ts";
+import { loseSignature } from "../../canonical-reasoning.ts";
 import type { Target } from "../../canonical-wire.ts";
 import type { DocumentNames } from "./document-names.ts";
 import { familyOf } from "./model-family.ts";
@@ -67,6 +68,7 @@ export function writeMedia(
     return undefined;
   }
   if (part.type === "image") {
+    loseSignature(losses, at, part.signature);
     if (part.detail !== undefined && part.detail !== "auto")
       losses.push({
         path: `${at}.detail`,

@@ -88,7 +88,7 @@ export function addPart(candidate: Candidate, part: JsonObject, logprobs?: Token
   const call = objectIn(part["functionCall"]);
   if (call !== undefined) return addCall(candidate, call, signature);
   const data = part["thought"] === true ? undefined : objectIn(part["inlineData"]);
-  const value = data === undefined ? nativeOf(part) : mediaOf(data, signature);
+  const value = data === undefined ? nativeOf(part) : mediaOf(data, signature, candidate.context);
   if (value !== undefined) addWhole(candidate, value);
 }
 
@@ -241,14 +241,20 @@ function nativeOf(part: JsonObject): NativePart | undefined {
 function mediaOf(
   data: JsonObject,
   signature: string | undefined,
+  context: ReplyReadContext,
 ): ImagePart | FilePart | MediaPart {
   const mediaType = stringIn(data["mimeType"]) ?? "application/octet-stream";
   const source = { kind: "base64", mediaType, data: stringIn(data["data"]) ?? "" } as const;
+  if (mediaType.startsWith("image/"))
+    return {
+      type: "image",
+      source,
+      signature: signature === undefined ? undefined : blobOf(signature, "image", context),
+    };
   const native =
     signature === undefined
       ? undefined
       : ({ wire: "gemini", fields: { thoughtSignature: signature } } as const);
-  if (mediaType.startsWith("image/")) return { type: "image", source, native };
   if (mediaType.startsWith("audio/")) return { type: "audio", source, native };
   if (mediaType.startsWith("video/")) return { type: "video", source, native };
   return { type: "file", source, native };

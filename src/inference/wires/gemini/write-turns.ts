@@ -1,7 +1,10 @@
 import type {
   CanonicalRequest,
+  FilePart,
+  ImagePart,
   JsonObject,
   Loss,
+  MediaPart,
   Part,
   ReasoningPart,
   TextPart,
@@ -11,7 +14,7 @@ import type {
 import { createCallIds } from "../../canonical-call-ids.ts";
 import type { CallIds } from "../../canonical-call-ids.ts";
 import { parseObject } from "../../canonical-json.ts";
-import { mayReplay } from "../../canonical-reasoning.ts";
+import { loseSignature, mayReplay } from "../../canonical-reasoning.ts";
 import { nativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 import { isMinted } from "./call-ids.ts";
@@ -143,10 +146,7 @@ function writePart(
     case "file":
     case "audio":
     case "video":
-      return {
-        ...writeMedia(part, at, writing.target, writing.losses),
-        ...nativeFields(part.native, "gemini", at, writing.losses),
-      };
+      return writeSeen(part, at, writing);
     case "reasoning":
       return writeReasoning(part, at, writing);
     case "tool_call":
@@ -174,19 +174,29 @@ function noteCache(part: Part, at: string, { losses }: TurnWriting): void {
 
 /** The signature of a thing goes back only to its maker. */
 function signatureOf(
-  part: TextPart | ToolCallPart,
+  part: TextPart | ImagePart | ToolCallPart,
   at: string,
   { target, losses }: TurnWriting,
 ): string | undefined {
   const { signature } = part;
   if (signature === undefined) return undefined;
   if (mayReplay(signature, "gemini", target)) return signature.data;
-  losses.push({
-    path: at,
-    why: "A signature goes back only to the provider and model that made it.",
-    byRule: true,
-  });
+  loseSignature(losses, at, signature);
   return undefined;
+}
+
+function writeSeen(
+  part: ImagePart | FilePart | MediaPart,
+  at: string,
+  writing: TurnWriting,
+): JsonObject | undefined {
+  const written = writeMedia(part, at, writing.target, writing.losses);
+  if (written === undefined) return undefined;
+  return {
+    ...written,
+    thoughtSignature: part.type === "image" ? signatureOf(part, at, writing) : undefined,
+    ...nativeFields(part.native, "gemini", at, writing.losses),
+  };
 }
 
 function writeText(part: TextPart, at: string, writing: TurnWriting): JsonObject | undefined {

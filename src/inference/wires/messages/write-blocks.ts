@@ -14,7 +14,7 @@ import type {
 } from "../../canonical.ts";
 import type { CallIds } from "../../canonical-call-ids.ts";
 import { parseObject } from "../../canonical-json.ts";
-import { mayReplay } from "../../canonical-reasoning.ts";
+import { loseSignature, mayReplay } from "../../canonical-reasoning.ts";
 import { nativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 
@@ -190,6 +190,7 @@ function writeImage(part: ImagePart, at: string, writing: BlockWriting): JsonObj
       : writeElsewhere(source, writing);
   if (written === undefined)
     return lose(writing, at, "This provider does not take the image from there. Send its bytes.");
+  loseSignature(writing.losses, at, part.signature);
   if (detail !== undefined && detail !== "auto")
     writing.losses.push({
       path: `${at}.detail`,

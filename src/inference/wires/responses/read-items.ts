@@ -41,7 +41,7 @@ type MutableTurn = Turn & { readonly parts: Part[] };
 
 interface Reading {
   readonly turns: MutableTurn[];
-  /** The blob of the call that is to come next. */
+  /** The blob of the call or the image that is to come next. */
   signature: Blob | undefined;
 }
 
@@ -84,7 +84,7 @@ function readItem(reading: Reading, item: JsonObject, path: string): void {
       const native: Part =
         image === undefined
           ? { type: "native", wire: "responses", value: item, path }
-          : { ...image, path };
+          : { ...image, signature: takeSignature(reading, "image"), path };
       if (role !== undefined && role !== "assistant")
         reading.turns.push({ role, parts: [native], path });
       else turnOf(reading, ANSWERS.has(type) ? "user" : "assistant", path, type).parts.push(native);
@@ -118,13 +118,19 @@ function readMessage(reading: Reading, item: JsonObject, path: string): void {
   else reading.turns.push({ role, parts, native, path });
 }
 
-// What is bound to a call or a text travels as reasoning without text, before the call and after the text.
+// What is bound to another part travels as reasoning without text: before a call or an image, and after a text.
 function readReasoning(reading: Reading, item: JsonObject, path: string): void {
   const parts = readReasoningItem(item, path);
   const blob = parts[0]?.text === "" ? parts[0].blob : undefined;
-  if (blob?.kind === "call") reading.signature = blob;
+  if (blob?.kind === "call" || blob?.kind === "image") reading.signature = blob;
   else if (blob?.kind === "text") signText(reading.turns.at(-1), blob);
   else if (parts.length > 0) turnOf(reading, "assistant", path).parts.push(...parts);
+}
+
+function takeSignature(reading: Reading, kind: Blob["kind"]): Blob | undefined {
+  const { signature } = reading;
+  reading.signature = undefined;
+  return signature?.kind === kind ? signature : undefined;
 }
 
 function signText(turn: MutableTurn | undefined, signature: Blob): void {
@@ -136,8 +142,6 @@ function signText(turn: MutableTurn | undefined, signature: Blob): void {
 function readCall(reading: Reading, item: JsonObject, path: string): ToolCallPart {
   const custom = item["type"] === "custom_tool_call";
   const fields = unknownFields(item, CALL_KNOWN);
-  const { signature } = reading;
-  reading.signature = undefined;
   return {
     type: "tool_call",
     id: decodeCallId(mustBeName(item["call_id"], `${path}.call_id`)),
@@ -146,7 +150,7 @@ function readCall(reading: Reading, item: JsonObject, path: string): ToolCallPar
       ? mustBeString(item["input"], `${path}.input`)
       : readArguments(item["arguments"], `${path}.arguments`),
     custom: custom || undefined,
-    signature,
+    signature: takeSignature(reading, "call"),
     native: fields && { wire: "responses", fields },
     path,
   };

@@ -39,7 +39,7 @@ export function readReply(input: unknown, context: ReplyReadContext): CanonicalR
   return { ...readHead(body), choices: [{ parts, finish }], usage: usage && { usage } };
 }
 
-// What proves a call comes before it, and what proves a text after it, as reasoning that shows nothing.
+// What proves a call or an image comes before it, and what proves a text after it, as reasoning that shows nothing.
 function readOutput(body: JsonObject, context: ReplyReadContext): readonly Part[] {
   const parts: Part[] = [];
   let signature: Blob | undefined;
@@ -49,10 +49,13 @@ function readOutput(body: JsonObject, context: ReplyReadContext): readonly Part[
     const [first] = read;
     const blob = first?.type === "reasoning" && first.text === "" ? first.blob : undefined;
     const last = parts.at(-1);
-    if (blob?.kind === "call") signature = blob;
+    if (blob?.kind === "call" || blob?.kind === "image") signature = blob;
     else if (blob?.kind === "text" && last?.type === "text")
       parts[parts.length - 1] = { ...last, signature: blob };
-    else if (signature !== undefined && first?.type === "tool_call") {
+    else if (
+      (signature?.kind === "call" && first?.type === "tool_call") ||
+      (signature?.kind === "image" && first?.type === "image")
+    ) {
       parts.push({ ...first, signature });
       signature = undefined;
     } else parts.push(...read);

@@ -224,8 +224,7 @@ function startCall(state: StreamedItems, item: StreamedItem): StreamedPart {
   if (item.open !== undefined) return item.open;
   state.calls = true;
   const head = callHead(item.item, mintCallId(state.replyId, item.index));
-  const { signature } = state;
-  state.signature = undefined;
+  const signature = takeSignature(state, "call");
   return startPart(state, item, signature === undefined ? head : { ...head, signature });
 }
 
@@ -253,7 +252,11 @@ function finishItem(state: StreamedItems, item: StreamedItem, value: JsonObject)
 }
 
 function whole(state: StreamedItems, item: StreamedItem, value: JsonObject): void {
-  const shown = ownImage(value) ?? ({ type: "native", wire: "responses", value } as const);
+  const image = ownImage(value);
+  const shown =
+    image === undefined
+      ? ({ type: "native", wire: "responses", value } as const)
+      : { ...image, signature: takeSignature(state, "image") };
   endPart(state, startPart(state, item, { type: "whole", value: shown }));
 }
 
@@ -274,13 +277,20 @@ function finishReasoning(state: StreamedItems, item: StreamedItem, value: JsonOb
     if (isObject(one)) complete(state, item, "thought", { at, value: one });
   const bare = itemBlob(value);
   const blob = bare && { ...bare, origin: bare.origin ?? state.context.origin };
-  if (blob?.kind === "call" && item.open === undefined) state.signature = blob;
+  if ((blob?.kind === "call" || blob?.kind === "image") && item.open === undefined)
+    state.signature = blob;
   else if (blob?.kind === "text" && item.open === undefined) signText(state, blob);
   else if (blob !== undefined) {
     const { part } = item.open ?? startPart(state, item, headOf("thought", value));
     state.out.push({ type: "blob", choice: 0, part, blob });
   }
   endPart(state, item.open);
+}
+
+function takeSignature(state: StreamedItems, kind: Blob["kind"]): Blob | undefined {
+  const { signature } = state;
+  state.signature = undefined;
+  return signature?.kind === kind ? signature : undefined;
 }
 
 function signText(state: StreamedItems, blob: Blob): void {

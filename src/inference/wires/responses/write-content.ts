@@ -8,6 +8,7 @@ import type {
   Part,
   Source,
 } from "../../canonical.ts";
+import { loseSignature } from "../../canonical-reasoning.ts";
 import { COMMON_IMAGES, isUncommonImage } from "../../canonical-sources.ts";
 import { nativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
@@ -91,6 +92,7 @@ function writeImage(
     );
   if (isUncommonImage(part.source) && target.abilities?.openaiFields !== false)
     return lose(losses, at, `This provider takes images of ${[...COMMON_IMAGES].join(", ")}.`);
+  loseSignature(losses, at, part.signature);
   return {
     type: "input_image",
     ...held,

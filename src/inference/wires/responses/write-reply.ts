@@ -97,9 +97,12 @@ function pushPart(writing: Writing, part: Part): void {
     case "file":
     case "audio":
     case "video": {
-      const item = imageItem(part, mintId(writing, IMAGE_ID));
+      const item = imageItem(part, "");
       if (item === undefined) losePart(losses, path, part);
-      else output.push(item);
+      else {
+        if (part.type === "image") pushSignature(writing, part.signature);
+        output.push({ ...item, id: mintId(writing, IMAGE_ID) });
+      }
       return;
     }
     case "tool_result":
@@ -183,7 +186,7 @@ export function imageItem(part: Part, id: string): Item | undefined {
   };
 }
 
-/** What proves a call or a text, as a reasoning item that shows nothing. */
+/** What proves a call, an image or a text, as a reasoning item that shows nothing. */
 export function signatureItem(id: string, sealed: string): Item {
   return { id, type: "reasoning", summary: [], encrypted_content: sealed };
 }

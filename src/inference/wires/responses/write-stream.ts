@@ -2,6 +2,7 @@
 // item is open at a time: parts that begin before the open one ends wait, as events, until it does. An item ends when
 // another begins, because parts of one kind share it.
 import type {
+  Blob,
   CanonicalEvent,
   Finish,
   JsonObject,
@@ -229,22 +230,27 @@ function startPart(writing: Writing, head: PartHead): string {
     case "reasoning":
       return beginThought(output, head);
     case "tool_call": {
-      const { signature } = head;
-      const proof =
-        signature === undefined
-          ? ""
-          : wholeItem(output, "rs", (id) => signatureItem(id, sealBlob(signature, "responses")));
-      return proof + openCall(output, head);
+      return writeProof(output, head.signature) + openCall(output, head);
     }
     case "whole": {
       const { value } = head;
       if (value.type === "native") return writeNative(output, value, losses);
       const image = imageItem(value, "");
-      if (image !== undefined) return wholeItem(output, IMAGE_ID, (id) => ({ ...image, id }));
+      if (image !== undefined)
+        return (
+          writeProof(output, value.type === "image" ? value.signature : undefined) +
+          wholeItem(output, IMAGE_ID, (id) => ({ ...image, id }))
+        );
       losePart(losses, nextPlace(output), value);
       return "";
     }
   }
+}
+
+function writeProof(output: Output, signature: Blob | undefined): string {
+  return signature === undefined
+    ? ""
+    : wholeItem(output, "rs", (id) => signatureItem(id, sealBlob(signature, "responses")));
 }
 
 function nextPlace({ done, item }: Output): string {
