@@ -62,13 +62,15 @@ const RULES = `## Rules
 - **JSON schema** becomes a forced tool where the model has no field for one; the call comes back as text with \`stop\`. Where a call cannot be forced either
   (DeepSeek, Moonshot, Z.ai), JSON output is switched on and the schema stands among the instructions. This holds on the model's own API, too, where the field would be
   refused. What no provider keeps the model to is not promised: \`strict\` is then listed as dropped (decision 0021).
+- **JSON of any form** (\`json_object\`) is asked for among the instructions where the provider has JSON by a schema alone (Messages, Converse), or not beside functions (Gemini before 3), and is listed as dropped.
 - **Reasoning** that a provider signed or encrypted travels through any API as an opaque string (\`reasoning_details\` on Chat
   Completions, \`encrypted_content\` on Responses, \`signature\` on Messages) and goes back only to the provider and model that
-  made it. For any other model it is dropped by rule.
+  made it. For any other model it is dropped by rule. So do the signatures of calls, texts and images: beside the call or the image on Chat Completions
+  (\`extra_content.google.thought_signature\`), else as reasoning that shows nothing. To go on with an image that Gemini made, send back the message that brought it, as it came.
 - **Effort and budget** are mapped into each other, and clamped to what the model knows: a clamp is listed.
 - **Forbidding parallel calls** means little where one tool must be called, and is then dropped by rule where it cannot be said.
 - **Streams** obey the grammar of the API that was called. Usage and cost stand where that API has usage; on Messages in
-  \`message_delta\`. A failure midway is that API's own error event, and so is a provider's stream that closes before its answer and its usage are whole, which costs nothing.
+  \`message_delta\`. A failure midway is that API's own error event, and so is a provider's stream that closes before its answer (every choice that began) and its usage are whole, which costs nothing.
 - **What a reply holds and the caller's API cannot say** (a server tool's calls and results, code that ran at the provider, search suggestions, images on Messages,
   probabilities on Messages) is left out and told: as \`dropped\` in the usage object, beside \`cost\`, and in \`x-postern-dropped\` where the reply is no stream. Such paths begin
   with \`reply.\` and end with what it was: \`reply.content[1].web_search_call\`. A Chat Completions stream that shows no usage tells it in a comment before \`[DONE]\`.

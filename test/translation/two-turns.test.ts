@@ -4,10 +4,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { clientsOf } from "./clients.ts";
 import { conclude } from "./conclude.ts";
+import { sseEvents } from "../wires/streams.ts";
 import {
+  type Api,
   APIS,
+  call,
   type Json,
   modelOn,
+  saying,
   settled,
   startWorld,
   type Wire,
@@ -96,6 +100,89 @@ describe("reasoning of another model", () => {
           );
       }
     });
+});
+
+const PICTURE = [
+  { text: "Here it is.", thoughtSignature: "dGV4dA==" },
+  { inlineData: { mimeType: "image/png", data: "iVBORw0KGgo=" }, thoughtSignature: "aW1hZ2U=" },
+];
+const PAINTED = {
+  candidates: [{ content: { role: "model", parts: PICTURE }, finishReason: "STOP" }],
+  usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 3, totalTokenCount: 6 },
+};
+
+/** What the model said, as a caller keeps it and sends it back. */
+async function painted(api: Api, isStream: boolean): Promise<readonly Json[]> {
+  world.answer = () =>
+    isStream
+      ? new Response(`data: ${JSON.stringify(PAINTED)}\n\n`, {
+          headers: { "content-type": "text/event-stream" },
+        })
+      : Response.json(PAINTED);
+  const { json, text } = await call(
+    world,
+    api,
+    saying(api, "gemini", "paint", isStream ? { stream: true } : {}),
+  );
+  world.answer = undefined;
+  const events = isStream ? sseEvents(text).map(({ data }) => parsed(data)) : [];
+  if (api === "responses") {
+    const whole = isStream ? (events.at(-1)?.["response"] as Json) : json;
+    return whole["output"] as readonly Json[];
+  }
+  if (api === "messages") return [{ role: "assistant", content: json["content"] }];
+  const choices = isStream ? events.flatMap((event) => partsOf(event["choices"])) : [];
+  if (!isStream) return partsOf(json["choices"]).map((choice) => choice["message"] as Json);
+  const deltas = choices.map((choice) => choice["delta"] as Json);
+  const gathered = (field: string) => deltas.flatMap((delta) => partsOf(delta[field]));
+  const content = deltas.map((delta) => (delta["content"] as string | undefined) ?? "").join("");
+  const [images, details] = [gathered("images"), gathered("reasoning_details")];
+  return [{ role: "assistant", content, images, reasoning_details: details }];
+}
+
+function parsed(data: string): Json {
+  return data === "[DONE]" ? {} : (JSON.parse(data) as Json);
+}
+
+function goingOn(api: Api, model: string, said: readonly Json[], more: Json = {}): Json {
+  const turns = [
+    { role: "user", content: "paint" },
+    ...said,
+    { role: "user", content: "make it bigger" },
+  ];
+  return api === "responses"
+    ? { model, input: turns, ...more }
+    : { model, messages: turns, max_tokens: 100, ...more };
+}
+
+describe("an image that Gemini made and signed", () => {
+  for (const api of ["chat", "responses"] as const)
+    for (const isStream of [false, true])
+      test(`${api}: goes back with its signature, and so does the text${isStream ? " (stream)" : ""}`, async () => {
+        const said = await painted(api, isStream);
+        const second = await call(world, api, goingOn(api, modelOn("gemini"), said));
+        expect([second.status, second.headers.get("x-postern-dropped")]).toEqual([200, null]);
+        const contents = world.sent.at(-1)?.body["contents"];
+        expect(partsOf(contents)[1]).toEqual({ role: "model", parts: PICTURE });
+      });
+
+  test("messages: is told to be left out, and the text's signature goes back", async () => {
+    const said = await painted("messages", false);
+    expect(world.exchanges.at(-1)?.headers.get("x-postern-dropped")).toBe("reply.content[2].image");
+    await call(world, "messages", goingOn("messages", modelOn("gemini"), said));
+    const contents = world.sent.at(-1)?.body["contents"];
+    expect(partsOf(contents)[1]).toEqual({ role: "model", parts: PICTURE.slice(0, 1) });
+  });
+
+  test("goes to another model without its signature, which is listed", async () => {
+    const said = await painted("chat", false);
+    for (const wire of ["messages", "converse"] as const) {
+      const second = await call(world, "chat", goingOn("chat", modelOn(wire), said));
+      expect([wire, second.status]).toEqual([wire, 200]);
+      expect(second.headers.get("x-postern-dropped")).toContain("messages[1].images[0]");
+      expect(JSON.stringify(world.sent.at(-1)?.body)).not.toContain("aW1hZ2U=");
+    }
+  });
 });
 
 interface Turns {

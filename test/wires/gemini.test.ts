@@ -437,7 +437,9 @@ describe("requests to Gemini", () => {
       parts({ type: "file", source: { kind: "text", mediaType: "text/plain", text: "ä" } }),
     ).toEqual([{ inlineData: { mimeType: "text/plain", data: "w6Q=" } }, []]);
     const closed = { ...THIRD, abilities: { urls: false } };
-    expect(parts({ type: "image", source: { kind: "url", url } }, closed)[1]).toHaveLength(1);
+    // Nothing is left of the message then, and nothing stands in its place.
+    const lost = [undefined, ["messages.content[0]", "messages"]];
+    expect(parts({ type: "image", source: { kind: "url", url } }, closed)).toEqual(lost);
     expect(
       parts({ type: "image", source: { kind: "url", url: "gs://b/c.png" } }, closed)[1],
     ).toEqual([]);
@@ -445,8 +447,8 @@ describe("requests to Gemini", () => {
       parts({ type: "image", source: { kind: "file_id", wire: "gemini", id: "files/1" } })[1],
     ).toEqual([]);
     expect(
-      parts({ type: "image", source: { kind: "file_id", wire: "chat", id: "file-1" } })[1],
-    ).toHaveLength(1);
+      parts({ type: "image", source: { kind: "file_id", wire: "chat", id: "file-1" } }),
+    ).toEqual(lost);
   });
 
   test("a schema with its types in capitals goes into the field of that form", () => {

@@ -247,6 +247,30 @@ describe("chat → messages", () => {
     });
   });
 
+  test("a call's signature goes back to the chat provider that made it as it came", () => {
+    const origin = { provider: "p", model: "gpt" };
+    const signature = { wire: "chat", kind: "call", data: "c2ln", origin } as const;
+    const calls = (target: typeof origin) =>
+      chatWire.writeRequest(
+        {
+          model: "m",
+          turns: [
+            { role: "user", parts: [{ type: "text", text: "hi" }] },
+            {
+              role: "assistant",
+              parts: [{ type: "tool_call", id: "t", name: "f", arguments: "{}", signature }],
+            },
+          ],
+        },
+        target,
+      );
+    const signed = { extra_content: { google: { thought_signature: "c2ln" } } };
+    expect(dig(calls(origin).body, "messages", 1, "tool_calls", 0)).toMatchObject(signed);
+    const other = calls({ provider: "q", model: "gpt" });
+    expect(dig(other.body, "messages", 1, "tool_calls", 0)).not.toHaveProperty("extra_content");
+    expect(other.losses).toMatchObject([{ byRule: true }]);
+  });
+
   test("JSON of any form, which this API has not, is asked for and listed", () => {
     const { body, losses, paths } = toMessages({
       messages: [

@@ -11,7 +11,7 @@ import type {
 } from "../../canonical.ts";
 import { createCallIds } from "../../canonical-call-ids.ts";
 import type { CallIds } from "../../canonical-call-ids.ts";
-import { mayReplay, sealBlob } from "../../canonical-reasoning.ts";
+import { mayReplay } from "../../canonical-reasoning.ts";
 import { nativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 import { writePart } from "./write-parts.ts";
@@ -162,7 +162,7 @@ function writeCall(call: ToolCallPart, at: string, { target, losses, ids }: Writ
   const id = ids?.ofCall(call.id) ?? call.id;
   const google =
     signature !== undefined && mayReplay(signature, "chat", target)
-      ? { extra_content: { google: { thought_signature: sealBlob(signature, "chat") } } }
+      ? { extra_content: { google: { thought_signature: signature.data } } }
       : undefined;
   if (signature !== undefined && google === undefined)
     losses.push({

@@ -20,7 +20,7 @@ import {
 } from "../../canonical-json.ts";
 import { decodeCallId } from "../../canonical-call-ids.ts";
 import { readContent } from "./read-content.ts";
-import { ownImage, phaseOf, readReasoningItem } from "./read-output.ts";
+import { ownImage, phaseOf, provesNext, readReasoningItem } from "./read-output.ts";
 
 const ROLES = ["user", "assistant", "system", "developer"] as const;
 const MESSAGE_KNOWN: ReadonlySet<string> = new Set("type role content id status phase".split(" "));
@@ -122,7 +122,7 @@ function readMessage(reading: Reading, item: JsonObject, path: string): void {
 function readReasoning(reading: Reading, item: JsonObject, path: string): void {
   const parts = readReasoningItem(item, path);
   const blob = parts[0]?.text === "" ? parts[0].blob : undefined;
-  if (blob?.kind === "call" || blob?.kind === "image") reading.signature = blob;
+  if (provesNext(blob)) reading.signature = blob;
   else if (blob?.kind === "text") signText(reading.turns.at(-1), blob);
   else if (parts.length > 0) turnOf(reading, "assistant", path).parts.push(...parts);
 }

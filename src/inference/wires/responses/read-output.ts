@@ -42,6 +42,13 @@ export function itemBlob(item: JsonObject): Blob | undefined {
   return data ? openBlob(data, "responses", "encrypted") : undefined;
 }
 
+/** Whether it proves what comes next, which is a call or an image. */
+export function provesNext(
+  blob: Blob | undefined,
+): blob is Blob & { readonly kind: "call" | "image" } {
+  return blob?.kind === "call" || blob?.kind === "image";
+}
+
 /** A citation's own fields beyond address, title and place are kept; what is no address is kept whole. */
 export function readAnnotation(value: unknown): Citation | undefined {
   if (!isObject(value)) return undefined;

@@ -1,6 +1,7 @@
 import type {
   Blob,
   CanonicalReply,
+  ImagePart,
   JsonObject,
   Part,
   ReasoningPart,
@@ -18,6 +19,7 @@ import type { ReplyReadContext } from "../../canonical-wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import {
   ownImage,
+  provesNext,
   phaseOf,
   readAnnotations,
   readLogprobs,
@@ -49,18 +51,19 @@ function readOutput(body: JsonObject, context: ReplyReadContext): readonly Part[
     const [first] = read;
     const blob = first?.type === "reasoning" && first.text === "" ? first.blob : undefined;
     const last = parts.at(-1);
-    if (blob?.kind === "call" || blob?.kind === "image") signature = blob;
+    if (provesNext(blob)) signature = blob;
     else if (blob?.kind === "text" && last?.type === "text")
       parts[parts.length - 1] = { ...last, signature: blob };
-    else if (
-      (signature?.kind === "call" && first?.type === "tool_call") ||
-      (signature?.kind === "image" && first?.type === "image")
-    ) {
+    else if (first !== undefined && signature !== undefined && isSigned(first, signature)) {
       parts.push({ ...first, signature });
       signature = undefined;
     } else parts.push(...read);
   }
   return parts;
+}
+
+function isSigned(part: Part, { kind }: Blob): part is ToolCallPart | ImagePart {
+  return part.type === "tool_call" ? kind === "call" : part.type === "image" && kind === "image";
 }
 
 export function readHead(

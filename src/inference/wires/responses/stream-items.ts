@@ -4,7 +4,7 @@
 import type { Blob, CanonicalEvent, JsonObject, PartHead, TokenLogprob } from "../../canonical.ts";
 import { arrayIn, isObject, numberIn, stringIn } from "../../canonical-json.ts";
 import type { ReplyReadContext } from "../../canonical-wire.ts";
-import { itemBlob, ownImage, readAnnotation, readLogprobs } from "./read-output.ts";
+import { itemBlob, ownImage, provesNext, readAnnotation, readLogprobs } from "./read-output.ts";
 import { argumentsIn, callHead, mintCallId } from "./read-reply.ts";
 
 /** What a piece of text belongs to within its item. */
@@ -277,8 +277,7 @@ function finishReasoning(state: StreamedItems, item: StreamedItem, value: JsonOb
     if (isObject(one)) complete(state, item, "thought", { at, value: one });
   const bare = itemBlob(value);
   const blob = bare && { ...bare, origin: bare.origin ?? state.context.origin };
-  if ((blob?.kind === "call" || blob?.kind === "image") && item.open === undefined)
-    state.signature = blob;
+  if (provesNext(blob) && item.open === undefined) state.signature = blob;
   else if (blob?.kind === "text" && item.open === undefined) signText(state, blob);
   else if (blob !== undefined) {
     const { part } = item.open ?? startPart(state, item, headOf("thought", value));
