@@ -15,8 +15,8 @@ import { counterOf, fundedWallet, sign } from "./x402-wallet.ts";
 setDefaultTimeout(120_000);
 
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [
-  ["sqlite", 300],
-  ["postgres", 80],
+  ["sqlite", 200],
+  ["postgres", 60],
 ];
 const AT_ONCE = 6;
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
