@@ -9,7 +9,7 @@ const SILENCE_MS = 600_000;
 const SLOW_SLICE_BYTES = 16;
 const QUEUE_BYTES = 65_536;
 /** What was queued before a cut must have left, or the cut takes it along. */
-const CUT_AFTER_MS = 2;
+const CUT_AFTER_MS = 10;
 const LINE_ENDS = { lf: "\n", crlf: "\r\n", cr: "\r" } as const;
 
 /** Stands among texts for the end of the connection; no wire sends this word alone. */

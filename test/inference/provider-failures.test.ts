@@ -258,7 +258,7 @@ describe("what a provider sends", () => {
   });
 
   test("without end is cut off, and a compressed body is unpacked no further than that", async () => {
-    const bomb = gzipSync(Buffer.alloc(200 * 1_048_576, 32), { level: 9 });
+    const bomb = gzipSync(Buffer.alloc(512 * 1_048_576, 32), { level: 1 });
     await start(() => ({
       headers: { "content-encoding": "gzip" },
       body: bomb,
@@ -267,7 +267,8 @@ describe("what a provider sends", () => {
     const before = process.memoryUsage.rss();
     const response = await chat();
     expect(response.status).toBe(502);
-    expect((process.memoryUsage.rss() - before) / 1_048_576).toBeLessThan(160);
+    // What was read and thrown away stays with the process for a while, so less than the whole is all that can be asked.
+    expect((process.memoryUsage.rss() - before) / 1_048_576).toBeLessThan(400);
   }, 20_000);
 
   test("as one event that never ends is cut off with an error event", async () => {

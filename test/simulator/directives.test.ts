@@ -225,7 +225,7 @@ const TESTS: Record<DirectiveName, () => Promise<void>> = {
     const response = await fetch(served.url + CHAT, {
       method: "POST",
       body: JSON.stringify(chatBody("Hello there [[sim: hang=2]]", { stream: true })),
-      signal: AbortSignal.timeout(50),
+      signal: AbortSignal.timeout(250),
     });
     const { text, broken } = await readAll(response);
     expect(broken).toBe(true);
