@@ -1,4 +1,4 @@
-// `npm test`: the checks and every test file against real stores, three files at a time. Whatever fails is printed in
+// `npm test`: the checks and every test file against real stores, two files at a time. Whatever fails is printed in
 // full, and the last line counts all of it.
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -8,7 +8,7 @@ import { CHECKS, runCheck, showCheck } from "./check.ts";
 import { prepareBrowser } from "./support/browser.ts";
 
 const ROOT = path.dirname(import.meta.dir);
-const SHARDS = 3;
+const SHARDS = 2;
 const TEST_TIMEOUT_MS = 60_000;
 const FILE_TIMEOUT_MS = 240_000;
 /** How long the pipes of a file that has ended may stay open, held by a process that it left behind. */
