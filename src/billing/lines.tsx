@@ -60,7 +60,3 @@ export function Lines({ invoice, taxLater, after = [] }: LinesState): Child {
 export function maskedAccount(accountId: string): string {
   return `${accountId.slice(0, 9)}…${accountId.slice(-4)}`;
 }
-
-export function dayOf(at: number): string {
-  return new Date(at).toISOString().slice(0, 10);
-}

@@ -3,10 +3,11 @@
 // for whom, what it costs, and what happens next.
 
 import type { Child } from "hono/jsx";
+import { dayOf } from "../base/day.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Invoice } from "./billing.ts";
 import { moneyOfCents } from "./cents.ts";
-import { dayOf, Lines, maskedAccount } from "./lines.tsx";
+import { Lines, maskedAccount } from "./lines.tsx";
 import type { Processor } from "./processor.ts";
 import type { Operator } from "./till.ts";
 

@@ -1,10 +1,11 @@
 /** @jsxImportSource hono/jsx */
 // A receipt to print or keep. Its amounts are those of the payment that the ledger credited.
 
+import { dayOf } from "../base/day.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Invoice } from "./billing.ts";
 import { moneyOfCents } from "./cents.ts";
-import { dayOf, Lines, maskedAccount } from "./lines.tsx";
+import { Lines, maskedAccount } from "./lines.tsx";
 import type { Payment } from "./payment-rows.ts";
 import type { Operator } from "./till.ts";
 

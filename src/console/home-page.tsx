@@ -1,13 +1,13 @@
 /** @jsxImportSource hono/jsx */
 // The door of the console: the workspaces of a person, and the invitations that wait for them.
 
+import { dayOf } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import type { Invitation } from "../accounts/invitations.ts";
 import type { Membership } from "../accounts/members.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
 import { Hidden, pathOf, SignedIn } from "./frame.tsx";
-import { day } from "./words.ts";
 
 export interface HomeState {
   readonly visitor: Visitor;
@@ -59,7 +59,7 @@ function Workspaces({ workspaces }: { readonly workspaces: readonly Membership[]
                 <a href={pathOf(workspace.accountId, "")}>{workspace.accountId}</a>
               </th>
               <td>{workspace.role}</td>
-              <td>{day(workspace.addedAt)}</td>
+              <td>{dayOf(workspace.addedAt)}</td>
             </tr>
           ))}
         </tbody>
@@ -81,7 +81,7 @@ function InvitationCard({
       <p>
         You would join the workspace <code>{invitation.accountId}</code> as a developer: you could
         see its usage and make keys that spend its balance. The invitation stands until{" "}
-        {day(invitation.expiresAt)}.
+        {dayOf(invitation.expiresAt)}.
       </p>
       <form method="post" action="/console/invitations">
         <Hidden visitor={visitor} fields={{ invitation: invitation.id }} />

@@ -1,13 +1,13 @@
 /** @jsxImportSource hono/jsx */
 // The invoices of a workspace: how each stands, where it is paid, and its receipt.
 
+import { dayOf } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import { mayDo } from "../accounts/members.ts";
 import type { Invoice } from "../billing/billing.ts";
 import { moneyOfCents } from "../billing/cents.ts";
 import type { Visitor } from "../http/route.ts";
 import { Hidden, pathOf } from "./frame.tsx";
-import { day } from "./words.ts";
 import type { Place } from "./workspace.ts";
 
 export interface ShownInvoice {
@@ -76,7 +76,7 @@ function InvoiceRow({ shown, visitor, place }: RowProps): Child {
       <th scope="row">
         <code>{`…${id.slice(-6)}`}</code>
         <span class="type">
-          {day(createdAt)}
+          {dayOf(createdAt)}
           {isAutomatic ? ", automatic" : ""}
         </span>
       </th>

@@ -1,6 +1,7 @@
 /** @jsxImportSource hono/jsx */
 // The keys of a workspace: what each may spend, and the means to stop it.
 
+import { dayOf } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import { mayDo } from "../accounts/members.ts";
 import { LIMIT_WINDOWS } from "../base/window.ts";
@@ -8,7 +9,7 @@ import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
 import type { Key } from "../keys/keys.ts";
 import { consolePage, Hidden, pathOf } from "./frame.tsx";
-import { day, minute, money } from "./words.ts";
+import { minute, money } from "./words.ts";
 import type { Place } from "./workspace.ts";
 
 export interface KeysState {
@@ -76,7 +77,7 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
         {key.name ?? "Unnamed key"} <code>{`${key.prefix}…${key.last4}`}</code>
       </h2>
       <p>
-        Made {day(key.createdAt)},{" "}
+        Made {dayOf(key.createdAt)},{" "}
         {key.lastUsedAt === null ? "never used" : `last used ${minute(key.lastUsedAt)}`}; spent{" "}
         {money(key.spent)}, {limit}.
       </p>
@@ -171,7 +172,7 @@ function Dead({ keys }: { readonly keys: readonly Key[] }): Child {
         {keys.map((key) => (
           <li>
             {key.name ?? "Unnamed key"} <code>{`${key.prefix}…${key.last4}`}</code>, revoked{" "}
-            {day(key.revokedAt ?? 0)}
+            {dayOf(key.revokedAt ?? 0)}
           </li>
         ))}
       </ul>

@@ -1,13 +1,13 @@
 /** @jsxImportSource hono/jsx */
 // Who belongs to a workspace. The owner invites, removes and hands over; a developer may leave.
 
+import { dayOf } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import type { Invitation } from "../accounts/invitations.ts";
 import { type Member, mayDo } from "../accounts/members.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
 import { consolePage, Hidden, pathOf } from "./frame.tsx";
-import { day } from "./words.ts";
 import type { People, Place } from "./workspace.ts";
 
 export interface MembersState {
@@ -65,7 +65,7 @@ function MemberCard({ member, action, visitor, place }: MemberCardProps): Child 
     <section class="card">
       <h2>{member.email}</h2>
       <p>
-        {member.role === "owner" ? "Owner" : "Developer"} since {day(member.addedAt)}
+        {member.role === "owner" ? "Owner" : "Developer"} since {dayOf(member.addedAt)}
         {isOther ? "" : ", and you"}.
       </p>
       {isOther && mayDo(place.role, "members.remove") ? (
@@ -109,7 +109,7 @@ function Invite({ action, visitor, invitations }: InviteProps): Child {
         <form method="post" action={action}>
           <Hidden visitor={visitor} fields={{ do: "withdraw", invitation: invitation.id }} />
           <p>
-            {invitation.email}, invited until {day(invitation.expiresAt)}{" "}
+            {invitation.email}, invited until {dayOf(invitation.expiresAt)}{" "}
             <button type="submit" class="quiet">
               Withdraw
             </button>

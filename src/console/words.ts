@@ -13,10 +13,6 @@ export function money(amount: Nano): string {
   return `$${whole.toLocaleString("en-US")}.${rest.toString().padStart(2, "0")}`;
 }
 
-export function day(at: number): string {
-  return new Date(at).toISOString().slice(0, 10);
-}
-
 export function minute(at: number): string {
   return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }

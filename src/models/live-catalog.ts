@@ -2,6 +2,7 @@
 // the catalog that was there, and says what is wrong with it.
 
 import { readFileSync, statSync } from "node:fs";
+import { dayOf } from "../base/day.ts";
 import { builtInModels, catalogOf, wiresOf } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { datedCard } from "./card.ts";
@@ -120,7 +121,7 @@ function mergeOne(
     ...model,
     prices: [entry.pricing].flat().map(datedCard),
     source: OPERATOR,
-    checked: new Date(now).toISOString().slice(0, 10),
+    checked: dayOf(now),
   };
 }
 

@@ -1,8 +1,9 @@
 /** @jsxImportSource hono/jsx */
 // One account, with everything that an operator may do to it.
 
+import { dayOf } from "../base/day.ts";
 import type { Child } from "hono/jsx";
-import { day, minute, money } from "../console/words.ts";
+import { minute, money } from "../console/words.ts";
 import { SumTable } from "../console/overview-page.tsx";
 import type { PageFrame } from "../http/layout.tsx";
 import type { AccountFile, Movement } from "./account.ts";
@@ -136,7 +137,7 @@ function Keys({ file: { keys, moreKeys } }: { readonly file: AccountFile }): Chi
             ? key.expiresAt === null
               ? "live"
               : `expires ${minute(key.expiresAt)}`
-            : `revoked ${day(key.revokedAt)}`,
+            : `revoked ${dayOf(key.revokedAt)}`,
           key.lastUsedAt === null ? "never" : minute(key.lastUsedAt),
           money(key.spent),
         ])}
@@ -152,7 +153,7 @@ function Members({ file: { members } }: { readonly file: AccountFile }): Child {
     <Table
       label="Members"
       columns={[{ name: "Member" }, { name: "Role" }, { name: "Since", isDate: true }]}
-      rows={members.map(({ email, role, addedAt }) => [email, role, day(addedAt)])}
+      rows={members.map(({ email, role, addedAt }) => [email, role, dayOf(addedAt)])}
     />
   );
 }

@@ -1,9 +1,10 @@
 /** @jsxImportSource hono/jsx */
 // All accounts, or those that a search finds.
 
+import { dayOf } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import type { Page } from "../base/page.ts";
-import { day, minute, money, number } from "../console/words.ts";
+import { minute, money, number } from "../console/words.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import { ACCOUNT_STATES, type AccountLine, type AccountState } from "./accounts.ts";
 import { More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
@@ -72,7 +73,7 @@ function rowOf(account: AccountLine): readonly Child[] {
     account.owed === 0n ? "–" : money(account.owed),
     number(account.liveKeys),
     number(account.members),
-    day(account.createdAt),
+    dayOf(account.createdAt),
     account.lastUsedAt === null ? "never" : minute(account.lastUsedAt),
   ];
 }

@@ -1,11 +1,12 @@
 /** @jsxImportSource hono/jsx */
 // Invoices with what was paid of them and what went back, and what needs a human.
 
+import { dayOf } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import type { Page } from "../base/page.ts";
 import { moneyOfCents } from "../billing/cents.ts";
 import type { Payment } from "../billing/payment-rows.ts";
-import { day, minute } from "../console/words.ts";
+import { minute } from "../console/words.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import { More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
 import {
@@ -106,7 +107,7 @@ export function InvoiceTable({
         moneyOfCents(invoice.feeCents),
         moneyOfCents(invoice.taxCents),
         moneyOfCents(invoice.amountCents + invoice.feeCents + invoice.taxCents),
-        day(invoice.createdAt),
+        dayOf(invoice.createdAt),
         invoice.payments.length === 0 ? "–" : invoice.payments.map(paymentWords).join("; "),
         backWords(invoice.payments),
       ])}
@@ -116,7 +117,7 @@ export function InvoiceTable({
 
 function paymentWords({ processor, paidAt, state, reason }: Payment): string {
   const fate = state === "credited" ? "" : `, ${state}: ${reason ?? "not credited"}`;
-  return `${processor}, ${day(paidAt)}${fate}`;
+  return `${processor}, ${dayOf(paidAt)}${fate}`;
 }
 
 function backWords(payments: readonly Payment[]): string {

@@ -1,5 +1,6 @@
 // The period of a report as it is asked for: days of UTC, or instants.
 
+import { dayOf } from "../base/day.ts";
 import { invalid } from "../base/fault.ts";
 import type { Period } from "./provider-costs.ts";
 
@@ -25,7 +26,7 @@ function readTime(name: string, typed: string | undefined): number | undefined {
   if (typed === undefined || typed === "") return undefined;
   const at = DAY.test(typed) || INSTANT.test(typed) ? Date.parse(typed) : Number.NaN;
   // JavaScript takes the 31st of June for the first of July.
-  if (Number.isNaN(at) || (DAY.test(typed) && new Date(at).toISOString().slice(0, 10) !== typed))
+  if (Number.isNaN(at) || (DAY.test(typed) && dayOf(at) !== typed))
     throw invalid(
       name,
       `"${typed}" is no time: write a UTC day such as 2027-01-31, or 2027-01-31T12:00:00Z.`,

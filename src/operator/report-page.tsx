@@ -1,8 +1,9 @@
 /** @jsxImportSource hono/jsx */
 // Income, costs and liabilities of a period.
 
+import { dayOf } from "../base/day.ts";
 import type { Child } from "hono/jsx";
-import { day, minute, number } from "../console/words.ts";
+import { minute, number } from "../console/words.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import { Figures, operatorPage, signed, Table, Wrong } from "./frame.tsx";
 import type { ProviderCost } from "./provider-costs.ts";
@@ -19,7 +20,7 @@ export interface ReportState {
 }
 
 export function reportPage(operator: Operator, { asked, report, wrong }: ReportState): PageFrame {
-  const from = report === undefined ? asked.from : day(report.period.from);
+  const from = report === undefined ? asked.from : dayOf(report.period.from);
   return operatorPage({
     title: "Report",
     operator,

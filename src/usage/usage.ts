@@ -2,6 +2,7 @@
 // so that its cost can be worked out again from the record alone; it is written by the ledger's settle, in one step
 // with the charge.
 
+import { dayOf } from "../base/day.ts";
 import { Fault } from "../base/fault.ts";
 import { type Nano, toNano } from "../base/money.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
@@ -206,16 +207,6 @@ function conditions(
     where: given.map(([condition]) => condition).join(" and "),
     params: given.map(([, value]) => value),
   };
-}
-
-const DAY_MS = 86_400_000;
-let latestDay = { number: 0, text: "1970-01-01" };
-
-function dayOf(at: number): string {
-  const number = Math.floor(at / DAY_MS);
-  if (latestDay.number !== number)
-    latestDay = { number, text: new Date(at).toISOString().slice(0, 10) };
-  return latestDay.text;
 }
 
 function toValues(record: UsageRecord): readonly Value[] {
