@@ -12,7 +12,12 @@ import {
   billingOf,
 } from "./billing-settings.ts";
 import { OPERATOR_ENVIRONMENT, OPERATOR_SETTINGS, operatorMistakes } from "./operator-settings.ts";
-import { type ProviderSetting, readProviders, type SettableProvider } from "./provider-settings.ts";
+import {
+  namesProxy,
+  type ProviderSetting,
+  readProviders,
+  type SettableProvider,
+} from "./provider-settings.ts";
 import {
   X402_ENVIRONMENT,
   X402_SETTINGS,
@@ -64,6 +69,8 @@ export interface Config {
   /** Absent where agents cannot pay with wallets of their own. */
   readonly x402?: X402Config;
   readonly providers: Readonly<Record<string, ProviderSetting>>;
+  /** Whether the environment names a proxy through which the providers are reached. */
+  readonly leavesByProxy: boolean;
   /** The variable that the operator's models file names for a provider's key. */
   readonly keyNamed: (variable: string) => string | undefined;
 }
@@ -252,6 +259,7 @@ export function readConfig({ env, hostName, providers }: Surroundings): ConfigRe
   const config = {
     ...assemble(parsed.data, hostName, providerSettings),
     keyNamed: (variable: string) => given[variable],
+    leavesByProxy: namesProxy(given),
   };
   if (!config.development && config.secret === undefined) {
     mistakes.push(
@@ -269,7 +277,7 @@ function assemble(
   env: z.infer<typeof Environment>,
   hostName: string,
   providers: Readonly<Record<string, ProviderSetting>>,
-): Omit<Config, "keyNamed"> {
+): Omit<Config, "keyNamed" | "leavesByProxy"> {
   const baseUrl = env.POSTERN_BASE_URL ?? `http://127.0.0.1:${env.POSTERN_PORT}`;
   const development = LOOPBACK.test(new URL(baseUrl).hostname);
   const unlessDevelopment = <T>(set: T | undefined, fallback: T, none: T): T =>

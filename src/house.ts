@@ -47,6 +47,7 @@ import { masterSecret } from "./master-secret.ts";
 import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
 import { createMetrics } from "./operations/metrics.ts";
 import { sweepOperatorSessions } from "./operator/sessions.ts";
+import { type Carrier, carryByFetch, createCarrier } from "./outbound/carrier.ts";
 import type { IdentitySettings } from "./people/sign-in.ts";
 import { createKeyCheck, mayBringKey } from "./provider-keys/check.ts";
 import { createProviderKeys, type ProviderKeys } from "./provider-keys/provider-keys.ts";
@@ -141,6 +142,7 @@ interface Callables {
   readonly inference: Inference;
   readonly providerKeys: ProviderKeys;
   readonly responses: Responses;
+  readonly carrier: Carrier;
 }
 
 // What calls models: the gateway's accounts at the providers, and the callers' own keys there.
@@ -164,12 +166,15 @@ function connectProviders(
         }),
     check: createKeyCheck({ placeOf: (id) => inference.parts.providerOf(id) }),
   });
+  const carrier = createCarrier();
   const inference = createInference({
     catalog,
     ledger,
     log,
     now,
     timeouts: surroundings.timeouts ?? TIMEOUTS,
+    // Only the runtime's own client finds its way through a proxy.
+    carry: config.leavesByProxy ? carryByFetch : carrier.carry,
     settings: config.providers,
     keyNamed: config.keyNamed,
     simulator: simulatorFor(config, now),
@@ -186,7 +191,7 @@ function connectProviders(
     infer: (input) => infer(inference.parts, input),
     finishCall: ground.idempotency.finish,
   });
-  return { inference, providerKeys, responses };
+  return { inference, providerKeys, responses, carrier };
 }
 
 export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
@@ -256,6 +261,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
         await Promise.all([stopClocks(), ground.postman.stop()]);
         await ledger.idle();
         await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed()]);
+        callables.carrier.close();
       }),
   };
 }

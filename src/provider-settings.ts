@@ -99,3 +99,10 @@ function textOf(value: string, variable: string, mistakes: string[]): string | u
     return undefined;
   }
 }
+
+const PROXY_NAMES = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
+
+/** Whether the way out leads through a proxy, by the names that every tool knows. */
+export function namesProxy(given: Readonly<Record<string, unknown>>): boolean {
+  return PROXY_NAMES.some((name) => given[name] !== undefined);
+}

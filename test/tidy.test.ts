@@ -25,6 +25,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   store: ["base"],
   models: ["base"],
   simulator: ["base"],
+  outbound: ["base"],
   http: ["base", "store"],
   ledger: ["base", "store"],
   keys: ["base", "store"],
@@ -64,6 +65,8 @@ const WRITES =
 
 const RUNTIME_FILES = new Set([
   "src/http/listen.ts",
+  "src/http/outlet.ts",
+  "src/outbound/socket.ts",
   "src/store/postgres.ts",
   "src/store/sqlite.ts",
 ]);

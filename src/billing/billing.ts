@@ -4,7 +4,7 @@
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
-import { type Reader, type Row, text, type Tx, whole, wholeOrNull } from "../store/db.ts";
+import { oneOf, type Reader, type Row, text, type Tx, whole, wholeOrNull } from "../store/db.ts";
 import { centsFromUsd, feeOf, moneyOfCents } from "./cents.ts";
 
 const OPEN_INVOICES_MAX = 100;
@@ -173,12 +173,10 @@ async function refuseTooManyOpen(tx: Tx, accountId: string): Promise<void> {
 }
 
 function toInvoice(row: Row): Invoice {
-  const status = INVOICE_STATUSES.find((one) => one === row["status"]);
-  if (status === undefined) throw new Error("column status is not an invoice's status");
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
-    status,
+    status: oneOf(row, "status", INVOICE_STATUSES),
     amountCents: whole(row, "amount_cents"),
     feeCents: whole(row, "fee_cents"),
     taxCents: whole(row, "tax_cents"),

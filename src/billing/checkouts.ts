@@ -2,7 +2,7 @@
 // twice; every page is asked after until it is certain that nothing more comes of it, so that a lost webhook loses nothing.
 
 import type { Log } from "../base/log.ts";
-import { type Db, type Reader, type Row, text, type Tx, whole } from "../store/db.ts";
+import { type Db, oneOf, type Reader, type Row, text, type Tx, whole } from "../store/db.ts";
 import { findInvoice, type Invoice, lockInvoice } from "./billing.ts";
 import { type Applied, applyPayment, type DoorParts } from "./payments.ts";
 import type { HostedProcessor, Order, PaymentFact, Seen } from "./processor.ts";
@@ -21,12 +21,14 @@ const PAID_WAIT_SHARE = 4;
 /** How often readers of an invoice may make its page be asked after. */
 const FRESH_MS = 2_000;
 
+const STATES = ["open", "done", "expired"] as const;
+
 interface Checkout {
   readonly id: string;
   readonly invoiceId: string;
   readonly ref: string;
   readonly attempt: number;
-  readonly state: "open" | "done" | "expired";
+  readonly state: (typeof STATES)[number];
   readonly createdAt: number;
   readonly lookedAt: number;
   readonly dueAt: number | null;
@@ -298,15 +300,12 @@ async function lastCheckout(
 
 function toCheckout(row: Row): Checkout {
   const id = text(row, "id");
-  const state = text(row, "state");
-  if (state !== "open" && state !== "done" && state !== "expired")
-    throw new Error(`unknown state ${state}`);
   return {
     id,
     invoiceId: text(row, "invoice_id"),
     ref: text(row, "ref"),
     attempt: Number(id.slice(id.lastIndexOf(".") + 1)),
-    state,
+    state: oneOf(row, "state", STATES),
     createdAt: whole(row, "created_at"),
     lookedAt: whole(row, "looked_at"),
     dueAt: row["due_at"] === null ? null : whole(row, "due_at"),

@@ -1,25 +1,48 @@
 /** @jsxImportSource hono/jsx */
-// What an invoice is made of, as the pay page and the receipt show it: the same lines, which add up to the total.
+// What an invoice is made of, as the pay page and the receipt show it, and the console before there is one: the same
+// lines, which add up to the total.
 
 import type { Child } from "hono/jsx";
 import type { Invoice } from "./billing.ts";
 import { creditsOfCents, moneyOfCents } from "./cents.ts";
+
+type Line = readonly [label: Child, amount: Child];
 
 export interface LinesState {
   readonly invoice: Invoice;
   /** Tax is not known before it is paid, where the processor works it out. */
   readonly taxLater: boolean;
   /** Further lines after the total: what went back. */
-  readonly after?: readonly (readonly [label: string, amount: string])[];
+  readonly after?: readonly Line[];
 }
 
 export function Lines({ invoice, taxLater, after = [] }: LinesState): Child {
   const { amountCents, feeCents, taxCents } = invoice;
-  const rows = [
+  const total = moneyOfCents(amountCents + feeCents + taxCents);
+  return (
+    <LineTable
+      lines={[
+        ...boughtLines(invoice),
+        ["Tax", taxLater ? "worked out as you pay" : moneyOfCents(taxCents)],
+        [<strong>{taxLater ? "Total before tax" : "Total"}</strong>, <strong>{total}</strong>],
+        ...after,
+      ]}
+    />
+  );
+}
+
+/** The credits, and the fee for them. */
+export function boughtLines({
+  amountCents,
+  feeCents,
+}: Pick<Invoice, "amountCents" | "feeCents">): readonly Line[] {
+  return [
     [`${creditsOfCents(amountCents).toLocaleString("en-US")} credits`, moneyOfCents(amountCents)],
     ["Platform fee, 5 %", moneyOfCents(feeCents)],
-    ["Tax", taxLater ? "worked out as you pay" : moneyOfCents(taxCents)],
-  ] as const;
+  ];
+}
+
+export function LineTable({ lines }: { readonly lines: readonly Line[] }): Child {
   return (
     <table>
       <thead>
@@ -31,21 +54,7 @@ export function Lines({ invoice, taxLater, after = [] }: LinesState): Child {
         </tr>
       </thead>
       <tbody>
-        {rows.map(([label, amount]) => (
-          <tr>
-            <th scope="row">{label}</th>
-            <td class="number">{amount}</td>
-          </tr>
-        ))}
-        <tr>
-          <th scope="row">
-            <strong>{taxLater ? "Total before tax" : "Total"}</strong>
-          </th>
-          <td class="number">
-            <strong>{moneyOfCents(amountCents + feeCents + taxCents)}</strong>
-          </td>
-        </tr>
-        {after.map(([label, amount]) => (
+        {lines.map(([label, amount]) => (
           <tr>
             <th scope="row">{label}</th>
             <td class="number">{amount}</td>

@@ -1,10 +1,11 @@
 // How payment methods are kept: the processor's names for them and a label, never a card's number.
 
 import { newId } from "../base/id.ts";
-import { type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
+import { oneOf, type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
 
 /** A page is open at the processor; the method can be charged; it must not be any more, and is forgotten there. */
-type MethodState = "saving" | "saved" | "gone";
+const STATES = ["saving", "saved", "gone"] as const;
+type MethodState = (typeof STATES)[number];
 
 export interface PaymentMethod {
   readonly id: string;
@@ -134,14 +135,11 @@ export async function dropMethods(tx: Tx, accountId: string, now: number): Promi
 }
 
 function toMethod(row: Row): PaymentMethod {
-  const state = text(row, "state");
-  if (state !== "saving" && state !== "saved" && state !== "gone")
-    throw new Error(`unknown state ${state}`);
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
     processor: text(row, "processor"),
-    state,
+    state: oneOf(row, "state", STATES),
     customer: textOrNull(row, "customer"),
     ref: textOrNull(row, "ref"),
     label: textOrNull(row, "label"),

@@ -1,6 +1,6 @@
 // How payments and the facts about them are kept.
 
-import { type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
+import { oneOf, type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
 import type { Received } from "./cents.ts";
 import type { FactKind, PaymentFact } from "./processor.ts";
 
@@ -151,14 +151,14 @@ function toFact(row: Row): PaymentFact & { readonly state: FactState } {
   return {
     processor,
     ref: text(row, "ref"),
-    kind: oneOf(KINDS, row["kind"]),
+    kind: oneOf(row, "kind", KINDS),
     payment: text(row, "payment_id").slice(processor.length + 1),
     invoiceId: text(row, "invoice_id"),
     amountCents: whole(row, "amount_cents"),
     taxCents: whole(row, "tax_cents"),
     currency: text(row, "currency"),
     at: whole(row, "at"),
-    state: oneOf(FACT_STATES, row["state"]),
+    state: oneOf(row, "state", FACT_STATES),
   };
 }
 
@@ -168,7 +168,7 @@ function toPayment(row: Row): Payment {
     invoiceId: text(row, "invoice_id"),
     accountId: text(row, "account_id"),
     processor: text(row, "processor"),
-    state: oneOf(PAYMENT_STATES, row["state"]),
+    state: oneOf(row, "state", PAYMENT_STATES),
     reason: textOrNull(row, "reason"),
     currency: text(row, "currency"),
     amountCents: whole(row, "amount_cents"),
@@ -179,10 +179,4 @@ function toPayment(row: Row): Payment {
     disputedCents: whole(row, "disputed_cents"),
     paidAt: whole(row, "paid_at"),
   };
-}
-
-function oneOf<T extends string>(known: readonly T[], value: unknown): T {
-  const found = known.find((one) => one === value);
-  if (found === undefined) throw new Error(`${String(value)} is none of ${known.join(", ")}`);
-  return found;
 }

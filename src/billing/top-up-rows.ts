@@ -1,6 +1,7 @@
 // How automatic top-ups are kept: what an owner allowed, and each attempt to buy credits by itself.
 
 import {
+  oneOf,
   type Reader,
   type Row,
   text,
@@ -145,7 +146,7 @@ export async function insertTopUp(
 function toAutoTopUp(row: Row): AutoTopUp {
   return {
     accountId: text(row, "account_id"),
-    status: oneOf(AUTO_STATUSES, row["status"]),
+    status: oneOf(row, "status", AUTO_STATUSES),
     thresholdCents: whole(row, "threshold_cents"),
     amountCents: whole(row, "amount_cents"),
     ceilingCents: whole(row, "ceiling_cents"),
@@ -165,7 +166,7 @@ export function toTopUp(row: Row): TopUp {
     methodId: text(row, "method_id"),
     amountCents: whole(row, "amount_cents"),
     feeCents: whole(row, "fee_cents"),
-    state: oneOf(TOP_UP_STATES, row["state"]),
+    state: oneOf(row, "state", TOP_UP_STATES),
     isOpen: row["open_for"] !== null,
     ref: textOrNull(row, "ref"),
     reason: textOrNull(row, "reason"),
@@ -173,10 +174,4 @@ export function toTopUp(row: Row): TopUp {
     dueAt: wholeOrNull(row, "due_at"),
     endedAt: wholeOrNull(row, "ended_at"),
   };
-}
-
-function oneOf<T extends string>(known: readonly T[], value: unknown): T {
-  const found = known.find((one) => one === value);
-  if (found === undefined) throw new Error(`${String(value)} is none of ${known.join(", ")}`);
-  return found;
 }

@@ -3,6 +3,7 @@
 // two lines about it, one directly after the other: this authorization was used, and so much went to this payee.
 
 import { z } from "zod";
+import { ask } from "./x402-ask.ts";
 import { isSame, type SignedPayment } from "./x402-terms.ts";
 
 /** keccak-256 of `AuthorizationUsed(address,bytes32)` and of `Transfer(address,address,uint256)`. */
@@ -10,6 +11,8 @@ const AUTHORIZATION_USED = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e
 const TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
 const ANSWER_MS = 10_000;
+/** A transaction of many calls has a long receipt. */
+const ANSWER_MAX_BYTES = 8 * 1_048_576;
 /** Nodes answer about ten thousand blocks at once, and no more. */
 const BLOCKS_AT_ONCE = 9_000n;
 const LOOKS_MAX = 40;
@@ -38,6 +41,7 @@ const LogLine = z.object({
   logIndex: quantity,
   transactionHash: z.string().regex(/^0x[0-9a-fA-F]{64}$/),
 });
+const Answered = z.object({ result: z.unknown() });
 const MinedReceipt = z.object({ status: quantity, logs: z.array(LogLine) });
 
 export function openChain(rpcUrl: string): Chain {
@@ -111,17 +115,14 @@ async function paidBy(
 }
 
 async function call(rpcUrl: string, method: string, params: readonly unknown[]): Promise<unknown> {
-  const response = await fetch(rpcUrl, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
-    redirect: "error",
-    signal: AbortSignal.timeout(ANSWER_MS),
+  const { status, body } = await ask(rpcUrl, {
+    body: { jsonrpc: "2.0", id: 1, method, params },
+    timeoutMs: ANSWER_MS,
+    answerMaxBytes: ANSWER_MAX_BYTES,
   });
-  const answer = z.object({ result: z.unknown() }).parse(await response.json());
-  if (answer.result === undefined)
-    throw new Error(`${method} was answered with ${response.status}`);
-  return answer.result;
+  const answer = Answered.safeParse(body);
+  if (answer.data?.result === undefined) throw new Error(`${method} was answered with ${status}`);
+  return answer.data.result;
 }
 
 function hex(number: bigint): string {

@@ -4,12 +4,13 @@
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import type { Secret } from "../base/secret.ts";
+import { type Answer, ask } from "./x402-ask.ts";
 import { isSame, type Requirement, type SignedPayment, X402_VERSION } from "./x402-terms.ts";
 
 /** Both together stay below the minute in which a call's idempotency key waits for its hold. */
 const VERIFY_MS = 8_000;
 const SETTLE_MS = 40_000;
-const ANSWER_CHARACTERS_MAX = 65_536;
+const ANSWER_MAX_BYTES = 65_536;
 const REASON_MAX = 120;
 
 /** Outcomes that may hide a transfer: sent and not seen to arrive, or made by somebody else who saw the signature. */
@@ -56,7 +57,7 @@ const SettleAnswer = z.object({
 export function openFacilitator(place: FacilitatorPlace): Facilitator {
   return {
     refusal: async (payment, requirement) => {
-      const answer = await ask(place, "verify", { payment, requirement }).catch(
+      const answer = await askFor(place, "verify", { payment, requirement }).catch(
         (cause: unknown) => {
           throw unreachable(cause);
         },
@@ -71,7 +72,7 @@ export function openFacilitator(place: FacilitatorPlace): Facilitator {
     },
     settle: async (payment, requirement) => {
       try {
-        const answer = await ask(place, "settle", { payment, requirement });
+        const answer = await askFor(place, "settle", { payment, requirement });
         return settlementOf(answer, payment, requirement);
       } catch (cause) {
         return { kind: "unknown", reason: reasonOf(messageOf(cause), "no_answer") };
@@ -104,41 +105,21 @@ function settlementOf(
     : { kind: "unknown", reason: "settled something else than was asked for" };
 }
 
-interface Answer {
-  readonly status: number;
-  readonly body: unknown;
-}
-
-async function ask(
+function askFor(
   { url, key, verifyMs = VERIFY_MS, settleMs = SETTLE_MS }: FacilitatorPlace,
   what: "verify" | "settle",
   sent: { readonly payment: SignedPayment; readonly requirement: Requirement },
 ): Promise<Answer> {
-  const response = await fetch(`${url}/${what}`, {
-    method: "POST",
-    headers: {
-      "content-type": "application/json",
-      ...(key === undefined ? {} : { authorization: `Bearer ${key.reveal()}` }),
-    },
-    body: JSON.stringify({
+  return ask(`${url}/${what}`, {
+    headers: key === undefined ? {} : { authorization: `Bearer ${key.reveal()}` },
+    body: {
       x402Version: X402_VERSION,
       paymentPayload: sent.payment,
       paymentRequirements: sent.requirement,
-    }),
-    redirect: "error",
-    signal: AbortSignal.timeout(what === "verify" ? verifyMs : settleMs),
+    },
+    timeoutMs: what === "verify" ? verifyMs : settleMs,
+    answerMaxBytes: ANSWER_MAX_BYTES,
   });
-  const text = await response.text();
-  if (text.length > ANSWER_CHARACTERS_MAX) throw new Error("the answer is too large");
-  return { status: response.status, body: parsed(text) };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function unreachable(cause: unknown): Fault {

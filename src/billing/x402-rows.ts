@@ -2,6 +2,7 @@
 
 import {
   type Db,
+  oneOf,
   type Reader,
   type Row,
   text,
@@ -107,6 +108,18 @@ export async function dueX402(
   return rows.map(toPayment);
 }
 
+/** Of which nobody could say what became of them, and which no operator has entered since; the newest first. */
+export async function unclearX402(reader: Reader, most: number): Promise<readonly X402Payment[]> {
+  const rows = await reader.all(
+    `select * from agent_payment where state = 'unclear' and not exists (
+       select 1 from payment where payment.invoice_id = agent_payment.invoice_id
+         and payment.processor = 'manual' and payment.state = 'credited')
+     order by created_at desc, id limit ?`,
+    [most],
+  );
+  return rows.map(toPayment);
+}
+
 /** Whether the caller is the one to see to it now; several may ask at once. */
 export async function claimX402(
   db: Db,
@@ -144,8 +157,6 @@ export async function markX402(
 }
 
 function toPayment(row: Row): X402Payment {
-  const state = STATES.find((one) => one === row["state"]);
-  if (state === undefined) throw new Error("column state is not a payment's state");
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
@@ -155,7 +166,7 @@ function toPayment(row: Row): X402Payment {
     signed: JSON.parse(text(row, "signed")) as SignedPayment,
     payer: text(row, "payer"),
     totalCents: whole(row, "total_cents"),
-    state,
+    state: oneOf(row, "state", STATES),
     reason: textOrNull(row, "reason"),
     transaction: textOrNull(row, "tx_hash"),
     createdAt: whole(row, "created_at"),

@@ -1,4 +1,5 @@
-// `postern admin …` for money that only the operator sees: transfers that came, transfers that went back, debts.
+// `postern admin …` for money that only the operator sees: transfers that came, transfers that went back, debts, and
+// payments that nobody else can make sense of.
 
 import { newId } from "../base/id.ts";
 import { createLog } from "../base/log.ts";
@@ -9,8 +10,10 @@ import { markPaid, markRefunded } from "../billing/manual.ts";
 import { TOLD } from "../cashier.ts";
 import { noteEntered } from "../operator/entered.ts";
 import { bearDebt, COMMAND_LINE } from "../operator/operator.ts";
+import { listAside, listUnclear } from "../operator/payments.ts";
+import { looseEndsJson, looseEndsText } from "../operator/payments-text.ts";
 import type { Db } from "../store/db.ts";
-import { actOf, REASON } from "./admin-act.ts";
+import { actOf, JSON_FLAG, REASON } from "./admin-act.ts";
 import { type Command, EXIT_MISUSED, type Line, type World } from "./command.ts";
 import { withStore } from "./with-store.ts";
 
@@ -37,6 +40,17 @@ export const adminBillingCommands: Readonly<Record<string, Command>> = {
     positionals: ["invoice", "usd"],
     flags: { reference: REFERENCE },
     run: (line, world) => withStore(world, (db) => sayRefunded(db, line, world)),
+  },
+  "admin payments": {
+    summary: "List the payments that need you",
+    details:
+      "Those that did not fit their invoice, the newest 20, and those by x402 of which nobody can say whether they moved\nmoney, the newest 100: each with how to find out, until it is marked as paid.",
+    positionals: [],
+    flags: {
+      unclear: { type: "boolean", means: "Only those that may have moved money, or may not." },
+      json: JSON_FLAG,
+    },
+    run: (line, world) => withStore(world, (db) => showLooseEnds(db, line, world)),
   },
   "admin write-off": {
     summary: "Bear what an account owes after a dispute, which unfreezes it",
@@ -72,6 +86,15 @@ async function sayRefunded(db: Db, line: Line, world: World): Promise<number> {
     made
       ? `${moneyOfCents(amountCents)} of ${invoiceId} are given back.`
       : `The refund ${reference} was known before; nothing was changed.`,
+  );
+  return 0;
+}
+
+async function showLooseEnds(db: Db, line: Line, world: World): Promise<number> {
+  const unclear = await listUnclear(db);
+  const found = line.has("unclear") ? { unclear } : { unclear, aside: await listAside(db) };
+  world.print(
+    line.has("json") ? JSON.stringify(looseEndsJson(found), null, 2) : looseEndsText(found),
   );
   return 0;
 }

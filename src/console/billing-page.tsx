@@ -4,7 +4,8 @@
 import type { Child } from "hono/jsx";
 import { mayDo } from "../accounts/members.ts";
 import type { AmountLimits } from "../billing/billing.ts";
-import { creditsOfCents, feeOf, moneyOfCents, usdOfCents } from "../billing/cents.ts";
+import { feeOf, moneyOfCents, usdOfCents } from "../billing/cents.ts";
+import { boughtLines, LineTable } from "../billing/lines.tsx";
 import type { TopUpState } from "../billing/top-up-state.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
@@ -140,31 +141,14 @@ function PriceTable({
   readonly taxLater: boolean;
 }): Child {
   const feeCents = feeOf(amountCents);
-  const rows = [
-    [`${creditsOfCents(amountCents).toLocaleString("en-US")} credits`, amountCents],
-    ["Platform fee, 5 %", feeCents],
-    ["Total before tax", amountCents + feeCents],
-  ] as const;
   return (
     <>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">What</th>
-            <th scope="col" class="number">
-              US dollars
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(([label, cents]) => (
-            <tr>
-              <th scope="row">{label}</th>
-              <td class="number">{moneyOfCents(cents)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <LineTable
+        lines={[
+          ...boughtLines({ amountCents, feeCents }),
+          ["Total before tax", moneyOfCents(amountCents + feeCents)],
+        ]}
+      />
       <p class="hint">
         {taxLater ? "Tax is worked out as you pay." : "No tax is added."} Nothing is charged until
         you pay.

@@ -68,7 +68,7 @@ export function answerStream(
     return usdText(costOf(chargeFor(usage, contextOf(call, candidate)), candidate));
   };
   const stream = relayStream({
-    reader: answered.reader,
+    inflow: answered.inflow,
     first: answered.first,
     parser: wire === "converse" ? createFrameParser() : createSseParser(),
     meter,
@@ -102,7 +102,6 @@ export function answerStream(
             ),
         input.requestId,
       ),
-    abortUpstream: () => call.abort.abort(),
     ...(kept === undefined ? {} : { keep: kept.keep }),
   });
   const firstTokenMs = parts.now() - input.now;

@@ -4,6 +4,9 @@
 import { deadline } from "../base/deadline.ts";
 import type { Fault } from "../base/fault.ts";
 import { createSseParser, readSse } from "../base/sse.ts";
+import type { Carry } from "../outbound/carrier.ts";
+import type { Inflow } from "../outbound/inflow.ts";
+import type { Reply } from "../outbound/reply.ts";
 import type { Attempt } from "../usage/usage.ts";
 import { isObject, type Json } from "./ask.ts";
 import { type Breaker, circuitOf } from "./breaker.ts";
@@ -14,6 +17,7 @@ import { readWhole, returnedHeaders, send, type Timeouts } from "./upstream.ts";
 
 export interface AttemptParts {
   readonly breaker: Breaker;
+  readonly carry: Carry;
   readonly timeouts: Timeouts;
   readonly now: () => number;
 }
@@ -41,7 +45,8 @@ export type Answered =
     }
   | {
       readonly kind: "stream";
-      readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+      readonly inflow: Inflow;
+      /** What has come of it; undefined where its beginning is still awaited. */
       readonly first: Uint8Array | undefined;
       readonly headers: Readonly<Record<string, string>>;
       readonly contentType: string;
@@ -141,15 +146,11 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
     abort.abort();
   });
   try {
-    const upstream = await send(credential, {
-      wire,
-      headers,
-      signal: abort.signal,
-      path: trial.path,
-      body: trial.body,
-    });
+    const { path, body } = trial;
+    const request = { wire, headers, signal: abort.signal, path, body };
+    const upstream = await send(credential, request, parts.carry);
     if (upstream.kind === "answered") {
-      const one = await judge(candidate, trial, upstream.response);
+      const one = await judge(candidate, trial, upstream.reply);
       if (one.ok || !abort.signal.aborted) return one;
     } else if (upstream.kind === "unreachable") {
       return {
@@ -178,23 +179,17 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
   };
 }
 
-async function judge(candidate: Candidate, trial: Trial, response: Response): Promise<One> {
+async function judge(candidate: Candidate, trial: Trial, reply: Reply): Promise<One> {
   const { credential } = candidate;
-  if (response.status >= 300) return await refused(candidate, trial, response);
-  const headers = returnedHeaders(response.headers);
-  const contentType = response.headers.get("content-type") ?? "";
+  if (reply.status >= 300) return await refused(candidate, trial, reply);
+  const headers = returnedHeaders(reply.headers);
+  const contentType = reply.headers.get("content-type") ?? "";
   if (
     trial.stream &&
-    /^(text\/event-stream|application\/vnd\.amazon\.eventstream)/i.test(contentType) &&
-    response.body !== null
-  ) {
-    return await beginStream(candidate, trial, {
-      reader: response.body.getReader(),
-      headers,
-      contentType,
-    });
-  }
-  const body = await readWhole(response);
+    /^(text\/event-stream|application\/vnd\.amazon\.eventstream)/i.test(contentType)
+  )
+    return await beginStream(candidate, trial, { inflow: reply.body, headers, contentType });
+  const body = await readWhole(reply);
   if (body.kind !== "text")
     return garbled(candidate, `the reply is ${body.kind}`, body.kind === "cut");
   const json = parsedObject(body.text);
@@ -211,14 +206,14 @@ async function judge(candidate: Candidate, trial: Trial, response: Response): Pr
   return { ok: true, answered: { kind: "whole", text: body.text, json, headers } };
 }
 
-async function refused(candidate: Candidate, trial: Trial, response: Response): Promise<One> {
-  const body = await readWhole(response, ERROR_BODY_MAX_BYTES);
-  const { status } = response;
+async function refused(candidate: Candidate, trial: Trial, reply: Reply): Promise<One> {
+  const body = await readWhole(reply, ERROR_BODY_MAX_BYTES);
+  const { status } = reply;
   const fault = faultOfProvider(
     {
       ...trial,
       status,
-      headers: returnedHeaders(response.headers),
+      headers: returnedHeaders(reply.headers),
       text: body.kind === "text" ? body.text : "",
     },
     candidate.credential,
@@ -236,71 +231,42 @@ function garbled(candidate: Candidate, detail: string, again: boolean): One {
 }
 
 interface Beginning {
-  readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly inflow: Inflow;
   readonly headers: Readonly<Record<string, string>>;
   readonly contentType: string;
 }
 
 // A stream that begins with an error is a failure like any other, as long as nothing of it was passed on.
 async function beginStream(candidate: Candidate, trial: Trial, beginning: Beginning): Promise<One> {
-  const { reader } = beginning;
-  const pending = reader.read();
-  const read = await firstOf(pending, FIRST_EVENT_MS);
-  if (read === "failed") return garbled(candidate, "the stream broke before its first event", true);
-  if (read === "late")
-    return {
-      ok: true,
-      answered: {
-        kind: "stream",
-        ...beginning,
-        reader: resumed(reader, pending),
-        first: undefined,
-      },
-    };
-  if (read.done) return garbled(candidate, "the stream ended before its first event", true);
-  const error = firstError(read.value);
+  const { inflow } = beginning;
+  const first = await firstOf(inflow);
+  if (first === "cut") return garbled(candidate, "the stream broke before its first event", true);
+  if (first === "late")
+    return { ok: true, answered: { kind: "stream", ...beginning, first: undefined } };
+  if (first === "none") return garbled(candidate, "the stream ended before its first event", true);
+  const error = firstError(first);
   if (error !== undefined) {
-    await reader.cancel().catch(() => {});
+    inflow.cancel();
     const fault = faultOfProvider(
       { ...trial, status: statusInside(error), headers: beginning.headers, text: error },
       candidate.credential,
     );
     return { ok: false, fault, status: fault.status, again: isRetriable(fault.status) };
   }
-  return { ok: true, answered: { kind: "stream", ...beginning, first: read.value } };
+  return { ok: true, answered: { kind: "stream", ...beginning, first } };
 }
 
-type Read = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>["read"]>>;
-
-async function firstOf(pending: Promise<Read>, ms: number): Promise<Read | "late" | "failed"> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<"late">((resolve) => {
-    timer = setTimeout(() => resolve("late"), ms);
-  });
+// What is late is not lost: whoever the inflow flows to next is given it.
+async function firstOf(inflow: Inflow): Promise<Uint8Array | "late" | "none" | "cut"> {
+  const late = Promise.withResolvers<"late">();
+  const stop = deadline(FIRST_EVENT_MS, () => late.resolve("late"));
   try {
-    return await Promise.race([pending, late]);
+    return (await Promise.race([inflow.next(), late.promise])) ?? "none";
   } catch {
-    return "failed";
+    return "cut";
   } finally {
-    clearTimeout(timer);
+    stop();
   }
-}
-
-/** A reader whose first answer is the one that is still awaited. */
-function resumed(
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-  pending: Promise<Read>,
-): ReadableStreamDefaultReader<Uint8Array> {
-  let next: Promise<Read> | undefined = pending;
-  // Only `read` and `cancel` are used of a reader from here on.
-  return Object.assign(Object.create(reader), {
-    read: () => {
-      const answer = next ?? reader.read();
-      next = undefined;
-      return answer;
-    },
-    cancel: (reason?: unknown) => reader.cancel(reason),
-  });
 }
 
 function firstError(chunk: Uint8Array): string | undefined {

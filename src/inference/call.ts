@@ -4,6 +4,7 @@ import type { Log } from "../base/log.ts";
 import type { Fault } from "../base/fault.ts";
 import { OPEN_ORIGINS } from "../http/answer.ts";
 import type { Caller } from "../http/route.ts";
+import type { Carry } from "../outbound/carrier.ts";
 import type { Freeze } from "../ledger/freezes.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Catalog } from "../models/catalog.ts";
@@ -60,6 +61,7 @@ export interface InferParts extends Omit<RoutingParts, "catalog"> {
   readonly ledger: Ledger<CallRecord>;
   readonly breaker: Breaker;
   readonly ticker: Ticker;
+  readonly carry: Carry;
   readonly timeouts: Timeouts;
   readonly now: () => number;
   readonly log: Log;

@@ -4,6 +4,7 @@
 import type { Log } from "../base/log.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Model } from "../models/catalog.ts";
+import type { Carry } from "../outbound/carrier.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import { errorBody } from "../http/answer.ts";
 import type { ProviderSetting } from "../provider-settings.ts";
@@ -21,6 +22,7 @@ export interface InferenceParts {
   readonly log: Log;
   readonly now: () => number;
   readonly timeouts: Timeouts;
+  readonly carry: Carry;
   readonly settings: Readonly<Record<string, ProviderSetting>>;
   readonly keyNamed: (variable: string) => string | undefined;
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;

@@ -1,7 +1,10 @@
 // Relays a provider's stream: as it comes, no faster than the caller reads, metered as it goes by. The terminal event
 // waits until the money is settled, so that whoever saw the end is in the ledger after any crash.
 
+import { deadline } from "../base/deadline.ts";
 import type { SseEvent, SseParser } from "../base/sse.ts";
+import { type Outlet, streamOut } from "../http/outlet.ts";
+import type { Inflow } from "../outbound/inflow.ts";
 import type { StreamMeter } from "./meter/stream.ts";
 import type { StreamShape } from "./stream-shape.ts";
 import type { Ticker } from "./ticker.ts";
@@ -10,7 +13,8 @@ import type { Timeouts } from "./upstream.ts";
 export type StreamEnd = "completed" | "client_aborted" | "upstream_error" | "upstream_timeout";
 
 export interface StreamParts {
-  readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+  /** What the provider sends, after `first`. */
+  readonly inflow: Inflow;
   /** What was already read in order to see that the stream begins well. */
   readonly first: Uint8Array | undefined;
   /** Cuts the provider's bytes into events. */
@@ -32,7 +36,6 @@ export interface StreamParts {
   readonly settle: (end: StreamEnd) => Promise<void>;
   /** The body of this API's error event for a stream that broke. */
   readonly failure: (end: StreamEnd | "unsettled") => unknown;
-  readonly abortUpstream: () => void;
   /** Keeps what is sent, for an idempotent repetition. */
   readonly keep?: (bytes: Uint8Array) => void;
 }
@@ -43,89 +46,86 @@ const DRAIN_MAX_BYTES = 32 * 1_048_576;
 const DRAIN_MAX_MS = 120_000;
 
 interface State {
-  /** What is read before the provider is asked for more. */
-  first: Uint8Array | undefined;
   bytes: number;
   lastHeardAt: number;
   lastSentAt: number;
   readonly startedAt: number;
-  /** Whether the provider is waited for; otherwise it is the reader. */
-  reading: boolean;
+  /** The reader's end, once it asks for the stream. */
+  out: Outlet | undefined;
+  /** Whether the reader is waited for; otherwise it is the provider. */
+  isFull: boolean;
   /** Whether the reader is gone. */
   left: boolean;
   ended: boolean;
-  timedOut: boolean;
   readonly waiting: Uint8Array[];
   stopTicking: () => void;
 }
 
-type Controller = ReadableStreamDefaultController<Uint8Array>;
-
 export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
   const now = parts.now();
   const state: State = {
-    first: parts.first,
     bytes: 0,
     lastHeardAt: now,
     lastSentAt: now,
     startedAt: now,
-    reading: false,
+    out: undefined,
+    isFull: false,
     left: false,
     ended: false,
-    timedOut: false,
     waiting: [],
     stopTicking: () => {},
   };
-  return new ReadableStream<Uint8Array>({
-    start: (controller) => {
-      state.stopTicking = parts.ticker.add((at) => {
-        if (tick(parts, state, controller, at) !== "stalled") return;
-        void leave(parts, state);
-        controller.error(new Error("the reader stalled"));
-      });
+  state.stopTicking = parts.ticker.add((at) => tick(parts, state, at));
+  return streamOut({
+    begin: (outlet) => {
+      if (state.left) return;
+      state.out = outlet;
+      begin(parts, state);
     },
-    pull: (controller) => relayNext(parts, state, controller),
-    cancel: () => leave(parts, state),
+    left: () => void leave(parts, state),
   });
 }
 
-// Runs for every piece that a provider sends: only where something has to be waited for does it make a promise of its own.
-function relayNext(parts: StreamParts, state: State, controller: Controller): Promise<void> | void {
-  if (state.first === undefined)
-    return readNext(parts, state).then((chunk) => relay(parts, state, controller, chunk));
-  const { first } = state;
-  state.first = undefined;
-  return relay(parts, state, controller, first);
+// The headers leave with the first bytes: where the stream's own are late, a sign of life goes first.
+function begin(parts: StreamParts, state: State): void {
+  if (parts.first === undefined) put(parts, state, parts.shape.keepAlive);
+  else relay(parts, state, parts.first);
+  if (state.ended) return;
+  parts.inflow.flow({
+    piece: (bytes) => {
+      state.lastHeardAt = parts.now();
+      state.bytes += bytes.length;
+      relay(parts, state, bytes);
+    },
+    end: () => relay(parts, state, undefined),
+  });
 }
 
-function relay(
-  parts: StreamParts,
-  state: State,
-  controller: Controller,
-  chunk: Uint8Array | undefined,
-): Promise<void> | void {
-  if (state.ended) return undefined;
+/** Passes on what the provider sent, or its end. */
+function relay(parts: StreamParts, state: State, chunk: Uint8Array | undefined): void {
+  if (state.ended || state.left) return;
   const step = stepOn(parts, state, chunk);
-  if (state.left) return undefined;
   if (step === undefined || state.bytes > STREAM_MAX_BYTES)
-    return finish(parts, state, controller, "upstream_error");
-  put(parts, state, controller, step.out);
+    return finish(parts, state, "upstream_error");
+  put(parts, state, step.out);
   if (step.finished)
-    return finish(parts, state, controller, parts.meter.failed() ? "upstream_error" : "completed");
-  if (chunk === undefined) return finish(parts, state, controller, endOf(parts, state));
-  return step.out === undefined ? relayNext(parts, state, controller) : undefined;
+    return finish(parts, state, parts.meter.failed() ? "upstream_error" : "completed");
+  if (chunk === undefined) finish(parts, state, endOf(parts));
 }
 
-function put(
-  parts: StreamParts,
-  state: State,
-  controller: Controller,
-  bytes: Uint8Array | undefined,
-): void {
-  if (bytes === undefined) return;
+function put(parts: StreamParts, state: State, bytes: Uint8Array | undefined): void {
+  if (bytes === undefined || state.out === undefined) return;
   state.lastSentAt = parts.now();
   parts.keep?.(bytes);
-  controller.enqueue(bytes);
+  const roomAgain = state.out.write(bytes);
+  if (roomAgain === undefined || state.isFull) return;
+  state.isFull = true;
+  parts.inflow.pause();
+  const goOn = (): void => {
+    state.isFull = false;
+    if (!state.left) parts.inflow.resume();
+  };
+  roomAgain.then(goOn, goOn);
 }
 
 async function end(parts: StreamParts, state: State, how: StreamEnd): Promise<void> {
@@ -135,63 +135,49 @@ async function end(parts: StreamParts, state: State, how: StreamEnd): Promise<vo
   await parts.settle(how);
 }
 
-async function finish(
-  parts: StreamParts,
-  state: State,
-  controller: Controller,
-  how: StreamEnd,
-): Promise<void> {
-  const already = state.ended;
-  const last =
-    how === "completed" && !already ? parts.shape.last(parts.meter.finished()) : undefined;
-  const waiting = [...state.waiting.splice(0), ...(last === undefined ? [] : [last])];
+function finish(parts: StreamParts, state: State, how: StreamEnd): void {
+  const last = how === "completed" ? parts.shape.last(parts.meter.finished()) : undefined;
+  if (last !== undefined) state.waiting.push(last);
   // What is kept for a repetition is written by the settle, and its last event belongs to it.
-  for (const bytes of waiting) parts.keep?.(bytes);
-  try {
-    await end(parts, state, how);
-    for (const bytes of waiting) controller.enqueue(bytes);
-    if (how !== "completed" && !already && !parts.meter.failed())
-      put(parts, state, controller, parts.shape.error(parts.failure(how)));
-  } catch {
+  for (const bytes of state.waiting) parts.keep?.(bytes);
+  if (how === "completed") parts.inflow.release();
+  else parts.inflow.cancel();
+  void end(parts, state, how).then(
+    () => close(parts, state, how),
     // What could not be settled must not look complete.
-    put(parts, state, controller, parts.shape.error(parts.failure("unsettled")));
-  }
-  controller.close();
-  parts.abortUpstream();
+    () => {
+      state.waiting.length = 0;
+      close(parts, state, "unsettled");
+    },
+  );
+}
+
+function close(parts: StreamParts, state: State, how: StreamEnd | "unsettled"): void {
+  const { out } = state;
+  if (out === undefined || state.left) return;
+  const isTold = how === "completed" || (how !== "unsettled" && parts.meter.failed());
+  const error = isTold ? undefined : parts.shape.error(parts.failure(how));
+  for (const bytes of error === undefined ? state.waiting : [...state.waiting, error])
+    void out.write(bytes);
+  out.end();
 }
 
 // Where closing the connection does not end the bill, the provider is read on to its own count.
 async function leave(parts: StreamParts, state: State): Promise<void> {
   state.stopTicking();
-  if (state.ended || state.left) return;
+  if (state.left) return;
   state.left = true;
-  if (!parts.stopsBillingOnAbort) await drain(parts, state).catch(() => {});
-  parts.abortUpstream();
+  if (state.ended) return;
+  if (state.out === undefined && parts.first !== undefined) watched(parts, parts.first);
+  if (!parts.stopsBillingOnAbort) await drain(parts, state);
+  parts.inflow.cancel();
   await end(parts, state, "client_aborted").catch(() => {});
 }
 
 /** How a stream ended that closed without its terminal event: well only where nothing of it can be missing. */
-function endOf({ meter, endsSilently }: StreamParts, { timedOut }: State): StreamEnd {
-  if (timedOut) return "upstream_timeout";
+function endOf({ meter, endsSilently }: StreamParts): StreamEnd {
   const isWhole = meter.answered() && (endsSilently || meter.exact());
   return isWhole && !meter.failed() ? "completed" : "upstream_error";
-}
-
-function readNext(parts: StreamParts, state: State): Promise<Uint8Array | undefined> {
-  state.reading = true;
-  return parts.reader.read().then(
-    ({ done, value }) => {
-      state.reading = false;
-      if (done) return undefined;
-      state.bytes += value.length;
-      state.lastHeardAt = parts.now();
-      return value;
-    },
-    () => {
-      state.reading = false;
-      return undefined;
-    },
-  );
 }
 
 // An event beyond the parser's limit is a fault of the provider, and ends the stream as one.
@@ -228,39 +214,44 @@ function passOn(parts: StreamParts, state: State, events: readonly SseEvent[]): 
   };
 }
 
-function tick(
-  parts: StreamParts,
-  state: State,
-  controller: ReadableStreamDefaultController<Uint8Array>,
-  at: number,
-): "stalled" | undefined {
+function tick(parts: StreamParts, state: State, at: number): void {
   const { silenceMs, totalMs } = parts.timeouts;
   const isOver = at - state.startedAt > totalMs;
-  // A reader who stops reading has left, though the connection stands.
-  if (!state.reading) return isOver || at - state.lastSentAt > silenceMs ? "stalled" : undefined;
-  if (isOver || at - state.lastHeardAt > silenceMs) {
-    state.timedOut = true;
-    parts.abortUpstream();
-    void parts.reader.cancel().catch(() => {});
-  } else if (at - state.lastSentAt >= KEEP_ALIVE_MS && (controller.desiredSize ?? 0) > 0) {
-    state.lastSentAt = at;
-    controller.enqueue(parts.shape.keepAlive);
-  }
-  return undefined;
+  // A reader who stops reading, or never began to, has left, though the connection stands.
+  if (state.out === undefined || state.isFull) {
+    if (!isOver && at - state.lastSentAt <= silenceMs) return;
+    void leave(parts, state);
+    state.out?.cut();
+  } else if (isOver || at - state.lastHeardAt > silenceMs) finish(parts, state, "upstream_timeout");
+  else if (at - state.lastSentAt >= KEEP_ALIVE_MS) put(parts, state, parts.shape.keepAlive);
 }
 
 /** Reads on to the provider's own count where leaving would not end the bill, within bounds. */
-async function drain(parts: StreamParts, state: State): Promise<void> {
-  const deadline = parts.now() + DRAIN_MAX_MS;
+function drain(parts: StreamParts, state: State): Promise<void> {
   const most = state.bytes + DRAIN_MAX_BYTES;
-  const timer = setTimeout(parts.abortUpstream, DRAIN_MAX_MS);
+  return new Promise((resolve) => {
+    const stop = deadline(DRAIN_MAX_MS, resolve);
+    const done = (): void => {
+      stop();
+      resolve();
+    };
+    parts.inflow.flow({
+      piece: (bytes) => {
+        state.bytes += bytes.length;
+        const isRead = watched(parts, bytes);
+        if (!isRead || parts.meter.finished() || state.bytes > most) done();
+      },
+      end: done,
+    });
+    parts.inflow.resume();
+  });
+}
+
+function watched({ parser, meter }: StreamParts, bytes: Uint8Array): boolean {
   try {
-    while (!parts.meter.finished() && state.bytes < most && parts.now() < deadline) {
-      const chunk = await readNext(parts, state);
-      if (chunk === undefined) return;
-      for (const event of parts.parser.push(chunk)) parts.meter.watch(event);
-    }
-  } finally {
-    clearTimeout(timer);
+    for (const event of parser.push(bytes)) meter.watch(event);
+    return true;
+  } catch {
+    return false;
   }
 }

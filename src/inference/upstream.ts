@@ -2,6 +2,8 @@
 // told as a state, with whether another try makes sense.
 
 import type { Secret } from "../base/secret.ts";
+import type { Carry } from "../outbound/carrier.ts";
+import { type Reply, replyOfResponse } from "../outbound/reply.ts";
 import type { Authorize } from "./authorize.ts";
 import type { Provider, UpstreamWire } from "./providers.ts";
 
@@ -48,7 +50,7 @@ export const TIMEOUTS: Timeouts = {
 };
 
 export type Upstream =
-  | { readonly kind: "answered"; readonly response: Response }
+  | { readonly kind: "answered"; readonly reply: Reply }
   | { readonly kind: "unreachable"; readonly cause: unknown }
   | { readonly kind: "aborted" };
 
@@ -67,36 +69,36 @@ const ANTHROPIC_VERSION = "2023-06-01";
 const RETURNED =
   /^(retry-after|retry-after-ms|x-should-retry|openai-processing-ms|openai-model|x-ratelimit-[a-z0-9-]+|anthropic-ratelimit-[a-z0-9-]+|anthropic-fast-[a-z0-9-]+)$/;
 
-export async function send(credential: Credential, request: UpstreamRequest): Promise<Upstream> {
+export async function send(
+  credential: Credential,
+  request: UpstreamRequest,
+  carry: Carry,
+): Promise<Upstream> {
   const path = credential.provider.paths[request.wire];
   if (path === undefined)
     throw new Error(`${credential.provider.id} does not speak ${request.wire}`);
   const headers = headersFor(credential, request);
-  const outgoing = {
-    method: "POST",
-    headers,
-    body: request.body,
-    redirect: "manual",
-    signal: request.signal,
-    // The runtime's own limit of five minutes is replaced by the ones above.
-    timeout: false,
-  } as const;
+  const { body, signal } = request;
   try {
     const url = credential.baseUrl + path + (request.path ?? "");
     const { authorize } = credential;
     if (authorize !== undefined) {
-      const signed = await authorize.sign({ url, method: "POST", body: request.body });
-      if (signed.kind === "refused") return { kind: "answered", response: signed.response };
+      const signed = await authorize.sign({ url, method: "POST", body });
+      if (signed.kind === "refused")
+        return { kind: "answered", reply: replyOfResponse(signed.response) };
       Object.assign(headers, signed.headers);
     }
-    const response =
+    const reply =
       credential.inProcess === undefined
-        ? await fetch(url, outgoing)
-        : await answeredInside(credential.inProcess, new Request(url, outgoing));
-    if (response.status === 401 || response.status === 403) authorize?.wasRefused();
-    return { kind: "answered", response };
+        ? await carry({ url, headers, body, signal })
+        : await answeredInside(
+            credential.inProcess,
+            new Request(url, { method: "POST", headers, body, signal }),
+          );
+    if (reply.status === 401 || reply.status === 403) authorize?.wasRefused();
+    return { kind: "answered", reply };
   } catch (cause) {
-    return request.signal.aborted ? { kind: "aborted" } : { kind: "unreachable", cause };
+    return signal.aborted ? { kind: "aborted" } : { kind: "unreachable", cause };
   }
 }
 
@@ -104,17 +106,17 @@ export async function send(credential: Credential, request: UpstreamRequest): Pr
 async function answeredInside(
   answer: (request: Request) => Promise<Response>,
   request: Request,
-): Promise<Response> {
+): Promise<Reply> {
   const { signal } = request;
   const aborted = new Promise<never>((_, reject) => {
     signal.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
   });
   const response = await Promise.race([answer(request), aborted]);
   const body = response.body?.pipeThrough(new TransformStream(), { signal });
-  return new Response(body ?? null, response);
+  return replyOfResponse(new Response(body ?? null, response));
 }
 
-export function returnedHeaders(from: Headers): Record<string, string> {
+export function returnedHeaders(from: Reply["headers"]): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const [name, value] of from) if (RETURNED.test(name)) headers[name] = value;
   return headers;
@@ -153,38 +155,29 @@ export type WholeBody =
 
 /** Reads a whole reply within bounds; a reply that is cut or too large is a failure of the provider. */
 export async function readWhole(
-  response: Response,
+  { headers, body }: Reply,
   mostBytes = READ_MAX_BYTES,
 ): Promise<WholeBody> {
-  const announced = Number(response.headers.get("content-length") ?? 0);
-  if (announced > mostBytes) {
-    await response.body?.cancel().catch(() => {});
-    return { kind: "too_large" };
-  }
+  const pieces: Uint8Array[] = [];
+  let size = Number(headers.get("content-length") ?? 0) > mostBytes ? Infinity : 0;
   try {
-    // A compressed body says how long it is before it is unpacked.
-    const isCertain = announced > 0 && !response.headers.has("content-encoding");
-    const bytes = isCertain ? await response.bytes() : await readCounted(response.body, mostBytes);
-    if (bytes === undefined) return { kind: "too_large" };
-    return { kind: "text", text: decoder.decode(bytes) };
-  } catch (error) {
-    return {
-      kind: error instanceof TypeError && /utf|decod/i.test(error.message) ? "not_text" : "cut",
-    };
+    while (size <= mostBytes) {
+      const piece = await body.next();
+      if (piece === undefined) return textOf(pieces);
+      size += piece.length;
+      pieces.push(piece);
+    }
+  } catch {
+    return { kind: "cut" };
   }
+  body.cancel();
+  return { kind: "too_large" };
 }
 
-async function readCounted(
-  stream: ReadableStream<Uint8Array> | null,
-  mostBytes: number,
-): Promise<Uint8Array | undefined> {
-  if (stream === null) return new Uint8Array();
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of stream) {
-    size += chunk.length;
-    if (size > mostBytes) return undefined;
-    chunks.push(chunk);
+function textOf(pieces: readonly Uint8Array[]): WholeBody {
+  try {
+    return { kind: "text", text: decoder.decode(Buffer.concat(pieces)) };
+  } catch {
+    return { kind: "not_text" };
   }
-  return Buffer.concat(chunks);
 }

@@ -57,7 +57,7 @@ export interface Wallet {
   promo: Nano;
   paid: Nano;
   held: Nano;
-  /** What a bank took back and the account had spent; while there is any, it buys nothing. Absent for nothing. */
+  /** Where given, it begins no call that costs: it owes this much after a dispute, or 0 and an operator froze it. */
   readonly owed?: Nano;
   /** The mark below which the account wants to be told. */
   readonly lowAt?: Nano;

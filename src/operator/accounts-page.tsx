@@ -7,7 +7,7 @@ import type { Page } from "../base/page.ts";
 import { minute, money, number } from "../console/words.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import { ACCOUNT_STATES, type AccountLine, type AccountState } from "./accounts.ts";
-import { More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
+import { Choice, More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
 export interface AccountsState {
@@ -95,17 +95,7 @@ function SearchForm({ search, state }: Pick<AccountsState, "search" | "state">):
         <label for="search">Account, key, invoice or email address</label>
         <input id="search" name="search" value={search ?? ""} maxlength={320} autocomplete="off" />
       </div>
-      <div>
-        <label for="state">State</label>
-        <select id="state" name="state">
-          <option value="">any</option>
-          {ACCOUNT_STATES.map((one) => (
-            <option value={one} selected={one === state}>
-              {one}
-            </option>
-          ))}
-        </select>
-      </div>
+      <Choice name="state" label="State" all="any" words={ACCOUNT_STATES} chosen={state} />
       <button type="submit">Search</button>
     </form>
   );

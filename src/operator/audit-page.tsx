@@ -6,7 +6,7 @@ import { AUDIT_ACTIONS, type Entry, type HouseFilter } from "../audit/audit.ts";
 import type { Page } from "../base/page.ts";
 import { minute } from "../console/words.ts";
 import type { PageFrame } from "../http/layout.tsx";
-import { More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
+import { Choice, More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/audit`;
@@ -33,17 +33,13 @@ export function auditPage(operator: Operator, { filter, entries }: AuditState): 
             <label for="actor">Who: a key, a person, an operator</label>
             <input id="actor" name="actor" value={actor ?? ""} autocomplete="off" />
           </div>
-          <div>
-            <label for="action">What</label>
-            <select id="action" name="action">
-              <option value="">anything</option>
-              {Object.keys(AUDIT_ACTIONS).map((name) => (
-                <option value={name} selected={name === action}>
-                  {name}
-                </option>
-              ))}
-            </select>
-          </div>
+          <Choice
+            name="action"
+            label="What"
+            all="anything"
+            words={Object.keys(AUDIT_ACTIONS)}
+            chosen={action}
+          />
           <button type="submit">Search</button>
         </form>
         {entries.data.length === 0 ? (

@@ -76,6 +76,36 @@ export function Figures({
   );
 }
 
+/** Asks a list for all of it, or for one word's. */
+export function Choice({
+  name,
+  label,
+  all,
+  words,
+  chosen,
+}: {
+  readonly name: string;
+  readonly label: string;
+  /** What stands for no choice. */
+  readonly all: string;
+  readonly words: readonly string[];
+  readonly chosen: string | undefined;
+}): Child {
+  return (
+    <div>
+      <label for={name}>{label}</label>
+      <select id={name} name={name}>
+        <option value="">{all}</option>
+        {words.map((word) => (
+          <option value={word} selected={word === chosen}>
+            {word}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
 export interface Column {
   readonly name: string;
   readonly isNumber?: boolean;

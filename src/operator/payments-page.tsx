@@ -8,13 +8,16 @@ import { moneyOfCents } from "../billing/cents.ts";
 import type { Payment } from "../billing/payment-rows.ts";
 import { minute } from "../console/words.ts";
 import type { PageFrame } from "../http/layout.tsx";
-import { More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
+import { Choice, More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
 import {
   type AsideFact,
   type InvoiceLine,
+  nextStepOf,
   PAYMENT_FILTERS,
   type PaymentFilter,
+  type UnclearPayment,
 } from "./payments.ts";
+import { amountText } from "./payments-text.ts";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/payments`;
@@ -23,11 +26,12 @@ export interface PaymentsState {
   readonly state: PaymentFilter | undefined;
   readonly invoices: Page<InvoiceLine>;
   readonly aside: readonly AsideFact[];
+  readonly unclear: readonly UnclearPayment[];
 }
 
 export function paymentsPage(
   operator: Operator,
-  { state, invoices, aside }: PaymentsState,
+  { state, invoices, aside, unclear }: PaymentsState,
 ): PageFrame {
   return operatorPage({
     title: "Payments",
@@ -35,19 +39,22 @@ export function paymentsPage(
     path: PATH,
     main: (
       <>
-        {aside.length === 0 ? null : <Aside aside={aside} />}
+        {aside.length + unclear.length === 0 ? null : (
+          <>
+            <h2>What needs you</h2>
+            {aside.length === 0 ? null : <AsideTable aside={aside} />}
+            {unclear.length === 0 ? null : <UnclearTable unclear={unclear} />}
+            <h2>Invoices</h2>
+          </>
+        )}
         <form class="line" method="get" action={PATH}>
-          <div>
-            <label for="state">Invoices that are</label>
-            <select id="state" name="state">
-              <option value="">in any state</option>
-              {PAYMENT_FILTERS.map((one) => (
-                <option value={one} selected={one === state}>
-                  {one}
-                </option>
-              ))}
-            </select>
-          </div>
+          <Choice
+            name="state"
+            label="Invoices that are"
+            all="in any state"
+            words={PAYMENT_FILTERS}
+            chosen={state}
+          />
           <button type="submit">Show</button>
         </form>
         {invoices.data.length === 0 ? (
@@ -131,33 +138,58 @@ function backWords(payments: readonly Payment[]): string {
   return words.length === 0 ? "–" : words.join(", ");
 }
 
-function Aside({ aside }: { readonly aside: readonly AsideFact[] }): Child {
+function AsideTable({ aside }: { readonly aside: readonly AsideFact[] }): Child {
   return (
-    <>
-      <h2>What needs you</h2>
-      <Table
-        label="Payments that did not fit"
-        columns={[
-          { name: "When", isDate: true },
-          { name: "What" },
-          { name: "Amount", isNumber: true },
-          { name: "Invoice" },
-          { name: "Why" },
-        ]}
-        rows={aside.map((fact) => [
-          minute(fact.heardAt),
-          <>
-            {fact.kind.replaceAll("_", " ")}
-            <span class="type">{fact.id}</span>
-          </>,
-          fact.currency.toLowerCase() === "usd"
-            ? moneyOfCents(fact.amountCents)
-            : `${fact.amountCents} ${fact.currency}`,
-          <code>{fact.invoiceId}</code>,
-          fact.reason ?? "",
-        ])}
-      />
-      <h2>Invoices</h2>
-    </>
+    <Table
+      label="Payments that did not fit"
+      columns={[
+        { name: "When", isDate: true },
+        { name: "What" },
+        { name: "Amount", isNumber: true },
+        { name: "Invoice" },
+        { name: "Why" },
+      ]}
+      rows={aside.map((fact) => [
+        minute(fact.heardAt),
+        <>
+          {fact.kind.replaceAll("_", " ")}
+          <span class="type">{fact.id}</span>
+        </>,
+        amountText(fact),
+        <code>{fact.invoiceId}</code>,
+        fact.reason ?? "",
+      ])}
+    />
+  );
+}
+
+function UnclearTable({ unclear }: { readonly unclear: readonly UnclearPayment[] }): Child {
+  return (
+    <Table
+      label="Payments that may have moved money, or may not"
+      columns={[
+        { name: "When", isDate: true },
+        { name: "By x402, unclear" },
+        { name: "Amount", isNumber: true },
+        { name: "Invoice" },
+        { name: "What to do" },
+      ]}
+      rows={unclear.map((payment) => [
+        minute(payment.createdAt),
+        <>
+          {payment.network}
+          <span class="type">payer {payment.payer}</span>
+          <span class="type">nonce {payment.nonce}</span>
+        </>,
+        moneyOfCents(payment.amountCents),
+        <>
+          <code>{payment.invoiceId}</code>
+          <a class="type" href={pathOfAccount(payment.accountId)}>
+            {payment.accountId}
+          </a>
+        </>,
+        nextStepOf(payment),
+      ])}
+    />
   );
 }

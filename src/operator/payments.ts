@@ -1,7 +1,13 @@
 // Invoices of all accounts with what was paid of them and what went back, and the money that an operator should look at.
 
-import { findInvoice, type Invoice, INVOICE_STATUSES } from "../billing/billing.ts";
+import {
+  findInvoice,
+  type Invoice,
+  INVOICE_STATUSES,
+  type InvoiceStatus,
+} from "../billing/billing.ts";
 import { type Payment, paymentsOf } from "../billing/payment-rows.ts";
+import { unclearX402 } from "../billing/x402-rows.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import { type Reader, text, textOrNull, whole } from "../store/db.ts";
 
@@ -9,6 +15,7 @@ export const PAYMENT_FILTERS = INVOICE_STATUSES;
 export type PaymentFilter = (typeof PAYMENT_FILTERS)[number];
 
 const ASIDE_SHOWN = 20;
+const UNCLEAR_SHOWN = 100;
 
 export interface InvoiceLine extends Invoice {
   readonly payments: readonly Payment[];
@@ -56,4 +63,44 @@ export async function listAside(reader: Reader): Promise<readonly AsideFact[]> {
     reason: textOrNull(row, "reason"),
     heardAt: whole(row, "heard_at"),
   }));
+}
+
+/** An x402 payment that may have moved money, or may not: its time is over, and nobody could say. */
+export interface UnclearPayment {
+  readonly id: string;
+  readonly accountId: string;
+  readonly invoiceId: string;
+  readonly invoiceStatus: InvoiceStatus;
+  readonly amountCents: number;
+  readonly network: string;
+  readonly asset: string;
+  readonly payer: string;
+  readonly payTo: string;
+  /** Of one payer a token takes each once: it finds the transfer on the chain. */
+  readonly nonce: string;
+  /** The last that was heard of it. */
+  readonly reason: string | null;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+}
+
+export async function listUnclear(reader: Reader): Promise<readonly UnclearPayment[]> {
+  const unclear: UnclearPayment[] = [];
+  for (const { signed, totalCents, ...payment } of await unclearX402(reader, UNCLEAR_SHOWN)) {
+    const { network, asset } = signed.accepted;
+    const { to: payTo, nonce } = signed.payload.authorization;
+    const invoice = await findInvoice(reader, payment.invoiceId);
+    if (invoice === undefined) continue;
+    const about = { invoiceStatus: invoice.status, amountCents: totalCents };
+    unclear.push({ ...payment, ...about, network, asset, payTo, nonce });
+  }
+  return unclear;
+}
+
+/** What an operator does about it. */
+export function nextStepOf({ invoiceId, invoiceStatus, payTo }: UnclearPayment): string {
+  const look = `Look the payer and the nonce up in a block explorer, for a transfer to ${payTo}.`;
+  return invoiceStatus === "open" || invoiceStatus === "void"
+    ? `${look} If it is there: postern admin mark-paid ${invoiceId} --reference <transaction>. If it is not, there is nothing to do.`
+    : `The invoice was paid otherwise. ${look} If it is there too, transfer it back.`;
 }

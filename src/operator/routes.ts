@@ -8,7 +8,7 @@ import { ACCOUNT_STATES, listAccounts } from "./accounts.ts";
 import { accountsPage } from "./accounts-page.tsx";
 import { auditPage } from "./audit-page.tsx";
 import { mendable, type Office, pageRoute, show } from "./office.ts";
-import { listAside, listPayments, PAYMENT_FILTERS } from "./payments.ts";
+import { listAside, listPayments, listUnclear, PAYMENT_FILTERS } from "./payments.ts";
 import { paymentsPage } from "./payments-page.tsx";
 import { readPeriod } from "./period.ts";
 import { readReport } from "./report.ts";
@@ -89,8 +89,8 @@ function paymentsRoute(office: Office): Route {
     run: async ({ query }, operator) => {
       const page = { limit: SHOWN, cursor: query.cursor };
       const invoices = await listPayments(office.db, page, query.state);
-      const aside = await listAside(office.db);
-      return show(paymentsPage(operator, { state: query.state, invoices, aside }));
+      const [aside, unclear] = [await listAside(office.db), await listUnclear(office.db)];
+      return show(paymentsPage(operator, { state: query.state, invoices, aside, unclear }));
     },
   });
 }

@@ -106,6 +106,13 @@ export function wholeOrNull(row: Row, column: string): number | null {
   return row[column] === null ? null : whole(row, column);
 }
 
+/** A word of a list that is known. */
+export function oneOf<T extends string>(row: Row, column: string, known: readonly T[]): T {
+  const found = known.find((one) => one === row[column]);
+  if (found === undefined) throw new Error(`column ${column} is none of ${known.join(", ")}`);
+  return found;
+}
+
 export function columnName(column: Column): string {
   return column.slice(0, column.lastIndexOf(":"));
 }

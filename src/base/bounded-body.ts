@@ -1,0 +1,16 @@
+// Reads a body that somebody else sends, and no more of it than it may have.
+
+/** Undefined where there is more. The rest is not read, and the sender is told to stop. */
+export async function readBounded(
+  body: ReadableStream<Uint8Array> | null,
+  mostBytes: number,
+): Promise<Uint8Array | undefined> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body ?? []) {
+    size += chunk.length;
+    if (size > mostBytes) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

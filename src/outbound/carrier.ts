@@ -1,0 +1,176 @@
+// Carries requests to providers and their replies back, on connections that are kept for the next. Why this is not the
+// runtime's `fetch` is told in docs/decisions/0015-own-http-client.md.
+
+import { deadline } from "../base/deadline.ts";
+import { type Connection, createConnection, type Exchange, type Fate } from "./connection.ts";
+import { type Reply, replyOfResponse, unpacked } from "./reply.ts";
+import { type Dial, dial as dialByRuntime, type Place } from "./socket.ts";
+
+export interface Outgoing {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly signal: AbortSignal;
+}
+
+/** Sends a POST and resolves when the headers of its reply are there; rejects where there is none. */
+export type Carry = (outgoing: Outgoing) => Promise<Reply>;
+
+export interface Carrier {
+  readonly carry: Carry;
+  /** Closes the connections that nobody uses. */
+  readonly close: () => void;
+}
+
+const CONNECT_MS = 10_000;
+/** Shorter than the minute after which most servers close a silent connection. */
+const IDLE_MS = 50_000;
+const IDLE_MAX = 512;
+
+interface Idle {
+  readonly connection: Connection;
+  readonly stop: () => void;
+}
+
+export function createCarrier(dial: Dial = dialByRuntime): Carrier {
+  const idle = new Map<string, Idle[]>();
+
+  function take(origin: string): Connection | undefined {
+    const kept = idle.get(origin)?.pop();
+    kept?.stop();
+    return kept?.connection;
+  }
+
+  function keep(origin: string, connection: Connection): void {
+    const all = idle.get(origin) ?? [];
+    if (all.length >= IDLE_MAX) return connection.terminate();
+    idle.set(origin, all);
+    all.push({ connection, stop: deadline(IDLE_MS, connection.terminate) });
+  }
+
+  function forget(origin: string, connection: Connection): void {
+    const all = idle.get(origin);
+    const at = all?.findIndex((one) => one.connection === connection) ?? -1;
+    if (all === undefined || at === -1) return;
+    all.splice(at, 1)[0]?.stop();
+    if (all.length === 0) idle.delete(origin);
+  }
+
+  async function open({ origin, place }: Target, signal: AbortSignal): Promise<Connection> {
+    const fate: Fate = {
+      free: (connection) => keep(origin, connection),
+      gone: (connection) => forget(origin, connection),
+    };
+    const dialled = dial(place, (socket) => createConnection(socket, fate));
+    const given = Promise.withResolvers<never>();
+    const stop = deadline(CONNECT_MS, () => {
+      given.reject(new Error(`no connection within ${CONNECT_MS / 1_000} seconds`));
+      dialled.then(({ terminate }) => terminate()).catch(() => {});
+    });
+    // A connection that nobody waits for any more serves the next.
+    const left = (): void => {
+      given.reject(new Error("aborted"));
+      dialled.then(fate.free).catch(() => {});
+    };
+    signal.addEventListener("abort", left, { once: true });
+    try {
+      const connection = await Promise.race([dialled, given.promise]);
+      if (signal.aborted) throw new Error("aborted");
+      return connection;
+    } finally {
+      stop();
+      signal.removeEventListener("abort", left);
+    }
+  }
+
+  async function carry(outgoing: Outgoing): Promise<Reply> {
+    const { signal } = outgoing;
+    if (signal.aborted) throw new Error("aborted");
+    const target = targetOf(outgoing.url);
+    const request = requestBytes(target, outgoing);
+    const kept = take(target.origin);
+    if (kept !== undefined) {
+      const exchange = kept.exchange(request);
+      try {
+        return await heeded(exchange, signal);
+      } catch (error) {
+        // A kept connection may have been closed at its other end just then: that says nothing about the provider.
+        if (exchange.wasAnswered() || signal.aborted) throw error;
+      }
+    }
+    const connection = await open(target, signal);
+    return await heeded(connection.exchange(request), signal);
+  }
+
+  return {
+    carry,
+    close: () => {
+      for (const all of idle.values()) for (const { connection } of [...all]) connection.terminate();
+    },
+  };
+}
+
+/** The runtime's own client, which finds its way through a proxy that the environment names. */
+export const carryByFetch: Carry = async ({ url, headers, body, signal }) =>
+  replyOfResponse(
+    await fetch(url, {
+      method: "POST",
+      headers,
+      body,
+      signal,
+      redirect: "manual",
+      // The runtime's own limit of five minutes is the caller's to set.
+      timeout: false,
+    }),
+  );
+
+// The signal ends the exchange, its body included.
+async function heeded(exchange: Exchange, signal: AbortSignal): Promise<Reply> {
+  signal.addEventListener("abort", exchange.hangUp, { once: true });
+  return unpacked(await exchange.reply);
+}
+
+interface Target {
+  readonly origin: string;
+  readonly place: Place;
+  readonly host: string;
+  readonly path: string;
+}
+
+const TARGETS_MAX = 1_000;
+const targets = new Map<string, Target>();
+
+/** The addresses of calls are few, and taking one apart is not for nothing. */
+function targetOf(url: string): Target {
+  const known = targets.get(url);
+  if (known !== undefined) return known;
+  const { protocol, hostname, host, port, pathname, search, origin } = new URL(url);
+  const secure = protocol === "https:";
+  if (!secure && protocol !== "http:") throw new Error(`no address of HTTP: ${protocol}`);
+  const place = {
+    host: hostname.replace(/^\[(.*)\]$/, "$1"),
+    port: port === "" ? (secure ? 443 : 80) : Number(port),
+    secure,
+  };
+  const target = { origin, place, host, path: pathname + search };
+  if (targets.size >= TARGETS_MAX) targets.clear();
+  targets.set(url, target);
+  return target;
+}
+
+const NOT_IN_A_HEADER = /[^\t\x20-\x7e\x80-\xff]/;
+
+function requestBytes({ host, path }: Target, { headers, body }: Outgoing): Uint8Array {
+  let head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\n`;
+  for (const name in headers) {
+    const value = headers[name] ?? "";
+    if (NOT_IN_A_HEADER.test(value)) throw new Error(`the header ${name} cannot be sent`);
+    head += `${name}: ${value}\r\n`;
+  }
+  const bodyBytes = Buffer.byteLength(body);
+  head += `content-length: ${bodyBytes}\r\n\r\n`;
+  const bytes = Buffer.allocUnsafe(head.length + bodyBytes);
+  bytes.write(head, 0, "latin1");
+  bytes.write(body, head.length, "utf8");
+  return bytes;
+}

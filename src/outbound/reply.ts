@@ -1,0 +1,76 @@
+// A provider's reply, wherever it came from.
+
+import type { Transform } from "node:stream";
+import {
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createZstdDecompress,
+} from "node:zlib";
+import { createInflow, type Inflow, inflowOf } from "./inflow.ts";
+
+export interface Reply {
+  readonly status: number;
+  /** By their names in lower case. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body: Inflow;
+}
+
+/** The reply that the runtime's own client, or something in this process, has given. */
+export function replyOfResponse(response: Response): Reply {
+  const headers = new Map(response.headers);
+  // The runtime has unpacked the body, and left the headers of the packed one.
+  if (headers.delete("content-encoding")) headers.delete("content-length");
+  return { status: response.status, headers, body: inflowOf(response.body) };
+}
+
+const UNPACKERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
+  ["gzip", () => createGunzip()],
+  ["x-gzip", () => createGunzip()],
+  ["deflate", () => createInflate()],
+  ["br", () => createBrotliDecompress()],
+  ["zstd", () => createZstdDecompress()],
+]);
+
+/** The reply with its body unpacked: some pack what was asked for as it is. */
+export function unpacked(reply: Reply): Reply {
+  const coding = reply.headers.get("content-encoding")?.toLowerCase();
+  if (coding === undefined || coding === "identity") return reply;
+  const createUnpacker = UNPACKERS.get(coding);
+  if (createUnpacker === undefined) {
+    reply.body.cancel();
+    throw new Error(`the reply is packed as ${coding}`);
+  }
+  const headers = new Map(reply.headers);
+  headers.delete("content-encoding");
+  headers.delete("content-length");
+  return { ...reply, headers, body: through(createUnpacker(), reply.body) };
+}
+
+function through(unpacker: Transform, packed: Inflow): Inflow {
+  const faucet = createInflow({
+    pause: () => unpacker.pause(),
+    resume: () => unpacker.resume(),
+    hangUp: () => {
+      packed.cancel();
+      unpacker.destroy();
+    },
+  });
+  unpacker.on("data", faucet.piece);
+  unpacker.on("end", () => faucet.end(true));
+  unpacker.on("error", () => {
+    packed.cancel();
+    faucet.end(false);
+  });
+  unpacker.on("drain", packed.resume);
+  packed.flow({
+    piece: (bytes) => {
+      if (!unpacker.write(bytes)) packed.pause();
+    },
+    end: (whole) => {
+      if (whole) unpacker.end();
+      else unpacker.destroy(new Error("the reply was cut"));
+    },
+  });
+  return faucet.inflow;
+}
