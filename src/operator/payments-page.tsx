@@ -43,7 +43,9 @@ export function paymentsPage(
           <>
             <h2>What needs you</h2>
             {aside.length === 0 ? null : <AsideTable aside={aside} />}
-            {unclear.length === 0 ? null : <UnclearTable unclear={unclear} />}
+            {unclear.map((payment) => (
+              <UnclearCard payment={payment} />
+            ))}
             <h2>Invoices</h2>
           </>
         )}
@@ -163,33 +165,40 @@ function AsideTable({ aside }: { readonly aside: readonly AsideFact[] }): Child 
   );
 }
 
-function UnclearTable({ unclear }: { readonly unclear: readonly UnclearPayment[] }): Child {
+function UnclearCard({ payment }: { readonly payment: UnclearPayment }): Child {
+  const { accountId, invoiceId, network, payer, nonce } = payment;
   return (
-    <Table
-      label="Payments that may have moved money, or may not"
-      columns={[
-        { name: "When", isDate: true },
-        { name: "By x402, unclear" },
-        { name: "Amount", isNumber: true },
-        { name: "Invoice" },
-        { name: "What to do" },
-      ]}
-      rows={unclear.map((payment) => [
-        minute(payment.createdAt),
-        <>
-          {payment.network}
-          <span class="type">payer {payment.payer}</span>
-          <span class="type">nonce {payment.nonce}</span>
-        </>,
-        moneyOfCents(payment.amountCents),
-        <>
-          <code>{payment.invoiceId}</code>
-          <a class="type" href={pathOfAccount(payment.accountId)}>
-            {payment.accountId}
+    <section class="card" aria-labelledby={`unclear-${nonce}`}>
+      <h3 id={`unclear-${nonce}`}>
+        {moneyOfCents(payment.amountCents)} by x402, which may have moved or not
+      </h3>
+      <dl class="facts">
+        <dt>When</dt>
+        <dd>{minute(payment.createdAt)}</dd>
+        <dt>Account</dt>
+        <dd>
+          <a href={pathOfAccount(accountId)}>
+            <code>{accountId}</code>
           </a>
-        </>,
-        nextStepOf(payment),
-      ])}
-    />
+        </dd>
+        <dt>Invoice</dt>
+        <dd>
+          <code>{invoiceId}</code>
+        </dd>
+        <dt>Network</dt>
+        <dd>
+          <code>{network}</code>
+        </dd>
+        <dt>Payer</dt>
+        <dd>
+          <code>{payer}</code>
+        </dd>
+        <dt>Nonce</dt>
+        <dd>
+          <code>{nonce}</code>
+        </dd>
+      </dl>
+      <p>{nextStepOf(payment)}</p>
+    </section>
   );
 }

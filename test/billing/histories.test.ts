@@ -10,7 +10,7 @@ import { closePages, payAt, takeWebhook, upToDate } from "../../src/billing/till
 import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
 import { CENT, expectSound, sumOf, walletOf } from "./desk.ts";
-import { allow, openShop, saveMethod, type Shop } from "./world.ts";
+import { allow, openShop, post, saveMethod, type Shop } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(120_000);
@@ -212,11 +212,6 @@ async function shuffle(shop: Shop, stripe: FakeStripe, mail: string[], roll: Dic
     await Promise.all(Array.from({ length: times }, () => post(shop, stripe, body)));
     if (fate === 6) mail.push(body);
   }
-}
-
-async function post(shop: Shop, stripe: FakeStripe, body: string): Promise<void> {
-  const now = Date.now();
-  await takeWebhook(shop.till, { bodyText: body, signature: stripe.sign(body), now });
 }
 
 async function dueNow({ db, clock }: Shop): Promise<number> {

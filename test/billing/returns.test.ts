@@ -11,11 +11,10 @@ import {
   test,
 } from "bun:test";
 import { findInvoice } from "../../src/billing/billing.ts";
-import { payAt, takeWebhook } from "../../src/billing/till.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
-import { CENT, expectSound, sumOf, USD, walletOf } from "./desk.ts";
-import { openShop, type Shop } from "./world.ts";
+import { CENT, sumOf, USD, walletOf } from "./desk.ts";
+import { expectEven, newBuyer, openShop, postAll, type Shop } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -32,31 +31,15 @@ eachStore((kind, open) => {
     });
     afterEach(async () => {
       stripe.letters.length = 0;
-      await expectSound(store.db);
-      const cleared = -(await sumOf(store.db, "system:clearing:stripe"));
-      expect(cleared).toBe(BigInt(stripe.balance()) * CENT);
+      await expectEven(shop, stripe);
     });
     afterAll(async () => {
       await stripe.stop();
       await store.close();
     });
 
-    async function deliver(): Promise<void> {
-      for (const { body } of stripe.letters.splice(0))
-        await takeWebhook(shop.till, {
-          bodyText: body,
-          signature: stripe.sign(body),
-          now: Date.now(),
-        });
-    }
-    async function bought() {
-      const accountId = await shop.newAccount();
-      const invoice = await shop.newInvoice(accountId, 1_000);
-      const begun = await payAt(shop.till, invoice.id, shop.clock.now);
-      const intent = stripe.pay(stripe.sessionAt(begun.kind === "page" ? begun.url : null));
-      await deliver();
-      return { accountId, invoiceId: invoice.id, intent };
-    }
+    const deliver = () => postAll(shop, stripe);
+    const bought = () => newBuyer(shop, stripe);
     const statusOf = async (invoiceId: string) => (await findInvoice(shop.db, invoiceId))?.status;
     const paidOf = async (accountId: string) => (await walletOf(shop.db, accountId)).paid;
     const housesLoss = () => sumOf(shop.db, "system:refund_expense");

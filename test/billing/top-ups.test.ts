@@ -12,7 +12,7 @@ import {
 } from "bun:test";
 import { endCharging, turnOff } from "../../src/billing/auto-top-up.ts";
 import { createInvoice, findInvoice } from "../../src/billing/billing.ts";
-import { closePages, payAt, takeWebhook } from "../../src/billing/till.ts";
+import { closePages, payAt } from "../../src/billing/till.ts";
 import { findAutoTopUp, listTopUps } from "../../src/billing/top-up-rows.ts";
 import { getMethod } from "../../src/billing/method-rows.ts";
 import { demandVault } from "../../src/billing/methods.ts";
@@ -22,7 +22,7 @@ import { rejection } from "../support/rejection.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
 import { CENT, expectSound, sumOf, USD, walletOf } from "./desk.ts";
-import { allow, openShop, saveMethod, type Shop } from "./world.ts";
+import { allow, expectEven, newBuyer, openShop, postAll, saveMethod, type Shop } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -43,9 +43,7 @@ eachStore((kind, open) => {
     afterEach(async () => {
       stripe.weather = "fine";
       stripe.letters.length = 0;
-      await expectSound(store.db);
-      const cleared = -(await sumOf(store.db, "system:clearing:stripe"));
-      expect(cleared).toBe(BigInt(stripe.balance()) * CENT);
+      await expectEven(shop, stripe);
     });
     afterAll(async () => {
       await stripe.stop();
@@ -57,28 +55,17 @@ eachStore((kind, open) => {
       how: Parameters<FakeStripe["save"]>[1] = {},
       rules: Parameters<typeof allow>[2] = {},
     ) {
-      const accountId = await shop.newAccount();
-      const first = await shop.newInvoice(accountId, 1_000);
-      const begun = await payAt(shop.till, first.id, shop.clock.now);
-      stripe.pay(stripe.sessionAt(begun.kind === "page" ? begun.url : null));
-      await deliver();
+      const { accountId, intent } = await newBuyer(shop, stripe);
       const method = await saveMethod(shop, stripe, accountId, how);
       await allow(shop, accountId, rules);
       await turn();
-      return { accountId, method, first };
+      return { accountId, method, intent };
     }
     async function turn(): Promise<void> {
       shop.clock.now += 1;
       await shop.turn();
     }
-    async function deliver(): Promise<void> {
-      for (const { body } of stripe.letters.splice(0))
-        await takeWebhook(shop.till, {
-          bodyText: body,
-          signature: stripe.sign(body),
-          now: Date.now(),
-        });
-    }
+    const deliver = () => postAll(shop, stripe);
     const charges = () =>
       [...stripe.intents.values()].filter(({ status }) => status === "succeeded");
     const ofAccount = (accountId: string) => listTopUps(shop.db, accountId, 100);
@@ -436,9 +423,7 @@ eachStore((kind, open) => {
     });
 
     test("a refund that leaves the balance below the threshold stops it; one that does not, does not", async () => {
-      const { accountId, first } = await allowed();
-      const intent = stripe.sessions().find(({ reference }) => reference === first.id)?.intent;
-      if (intent === undefined) throw new Error("not paid");
+      const { accountId, intent } = await allowed();
       stripe.refund(intent, 105);
       await deliver();
       await turn();

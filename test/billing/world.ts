@@ -1,5 +1,7 @@
-// Billing without a gateway around it: a store, the till as the house builds it, and accounts with a key that can spend.
+// Billing without a gateway around it: a store, the till as the house builds it, accounts with a key that can spend, and
+// what they do at a Stripe that is not there.
 
+import { expect } from "bun:test";
 import { openCashier, tellOfFalls } from "../../src/cashier.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/base/log.ts";
@@ -7,13 +9,14 @@ import { secret } from "../../src/base/secret.ts";
 import { readRules, turnOn } from "../../src/billing/auto-top-up.ts";
 import { createInvoice, type Invoice } from "../../src/billing/billing.ts";
 import { beginSaving, refreshMethods } from "../../src/billing/methods.ts";
-import type { Till } from "../../src/billing/till.ts";
+import { payAt, takeWebhook, type Till } from "../../src/billing/till.ts";
 import type { Clock } from "../../src/clocks.ts";
-import { createLedger, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
+import type { Ledger } from "../../src/ledger/ledger.ts";
 import type { Db } from "../../src/store/db.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
-import { openAccount, usageRecord } from "../ledger/record.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
+import { openAccount, openProcess, usageRecord } from "../ledger/record.ts";
 import type { FakeStripe } from "../support/stripe-server.ts";
+import { CENT, expectSound, sumOf } from "./desk.ts";
 
 export interface Shop {
   readonly db: Db;
@@ -52,14 +55,7 @@ export async function openShop(db: Db, env: Readonly<Record<string, string>> = {
     now: () => clock.now,
   });
   const name = `shop.${(names += 1)}`;
-  const epoch = await startEpoch(db, name, clock.now);
-  const ledger = createLedger<UsageRecord>({
-    db,
-    process: name,
-    epoch,
-    writeRecords: writeUsage,
-    tellFalls: tellOfFalls,
-  });
+  const ledger = await openProcess(db, name, clock.now, { tellFalls: tellOfFalls });
   const about = (accountId: string) => ({
     id: `req.${(names += 1)}`,
     accountId,
@@ -97,6 +93,34 @@ export async function openShop(db: Db, env: Readonly<Record<string, string>> = {
     spend,
     hold,
   };
+}
+
+/** One webhook of Stripe's arrives. */
+export async function post(shop: Shop, stripe: FakeStripe, body: string): Promise<void> {
+  const now = Date.now();
+  await takeWebhook(shop.till, { bodyText: body, signature: stripe.sign(body), now });
+}
+
+/** All that Stripe has to say arrives, in its order. */
+export async function postAll(shop: Shop, stripe: FakeStripe): Promise<void> {
+  for (const { body } of stripe.letters.splice(0)) await post(shop, stripe, body);
+}
+
+/** An account that has bought 10 USD at Stripe's page. */
+export async function newBuyer(shop: Shop, stripe: FakeStripe) {
+  const accountId = await shop.newAccount();
+  const { id: invoiceId } = await shop.newInvoice(accountId, 1_000);
+  const begun = await payAt(shop.till, invoiceId, shop.clock.now);
+  const intent = stripe.pay(stripe.sessionAt(begun.kind === "page" ? begun.url : null));
+  await postAll(shop, stripe);
+  return { accountId, invoiceId, intent };
+}
+
+/** The books are in order, and say of Stripe what Stripe says itself. */
+export async function expectEven({ db }: Shop, stripe: FakeStripe): Promise<void> {
+  await expectSound(db);
+  const cleared = -(await sumOf(db, "system:clearing:stripe"));
+  expect(cleared).toBe(BigInt(stripe.balance()) * CENT);
 }
 
 const OWNER = "usr_of_the_tests";

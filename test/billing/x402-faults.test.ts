@@ -11,16 +11,12 @@ import {
   type Taken,
   takePayment,
 } from "../../src/billing/x402.ts";
+import { openChain } from "../../src/billing/x402-chain.ts";
 import { openFacilitator } from "../../src/billing/x402-facilitator.ts";
 import { findX402, markX402 } from "../../src/billing/x402-rows.ts";
 import { idOf, readPayment, requirementOf } from "../../src/billing/x402-terms.ts";
 import type { Db } from "../../src/store/db.ts";
-import {
-  newWallet,
-  startFacilitator,
-  type TestFacilitator,
-  type Weather,
-} from "../support/facilitator.ts";
+import { startFacilitator, type TestFacilitator, type Weather } from "../support/facilitator.ts";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { testPostgres } from "../support/postgres.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../support/stores.ts";
@@ -31,6 +27,7 @@ import {
   counterOf,
   fundedWallet,
   newNonce,
+  newPayment,
   sign,
   type Signed,
 } from "./x402-wallet.ts";
@@ -529,21 +526,70 @@ describe("what a facilitator says of a settlement", () => {
           }),
       });
       try {
-        const terms = {
-          network: "eip155:84532",
-          payTo: `0x${"34".repeat(20)}`,
-          token: { address: `0x${"56".repeat(20)}`, decimals: 6, name: "USDC", version: "2" },
-        };
-        const requirement = requirementOf(terms, 100);
-        const { header } = await sign(newWallet(), requirement as never);
+        const { requirement, signed } = await newPayment();
         const place = openFacilitator({ url: `http://127.0.0.1:${server.port}` });
-        const settled = await place.settle(readPayment(header), requirement);
+        const settled = await place.settle(signed, requirement);
         expect(settled.kind).toBe(kind as never);
         if (settled.kind !== "paid") expect(settled.reason).toMatch(/^[\w .:-]{1,120}$/);
       } finally {
         await server.stop(true);
       }
     });
+});
+
+describe("an answer that does not end", () => {
+  let server: ReturnType<typeof Bun.serve>;
+  let sentBytes = 0;
+  beforeAll(() => {
+    const some = new Uint8Array(65_536).fill(0x20);
+    server = Bun.serve({
+      port: 0,
+      fetch: () => {
+        sentBytes = 0;
+        return new Response(
+          new ReadableStream({
+            pull: async (body) => {
+              await Bun.sleep(1);
+              sentBytes += some.length;
+              body.enqueue(some);
+            },
+          }),
+        );
+      },
+    });
+  });
+  afterAll(() => server.stop(true));
+
+  const place = () => openFacilitator({ url: server.url.origin, verifyMs: 3_000, settleMs: 3_000 });
+
+  test("of a facilitator's check is given up long before the time is over: 503", async () => {
+    const { requirement, signed } = await newPayment();
+    const fault = await place()
+      .refusal(signed, requirement)
+      .catch((error: unknown) => error);
+    expect(fault).toBeInstanceOf(Fault);
+    expect((fault as Fault).status).toBe(503);
+    expect(String((fault as Fault).cause)).toBe(
+      "AnswerTooLarge: the answer has more than 65536 bytes",
+    );
+  });
+
+  test("of a settlement is given up, and what became of the payment is not known", async () => {
+    const { requirement, signed } = await newPayment();
+    expect(await place().settle(signed, requirement)).toEqual({
+      kind: "unknown",
+      reason: "AnswerTooLarge",
+    });
+    // What is under way in the machine's own buffers is not ours to bound.
+    expect(sentBytes).toBeLessThan(16 * 1_048_576);
+  });
+
+  test("of a node is given up, and the node is asked again later", async () => {
+    const chain = openChain(server.url.origin);
+    const { signed } = await newPayment();
+    const error = await chain.find(signed, 0).catch((thrown: unknown) => thrown);
+    expect(String(error)).toBe("AnswerTooLarge: the answer has more than 8388608 bytes");
+  });
 });
 
 /** A store whose process dies at one of its writes: nothing more is done, and what was done stays. */

@@ -3,6 +3,12 @@
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { readConfig } from "../../src/config.ts";
 import type { Counter } from "../../src/billing/x402.ts";
+import {
+  readPayment,
+  type Requirement,
+  requirementOf,
+  type SignedPayment,
+} from "../../src/billing/x402-terms.ts";
 import { openCounter } from "../../src/x402-counter.ts";
 import {
   type Authorization,
@@ -60,6 +66,23 @@ export async function sign(
     }),
     transfer: { authorization: whole, signature },
   };
+}
+
+/** A payment of a dollar that nobody has heard of, and what it was asked for with. */
+export async function newPayment(): Promise<{
+  readonly requirement: Requirement;
+  readonly signed: SignedPayment;
+}> {
+  const requirement = requirementOf(
+    {
+      network: "eip155:84532",
+      payTo: `0x${"34".repeat(20)}`,
+      token: { address: `0x${"56".repeat(20)}`, decimals: 6, name: "USDC", version: "2" },
+    },
+    100,
+  );
+  const { header } = await sign(newWallet(), requirement as never);
+  return { requirement, signed: readPayment(header) };
 }
 
 export function headerOf(payload: unknown): string {

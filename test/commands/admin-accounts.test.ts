@@ -1,9 +1,7 @@
 // What an operator does to accounts at the command line: every command, every refusal, beside a gateway that runs.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { runCommandLine } from "../../src/commands/commands.ts";
-import { readConfig } from "../../src/config.ts";
-import { PROVIDERS } from "../../src/inference/providers.ts";
+import { runHere } from "../support/command-line.ts";
 import { testPostgres } from "../support/postgres.ts";
 import {
   type Ended,
@@ -43,23 +41,8 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
   }
 
   // The commands run in this process, and the gateway in another: that is beside it, too, and faster.
-  const admin = async (...args: readonly string[]): Promise<Ended> => {
-    const text = { stdout: "", stderr: "" };
-    const code = await runCommandLine(["admin", ...args], {
-      readSettings: () => readConfig({ env: settings, hostName: "test", providers: PROVIDERS }),
-      now: Date.now,
-      version: "0.0.0-test",
-      isTerminal: false,
-      print: (line) => {
-        text.stdout += `${line}\n`;
-      },
-      complain: (line) => {
-        text.stderr += `${line}\n`;
-      },
-      onSignal: () => {},
-    });
-    return { code, ...text };
-  };
+  const admin = (...args: readonly string[]): Promise<Ended> =>
+    runHere(["admin", ...args], settings);
 
   async function createAccount(): Promise<Made> {
     const answer = await call("/v1/accounts", undefined, {});

@@ -4,14 +4,14 @@ import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "
 import { MAX_NANO } from "../../src/base/money.ts";
 import type { BudgetLimits, BudgetMark } from "../../src/ledger/budget-rules.ts";
 import { type BudgetsChanged, getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
-import { createLedger, deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
+import { deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import type { Db, Tx } from "../../src/store/db.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
 import { rejection } from "../support/rejection.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
-import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -44,12 +44,9 @@ eachStore((kind, open) => {
       await store.close();
     });
 
-    const process = async (on: Db, name: string): Promise<Ledger<UsageRecord>> =>
-      createLedger<UsageRecord>({
+    const process = (on: Db, name: string): Promise<Ledger<UsageRecord>> =>
+      openProcess(db, name, NOW, {
         db: on,
-        process: name,
-        epoch: await startEpoch(on, name, NOW),
-        writeRecords: writeUsage,
         tellBudgets: async (_tx, marks) => void told.push(...marks),
       });
     const account = async (limits: Partial<BudgetLimits> = {}): Promise<string> => {

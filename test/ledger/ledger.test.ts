@@ -3,21 +3,14 @@
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { MAX_NANO } from "../../src/base/money.ts";
 import type { HoldRequest, SettleRequest } from "../../src/ledger/decide.ts";
-import {
-  createLedger,
-  deposit,
-  getWallet,
-  heartbeat,
-  type Ledger,
-  startEpoch,
-} from "../../src/ledger/ledger.ts";
+import { deposit, getWallet, heartbeat, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type Db, UNAVAILABLE } from "../../src/store/db.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { rejection } from "../support/rejection.ts";
-import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -42,13 +35,8 @@ eachStore(
         await store.close();
       });
 
-      const process = async (on: Db, name: string): Promise<Ledger<UsageRecord>> =>
-        createLedger<UsageRecord>({
-          db: on,
-          process: name,
-          epoch: await startEpoch(db, name, NOW),
-          writeRecords: writeUsage,
-        });
+      const process = (on: Db, name: string): Promise<Ledger<UsageRecord>> =>
+        openProcess(db, name, NOW, { db: on });
       const account = async (promo: bigint, paid = 0n): Promise<string> => {
         accounts += 1;
         const id = `a${accounts}`;

@@ -1,13 +1,12 @@
 // The worst moment to lose a connection: nobody knows whether the commit was done.
 
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
-import { createLedger, deposit, getWallet, startEpoch } from "../../src/ledger/ledger.ts";
+import { deposit, getWallet } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 import { eachStore } from "../support/stores.ts";
 import { wireTo } from "./lost-reply.ts";
-import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -26,13 +25,7 @@ eachStore(
             await openAccount(tx, "a", ["k"], NOW);
             await deposit(tx, promoDeposit("a.start", "a", 1_000n, NOW));
           });
-          const epoch = await startEpoch(db, "p", NOW);
-          const ledger = createLedger<UsageRecord>({
-            db: through,
-            process: "p",
-            epoch,
-            writeRecords: writeUsage,
-          });
+          const ledger = await openProcess(db, "p", NOW, { db: through });
           const owner = { accountId: "a", keyId: "k", now: NOW };
           const names = Array.from({ length: 20 }, (_one, count) => `h${count}`);
           await through.get("select 1");

@@ -1,10 +1,16 @@
-// A usage record and an account's rows, as small as they can be.
+// A usage record, an account's rows and a process's ledger, as small as they can be.
 
-import type { Deposit } from "../../src/ledger/ledger.ts";
-import { openWallet } from "../../src/ledger/ledger.ts";
+import {
+  createLedger,
+  type Deposit,
+  type Ledger,
+  type LedgerParts,
+  openWallet,
+  startEpoch,
+} from "../../src/ledger/ledger.ts";
 import { insertSpender } from "../../src/ledger/rows.ts";
-import type { Tx } from "../../src/store/db.ts";
-import type { UsageRecord } from "../../src/usage/usage.ts";
+import type { Db, Tx } from "../../src/store/db.ts";
+import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 
 export function usageRecord(
   about: Pick<UsageRecord, "id" | "accountId" | "keyId" | "cost" | "createdAt"> &
@@ -60,4 +66,15 @@ export async function openAccount(
     );
     await insertSpender(tx, keyId, accountId, now);
   }
+}
+
+/** The ledger of a process that has just started. Its parts may have another way to the same store. */
+export async function openProcess(
+  db: Db,
+  name: string,
+  now: number,
+  parts: Partial<LedgerParts<UsageRecord>> = {},
+): Promise<Ledger<UsageRecord>> {
+  const epoch = await startEpoch(db, name, now);
+  return createLedger({ db, process: name, epoch, writeRecords: writeUsage, ...parts });
 }

@@ -10,11 +10,10 @@ import {
   setDefaultTimeout,
 } from "bun:test";
 import { setBudgets } from "../../src/ledger/budgets.ts";
-import { createLedger, deposit, startEpoch } from "../../src/ledger/ledger.ts";
+import { deposit } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
-import { openAccount, promoDeposit, usageRecord } from "./record.ts";
+import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -177,13 +176,7 @@ eachStore((kind, open) => {
         await deposit(tx, { ...promoDeposit("a.paid", "a", 500n, 1), bucket: "paid" });
         await setBudgets(tx, "a", { day: 2_000n }, 1);
       });
-      const epoch = await startEpoch(db, "p", 1);
-      const ledger = createLedger<UsageRecord>({
-        db,
-        process: "p",
-        epoch,
-        writeRecords: writeUsage,
-      });
+      const ledger = await openProcess(db, "p", 1);
       const owner = { accountId: "a", keyId: "k1", now: 1 };
       for (const [id, amount] of [
         ["open", 10n],

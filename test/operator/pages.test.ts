@@ -17,6 +17,7 @@ import {
   BEN,
   type Desk,
   fieldsOf,
+  leaveUnclear,
   open,
   openDesk,
   type Seat,
@@ -380,6 +381,22 @@ eachStore((kind) => {
         expect(after.text).toContain("What needs you");
         expect(after.text).toContain("the invoice was paid before");
         expect((await open(desk, "/operator/payments?state=lost", seat)).status).toBe(400);
+      });
+
+      test("payments show what may have moved money, or may not, until it is marked as paid", async () => {
+        const { id, invoiceId, payer } = await leaveUnclear(db(), account.id, desk.clock.now);
+        const { text } = await page("/operator/payments");
+        for (const shown of [
+          "What needs you",
+          id.split(":").at(-1) ?? "",
+          payer,
+          "$1.00",
+          `postern admin mark-paid ${invoiceId} --reference`,
+          fileOf(),
+        ])
+          expect(text).toContain(shown);
+        await markPaid(till(), { invoiceId, reference: `0x ${invoiceId}`, now: desk.clock.now });
+        expect((await page("/operator/payments")).text).not.toContain(payer);
       });
 
       test("the audit log is everybody's, and is searched by account, actor and action", async () => {

@@ -1,8 +1,10 @@
 // A gateway with an operator, a browser that is theirs, and the means to read what was written down.
 
+import { insertX402, markX402, type X402Payment } from "../../src/billing/x402-rows.ts";
 import { masterSecret } from "../../src/master-secret.ts";
 import { createOperatorSessions } from "../../src/operator/sessions.ts";
 import { type Db, textOrNull } from "../../src/store/db.ts";
+import { newPayment } from "../billing/x402-wallet.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import type { StoreKind } from "../support/stores.ts";
 
@@ -125,4 +127,15 @@ export async function written(db: Db, action?: string): Promise<readonly Written
     detail: JSON.parse(String(row["detail"])),
     network: textOrNull(row, "network"),
   }));
+}
+
+/** A payment by x402 of a dollar, of which nobody could say what became of it. */
+export async function leaveUnclear(db: Db, accountId: string, now: number): Promise<X402Payment> {
+  const { signed } = await newPayment();
+  const made = { accountId, signed, totalCents: 100, invoice: { amountCents: 95 }, now };
+  const payment = await db.write((tx) => insertX402(tx, { ...made, dueAt: now }));
+  if (payment === undefined) throw new Error("it is known");
+  const over = { state: "unclear", reason: "no_answer", dueAt: null, now } as const;
+  await db.write((tx) => markX402(tx, payment, over));
+  return payment;
 }

@@ -217,12 +217,12 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       const running = chat(gateway, account.key, {
         messages: [{ role: "user", content: "[[sim: latency=600]] hello" }],
       });
-      const life = { ended: false };
+      const callState = { ended: false };
       void running.finally(() => {
-        life.ended = true;
+        callState.ended = true;
       });
       let held = 0;
-      while (!life.ended && held === 0) {
+      while (!callState.ended && held === 0) {
         const during = await call(gateway, "GET /v1/account", { key: account.key });
         held = Number(at(during.body, "balance.held_credits"));
       }

@@ -1,0 +1,45 @@
+// A body is read to its end, or to its limit.
+
+import { describe, expect, test } from "bun:test";
+import { readBounded } from "../../src/base/bounded-body.ts";
+
+/** Gives chunks of three bytes for as long as it is asked. */
+function endless(seen: { given: number; isCancelled: boolean }): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    pull: (body) => {
+      seen.given += 1;
+      body.enqueue(new Uint8Array([1, 2, 3]));
+    },
+    cancel: () => {
+      seen.isCancelled = true;
+    },
+  });
+}
+
+describe("a body with a limit", () => {
+  test("is read whole up to the very byte of its limit, and not one byte further", async () => {
+    const body = (): ReadableStream<Uint8Array> | null => new Response("0123456789").body;
+    expect(String(await readBounded(body(), 11))).toBe("0123456789");
+    expect(String(await readBounded(body(), 10))).toBe("0123456789");
+    expect(await readBounded(body(), 9)).toBeUndefined();
+  });
+
+  test("that is not there is empty", async () => {
+    expect(await readBounded(null, 0)).toHaveLength(0);
+  });
+
+  test("that does not end is given up as soon as it is too long, and its sender is told", async () => {
+    const seen = { given: 0, isCancelled: false };
+    expect(await readBounded(endless(seen), 30)).toBeUndefined();
+    expect(seen.isCancelled).toBe(true);
+    expect(seen.given).toBeLessThan(20);
+  });
+
+  test("that breaks off says so", async () => {
+    const broken = new ReadableStream<Uint8Array>({
+      pull: (body) => body.error(new Error("cut")),
+    });
+    const error = await readBounded(broken, 30).catch((thrown: unknown) => thrown);
+    expect(String(error)).toContain("cut");
+  });
+});

@@ -1,0 +1,24 @@
+// The command line in this process, beside whatever else is on the same store: faster than a process of its own.
+
+import { runCommandLine } from "../../src/commands/commands.ts";
+import { readConfig } from "../../src/config.ts";
+import { PROVIDERS } from "../../src/inference/providers.ts";
+import type { Ended, Settings } from "../commands/postern.ts";
+
+export async function runHere(args: readonly string[], settings: Settings): Promise<Ended> {
+  const text = { stdout: "", stderr: "" };
+  const code = await runCommandLine(args, {
+    readSettings: () => readConfig({ env: settings, hostName: "test", providers: PROVIDERS }),
+    now: Date.now,
+    version: "0.0.0-test",
+    isTerminal: false,
+    print: (line) => {
+      text.stdout += `${line}\n`;
+    },
+    complain: (line) => {
+      text.stderr += `${line}\n`;
+    },
+    onSignal: () => {},
+  });
+  return { code, ...text };
+}
