@@ -15,7 +15,7 @@ import type { Config } from "./config.ts";
 import { onBudgetsReached } from "./events/announce.ts";
 import { createAddressReader } from "./http/address.ts";
 import { faultPage } from "./http/fault-page.tsx";
-import { createRateGuard } from "./http/rate.ts";
+import { guardFor } from "./http/rate.ts";
 import type { Route } from "./http/route.ts";
 import { createServe, type Peer } from "./http/serve.ts";
 import {
@@ -41,7 +41,7 @@ import {
 } from "./ledger/ledger.ts";
 import { findFreeze } from "./ledger/freezes.ts";
 import { insertSpender } from "./ledger/rows.ts";
-import { sweepHolds } from "./ledger/sweep.ts";
+import { createSweeper, sweepHolds } from "./ledger/sweep.ts";
 import { type Mailroom, openMailroom } from "./mailroom.ts";
 import { masterSecret } from "./master-secret.ts";
 import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
@@ -65,9 +65,8 @@ const LAST_USED_MS = 20_000;
 const CATALOG_MS = 5_000;
 const FORGET_MS = 600_000;
 const BACKGROUND_MS = 2_000;
-const RATE_BURST_SECONDS = 10;
-/** A call that is younger may be between its idempotency record and its hold. */
-const CALL_BEGINS_MS = 60_000;
+/** A call that is younger may be between its idempotency record and its hold: it may pay first, and clocks differ. */
+const CALL_BEGINS_MS = 300_000;
 
 export interface House {
   readonly db: Db;
@@ -199,7 +198,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   const ground = await layFoundation(config, surroundings);
   const { db, idempotency, ledger, keys } = ground;
   const callables = connectProviders(config, surroundings, ground);
-  const { inference, providerKeys, responses } = callables;
+  const { inference, responses } = callables;
   await responses.failDead(db.kind === "sqlite" ? now() : now() - CALL_BEGINS_MS);
   const reception = openDoors(config, surroundings, ground);
   const cashier = await openCashier(config, { ...ground, log, now });
@@ -238,7 +237,8 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     faultPage,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,
-    rate: rateGuard(config.limits.requestsPerMinute),
+    rate: guardFor(config.limits.requestsPerMinute),
+    refusals: guardFor(config.limits.requestsPerMinute),
     addressOf: createAddressReader(config.trustedProxies),
     isDraining: () => draining,
     onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
@@ -254,16 +254,21 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
       draining = true;
     },
     idle: inference.idle,
-    close: () =>
-      thenClose(db, async () => {
-        await inference.idle();
-        await responses.idle();
-        await Promise.all([stopClocks(), ground.postman.stop()]);
-        await ledger.idle();
-        await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed()]);
-        callables.carrier.close();
-      }),
+    close: () => thenClose(db, () => lastWork(ground, callables, stopClocks)),
   };
+}
+
+async function lastWork(
+  { ledger, keys, postman }: Foundation,
+  { inference, responses, providerKeys, carrier }: Callables,
+  stopClocks: () => Promise<void>,
+): Promise<void> {
+  await inference.idle();
+  await responses.idle();
+  await Promise.all([stopClocks(), postman.stop()]);
+  await ledger.idle();
+  await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed()]);
+  carrier.close();
 }
 
 /** What humans meet: as customers, and as operators. */
@@ -295,7 +300,7 @@ function clocksOf(
   const { log, now } = surroundings;
   return [
     [HEARTBEAT_MS, () => beat(db, config.processName, epoch, surroundings)],
-    [SWEEP_MS, () => sweepHolds(db, now())],
+    [SWEEP_MS, createSweeper({ db, process: config.processName, now })],
     [LAST_USED_MS, keys.flushLastUsed],
     [LAST_USED_MS, providerKeys.flushLastUsed],
     [CATALOG_MS, async () => reportCatalog(log, catalog.refresh(now()))],
@@ -331,11 +336,12 @@ async function writeCalls(
     tx,
     records.map((record) => record.usage),
   );
-  for (const { idempotent, stored } of records) {
+  for (const { usage, idempotent, stored } of records) {
     await stored?.(tx);
     if (idempotent === undefined) continue;
-    if (idempotent.answer === undefined) await idempotency.forget(tx, idempotent.call);
-    else await idempotency.finish(tx, idempotent.call, idempotent.answer);
+    const call = { ...idempotent.call, holdId: usage.id };
+    if (idempotent.answer === undefined) await idempotency.forget(tx, call);
+    else await idempotency.finish(tx, call, idempotent.answer);
   }
 }
 
@@ -355,14 +361,6 @@ function notesFor(config: Config): readonly string[] {
         ? "providers  none: replies of sim/… models are simulated"
         : "providers  none",
   ];
-}
-
-function rateGuard(perMinute: number): ReturnType<typeof createRateGuard> | undefined {
-  if (perMinute === 0) return undefined;
-  return createRateGuard({
-    perMinute,
-    burst: Math.max(1, Math.floor((perMinute * RATE_BURST_SECONDS) / 60)),
-  });
 }
 
 async function beat(

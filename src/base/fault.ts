@@ -18,7 +18,7 @@ export const FAULTS = {
   forbidden: [403, "This key may not do that."],
   key_limit_reached: [
     403,
-    "This key has reached its own spending limit. Raise the limit with PATCH /v1/keys/{id}, or use another key.",
+    "This key has reached its own spending limit. Where a human owns the account, its owner raises the limit in the console; otherwise raise it with PATCH /v1/keys/{id}. Or use another key.",
   ],
   workspace_budget_reached: [
     403,

@@ -76,6 +76,13 @@ export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
   }
 
   function push(chunk: Uint8Array): SseEvent[] {
+    const isFresh = heldBytes === 0 && !hasLine && lineIsBlank && !afterCr;
+    return isFresh && chunk.length <= maxEventBytes && isOneEvent(chunk)
+      ? [{ raw: chunk, ended: true }]
+      : cutUp(chunk);
+  }
+
+  function cutUp(chunk: Uint8Array): SseEvent[] {
     const events: SseEvent[] = [];
     let start = 0;
     let at = 0;
@@ -109,12 +116,20 @@ export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
   }
 
   function end(): SseEvent[] {
-    if (heldBytes === 0) return [];
-    const ended = closing;
-    return [{ raw: take(held, 0, 0), ended }];
+    return heldBytes === 0 ? [] : [{ raw: take(held, 0, 0), ended: closing }];
   }
 
   return { push, end };
+}
+
+/** Whether a chunk is one event to its last byte, with plain line feeds: what most are that come from a provider. */
+function isOneEvent(chunk: Uint8Array): boolean {
+  const last = chunk.length - 1;
+  if (chunk[last] !== LF || chunk[last - 1] !== LF || chunk[0] === LF) return false;
+  if (chunk.indexOf(CR) !== -1) return false;
+  let line = chunk.indexOf(LF);
+  while (line < last - 1 && chunk[line + 1] !== LF) line = chunk.indexOf(LF, line + 1);
+  return line === last - 1;
 }
 
 /** What an event says, or `undefined` for comments and for an event without data. */

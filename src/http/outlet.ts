@@ -28,11 +28,11 @@ export function streamOut({ begin, left }: Writing): ReadableStream<Uint8Array> 
         begin({
           write: (bytes) => {
             const written = controller.write(bytes);
-            controller.flush();
+            void controller.flush();
             return typeof written === "number" ? undefined : written;
           },
           end: () => {
-            controller.end();
+            void controller.end();
             resolve();
           },
           // Without a reason, so that nothing is printed of what is no mistake.

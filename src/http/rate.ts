@@ -1,5 +1,6 @@
 // How often one key may call, kept in this process. Model calls are counted again inside their hold, where every
-// process sees them; this guard is what keeps a loop from burning the machine.
+// process sees them; this guard is what keeps a loop from burning the machine, and what bounds the calls that no hold
+// ever counts because they are refused.
 
 export interface RateLimit {
   readonly perMinute: number;
@@ -7,26 +8,51 @@ export interface RateLimit {
 }
 
 export interface RateGuard {
-  /** Milliseconds to wait; zero when the request may go on. */
+  /** Milliseconds to wait; zero when the request may go on, and is counted. */
   readonly take: (key: string, now: number) => number;
+  /** The same without counting anything. */
+  readonly wait: (key: string, now: number) => number;
+  /** Counts what has happened already, also beyond the limit: many at once are waited out one by one. */
+  readonly count: (key: string, now: number) => void;
 }
 
 const TRACKED_MAX = 100_000;
+const BURST_SECONDS = 10;
+/** However many came at once, nobody waits for longer. */
+const WAIT_MAX_MS = 60_000;
+
+/** A guard of its own for so many requests a minute; undefined where there is no limit. */
+export function guardFor(perMinute: number): RateGuard | undefined {
+  if (perMinute === 0) return undefined;
+  const burst = Math.max(1, Math.floor((perMinute * BURST_SECONDS) / 60));
+  return createRateGuard({ perMinute, burst });
+}
 
 export function createRateGuard(limit: RateLimit): RateGuard {
   const intervalMs = 60_000 / limit.perMinute;
   const toleranceMs = intervalMs * (limit.burst - 1);
   const due = new Map<string, number>();
+  // The oldest entries are dropped: a forgotten key only regains its burst.
+  const put = (key: string, next: number): void => {
+    if (due.size >= TRACKED_MAX) due.delete(due.keys().next().value ?? "");
+    due.delete(key);
+    due.set(key, next);
+  };
   return {
     take: (key, now) => {
       const next = due.get(key) ?? 0;
       const wait = next - toleranceMs - now;
       if (wait > 0) return wait;
-      // The oldest entries are dropped: a forgotten key only regains its burst.
-      if (due.size >= TRACKED_MAX) due.delete(due.keys().next().value ?? "");
-      due.delete(key);
-      due.set(key, Math.max(next, now) + intervalMs);
+      put(key, Math.max(next, now) + intervalMs);
       return 0;
+    },
+    wait: (key, now) => {
+      const next = due.get(key);
+      return next === undefined ? 0 : Math.max(0, next - toleranceMs - now);
+    },
+    count: (key, now) => {
+      const next = Math.max(due.get(key) ?? 0, now) + intervalMs;
+      put(key, Math.min(next, now + toleranceMs + WAIT_MAX_MS));
     },
   };
 }

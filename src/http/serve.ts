@@ -48,6 +48,8 @@ export interface ServeParts {
     answer: { readonly status: number; readonly body: string },
   ) => Promise<void>;
   readonly rate: RateGuard | undefined;
+  /** Counts what is refused of the calls that their hold counts otherwise. */
+  readonly refusals?: RateGuard | undefined;
   readonly addressOf: (peer: string, forwarded: string | null) => string;
   readonly isDraining: () => boolean;
   /** Shorter waits for tests. */
@@ -78,6 +80,8 @@ interface Exchange {
   dialect: Dialect;
   keySent: boolean;
   route: Route | undefined;
+  /** The key of a call that its hold counts: where it is refused, it is counted here. */
+  heldKeyId: string | undefined;
 }
 
 /** The whole service as one function from a request to its answer; it never throws. */
@@ -98,8 +102,11 @@ export function createServe(
       dialect: dialectOfPath(path),
       keySent: false,
       route: undefined,
+      heldKeyId: undefined,
     };
     const answer = await answerOrFault(parts, match, exchange);
+    if (answer.status >= 400 && exchange.heldKeyId !== undefined)
+      parts.refusals?.count(exchange.heldKeyId, parts.now());
     // A model call's answer is born with its headers: adding them one by one costs more than its routing.
     if (!answer.headers.has("x-request-id")) dress(answer.headers, exchange);
     parts.onAnswer?.(exchange.route, answer.status, parts.now() - now);
@@ -241,11 +248,19 @@ async function callerOf(parts: ServeParts, exchange: Exchange, route: Route): Pr
     });
   const caller = await parts.authenticate(raw, exchange.now, route.recheckedByHold === true);
   if (caller === undefined) throw new Fault("invalid_api_key", "unknown, expired or revoked key");
-  const waitMs =
-    route.recheckedByHold === true ? 0 : (parts.rate?.take(caller.keyId, exchange.now) ?? 0);
+  const waitMs = waitOf(parts, exchange, route, caller.keyId);
   if (waitMs > 0)
     throw new Fault("rate_limited", "key calls too often", { retryAfterSeconds: waitMs / 1_000 });
   return caller;
+}
+
+// A model call is counted by its hold, on all processes at once, and here only where it is refused: without that, a key
+// that affords nothing could send bodies without end. It is asked before its body is read.
+function waitOf(parts: ServeParts, exchange: Exchange, route: Route, keyId: string): number {
+  if (route.recheckedByHold !== true) return parts.rate?.take(keyId, exchange.now) ?? 0;
+  const waitMs = parts.refusals?.wait(keyId, exchange.now) ?? 0;
+  if (waitMs === 0) exchange.heldKeyId = keyId;
+  return waitMs;
 }
 
 function rawKeyOf(headers: Headers, dialect: Dialect): string | undefined {

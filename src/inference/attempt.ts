@@ -4,6 +4,7 @@
 import { deadline } from "../base/deadline.ts";
 import type { Fault } from "../base/fault.ts";
 import { createSseParser, readSse } from "../base/sse.ts";
+import type { Stop } from "../base/stop.ts";
 import type { Carry } from "../outbound/carrier.ts";
 import type { Inflow } from "../outbound/inflow.ts";
 import type { Reply } from "../outbound/reply.ts";
@@ -30,7 +31,7 @@ export interface Trial {
   readonly translated: boolean;
   readonly headers: Headers;
   /** Ends the call to the provider: the caller left, or the time is over. */
-  readonly abort: AbortController;
+  readonly abort: Stop;
   readonly body: string;
   /** How often it is tried at most, where a failure need not be waited out because another provider is next. */
   readonly triesMax?: number;
@@ -256,10 +257,13 @@ async function beginStream(candidate: Candidate, trial: Trial, beginning: Beginn
   return { ok: true, answered: { kind: "stream", ...beginning, first } };
 }
 
-// What is late is not lost: whoever the inflow flows to next is given it.
+// What is late is not lost: it waits for whoever the inflow flows to next.
 async function firstOf(inflow: Inflow): Promise<Uint8Array | "late" | "none" | "cut"> {
   const late = Promise.withResolvers<"late">();
-  const stop = deadline(FIRST_EVENT_MS, () => late.resolve("late"));
+  const stop = deadline(FIRST_EVENT_MS, () => {
+    inflow.unask();
+    late.resolve("late");
+  });
   try {
     return (await Promise.race([inflow.next(), late.promise])) ?? "none";
   } catch {

@@ -2,6 +2,7 @@
 
 import type { Log } from "../base/log.ts";
 import type { Fault } from "../base/fault.ts";
+import type { Stop } from "../base/stop.ts";
 import { OPEN_ORIGINS } from "../http/answer.ts";
 import type { Caller } from "../http/route.ts";
 import type { Carry } from "../outbound/carrier.ts";
@@ -106,7 +107,7 @@ export interface Call {
   readonly held: bigint;
   readonly outputMax: number | undefined;
   readonly attempts: Attempt[];
-  readonly abort: AbortController;
+  readonly abort: Stop;
   readonly closed: () => void;
   /** How the candidate that is being tried is spoken to. */
   passage: Passage | undefined;

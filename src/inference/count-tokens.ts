@@ -1,6 +1,7 @@
 // POST /v1/messages/count_tokens: the provider's own count, relayed, where it has one; else an upper bound that says what
 // it is. It costs nothing and holds nothing.
 
+import { createStop } from "../base/stop.ts";
 import { limitsOf } from "../models/catalog.ts";
 import { type Ask, readAsk } from "./ask.ts";
 import { tryCandidate } from "./attempt.ts";
@@ -34,7 +35,7 @@ export async function countTokens(parts: InferParts, input: CallInput): Promise<
     ...version,
     stream: undefined,
   });
-  const abort = new AbortController();
+  const abort = createStop();
   const leave = (): void => abort.abort();
   input.signal.addEventListener("abort", leave);
   const trial = {

@@ -100,10 +100,19 @@ export function clampedOutput(quote: Quote, held: Nano, choices: number): number
   );
 }
 
+interface Refused {
+  readonly ask: Ask;
+  readonly accountId: string;
+  readonly keyId: string;
+  /** Whether a human owns the account; asked where the owner is who can mend it. */
+  readonly claimed: boolean;
+  readonly now: number;
+}
+
 export function faultOfHold(
   outcome: Exclude<HoldOutcome, { status: "held" }>,
   quote: Quote,
-  context: { readonly ask: Ask; readonly claimed: boolean; readonly now: number },
+  context: Refused,
 ): Fault {
   switch (outcome.status) {
     case "key_refused":
@@ -118,15 +127,7 @@ export function faultOfHold(
         retryAfterSeconds: 1,
       });
     case "key_limit":
-      return new Fault("key_limit_reached", "key limit", {
-        fields: {
-          required_credits: ceilCredits(quote.minimum ?? quote.amount),
-          available_credits: creditsOf(outcome.room),
-          ...(outcome.windowEndsAt === null
-            ? {}
-            : { limit_resets_at: new Date(outcome.windowEndsAt).toISOString() }),
-        },
-      });
+      return overKeyLimit(outcome, quote, context);
     case "budget":
       return overBudget(outcome.blocked, quote, context);
     case "insufficient_credits":
@@ -134,6 +135,37 @@ export function faultOfHold(
     case "frozen":
       return frozen(outcome.owed);
   }
+}
+
+function overKeyLimit(
+  { room, windowEndsAt }: Extract<HoldOutcome, { status: "key_limit" }>,
+  quote: Quote,
+  { accountId, keyId, claimed }: Refused,
+): Fault {
+  const raise: NextStep = claimed
+    ? {
+        method: "GET",
+        url: `/console/${accountId}/keys`,
+        why: "A page for humans: there the workspace's owner raises the limit.",
+      }
+    : {
+        method: "PATCH",
+        url: `/v1/keys/${keyId}`,
+        body: { limit_usd: null },
+        why: "Take the limit away, or send a greater one.",
+      };
+  const advice = claimed
+    ? "The workspace's owner can raise it in the console."
+    : "Raise it with PATCH /v1/keys/{id}.";
+  return new Fault("key_limit_reached", "key limit", {
+    message: `This key has reached its own spending limit. ${advice} Or use another key.`,
+    fields: {
+      required_credits: ceilCredits(quote.minimum ?? quote.amount),
+      available_credits: creditsOf(room),
+      ...(windowEndsAt === null ? {} : { limit_resets_at: new Date(windowEndsAt).toISOString() }),
+    },
+    next: [raise],
+  });
 }
 
 function overBudget(

@@ -78,7 +78,7 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
   state.stopTicking = parts.ticker.add((at) => tick(parts, state, at));
   return streamOut({
     begin: (outlet) => {
-      if (state.left) return;
+      if (state.left) return outlet.cut();
       state.out = outlet;
       begin(parts, state);
     },
@@ -99,23 +99,54 @@ function begin(parts: StreamParts, state: State): void {
     },
     end: () => relay(parts, state, undefined),
   });
+  if (state.isFull) parts.inflow.pause();
 }
 
 /** Passes on what the provider sent, or its end. */
 function relay(parts: StreamParts, state: State, chunk: Uint8Array | undefined): void {
   if (state.ended || state.left) return;
-  const step = stepOn(parts, state, chunk);
-  if (step === undefined || state.bytes > STREAM_MAX_BYTES)
-    return finish(parts, state, "upstream_error");
-  put(parts, state, step.out);
-  if (step.finished)
-    return finish(parts, state, parts.meter.failed() ? "upstream_error" : "completed");
-  if (chunk === undefined) finish(parts, state, endOf(parts));
+  const { meter } = parts;
+  if (!passOn(parts, state, chunk) || state.bytes > STREAM_MAX_BYTES)
+    finish(parts, state, "upstream_error");
+  else if (meter.finished()) finish(parts, state, meter.failed() ? "upstream_error" : "completed");
+  else if (chunk === undefined) finish(parts, state, endOf(parts));
+}
+
+/** False where it is no stream of events: one beyond the parser's limit is a fault of the provider. */
+function passOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined): boolean {
+  let first: Uint8Array | undefined;
+  let all: Uint8Array[] | undefined;
+  try {
+    const { parser } = parts;
+    for (const event of chunk === undefined ? parser.end() : parser.push(chunk)) {
+      const bytes = shaped(parts, state, event);
+      if (bytes === undefined) continue;
+      if (first === undefined) first = bytes;
+      else (all ??= [first]).push(bytes);
+    }
+  } catch {
+    return false;
+  }
+  put(parts, state, all === undefined ? first : Buffer.concat(all));
+  return true;
+}
+
+// The last event goes to `waiting`, and with it whatever comes after: it is sent when the money is settled.
+function shaped(parts: StreamParts, state: State, event: SseEvent): Uint8Array | undefined {
+  const { meter, shape } = parts;
+  const sight = meter.watch(event);
+  const bytes =
+    sight === "usage" && meter.exact() ? shape.usage(event, parts.costUsd()) : shape.plain(event);
+  const waits =
+    meter.finished() || state.waiting.length > 0 || (parts.endsByClosing && meter.answered());
+  if (bytes === undefined || !waits) return bytes;
+  state.waiting.push(bytes);
+  return undefined;
 }
 
 function put(parts: StreamParts, state: State, bytes: Uint8Array | undefined): void {
   if (bytes === undefined || state.out === undefined) return;
-  state.lastSentAt = parts.now();
+  if (!state.isFull) state.lastSentAt = parts.now();
   parts.keep?.(bytes);
   const roomAgain = state.out.write(bytes);
   if (roomAgain === undefined || state.isFull) return;
@@ -178,40 +209,6 @@ async function leave(parts: StreamParts, state: State): Promise<void> {
 function endOf({ meter, endsSilently }: StreamParts): StreamEnd {
   const isWhole = meter.answered() && (endsSilently || meter.exact());
   return isWhole && !meter.failed() ? "completed" : "upstream_error";
-}
-
-// An event beyond the parser's limit is a fault of the provider, and ends the stream as one.
-function stepOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined): Step | undefined {
-  try {
-    const { parser } = parts;
-    return passOn(parts, state, chunk === undefined ? parser.end() : parser.push(chunk));
-  } catch {
-    return undefined;
-  }
-}
-
-interface Step {
-  readonly out: Uint8Array | undefined;
-  readonly finished: boolean;
-}
-
-// The last event goes to `waiting`, and with it whatever comes after: it is sent when the money is settled.
-function passOn(parts: StreamParts, state: State, events: readonly SseEvent[]): Step {
-  const { meter, shape } = parts;
-  const out: Uint8Array[] = [];
-  for (const event of events) {
-    const sight = meter.watch(event);
-    const bytes =
-      sight === "usage" && meter.exact() ? shape.usage(event, parts.costUsd()) : shape.plain(event);
-    if (bytes === undefined) continue;
-    const waits =
-      meter.finished() || state.waiting.length > 0 || (parts.endsByClosing && meter.answered());
-    (waits ? state.waiting : out).push(bytes);
-  }
-  return {
-    out: out.length > 1 ? Buffer.concat(out) : out[0],
-    finished: meter.finished(),
-  };
 }
 
 function tick(parts: StreamParts, state: State, at: number): void {

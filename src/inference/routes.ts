@@ -21,16 +21,15 @@ import { infer } from "./infer.ts";
 export interface InferenceRouteParts {
   readonly infer: InferParts;
   readonly db: Db;
-  readonly beginCall: (
-    tx: Tx,
-    call: IdempotentCall & { readonly holdId: string },
-  ) => Promise<StoredReply | undefined>;
-  readonly forgetCall: (tx: Tx, call: IdempotentCall) => Promise<void>;
+  readonly beginCall: (tx: Tx, call: HeldCall) => Promise<StoredReply | undefined>;
+  readonly forgetCall: (tx: Tx, call: HeldCall) => Promise<void>;
   /** Lets a call that the balance does not cover bring a payment; absent where none is taken. */
   readonly callOrBuy?:
     | ((call: PayingCall, work: () => Promise<Response>) => Promise<Response>)
     | undefined;
 }
+
+type HeldCall = IdempotentCall & { readonly holdId: string };
 
 interface PayingCall {
   readonly accountId: string;
@@ -263,17 +262,16 @@ function embeddingsRoute(parts: InferenceRouteParts): Route {
 type ModelInput = Input<undefined, undefined, unknown, Caller>;
 
 async function run(parts: InferenceRouteParts, api: Api, input: ModelInput): Promise<Response> {
-  const idempotent = idempotentCallOf(api, input);
+  const idempotent = idempotentCallOf(api, input, parts.infer.now());
   if (idempotent === undefined) return await inferOrBuy(parts, api, input, undefined);
-  const stored = await parts.db.write((tx) =>
-    parts.beginCall(tx, { ...idempotent, holdId: input.requestId }),
-  );
+  const held: HeldCall = { ...idempotent, holdId: input.requestId };
+  const stored = await parts.db.write((tx) => parts.beginCall(tx, held));
   if (stored !== undefined) return replayed(stored, input.bodyText);
   try {
     return await inferOrBuy(parts, api, input, idempotent);
   } catch (error) {
     // A call that failed may be tried again under its key.
-    await parts.db.write((tx) => parts.forgetCall(tx, idempotent));
+    await parts.db.write((tx) => parts.forgetCall(tx, held));
     throw error;
   }
 }
@@ -315,9 +313,11 @@ function callInput(
   };
 }
 
+// It begins when its body has come, which may be minutes after the request did.
 function idempotentCallOf(
   api: Api,
-  { caller, headers, bodyText, now }: ModelInput,
+  { caller, headers, bodyText }: ModelInput,
+  now: number,
 ): IdempotentCall | undefined {
   const key = headers.get("idempotency-key")?.replace(/^"(.*)"$/, "$1");
   if (key === undefined) return undefined;

@@ -2,10 +2,12 @@
 // paid for; a leg on the caller's own key costs nothing and holds nothing.
 
 import { Fault } from "../base/fault.ts";
+import { createStop } from "../base/stop.ts";
 import type { Ask } from "./ask.ts";
 import { tryCandidate, type Trial, type TrialResult } from "./attempt.ts";
 import { type Call, idsOf, type InferParts, stopsBilling } from "./call.ts";
 import { clampedOutput, faultOfHold, frozenByOperator, holdRequest, type Quote } from "./hold.ts";
+import { holdLifetimeMs, lastTryBeginsMs } from "./hold-lifetime.ts";
 import { dearestOf, type Leg, mayFallOver } from "./legs.ts";
 import { type Passage, passageFor } from "./passage.ts";
 
@@ -23,7 +25,8 @@ interface Standing {
   readonly pays: boolean;
 }
 
-const HOLD_SLACK_MS = 60_000;
+/** Refusals that an owner can mend, where there is one. */
+const ADVISES_OWNER: ReadonlySet<string> = new Set(["insufficient_credits", "budget", "key_limit"]);
 
 export async function tryLegs(
   parts: InferParts,
@@ -62,7 +65,7 @@ export async function tryLegs(
 function goesOn(parts: InferParts, { call, result }: Tried): boolean {
   if (result.ok || result.aborted || call.input.signal.aborted) return false;
   // The hold does not live for ever, and neither does the caller's patience.
-  const isLate = parts.now() - call.input.now > parts.timeouts.totalMs / 2;
+  const isLate = parts.now() - call.input.now > lastTryBeginsMs(parts.timeouts);
   return !isLate && mayFallOver(result.fault);
 }
 
@@ -81,23 +84,19 @@ async function standingFor(
     await parts.ledger.settle({ ...idsOf(base), cost: 0n, now: parts.now() });
   const paid = later.filter(({ candidate }) => !candidate.credential.byok);
   const quote = pays ? dearestOf([leg, ...paid]) : { ...leg.quote, amount: 0n, minimum: undefined };
-  const amount = await hold(parts, base, quote, later.length > 0);
+  const amount = await hold(parts, base, quote);
   return { amount, pays };
 }
 
-async function hold(
-  parts: InferParts,
-  { input, ask }: CallBase,
-  quote: Quote,
-  mayTakeLonger: boolean,
-): Promise<bigint> {
-  const { totalMs } = parts.timeouts;
+async function hold(parts: InferParts, { input, ask }: CallBase, quote: Quote): Promise<bigint> {
+  // Not when the request arrived: its body, and a payment, may have taken minutes since.
+  const now = parts.now();
   const request = holdRequest(quote, {
     id: input.requestId,
     accountId: input.caller.accountId,
     keyId: input.caller.keyId,
-    now: input.now,
-    expiresAt: input.now + totalMs + HOLD_SLACK_MS + (mayTakeLonger ? totalMs / 2 : 0),
+    now,
+    expiresAt: now + holdLifetimeMs(parts.timeouts),
     ...(parts.pace === undefined ? {} : { pace: parts.pace }),
     ...(parts.openCallsMax === undefined ? {} : { openCallsMax: parts.openCallsMax }),
   });
@@ -106,10 +105,9 @@ async function hold(
   const outcome = await parts.ledger.hold(request);
   if (outcome.status === "held") return outcome.amount;
   if (outcome.status === "frozen") await refuseFrozen(parts, input.caller.accountId);
-  const { caller, now } = input;
-  const advisesOwner = outcome.status === "insufficient_credits" || outcome.status === "budget";
-  const claimed = advisesOwner && (await parts.isClaimed(caller.accountId));
-  throw faultOfHold(outcome, quote, { ask, claimed, now });
+  const { caller } = input;
+  const claimed = ADVISES_OWNER.has(outcome.status) && (await parts.isClaimed(caller.accountId));
+  throw faultOfHold(outcome, quote, { ask, ...caller, claimed, now });
 }
 
 /** Throws where the operator froze the account; what it owes is another matter. */
@@ -128,7 +126,7 @@ function callOn({ candidate, quote }: Leg, base: CallBase & Pick<Call, "attempts
     outputMax: candidate.credential.byok
       ? undefined
       : clampedOutput(quote, base.held, base.ask.choices),
-    abort: new AbortController(),
+    abort: createStop(),
     passage: undefined,
   };
 }

@@ -2,6 +2,7 @@
 // told as a state, with whether another try makes sense.
 
 import type { Secret } from "../base/secret.ts";
+import { abortSignalOf, type StopSignal } from "../base/stop.ts";
 import type { Carry } from "../outbound/carrier.ts";
 import { type Reply, replyOfResponse } from "../outbound/reply.ts";
 import type { Authorize } from "./authorize.ts";
@@ -28,7 +29,7 @@ export interface UpstreamRequest {
   readonly body: string;
   /** The caller's headers, of which a few travel on. */
   readonly headers: Headers;
-  readonly signal: AbortSignal;
+  readonly signal: StopSignal;
 }
 
 export interface Timeouts {
@@ -93,7 +94,7 @@ export async function send(
         ? await carry({ url, headers, body, signal })
         : await answeredInside(
             credential.inProcess,
-            new Request(url, { method: "POST", headers, body, signal }),
+            new Request(url, { method: "POST", headers, body, signal: abortSignalOf(signal) }),
           );
     if (reply.status === 401 || reply.status === 403) authorize?.wasRefused();
     return { kind: "answered", reply };

@@ -2,6 +2,7 @@
 // runtime's `fetch` is told in docs/decisions/0015-own-http-client.md.
 
 import { deadline } from "../base/deadline.ts";
+import { abortSignalOf, type StopSignal } from "../base/stop.ts";
 import { type Connection, createConnection, type Exchange, type Fate } from "./connection.ts";
 import { type Reply, replyOfResponse, unpacked } from "./reply.ts";
 import { type Dial, dial as dialByRuntime, type Place } from "./socket.ts";
@@ -10,7 +11,7 @@ export interface Outgoing {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  readonly signal: AbortSignal;
+  readonly signal: StopSignal;
 }
 
 /** Sends a POST and resolves when the headers of its reply are there; rejects where there is none. */
@@ -56,27 +57,24 @@ export function createCarrier(dial: Dial = dialByRuntime): Carrier {
     if (all.length === 0) idle.delete(origin);
   }
 
-  async function open({ origin, place }: Target, signal: AbortSignal): Promise<Connection> {
+  async function open({ origin, place }: Target, signal: StopSignal): Promise<Connection> {
     const fate: Fate = {
       free: (connection) => keep(origin, connection),
       gone: (connection) => forget(origin, connection),
     };
-    const dialled = dial(place, (socket) => createConnection(socket, fate));
+    const { connected, giveUp } = dial(place, (socket) => createConnection(socket, fate));
     const given = Promise.withResolvers<never>();
     const stop = deadline(CONNECT_MS, () => {
       given.reject(new Error(`no connection within ${CONNECT_MS / 1_000} seconds`));
-      dialled.then(({ terminate }) => terminate()).catch(() => {});
+      giveUp();
     });
-    // A connection that nobody waits for any more serves the next.
     const left = (): void => {
       given.reject(new Error("aborted"));
-      dialled.then(fate.free).catch(() => {});
+      giveUp();
     };
-    signal.addEventListener("abort", left, { once: true });
+    signal.addEventListener("abort", left);
     try {
-      const connection = await Promise.race([dialled, given.promise]);
-      if (signal.aborted) throw new Error("aborted");
-      return connection;
+      return await Promise.race([connected, given.promise]);
     } finally {
       stop();
       signal.removeEventListener("abort", left);
@@ -105,7 +103,8 @@ export function createCarrier(dial: Dial = dialByRuntime): Carrier {
   return {
     carry,
     close: () => {
-      for (const all of idle.values()) for (const { connection } of [...all]) connection.terminate();
+      const all = [...idle.values()].flat();
+      for (const { connection } of all) connection.terminate();
     },
   };
 }
@@ -117,16 +116,18 @@ export const carryByFetch: Carry = async ({ url, headers, body, signal }) =>
       method: "POST",
       headers,
       body,
-      signal,
+      signal: abortSignalOf(signal),
       redirect: "manual",
       // The runtime's own limit of five minutes is the caller's to set.
       timeout: false,
     }),
   );
 
-// The signal ends the exchange, its body included.
-async function heeded(exchange: Exchange, signal: AbortSignal): Promise<Reply> {
-  signal.addEventListener("abort", exchange.hangUp, { once: true });
+// The signal ends the exchange, its body included, and is let go when that is over.
+async function heeded(exchange: Exchange, signal: StopSignal): Promise<Reply> {
+  signal.addEventListener("abort", exchange.hangUp);
+  exchange.onOver(() => signal.removeEventListener("abort", exchange.hangUp));
+  if (signal.aborted) exchange.hangUp();
   return unpacked(await exchange.reply);
 }
 
@@ -158,13 +159,17 @@ function targetOf(url: string): Target {
   return target;
 }
 
-const NOT_IN_A_HEADER = /[^\t\x20-\x7e\x80-\xff]/;
+const NAME = /^[!#$%&'*+\-.^_`|~\w]+$/;
+const NOT_IN_A_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
+/** Headers that say where a request goes and where it ends: they are said here, and once. */
+const OURS = new Set(["host", "content-length", "transfer-encoding", "connection", "expect"]);
 
 function requestBytes({ host, path }: Target, { headers, body }: Outgoing): Uint8Array {
   let head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\n`;
   for (const name in headers) {
     const value = headers[name] ?? "";
-    if (NOT_IN_A_HEADER.test(value)) throw new Error(`the header ${name} cannot be sent`);
+    if (!NAME.test(name) || NOT_IN_A_VALUE.test(value) || OURS.has(name.toLowerCase()))
+      throw new Error(`the header ${JSON.stringify(name)} cannot be sent`);
     head += `${name}: ${value}\r\n`;
   }
   const bodyBytes = Buffer.byteLength(body);

@@ -17,6 +17,8 @@ export interface Exchange {
   /** Whether any byte of the reply has come. */
   readonly wasAnswered: () => boolean;
   readonly hangUp: () => void;
+  /** Calls back when nothing more comes of it, at once where that is so already. */
+  readonly onOver: (over: () => void) => void;
 }
 
 /** What becomes of a connection: free for another request when a reply has ended well, or gone. */
@@ -31,102 +33,139 @@ interface Running {
   unsent: Uint8Array | undefined;
   answered: boolean;
   faucet: Faucet | undefined;
+  over: () => void;
+}
+
+interface State {
+  readonly socket: Socket;
+  readonly fate: Fate;
+  readonly connection: Connection;
+  running: Running | undefined;
+  isGone: boolean;
+  isPaused: boolean;
 }
 
 export function createConnection(socket: Socket, fate: Fate): Connection {
-  let running: Running | undefined;
-  let isGone = false;
-  let isPaused = false;
-
-  function data(bytes: Buffer): void {
-    // What comes unasked belongs to nobody.
-    if (running === undefined) return terminate();
-    running.answered = true;
-    try {
-      running.parser.push(bytes);
-    } catch (error) {
-      breakOff(error);
-    }
-  }
-
-  function drained(): void {
-    if (running?.unsent !== undefined) running.unsent = writeOn(socket, running.unsent);
-  }
-
-  function closed(): void {
-    const last = running;
-    running = undefined;
-    gone();
-    if (last === undefined) return;
-    if (last.parser.close()) last.faucet?.end(true);
-    else fail(last, new Error("the connection was closed"));
-  }
-
-  function gone(): void {
-    if (isGone) return;
-    isGone = true;
-    fate.gone(connection);
-  }
-
-  function terminate(): void {
-    gone();
-    socket.terminate();
-  }
-
-  function breakOff(error: unknown): void {
-    const last = running;
-    running = undefined;
-    terminate();
-    if (last !== undefined) fail(last, error instanceof Error ? error : new Error(String(error)));
-  }
-
-  function ended(reusable: boolean): void {
-    const last = running;
-    running = undefined;
-    if (isPaused) resume();
-    // A reply that came before all of its request was sent leaves the connection in the midst of it.
-    if (reusable && last?.unsent === undefined && !isGone) fate.free(connection);
-    else terminate();
-    last?.faucet?.end(true);
-  }
-
-  function pause(): void {
-    isPaused = true;
-    socket.pause();
-  }
-
-  function resume(): void {
-    isPaused = false;
-    socket.resume();
-  }
-
-  function exchange(request: Uint8Array): Exchange {
-    const replied = Promise.withResolvers<Reply>();
-    const hangUp = (): void => {
-      if (running === mine) breakOff(new Error("hung up"));
-    };
-    const mine: Running = {
-      parser: createReplyParser({
-        head: ({ status, headers }) => {
-          mine.faucet = createInflow({ pause, resume, hangUp });
-          replied.resolve({ status, headers, body: mine.faucet.inflow });
-        },
-        piece: (bytes) => mine.faucet?.piece(bytes),
-        end: ended,
-      }),
-      fail: replied.reject,
-      unsent: undefined,
-      answered: false,
-      faucet: undefined,
-    };
-    running = mine;
-    if (isGone) breakOff(new Error("the connection was closed"));
-    else mine.unsent = writeOn(socket, request);
-    return { reply: replied.promise, wasAnswered: () => mine.answered, hangUp };
-  }
-
-  const connection: Connection = { data, drained, closed, exchange, terminate };
+  const connection: Connection = {
+    data: (bytes) => take(state, bytes),
+    drained: () => {
+      const { running } = state;
+      if (running?.unsent !== undefined) running.unsent = writeOn(socket, running.unsent);
+    },
+    closed: (clean) => closed(state, clean),
+    exchange: (request) => exchange(state, request),
+    terminate: () => terminate(state),
+  };
+  const state: State = {
+    socket,
+    fate,
+    connection,
+    running: undefined,
+    isGone: false,
+    isPaused: false,
+  };
   return connection;
+}
+
+function take(state: State, bytes: Buffer): void {
+  const { running } = state;
+  // What comes unasked belongs to nobody.
+  if (running === undefined) return terminate(state);
+  running.answered = true;
+  try {
+    running.parser.push(bytes);
+  } catch (error) {
+    breakOff(state, error);
+  }
+}
+
+function closed(state: State, clean: boolean): void {
+  const last = stopRunning(state);
+  gone(state);
+  if (last === undefined) return;
+  if (clean && last.parser.close()) last.faucet?.end(true);
+  else fail(last, new Error("the connection was closed"));
+}
+
+function stopRunning(state: State): Running | undefined {
+  const last = state.running;
+  state.running = undefined;
+  last?.over();
+  return last;
+}
+
+function gone(state: State): void {
+  if (state.isGone) return;
+  state.isGone = true;
+  state.fate.gone(state.connection);
+}
+
+function terminate(state: State): void {
+  gone(state);
+  state.socket.terminate();
+}
+
+function breakOff(state: State, error: unknown): void {
+  const last = stopRunning(state);
+  terminate(state);
+  if (last !== undefined) fail(last, error instanceof Error ? error : new Error(String(error)));
+}
+
+function ended(state: State, reusable: boolean): void {
+  const last = stopRunning(state);
+  if (state.isPaused) resume(state);
+  // A reply that came before all of its request was sent leaves the connection in the midst of it.
+  if (reusable && last?.unsent === undefined && !state.isGone) state.fate.free(state.connection);
+  else terminate(state);
+  last?.faucet?.end(true);
+}
+
+function pause(state: State): void {
+  state.isPaused = true;
+  state.socket.pause();
+}
+
+function resume(state: State): void {
+  state.isPaused = false;
+  state.socket.resume();
+}
+
+function exchange(state: State, request: Uint8Array): Exchange {
+  const replied = Promise.withResolvers<Reply>();
+  const hangUp = (): void => {
+    if (state.running === mine) breakOff(state, new Error("hung up"));
+  };
+  const mine: Running = {
+    parser: createReplyParser({
+      head: ({ status, headers }) => {
+        mine.faucet = createInflow({
+          pause: () => pause(state),
+          resume: () => resume(state),
+          hangUp,
+        });
+        replied.resolve({ status, headers, body: mine.faucet.inflow });
+      },
+      piece: (bytes) => mine.faucet?.piece(bytes),
+      end: (reusable) => ended(state, reusable),
+    }),
+    fail: replied.reject,
+    unsent: undefined,
+    answered: false,
+    faucet: undefined,
+    over: () => {},
+  };
+  state.running = mine;
+  if (state.isGone) breakOff(state, new Error("the connection was closed"));
+  else mine.unsent = writeOn(state.socket, request);
+  return {
+    reply: replied.promise,
+    wasAnswered: () => mine.answered,
+    hangUp,
+    onOver: (over) => {
+      if (state.running === mine) mine.over = over;
+      else over();
+    },
+  };
 }
 
 function fail({ faucet, fail: reject }: Running, error: Error): void {

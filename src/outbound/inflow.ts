@@ -12,7 +12,9 @@ export interface InflowReader {
 export interface Inflow {
   /** The next piece, or undefined at the end; rejects where the reply was cut. */
   readonly next: () => Promise<Uint8Array | undefined>;
-  /** From here on every piece goes to this reader as it comes, first those that waited, and one that is still awaited. */
+  /** Nobody waits for the next piece any more: it is kept for whoever asks after. */
+  readonly unask: () => void;
+  /** From here on every piece goes to this reader as it comes, first those that waited. */
   readonly flow: (reader: InflowReader) => void;
   readonly pause: () => void;
   readonly resume: () => void;
@@ -42,103 +44,127 @@ export interface Faucet {
   readonly end: (whole: boolean) => void;
 }
 
+interface State {
+  readonly valve: Valve;
+  readonly unread: Uint8Array[];
+  unreadBytes: number;
+  ended: "whole" | "cut" | undefined;
+  reader: InflowReader | undefined;
+  /** Whoever waits for the next piece. */
+  asked: Asked | undefined;
+  isPaused: boolean;
+}
+
 interface Asked {
   readonly resolve: (piece: Uint8Array | undefined) => void;
   readonly reject: (error: Error) => void;
 }
 
 export function createInflow(valve: Valve): Faucet {
-  const unread: Uint8Array[] = [];
-  let unreadBytes = 0;
-  let ended: "whole" | "cut" | undefined;
-  let reader: InflowReader | undefined;
-  let asked: Asked | undefined;
-  let isPaused = false;
+  const state: State = {
+    valve,
+    unread: [],
+    unreadBytes: 0,
+    ended: undefined,
+    reader: undefined,
+    asked: undefined,
+    isPaused: false,
+  };
+  const inflow: Inflow = {
+    next: () => next(state),
+    unask: () => {
+      state.asked = undefined;
+    },
+    flow: (reader) => flow(state, reader),
+    pause: () => pause(state),
+    resume: () => resume(state),
+    cancel: () => cancel(state),
+    release: () => release(state),
+  };
+  return { inflow, piece: (bytes) => take(state, bytes), end: (whole) => end(state, whole) };
+}
 
-  function piece(bytes: Uint8Array): void {
-    if (reader !== undefined) reader.piece(bytes);
-    else if (asked !== undefined) {
-      const { resolve } = asked;
-      asked = undefined;
-      resolve(bytes);
-    } else {
-      unread.push(bytes);
-      unreadBytes += bytes.length;
-      if (unreadBytes > UNREAD_MAX_BYTES && !isPaused) pause();
-    }
+function take(state: State, bytes: Uint8Array): void {
+  const { reader, asked } = state;
+  if (reader !== undefined) reader.piece(bytes);
+  else if (asked !== undefined) {
+    state.asked = undefined;
+    asked.resolve(bytes);
+  } else {
+    state.unread.push(bytes);
+    state.unreadBytes += bytes.length;
+    if (state.unreadBytes > UNREAD_MAX_BYTES && !state.isPaused) pause(state);
   }
+}
 
-  function end(whole: boolean): void {
-    if (ended !== undefined) return;
-    ended = whole ? "whole" : "cut";
-    if (reader !== undefined) reader.end(whole);
-    else if (asked !== undefined) {
-      if (whole) asked.resolve(undefined);
-      else asked.reject(new Error(CUT));
-      asked = undefined;
-    }
+function end(state: State, whole: boolean): void {
+  if (state.ended !== undefined) return;
+  state.ended = whole ? "whole" : "cut";
+  const { reader, asked } = state;
+  if (reader !== undefined) return reader.end(whole);
+  state.asked = undefined;
+  if (whole) asked?.resolve(undefined);
+  else asked?.reject(new Error(CUT));
+}
+
+function pause(state: State): void {
+  state.isPaused = true;
+  if (state.ended === undefined) state.valve.pause();
+}
+
+function resume(state: State): void {
+  state.isPaused = false;
+  if (state.ended === undefined) state.valve.resume();
+}
+
+function next(state: State): Promise<Uint8Array | undefined> {
+  const waiting = state.unread.shift();
+  if (waiting !== undefined) {
+    state.unreadBytes -= waiting.length;
+    if (state.isPaused && state.unreadBytes <= UNREAD_MAX_BYTES) resume(state);
+    return Promise.resolve(waiting);
   }
+  if (state.ended === "whole") return Promise.resolve(undefined);
+  if (state.ended === "cut") return Promise.reject(new Error(CUT));
+  return new Promise((resolve, reject) => {
+    state.asked = { resolve, reject };
+  });
+}
 
-  function pause(): void {
-    isPaused = true;
-    if (ended === undefined) valve.pause();
-  }
+// A reader that is given what waited may pause, hang up, or be followed by another in the midst of it.
+function flow(state: State, reader: InflowReader): void {
+  state.reader = reader;
+  state.asked = undefined;
+  if (state.isPaused) resume(state);
+  state.unreadBytes = 0;
+  for (let one = state.unread.shift(); one !== undefined; one = state.unread.shift())
+    state.reader.piece(one);
+  if (state.ended !== undefined && state.reader === reader) reader.end(state.ended === "whole");
+}
 
-  function resume(): void {
-    isPaused = false;
-    if (ended === undefined) valve.resume();
-  }
+function cancel(state: State): void {
+  state.reader = SILENT;
+  state.unread.length = 0;
+  if (state.ended !== undefined) return;
+  state.ended = "cut";
+  state.valve.hangUp();
+  state.asked?.reject(new Error(CUT));
+  state.asked = undefined;
+}
 
-  function next(): Promise<Uint8Array | undefined> {
-    const waiting = unread.shift();
-    if (waiting !== undefined) {
-      unreadBytes -= waiting.length;
-      if (isPaused && unreadBytes <= UNREAD_MAX_BYTES) resume();
-      return Promise.resolve(waiting);
-    }
-    if (ended === "whole") return Promise.resolve(undefined);
-    if (ended === "cut") return Promise.reject(new Error(CUT));
-    return new Promise((resolve, reject) => {
-      asked = { resolve, reject };
-    });
-  }
-
-  // A reader that is asked to take what waited may pause, hang up or be followed by another in the midst of it.
-  function flow(to: InflowReader): void {
-    reader = to;
-    asked = undefined;
-    if (isPaused && ended === undefined) resume();
-    for (const waiting of unread.splice(0)) reader.piece(waiting);
-    unreadBytes = 0;
-    if (ended !== undefined) reader.end(ended === "whole");
-  }
-
-  function cancel(): void {
-    reader = SILENT;
-    unread.length = 0;
-    if (ended !== undefined) return;
-    ended = "cut";
-    valve.hangUp();
-    asked?.reject(new Error(CUT));
-    asked = undefined;
-  }
-
-  function release(): void {
-    if (ended !== undefined) return cancel();
-    let bytes = 0;
-    const stop = deadline(RELEASE_MAX_MS, cancel);
-    flow({
-      piece: (more) => {
-        bytes += more.length;
-        if (bytes <= RELEASE_MAX_BYTES) return;
-        stop();
-        cancel();
-      },
-      end: stop,
-    });
-  }
-
-  return { inflow: { next, flow, pause, resume, cancel, release }, piece, end };
+function release(state: State): void {
+  if (state.ended !== undefined) return cancel(state);
+  let bytes = 0;
+  const stop = deadline(RELEASE_MAX_MS, () => cancel(state));
+  flow(state, {
+    piece: (more) => {
+      bytes += more.length;
+      if (bytes <= RELEASE_MAX_BYTES) return;
+      stop();
+      cancel(state);
+    },
+    end: stop,
+  });
 }
 
 const SILENT: InflowReader = { piece: () => {}, end: () => {} };
@@ -163,7 +189,7 @@ export function inflowOf(body: ReadableStream<Uint8Array> | null): Inflow {
       const read = await source?.read();
       if (read === undefined || read.done) return faucet.end(true);
       faucet.piece(read.value);
-      while (isPaused)
+      if (isPaused)
         await new Promise<void>((resolve) => {
           wake = resolve;
         });

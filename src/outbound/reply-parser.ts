@@ -15,13 +15,11 @@ export interface ReplyReader {
 }
 
 export interface ReplyParser {
-  /** Throws a `BrokenReply`; nothing may follow then. */
+  /** Throws where the reply is broken; nothing may follow then. */
   readonly push: (chunk: Buffer) => void;
   /** The connection is closed: true where that is how the reply ends, false where it was cut. */
   readonly close: () => boolean;
 }
-
-export class BrokenReply extends Error {}
 
 const HEAD_MAX_BYTES = 65_536;
 const LINE_MAX_BYTES = 4_096;
@@ -30,123 +28,185 @@ const INTERIM_REPLIES_MAX = 8;
 const HEAD_END = "\r\n\r\n";
 const LF = 10;
 const CR = 13;
+const SPACE = 32;
+const TAB = 9;
 const NOTHING: Buffer = Buffer.alloc(0);
 
 /** What the next bytes are. */
 type Part = "head" | "sized" | "chunk size" | "chunk" | "chunk end" | "trailers" | "rest" | "done";
 
+interface State {
+  readonly reader: ReplyReader;
+  part: Part;
+  /** The beginning of a head that is not whole yet. */
+  held: Buffer;
+  /** The beginning of a line that is not whole yet. */
+  line: string;
+  /** How much of the body, or of a chunk, is still to come. */
+  left: number;
+  reusable: boolean;
+  interimReplies: number;
+  trailers: number;
+}
+
 export function createReplyParser(reader: ReplyReader): ReplyParser {
-  let part: Part = "head";
-  let held = NOTHING;
-  let line = "";
-  let left = 0;
-  let reusable = true;
-  let interimReplies = 0;
-  let trailers = 0;
+  const state: State = {
+    reader,
+    part: "head",
+    held: NOTHING,
+    line: "",
+    left: 0,
+    reusable: true,
+    interimReplies: 0,
+    trailers: 0,
+  };
+  return {
+    push: (chunk) => push(state, chunk),
+    close: () => state.part === "done" || state.part === "rest",
+  };
+}
 
-  function push(chunk: Buffer): void {
-    let at = 0;
-    let bytes = chunk;
-    if (part === "head") {
-      if (held.length > 0) bytes = Buffer.concat([held, chunk]);
-      held = NOTHING;
-      at = readHeads(bytes);
+function push(state: State, chunk: Buffer): void {
+  let at = 0;
+  let bytes = chunk;
+  if (state.part === "head") {
+    if (state.held.length > 0) bytes = Buffer.concat([state.held, chunk]);
+    state.held = NOTHING;
+    at = readHeads(state, bytes);
+    if (at === bytes.length) return;
+  }
+  if (state.part === "done") throw broken("bytes after the end of the reply");
+  if (state.part === "rest") state.reader.piece(at === 0 ? bytes : bytes.subarray(at));
+  else if (state.part === "sized") readSized(state, at === 0 ? bytes : bytes.subarray(at));
+  else readChunks(state, bytes, at);
+}
+
+/** Where the body begins; the end of the bytes where the head is not whole yet. */
+function readHeads(state: State, bytes: Buffer): number {
+  let at = 0;
+  for (;;) {
+    const end = bytes.indexOf(HEAD_END, at, "latin1");
+    if ((end === -1 ? bytes.length : end) - at > HEAD_MAX_BYTES)
+      throw broken("headers beyond the limit");
+    if (end === -1) {
+      if (!VERSION.startsWith(bytes.toString("latin1", at, at + VERSION.length)))
+        throw broken("no HTTP/1.1 reply");
+      state.held = at === 0 ? bytes : bytes.subarray(at);
+      return bytes.length;
     }
-    if (part === "head" || at === bytes.length) return;
-    if (part === "done") throw new BrokenReply("bytes after the end of the reply");
-    if (part === "rest") reader.piece(at === 0 ? bytes : bytes.subarray(at));
-    else if (part === "sized") readSized(bytes, at);
-    else readChunks(bytes, at);
-  }
-
-  function readHeads(bytes: Buffer): number {
-    let at = 0;
-    for (;;) {
-      const end = bytes.indexOf(HEAD_END, at, "latin1");
-      if ((end === -1 ? bytes.length : end) - at > HEAD_MAX_BYTES)
-        throw new BrokenReply("headers beyond the limit");
-      if (end === -1) {
-        held = at === 0 ? bytes : bytes.subarray(at);
-        return bytes.length;
-      }
-      const head = parseHead(bytes.toString("latin1", at, end));
-      at = end + HEAD_END.length;
-      if (head.status >= 200) {
-        begin(head);
-        return at;
-      }
-      if (head.status === 101 || ++interimReplies > INTERIM_REPLIES_MAX)
-        throw new BrokenReply(`status ${head.status}`);
+    const head = parseHead(bytes.toString("latin1", at, end));
+    at = end + HEAD_END.length;
+    if (head.status >= 200) {
+      begin(state, head);
+      return at;
     }
+    if (head.status === 101 || ++state.interimReplies > INTERIM_REPLIES_MAX)
+      throw broken(`status ${head.status}`);
   }
+}
 
-  function begin(head: Head): void {
-    const framing = framingOf(head);
-    reusable = framing.reusable;
-    left = framing.bytes;
-    part = framing.part;
-    reader.head(head);
-    if (part === "sized" && left === 0) finish();
-  }
+function begin(state: State, head: Head): void {
+  const framing = framingOf(head);
+  state.reusable = framing.reusable;
+  state.left = framing.bytes;
+  state.part = framing.part;
+  state.reader.head(head);
+  if (state.part === "sized" && state.left === 0) finish(state);
+}
 
-  function finish(): void {
-    part = "done";
-    reader.end(reusable);
-  }
+function finish(state: State): void {
+  state.part = "done";
+  state.reader.end(state.reusable);
+}
 
-  function readSized(bytes: Buffer, from: number): void {
-    const size = bytes.length - from;
-    if (size > left) throw new BrokenReply("more bytes than the reply said");
-    left -= size;
-    reader.piece(from === 0 ? bytes : bytes.subarray(from));
-    if (left === 0) finish();
-  }
+function readSized(state: State, bytes: Buffer): void {
+  if (bytes.length > state.left) throw broken("more bytes than the reply said");
+  state.left -= bytes.length;
+  state.reader.piece(bytes);
+  if (state.left === 0) finish(state);
+}
 
-  // What came in one slice is handed on as one piece: each would cost a write of its own.
-  function readChunks(bytes: Buffer, from: number): void {
-    const pieces: Buffer[] = [];
-    let at = from;
-    while (at < bytes.length && part !== "done") {
-      if (part === "chunk") {
-        const end = Math.min(bytes.length, at + left);
-        pieces.push(bytes.subarray(at, end));
-        left -= end - at;
-        at = end;
-        if (left === 0) part = "chunk end";
-      } else at = readLine(bytes, at);
+// What came in one slice is handed on as one piece: each would cost a write of its own.
+function readChunks(state: State, bytes: Buffer, from: number): void {
+  let only: Buffer | undefined;
+  let more: Buffer[] | undefined;
+  let at = from;
+  while (at < bytes.length && state.part !== "done") {
+    if (state.part !== "chunk") {
+      at = readPlain(state, bytes, at) ?? readLine(state, bytes, at);
+      continue;
     }
-    const [only, ...more] = pieces;
-    if (only !== undefined) reader.piece(more.length === 0 ? only : Buffer.concat(pieces));
-    if (part !== "done") return;
-    if (at < bytes.length) throw new BrokenReply("bytes after the end of the reply");
-    reader.end(reusable);
+    const end = Math.min(bytes.length, at + state.left);
+    const piece = bytes.subarray(at, end);
+    if (only === undefined) only = piece;
+    else (more ??= [only]).push(piece);
+    state.left -= end - at;
+    at = end;
+    if (state.left === 0) state.part = "chunk end";
   }
+  if (only !== undefined) state.reader.piece(more === undefined ? only : Buffer.concat(more));
+  if (state.part !== "done") return;
+  if (at < bytes.length) throw broken("bytes after the end of the reply");
+  state.reader.end(state.reusable);
+}
 
-  function readLine(bytes: Buffer, from: number): number {
-    const end = bytes.indexOf(LF, from);
-    const until = end === -1 ? bytes.length : end;
-    if (line.length + until - from > LINE_MAX_BYTES) throw new BrokenReply("a line too long");
-    line += bytes.toString("latin1", from, until);
-    if (end === -1) return until;
-    if (line.charCodeAt(line.length - 1) !== CR) throw new BrokenReply("a line without its end");
-    const text = line.slice(0, -1);
-    line = "";
-    takeLine(text);
-    return end + 1;
+/** The end of a chunk, or a size of a few digits, where it lies there whole, as it nearly always does. */
+function readPlain(state: State, bytes: Buffer, from: number): number | undefined {
+  if (state.line !== "") return undefined;
+  let at = from;
+  if (state.part === "chunk size") {
+    let size = 0;
+    let digit = DIGITS[bytes[at] ?? 0] ?? NO_DIGIT;
+    while (digit !== NO_DIGIT && at - from < PLAIN_DIGITS_MAX) {
+      size = size * 16 + digit;
+      digit = DIGITS[bytes[++at] ?? 0] ?? NO_DIGIT;
+    }
+    if (at === from || bytes[at] !== CR || bytes[at + 1] !== LF) return undefined;
+    takeSize(state, size);
+  } else {
+    if (state.part !== "chunk end" || bytes[at] !== CR || bytes[at + 1] !== LF) return undefined;
+    state.part = "chunk size";
   }
+  return at + 2;
+}
 
-  function takeLine(text: string): void {
-    if (part === "chunk size") {
-      left = chunkBytes(text);
-      part = left === 0 ? "trailers" : "chunk";
-    } else if (part === "chunk end") {
-      if (text !== "") throw new BrokenReply("a chunk longer than it said");
-      part = "chunk size";
-    } else if (text === "") part = "done";
-    else if (++trailers > TRAILERS_MAX) throw new BrokenReply("too many trailers");
-  }
+function readLine(state: State, bytes: Buffer, from: number): number {
+  const end = bytes.indexOf(LF, from);
+  const until = end === -1 ? bytes.length : end;
+  if (state.line.length + until - from > LINE_MAX_BYTES) throw broken("a line too long");
+  state.line += bytes.toString("latin1", from, until);
+  if (end === -1) return until;
+  if (!state.line.endsWith("\r")) throw broken("a line without its end");
+  const text = state.line.slice(0, -1);
+  state.line = "";
+  takeLine(state, text);
+  return end + 1;
+}
 
-  return { push, close: () => part === "done" || part === "rest" };
+function takeLine(state: State, text: string): void {
+  if (state.part === "chunk size") takeSize(state, chunkBytes(text));
+  else if (state.part === "chunk end") {
+    if (text !== "") throw broken("a chunk longer than it said");
+    state.part = "chunk size";
+  } else if (text === "") state.part = "done";
+  else if (++state.trailers > TRAILERS_MAX) throw broken("too many trailers");
+}
+
+function takeSize(state: State, size: number): void {
+  state.left = size;
+  state.part = size === 0 ? "trailers" : "chunk";
+}
+
+const NO_DIGIT = 255;
+const PLAIN_DIGITS_MAX = 6;
+/** What a byte is as a hexadecimal digit. */
+const DIGITS = Uint8Array.from({ length: 256 }, (_, byte) => {
+  const digit = Number.parseInt(String.fromCharCode(byte), 16);
+  return Number.isNaN(digit) ? NO_DIGIT : digit;
+});
+
+function broken(why: string): Error {
+  return new Error(`a broken reply: ${why}`);
 }
 
 interface Head extends ReplyHead {
@@ -154,25 +214,58 @@ interface Head extends ReplyHead {
   readonly keeps: boolean;
 }
 
+const VERSION = "HTTP/1.";
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [^\r\n\0]*)?$/;
-const NAME = /^[!#$%&'*+\-.^_`|~\w]+$/;
-const NO_VALUE = /[\r\n\0]/;
+/** A name, and a value without control characters; a folded line has no name. */
+const FIELD = /^([!#$%&'*+\-.^_`|~\w]+):([\t\x20-\x7e\x80-\xff]*)$/;
 
 function parseHead(text: string): Head {
   const [first = "", ...lines] = text.split("\r\n");
   const status = STATUS_LINE.exec(first);
-  if (status === null) throw new BrokenReply("no HTTP/1.1 reply");
+  if (status === null) throw broken("no HTTP/1.1 reply");
   const headers = new Map<string, string>();
-  for (const one of lines) {
-    const colon = one.indexOf(":");
-    const name = one.slice(0, colon).toLowerCase();
-    const value = one.slice(colon + 1).trim();
-    if (colon === -1 || !NAME.test(name) || NO_VALUE.test(value))
-      throw new BrokenReply("a header that is none");
+  for (const line of lines) {
+    const { name, value } = fieldOf(line);
     const before = headers.get(name);
     headers.set(name, before === undefined ? value : `${before}, ${value}`);
   }
   return { status: Number(status[2]), headers, keeps: status[1] === "1" };
+}
+
+interface Field {
+  readonly name: string;
+  readonly value: string;
+}
+
+const KNOWN_FIELDS_MAX = 256;
+const KNOWN_FIELD_MAX_BYTES = 256;
+const knownFields = new Map<string, Field>();
+
+// Most lines of a head are those of the head before.
+function fieldOf(line: string): Field {
+  const known = knownFields.get(line);
+  if (known !== undefined) return known;
+  const [, name, value] = FIELD.exec(line) ?? [];
+  if (name === undefined || value === undefined) throw broken("a header that is none");
+  const field = { name: name.toLowerCase(), value: unpadded(value) };
+  if (line.length > KNOWN_FIELD_MAX_BYTES) return field;
+  if (knownFields.size >= KNOWN_FIELDS_MAX) knownFields.clear();
+  knownFields.set(line, field);
+  return field;
+}
+
+// By hand: a pattern for the end of a text takes the square of its length where there are many spaces within.
+function unpadded(value: string): string {
+  let start = 0;
+  let end = value.length;
+  while (start < end && isPadding(value, start)) start++;
+  while (end > start && isPadding(value, end - 1)) end--;
+  return value.slice(start, end);
+}
+
+function isPadding(value: string, at: number): boolean {
+  const code = value.charCodeAt(at);
+  return code === SPACE || code === TAB;
 }
 
 interface Framing {
@@ -187,13 +280,13 @@ function framingOf({ status, headers, keeps }: Head): Framing {
   const length = headers.get("content-length");
   if (status === 204 || status === 304) return { part: "sized", bytes: 0, reusable };
   if (coding !== undefined) {
-    // A reply with both is how one is smuggled into another's place.
-    if (length !== undefined || coding.toLowerCase() !== "chunked")
-      throw new BrokenReply(`transfer-encoding ${coding}`);
+    // Of an older version, or with a length besides, it is how one reply is smuggled into another's place.
+    if (!keeps || length !== undefined || coding.toLowerCase() !== "chunked")
+      throw broken(`transfer-encoding ${coding}`);
     return { part: "chunk size", bytes: 0, reusable };
   }
   if (length === undefined) return { part: "rest", bytes: 0, reusable: false };
-  if (!/^\d{1,15}$/.test(length)) throw new BrokenReply(`content-length ${length}`);
+  if (!/^\d{1,15}$/.test(length)) throw broken(`content-length ${length}`);
   return { part: "sized", bytes: Number(length), reusable };
 }
 
@@ -201,6 +294,6 @@ const CHUNK_SIZE = /^([\da-f]{1,8})[ \t]*(?:;[^\r\n\0]*)?$/i;
 
 function chunkBytes(line: string): number {
   const size = CHUNK_SIZE.exec(line)?.[1];
-  if (size === undefined) throw new BrokenReply("a chunk without its size");
+  if (size === undefined) throw broken("a chunk without its size");
   return Number.parseInt(size, 16);
 }

@@ -35,7 +35,7 @@ const UNPACKERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tr
 /** The reply with its body unpacked: some pack what was asked for as it is. */
 export function unpacked(reply: Reply): Reply {
   const coding = reply.headers.get("content-encoding")?.toLowerCase();
-  if (coding === undefined || coding === "identity") return reply;
+  if (coding === undefined || coding === "identity" || isEmpty(reply)) return reply;
   const createUnpacker = UNPACKERS.get(coding);
   if (createUnpacker === undefined) {
     reply.body.cancel();
@@ -45,6 +45,10 @@ export function unpacked(reply: Reply): Reply {
   headers.delete("content-encoding");
   headers.delete("content-length");
   return { ...reply, headers, body: through(createUnpacker(), reply.body) };
+}
+
+function isEmpty({ status, headers }: Reply): boolean {
+  return status === 204 || status === 304 || headers.get("content-length") === "0";
 }
 
 function through(unpacker: Transform, packed: Inflow): Inflow {
@@ -63,13 +67,16 @@ function through(unpacker: Transform, packed: Inflow): Inflow {
     faucet.end(false);
   });
   unpacker.on("drain", packed.resume);
+  let isBegun = false;
   packed.flow({
     piece: (bytes) => {
+      isBegun = true;
       if (!unpacker.write(bytes)) packed.pause();
     },
     end: (whole) => {
-      if (whole) unpacker.end();
-      else unpacker.destroy(new Error("the reply was cut"));
+      if (!whole) unpacker.destroy(new Error("the reply was cut"));
+      else if (isBegun) unpacker.end();
+      else faucet.end(true);
     },
   });
   return faucet.inflow;

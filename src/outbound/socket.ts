@@ -19,19 +19,29 @@ export interface Socket {
 export interface SocketEvents {
   readonly data: (bytes: Buffer) => void;
   readonly drained: () => void;
-  readonly closed: () => void;
+  /** `clean`: the other end closed it in good order. */
+  readonly closed: (clean: boolean) => void;
 }
 
 /** Connects, and gives the socket away as soon as a request may be written on it. */
 export type Dial = <Owner extends SocketEvents>(
   place: Place,
   own: (socket: Socket) => Owner,
-) => Promise<Owner>;
+) => Dialling<Owner>;
+
+export interface Dialling<Owner> {
+  readonly connected: Promise<Owner>;
+  /** Leaves nothing behind of a connection that has not come about. */
+  readonly giveUp: () => void;
+}
 
 interface Dialled {
   readonly ready: (socket: Wire) => void;
   readonly failed: (error: Error) => void;
+  /** Of the connection below, once it stands. */
+  wire: Wire | undefined;
   events: SocketEvents | undefined;
+  isGivenUp: boolean;
 }
 
 type Wire = Bun.Socket<Dialled>;
@@ -39,16 +49,18 @@ type Wire = Bun.Socket<Dialled>;
 const PROBE_AFTER_MS = 60_000;
 
 const HANDLERS: Bun.SocketHandler<Dialled> = {
-  open: (socket) => socket.data.ready(socket),
+  open: (socket) => {
+    if (reached(socket)) socket.data.ready(socket);
+  },
   data: (socket, bytes) => {
     // Whoever speaks before he is asked does not speak HTTP.
     if (socket.data.events === undefined) socket.terminate();
     else socket.data.events.data(bytes);
   },
   drain: (socket) => socket.data.events?.drained(),
-  close: (socket) => {
-    socket.data.failed(new Error("the connection was closed"));
-    socket.data.events?.closed();
+  close: (socket, error) => {
+    socket.data.failed(error ?? new Error("the connection was closed"));
+    socket.data.events?.closed(error === undefined);
   },
   error: (socket) => {
     socket.terminate();
@@ -58,7 +70,9 @@ const HANDLERS: Bun.SocketHandler<Dialled> = {
 
 const SECURE_HANDLERS: Bun.SocketHandler<Dialled> = {
   ...HANDLERS,
-  open: () => {},
+  open: (socket) => {
+    reached(socket);
+  },
   // Nothing is written before the certificate is known to be good, and to be that host's.
   handshake: (socket, success, problem) => {
     if (success && problem === null && socket.authorized) return socket.data.ready(socket);
@@ -67,35 +81,57 @@ const SECURE_HANDLERS: Bun.SocketHandler<Dialled> = {
   },
 };
 
-export const dial: Dial = ({ host, port, secure }, own) =>
-  new Promise((resolve, reject) => {
-    const data: Dialled = {
-      ready: (socket) => {
-        const owner = own(socketOf(socket));
-        data.events = owner;
-        resolve(owner);
-      },
-      failed: reject,
-      events: undefined,
-    };
-    Bun.connect<Dialled>({
-      hostname: host,
-      port,
-      data,
-      socket: secure ? SECURE_HANDLERS : HANDLERS,
-      ...(secure && {
-        tls: { serverName: host, rejectUnauthorized: true, ALPNProtocols: "http/1.1" },
-      }),
-    }).catch(reject);
-  });
+function reached(socket: Wire): boolean {
+  socket.data.wire = socket;
+  if (socket.data.isGivenUp) socket.terminate();
+  return !socket.data.isGivenUp;
+}
+
+export const dial: Dial = <Owner extends SocketEvents>(
+  { host, port, secure }: Place,
+  own: (socket: Socket) => Owner,
+) => {
+  const connected = Promise.withResolvers<Owner>();
+  const data: Dialled = {
+    ready: (socket) => {
+      const owner = own(socketOf(socket));
+      data.events = owner;
+      connected.resolve(owner);
+    },
+    failed: connected.reject,
+    wire: undefined,
+    events: undefined,
+    isGivenUp: false,
+  };
+  Bun.connect<Dialled>({
+    hostname: host,
+    port,
+    data,
+    socket: secure ? SECURE_HANDLERS : HANDLERS,
+    ...(secure && {
+      tls: { serverName: host, rejectUnauthorized: true, ALPNProtocols: "http/1.1" },
+    }),
+  }).catch(connected.reject);
+  return {
+    connected: connected.promise,
+    giveUp: () => {
+      data.isGivenUp = true;
+      data.wire?.terminate();
+    },
+  };
+};
 
 function socketOf(socket: Wire): Socket {
   socket.setNoDelay(true);
   socket.setKeepAlive(true, PROBE_AFTER_MS);
   return {
     write: (bytes) => socket.write(bytes),
-    pause: () => void socket.pause(),
-    resume: () => void socket.resume(),
+    pause: () => {
+      socket.pause();
+    },
+    resume: () => {
+      socket.resume();
+    },
     terminate: () => socket.terminate(),
   };
 }

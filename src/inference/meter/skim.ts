@@ -36,6 +36,18 @@ export interface Skimmer {
 }
 
 export function createSkimmer(plan: SkimPlan): Skimmer {
+  const scan = createScan(plan);
+  const mould: Mould = { event: undefined, slot: 0, textStart: 0, tailBytes: 0 };
+  return (bytes, slots) => {
+    if (mould.event !== undefined && fits(mould, bytes, slots)) return false;
+    mould.event = undefined;
+    const mustRead = scan(bytes, slots, mould);
+    if (mustRead) mould.event = undefined;
+    return mustRead;
+  };
+}
+
+function createScan(plan: SkimPlan): (bytes: Uint8Array, slots: number[], mould: Mould) => boolean {
   const byLength = keysByLength(plan);
   const types = plan.types.map((type) => encoder.encode(type));
   const silent = (plan.silent ?? []).map((type) => encoder.encode(type));
@@ -43,7 +55,10 @@ export function createSkimmer(plan: SkimPlan): Skimmer {
   function keyAt(bytes: Uint8Array, start: number, end: number): number | undefined {
     const keys = byLength[end - start];
     if (keys === undefined) return undefined;
-    for (const key of keys) if (same(bytes, start, key.bytes)) return key.slot;
+    for (let index = 0; index < keys.length; index++) {
+      const key = keys[index];
+      if (key !== undefined && same(bytes, start, key.bytes)) return key.slot;
+    }
     return undefined;
   }
 
@@ -53,7 +68,9 @@ export function createSkimmer(plan: SkimPlan): Skimmer {
     return isOneOf(silent, type) ? false : undefined;
   }
 
-  return (bytes, slots) => {
+  // Adds to the slots, and notes where the one text lies; an event with several is no mould.
+  return (bytes, slots, mould) => {
+    let texts = 0;
     let depth = 0;
     let at = 0;
     while (at < bytes.length) {
@@ -78,16 +95,51 @@ export function createSkimmer(plan: SkimPlan): Skimmer {
         continue;
       }
       if (bytes[at] !== QUOTE) continue;
-      const valueEnd = stringEnd(bytes, at + 1);
-      if (slot !== TYPE) slots[slot] = (slots[slot] ?? 0) + textBytes(bytes, at + 1, valueEnd);
-      const isOutermost = slot === TYPE && depth === 1;
-      const verdict = isOutermost ? verdictOn(bytes.subarray(at + 1, valueEnd)) : undefined;
-      if (verdict === false) slots.fill(0);
-      if (verdict !== undefined) return verdict;
+      const start = at + 1;
+      const valueEnd = stringEnd(bytes, start);
       at = valueEnd + 1;
+      if (slot !== TYPE) {
+        addText(slots, slot, textBytes(bytes, start, valueEnd));
+        mould.event = ++texts === 1 && valueEnd < bytes.length ? bytes : undefined;
+        mould.slot = slot;
+        mould.textStart = start;
+        mould.tailBytes = bytes.length - valueEnd;
+        continue;
+      }
+      const verdict = depth === 1 ? verdictOn(bytes.subarray(start, valueEnd)) : undefined;
+      if (verdict === undefined) continue;
+      // What was counted is taken back, so that this is no mould.
+      mould.event = undefined;
+      if (!verdict) slots.fill(0);
+      return verdict;
     }
     return false;
   };
+}
+
+function addText(slots: number[], slot: number, bytes: number): void {
+  slots[slot] = (slots[slot] ?? 0) + bytes;
+}
+
+/** The last event that was skimmed for one text: most of those that follow are the same but for the text. */
+interface Mould {
+  event: Uint8Array | undefined;
+  slot: number;
+  textStart: number;
+  tailBytes: number;
+}
+
+// What stands around the text decides all but its length, and a text is whole where its closing quote is the mould's.
+function fits(mould: Mould, bytes: Uint8Array, slots: number[]): boolean {
+  const { event, slot, textStart, tailBytes } = mould;
+  const textEnd = bytes.length - tailBytes;
+  if (event === undefined || textEnd < textStart) return false;
+  for (let at = 0; at < textStart; at++) if (bytes[at] !== event[at]) return false;
+  const shift = event.length - bytes.length;
+  for (let at = textEnd; at < bytes.length; at++) if (bytes[at] !== event[at + shift]) return false;
+  if (stringEnd(bytes, textStart) !== textEnd) return false;
+  addText(slots, slot, textBytes(bytes, textStart, textEnd));
+  return true;
 }
 
 function keysByLength(plan: SkimPlan): readonly (readonly Key[] | undefined)[] {
