@@ -9,6 +9,7 @@ import type { Office } from "./operator/office.ts";
 import { createOperatorSessions, OPERATOR_PATH } from "./operator/sessions.ts";
 import { createSignIn, type IdentitySettings, OPERATOR_CALLBACK_PATH } from "./people/sign-in.ts";
 import type { Db } from "./store/db.ts";
+import { chainOf } from "./x402-counter.ts";
 
 const DOOR = {
   callbackPath: OPERATOR_CALLBACK_PATH,
@@ -35,6 +36,7 @@ export function openOffice(config: Config, ground: OfficeGround): Office | undef
     idempotency,
     baseUrl,
     tellFalls: tellOfFalls,
+    chain: chainOf(config),
     sessions: createOperatorSessions({ db, master, baseUrl, operators }),
     signIn:
       identity === undefined

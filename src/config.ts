@@ -57,6 +57,7 @@ export interface Config {
     readonly requestsPerMinute: number;
     readonly openCallsPerKey: number;
     readonly claimsPerHour: number;
+    readonly claimBonusPerDay: Nano;
   };
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error";
@@ -119,8 +120,11 @@ export const SETTINGS: Readonly<
   },
   POSTERN_CLAIMS_PER_HOUR: {
     fallback: "20; 0 in development",
-    means:
-      "Claims that one account may start, and that may name one email, in an hour; 0 is no limit.",
+    means: "Claims that one account may start in an hour; 0 is no limit.",
+  },
+  POSTERN_CLAIM_BONUS_USD_PER_DAY: {
+    fallback: "25; 0 in development",
+    means: "Bonuses for claims that are given away in a UTC day; 0 is no limit.",
   },
   POSTERN_PROCESS_NAME: {
     fallback: "<host name>:<port>",
@@ -175,6 +179,11 @@ const count = (least: number, most: number) =>
     .min(least, `must be ${least} or more`)
     .max(most, `must be ${most} or less`);
 
+const usd = z
+  .string()
+  .optional()
+  .transform((typed, context) => moneyOf(typed, context));
+
 const Environment = z.object({
   POSTERN_PORT: count(0, 65_535).default(8_787),
   POSTERN_HOST: z.string().default("127.0.0.1"),
@@ -208,6 +217,7 @@ const Environment = z.object({
   OIDC_ALLOWED_TENANTS: z.string().default("").transform(listed),
   POSTERN_IDENTITY_PORT: count(0, 65_535).optional(),
   POSTERN_CLAIMS_PER_HOUR: count(0, 1_000_000).optional(),
+  POSTERN_CLAIM_BONUS_USD_PER_DAY: usd,
   POSTERN_PROCESS_NAME: z.string().min(1).max(200).optional(),
   POSTERN_MODELS_FILE: z.string().optional(),
   POSTERN_TRUSTED_PROXIES: z
@@ -219,10 +229,7 @@ const Environment = z.object({
       "must be addresses or networks such as 10.0.0.0/8, with commas between",
     ),
   POSTERN_ACCOUNTS_PER_HOUR: count(0, 1_000_000).optional(),
-  POSTERN_GRANT_USD_PER_DAY: z
-    .string()
-    .optional()
-    .transform((usd, context) => moneyOf(usd, context)),
+  POSTERN_GRANT_USD_PER_DAY: usd,
   POSTERN_REQUESTS_PER_MINUTE: count(0, 10_000_000).optional(),
   POSTERN_OPEN_CALLS_PER_KEY: count(0, 1_000_000).optional(),
   POSTERN_LOG_LEVEL: z
@@ -306,6 +313,7 @@ function assemble(
       requestsPerMinute: unlessDevelopment(env.POSTERN_REQUESTS_PER_MINUTE, 600, 0),
       openCallsPerKey: unlessDevelopment(env.POSTERN_OPEN_CALLS_PER_KEY, 100, 0),
       claimsPerHour: unlessDevelopment(env.POSTERN_CLAIMS_PER_HOUR, 20, 0),
+      claimBonusPerDay: unlessDevelopment(env.POSTERN_CLAIM_BONUS_USD_PER_DAY, 25_000_000_000n, 0n),
     },
     log: { level: env.POSTERN_LOG_LEVEL, form: env.POSTERN_LOG_FORM },
     drainSeconds: env.POSTERN_DRAIN_SECONDS,

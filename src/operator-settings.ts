@@ -1,6 +1,7 @@
 // The settings of the operator's pages: who may sign in there. Without one there are no such pages.
 
 import { z } from "zod";
+import { foldEmail } from "./base/email.ts";
 
 export const OPERATOR_SETTINGS = {
   POSTERN_OPERATORS: {
@@ -19,13 +20,14 @@ export const OPERATOR_ENVIRONMENT = {
     .transform((list) =>
       list
         .split(",")
-        .map((entry) => entry.trim().toLowerCase())
+        .map((entry) => entry.trim())
         .filter((entry) => entry !== ""),
     )
     .refine(
       (entries) => entries.every((entry) => EMAIL.test(entry)),
       "must be email addresses with commas between",
-    ),
+    )
+    .transform((entries) => entries.map(foldEmail)),
 };
 
 /** An operator signs in with an address that somebody has verified. */

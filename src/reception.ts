@@ -31,11 +31,11 @@ export interface ReceptionGround {
 export function openReception(config: Config, ground: ReceptionGround): Reception {
   const { db, master, identity } = ground;
   const { baseUrl, vendor } = config;
-  const { claimsPerHour } = config.limits;
+  const { claimsPerHour, claimBonusPerDay } = config.limits;
   return {
     claims: createClaims({
       master,
-      limits: { startsPerAccount: claimsPerHour, startsPerEmail: claimsPerHour },
+      limits: { startsPerAccount: claimsPerHour, bonusPerDay: claimBonusPerDay },
       onEvent: onClaimEvent,
     }),
     sessions: createSessions({ db, master, baseUrl }),

@@ -1,7 +1,7 @@
 // Where agents pay with wallets of their own: built where the settings name an address to be paid to.
 
 import type { Till } from "./billing/till.ts";
-import { openChain } from "./billing/x402-chain.ts";
+import { type Chain, openChain } from "./billing/x402-chain.ts";
 import { type Counter, pollX402 } from "./billing/x402.ts";
 import { type CallOrBuy, createCallOrBuy } from "./billing/x402-calls.ts";
 import { openFacilitator } from "./billing/x402-facilitator.ts";
@@ -16,10 +16,15 @@ export interface OpenedCounter {
   readonly counterClocks: readonly Clock[];
 }
 
+/** The chain that agents pay on, where a node of it can be asked. */
+export function chainOf({ x402 }: Pick<Config, "x402">): Chain | undefined {
+  return x402?.rpcUrl === undefined ? undefined : openChain(x402.rpcUrl);
+}
+
 export function openCounter(config: Config, till: Till, now: () => number): OpenedCounter {
   const { x402, baseUrl } = config;
   if (x402 === undefined) return { counterClocks: [] };
-  const { network, token, payTo, topUpCents, facilitatorUrl: url, facilitatorKey, rpcUrl } = x402;
+  const { network, token, payTo, topUpCents, facilitatorUrl: url, facilitatorKey } = x402;
   const counter: Counter = {
     till,
     terms: { network, token, payTo },
@@ -29,7 +34,7 @@ export function openCounter(config: Config, till: Till, now: () => number): Open
       url,
       ...(facilitatorKey === undefined ? {} : { key: facilitatorKey }),
     }),
-    chain: rpcUrl === undefined ? undefined : openChain(rpcUrl),
+    chain: chainOf(config),
     now,
   };
   return {

@@ -102,7 +102,8 @@ export interface X402Config {
   readonly facilitatorUrl: string;
   readonly facilitatorKey?: Secret;
   readonly topUpCents: number;
-  readonly rpcUrl?: string;
+  /** Nodes that are rented have their key in it. */
+  readonly rpcUrl?: Secret;
 }
 
 export function x402Of(env: Environment): { readonly x402?: X402Config } {
@@ -118,7 +119,7 @@ export function x402Of(env: Environment): { readonly x402?: X402Config } {
       facilitatorUrl,
       topUpCents: env.X402_TOP_UP_USD,
       ...(key === undefined ? {} : { facilitatorKey: secret(key) }),
-      ...(rpcUrl === undefined ? {} : { rpcUrl }),
+      ...(rpcUrl === undefined ? {} : { rpcUrl: secret(rpcUrl) }),
     },
   };
 }

@@ -1,6 +1,7 @@
 // An owner's invitations: bound to an email address, which whoever accepts must have verified. It owns the table
 // invitation. Nothing is mailed; the person sees the invitation when they sign in.
 
+import { foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { type Reader, type Row, text, type Tx, whole } from "../store/db.ts";
@@ -30,8 +31,9 @@ export interface NewInvitation {
 /** Invites somebody; a second invitation of the same address takes the place of the first. */
 export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation> {
   const { accountId, invitedBy, now } = request;
-  const email = request.email.trim().toLowerCase();
-  if (!EMAIL.test(email)) throw invalid("email", "That is not an email address.");
+  const typed = request.email.trim();
+  if (!EMAIL.test(typed)) throw invalid("email", "That is not an email address.");
+  const email = foldEmail(typed);
   await lockWorkspace(tx, accountId);
   const open = await listInvitations(tx, accountId, now);
   if (open.length >= OPEN_MAX)
@@ -71,7 +73,7 @@ export async function invitationsFor(
 ): Promise<readonly Invitation[]> {
   const rows = await reader.all(
     "select * from invitation where email = ? and expires_at > ? order by id desc",
-    [email.toLowerCase(), now],
+    [foldEmail(email), now],
   );
   return rows.map(toInvitation);
 }
@@ -98,18 +100,22 @@ export async function answerInvitation(
   const { id, accept, personId, email, now } = answer;
   const row = await tx.get(
     "select * from invitation where id = ? and email = ? and expires_at > ?",
-    [id, email.toLowerCase(), now],
+    [id, foldEmail(email), now],
   );
-  if (row === undefined)
-    throw new Fault("not_found", "no such invitation", {
-      message: "That invitation was withdrawn or has expired.",
-    });
+  if (row === undefined) throw noSuchInvitation();
   const { accountId } = toInvitation(row);
-  await tx.run("delete from invitation where id = ?", [id]);
+  // Whoever withdraws or answers it at the same moment may have been first.
+  if ((await tx.run("delete from invitation where id = ?", [id])) !== 1) throw noSuchInvitation();
   if (!accept) return { accountId, role: undefined, joined: false };
   await lockWorkspace(tx, accountId);
   const joined = (await roleOf(tx, accountId, personId)) === undefined;
   return { accountId, role: await addDeveloper(tx, { accountId, personId, via: id, now }), joined };
+}
+
+function noSuchInvitation(): Fault {
+  return new Fault("not_found", "no such invitation", {
+    message: "That invitation was withdrawn or has expired.",
+  });
 }
 
 function toInvitation(row: Row): Invitation {

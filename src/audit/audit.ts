@@ -43,6 +43,7 @@ export const AUDIT_ACTIONS = {
   "operator.signed_in": "An operator signed in.",
   "operator.signed_out": "An operator signed out.",
   "owner.changed": "The workspace was handed over.",
+  "payment.marked_absent": "An operator said that an agent's payment by x402 never arrived.",
   "payment_method.removed": "The saved payment method was removed.",
   "payment_method.saved": "An owner saved a payment method.",
   "provider_key.added": "A key at a provider was brought.",

@@ -6,7 +6,7 @@ import { type Db, oneOf, type Reader, type Row, text, type Tx, whole } from "../
 import { findInvoice, type Invoice, lockInvoice } from "./billing.ts";
 import { type Applied, applyPayment, type DoorParts } from "./payments.ts";
 import type { HostedProcessor, Order, PaymentFact, Seen } from "./processor.ts";
-import { topUpOfInvoice } from "./top-up-rows.ts";
+import { underWayOf } from "./under-way.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -54,8 +54,8 @@ export async function beginCheckout(
   order: Order,
   now: number,
 ): Promise<Begun> {
-  // What is charged by itself must not be paid by hand as well.
-  if (await isBeingCharged(parts.db, order.invoiceId)) return { kind: "processing" };
+  // What is charged by itself, or paid by an agent, must not be paid by hand as well.
+  if ((await underWayOf(parts.db, order.invoiceId)) !== undefined) return { kind: "processing" };
   const last = await lastCheckout(parts.db, processor.id, order.invoiceId);
   if (last !== undefined && last.state !== "expired") {
     const { state, url } = await lookAt(parts, processor, last, now);
@@ -65,12 +65,12 @@ export async function beginCheckout(
   }
   const attempt = (last?.attempt ?? 0) + 1;
   const { ref, url } = await processor.begin(order, attempt);
-  const isOpen = await parts.db.write((tx) =>
+  const kept = await parts.db.write((tx) =>
     keepCheckout(tx, processor.id, { ...order, attempt, ref, now }),
   );
-  if (isOpen) return { kind: "page", url };
+  if (kept === "kept") return { kind: "page", url };
   await processor.cancel(ref);
-  return { kind: "settled" };
+  return { kind: kept };
 }
 
 /** Makes sure that an invoice cannot be paid any more at the processor, and applies what was paid meanwhile. */
@@ -103,9 +103,13 @@ export async function watchPayment(
   });
 }
 
-/** Whether a saved method is being charged for an invoice. */
-export async function isBeingCharged(reader: Reader, invoiceId: string): Promise<boolean> {
-  return (await topUpOfInvoice(reader, invoiceId))?.isOpen === true;
+/** Whether there is a page at which an invoice may still be paid. Who locks the invoice and asks can rely on it. */
+export async function hasOpenPage(
+  reader: Reader,
+  { id: processor }: HostedProcessor,
+  invoiceId: string,
+): Promise<boolean> {
+  return (await lastCheckout(reader, processor, invoiceId))?.state === "open";
 }
 
 /** Brings an open invoice up to date for whoever reads it, where that was not done just now. */
@@ -257,11 +261,12 @@ async function keepCheckout(
   tx: Tx,
   processor: string,
   { invoiceId, attempt, ref, now }: Order & { attempt: number; ref: string; now: number },
-): Promise<boolean> {
+): Promise<"kept" | "settled" | "processing"> {
   const invoice = await lockInvoice(tx, invoiceId);
-  if (invoice?.status !== "open") return false;
+  if (invoice?.status !== "open") return "settled";
+  // Also where it is closed at once: the next page has a name of its own.
   await insertCheckout(tx, processor, { invoiceId, attempt, ref, now });
-  return true;
+  return (await underWayOf(tx, invoiceId)) === undefined ? "kept" : "processing";
 }
 
 async function insertCheckout(

@@ -9,6 +9,7 @@ import { payPage, type PayState } from "./pay-page.tsx";
 import { paymentsOf } from "./payment-rows.ts";
 import { receiptPage } from "./receipt-page.tsx";
 import { demandLoopback, payAt, payInDevelopment, type Till, upToDate } from "./till.ts";
+import { underWayOf } from "./under-way.ts";
 
 export interface PayPageParts {
   readonly till: Till;
@@ -40,7 +41,11 @@ function showRoute(till: Till): Route {
       const invoice = await upToDate(till, await invoiceOf(till, params.token), now);
       const notice =
         query.failed !== undefined ? "failed" : query.done !== undefined ? "confirming" : undefined;
-      return show(till, 200, payPage(stateOf(till, invoice, params.token, { notice, caller })));
+      return show(
+        till,
+        200,
+        payPage(await stateOf(till, invoice, params.token, { notice, caller })),
+      );
     },
   });
 }
@@ -61,7 +66,8 @@ function payRoute(till: Till): Route {
       if (till.processor.kind === "development") {
         demandLoopback(address);
         if (body.decision === "fail") return toPage(`${here}?failed=1`);
-        if (invoice.status === "open") await payInDevelopment(till, invoice, now);
+        const isFree = (await underWayOf(till.db, invoice.id)) === undefined;
+        if (invoice.status === "open" && isFree) await payInDevelopment(till, invoice, now);
         return toPage(here);
       }
       return await leadOn(till, invoice, { token: params.token, caller, now });
@@ -85,7 +91,7 @@ async function leadOn(
     return show(
       till,
       503,
-      payPage(stateOf(till, invoice, token, { notice: "unreachable", caller })),
+      payPage(await stateOf(till, invoice, token, { notice: "unreachable", caller })),
     );
   }
 }
@@ -121,13 +127,14 @@ async function invoiceOf({ db, links }: Till, token: string): Promise<Invoice> {
   return invoice;
 }
 
-function stateOf(
-  { processor, operator }: Till,
+async function stateOf(
+  { db, processor, operator }: Till,
   invoice: Invoice,
   token: string,
   { notice, caller }: { notice: PayState["notice"]; caller: Visitor | undefined },
-): PayState {
-  return { invoice, token, processor, operator, notice, csrf: caller?.csrf };
+): Promise<PayState> {
+  const underWay = invoice.status === "open" ? await underWayOf(db, invoice.id) : undefined;
+  return { invoice, token, processor, operator, notice, underWay, csrf: caller?.csrf };
 }
 
 function show({ processor }: Till, status: number, frame: PageFrame): Response {

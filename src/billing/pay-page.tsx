@@ -10,6 +10,7 @@ import { moneyOfCents } from "./cents.ts";
 import { Lines, maskedAccount } from "./lines.tsx";
 import type { Processor } from "./processor.ts";
 import type { Operator } from "./till.ts";
+import type { UnderWay } from "./under-way.ts";
 
 export interface PayState {
   readonly invoice: Invoice;
@@ -19,6 +20,8 @@ export interface PayState {
   /** Of whoever is signed in, as an owner who comes from the console; the page itself asks for nobody. */
   readonly csrf: string | undefined;
   readonly notice: "failed" | "confirming" | "unreachable" | undefined;
+  /** Somebody else is paying it: then there is no way to pay it here. */
+  readonly underWay: UnderWay | undefined;
 }
 
 const TITLES: Readonly<Record<Invoice["status"], string>> = {
@@ -29,8 +32,8 @@ const TITLES: Readonly<Record<Invoice["status"], string>> = {
 };
 
 export function payPage(state: PayState): PageFrame {
-  const { invoice, operator } = state;
-  const title = TITLES[invoice.status];
+  const { invoice, operator, underWay } = state;
+  const title = underWay === undefined ? TITLES[invoice.status] : UNDER_WAY[underWay].title;
   return {
     title: `${title} – ${operator.name}`,
     isPrivate: true,
@@ -60,7 +63,7 @@ export function payPage(state: PayState): PageFrame {
           <dt>Sold by</dt>
           <dd>{operator.name}</dd>
         </dl>
-        {invoice.status === "open" ? <Ways {...state} /> : null}
+        {invoice.status === "open" && underWay === undefined ? <Ways {...state} /> : null}
       </>
     ),
     foot: (
@@ -84,7 +87,25 @@ const NOTICES = {
   ],
 } as const;
 
-function Standing({ invoice, token, notice }: PayState): Child {
+const UNDER_WAY: Readonly<Record<UnderWay, { readonly title: string; readonly words: string }>> = {
+  method: {
+    title: "This invoice is being paid",
+    words:
+      "The workspace's saved payment method is being charged for it. There is nothing to do here: load this page again in a moment; some payments take days.",
+  },
+  wallet: {
+    title: "This invoice is being paid",
+    words:
+      "An agent is paying it from its wallet, with x402. Do not pay it as well: load this page again in a minute. If that payment comes to nothing, you can pay here.",
+  },
+  unclear: {
+    title: "This invoice may be paid already",
+    words:
+      "An agent has sent a payment for it from its wallet, with x402, and nobody can say yet whether it arrived. You cannot pay here until that is known, so that it is not paid twice. The operator has been told: ask there, or let the agent make another invoice and pay that one.",
+  },
+};
+
+function Standing({ invoice, token, notice, underWay }: PayState): Child {
   if (invoice.status === "void")
     return <p class="lede">It cannot be paid any more. Nothing was charged.</p>;
   if (invoice.status !== "open")
@@ -94,6 +115,12 @@ function Standing({ invoice, token, notice }: PayState): Child {
           ? "All of it went back to where it came from."
           : "The credits are in the workspace."}{" "}
         <a href={`/pay/${token}/receipt`}>Receipt</a>
+      </p>
+    );
+  if (underWay !== undefined)
+    return (
+      <p class="notice warn" role="alert">
+        {UNDER_WAY[underWay].words}
       </p>
     );
   const [tone, words] = notice === undefined ? ["", ""] : NOTICES[notice];

@@ -85,6 +85,18 @@ export async function waitingFacts(
   return rows.map(toFact);
 }
 
+/** The refunds and disputes that were applied to a payment, also those that were undone. */
+export async function returnsOf(
+  reader: Reader,
+  paymentId: string,
+): Promise<readonly PaymentFact[]> {
+  const rows = await reader.all(
+    "select * from payment_fact where payment_id = ? and state = 'applied' and kind in ('refunded', 'disputed') order by id",
+    [paymentId],
+  );
+  return rows.map(toFact);
+}
+
 export async function insertPayment(tx: Tx, payment: Payment): Promise<void> {
   await tx.run(
     `insert into payment (id, invoice_id, account_id, processor, state, reason, currency, amount_cents, credit_cents, fee_cents, tax_cents, refunded_cents, disputed_cents, paid_at)

@@ -4,6 +4,7 @@
 import { getWallet } from "../ledger/ledger.ts";
 import type { TellFalls } from "../ledger/marks.ts";
 import { bringIn, hasRoom, type Movement, sendBack } from "../ledger/purchases.ts";
+import type { Undone } from "../ledger/undone.ts";
 import type { Tx } from "../store/db.ts";
 import { stopAfterReturn, type TellTopUp } from "./auto-top-up.ts";
 import {
@@ -26,6 +27,7 @@ import {
   paymentIdOf,
   paymentsOf,
   type PaymentState,
+  returnsOf,
   updateReturned,
   waitingFacts,
 } from "./payment-rows.ts";
@@ -226,15 +228,36 @@ async function takeBack(tx: Tx, fact: PaymentFact, { now, parts }: Context): Pro
     await bringIn(tx, {
       ...movement,
       parts: partsBetween(NO_PARTS, going),
-      ...(fact.kind === "refund_failed"
-        ? { kind: fact.kind, undoes: movementIdOf({ ...fact, kind: "refunded" }) }
-        : { kind: "dispute_closed" }),
+      kind: fact.kind === "refund_failed" ? "refund_failed" : "dispute_closed",
+      undoes: await undoneBy(tx, fact, after),
     });
   if (payment.state === "credited")
     await setRefunded(tx, payment.invoiceId, after.refundedCents >= payment.amountCents);
   return after.refundedCents + after.disputedCents > payment.amountCents
     ? ["applied", "more went back than was paid; the house bears it"]
     : DONE;
+}
+
+/** What is undone, among all that went back of the payment. */
+async function undoneBy(tx: Tx, fact: PaymentFact, after: Payment): Promise<Undone> {
+  const returns = await returnsOf(tx, after.id);
+  return {
+    id: movementIdOf({ ...fact, kind: fact.kind === "refund_failed" ? "refunded" : "disputed" }),
+    returns: returns.map((one) =>
+      one.kind === "refunded"
+        ? {
+            id: movementIdOf(one),
+            undoneBy: movementIdOf({ ...one, kind: "refund_failed" }),
+            kind: "refund",
+          }
+        : {
+            id: movementIdOf(one),
+            undoneBy: movementIdOf({ ...one, kind: "dispute_closed" }),
+            kind: "dispute",
+          },
+    ),
+    goneAfter: nanoOfCents(after.creditCents) - leftOf(after).credit,
+  };
 }
 
 interface Change {

@@ -8,7 +8,6 @@ import {
   endCheckout,
   enter,
   hearOf,
-  isBeingCharged,
   orderOf,
   refreshInvoice,
   type TillParts,
@@ -16,6 +15,7 @@ import {
 import { hearOfMethod } from "./methods.ts";
 import type { PayLinks } from "./pay-link.ts";
 import type { Processor } from "./processor.ts";
+import { isBeingCharged } from "./under-way.ts";
 
 const REFRESH_MS = 4_000;
 const LOOPBACK = /^(127(\.\d+){3}|::1|::ffff:127(\.\d+){3}|localhost)$/;

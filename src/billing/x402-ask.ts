@@ -1,4 +1,5 @@
 // How others are asked about x402 payments, the facilitator and the node: JSON to JSON, within limits of time and size.
+// Their addresses may hold a key, and what goes wrong is logged: no error of this file says the address.
 
 import { readBounded } from "../base/bounded-body.ts";
 
@@ -15,10 +16,22 @@ export interface Answer {
   readonly body: unknown;
 }
 
-export async function ask(
+export async function ask(url: string, question: Question): Promise<Answer> {
+  const { answerMaxBytes } = question;
+  const { status, bytes } = await askWithin(url, question).catch((error: unknown) => {
+    throw withoutAddress(error);
+  });
+  if (bytes === undefined)
+    throw Object.assign(new Error(`the answer has more than ${answerMaxBytes} bytes`), {
+      name: "AnswerTooLarge",
+    });
+  return { status, body: parsed(new TextDecoder().decode(bytes)) };
+}
+
+async function askWithin(
   url: string,
   { headers, body, timeoutMs, answerMaxBytes }: Question,
-): Promise<Answer> {
+): Promise<{ readonly status: number; readonly bytes: Uint8Array | undefined }> {
   const response = await fetch(url, {
     method: "POST",
     headers: { "content-type": "application/json", ...headers },
@@ -26,12 +39,16 @@ export async function ask(
     redirect: "error",
     signal: AbortSignal.timeout(timeoutMs),
   });
-  const bytes = await readBounded(response.body, answerMaxBytes);
-  if (bytes === undefined)
-    throw Object.assign(new Error(`the answer has more than ${answerMaxBytes} bytes`), {
-      name: "AnswerTooLarge",
-    });
-  return { status: response.status, body: parsed(new TextDecoder().decode(bytes)) };
+  return { status: response.status, bytes: await readBounded(response.body, answerMaxBytes) };
+}
+
+/** The runtime's own errors name the address: nothing of them is kept but of what kind they are. */
+function withoutAddress(error: unknown): Error {
+  const kind = error instanceof Error && "code" in error ? error.code : undefined;
+  const shown = typeof kind === "string" && /^\w+$/.test(kind) ? `: ${kind}` : "";
+  return Object.assign(new Error(`the request failed${shown}`), {
+    name: error instanceof Error ? error.name : "Error",
+  });
 }
 
 function parsed(text: string): unknown {

@@ -3,6 +3,7 @@
 // two lines about it, one directly after the other: this authorization was used, and so much went to this payee.
 
 import { z } from "zod";
+import type { Secret } from "../base/secret.ts";
 import { ask } from "./x402-ask.ts";
 import { isSame, type SignedPayment } from "./x402-terms.ts";
 
@@ -44,7 +45,7 @@ const LogLine = z.object({
 const Answered = z.object({ result: z.unknown() });
 const MinedReceipt = z.object({ status: quantity, logs: z.array(LogLine) });
 
-export function openChain(rpcUrl: string): Chain {
+export function openChain(rpcUrl: Secret): Chain {
   return {
     find: async (payment, since) => {
       await demandChain(rpcUrl, payment.accepted.network);
@@ -65,13 +66,13 @@ export function openChain(rpcUrl: string): Chain {
 }
 
 /** On another chain nothing would be found, and that would be believed. */
-async function demandChain(rpcUrl: string, network: string): Promise<void> {
+async function demandChain(rpcUrl: Secret, network: string): Promise<void> {
   const id = quantity.parse(await call(rpcUrl, "eth_chainId", []));
   if (`eip155:${id}` !== network) throw new Error(`the node is of the chain ${id}`);
 }
 
 async function blockAt(
-  rpcUrl: string,
+  rpcUrl: Secret,
   name: string,
 ): Promise<{ readonly number: bigint; readonly at: number }> {
   const block = Block.parse(await call(rpcUrl, "eth_getBlockByNumber", [name, false]));
@@ -79,7 +80,7 @@ async function blockAt(
 }
 
 async function usesOf(
-  rpcUrl: string,
+  rpcUrl: Secret,
   { accepted, payload }: SignedPayment,
   [first, last]: readonly [bigint, bigint],
 ): Promise<readonly z.infer<typeof LogLine>[]> {
@@ -94,7 +95,7 @@ async function usesOf(
 }
 
 async function paidBy(
-  rpcUrl: string,
+  rpcUrl: Secret,
   { accepted, payload }: SignedPayment,
   used: z.infer<typeof LogLine>,
 ): Promise<boolean> {
@@ -114,8 +115,8 @@ async function paidBy(
   );
 }
 
-async function call(rpcUrl: string, method: string, params: readonly unknown[]): Promise<unknown> {
-  const { status, body } = await ask(rpcUrl, {
+async function call(rpcUrl: Secret, method: string, params: readonly unknown[]): Promise<unknown> {
+  const { status, body } = await ask(rpcUrl.reveal(), {
     body: { jsonrpc: "2.0", id: 1, method, params },
     timeoutMs: ANSWER_MS,
     answerMaxBytes: ANSWER_MAX_BYTES,

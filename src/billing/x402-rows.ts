@@ -84,6 +84,12 @@ export async function findX402(reader: Reader, id: string): Promise<X402Payment 
   return row === undefined ? undefined : toPayment(row);
 }
 
+/** Whoever ends one by hand locks it, after its invoice. */
+export async function lockX402(tx: Tx, id: string): Promise<X402Payment | undefined> {
+  const [row] = await tx.lockMany("agent_payment", "id", [id]);
+  return row === undefined ? undefined : toPayment(row);
+}
+
 /** A payment of this invoice that may have moved money. */
 export async function liveX402Of(
   reader: Reader,

@@ -4,7 +4,7 @@
 import { Fault } from "../base/fault.ts";
 import { type Invoice, lockInvoice } from "./billing.ts";
 import { feeOf, moneyOfCents } from "./cents.ts";
-import { enter } from "./checkouts.ts";
+import { enter, hasOpenPage } from "./checkouts.ts";
 import { closePages, type Till } from "./till.ts";
 import type { Chain, Found } from "./x402-chain.ts";
 import type { Facilitator, Settlement } from "./x402-facilitator.ts";
@@ -39,6 +39,8 @@ const LATER_MS = 600_000;
 const GRACE_MS = 120_000;
 const FOLLOW_EACH_MS = 200;
 const FOLLOW_LOOKS_MAX = 50;
+/** How often a page that somebody opens meanwhile is closed again. */
+const CLOSINGS_MAX = 3;
 const DUE_AT_ONCE = 50;
 const FAILURES_MAX = 5;
 
@@ -125,18 +127,25 @@ async function writeDown(
 ): Promise<X402Payment | undefined> {
   const { accountId, invoice } = bill;
   const { till, now } = counter;
-  // Nobody must pay the same at a page meanwhile.
-  if ("id" in invoice) await closePages(till, { id: invoice.id, accountId, now: now() });
-  return await till.db.write(async (tx) => {
-    if ("id" in invoice) {
-      const locked = await lockInvoice(tx, invoice.id);
-      if (locked?.status !== "open") throw notPayable(locked?.status ?? "gone");
-      const other = await liveX402Of(tx, invoice.id);
-      if (other !== undefined && other.id !== idOf(signed)) throw notPayable("being paid");
-    }
-    const made = { accountId, invoice, signed, totalCents: totalOf(bill), now: now() };
-    return await insertX402(tx, { ...made, dueAt: now() + LEASE_MS });
-  });
+  for (let closings = 0; closings < CLOSINGS_MAX; closings++) {
+    // Nobody must pay the same at a page meanwhile.
+    if ("id" in invoice) await closePages(till, { id: invoice.id, accountId, now: now() });
+    const written = await till.db.write(async (tx) => {
+      if ("id" in invoice) {
+        const locked = await lockInvoice(tx, invoice.id);
+        if (locked?.status !== "open") throw notPayable(locked?.status ?? "gone");
+        const other = await liveX402Of(tx, invoice.id);
+        if (other !== undefined && other.id !== idOf(signed)) throw notPayable("being paid");
+        const { processor } = till;
+        if (processor.kind === "hosted" && (await hasOpenPage(tx, processor, invoice.id)))
+          return "page";
+      }
+      const made = { accountId, invoice, signed, totalCents: totalOf(bill), now: now() };
+      return await insertX402(tx, { ...made, dueAt: now() + LEASE_MS });
+    });
+    if (written !== "page") return written;
+  }
+  throw notPayable("being paid at its page");
 }
 
 async function conclude(

@@ -1,6 +1,7 @@
 // How claim attempts are written and read. It owns the table claim_attempt.
 
 import { toNano } from "../base/money.ts";
+import { afterEveryId } from "../base/page.ts";
 import {
   type Reader,
   type Row,
@@ -101,17 +102,28 @@ export async function readNewestAttempt(
   );
 }
 
-/** The attempts that name an email and have not run out, newest first. */
-export async function readAttemptsFor(
+/** Some of the attempts that name an email and that nothing has ended yet, newest first. */
+export async function readOpenAttemptsFor(
   reader: Reader,
-  emailFolded: string,
-  now: number,
+  {
+    emailFolded,
+    now,
+    before = afterEveryId("claim"),
+    most,
+  }: {
+    readonly emailFolded: string;
+    readonly now: number;
+    readonly before?: string | undefined;
+    readonly most: number;
+  },
 ): Promise<readonly Attempt[]> {
   return toAttempts(
     await reader.all(
-      `${SELECT} where claim_attempt.email_folded = ? and claim_attempt.expires_at > ?
-       order by claim_attempt.id desc limit 100`,
-      [emailFolded, now],
+      `${SELECT} where claim_attempt.email_folded = ? and claim_attempt.id < ? and claim_attempt.expires_at > ?
+       and claim_attempt.claimed_at is null and claim_attempt.declined_at is null
+       and claim_attempt.superseded_at is null
+       order by claim_attempt.id desc limit ?`,
+      [emailFolded, before, now, most],
     ),
   );
 }

@@ -2,6 +2,7 @@
 // named confirms or declines. Every function that writes locks the account first, so two of them never interleave.
 
 import { addDeveloper, lockWorkspace, type Role, roleOf, takeOver } from "../accounts/members.ts";
+import { foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Nano } from "../base/money.ts";
@@ -28,13 +29,13 @@ import {
   markSuperseded,
   readAttempt,
   readAttemptByToken,
-  readAttemptsFor,
   readNewestAttempt,
   readOpenAttempts,
+  readOpenAttemptsFor,
 } from "./attempt-rows.ts";
-import { giveBonus, type Human, isBonusOpen } from "./bonus.ts";
+import { type BonusRules, type BonusState, bonusStateOf, giveBonus, type Human } from "./bonus.ts";
 import { countOne, untilNextSlot } from "./counts.ts";
-import { faultOfEmail, foldEmail, mailboxOf } from "./email.ts";
+import { faultOfEmail, mailboxOf } from "./email.ts";
 import { applyKeyChoices, type KeyChoice } from "./key-choices.ts";
 
 const TOKEN_CHARACTERS = 43;
@@ -42,12 +43,12 @@ const CODE_DIGITS = 6;
 const HOUR_MS = 3_600_000;
 const GUESS_SLOT_MS = 600_000;
 const GUESSES_MAX = 5;
+const CODE_PAGE = 100;
+const CODE_PAGES_MAX = 50;
 
-export interface ClaimLimits {
+export interface ClaimLimits extends BonusRules {
   /** Attempts that an account may start in an hour; zero for no limit. */
   readonly startsPerAccount: number;
-  /** Attempts that may name one email in an hour; zero for no limit. */
-  readonly startsPerEmail: number;
 }
 
 /** What others may want to know of, told inside the transaction of the change. */
@@ -149,7 +150,7 @@ export interface Claims {
     userCode: string,
     now: number,
   ) => Promise<Attempt | undefined>;
-  readonly mayHaveBonus: (reader: Reader, claimer: Claimer) => Promise<boolean>;
+  readonly bonusStateOf: (reader: Reader, claimer: Claimer, now: number) => Promise<BonusState>;
 }
 
 interface Room {
@@ -182,7 +183,8 @@ export function createClaims({ master, limits, onEvent }: ClaimsParts): Claims {
     decline: (tx, request) => decline(tx, request, room),
     findByToken: (reader, token) => readAttemptByToken(reader, room.hashToken(token)),
     findByCode: (tx, claimer, userCode, now) => findByCode(tx, claimer, { userCode, now }, room),
-    mayHaveBonus: (reader, claimer) => isBonusOpen(reader, room.humanOf(claimer)),
+    bonusStateOf: (reader, claimer, now) =>
+      bonusStateOf(reader, room.humanOf(claimer), { ...limits, now }),
   };
 }
 
@@ -197,8 +199,8 @@ async function start(tx: Tx, request: Start, room: Room): Promise<Started> {
   if (wrong !== undefined) throw invalid("email", `email: ${wrong}`);
   const emailFolded = foldEmail(email);
   const { claimed } = await lockWorkspace(tx, accountId);
+  // The address that is named is not counted: then a stranger could use up what its owner's own agent needs.
   await countStart(tx, `account ${accountId}`, room.limits.startsPerAccount, now);
-  await countStart(tx, `email ${room.hashToken(emailFolded)}`, room.limits.startsPerEmail, now);
   for (const open of await readOpenAttempts(tx, accountId))
     if (TRANSITIONS[stateOf(open, now)].restart === "supersede")
       await markSuperseded(tx, open.id, now);
@@ -285,7 +287,7 @@ async function own(
   const { id, accountId } = attempt;
   const { personId } = claimer;
   await takeOver(tx, { accountId, personId, via: id, now });
-  const bonus = await giveBonus(tx, room.humanOf(claimer), accountId, now);
+  const bonus = await giveBonus(tx, room.humanOf(claimer), { ...room.limits, accountId, now });
   await markClaimed(tx, id, { personId, role: "owner", bonus, now });
   for (const { keyId, kind } of await applyKeyChoices(tx, accountId, keyChoices, now))
     await room.tell(tx, { kind, keyId, attempt }, now);
@@ -339,11 +341,21 @@ async function findByCode(
         "Too many codes were tried. Wait ten minutes, or open the full link that your agent gave you.",
       retryAfterSeconds: untilNextSlot(GUESS_SLOT_MS, now) / 1_000,
     });
-  return (await readAttemptsFor(tx, foldEmail(claimer.email), now)).find(
-    (attempt) =>
-      stateOf(attempt, now) === "initiated" &&
-      sameText(attempt.codeHash, room.hashCode(attempt.id, userCode)),
-  );
+  const hasCode = (attempt: Attempt): boolean =>
+    stateOf(attempt, now) === "initiated" &&
+    sameText(attempt.codeHash, room.hashCode(attempt.id, userCode));
+  const found: Attempt[] = [];
+  const asked = { emailFolded: foldEmail(claimer.email), now, most: CODE_PAGE };
+  let before: string | undefined;
+  // Strangers may name the same address as often as they like, and must not bury the one that is meant.
+  for (let page = 0; page < CODE_PAGES_MAX; page++) {
+    const attempts = await readOpenAttemptsFor(tx, { ...asked, before });
+    found.push(...attempts.filter(hasCode));
+    if (attempts.length < CODE_PAGE) break;
+    before = attempts.at(-1)?.id;
+  }
+  // Of two with the same code neither is taken: only the full link says which is meant.
+  return found.length === 1 ? found[0] : undefined;
 }
 
 /** Reads an attempt under the lock of its account: which account that is never changes. */

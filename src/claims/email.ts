@@ -2,6 +2,7 @@
 // forgiven. Is this a human who had the bonus before? Then all spellings of one mailbox are the same.
 
 import { domainToASCII } from "node:url";
+import { foldEmail } from "../base/email.ts";
 
 const ADDRESS_MAX = 254;
 const LOCAL_MAX = 64;
@@ -42,15 +43,6 @@ export function faultOfEmail(address: string): string | undefined {
   if (!plausible) return "is not an email address";
   if ([local, ...domain.split(".")].some(isMixed)) return "mixes letters of different scripts";
   return undefined;
-}
-
-/** The form that two addresses are compared in. */
-export function foldEmail(address: string): string {
-  const at = address.lastIndexOf("@");
-  const local = address.slice(0, at);
-  const domain = address.slice(at + 1);
-  const lower = local.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
-  return `${lower}@${domainToASCII(domain) || domain.toLowerCase()}`;
 }
 
 interface MailRules {

@@ -159,7 +159,7 @@ function codeRoute({ db, claims, link }: Room): Route {
         if (!(error instanceof Fault) || error.code !== "rate_limited") throw error;
         return show(codePage(caller, { status: error.status, message: error.publicMessage }));
       }
-      const message = `No open claim for ${caller.email} has that code. Check the digits, and the account that you are signed in with.`;
+      const message = `No open claim for ${caller.email} has that code. Check the digits, and the account that you are signed in with; or open the full link that your agent gave you.`;
       return show(codePage(caller, { status: 404, message }));
     },
   });

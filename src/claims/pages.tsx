@@ -203,6 +203,11 @@ export function donePage(done: Done): ClaimPage {
   );
 }
 
+const ONCE = "No bonus was added: it is given once per person.";
+const LATE =
+  "No bonus was added: what this gateway gives away in a day had been given when you confirmed. You have not had yours, so another account that you claim may bring it.";
+const NO_BONUS = { had: ONCE, open: LATE, spent_today: LATE } as const;
+
 function OwnerDone({ attempt, review }: Done): Child {
   const keys = review.keys.length + review.moreKeys;
   return (
@@ -220,7 +225,7 @@ function OwnerDone({ attempt, review }: Done): Child {
           <li>
             {attempt.bonus > 0n
               ? `A bonus of ${dollars(attempt.bonus)} was added to the balance.`
-              : "No bonus was added: it is given once per person."}
+              : NO_BONUS[review.bonusState]}
           </li>
         )}
         <li>

@@ -137,6 +137,9 @@ function TakeOverFacts({ review, attempt, now }: ReviewState): Child {
         Its balance of {dollars(review.balance)}
         {review.bonus === 0n ? "" : ` and a bonus of ${dollars(review.bonus)}, once per person`},
         its {count(review.keys.length + review.moreKeys, "key")} and its records
+        {review.bonusState === "spent_today"
+          ? ". No bonus today: what this gateway gives away in a day has been given"
+          : ""}
       </dd>
       <dt>Used so far</dt>
       <dd>

@@ -8,7 +8,7 @@ import { type Db, text, whole } from "../store/db.ts";
 import { sumUsage } from "../usage/usage.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Claimer, Claims } from "./claims.ts";
-import { CLAIM_BONUS } from "./bonus.ts";
+import { type BonusState, CLAIM_BONUS } from "./bonus.ts";
 import { liveKeys } from "./key-choices.ts";
 
 /** More keys than these are decided about together. */
@@ -22,6 +22,7 @@ export interface Review {
   readonly balance: Nano;
   /** What the human would be given for taking over. */
   readonly bonus: Nano;
+  readonly bonusState: BonusState;
   readonly calls: number;
   readonly spent: Nano;
   readonly keys: readonly Key[];
@@ -48,13 +49,14 @@ export function reviewOf(
     const sums = await sumUsage(reader, accountId, {}, "key");
     const keys = await liveKeys(reader, accountId, now);
     const members = await membersOf(reader, accountId);
-    const isOwning = !attempt.invitation;
+    const bonusState = await claims.bonusStateOf(reader, claimer, now);
     return {
       accountId,
       openedAt: whole(account, "created_at"),
       openedFrom: text(account, "created_from"),
       balance: wallet.promo + wallet.paid,
-      bonus: isOwning && (await claims.mayHaveBonus(reader, claimer)) ? CLAIM_BONUS : 0n,
+      bonus: !attempt.invitation && bonusState === "open" ? CLAIM_BONUS : 0n,
+      bonusState,
       calls: sums.reduce((calls, sum) => calls + sum.calls, 0),
       spent: sums.reduce((spent, sum) => spent + sum.cost, 0n),
       keys: keys.slice(0, KEYS_LISTED_MAX),

@@ -9,10 +9,13 @@ import type { TillParts } from "../billing/checkouts.ts";
 import { markPaid, markRefunded } from "../billing/manual.ts";
 import { TOLD } from "../cashier.ts";
 import { noteEntered } from "../operator/entered.ts";
+import { askChainAfter, markAbsent } from "../operator/absent.ts";
 import { bearDebt, COMMAND_LINE } from "../operator/operator.ts";
 import { listAside, listUnclear } from "../operator/payments.ts";
 import { looseEndsJson, looseEndsText } from "../operator/payments-text.ts";
+import type { Config } from "../config.ts";
 import type { Db } from "../store/db.ts";
+import { chainOf } from "../x402-counter.ts";
 import { actOf, JSON_FLAG, REASON } from "./admin-act.ts";
 import { type Command, EXIT_MISUSED, type Line, type World } from "./command.ts";
 import { withStore } from "./with-store.ts";
@@ -44,13 +47,21 @@ export const adminBillingCommands: Readonly<Record<string, Command>> = {
   "admin payments": {
     summary: "List the payments that need you",
     details:
-      "Those that did not fit their invoice, the newest 20, and those by x402 of which nobody can say whether they moved\nmoney, the newest 100: each with how to find out, until it is marked as paid.",
+      "Those that did not fit their invoice, the newest 20, and those by x402 of which nobody can say whether they moved\nmoney, the newest 100: each with how to find out, until it is marked as paid or as absent.",
     positionals: [],
     flags: {
       unclear: { type: "boolean", means: "Only those that may have moved money, or may not." },
       json: JSON_FLAG,
     },
     run: (line, world) => withStore(world, (db) => showLooseEnds(db, line, world)),
+  },
+  "admin mark-absent": {
+    summary: "Say that an unclear payment by x402 is not on the chain",
+    details:
+      "Ends it: nothing is credited, it leaves the list, and its invoice can be paid in another way. Refused where it was\ncredited, and where the node at X402_RPC_URL shows it.",
+    positionals: ["payment"],
+    flags: { reason: REASON },
+    run: (line, world) => withStore(world, (db, config) => sayAbsent(db, config, { line, world })),
   },
   "admin write-off": {
     summary: "Bear what an account owes after a dispute, which unfreezes it",
@@ -95,6 +106,29 @@ async function showLooseEnds(db: Db, line: Line, world: World): Promise<number> 
   const found = line.has("unclear") ? { unclear } : { unclear, aside: await listAside(db) };
   world.print(
     line.has("json") ? JSON.stringify(looseEndsJson(found), null, 2) : looseEndsText(found),
+  );
+  return 0;
+}
+
+const BESIDES = {
+  absent: "The node says so, too.",
+  "no answer": "The node could not say, so your word stands alone.",
+  "not asked": "No node was asked, so your word stands alone.",
+} as const;
+
+async function sayAbsent(
+  db: Db,
+  config: Config,
+  { line, world }: { readonly line: Line; readonly world: World },
+): Promise<number> {
+  const [id = ""] = line.positionals;
+  const act = actOf(line, world);
+  const chainSays = await askChainAfter(db, chainOf(config), id);
+  const made = await db.write((tx) => markAbsent(tx, { ...act, id, chainSays }));
+  world.print(
+    made
+      ? `${id} counts as never made; nothing was credited. ${BESIDES[chainSays]}`
+      : `${id} was ended before; nothing was changed.`,
   );
   return 0;
 }

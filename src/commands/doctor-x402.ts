@@ -43,9 +43,15 @@ async function checkFacilitator(x402: X402Config): Promise<Finding> {
     );
     return settles
       ? { verdict: "ok", about: ABOUT, says: `the facilitator settles payments on ${network}` }
-      : fail(`the facilitator at ${facilitatorUrl} does not settle payments on ${network}`, mend);
+      : fail(
+          `the facilitator at ${new URL(facilitatorUrl).origin} does not settle payments on ${network}`,
+          mend,
+        );
   } catch {
-    return fail(`the facilitator at ${facilitatorUrl} does not say what it settles`, mend);
+    return fail(
+      `the facilitator at ${new URL(facilitatorUrl).origin} does not say what it settles`,
+      mend,
+    );
   }
 }
 
@@ -58,7 +64,7 @@ async function checkNode({ rpcUrl, network }: X402Config): Promise<Finding> {
     };
   const mend = `Set X402_RPC_URL to a node of ${network}.`;
   try {
-    const response = await fetch(rpcUrl, {
+    const response = await fetch(rpcUrl.reveal(), {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "eth_chainId", params: [] }),

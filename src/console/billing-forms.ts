@@ -1,7 +1,7 @@
 // What the forms of the billing page do. Each answers where the person goes on to.
 
 import { z } from "zod";
-import { type Action, requireRole } from "../accounts/members.ts";
+import type { Action } from "../accounts/members.ts";
 import { type AuditAction, record } from "../audit/audit.ts";
 import { endCharging, readRules, turnOff, turnOn, typedOf } from "../billing/auto-top-up.ts";
 import { createInvoice, readAmount, voidInvoice } from "../billing/billing.ts";
@@ -12,6 +12,7 @@ import type { Visitor } from "../http/route.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { pathOf } from "./frame.tsx";
+import { enterToChange } from "./workspace.ts";
 
 const AMOUNT_TEXT_MAX = 20;
 const ONCE_TEXT_MAX = 60;
@@ -66,10 +67,9 @@ export async function carryOut(
   const { accountId, visitor, now } = sent;
   const { db, till } = parts;
   const home = pathOf(accountId, "/billing");
-  // The role is asked again inside: it may have been taken away a moment ago.
   const write = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> =>
     db.write(async (tx) => {
-      await requireRole(tx, accountId, visitor.personId, BILLING_ACTIONS[body.do]);
+      await enterToChange(tx, accountId, visitor.personId, BILLING_ACTIONS[body.do]);
       return work(tx);
     });
   switch (body.do) {

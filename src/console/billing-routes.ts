@@ -1,7 +1,6 @@
 // The billing page of a workspace: everybody sees it, the owner buys, and allows what is bought by itself.
 
 import { z } from "zod";
-import { requireRole } from "../accounts/members.ts";
 import { listInvoices, readAmount } from "../billing/billing.ts";
 import { DEVELOPMENT_CARDS, type DevelopmentCard } from "../billing/development-card.ts";
 import { openMethod } from "../billing/method-rows.ts";
@@ -21,7 +20,7 @@ import { BILLING_ACTIONS, BillingForm, carryOut } from "./billing-forms.ts";
 import { billingPage, type BillingState } from "./billing-page.tsx";
 import { cardPage } from "./card-page.tsx";
 import { pathOf } from "./frame.tsx";
-import { type ConsoleStore, enter, type Place } from "./workspace.ts";
+import { type ConsoleStore, enter, enterToChange, type Place } from "./workspace.ts";
 
 export interface BillingPageParts extends ConsoleStore {
   readonly db: Db;
@@ -133,7 +132,7 @@ function saveCardRoute(parts: BillingPageParts): Route {
       demandLoopback(address);
       const { card: ref } = body;
       await parts.db.write(async (tx) => {
-        await requireRole(tx, accountId, savedBy, "billing.auto_top_up");
+        await enterToChange(tx, accountId, savedBy, "billing.auto_top_up");
         const { id: processor } = parts.till.processor;
         const method = await openMethod(tx, { accountId, processor, savedBy, now });
         const label = isCard(ref) ? DEVELOPMENT_CARDS[ref] : ref;

@@ -1,7 +1,7 @@
 // The page of a workspace's budgets: everybody sees them, the owner sets them.
 
 import { z } from "zod";
-import { type Action, requireRole } from "../accounts/members.ts";
+import type { Action } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
 import { BUDGET_FIELDS, budgetIn, changeBudgets } from "../budgets/budgets.ts";
 import { networksOf } from "../http/address.ts";
@@ -11,7 +11,7 @@ import type { Db } from "../store/db.ts";
 import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
 import { budgetsPage } from "./budgets-page.tsx";
 import { pathOf } from "./frame.tsx";
-import { type ConsoleStore, enter } from "./workspace.ts";
+import { type ConsoleStore, enter, enterToChange } from "./workspace.ts";
 
 export interface BudgetPageParts extends ConsoleStore {
   readonly db: Db;
@@ -63,9 +63,8 @@ function changeRoute(parts: BudgetPageParts): Route {
           day: typedBudget(BUDGET_FIELDS.day, body.daily_usd),
           month: typedBudget(BUDGET_FIELDS.month, body.monthly_usd),
         };
-        // The role is asked again inside: it may have been taken away a moment ago.
         await parts.db.write(async (tx) => {
-          await requireRole(tx, account, caller.personId, CHANGE);
+          await enterToChange(tx, account, caller.personId, CHANGE);
           await changeBudgets(tx, {
             accountId: account,
             limits,

@@ -38,7 +38,10 @@ export function keysPage({ visitor, place, keys, fresh, wrong }: KeysState): Pag
             {wrong}
           </p>
         )}
-        <p>Whoever holds a key can spend the workspace's balance, up to the key's limit.</p>
+        <p>
+          Whoever holds a key can spend the workspace's balance, up to the key's limit. Limits and
+          expiries are widened here alone: a key can lower them, and hand on a part of its own.
+        </p>
         {live.map((key) => (
           <KeyCard key_={key} action={action} visitor={visitor} place={place} />
         ))}
@@ -79,10 +82,14 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
       <p>
         Made {dayOf(key.createdAt)},{" "}
         {key.lastUsedAt === null ? "never used" : `last used ${minute(key.lastUsedAt)}`}; spent{" "}
-        {money(key.spent)}, {limit}.
+        {money(key.spent)}, {limit}
+        {key.expiresAt === null ? "" : `, works until ${minute(key.expiresAt)}`}.
       </p>
       {mayDo(place.role, "keys.change") ? (
-        <LimitForm id={key.id} action={action} visitor={visitor} />
+        <>
+          <LimitForm id={key.id} action={action} visitor={visitor} />
+          <ExpiryForm id={key.id} action={action} visitor={visitor} until={key.expiresAt} />
+        </>
       ) : null}
       {mayDo(place.role, "keys.revoke") ? (
         <form method="post" action={action}>
@@ -117,6 +124,44 @@ function LimitForm({
         </button>
       </div>
     </form>
+  );
+}
+
+function ExpiryForm({
+  id,
+  action,
+  visitor,
+  until,
+}: {
+  readonly id: string;
+  readonly action: string;
+  readonly visitor: Visitor;
+  readonly until: number | null;
+}): Child {
+  return (
+    <form method="post" action={action}>
+      <Hidden visitor={visitor} fields={{ do: "expiry", key: id }} />
+      <ExpiryField id={id} until={until} />
+      <div class="choices">
+        <button type="submit" class="quiet">
+          Set the expiry
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function ExpiryField({ id, until }: { readonly id: string; readonly until: number | null }): Child {
+  return (
+    <>
+      <label for={`${id}-expiry`}>Its last day, in UTC; empty for none</label>
+      <input
+        id={`${id}-expiry`}
+        name="last_day"
+        type="date"
+        value={until === null ? undefined : dayOf(until - 1)}
+      />
+    </>
   );
 }
 
@@ -156,6 +201,7 @@ function MintForm({
         <label for="mint-name">Name</label>
         <input id="mint-name" name="name" maxlength={100} />
         <LimitFields id="mint" />
+        <ExpiryField id="mint" until={null} />
         <div class="choices">
           <button type="submit">Make the key</button>
         </div>

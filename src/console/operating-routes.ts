@@ -2,7 +2,6 @@
 
 import { z } from "zod";
 import type { Action } from "../accounts/members.ts";
-import { requireRole } from "../accounts/members.ts";
 import { type AuditAction, listEntries, record } from "../audit/audit.ts";
 import { listDeliveries } from "../events/deliveries.ts";
 import {
@@ -19,7 +18,7 @@ import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
 import { auditPage } from "./audit-page.tsx";
 import { pathOf } from "./frame.tsx";
 import { type ShownWebhook, webhooksPage } from "./webhooks-page.tsx";
-import { type ConsoleStore, enter } from "./workspace.ts";
+import { type ConsoleStore, enter, enterToChange } from "./workspace.ts";
 
 export interface OperatingParts extends ConsoleStore {
   readonly db: Db;
@@ -95,7 +94,7 @@ function changeWebhooksRoute(parts: OperatingParts): Route {
         );
       try {
         const secret = await parts.db.write(async (tx) => {
-          await requireRole(tx, params.account, caller.personId, CHANGE);
+          await enterToChange(tx, params.account, caller.personId, CHANGE);
           return changeWebhooks(tx, parts.webhooks, params.account, input);
         });
         if (secret !== undefined) return await shown({ secret });

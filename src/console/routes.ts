@@ -8,7 +8,6 @@ import {
   handOver,
   type MemberChange,
   removeMember,
-  requireRole,
   workspacesOf,
 } from "../accounts/members.ts";
 import { invalid } from "../base/fault.ts";
@@ -32,11 +31,14 @@ import { usagePage } from "./usage-page.tsx";
 import {
   type ConsoleStore,
   enter,
+  enterToChange,
   readKeys,
   readOverview,
   readPeople,
   readSpending,
 } from "./workspace.ts";
+
+const DAY_MS = 86_400_000;
 
 export interface ConsoleRouteParts extends BillingPageParts {
   readonly db: Db;
@@ -167,6 +169,7 @@ const KeyForm = z.discriminatedUnion("do", [
     name: z.string().optional(),
     limit_usd: z.string().optional(),
     limit_window: z.string().optional(),
+    last_day: z.string().optional(),
   }),
   z.object({
     do: z.literal("limit"),
@@ -174,6 +177,7 @@ const KeyForm = z.discriminatedUnion("do", [
     limit_usd: z.string().optional(),
     limit_window: z.string().optional(),
   }),
+  z.object({ do: z.literal("expiry"), key: z.string(), last_day: z.string().optional() }),
   z.object({ do: z.literal("revoke"), key: z.string() }),
 ]);
 type KeyForm = z.infer<typeof KeyForm>;
@@ -181,6 +185,7 @@ type KeyForm = z.infer<typeof KeyForm>;
 const KEY_ACTIONS: Readonly<Record<KeyForm["do"], Action>> = {
   mint: "keys.mint",
   limit: "keys.change",
+  expiry: "keys.change",
   revoke: "keys.revoke",
 };
 
@@ -190,7 +195,7 @@ function changeKeysRoute(parts: ConsoleRouteParts): Route {
     method: "POST",
     path: "/console/{account}/keys",
     id: "changeWorkspaceKeys",
-    summary: "Make, limit or revoke a key",
+    summary: "Make, limit, end or revoke a key",
     params: AccountPath,
     body: KeyForm,
     example: { do: "mint", name: "ci" },
@@ -206,9 +211,8 @@ function changeKeysRoute(parts: ConsoleRouteParts): Route {
           told.wrong === undefined ? 200 : 400,
         );
       try {
-        // The role is asked again inside: it may have been taken away a moment ago.
         const fresh = await parts.db.write(async (tx) => {
-          await requireRole(tx, account, caller.personId, KEY_ACTIONS[body.do]);
+          await enterToChange(tx, account, caller.personId, KEY_ACTIONS[body.do]);
           const by = { type: "person", id: caller.personId } as const;
           return changeKeys(tx, parts, account, { form: body, by, address, now });
         });
@@ -234,14 +238,16 @@ async function changeKeys(
       const { key, raw } = await keys.mint(
         tx,
         accountId,
-        { ...limitOf(form), name: name === "" ? null : name },
+        { ...limitOf(form), ...expiryOf(form), name: name === "" ? null : name },
         now,
       );
       await tell?.(tx, { kind: "key.created", key, ...common });
       return raw;
     }
-    case "limit": {
-      const key = await changeKey(tx, accountId, form.key, { ...limitOf(form), now });
+    case "limit":
+    case "expiry": {
+      const change = form.do === "limit" ? limitOf(form) : expiryOf(form);
+      const key = await changeKey(tx, accountId, form.key, { ...change, now });
       await tell?.(tx, { kind: "key.changed", key, ...common });
       return undefined;
     }
@@ -267,6 +273,18 @@ function limitOf(form: {
     limit,
     limitWindow: LIMIT_WINDOWS.find((window) => window === form.limit_window) ?? null,
   };
+}
+
+/** A key works to the end of its last day. */
+function expiryOf({
+  last_day: lastDay = "",
+}: {
+  readonly last_day?: string | undefined;
+}): Pick<KeySettings, "expiresAt"> {
+  if (lastDay === "") return { expiresAt: null };
+  const begins = /^\d{4}-\d\d-\d\d$/.test(lastDay) ? Date.parse(lastDay) : NaN;
+  if (Number.isNaN(begins)) throw invalid("last_day", "The last day must be a date.");
+  return { expiresAt: begins + DAY_MS };
 }
 
 function membersRoute(parts: ConsoleRouteParts): Route {
@@ -322,7 +340,7 @@ function changeMembersRoute(parts: ConsoleRouteParts): Route {
       const place = await enter(parts, account, caller.personId, MEMBER_ACTIONS[body.do]);
       try {
         await parts.db.write(async (tx) => {
-          await requireRole(tx, account, caller.personId, MEMBER_ACTIONS[body.do]);
+          await enterToChange(tx, account, caller.personId, MEMBER_ACTIONS[body.do]);
           const done = await changeMembers(tx, account, caller, { form: body, now });
           const common = { accountId: account, by: caller, address, now };
           await parts.onMemberChange?.(tx, { ...common, ...done });

@@ -4,6 +4,7 @@ import { getAccount } from "../accounts/accounts.ts";
 import { type Invitation, listInvitations } from "../accounts/invitations.ts";
 import {
   type Action,
+  lockWorkspace,
   type Member,
   membersOf,
   requireRole,
@@ -13,7 +14,7 @@ import type { Nano } from "../base/money.ts";
 import { readTopUpState, type TopUpState } from "../billing/top-up-state.ts";
 import { type Key, listKeys } from "../keys/keys.ts";
 import { type Freeze, findFreeze } from "../ledger/freezes.ts";
-import type { Reader } from "../store/db.ts";
+import type { Reader, Tx } from "../store/db.ts";
 import { sumUsage, type UsageSum } from "../usage/usage.ts";
 
 const KEYS_SHOWN = 100;
@@ -50,6 +51,17 @@ export async function enter(
   const role = await requireRole(store.db, accountId, personId, action);
   const { createdAt } = await getAccount(store.db, accountId);
   return { accountId, role, createdAt };
+}
+
+/** Asks for the role again: it may have been taken away a moment ago, and now it stays until the change is done. */
+export async function enterToChange(
+  tx: Tx,
+  accountId: string,
+  personId: string,
+  action: Action,
+): Promise<void> {
+  await lockWorkspace(tx, accountId);
+  await requireRole(tx, accountId, personId, action);
 }
 
 export interface Overview {

@@ -32,7 +32,7 @@ export const ADVICE = {
   forbidden: { again: "no", next: "Use a key or a person that may do it, or leave it." },
   key_limit_reached: {
     again: "no",
-    next: "The account may still have credits: raise this key's limit, wait for its window to end, or use another key.",
+    next: "The account may still have credits: wait for the limit's window to end, or use another key. The limit can be raised: by the owner in the console where a human owns the account, otherwise with `PATCH /v1/keys/{id}`.",
   },
   workspace_budget_reached: {
     again: "after retry-after",

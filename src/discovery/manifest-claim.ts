@@ -12,7 +12,7 @@ export function handOver(desk: Desk): Section | undefined {
   return {
     title: "Hand the account to a human",
     text: paragraphs([
-      `A human can take the account over at any time. Keys and balance stay as they are, your key keeps working, and the first claim of each human adds ${creditsText(settings.claimBonusCredits)}.`,
+      `A human can take the account over at any time. Keys and balance stay as they are, your key keeps working, and the first claim of each human adds ${creditsText(settings.claimBonusCredits)}, as long as what the gateway gives away in a day lasts.`,
       "### Start",
       "Ask for the human's e-mail address, and for their consent to use it. They must sign in with exactly this address.",
       desk.curl(CLAIM_START),

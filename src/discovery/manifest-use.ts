@@ -132,6 +132,7 @@ export function lookAfterKeys(desk: Desk): Section | undefined {
       spoken(desk, "GET /v1/keys", "List keys, without their secrets:"),
       spoken(desk, "PATCH /v1/keys/{id}", "Rename a key, by its `id`:", params),
       changed === minted ? "" : changed,
+      "Once a human owns the account, no key widens a limit or an expiry: it may lower them, and a limited key gives what it mints a part of its own limit. Beyond that, ask the owner, who does it in the console.",
       spoken(
         desk,
         "DELETE /v1/keys/{id}",

@@ -29,7 +29,7 @@ export interface Idempotency {
   /** Claims the key inside the caller's transaction, or answers what it was answered before. */
   readonly begin: (tx: Tx, request: IdempotentRequest) => Promise<StoredAnswer | undefined>;
   readonly finish: (tx: Tx, request: IdempotentRequest, answer: StoredAnswer) => Promise<void>;
-  /** Lets go of a key whose request failed, so that it can be tried again. */
+  /** Lets go of a key whose request failed, so that it can be tried again. Neither touches what another request began. */
   readonly forget: (tx: Tx, request: IdempotentRequest) => Promise<void>;
 }
 
@@ -78,17 +78,21 @@ export function createIdempotency(master: Secret): Idempotency {
     finish: async (tx, request, answer) => {
       const id = idOf(request);
       await tx.run(
-        "update idempotent_answer set state = 'done', status = ?, sealed = ? where id = ?",
-        [answer.status, seal(sealKeyOf(request), id, answer.body), id],
+        `update idempotent_answer set state = 'done', status = ?, sealed = ? where ${OWN}`,
+        [answer.status, seal(sealKeyOf(request), id, answer.body), id, request.holdId ?? ""],
       );
     },
     forget: async (tx, request) => {
-      await tx.run("delete from idempotent_answer where id = ? and state = 'running'", [
+      await tx.run(`delete from idempotent_answer where ${OWN} and state = 'running'`, [
         idOf(request),
+        request.holdId ?? "",
       ]);
     },
   };
 }
+
+// A key that was let go while its call lived may be another call's by now.
+const OWN = "id = ? and coalesce(hold_id, '') = ?";
 
 /** Lets go of keys whose call died with its process: still running by their record, and holding nothing. */
 export async function releaseDeadCalls(db: Db, startedBefore: number): Promise<void> {

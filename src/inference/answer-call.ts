@@ -72,6 +72,7 @@ export function answerStream(
     first: answered.first,
     parser: wire === "converse" ? createFrameParser() : createSseParser(),
     meter,
+    readsAll: passage.isTranslated,
     shape: passage.shape(costUsd),
     ticker: parts.ticker,
     timeouts: parts.timeouts,

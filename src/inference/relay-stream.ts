@@ -20,6 +20,8 @@ export interface StreamParts {
   /** Cuts the provider's bytes into events. */
   readonly parser: SseParser;
   readonly meter: StreamMeter;
+  /** Whether every event is read in full anyway. */
+  readonly readsAll: boolean;
   readonly shape: StreamShape;
   readonly ticker: Ticker;
   readonly timeouts: Timeouts;
@@ -134,7 +136,7 @@ function passOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined)
 // The last event goes to `waiting`, and with it whatever comes after: it is sent when the money is settled.
 function shaped(parts: StreamParts, state: State, event: SseEvent): Uint8Array | undefined {
   const { meter, shape } = parts;
-  const sight = meter.watch(event);
+  const sight = parts.readsAll ? meter.read(event) : meter.watch(event);
   const bytes =
     sight === "usage" && meter.exact() ? shape.usage(event, parts.costUsd()) : shape.plain(event);
   const waits =

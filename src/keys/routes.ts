@@ -7,8 +7,8 @@ import { LIMIT_WINDOWS } from "../base/window.ts";
 import { cursorOf, listOf, PageQuery, Timestamp } from "../http/record.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { changeByKey, mintByKey } from "./delegation.ts";
 import {
-  changeKey,
   countLiveKeys,
   getKey,
   type Key,
@@ -72,7 +72,7 @@ function mintRoute(keys: Keys, tell: Tell): Route {
     tag: "Keys",
     summary: "Mint an additional key",
     description:
-      "The raw key is in this answer and nowhere else. Give each program a key of its own, with a limit.",
+      "The raw key is in this answer and nowhere else. Give each program a key of its own, with a limit. Once a human owns the account, a key that has a limit must give one to what it mints, at most what is left of its own: that much is taken off its own. And what an expiring key mints expires no later. Beyond that, the owner makes keys in the console.",
     dialect: "openai",
     body: KeyChange,
     example: { name: "ci", limit_usd: 5, limit_window: "day" },
@@ -88,10 +88,13 @@ function mintRoute(keys: Keys, tell: Tell): Route {
         },
       },
     },
-    faults: ["conflict"],
+    faults: ["forbidden", "conflict"],
     run: async (tx, { caller, body, address, now }) => {
-      const { key, raw } = await keys.mint(tx, caller.accountId, settingsOf(body), now);
-      await tell(tx, { kind: "key.created", key, by: keyOf(caller), address, now });
+      const asked = { settings: settingsOf(body), now };
+      const { key, raw, lowered } = await mintByKey(tx, keys, caller, asked);
+      const common = { by: keyOf(caller), address, now };
+      await tell(tx, { kind: "key.created", key, ...common });
+      if (lowered !== undefined) await tell(tx, { kind: "key.changed", key: lowered, ...common });
       return { status: 201, body: { ...showKey(key), api_key: raw } };
     },
   });
@@ -151,7 +154,8 @@ function changeRoute(tell: Tell): Route {
     id: "changeKey",
     tag: "Keys",
     summary: "Rename a key, or change its limit or expiry",
-    description: "Only the fields that are sent are changed; null takes a setting away.",
+    description:
+      "Only the fields that are sent are changed; null takes a setting away. Once a human owns the account, a key may lower a limit and bring an expiry forward, on itself and on others, and nothing else of the two: the owner does that in the console.",
     dialect: "openai",
     params: KeyPath,
     body: KeyChange,
@@ -163,9 +167,9 @@ function changeRoute(tell: Tell): Route {
         example: { ...KEY_EXAMPLE, name: "nightly build" },
       },
     },
-    faults: ["not_found", "conflict"],
+    faults: ["forbidden", "not_found", "conflict"],
     run: async (tx, { caller, params, body, address, now }) => {
-      const key = await changeKey(tx, caller.accountId, params.id, { ...settingsOf(body), now });
+      const key = await changeByKey(tx, caller.accountId, params.id, { ...settingsOf(body), now });
       await tell(tx, { kind: "key.changed", key, by: keyOf(caller), address, now });
       return { status: 200, body: showKey(key) };
     },

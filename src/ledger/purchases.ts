@@ -6,6 +6,7 @@ import { type Reader, type Row, text, type Tx } from "../store/db.ts";
 import type { Wallet } from "./decide.ts";
 import { type Fall, marksOf, noteFalls } from "./marks.ts";
 import { bucketOf, insertTransfers, SYSTEM, toWallet, type Transfer } from "./rows.ts";
+import { housesShare, type Undone } from "./undone.ts";
 
 /** What an amount of a payment is made of. */
 export interface Parts {
@@ -25,8 +26,8 @@ export interface Movement {
   readonly processor: string;
   readonly parts: Parts;
   readonly kind: "purchase" | "refund" | "refund_failed" | "dispute" | "dispute_closed";
-  /** The movement that it undoes: what the house bore there goes back to the house. */
-  readonly undoes?: string;
+  /** What it undoes: what the house bore of that goes back to the house. */
+  readonly undoes?: Undone;
   /** The payment. */
   readonly ref: string;
   readonly now: number;
@@ -47,11 +48,12 @@ export async function bringIn(tx: Tx, movement: Movement): Promise<void> {
   const wallet = await lockWallet(tx, movement.accountId);
   const { credit, fee, tax, suspense, beyond } = movement.parts;
   const clearing = clearingOf(movement.processor);
-  const borne = least(credit, await borneBy(tx, movement));
-  const owed = least(credit - borne, wallet.owed ?? 0n);
-  const gained = credit - borne - owed;
+  const { borne, writtenOff } = await housesShare(tx, movement, wallet.writtenOff);
+  const owed = least(credit - borne - writtenOff, wallet.owed ?? 0n);
+  const gained = credit - borne - writtenOff - owed;
   const legs: readonly Leg[] = [
     ["borne", clearing, SYSTEM.refundExpense, borne],
+    ["written_off", clearing, SYSTEM.refundExpense, writtenOff],
     ["debt", clearing, SYSTEM.receivable, owed],
     ["credit", clearing, bucketOf(movement.accountId, "paid"), gained],
     ["fee", clearing, SYSTEM.feeRevenue, fee],
@@ -63,17 +65,8 @@ export async function bringIn(tx: Tx, movement: Movement): Promise<void> {
   await store(tx, movement.accountId, {
     paid: wallet.paid + gained,
     owed: (wallet.owed ?? 0n) - owed,
+    writtenOff: wallet.writtenOff - writtenOff,
   });
-}
-
-/** What the house bore of the movement that is undone. */
-async function borneBy(tx: Tx, { accountId, undoes }: Movement): Promise<Nano> {
-  if (undoes === undefined) return 0n;
-  const row = await tx.get("select amount from transfer where account_id = ? and id = ?", [
-    accountId,
-    `${undoes}.missing`,
-  ]);
-  return row === undefined ? 0n : toNano(row["amount"]);
 }
 
 /**
@@ -100,6 +93,7 @@ export async function sendBack(tx: Tx, movement: Movement): Promise<readonly Fal
   await store(tx, movement.accountId, {
     paid: wallet.paid - taken,
     owed: (wallet.owed ?? 0n) + (isDebt ? missing : 0n),
+    writtenOff: wallet.writtenOff,
   });
   return fallsOf(movement, wallet, taken);
 }
@@ -114,11 +108,13 @@ export async function collectDebt(
   const taken = least(owed, freeOf(wallet));
   const about = { id, accountId, kind: "debt", ref: id, now };
   await post(tx, about, [["debt", bucketOf(accountId, "paid"), SYSTEM.receivable, taken]]);
-  if (taken > 0n) await store(tx, accountId, { paid: wallet.paid - taken, owed: owed - taken });
+  const { writtenOff } = wallet;
+  if (taken > 0n)
+    await store(tx, accountId, { paid: wallet.paid - taken, owed: owed - taken, writtenOff });
   return fallsOf(about, wallet, taken);
 }
 
-/** The house bears what an account owes, which unfreezes it. Answers how much that is. */
+/** The house bears what an account owes, which unfreezes it, until the dispute is won after all. Answers how much that is. */
 export async function writeOffDebt(
   tx: Tx,
   about: Pick<Movement, "id" | "accountId" | "now"> & { readonly reason: string },
@@ -129,7 +125,8 @@ export async function writeOffDebt(
   await post(tx, { id, accountId, kind: "write_off", ref: reason, now }, [
     ["debt", SYSTEM.refundExpense, SYSTEM.receivable, owed],
   ]);
-  await store(tx, accountId, { paid: wallet.paid, owed: 0n });
+  const writtenOff = wallet.writtenOff + owed;
+  await store(tx, accountId, { paid: wallet.paid, owed: 0n, writtenOff });
   return owed;
 }
 
@@ -168,11 +165,12 @@ async function post(
 async function store(
   tx: Tx,
   accountId: string,
-  { paid, owed }: { readonly paid: Nano; readonly owed: Nano },
+  { paid, owed, writtenOff }: Pick<Purse, "paid" | "writtenOff"> & { readonly owed: Nano },
 ): Promise<void> {
-  await tx.run("update wallet set paid = ?, owed = ? where account_id = ?", [
+  await tx.run("update wallet set paid = ?, owed = ?, written_off = ? where account_id = ?", [
     paid,
     owed,
+    writtenOff,
     accountId,
   ]);
 }
@@ -187,9 +185,15 @@ function fallsOf(
   return falls;
 }
 
-async function lockWallet(tx: Tx, accountId: string): Promise<Wallet> {
+interface Purse extends Wallet {
+  /** What the house bears of the account's debts. */
+  readonly writtenOff: Nano;
+}
+
+async function lockWallet(tx: Tx, accountId: string): Promise<Purse> {
   const [row] = await tx.lockMany("wallet", "account_id", [accountId]);
-  return { ...walletIn(row, accountId), ...(row === undefined ? {} : marksOf(row)) };
+  const marks = row === undefined ? {} : marksOf(row);
+  return { ...walletIn(row, accountId), ...marks, writtenOff: toNano(row?.["written_off"] ?? 0n) };
 }
 
 function walletIn(row: Row | undefined, accountId: string): Wallet {

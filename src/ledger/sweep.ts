@@ -1,18 +1,38 @@
-// Gives back what dead processes hold. A hold is swept when its process started anew, has not been seen for a while, or
-// let the deadline pass. What is swept is remembered, so that a settle which comes late still charges, once.
+// Gives back what dead processes hold. A hold is swept when its process started anew, has gone silent, or let the
+// deadline pass. What is swept is remembered, so that a settle which comes late still charges, once.
 
 import { type Db, text, type Tx, type Value } from "../store/db.ts";
 import { toOpenHold, toSpender, toWallet, updateSpenders, updateWallets } from "./rows.ts";
+import { createLook, type Silent } from "./silence.ts";
 
-const PROCESS_SILENT_MS = 30_000;
 const SWEEP_BATCH = 500;
 const SWEPT_KEPT_MS = 7 * 86_400_000;
 
+export interface SweeperParts {
+  readonly db: Db;
+  /** The name of this process. */
+  readonly process: string;
+  readonly now: () => number;
+  /** A clock that runs evenly, and that nobody sets; another one for tests. */
+  readonly steady?: () => number;
+}
+
+/** Sweeps again and again, and watches meanwhile which other processes go silent. */
+export function createSweeper(parts: SweeperParts): () => Promise<number> {
+  const { db, process, now, steady = () => performance.now() } = parts;
+  const look = createLook(process, steady);
+  return async () => sweepHolds(db, now(), await look(db));
+}
+
 /** Voids holds that nobody will settle; answers how many. */
-export async function sweepHolds(db: Db, now: number): Promise<number> {
+export async function sweepHolds(
+  db: Db,
+  now: number,
+  silent: readonly Silent[] = [],
+): Promise<number> {
   let swept = 0;
   for (;;) {
-    const batch = await db.write((tx) => sweepBatch(tx, now));
+    const batch = await db.write((tx) => sweepBatch(tx, now, silent));
     swept += batch.swept;
     if (batch.found < SWEEP_BATCH) break;
   }
@@ -23,12 +43,18 @@ export async function sweepHolds(db: Db, now: number): Promise<number> {
 }
 
 /** Fewer are swept than found where a settle, or the sweeper of another process, came between. */
-async function sweepBatch(tx: Tx, now: number): Promise<{ found: number; swept: number }> {
+async function sweepBatch(
+  tx: Tx,
+  now: number,
+  silent: readonly Silent[],
+): Promise<{ found: number; swept: number }> {
+  // Whoever gave another sign of life since they were looked at is not silent.
+  const isSilent = " or (process.name = ? and process.epoch = ? and process.seen_at = ?)";
   const dead = await tx.all(
     `select hold.id, hold.account_id, hold.key_id from hold left join process on process.name = hold.process
-     where hold.expires_at < ? or process.name is null or process.epoch > hold.epoch or process.seen_at < ?
+     where hold.expires_at < ? or process.name is null or process.epoch > hold.epoch${isSilent.repeat(silent.length)}
      order by hold.id limit ${SWEEP_BATCH}`,
-    [now, now - PROCESS_SILENT_MS],
+    [now, ...silent.flatMap(({ name, epoch, seenAt }) => [name, epoch, seenAt])],
   );
   if (dead.length === 0) return { found: 0, swept: 0 };
   const distinct = (column: string): string[] =>

@@ -40,10 +40,15 @@ const USAGE = `usage_sums as (
 const OF_RECORD =
   "usage_record.account_id = usage_sums.account_id and usage_record.id = usage_sums.ref";
 
-/** What each account is owing, and what passed a clearing account for each payment. */
+/** What each account is owing, what the house bears of that, and what passed a clearing account for each payment. */
 const RECEIVABLE = `debts as (
     select account_id, sum(case when from_account = '${SYSTEM.receivable}' then amount else -amount end) as total
     from transfer where '${SYSTEM.receivable}' in (from_account, to_account) group by account_id
+  )`;
+const WRITTEN_OFF = `borne as (
+    select account_id, sum(case when kind = 'write_off' then amount else -amount end) as total
+    from transfer where kind = 'write_off' or (kind in ('dispute_closed', 'refund_failed') and id like '%.written_off')
+    group by account_id
   )`;
 const CLEARED = `cleared as (
     select account_id, ref, sum(case when from_account like 'system:clearing:%' then amount else -amount end) as total
@@ -201,6 +206,13 @@ const CHECKS: readonly Check[] = [
       select wallet.account_id, cast(wallet.owed as text) as owed, cast(coalesce(debts.total, 0) as text) as transfers
       from wallet left join debts on debts.account_id = wallet.account_id
       where wallet.owed < 0 or wallet.owed <> coalesce(debts.total, 0)`,
+  },
+  {
+    says: "what the house bears of an account's debts is not what was written off and did not come back",
+    sql: `with ${WRITTEN_OFF}
+      select wallet.account_id, cast(wallet.written_off as text) as written_off, cast(coalesce(borne.total, 0) as text) as transfers
+      from wallet left join borne on borne.account_id = wallet.account_id
+      where wallet.written_off < 0 or wallet.written_off <> coalesce(borne.total, 0)`,
   },
   {
     says: "a payment did not move what came in less what went back",

@@ -12,6 +12,7 @@ import { splitTarget } from "../http/target.ts";
 import { ownForm } from "../http/visitor.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { TellFalls } from "../ledger/marks.ts";
+import type { Chain } from "../billing/x402-chain.ts";
 import type { SignIn } from "../people/sign-in.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type Operator, OPERATOR_PATH, type OperatorSessions } from "./sessions.ts";
@@ -24,6 +25,8 @@ export interface Office {
   readonly idempotency: Idempotency;
   /** Told of balances that an adjustment took below a mark. */
   readonly tellFalls: TellFalls;
+  /** Asked after payments by x402 that an operator ends; absent where no node is set. */
+  readonly chain: Chain | undefined;
   /** How often one network may begin to sign in. */
   readonly attempts: RateGuard;
   readonly baseUrl: string;
@@ -101,6 +104,10 @@ export function newFormName(): string {
 export const FormName = z
   .string()
   .regex(/^[0-9A-Za-z]{22}$/, "is missing: load the page again and use its form");
+
+// A form that is sent empty sends its fields as nothing.
+export const orNothing = <T extends z.ZodType>(schema: T) =>
+  z.preprocess((value) => (value === "" ? undefined : value), schema.optional());
 
 export interface SentForm {
   readonly form: string;

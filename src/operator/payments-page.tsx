@@ -8,7 +8,8 @@ import { moneyOfCents } from "../billing/cents.ts";
 import type { Payment } from "../billing/payment-rows.ts";
 import { minute } from "../console/words.ts";
 import type { PageFrame } from "../http/layout.tsx";
-import { Choice, More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
+import { Choice, More, operatorPage, pathOfAccount, Table, Wrong } from "./frame.tsx";
+import { newFormName } from "./office.ts";
 import {
   type AsideFact,
   type InvoiceLine,
@@ -22,29 +23,43 @@ import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/payments`;
 
+export const PAYMENT_DONE = {
+  absent: "The payment was ended as one that never arrived. Nothing was credited.",
+  unchanged: "That was done before; nothing was changed.",
+} as const;
+export type PaymentDone = keyof typeof PAYMENT_DONE;
+
 export interface PaymentsState {
   readonly state: PaymentFilter | undefined;
   readonly invoices: Page<InvoiceLine>;
   readonly aside: readonly AsideFact[];
   readonly unclear: readonly UnclearPayment[];
+  readonly done?: PaymentDone | undefined;
+  readonly wrong?: string;
+  /** What was typed into the form that was refused. */
+  readonly typed?: Readonly<Record<string, string>>;
 }
 
-export function paymentsPage(
-  operator: Operator,
-  { state, invoices, aside, unclear }: PaymentsState,
-): PageFrame {
+export function paymentsPage(operator: Operator, shown: PaymentsState): PageFrame {
+  const { state, invoices, aside, unclear, done, wrong, typed = {} } = shown;
   return operatorPage({
     title: "Payments",
     operator,
     path: PATH,
     main: (
       <>
+        {done === undefined ? null : (
+          <p class="notice" role="status">
+            {PAYMENT_DONE[done]}
+          </p>
+        )}
+        <Wrong wrong={wrong} />
         {aside.length + unclear.length === 0 ? null : (
           <>
             <h2>What needs you</h2>
             {aside.length === 0 ? null : <AsideTable aside={aside} />}
             {unclear.map((payment) => (
-              <UnclearCard payment={payment} />
+              <UnclearCard operator={operator} payment={payment} typed={typed} />
             ))}
             <h2>Invoices</h2>
           </>
@@ -165,8 +180,14 @@ function AsideTable({ aside }: { readonly aside: readonly AsideFact[] }): Child 
   );
 }
 
-function UnclearCard({ payment }: { readonly payment: UnclearPayment }): Child {
-  const { accountId, invoiceId, network, payer, nonce } = payment;
+interface CardProps {
+  readonly operator: Operator;
+  readonly payment: UnclearPayment;
+  readonly typed: Readonly<Record<string, string>>;
+}
+
+function UnclearCard({ operator, payment, typed }: CardProps): Child {
+  const { id, accountId, invoiceId, network, payer, nonce } = payment;
   return (
     <section class="card" aria-labelledby={`unclear-${nonce}`}>
       <h3 id={`unclear-${nonce}`}>
@@ -199,6 +220,24 @@ function UnclearCard({ payment }: { readonly payment: UnclearPayment }): Child {
         </dd>
       </dl>
       <p>{nextStepOf(payment)}</p>
+      <form method="post" action={PATH}>
+        <input type="hidden" name="csrf" value={operator.csrf} />
+        <input type="hidden" name="form" value={newFormName()} />
+        <input type="hidden" name="do" value="mark_absent" />
+        <input type="hidden" name="payment" value={id} />
+        <label for={`absent-${nonce}`}>Or here: why you know that it is not there</label>
+        <input
+          id={`absent-${nonce}`}
+          name="reason"
+          required
+          maxlength={500}
+          autocomplete="off"
+          value={typed["payment"] === id ? (typed["reason"] ?? "") : ""}
+        />
+        <button type="submit" class="danger">
+          It is not there
+        </button>
+      </form>
     </section>
   );
 }

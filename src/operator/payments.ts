@@ -98,9 +98,10 @@ export async function listUnclear(reader: Reader): Promise<readonly UnclearPayme
 }
 
 /** What an operator does about it. */
-export function nextStepOf({ invoiceId, invoiceStatus, payTo }: UnclearPayment): string {
+export function nextStepOf({ id, invoiceId, invoiceStatus, payTo }: UnclearPayment): string {
   const look = `Look the payer and the nonce up in a block explorer, for a transfer to ${payTo}.`;
+  const absent = `postern admin mark-absent ${id} --reason <text>.`;
   return invoiceStatus === "open" || invoiceStatus === "void"
-    ? `${look} If it is there: postern admin mark-paid ${invoiceId} --reference <transaction>. If it is not, there is nothing to do.`
-    : `The invoice was paid otherwise. ${look} If it is there too, transfer it back.`;
+    ? `${look} If it is there: postern admin mark-paid ${invoiceId} --reference <transaction>. If it is not: ${absent}`
+    : `The invoice was paid otherwise. ${look} If it is not there: ${absent} If it is there too, transfer it back.`;
 }

@@ -98,6 +98,8 @@ interface Flow {
 
 const STARTING = "starting";
 const OPERATOR = "operator";
+/** Of a debt that was written off, and was not lost after all. */
+const WRITTEN_OFF = "written_off";
 
 async function flowsOf(
   reader: Reader,
@@ -108,7 +110,7 @@ async function flowsOf(
     `case when ${column} like 'system:%' then ${column} else substr(${column}, length(account_id) + 2) end`;
   const rows = await reader.all(
     `select ${shortened("from_account")} as from_short, ${shortened("to_account")} as to_short, kind,
-       case when kind <> 'grant' then '' when id like 'start.%' then '${STARTING}' when id like 'grant.%' then '${OPERATOR}' else 'claim' end as sort,
+       case when kind in ('dispute_closed', 'refund_failed') and id like '%.written_off' then '${WRITTEN_OFF}' when kind <> 'grant' then '' when id like 'start.%' then '${STARTING}' when id like 'grant.%' then '${OPERATOR}' else 'claim' end as sort,
        cast(coalesce(sum(case when at >= ? then amount else 0 end), 0) as text) as amount,
        cast(sum(amount) as text) as ever
      from transfer where account_id > ? and account_id <= ? and at < ? group by 1, 2, 3, 4`,
@@ -153,8 +155,8 @@ function figuresOf(flows: readonly Flow[]): Omit<Report, "period" | "providers" 
     feeIncome: net(SYSTEM.feeRevenue, "amount"),
     refundLoss:
       sum(({ from, kind }) => from === SYSTEM.refundExpense && kind !== "write_off") -
-      sum(({ to }) => to === SYSTEM.refundExpense),
-    writtenOff: sum(({ kind }) => kind === "write_off"),
+      sum(({ to, sort }) => to === SYSTEM.refundExpense && sort !== WRITTEN_OFF),
+    writtenOff: sum(({ kind }) => kind === "write_off") - sum(({ sort }) => sort === WRITTEN_OFF),
     standing: {
       promo: net("promo", "ever"),
       paid: net("paid", "ever"),

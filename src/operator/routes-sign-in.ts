@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { record } from "../audit/audit.ts";
+import { foldEmail } from "../base/email.ts";
 import { Fault } from "../base/fault.ts";
 import { networksOf } from "../http/address.ts";
 import { openRoute, type Route } from "../http/route.ts";
@@ -88,7 +89,7 @@ function callbackRoute(office: Office): Route {
         const begun = await sessions.begin(tx, { email, network, browser, now });
         await record(tx, {
           accountId: null,
-          actor: { type: "operator", id: email.toLowerCase() },
+          actor: { type: "operator", id: foldEmail(email) },
           action: "operator.signed_in",
           target: begun.sessionId,
           network,

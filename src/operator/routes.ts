@@ -7,13 +7,12 @@ import type { Route } from "../http/route.ts";
 import { ACCOUNT_STATES, listAccounts } from "./accounts.ts";
 import { accountsPage } from "./accounts-page.tsx";
 import { auditPage } from "./audit-page.tsx";
-import { mendable, type Office, pageRoute, show } from "./office.ts";
-import { listAside, listPayments, listUnclear, PAYMENT_FILTERS } from "./payments.ts";
-import { paymentsPage } from "./payments-page.tsx";
+import { mendable, type Office, orNothing, pageRoute, show } from "./office.ts";
 import { readPeriod } from "./period.ts";
 import { readReport } from "./report.ts";
 import { reportPage } from "./report-page.tsx";
 import { accountFileRoutes } from "./routes-account.ts";
+import { paymentRoutes } from "./routes-payments.ts";
 import { signInRoutes } from "./routes-sign-in.ts";
 import { OPERATOR_PATH } from "./sessions.ts";
 
@@ -31,14 +30,10 @@ export function operatorRoutes({ office }: OperatorRouteParts): readonly Route[]
     accountsRoute(office),
     ...accountFileRoutes(office),
     reportRoute(office),
-    paymentsRoute(office),
+    ...paymentRoutes(office),
     auditRoute(office),
   ];
 }
-
-// A form that is sent empty sends its fields as nothing.
-const orNothing = <T extends z.ZodType>(schema: T) =>
-  z.preprocess((value) => (value === "" ? undefined : value), schema.optional());
 
 function accountsRoute(office: Office): Route {
   return pageRoute(office, {
@@ -78,21 +73,6 @@ function reportRoute({ db, ...office }: Office): Route {
       },
     },
   );
-}
-
-function paymentsRoute(office: Office): Route {
-  return pageRoute(office, {
-    path: `${OPERATOR_PATH}/payments`,
-    id: "showPayments",
-    summary: "Invoices, what was paid of them, and what went back",
-    query: z.object({ state: orNothing(z.enum(PAYMENT_FILTERS)), cursor: cursorOf("inv") }),
-    run: async ({ query }, operator) => {
-      const page = { limit: SHOWN, cursor: query.cursor };
-      const invoices = await listPayments(office.db, page, query.state);
-      const [aside, unclear] = [await listAside(office.db), await listUnclear(office.db)];
-      return show(paymentsPage(operator, { state: query.state, invoices, aside, unclear }));
-    },
-  });
 }
 
 const ActionName = z.custom<AuditAction>(

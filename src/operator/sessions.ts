@@ -3,6 +3,7 @@
 // still an operator's is asked at every request.
 
 import { cookieForm, cookieNamed } from "../base/cookie.ts";
+import { foldEmail } from "../base/email.ts";
 import { newId } from "../base/id.ts";
 import { deriveKey, fingerprint } from "../base/seal.ts";
 import { randomBase62, type Secret } from "../base/secret.ts";
@@ -47,7 +48,7 @@ export interface OperatorSessionsParts {
   readonly db: Db;
   readonly master: Secret;
   readonly baseUrl: string;
-  /** The addresses of the operators, in small letters. */
+  /** The addresses of the operators, as they are compared. */
   readonly operators: readonly string[];
 }
 
@@ -60,7 +61,7 @@ export function createOperatorSessions({
   const hashKey = deriveKey(master, "operator-session/v1");
   const formKey = deriveKey(master, "operator-form/v1");
   const form = cookieForm(baseUrl, OPERATOR_PATH);
-  const isOperator = (email: string): boolean => operators.includes(email.toLowerCase());
+  const isOperator = (email: string): boolean => operators.includes(foldEmail(email));
   return {
     isOperator,
     begin: async (tx, { email, network, browser, now }) => {
@@ -72,7 +73,7 @@ export function createOperatorSessions({
         [
           sessionId,
           fingerprint(hashKey, token),
-          email.toLowerCase(),
+          foldEmail(email),
           now,
           now,
           now + LIFETIME_MS,

@@ -27,6 +27,7 @@ const CONNECT_MS = 10_000;
 /** Shorter than the minute after which most servers close a silent connection. */
 const IDLE_MS = 50_000;
 const IDLE_MAX = 512;
+const CLOSED_JUST_THEN_MS = 1_000;
 
 interface Idle {
   readonly connection: Connection;
@@ -88,12 +89,15 @@ export function createCarrier(dial: Dial = dialByRuntime): Carrier {
     const request = requestBytes(target, outgoing);
     const kept = take(target.origin);
     if (kept !== undefined) {
+      const sentAt = performance.now();
       const exchange = kept.exchange(request);
       try {
         return await heeded(exchange, signal);
       } catch (error) {
-        // A kept connection may have been closed at its other end just then: that says nothing about the provider.
-        if (exchange.wasAnswered() || signal.aborted) throw error;
+        // A kept connection may have been closed at its other end just then: that says nothing about the provider. One
+        // that is closed later may have been heard.
+        const isLate = performance.now() - sentAt > CLOSED_JUST_THEN_MS;
+        if (isLate || exchange.wasAnswered() || signal.aborted) throw error;
       }
     }
     const connection = await open(target, signal);

@@ -4,6 +4,7 @@
 import { createHash, generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Adapter, AdapterPayload, Configuration, JWK, Provider } from "oidc-provider";
+import { foldEmail } from "../base/email.ts";
 import { randomBase62, randomDigits, sameText, type Secret, secret } from "../base/secret.ts";
 import { codePage, devPageHeaders, emailPage, stoppedPage } from "./dev-pages.tsx";
 import {
@@ -248,7 +249,7 @@ function show({ headers }: Desk, response: ServerResponse, page: string): void {
 
 /** The same email is the same human after a restart too. */
 function subjectOf(email: string): string {
-  const digest = createHash("sha256").update(email.toLowerCase()).digest("hex");
+  const digest = createHash("sha256").update(foldEmail(email)).digest("hex");
   return `dev-${digest.slice(0, 24)}`;
 }
 

@@ -7,8 +7,8 @@ import { Fault } from "../base/fault.ts";
 import { deriveKey, seal, unseal } from "../base/seal.ts";
 import type { Secret } from "../base/secret.ts";
 import type { Identity } from "./people.ts";
-import { providerOf } from "./providers.ts";
-import { type IdClaims, identityOf } from "./verified.ts";
+import { type IdentityProvider, providerOf } from "./providers.ts";
+import { hasOwnEmail, type IdClaims, identityOf, joinedClaims } from "./verified.ts";
 
 export interface IdentitySettings {
   readonly issuer: string;
@@ -108,7 +108,7 @@ export function createSignIn({ settings, baseUrl, master, door = CUSTOMERS }: Si
         });
       const configuration = await discovered(now);
       const callback = new URL(`${redirectUri}${search}`);
-      const claims = await claimsOf(configuration, callback, trip);
+      const claims = await claimsOf(configuration, callback, { ...trip, provider });
       return { identity: identityOf(claims, settings), returnTo: trip.returnTo };
     },
   };
@@ -171,7 +171,7 @@ function clientAuth(clientSecret: Secret | undefined): oidc.ClientAuth {
 async function claimsOf(
   configuration: oidc.Configuration,
   callback: URL,
-  trip: Trip,
+  trip: Trip & { readonly provider: IdentityProvider },
 ): Promise<IdClaims> {
   try {
     const tokens = await oidc.authorizationCodeGrant(configuration, callback, {
@@ -182,11 +182,11 @@ async function claimsOf(
     });
     const claims = tokens.claims();
     if (claims === undefined) throw new Error("no ID token");
-    if (claims["email"] !== undefined && claims["email_verified"] !== undefined) return claims;
+    if (hasOwnEmail(claims, trip.provider)) return claims;
     if (configuration.serverMetadata().userinfo_endpoint === undefined) return claims;
-    // Some issuers keep the email out of the ID token; what the token says wins over what is fetched.
+    // Some issuers keep the email out of the ID token.
     const more = await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
-    return { ...more, ...claims };
+    return joinedClaims(claims, more, trip.provider);
   } catch (cause) {
     throw unfinished(cause);
   }

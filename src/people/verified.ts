@@ -40,6 +40,30 @@ export function identityOf(claims: IdClaims, rule: TenantRule): Identity {
   };
 }
 
+/** Whether the ID token says an email, and whether it is proven. */
+export function hasOwnEmail(claims: IdClaims, provider: IdentityProvider): boolean {
+  const [email, ...proofs] = emailClaims(provider);
+  return claims[email] !== undefined && proofs.some((proof) => claims[proof] !== undefined);
+}
+
+/**
+ * The ID token's claims with those that were fetched; what the token says wins. Of the email and its proof both are taken
+ * from one of them: an address that the one names is not proven by what the other says.
+ */
+export function joinedClaims(
+  token: IdClaims,
+  fetched: IdClaims,
+  provider: IdentityProvider,
+): IdClaims {
+  const source = fetched["email"] === undefined ? token : fetched;
+  const email = emailClaims(provider).map((name) => [name, source[name]]);
+  return { ...fetched, ...token, ...Object.fromEntries(email) };
+}
+
+function emailClaims({ verifiedClaim }: IdentityProvider): readonly [string, ...string[]] {
+  return ["email", "email_verified", ...(verifiedClaim === undefined ? [] : [verifiedClaim])];
+}
+
 function isVerified(claims: IdClaims, provider: IdentityProvider): boolean {
   if (claims["email_verified"] === true) return true;
   const own = provider.verifiedClaim === undefined ? undefined : claims[provider.verifiedClaim];

@@ -28,7 +28,11 @@ export interface BackgroundParts {
   readonly log: Log;
   readonly infer: (input: CallInput) => Promise<Response>;
   /** Keeps the answer to an `Idempotency-Key` in the step that writes the record. */
-  readonly finishCall: (tx: Tx, call: IdempotentCall, answer: StoredReply) => Promise<void>;
+  readonly finishCall: (
+    tx: Tx,
+    call: IdempotentCall & { readonly holdId: string },
+    answer: StoredReply,
+  ) => Promise<void>;
 }
 
 interface Running {
@@ -55,8 +59,9 @@ export function createBackground(parts: BackgroundParts): Background {
       const body = JSON.stringify(head);
       await db.write(async (tx) => {
         await insertResponse(tx, turn.record("in_progress", head));
-        if (input.idempotent !== undefined)
-          await parts.finishCall(tx, input.idempotent, { status: 200, body });
+        if (input.idempotent === undefined) return;
+        const call = { ...input.idempotent, holdId: input.requestId };
+        await parts.finishCall(tx, call, { status: 200, body });
       });
       one.accepted = true;
       accepted.resolve(body);

@@ -7,9 +7,9 @@ import { isId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import type { Secret } from "../base/secret.ts";
 import type { Ask, Json } from "../inference/ask.ts";
-import type { CallInput, IdempotentCall, StatefulCall, StoredReply } from "../inference/call.ts";
+import type { CallInput, StatefulCall } from "../inference/call.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { createBackground } from "./background.ts";
+import { type BackgroundParts, createBackground } from "./background.ts";
 import { deriveKek } from "./envelope.ts";
 import { type Opened, openStored, readHistory, withReferences } from "./history.ts";
 import { referenceOf } from "./items.ts";
@@ -57,7 +57,7 @@ export interface ResponsesParts {
   readonly master: Secret;
   readonly log: Log;
   readonly infer: (input: CallInput) => Promise<Response>;
-  readonly finishCall: (tx: Tx, call: IdempotentCall, answer: StoredReply) => Promise<void>;
+  readonly finishCall: BackgroundParts["finishCall"];
 }
 
 export function createResponses(parts: ResponsesParts): Responses {

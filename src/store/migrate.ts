@@ -13,6 +13,7 @@ import topUp from "./migrations/0008-top-up.sql" with { type: "text" };
 import budgets from "./migrations/0009-budgets.sql" with { type: "text" };
 import operator from "./migrations/0010-operator.sql" with { type: "text" };
 import x402 from "./migrations/0011-x402.sql" with { type: "text" };
+import looseEnds from "./migrations/0012-loose-ends.sql" with { type: "text" };
 
 const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0001-house", house],
@@ -26,6 +27,7 @@ const MIGRATIONS: readonly (readonly [name: string, sql: string])[] = [
   ["0009-budgets", budgets],
   ["0010-operator", operator],
   ["0011-x402", x402],
+  ["0012-loose-ends", looseEnds],
 ];
 const ATTEMPTS_MAX = 20;
 /** A store that cannot be reached is not waited for here: whoever starts the process tries again. */

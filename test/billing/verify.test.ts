@@ -42,6 +42,11 @@ const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = 
     /what an account owes is not what was left missing.*owed 5/,
   ],
   [
+    "a debt that was written off, and never was",
+    "update wallet set written_off = 5",
+    /what the house bears of an account's debts.*written_off 5/,
+  ],
+  [
     "a payment that moved less than came in",
     "update payment set amount_cents = amount_cents + 1",
     /a payment did not move what came in/,

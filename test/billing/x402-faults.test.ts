@@ -11,6 +11,7 @@ import {
   type Taken,
   takePayment,
 } from "../../src/billing/x402.ts";
+import { secret } from "../../src/base/secret.ts";
 import { openChain } from "../../src/billing/x402-chain.ts";
 import { openFacilitator } from "../../src/billing/x402-facilitator.ts";
 import { findX402, markX402 } from "../../src/billing/x402-rows.ts";
@@ -585,7 +586,7 @@ describe("an answer that does not end", () => {
   });
 
   test("of a node is given up, and the node is asked again later", async () => {
-    const chain = openChain(server.url.origin);
+    const chain = openChain(secret(server.url.origin));
     const { signed } = await newPayment();
     const error = await chain.find(signed, 0).catch((thrown: unknown) => thrown);
     expect(String(error)).toBe("AnswerTooLarge: the answer has more than 8388608 bytes");

@@ -1,6 +1,8 @@
 // The agent's side through HTTP: every answer of both endpoints, on both stores.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { newId } from "../../src/base/id.ts";
+import { deriveKey, fingerprint } from "../../src/base/seal.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import {
   type Agent,
@@ -355,20 +357,75 @@ eachStore((kind, open) => {
       expect(balances).toEqual([1_050_000_000n, 50_000_000n, 50_000_000n]);
     });
 
-    test("starts are capped for each account and each address, whoever is known", async () => {
-      world = createWorld(store.db, { limits: { startsPerAccount: 3, startsPerEmail: 4 } });
+    test("starts are capped for each account, until the hour is over", async () => {
+      world = createWorld(store.db, { limits: { startsPerAccount: 3, bonusPerDay: 0n } });
       agent = await register(world);
-      const other = await register(world);
       const statuses = [];
       for (let time = 0; time < 4; time++) statuses.push((await agent.start(email)).status);
       expect(statuses).toEqual([200, 200, 200, 429]);
-      expect((await other.start(email.toUpperCase())).status).toBe(200);
-      const refused = await other.start(email);
+      const refused = await agent.start(`other-${email}`);
       expect(refused.status).toBe(429);
       expect(Number(refused.headers.get("retry-after"))).toBe(1_800);
-      expect((await other.start(`free-${email}`)).status).toBe(200);
       world.clock.now += 1_800_000;
       expect((await agent.start(email)).status).toBe(200);
+    });
+
+    test("strangers who name an address cannot keep its owner's own agent from naming it", async () => {
+      world = createWorld(store.db, { limits: { startsPerAccount: 3, bonusPerDay: 0n } });
+      agent = await register(world);
+      for (let accounts = 0; accounts < 12; accounts++) {
+        const stranger = await register(world);
+        for (let time = 0; time < 4; time++) await stranger.start(email);
+      }
+      const start = await started(agent.start(email.toUpperCase()));
+      expect((await claimAs(world, { email }, start)).status).toBe(200);
+    });
+
+    test("nor bury what their own agent asks: its code finds it among hundreds", async () => {
+      const mine = await started(agent.start(email));
+      await store.db.write(async (tx) => {
+        for (let place = 0; place < 330; place++)
+          await tx.run(
+            `insert into claim_attempt (id, account_id, ordinal, key_id, email, email_folded, token_hash, code_hash,
+               network, invitation, created_at, expires_at, interval_ms, wrong_codes, bonus)
+             select ?, account_id, ordinal + ?, key_id, email, email_folded, ?, ?, network, invitation, created_at,
+               expires_at, interval_ms, 0, 0 from claim_attempt where id = ?`,
+            [
+              newId("claim", world.clock.now + 1),
+              place + 1,
+              `t${email}${place}`,
+              `c${place}`,
+              mine.claim_attempt_id,
+            ],
+          );
+      });
+      const browser = await signedIn(world, { email });
+      const entered = await browser.post("/claim/code", {
+        csrf: csrfOf(await browser.visit("/claim")),
+        user_code: mine.claim_attempt.user_code,
+      });
+      expect([entered.status, entered.text.includes(agent.accountId)]).toEqual([200, true]);
+    });
+
+    test("of two open claims with the same code neither is taken: the full link says which is meant", async () => {
+      const mine = await started(agent.start(email));
+      const code = mine.claim_attempt.user_code;
+      let twin = await started((await register(world)).start(email));
+      const find = (id: string) =>
+        store.db.write((tx) => {
+          const claimer = { personId: id, issuer: "i", subject: id, email };
+          return world.claims.findByCode(tx, claimer, code, world.clock.now);
+        });
+      for (let time = 0; twin.claim_attempt.user_code === code && time < 5; time++)
+        twin = await started((await register(world)).start(email));
+      expect((await find("before"))?.id).toBe(mine.claim_attempt_id);
+      await store.db.write((tx) =>
+        tx.run("update claim_attempt set code_hash = ? where id = ?", [
+          fingerprint(deriveKey(world.master, "claim-code/v1"), `${twin.claim_attempt_id} ${code}`),
+          twin.claim_attempt_id,
+        ]),
+      );
+      expect(await find("after")).toBeUndefined();
     });
 
     test("a start says the same about a known address as about an unknown one", async () => {

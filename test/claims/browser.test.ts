@@ -35,7 +35,7 @@ beforeAll(async () => {
     baseUrl: base,
     identity: dev.settings,
     clock: () => Date.now() + ahead,
-    limits: { startsPerAccount: 0, startsPerEmail: 0 },
+    limits: { startsPerAccount: 0, bonusPerDay: 0n },
   });
   browser = await launchBrowser();
 }, START_TIMEOUT_MS);

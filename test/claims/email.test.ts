@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { faultOfEmail, foldEmail, mailboxOf, maskEmail } from "../../src/claims/email.ts";
+import { foldEmail } from "../../src/base/email.ts";
+import { faultOfEmail, mailboxOf, maskEmail } from "../../src/claims/email.ts";
 
 describe("addresses that are taken", () => {
   test.each([

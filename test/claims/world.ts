@@ -67,7 +67,7 @@ export function createWorld(db: Db, options: WorldOptions = {}): World {
   const events: ClaimEvent["kind"][] = [];
   const claims = createClaims({
     master,
-    limits: options.limits ?? { startsPerAccount: 0, startsPerEmail: 0 },
+    limits: options.limits ?? { startsPerAccount: 0, bonusPerDay: 0n },
     onEvent: async (_tx, event) => void events.push(event.kind),
   });
   const sessions = createSessions({ db, master, baseUrl });

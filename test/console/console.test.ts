@@ -206,6 +206,7 @@ for (const store of ["sqlite", "postgres"] as const) {
         changeWorkspaceKeys: [
           ["keys.mint", { do: "mint" }],
           ["keys.change", { do: "limit", key: "key_none" }],
+          ["keys.change", { do: "expiry", key: "key_none" }],
           ["keys.revoke", { do: "revoke", key: "key_none" }],
         ],
         changeWorkspaceMembers: [
@@ -312,6 +313,48 @@ for (const store of ["sqlite", "postgres"] as const) {
         (await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${raw}` } }))
           .status,
       ).toBe(401);
+    });
+
+    test("widens what no key may: a limit, and the last day of a key", async () => {
+      const keysPath = `/console/${account.id}/keys`;
+      const change = (key: string, form: Record<string, string>) =>
+        open(gateway, keysPath, owner, { ...form, key });
+      const made = await open(gateway, keysPath, owner, {
+        do: "mint",
+        name: "short",
+        limit_usd: "1",
+        last_day: "2030-05-01",
+      });
+      const raw = /pst-rt-[0-9A-Za-z]{49}/.exec(made.text)?.[0] ?? "";
+      const headers = { authorization: `Bearer ${raw}`, "content-type": "application/json" };
+      const read = async () => {
+        const { key } = (await (await fetch(`${gateway.url}/v1/account`, { headers })).json()) as {
+          key: { id: string; expires_at: string | null; limit_usd: number | null };
+        };
+        return key;
+      };
+      const { id, ...settings } = await read();
+      expect(settings).toMatchObject({ expires_at: "2030-05-02T00:00:00.000Z", limit_usd: 1 });
+      const patch = (body: object) =>
+        fetch(`${gateway.url}/v1/keys/${id}`, {
+          method: "PATCH",
+          headers,
+          body: JSON.stringify(body),
+        });
+      for (const body of [{ limit_usd: 2 }, { expires_at: "2030-05-02T00:00:00.001Z" }])
+        expect((await patch(body)).status).toBe(403);
+      expect((await change(id, { do: "limit", limit_usd: "2" })).status).toBe(303);
+      expect((await change(id, { do: "expiry", last_day: "2030-06-30" })).status).toBe(303);
+      expect(await read()).toMatchObject({ expires_at: "2030-07-01T00:00:00.000Z", limit_usd: 2 });
+      const page = await open(gateway, keysPath, owner);
+      expect(page.text).toContain('value="2030-06-30"');
+      expect(page.text).toContain("works until 2030-07-01 00:00 UTC");
+      for (const last_day of ["2020-01-01", "tomorrow", "2030-13-45"]) {
+        const refused = await change(id, { do: "expiry", last_day });
+        expect([last_day, refused.status]).toEqual([last_day, 400]);
+      }
+      expect((await change(id, { do: "expiry", last_day: "" })).status).toBe(303);
+      expect(await read()).toMatchObject({ expires_at: null, limit_usd: 2 });
     });
 
     test("another account's key cannot be changed through one's own workspace", async () => {

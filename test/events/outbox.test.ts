@@ -104,7 +104,7 @@ eachStore((kind, open) => {
     test("claim.completed with the bonus, and member.added for the next human", async () => {
       const claims = createClaims({
         master: MASTER,
-        limits: { startsPerAccount: 0, startsPerEmail: 0 },
+        limits: { startsPerAccount: 0, bonusPerDay: 0n },
         onEvent: onClaimEvent,
       });
       const { now } = world.clock;

@@ -56,8 +56,10 @@ export async function runWorld(
   await db.write(async (tx) => {
     for (const account of accounts) await openAccount(tx, account.id, keysOf(account), now);
   });
-  for (let place = 0; place < PROCESSES; place++)
+  for (let place = 0; place < PROCESSES; place++) {
     world.processes.push(await newProcess(db, `${tag}.p${place}`, now));
+    world.seen.push(now);
+  }
   await Promise.all(accounts.map((account) => start(world, account)));
   const rounds = Math.max(...accounts.map((account) => account.plan.rounds.length));
   for (let round = 0; round < rounds; round++)
@@ -83,7 +85,10 @@ async function runRound(world: World, event: EventPlan, round: number): Promise<
     epochs: world.processes.map((one) => one.epoch),
     seen: world.seen,
   };
-  const sweeping = sweeps ? sweepHolds(world.db, world.now) : Promise.resolve(0);
+  const silent = world.processes
+    .map(({ name, epoch }, place) => ({ name, epoch, seenAt: world.seen[place] ?? 0 }))
+    .filter(({ seenAt }) => seenAt < world.now - 30_000);
+  const sweeping = sweeps ? sweepHolds(world.db, world.now, silent) : Promise.resolve(0);
   const threads = await Promise.all(
     world.accounts.map((account) => runAccount(world, account, round)),
   );

@@ -1,13 +1,15 @@
 // The operator's way in: off unless it is switched on, apart from the customers', and never for anybody else.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { secret } from "../../src/base/secret.ts";
 import { readConfig } from "../../src/config.ts";
 import { masterSecret } from "../../src/master-secret.ts";
+import { createOperatorSessions } from "../../src/operator/sessions.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
 import { CLIENT, type FakeIssuer, type Lies, startFakeIssuer } from "../people/fake-issuer.ts";
 import { startGateway } from "../support/gateway.ts";
-import { eachStore } from "../support/stores.ts";
+import { eachStore, openStore } from "../support/stores.ts";
 import { ADA, type Desk, open, openDesk, seatOf, type Seen, written } from "./world.ts";
 
 const PATHS = [
@@ -60,6 +62,29 @@ test("without an identity provider the door says what is missing, and nobody com
   expect((await open(desk, "/operator/signin/begin")).status).toBe(503);
   expect((await open(desk, "/operator/signin/callback?code=x&state=y")).status).toBe(503);
   await desk.gateway.stop();
+});
+
+test("letter case of ASCII alone is forgiven in an operator's address", async () => {
+  const { db, close } = await openStore("sqlite");
+  const read = readConfig({
+    env: { POSTERN_OPERATORS: "Kim@Example.com, ivan@bücher.example" },
+    hostName: "test",
+    providers: [],
+  });
+  if (!read.ok) throw new Error(read.mistakes.join("; "));
+  const { operators, baseUrl } = read.config;
+  const { isOperator } = createOperatorSessions({
+    db,
+    master: secret("a master secret that only these tests know"),
+    baseUrl,
+    operators,
+  });
+  for (const email of ["kim@example.com", "KIM@EXAMPLE.COM", "Ivan@xn--bcher-kva.example"])
+    expect({ email, is: isOperator(email) }).toEqual({ email, is: true });
+  // The sign of the kelvin, and a capital i with a dot: Unicode's small letters of both are those of ASCII, or begin so.
+  for (const email of ["\u212aim@example.com", "\u0130van@bücher.example", "kim", ""])
+    expect({ email, is: isOperator(email) }).toEqual({ email, is: false });
+  await close();
 });
 
 eachStore((kind) => {

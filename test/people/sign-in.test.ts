@@ -101,6 +101,15 @@ describe("signing in", () => {
     expect(page.text).toContain("far@example.com");
   });
 
+  test("takes an email with its own proof: what userinfo proves is the address that it names", async () => {
+    const page = await signInWith({
+      claims: { email: "victim@example.com", email_verified: undefined },
+      userinfo: { email: "own@example.com", email_verified: true },
+    });
+    expect(page.text).toContain("own@example.com");
+    expect(page.text).not.toContain("victim@example.com");
+  });
+
   test("remembers the email that was verified last", async () => {
     await signInWith({});
     const page = await signInWith({ claims: { email: "new@example.com" } });
@@ -120,6 +129,24 @@ describe("refusals", () => {
   test.each<[string, Lies, number]>([
     ["an email that is not verified", { claims: { email_verified: false } }, 403],
     ["an email that nobody calls verified", { claims: { email_verified: undefined } }, 403],
+    [
+      "an email in the ID token that userinfo calls verified without naming it",
+      { claims: { email_verified: undefined }, userinfo: { email_verified: true } },
+      403,
+    ],
+    [
+      "an email in userinfo that the ID token calls verified without naming it",
+      { claims: { email: undefined }, userinfo: { email: "victim@example.com" } },
+      403,
+    ],
+    [
+      "an email that only userinfo names, and calls not verified",
+      {
+        claims: { email: undefined },
+        userinfo: { email: "victim@example.com", email_verified: false },
+      },
+      403,
+    ],
     ["a verified email in words", { claims: { email_verified: "true" } }, 403],
     ["no email", { claims: { email: undefined } }, 403],
     ["an email that is none", { claims: { email: "a@b@c" } }, 403],

@@ -12,8 +12,15 @@ export interface Child {
   readonly ended: Promise<number | null>;
 }
 
-export function startChild(script: string, args: readonly string[]): Child {
-  const child = spawn(process.execPath, [script, ...args], { stdio: ["pipe", "pipe", "inherit"] });
+export function startChild(
+  script: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Child {
+  const child = spawn(process.execPath, [script, ...args], {
+    stdio: ["pipe", "pipe", "inherit"],
+    env: { ...process.env, ...env },
+  });
   const lines: string[] = [];
   let read = 0;
   let changed = Promise.withResolvers<void>();

@@ -28,6 +28,8 @@ export interface StreamMeter {
   see(name: string, data: unknown): Sight;
   /** Takes an event as bytes and builds its JSON only where the meter needs it: the way for events relayed as they are. */
   watch(event: SseEvent): Sight;
+  /** Takes an event as bytes whose JSON is needed anyway: it is built once for all. */
+  read(event: SseEvent): Sight;
   usage(): Usage | undefined;
   /** True once `usage` is the provider's final word, not a running total or a beginning. */
   exact(): boolean;
@@ -105,6 +107,10 @@ export function createMeter(reader: StreamReader): StreamMeter {
         return "plain";
       }
     }
+    return read(event);
+  }
+
+  function read(event: SseEvent): Sight {
     const message = readSse(event);
     if (message === undefined) return "plain";
     const data = message.data.trim();
@@ -116,6 +122,7 @@ export function createMeter(reader: StreamReader): StreamMeter {
   return {
     see,
     watch,
+    read,
     usage: () => (reader.usage === undefined ? state.usage : reader.usage(state)),
     exact: () => state.exact,
     answered: () => state.answered || state.finished,

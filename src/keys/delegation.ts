@@ -1,0 +1,140 @@
+// What a key may do to keys. An account that nobody has claimed is its keys', and they may do everything. Once a human
+// owns it, a limit is the owner's word to a program: no key widens it, neither on itself, nor on another, nor by minting
+// one that has more. What a limited key gives to a new one is taken off its own limit, so that all that come from it
+// together spend no more than it might have.
+
+import { Fault } from "../base/fault.ts";
+import { type Nano, toNano, usdText } from "../base/money.ts";
+import type { Tx } from "../store/db.ts";
+import { changeKey, getKey, type Key, type Keys, type KeySettings, lockKey } from "./keys.ts";
+
+export interface MintingKey {
+  readonly accountId: string;
+  readonly keyId: string;
+}
+
+export interface MintedByKey {
+  readonly key: Key;
+  readonly raw: string;
+  /** The minting key as it is now, where its limit became less. */
+  readonly lowered: Key | undefined;
+}
+
+/** Mints a key for a key. */
+export async function mintByKey(
+  tx: Tx,
+  keys: Keys,
+  caller: MintingKey,
+  { settings, now }: { readonly settings: KeySettings; readonly now: number },
+): Promise<MintedByKey> {
+  const { accountId, keyId } = caller;
+  const own = (await isOwned(tx, accountId)) ? await lockBounds(tx, caller, now) : undefined;
+  if (own !== undefined) refuseBeyond(own, settings, accountId);
+  const minted = await keys.mint(tx, accountId, settings, now);
+  if (own === undefined || own.key.limit === null || minted.key.limit === null)
+    return { ...minted, lowered: undefined };
+  const limit = own.key.limit - minted.key.limit;
+  const lowered = await changeKey(tx, accountId, keyId, { limit, now });
+  return { ...minted, lowered };
+}
+
+/** Changes a key for a key. */
+export async function changeByKey(
+  tx: Tx,
+  accountId: string,
+  id: string,
+  change: KeySettings & { readonly now: number },
+): Promise<Key> {
+  if (await isOwned(tx, accountId))
+    refuseWider(await lockKey(tx, accountId, id, change.now), change);
+  return await changeKey(tx, accountId, id, change);
+}
+
+/** Locks the account, so that a claim at the same moment comes before or after. */
+async function isOwned(tx: Tx, accountId: string): Promise<boolean> {
+  const [row] = await tx.lockMany("account", "id", [accountId]);
+  return (row?.["claimed_at"] ?? null) !== null;
+}
+
+interface Bounds {
+  readonly key: Key;
+  /** What no call has spent of its limit, or holds. */
+  readonly left: Nano;
+}
+
+/** Locks what the key's calls count on: none of them is let in by the limit of before. */
+async function lockBounds(tx: Tx, { accountId, keyId }: MintingKey, now: number): Promise<Bounds> {
+  const [spender] = await tx.lockMany("spender", "key_id", [keyId]);
+  await tx.lockMany("api_key", "id", [keyId]);
+  const key = await getKey(tx, accountId, keyId, now);
+  const left = (key.limit ?? 0n) - key.spent - toNano(spender?.["held"] ?? 0);
+  return { key, left: left > 0n ? left : 0n };
+}
+
+function refuseBeyond({ key, left }: Bounds, settings: KeySettings, accountId: string): void {
+  const { expiresAt, limit } = settings;
+  if (key.expiresAt !== null && (expiresAt ?? Infinity) > key.expiresAt) {
+    const until = new Date(key.expiresAt).toISOString();
+    throw ownersOnly(
+      accountId,
+      "expires_at",
+      `This key expires at ${until}, and what it mints may not outlive it. Send an expires_at that is no later.`,
+    );
+  }
+  if (key.limit === null) return;
+  if (limit === undefined || limit === null || limit > left)
+    throw ownersOnly(
+      accountId,
+      "limit_usd",
+      `This key has ${usdText(left)} USD left of its own limit, and hands on no more. Send a limit_usd up to that; it is taken off this key's limit.`,
+    );
+  const window = settings.limitWindow ?? null;
+  if (window !== null && window !== key.limitWindow)
+    throw ownersOnly(
+      accountId,
+      "limit_window",
+      `The limit of this key opens again ${opening(key)}. What it mints has a limit_window of ${key.limitWindow === null ? "null" : `"${key.limitWindow}" or null`}.`,
+    );
+}
+
+function refuseWider(key: Key, change: KeySettings): void {
+  const { accountId } = key;
+  const isLater = (change.expiresAt ?? Infinity) > (key.expiresAt ?? Infinity);
+  if (change.expiresAt !== undefined && key.expiresAt !== null && isLater)
+    throw ownersOnly(
+      accountId,
+      "expires_at",
+      "A key may bring an expiry forward, and not put it off or take it away.",
+    );
+  if (key.limit === null) return;
+  if (change.limit === null || (change.limit !== undefined && change.limit > key.limit))
+    throw ownersOnly(
+      accountId,
+      "limit_usd",
+      "A key may lower a limit, and not raise it or take it away.",
+    );
+  if (change.limitWindow !== undefined && change.limitWindow !== key.limitWindow)
+    throw ownersOnly(
+      accountId,
+      "limit_window",
+      `A key may not change when a limit opens again; this one does ${opening(key)}.`,
+    );
+}
+
+function opening({ limitWindow }: Key): string {
+  return limitWindow === null ? "never" : `every ${limitWindow}`;
+}
+
+function ownersOnly(accountId: string, param: string, message: string): Fault {
+  return new Fault("forbidden", `a key may not widen ${param}`, {
+    message: `${message} This account belongs to a human, so beyond that its owner decides, in the console.`,
+    param,
+    next: [
+      {
+        method: "GET",
+        url: `/console/${accountId}/keys`,
+        why: "A page for humans: there the workspace's owner makes keys, and changes limits and expiries.",
+      },
+    ],
+  });
+}

@@ -1,0 +1,266 @@
+// What a key may do to keys once a human owns the account: a limit that the owner set binds the program that it was set for.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { takeOver } from "../../src/accounts/members.ts";
+import { mintByKey } from "../../src/keys/delegation.ts";
+import { changeKey, createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
+import { secret } from "../../src/base/secret.ts";
+import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
+import { insertSpender } from "../../src/ledger/rows.ts";
+import { recordPerson } from "../../src/people/people.ts";
+import { whole } from "../../src/store/db.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
+import { openAccount, openProcess, promoDeposit } from "../ledger/record.ts";
+import { type Answered, at, call, chat, expectRefusal, type Json, textAt } from "../spec/caller.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { provoked } from "../support/provoked.ts";
+import { eachStore, STORE_KINDS, type TestStore } from "../support/stores.ts";
+
+const USD = 1_000_000_000n;
+const DAY_MS = 86_400_000;
+
+describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store) => {
+  let gateway: Gateway;
+  let account: Account;
+  let own: string;
+  beforeAll(async () => {
+    gateway = await startGateway({ store });
+  });
+  afterAll(() => gateway.stop());
+  beforeEach(async () => {
+    account = await register(gateway);
+    own = textAt((await call(gateway, "GET /v1/account", { key: account.key })).body, "key.id");
+    await claim(account);
+  });
+
+  async function claim({ id }: Account): Promise<void> {
+    const subject = crypto.randomUUID();
+    const identity = { issuer: "i", subject, email: `${subject}@example.com`, name: null };
+    const now = Date.now();
+    await gateway.house.db.write(async (tx) => {
+      const { id: personId } = await recordPerson(tx, identity, now);
+      await takeOver(tx, { accountId: id, personId, via: "test", now });
+    });
+  }
+  /** As the owner does it in the console. */
+  const ownerSets = (change: Omit<Parameters<typeof changeKey>[3], "now">, id = own) =>
+    gateway.house.db.write((tx) => changeKey(tx, account.id, id, { ...change, now: Date.now() }));
+  const mint = (body: Json, key = account.key): Promise<Answered> =>
+    call(gateway, "POST /v1/keys", { key, body });
+  const change = (id: string, body: Json, key = account.key): Promise<Answered> =>
+    call(gateway, `PATCH /v1/keys/${id}`, { key, body });
+  const readKey = async (id: string): Promise<Json> =>
+    (await call(gateway, `GET /v1/keys/${id}`, { key: account.key })).body;
+  const refuses = (answer: Answered, param: string): void => {
+    expectRefusal(answer, { status: 403, code: "forbidden", param });
+    expect(at(answer.body, "error.message")).toContain("its owner decides, in the console");
+    expect(at(answer.body, "error.next.0")).toMatchObject({
+      method: "GET",
+      url: `/console/${account.id}/keys`,
+    });
+  };
+
+  test("a key that may spend nothing gets nowhere: not by itself, and not with what it mints", async () => {
+    await ownerSets({ limit: 0n, limitWindow: "day" });
+    expectRefusal(await chat(gateway, account.key), { status: 403, code: "key_limit_reached" });
+    for (const body of [{}, { limit_usd: null }, { limit_usd: 0.01 }, { limit_usd: "0.000000001" }])
+      refuses(await mint(body), "limit_usd");
+    for (const limit_usd of [null, 1, "0.000000001"])
+      refuses(await change(own, { limit_usd }), "limit_usd");
+    refuses(await change(own, { limit_window: null }), "limit_window");
+    const none = await mint({ limit_usd: 0 });
+    expect(none.status).toBe(201);
+    const minted = await chat(gateway, textAt(none.body, "api_key"));
+    expectRefusal(minted, { status: 403, code: "key_limit_reached" });
+    expect(await readKey(own)).toMatchObject({ limit_usd: 0, limit_window: "day" });
+  });
+
+  test("a refused change changes nothing, and says that the owner does it", async () => {
+    await ownerSets({ limit: 5n * USD, limitWindow: "week" });
+    const before = await readKey(own);
+    const refused = await change(own, { name: "mine", limit_usd: 6 });
+    provoked("changeKey", 403, refused);
+    refuses(refused, "limit_usd");
+    const unminted = await mint({ name: "more" });
+    provoked("mintKey", 403, unminted);
+    refuses(unminted, "limit_usd");
+    expect(await readKey(own)).toEqual(before);
+    const { body } = await call(gateway, "GET /v1/keys", { key: account.key });
+    expect(at(body, "data.length")).toBe(1);
+  });
+
+  test("a key lowers limits, its own and others', and no key takes it back", async () => {
+    const other = await mint({ limit_usd: 3, limit_window: "month" });
+    const [id, key] = [textAt(other.body, "id"), textAt(other.body, "api_key")];
+    expect((await change(id, { limit_usd: 2 })).body).toMatchObject({
+      limit_usd: 2,
+      limit_window: "month",
+    });
+    expect((await change(id, { limit_usd: 2, limit_window: "month", name: "n" })).status).toBe(200);
+    expect((await change(own, { limit_usd: 1, limit_window: "day" })).status).toBe(200);
+    for (const asking of [account.key, key])
+      for (const target of [id, own]) {
+        refuses(await change(target, { limit_usd: 2.5 }, asking), "limit_usd");
+        refuses(await change(target, { limit_usd: null }, asking), "limit_usd");
+        refuses(await change(target, { limit_window: "week" }, asking), "limit_window");
+      }
+    expect((await ownerSets({ limit: null })).limit).toBeNull();
+    expect((await mint({})).status).toBe(201);
+  });
+
+  test("an expiry comes nearer, and is not put off; what an expiring key mints expires no later", async () => {
+    const soon = Date.now() + DAY_MS;
+    const text = (at: number): string => new Date(at).toISOString();
+    expect((await change(own, { expires_at: text(soon) })).status).toBe(200);
+    for (const expires_at of [null, text(soon + 1)])
+      refuses(await change(own, { expires_at }), "expires_at");
+    for (const body of [{}, { expires_at: null }, { expires_at: text(soon + 1) }])
+      refuses(await mint(body), "expires_at");
+    expect((await mint({ expires_at: text(soon) })).status).toBe(201);
+    expect((await change(own, { expires_at: text(soon - 1) })).status).toBe(200);
+    expect((await ownerSets({ expiresAt: null })).expiresAt).toBeNull();
+  });
+
+  test("a limited key hands on a part of its limit: what is left of it becomes less by that", async () => {
+    await ownerSets({ limit: USD, limitWindow: "day" });
+    const first = await mint({ limit_usd: 0.6, limit_window: "day" });
+    expect(first.body).toMatchObject({ limit_usd: 0.6, limit_window: "day" });
+    expect(await readKey(own)).toMatchObject({ limit_usd: 0.4, limit_window: "day" });
+    refuses(await mint({ limit_usd: 0.6 }), "limit_usd");
+    const second = await mint({ limit_usd: 0.4 });
+    expect(second.body).toMatchObject({ limit_usd: 0.4, limit_window: null });
+    refuses(await mint({ limit_usd: 0.1 }), "limit_usd");
+    const key = textAt(first.body, "api_key");
+    refuses(await mint({ limit_usd: 0.3, limit_window: "week" }, key), "limit_window");
+    expect((await mint({ limit_usd: 0.3, limit_window: "day" }, key)).status).toBe(201);
+    const { body } = await call(gateway, "GET /v1/keys", { key: account.key });
+    const limits = (at(body, "data") as Json[]).map((one) => Number(one["limit_usd"]));
+    expect(limits.reduce((sum, limit) => sum + limit, 0)).toBeCloseTo(1, 9);
+  });
+
+  test("what is handed on is what is left: what was spent is gone", async () => {
+    await ownerSets({ limit: USD / 1_000n });
+    expect((await chat(gateway, account.key)).status).toBe(200);
+    const spent = Number((await readKey(own))["spent_usd"]);
+    expect(spent).toBeGreaterThan(0);
+    refuses(await mint({ limit_usd: 0.001 }), "limit_usd");
+    expect((await mint({ limit_usd: (0.001 - spent).toFixed(9) })).status).toBe(201);
+    expectRefusal(await chat(gateway, account.key), { status: 403, code: "key_limit_reached" });
+  });
+
+  test("a limit below zero hands nothing on, and widens nothing", async () => {
+    await ownerSets({ limit: USD });
+    expectRefusal(await mint({ limit_usd: -5 }), { status: 400, code: "invalid_request" });
+    expect(await readKey(own)).toMatchObject({ limit_usd: 1 });
+  });
+
+  test("the owner reads in the audit that a key's limit became less", async () => {
+    await ownerSets({ limit: USD });
+    await mint({ limit_usd: 0.25 });
+    const rows = await gateway.house.db.all(
+      "select detail from audit where account_id = ? and action = 'key.changed'",
+      [account.id],
+    );
+    expect(rows.map((row) => JSON.parse(String(row["detail"])))).toMatchObject([
+      { limit_usd: "0.75" },
+    ]);
+  });
+
+  test("403 key_limit_reached names the owner where there is one, and otherwise the call that helps", async () => {
+    await ownerSets({ limit: 0n });
+    const owned = await chat(gateway, account.key);
+    expect(at(owned.body, "error.message")).toContain("owner can raise it in the console");
+    expect(at(owned.body, "error.next.0.url")).toBe(`/console/${account.id}/keys`);
+    const unowned = await register(gateway);
+    const id = textAt(
+      (await call(gateway, "GET /v1/account", { key: unowned.key })).body,
+      "key.id",
+    );
+    await change(id, { limit_usd: 0 }, unowned.key);
+    const { body } = await chat(gateway, unowned.key);
+    expect(at(body, "error.message")).toContain("PATCH /v1/keys/{id}");
+    const step = at(body, "error.next.0") as { method: string; url: string; body: Json };
+    const mended = await call(gateway, `${step.method} ${step.url}`, {
+      key: unowned.key,
+      body: step.body,
+    });
+    expect(mended.status).toBe(200);
+    expect((await chat(gateway, unowned.key)).status).toBe(200);
+  });
+
+  test("as long as nobody owns the account its keys do as they like", async () => {
+    const free = await register(gateway);
+    const limited = await mint({ limit_usd: 1, limit_window: "day" }, free.key);
+    const [id, key] = [textAt(limited.body, "id"), textAt(limited.body, "api_key")];
+    const more = await mint({}, key);
+    expect([more.status, at(more.body, "limit_usd")]).toEqual([201, null]);
+    expect((await change(id, { limit_usd: 9 }, key)).body).toMatchObject({ limit_usd: 9 });
+    expect((await change(id, { limit_usd: null }, key)).body).toMatchObject({ limit_usd: null });
+  });
+});
+
+eachStore((kind, open) => {
+  describe(`what comes of one limited key, on ${kind}`, () => {
+    let store: TestStore;
+    let keys: Keys;
+    let ledgers: readonly Ledger<UsageRecord>[];
+    const now = Date.now();
+    beforeAll(async () => {
+      store = await open();
+      const { db } = store;
+      keys = createKeys({
+        db,
+        master: secret("m".repeat(40)),
+        prefix: "pst",
+        openSpender: insertSpender,
+      });
+      ledgers = [await openProcess(db, "one", now), await openProcess(db, "two", now)];
+    });
+    afterAll(() => store.close());
+
+    test("calls and mints at the same time, on two processes, never spend more than its limit together", async () => {
+      for (let round = 0; round < 12; round++) {
+        const accountId = `acct_${round}`;
+        const parent = `key_${round}`;
+        await store.db.write(async (tx) => {
+          await tx.run(
+            "insert into account (id, email, created_at, created_from, claimed_at) values (?, null, 1, 'n', 1)",
+            [accountId],
+          );
+          await openAccount(tx, accountId, [parent], now);
+          await deposit(tx, promoDeposit(`${accountId}.d`, accountId, 10_000n, now));
+          await changeKey(tx, accountId, parent, { limit: 1_000n, now });
+        });
+        const hold = (keyId: string, id: string, process: number) =>
+          ledgers[process % 2]?.hold({
+            id,
+            accountId,
+            keyId,
+            amount: 150n,
+            now,
+            expiresAt: now + DAY_MS,
+          });
+        const mint = (limit: bigint) =>
+          store.db
+            .write((tx) =>
+              mintByKey(tx, keys, { accountId, keyId: parent }, { settings: { limit }, now }),
+            )
+            .catch(() => undefined);
+        await Promise.all([
+          ...Array.from({ length: 6 }, (_, place) => hold(parent, `r${round}.${place}`, place)),
+          ...Array.from({ length: 4 }, () => mint(250n)),
+          ...Array.from({ length: 6 }, (_, place) => hold(parent, `s${round}.${place}`, place)),
+        ]);
+        const { limit, spent } = await getKey(store.db, accountId, parent, now);
+        const spender = await store.db.get("select held from spender where key_id = ?", [parent]);
+        const held = BigInt(spender === undefined ? 0 : whole(spender, "held"));
+        expect(limit).toBeGreaterThanOrEqual(spent + held);
+        const sum = await store.db.get(
+          "select cast(sum(limit_nano) as text) as sum from api_key where account_id = ?",
+          [accountId],
+        );
+        expect(sum?.["sum"]).toBe("1000");
+      }
+    });
+  });
+});

@@ -1,0 +1,317 @@
+// A provider's stream on its way to a caller, with both ends in hand: whatever either does, the call is settled once, and
+// the provider's connection is let go.
+
+import { afterEach, describe, expect, test } from "bun:test";
+import { type Listener, listen } from "../../src/http/listen.ts";
+import { createStreamMeter } from "../../src/inference/meter/meter.ts";
+import { relayStream, type StreamEnd } from "../../src/inference/relay-stream.ts";
+import { sameWire } from "../../src/inference/stream-shape.ts";
+import { createSseParser } from "../../src/base/sse.ts";
+import { createInflow } from "../../src/outbound/inflow.ts";
+import { type Line, openLine } from "../http/socket.ts";
+import { becomes, pass } from "./server.ts";
+
+const SILENCE_MS = 60_000;
+const DELTA = 'data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}\n\n';
+const LAST_DELTA = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';
+const USAGE =
+  'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}\n\n';
+const DONE = "data: [DONE]\n\n";
+
+interface Given {
+  readonly first?: string;
+  readonly stopsBillingOnAbort?: boolean;
+  /** What the settle waits for. */
+  readonly settling?: () => Promise<void>;
+}
+
+const listeners: Listener[] = [];
+afterEach(async () => {
+  await Promise.all(listeners.splice(0).map(({ stop }) => stop(true)));
+});
+
+function openRelay({ first = DELTA, stopsBillingOnAbort = true, settling }: Given = {}) {
+  const done: string[] = [];
+  const settled: StreamEnd[] = [];
+  const ticks = new Set<(now: number) => void>();
+  const { inflow, piece, end } = createInflow({
+    pause: () => done.push("pause"),
+    resume: () => done.push("resume"),
+    hangUp: () => done.push("hang up"),
+  });
+  const meter = createStreamMeter("chat", "openai");
+  let now = 0;
+  const stream = relayStream({
+    inflow,
+    first: Buffer.from(first),
+    parser: createSseParser(),
+    meter,
+    readsAll: false,
+    shape: sameWire("chat", { wantsUsage: true, endsSilently: false }),
+    ticker: {
+      add: (tick) => {
+        ticks.add(tick);
+        return () => ticks.delete(tick);
+      },
+    },
+    timeouts: { firstByteMs: 0, wholeMs: 0, silenceMs: SILENCE_MS, totalMs: 10 * SILENCE_MS },
+    now: () => now,
+    endsByClosing: false,
+    endsSilently: false,
+    stopsBillingOnAbort,
+    costUsd: () => "0.000001",
+    settle: async (how) => {
+      settled.push(how);
+      await settling?.();
+    },
+    failure: (how) => ({ error: { message: how } }),
+  });
+  return {
+    stream,
+    settled,
+    done,
+    meter,
+    readsAll: false,
+    piece: (text: string) => piece(Buffer.from(text)),
+    end,
+    isTicking: () => ticks.size > 0,
+    tick: (ms: number) => {
+      now += ms;
+      for (const tick of ticks) tick(now);
+    },
+  };
+}
+
+async function readerOf(relay: { readonly stream: ReadableStream<Uint8Array> }): Promise<Line> {
+  const listener = listen({ host: "127.0.0.1", port: 0 }, async () => new Response(relay.stream));
+  listeners.push(listener);
+  const line = await openLine({ url: `http://127.0.0.1:${listener.port}` });
+  line.socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+  return line;
+}
+
+describe("a stream that ends well", () => {
+  test("shows its last event when it is settled, and not before; then it is over", async () => {
+    const settling = Promise.withResolvers<void>();
+    const relay = openRelay({ settling: () => settling.promise });
+    const reader = await readerOf(relay);
+    await reader.until(/hello/, 1_000);
+    relay.piece(LAST_DELTA + USAGE + DONE);
+    relay.end(true);
+    await reader.until(/"usage"/, 1_000);
+    expect(relay.settled).toEqual(["completed"]);
+    await Bun.sleep(30);
+    expect(reader.heard().text).not.toContain("[DONE]");
+    settling.resolve();
+    expect((await reader.until(/0\r\n\r\n$/, 1_000)).text).toMatch(/\[DONE\]\n\n\r\n0\r\n\r\n$/);
+    expect(relay.done).toEqual([]);
+    expect(relay.isTicking()).toBe(false);
+  });
+
+  test("does not, where it cannot be settled", async () => {
+    const relay = openRelay({ settling: () => Promise.reject(new Error("no disk")) });
+    const reader = await readerOf(relay);
+    relay.piece(LAST_DELTA + USAGE + DONE);
+    const { text } = await reader.until(/0\r\n\r\n$/, 1_000);
+    expect(text).not.toContain("[DONE]");
+    expect(text).toContain("unsettled");
+  });
+
+  test("lets its provider go half a second later, where he does not end it", async () => {
+    const relay = openRelay();
+    const reader = await readerOf(relay);
+    relay.piece(LAST_DELTA + USAGE + DONE);
+    await reader.until(/\[DONE\]/, 1_000);
+    expect(relay.done).toEqual([]);
+    await pass(501);
+    expect(relay.done).toEqual(["hang up"]);
+    expect(relay.settled).toEqual(["completed"]);
+  });
+
+  test("may have come whole before anybody read it", async () => {
+    const relay = openRelay({ first: DELTA + LAST_DELTA + USAGE + DONE });
+    relay.end(true);
+    const reader = await readerOf(relay);
+    expect((await reader.until(/0\r\n\r\n$/, 1_000)).text).toContain("[DONE]");
+    expect(relay.settled).toEqual(["completed"]);
+    expect(relay.done).toEqual([]);
+  });
+});
+
+describe("a stream that breaks", () => {
+  test("says so and is settled once, whether it is cut, ends early or falls silent", async () => {
+    for (const [how, breakIt] of [
+      ["upstream_error", (relay: ReturnType<typeof openRelay>) => relay.end(false)],
+      ["upstream_error", (relay: ReturnType<typeof openRelay>) => relay.end(true)],
+      ["upstream_timeout", (relay: ReturnType<typeof openRelay>) => relay.tick(SILENCE_MS + 1)],
+    ] as const) {
+      const relay = openRelay();
+      const reader = await readerOf(relay);
+      await reader.until(/hello/, 1_000);
+      breakIt(relay);
+      const { text } = await reader.until(/0\r\n\r\n$/, 1_000);
+      expect(text).toContain(how);
+      expect(text).not.toContain("[DONE]");
+      relay.piece(DONE);
+      relay.tick(SILENCE_MS + 1);
+      expect(relay.settled).toEqual([how]);
+      expect(relay.isTicking()).toBe(false);
+      if (how === "upstream_timeout") expect(relay.done).toEqual(["hang up"]);
+    }
+  });
+
+  test("sends a sign of life in a shorter silence, and lives on", async () => {
+    const relay = openRelay();
+    const reader = await readerOf(relay);
+    await reader.until(/hello/, 1_000);
+    relay.tick(16_000);
+    await reader.until(/keep-alive/, 1_000);
+    relay.piece(LAST_DELTA + USAGE + DONE);
+    await reader.until(/\[DONE\]/, 1_000);
+    expect(relay.settled).toEqual(["completed"]);
+  });
+});
+
+describe("a reader who leaves", () => {
+  test("before it began to read ends the call, which is settled once", async () => {
+    const relay = openRelay();
+    await relay.stream.cancel();
+    expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+    expect(relay.settled).toEqual(["client_aborted"]);
+    expect(relay.done).toEqual(["hang up"]);
+    expect(relay.meter.relayed().outputBytes).toBe(5);
+    expect(relay.isTicking()).toBe(false);
+  });
+
+  test("in the midst of it ends the call, which is settled once", async () => {
+    const relay = openRelay();
+    const reader = await readerOf(relay);
+    await reader.until(/hello/, 1_000);
+    reader.socket.destroy();
+    expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+    relay.piece(DELTA);
+    relay.end(false);
+    relay.tick(SILENCE_MS + 1);
+    await Bun.sleep(20);
+    expect(relay.settled).toEqual(["client_aborted"]);
+    expect(relay.done).toEqual(["hang up"]);
+  });
+
+  test("while it is settled changes nothing", async () => {
+    const settling = Promise.withResolvers<void>();
+    const relay = openRelay({ settling: () => settling.promise });
+    const reader = await readerOf(relay);
+    relay.piece(LAST_DELTA + USAGE + DONE);
+    relay.end(true);
+    await becomes(() => relay.settled.length > 0);
+    reader.socket.destroy();
+    await Bun.sleep(50);
+    settling.resolve();
+    await Bun.sleep(50);
+    expect(relay.settled).toEqual(["completed"]);
+    expect(listeners[0]?.openRequests()).toBe(0);
+  });
+
+  test("where that does not end the bill is settled by the provider's own count", async () => {
+    for (const isPaused of [false, true]) {
+      const relay = openRelay({
+        stopsBillingOnAbort: false,
+        first: isPaused ? DELTA.repeat(300_000) : DELTA,
+      });
+      const reader = await readerOf(relay);
+      if (isPaused) reader.socket.pause();
+      await becomes(() => !isPaused || relay.done.length > 0);
+      await Bun.sleep(20);
+      reader.socket.destroy();
+      await Bun.sleep(50);
+      expect(relay.settled).toEqual([]);
+      // The provider is read on.
+      expect(relay.done.at(-1) ?? "resume").toBe("resume");
+      relay.piece(LAST_DELTA + USAGE + DONE);
+      expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+      expect(relay.settled).toEqual(["client_aborted"]);
+      expect(relay.meter.exact()).toBe(true);
+      expect(relay.done.at(-1)).toBe("hang up");
+    }
+  });
+
+  test("where that does not end the bill is not read for longer than bounds of time and bytes", async () => {
+    for (const isLong of [false, true]) {
+      const relay = openRelay({ stopsBillingOnAbort: false });
+      const reader = await readerOf(relay);
+      await reader.until(/hello/, 1_000);
+      reader.socket.destroy();
+      await Bun.sleep(50);
+      expect(relay.settled).toEqual([]);
+      const comment = `: ${"x".repeat(1_048_576)}\n\n`;
+      if (isLong) for (let count = 0; count < 33; count++) relay.piece(comment);
+      else await pass(120_001);
+      expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+      expect(relay.settled).toEqual(["client_aborted"]);
+      expect(relay.done.filter((step) => step !== "resume")).toEqual(["hang up"]);
+    }
+  });
+});
+
+describe("a reader who stops reading", () => {
+  /** More than the kernel takes for him. */
+  const MUCH = DELTA.repeat(300_000);
+
+  test("stops the provider, who goes on when the reader does", async () => {
+    const relay = openRelay();
+    const reader = await readerOf(relay);
+    await reader.until(/hello/, 1_000);
+    reader.socket.pause();
+    relay.piece(MUCH);
+    expect(relay.done).toEqual(["pause"]);
+    reader.socket.resume();
+    expect(await becomes(() => relay.done.length === 2, 5_000)).toBe(true);
+    expect(relay.done).toEqual(["pause", "resume"]);
+    relay.piece(LAST_DELTA + USAGE + DONE);
+    expect((await reader.until(/0\r\n\r\n$/, 5_000)).text).toContain("[DONE]");
+    expect(relay.settled).toEqual(["completed"]);
+  });
+
+  test("stops the provider even where the very first piece was too much", async () => {
+    const relay = openRelay({ first: MUCH });
+    const reader = await readerOf(relay);
+    reader.socket.pause();
+    expect(await becomes(() => relay.done.length > 0)).toBe(true);
+    await Bun.sleep(50);
+    expect(relay.done.at(-1)).toBe("pause");
+  });
+
+  test("is cut after a silence, whatever the provider still sends, and the call is settled once", async () => {
+    const relay = openRelay();
+    const reader = await readerOf(relay);
+    await reader.until(/hello/, 1_000);
+    reader.socket.pause();
+    relay.piece(MUCH);
+    for (let seconds = 0; seconds < 59; seconds++) {
+      relay.tick(1_000);
+      // What was on its way when the provider was stopped.
+      relay.piece(DELTA);
+    }
+    expect(relay.settled).toEqual([]);
+    relay.tick(2_000);
+    expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+    expect(relay.settled).toEqual(["client_aborted"]);
+    expect(relay.done.at(-1)).toBe("hang up");
+    reader.socket.resume();
+    const { closed, text } = await reader.over(2_000);
+    expect(closed).toBe(true);
+    expect(text).not.toMatch(/0\r\n\r\n$/);
+    expect(listeners[0]?.openRequests()).toBe(0);
+  });
+
+  test("or never began is given up after a silence, and finds a cut connection when it comes after all", async () => {
+    const relay = openRelay();
+    relay.tick(SILENCE_MS + 1);
+    expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+    expect(relay.settled).toEqual(["client_aborted"]);
+    expect(relay.done).toEqual(["hang up"]);
+    const reader = await readerOf(relay);
+    expect((await reader.over(2_000)).closed).toBe(true);
+    expect(relay.settled).toEqual(["client_aborted"]);
+  });
+});

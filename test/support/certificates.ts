@@ -1,0 +1,119 @@
+// Certificates of an authority of our own, written in DER (X.690) as RFC 5280 has them: what no real authority would sign
+// can be made here, and nothing has to be installed or renewed.
+
+import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
+import { isIP } from "node:net";
+
+export interface Certified {
+  /** PEM. */
+  readonly cert: string;
+  /** PEM. */
+  readonly key: string;
+}
+
+export interface Authority {
+  /** PEM. */
+  readonly cert: string;
+  readonly certify: (wanted: {
+    /** The names and addresses that it is good for. */
+    readonly hosts: readonly string[];
+    readonly from?: Date;
+    readonly until?: Date;
+  }) => Certified;
+}
+
+const HOUR_MS = 3_600_000;
+
+export function createAuthority(name: string): Authority {
+  const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const issue = (subject: string, holder: KeyObject, rest: Validity & { extensions: Buffer[] }) =>
+    pemOf("CERTIFICATE", certificateOf({ issuer: name, subject, holder, ...rest }, privateKey));
+  const validity = {
+    from: new Date(Date.now() - HOUR_MS),
+    until: new Date(Date.now() + HOUR_MS),
+  };
+  return {
+    cert: issue(name, publicKey, {
+      ...validity,
+      extensions: [extension(IS_AUTHORITY, sequence(der(0x01, Buffer.of(0xff))))],
+    }),
+    certify: ({ hosts, from = validity.from, until = validity.until }) => {
+      const own = generateKeyPairSync("ec", { namedCurve: "P-256" });
+      const names = sequence(...hosts.map(generalName));
+      return {
+        cert: issue("a server", own.publicKey, {
+          from,
+          until,
+          extensions: [extension(ALTERNATIVE_NAMES, names)],
+        }),
+        key: own.privateKey.export({ type: "pkcs8", format: "pem" }),
+      };
+    },
+  };
+}
+
+interface Validity {
+  readonly from: Date;
+  readonly until: Date;
+}
+
+interface Facts extends Validity {
+  readonly issuer: string;
+  readonly subject: string;
+  readonly holder: KeyObject;
+  readonly extensions: readonly Buffer[];
+}
+
+const COMMON_NAME = [2, 5, 4, 3] as const;
+const ECDSA_WITH_SHA256 = [1, 2, 840, 10_045, 4, 3, 2] as const;
+const IS_AUTHORITY = [2, 5, 29, 19] as const;
+const ALTERNATIVE_NAMES = [2, 5, 29, 17] as const;
+
+function certificateOf(facts: Facts, authorityKey: KeyObject): Buffer {
+  const { issuer, subject, holder, from, until, extensions } = facts;
+  const algorithm = sequence(objectId(ECDSA_WITH_SHA256));
+  const signed = sequence(
+    der(0xa0, integer(Buffer.of(2))),
+    integer(Buffer.concat([Buffer.of(1), randomBytes(15)])),
+    algorithm,
+    nameOf(issuer),
+    sequence(timeOf(from), timeOf(until)),
+    nameOf(subject),
+    holder.export({ type: "spki", format: "der" }),
+    der(0xa3, sequence(...extensions)),
+  );
+  const signature = sign("sha256", signed, authorityKey);
+  return sequence(signed, algorithm, der(0x03, Buffer.concat([Buffer.of(0), signature])));
+}
+
+const der = (tag: number, content: Buffer): Buffer =>
+  Buffer.concat([Buffer.of(tag), lengthOf(content.length), content]);
+const sequence = (...parts: readonly Buffer[]): Buffer => der(0x30, Buffer.concat(parts));
+const integer = (bytes: Buffer): Buffer => der(0x02, bytes);
+const nameOf = (text: string): Buffer =>
+  sequence(der(0x31, sequence(objectId(COMMON_NAME), der(0x0c, Buffer.from(text)))));
+const timeOf = (at: Date): Buffer =>
+  der(0x18, Buffer.from(at.toISOString().replaceAll(/[-:T]|\.\d{3}/g, "")));
+const extension = (id: readonly number[], value: Buffer): Buffer =>
+  sequence(objectId(id), der(0x04, value));
+const pemOf = (label: string, bytes: Buffer): string =>
+  `-----BEGIN ${label}-----\n${bytes.toString("base64").replaceAll(/(.{64})/g, "$1\n")}\n-----END ${label}-----\n`;
+
+function lengthOf(length: number): Buffer {
+  if (length < 0x80) return Buffer.of(length);
+  return length < 0x100 ? Buffer.of(0x81, length) : Buffer.of(0x82, length >> 8, length & 0xff);
+}
+
+function objectId([first = 0, second = 0, ...rest]: readonly number[]): Buffer {
+  const bytes = rest.flatMap((arc) => {
+    const groups = [arc & 0x7f];
+    for (let left = arc >> 7; left > 0; left >>= 7) groups.unshift((left & 0x7f) | 0x80);
+    return groups;
+  });
+  return der(0x06, Buffer.of(first * 40 + second, ...bytes));
+}
+
+function generalName(host: string): Buffer {
+  if (isIP(host) === 0) return der(0x82, Buffer.from(host));
+  return der(0x87, Buffer.of(...host.split(".").map(Number)));
+}
