@@ -67,6 +67,8 @@ const FORGET_MS = 600_000;
 const BACKGROUND_MS = 2_000;
 /** A call that is younger may be between its idempotency record and its hold: it may pay first, and clocks differ. */
 const CALL_BEGINS_MS = 300_000;
+/** The record of a background response is written when its hold is there. */
+const RESPONSE_BEGINS_MS = 60_000;
 
 export interface House {
   readonly db: Db;
@@ -199,7 +201,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   const { db, idempotency, ledger, keys } = ground;
   const callables = connectProviders(config, surroundings, ground);
   const { inference, responses } = callables;
-  await responses.failDead(db.kind === "sqlite" ? now() : now() - CALL_BEGINS_MS);
+  await responses.failDead(db.kind === "sqlite" ? now() : now() - RESPONSE_BEGINS_MS);
   const reception = openDoors(config, surroundings, ground);
   const cashier = await openCashier(config, { ...ground, log, now });
   const moving = { ...callables, ...cashier };
@@ -306,7 +308,7 @@ function clocksOf(
     [CATALOG_MS, async () => reportCatalog(log, catalog.refresh(now()))],
     [FORGET_MS, () => forget(db, now())],
     [FORGET_MS, () => responses.sweep(now())],
-    [SWEEP_MS, () => responses.failDead(now() - CALL_BEGINS_MS)],
+    [SWEEP_MS, () => responses.failDead(now() - RESPONSE_BEGINS_MS)],
     [BACKGROUND_MS, responses.watch],
     ...mailClocks,
     ...cashClocks,

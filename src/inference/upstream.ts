@@ -39,7 +39,7 @@ export interface Timeouts {
   readonly wholeMs: number;
   /** Of silence within a stream. */
   readonly silenceMs: number;
-  /** For a whole stream; also the hold's lifetime. */
+  /** For a whole stream, from its first byte. */
   readonly totalMs: number;
 }
 
