@@ -136,6 +136,11 @@ function passOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined)
 // The last event goes to `waiting`, and with it whatever comes after: it is sent when the money is settled.
 function shaped(parts: StreamParts, state: State, event: SseEvent): Uint8Array | undefined {
   const { meter, shape } = parts;
+  // What comes after the end is no part of the answer: it is neither metered nor translated.
+  if (meter.finished()) {
+    if (!parts.readsAll) state.waiting.push(event.raw);
+    return undefined;
+  }
   const sight = parts.readsAll ? meter.read(event) : meter.watch(event);
   const bytes =
     sight === "usage" && meter.exact() ? shape.usage(event, parts.costUsd()) : shape.plain(event);
