@@ -20,6 +20,7 @@ const DONE = "data: [DONE]\n\n";
 
 interface Given {
   readonly first?: string;
+  readonly readsAll?: boolean;
   readonly stopsBillingOnAbort?: boolean;
   /** What the settle waits for. */
   readonly settling?: () => Promise<void>;
@@ -30,7 +31,8 @@ afterEach(async () => {
   await Promise.all(listeners.splice(0).map(({ stop }) => stop(true)));
 });
 
-function openRelay({ first = DELTA, stopsBillingOnAbort = true, settling }: Given = {}) {
+function openRelay(given: Given = {}) {
+  const { first = DELTA, readsAll = false, stopsBillingOnAbort = true, settling } = given;
   const done: string[] = [];
   const settled: StreamEnd[] = [];
   const ticks = new Set<(now: number) => void>();
@@ -46,7 +48,7 @@ function openRelay({ first = DELTA, stopsBillingOnAbort = true, settling }: Give
     first: Buffer.from(first),
     parser: createSseParser(),
     meter,
-    readsAll: false,
+    readsAll,
     shape: sameWire("chat", { wantsUsage: true, endsSilently: false }),
     ticker: {
       add: (tick) => {
@@ -71,7 +73,6 @@ function openRelay({ first = DELTA, stopsBillingOnAbort = true, settling }: Give
     settled,
     done,
     meter,
-    readsAll: false,
     piece: (text: string) => piece(Buffer.from(text)),
     end,
     isTicking: () => ticks.size > 0,
@@ -106,6 +107,18 @@ describe("a stream that ends well", () => {
     expect((await reader.until(/0\r\n\r\n$/, 1_000)).text).toMatch(/\[DONE\]\n\n\r\n0\r\n\r\n$/);
     expect(relay.done).toEqual([]);
     expect(relay.isTicking()).toBe(false);
+  });
+
+  test("is metered to its end and no further: what follows in the same breath is passed on where it is relayed, and dropped where it is translated", async () => {
+    const another = USAGE.replaceAll(/\d+(?=[,}])/g, "900");
+    for (const readsAll of [false, true]) {
+      const relay = openRelay({ readsAll });
+      const reader = await readerOf(relay);
+      relay.piece(LAST_DELTA + USAGE + DONE + another);
+      const { text } = await reader.until(/0\r\n\r\n$/, 1_000);
+      expect(relay.meter.usage()?.tokens).toEqual({ input: 3, output: 2 });
+      expect(text.includes("900")).toBe(!readsAll);
+    }
   });
 
   test("does not, where it cannot be settled", async () => {
