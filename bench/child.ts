@@ -53,7 +53,9 @@ export async function start(
       ...process.env,
       ...env,
       POSTERN_PORT: String(port),
+      // As the launcher sets them.
       BUN_CONFIG_MAX_HTTP_REQUESTS: "65336",
+      BUN_JSC_forceRAMSize: "402653184",
     },
     stdout: "ignore",
     stderr: "inherit",

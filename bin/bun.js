@@ -33,7 +33,7 @@ export function findBun() {
 }
 
 /** Runs Bun with these arguments in this process' place: its input, output, signals and exit code are ours. */
-export function runBun(args) {
+export function runBun(args, wishes = {}) {
   const bun = findBun();
   if (bun === undefined) {
     process.stderr.write(
@@ -43,6 +43,7 @@ export function runBun(args) {
     process.exit(1);
   }
   const settings = {
+    ...wishes,
     ...env,
     BUN_CONFIG_MAX_HTTP_REQUESTS: env.BUN_CONFIG_MAX_HTTP_REQUESTS ?? FETCHES_MAX,
   };

@@ -10,14 +10,16 @@ import { PROVIDERS } from "./inference/providers.ts";
 
 const EMBEDDED_ROOT = "/$bunfs/";
 const FETCHES_MAX = "65336";
+const MEMORY_BYTES = "402653184";
 
-// Bun reads how many calls may be out at once before any code of ours runs. The launcher sets it; the executable, which
-// has no launcher, starts itself again in its own place.
+// Bun reads how many calls may be out at once, and how much memory there is, before any code of ours runs. The launcher
+// sets them; the executable, which has no launcher, starts itself again in its own place.
 if (
   env["BUN_CONFIG_MAX_HTTP_REQUESTS"] === undefined &&
   argv[1]?.startsWith(EMBEDDED_ROOT) === true
 )
   process.execve?.(process.execPath, [process.execPath, ...argv.slice(2)], {
+    BUN_JSC_forceRAMSize: MEMORY_BYTES,
     ...env,
     BUN_CONFIG_MAX_HTTP_REQUESTS: FETCHES_MAX,
   });

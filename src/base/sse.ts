@@ -122,14 +122,24 @@ export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
   return { push, end };
 }
 
-/** Whether a chunk is one event to its last byte, with plain line feeds: what most are that come from a provider. */
+/** Whether a chunk is one event to its last byte, its lines all ended alike: what most are that come from a provider. */
 function isOneEvent(chunk: Uint8Array): boolean {
   const last = chunk.length - 1;
-  if (chunk[last] !== LF || chunk[last - 1] !== LF || chunk[0] === LF) return false;
-  if (chunk.indexOf(CR) !== -1) return false;
+  const isCrLf = chunk[last - 1] === CR;
+  const lineBefore = isCrLf ? last - 2 : last - 1;
+  if (chunk[last] !== LF || chunk[lineBefore] !== LF || chunk[0] === LF || chunk[0] === CR)
+    return false;
+  let returns = 0;
+  for (let at = chunk.indexOf(CR); at !== -1; at = chunk.indexOf(CR, at + 1)) returns++;
+  let lines = 1;
   let line = chunk.indexOf(LF);
-  while (line < last - 1 && chunk[line + 1] !== LF) line = chunk.indexOf(LF, line + 1);
-  return line === last - 1;
+  for (; line < lineBefore; line = chunk.indexOf(LF, line + 1)) {
+    lines++;
+    const next = isCrLf ? chunk[line + 2] : chunk[line + 1];
+    if (next === LF || (isCrLf && chunk[line - 1] !== CR)) return false;
+  }
+  // With as many returns as lines, and one before each, there is none that stands alone.
+  return returns === (isCrLf ? lines + 1 : 0) && (!isCrLf || chunk[lineBefore - 1] === CR);
 }
 
 /** What an event says, or `undefined` for comments and for an event without data. */

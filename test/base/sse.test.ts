@@ -82,6 +82,20 @@ describe("an event stream", () => {
     );
   });
 
+  test("every text of line ends and letters, up to nine long, is cut the same in one piece and byte by byte", () => {
+    const differing: string[] = [];
+    const eachFrom = (text: string): void => {
+      const bytes = encoder.encode(text);
+      const whole = parse([bytes]).map(({ raw, ended }) => [decoder.decode(raw), ended]);
+      const sliced = parse(Array.from(bytes, (byte) => Uint8Array.of(byte)));
+      const single = sliced.map(({ raw, ended }) => [decoder.decode(raw), ended]);
+      if (JSON.stringify(whole) !== JSON.stringify(single)) differing.push(text);
+      if (text.length < 9) for (const next of ["\r", "\n", "d"]) eachFrom(text + next);
+    };
+    eachFrom("");
+    expect(differing).toEqual([]);
+  });
+
   test("says what a reader of whole lines would read", () => {
     fc.assert(
       fc.property(stream, (text) => {

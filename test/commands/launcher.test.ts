@@ -54,6 +54,25 @@ describe("bin/bun.js", () => {
   });
 });
 
+describe("bin/postern.js", () => {
+  const script = path.join(root, "src", "main.ts");
+  beforeAll(() => {
+    mkdirSync(path.dirname(script), { recursive: true });
+    writeFileSync(script, "console.log(process.env.BUN_JSC_forceRAMSize)");
+    writeFileSync(path.join(root, "tsconfig.json"), "{}");
+  });
+  const memoryTold = (set: Readonly<Record<string, string>>): string =>
+    spawnSync("node", [path.join(root, "bin", "postern.js")], {
+      encoding: "utf8",
+      env: { PATH: process.env["PATH"] ?? "", ...set },
+    }).stdout.trim();
+
+  test("tells the collector of little memory, unless told of more", () => {
+    expect(memoryTold({})).toBe(String(384 * 1_048_576));
+    expect(memoryTold({ BUN_JSC_forceRAMSize: "4294967296" })).toBe("4294967296");
+  });
+});
+
 function launch(...args: readonly string[]) {
   return spawnSync("node", [path.join(root, "bin", "bun.js"), ...args], {
     encoding: "utf8",

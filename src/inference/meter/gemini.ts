@@ -107,7 +107,9 @@ function readChunk(state: StreamState, name: string, data: Json, grounding: Grou
 }
 
 function noteEnds(ends: Ends, data: Json): void {
-  for (const [place, candidate] of listOf(data["candidates"]).entries()) {
+  const candidates = listOf(data["candidates"]);
+  for (let place = 0; place < candidates.length; place++) {
+    const candidate = candidates[place];
     if (objectOf(candidate) === undefined) continue;
     const index = indexOf(candidate) ?? place;
     if (nameOf(member(candidate, "finishReason")) !== undefined) {
