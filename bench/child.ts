@@ -55,7 +55,7 @@ export async function start(
       POSTERN_PORT: String(port),
       // As the launcher sets them.
       BUN_CONFIG_MAX_HTTP_REQUESTS: "65336",
-      BUN_JSC_forceRAMSize: "402653184",
+      BUN_JSC_forceRAMSize: "536870912",
     },
     stdout: "ignore",
     stderr: "inherit",

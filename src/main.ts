@@ -10,7 +10,7 @@ import { PROVIDERS } from "./inference/providers.ts";
 
 const EMBEDDED_ROOT = "/$bunfs/";
 const FETCHES_MAX = "65336";
-const MEMORY_BYTES = "402653184";
+const MEMORY_BYTES = "536870912";
 
 // Bun reads how many calls may be out at once, and how much memory there is, before any code of ours runs. The launcher
 // sets them; the executable, which has no launcher, starts itself again in its own place.

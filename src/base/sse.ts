@@ -187,7 +187,10 @@ function fieldValue(bytes: Uint8Array, nameEnd: number, end: number): string | u
   if (nameEnd === end) return "";
   if (bytes[nameEnd] !== COLON) return undefined;
   const start = bytes[nameEnd + 1] === SPACE && nameEnd + 1 < end ? nameEnd + 2 : nameEnd + 1;
-  return decoder.decode(bytes.subarray(start, end));
+  // A view of a part costs more than the text that is read through it.
+  return Buffer.isBuffer(bytes)
+    ? bytes.toString("utf8", start, end)
+    : decoder.decode(bytes.subarray(start, end));
 }
 
 function startsWith(bytes: Uint8Array, at: number, prefix: ArrayLike<number>): boolean {

@@ -137,7 +137,7 @@ function readChunks(state: State, bytes: Buffer, from: number): void {
       continue;
     }
     const end = Math.min(bytes.length, at + state.left);
-    const piece = bytes.subarray(at, end);
+    const piece = partOf(bytes, at, end);
     if (only === undefined) only = piece;
     else (more ??= [only]).push(piece);
     state.left -= end - at;
@@ -148,6 +148,16 @@ function readChunks(state: State, bytes: Buffer, from: number): void {
   if (state.part !== "done") return;
   if (at < bytes.length) throw broken("bytes after the end of the reply");
   state.reader.end(state.reusable);
+}
+
+const COPIED_MAX_BYTES = 2_048;
+
+/** A copy where that is cheaper than a view, as it is of a short piece. */
+function partOf(bytes: Buffer, start: number, end: number): Buffer {
+  if (end - start > COPIED_MAX_BYTES) return bytes.subarray(start, end);
+  const copy = Buffer.allocUnsafe(end - start);
+  bytes.copy(copy, 0, start, end);
+  return copy;
 }
 
 /** The end of a chunk, or a size of a few digits, where it lies there whole, as it nearly always does. */

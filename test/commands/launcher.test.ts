@@ -68,7 +68,7 @@ describe("bin/postern.js", () => {
     }).stdout.trim();
 
   test("tells the collector of little memory, unless told of more", () => {
-    expect(memoryTold({})).toBe(String(384 * 1_048_576));
+    expect(memoryTold({})).toBe(String(512 * 1_048_576));
     expect(memoryTold({ BUN_JSC_forceRAMSize: "4294967296" })).toBe("4294967296");
   });
 });

@@ -92,8 +92,11 @@ function readChunk(reading: Reading, chunk: JsonObject): void {
     reading.usage = usage;
   reading.block ??= objectIn(chunk["promptFeedback"]);
   start(reading, chunk);
-  for (const [at, value] of arrayIn(chunk["candidates"]).entries())
+  const candidates = arrayIn(chunk["candidates"]);
+  for (let at = 0; at < candidates.length; at++) {
+    const value = candidates[at];
     if (isObject(value)) readCandidate(reading, value, indexOf(value) ?? at);
+  }
 }
 
 function indexOf(candidate: JsonObject): number | undefined {
