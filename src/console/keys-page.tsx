@@ -87,8 +87,12 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
       </p>
       {mayDo(place.role, "keys.change") ? (
         <>
-          <LimitForm id={key.id} action={action} visitor={visitor} />
-          <ExpiryForm id={key.id} action={action} visitor={visitor} until={key.expiresAt} />
+          <ChangeForm id={key.id} action={action} visitor={visitor} changes="limit">
+            <LimitFields id={key.id} />
+          </ChangeForm>
+          <ChangeForm id={key.id} action={action} visitor={visitor} changes="expiry">
+            <ExpiryField id={key.id} until={key.expiresAt} />
+          </ChangeForm>
         </>
       ) : null}
       {mayDo(place.role, "keys.revoke") ? (
@@ -105,46 +109,27 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
   );
 }
 
-function LimitForm({
+/** A form that changes one thing of a key. */
+function ChangeForm({
   id,
   action,
   visitor,
+  changes,
+  children,
 }: {
   readonly id: string;
   readonly action: string;
   readonly visitor: Visitor;
+  readonly changes: "limit" | "expiry";
+  readonly children: Child;
 }): Child {
   return (
     <form method="post" action={action}>
-      <Hidden visitor={visitor} fields={{ do: "limit", key: id }} />
-      <LimitFields id={id} />
+      <Hidden visitor={visitor} fields={{ do: changes, key: id }} />
+      {children}
       <div class="choices">
         <button type="submit" class="quiet">
-          Set the limit
-        </button>
-      </div>
-    </form>
-  );
-}
-
-function ExpiryForm({
-  id,
-  action,
-  visitor,
-  until,
-}: {
-  readonly id: string;
-  readonly action: string;
-  readonly visitor: Visitor;
-  readonly until: number | null;
-}): Child {
-  return (
-    <form method="post" action={action}>
-      <Hidden visitor={visitor} fields={{ do: "expiry", key: id }} />
-      <ExpiryField id={id} until={until} />
-      <div class="choices">
-        <button type="submit" class="quiet">
-          Set the expiry
+          Set the {changes}
         </button>
       </div>
     </form>

@@ -145,8 +145,10 @@ export function costOf(charged: Charged, candidate: Candidate): bigint {
   return candidate.credential.byok ? 0n : charged.cost;
 }
 
-/** `lost`: what of the reply the caller's API could not say. */
-/** The headers of an answer, born with it: those of the provider's that are of use, and the gateway's own. */
+/**
+ * The headers of an answer, born with it: those of the provider's that are of use, and the gateway's own. `lost`: what of
+ * the reply the caller's API could not say.
+ */
 export function ownHeaders(
   call: Call,
   candidate: Candidate,

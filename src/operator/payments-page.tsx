@@ -220,20 +220,22 @@ function UnclearCard({ operator, payment, typed }: CardProps): Child {
         </dd>
       </dl>
       <p>{nextStepOf(payment)}</p>
-      <form method="post" action={PATH}>
+      <form class="line" method="post" action={PATH}>
         <input type="hidden" name="csrf" value={operator.csrf} />
         <input type="hidden" name="form" value={newFormName()} />
         <input type="hidden" name="do" value="mark_absent" />
         <input type="hidden" name="payment" value={id} />
-        <label for={`absent-${nonce}`}>Or here: why you know that it is not there</label>
-        <input
-          id={`absent-${nonce}`}
-          name="reason"
-          required
-          maxlength={500}
-          autocomplete="off"
-          value={typed["payment"] === id ? (typed["reason"] ?? "") : ""}
-        />
+        <div class="long">
+          <label for={`absent-${nonce}`}>Or here: why you know that it is not there</label>
+          <input
+            id={`absent-${nonce}`}
+            name="reason"
+            required
+            maxlength={500}
+            autocomplete="off"
+            value={typed["payment"] === id ? (typed["reason"] ?? "") : ""}
+          />
+        </div>
         <button type="submit" class="danger">
           It is not there
         </button>

@@ -10,6 +10,7 @@ import { closePages, payAt, takeWebhook, upToDate } from "../../src/billing/till
 import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
 import { CENT, expectSound, sumOf, walletOf } from "./desk.ts";
+import { type Dice, dice } from "./dice.ts";
 import { allow, openShop, post, saveMethod, type Shop } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -88,8 +89,6 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     expect(beyond).toEqual([]);
   });
 });
-
-type Dice = (sides: number) => number;
 
 /** One account: it buys, pays, spends; money goes back; and the mail is what it is. */
 async function live(shop: Shop, stripe: FakeStripe, roll: Dice): Promise<string> {
@@ -223,15 +222,4 @@ async function dueNow({ db, clock }: Shop): Promise<number> {
     due += Number(row?.["count"] ?? 0);
   }
   return due;
-}
-
-/** The same seed gives the same history. */
-function dice(seed: number): Dice {
-  let state = (seed * 2_654_435_761) >>> 0;
-  return (sides) => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % sides;
-  };
 }

@@ -9,6 +9,7 @@ import { readReport } from "../../src/operator/report.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { CENT, expectSound, sumOf, USD, walletOf } from "./desk.ts";
+import { type Dice, dice } from "./dice.ts";
 import { openShop, type Shop } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -316,16 +317,3 @@ const STEPS = [
   "undone",
   "undone in part",
 ] as const;
-
-type Dice = (sides: number) => number;
-
-/** The same seed gives the same history. */
-function dice(seed: number): Dice {
-  let state = (seed * 2_654_435_761) >>> 0;
-  return (sides) => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % sides;
-  };
-}

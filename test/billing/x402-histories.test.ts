@@ -8,6 +8,7 @@ import { idOf, readPayment, requirementOf } from "../../src/billing/x402-terms.t
 import { startFacilitator, type TestFacilitator, type Weather } from "../support/facilitator.ts";
 import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
 import { CENT, expectSound, sumOf, walletOf } from "./desk.ts";
+import { type Dice, dice } from "./dice.ts";
 import { openShop, type Shop } from "./world.ts";
 import { counterOf, fundedWallet, sign } from "./x402-wallet.ts";
 
@@ -106,8 +107,6 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
   }
   const wallets = new Map<string, Purse[]>();
 
-  type Dice = (sides: number) => number;
-
   /** One account: it pays for calls and for invoices, again and again, with a wallet for each payment. */
   async function live(roll: Dice): Promise<readonly [string, () => bigint]> {
     const accountId = await shop.newAccount();
@@ -184,14 +183,3 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     return Number(row?.["count"] ?? 0);
   }
 });
-
-/** The same seed rolls the same numbers. */
-function dice(seed: number): (sides: number) => number {
-  let state = (seed * 2_654_435_761) >>> 0;
-  return (sides) => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % sides;
-  };
-}
