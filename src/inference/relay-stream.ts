@@ -90,7 +90,7 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
 
 // The headers leave with the first bytes: where the stream's own are late, a sign of life goes first.
 function begin(parts: StreamParts, state: State): void {
-  if (parts.first === undefined) put(parts, state, parts.shape.keepAlive);
+  if (parts.first === undefined) send(parts, state, parts.shape.keepAlive);
   else relay(parts, state, parts.first);
   if (state.ended) return;
   parts.inflow.flow({
@@ -152,9 +152,14 @@ function shaped(parts: StreamParts, state: State, event: SseEvent): Uint8Array |
 }
 
 function put(parts: StreamParts, state: State, bytes: Uint8Array | undefined): void {
-  if (bytes === undefined || state.out === undefined) return;
-  if (!state.isFull) state.lastSentAt = parts.now();
+  if (bytes === undefined) return;
   parts.keep?.(bytes);
+  send(parts, state, bytes);
+}
+
+function send(parts: StreamParts, state: State, bytes: Uint8Array): void {
+  if (state.out === undefined) return;
+  if (!state.isFull) state.lastSentAt = parts.now();
   const roomAgain = state.out.write(bytes);
   if (roomAgain === undefined || state.isFull) return;
   state.isFull = true;
@@ -227,7 +232,7 @@ function tick(parts: StreamParts, state: State, at: number): void {
     void leave(parts, state);
     state.out?.cut();
   } else if (isOver || at - state.lastHeardAt > silenceMs) finish(parts, state, "upstream_timeout");
-  else if (at - state.lastSentAt >= KEEP_ALIVE_MS) put(parts, state, parts.shape.keepAlive);
+  else if (at - state.lastSentAt >= KEEP_ALIVE_MS) send(parts, state, parts.shape.keepAlive);
 }
 
 /** Reads on to the provider's own count where leaving would not end the bill, within bounds. */

@@ -64,18 +64,18 @@ export function createCarrier(dial: Dial = dialByRuntime): Carrier {
       gone: (connection) => forget(origin, connection),
     };
     const { connected, giveUp } = dial(place, (socket) => createConnection(socket, fate));
-    const given = Promise.withResolvers<never>();
+    const givenUp = Promise.withResolvers<never>();
     const stop = deadline(CONNECT_MS, () => {
-      given.reject(new Error(`no connection within ${CONNECT_MS / 1_000} seconds`));
+      givenUp.reject(new Error(`no connection within ${CONNECT_MS / 1_000} seconds`));
       giveUp();
     });
     const left = (): void => {
-      given.reject(new Error("aborted"));
+      givenUp.reject(new Error("aborted"));
       giveUp();
     };
     signal.addEventListener("abort", left);
     try {
-      return await Promise.race([connected, given.promise]);
+      return await Promise.race([connected, givenUp.promise]);
     } finally {
       stop();
       signal.removeEventListener("abort", left);

@@ -21,6 +21,7 @@ const DONE = "data: [DONE]\n\n";
 interface Given {
   readonly first?: string;
   readonly readsAll?: boolean;
+  readonly kept?: string[];
   readonly stopsBillingOnAbort?: boolean;
   /** What the settle waits for. */
   readonly settling?: () => Promise<void>;
@@ -66,6 +67,7 @@ function openRelay(given: Given = {}) {
       settled.push(how);
       await settling?.();
     },
+    ...(given.kept && { keep: (bytes) => given.kept?.push(Buffer.from(bytes).toString()) }),
     failure: (how) => ({ error: { message: how } }),
   });
   return {
@@ -119,6 +121,19 @@ describe("a stream that ends well", () => {
       expect(relay.meter.usage()?.tokens).toEqual({ input: 3, output: 2 });
       expect(text.includes("900")).toBe(!readsAll);
     }
+  });
+
+  test("is kept for a repetition without the signs of life that were sent in its silence", async () => {
+    const kept: string[] = [];
+    const relay = openRelay({ kept });
+    const reader = await readerOf(relay);
+    await reader.until(/hello/, 1_000);
+    relay.tick(20_000);
+    await reader.until(/: keep-alive/, 1_000);
+    relay.piece(LAST_DELTA + USAGE + DONE);
+    await reader.until(/0\r\n\r\n$/, 1_000);
+    expect(kept.join("")).toMatch(/hello[^]*\[DONE\]\n\n$/);
+    expect(kept.join("")).not.toContain("keep-alive");
   });
 
   test("does not, where it cannot be settled", async () => {
