@@ -54,7 +54,7 @@ export function rowsOf(account: Account, model: Model): string {
   const { promo, paid, held } = balances(model);
   const keys = keysOf(account).map((id, place) => {
     const key = keyState(model, place);
-    return `${id} ${key.held} ${key.calls} ${key.spent}`;
+    return `${id} ${key.held} ${key.calls} ${key.spent} since ${key.day}`;
   });
   const holds = [...model.holds]
     .filter(([, one]) => one.state !== "resolved")
@@ -71,7 +71,9 @@ export function rowsOf(account: Account, model: Model): string {
 export async function readRows(db: Db): Promise<Map<string, string>> {
   const [wallets, spenders, holds, swept] = await Promise.all([
     db.all("select * from wallet"),
-    db.all("select account_id, key_id, held, open_calls, total_spent from spender order by key_id"),
+    db.all(
+      "select account_id, key_id, held, open_calls, total_spent, day_start from spender order by key_id",
+    ),
     db.all("select account_id, id, amount, 'open' as state from hold"),
     db.all("select account_id, id, amount, 'swept' as state from swept_hold"),
   ]);
@@ -82,7 +84,7 @@ export async function readRows(db: Db): Promise<Map<string, string>> {
       const id = text(row, "account_id");
       const keys = (keysBy.get(id) ?? []).map(
         (key) =>
-          `${text(key, "key_id")} ${toNano(key["held"])} ${whole(key, "open_calls")} ${toNano(key["total_spent"])}`,
+          `${text(key, "key_id")} ${toNano(key["held"])} ${whole(key, "open_calls")} ${toNano(key["total_spent"])} since ${whole(key, "day_start")}`,
       );
       const open = (holdsBy.get(id) ?? []).map(
         (hold: Row) => `${text(hold, "id")} ${text(hold, "state")} ${toNano(hold["amount"])}`,

@@ -117,13 +117,14 @@ export function balances(model: Model): { promo: bigint; paid: bigint; held: big
 export function keyState(
   model: Model,
   key: number,
-): { held: bigint; calls: number; spent: bigint } {
+): { held: bigint; calls: number; spent: bigint; day: number } {
   const mine = open(model).filter((one) => one.key === key);
   const charges = model.charges.filter((one) => one.key === key);
   return {
     held: sum(mine.map((one) => one.amount)),
     calls: mine.length,
     spent: sum(charges.map((one) => one.promo + one.paid)),
+    day: Math.max(midnight(model.born), ...begun(charges)),
   };
 }
 
