@@ -14,3 +14,15 @@ export async function readBounded(
   }
   return Buffer.concat(chunks);
 }
+
+const decoder = new TextDecoder();
+
+/** The same as text; throws where there is more. */
+export async function readBoundedText(
+  body: ReadableStream<Uint8Array> | null,
+  mostBytes: number,
+): Promise<string> {
+  const bytes = await readBounded(body, mostBytes);
+  if (bytes === undefined) throw new Error(`an answer of more than ${mostBytes} bytes`);
+  return decoder.decode(bytes);
+}

@@ -114,6 +114,12 @@ export async function dueX402(
   return rows.map(toPayment);
 }
 
+/** How many were begun, and are not known to be paid or refused. */
+export async function countOpenX402(reader: Reader): Promise<number> {
+  const row = await reader.get("select count(*) as count from agent_payment where state = 'open'");
+  return row === undefined ? 0 : whole(row, "count");
+}
+
 /** Of which nobody could say what became of them, and which no operator has entered since; the newest first. */
 export async function unclearX402(reader: Reader, most: number): Promise<readonly X402Payment[]> {
   const rows = await reader.all(

@@ -2,6 +2,7 @@
 
 import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import path from "node:path";
+import { countOpenX402 } from "../billing/x402-rows.ts";
 import type { Config } from "../config.ts";
 import { openStore } from "../store/open.ts";
 import { heartbeat } from "../ledger/ledger.ts";
@@ -22,7 +23,13 @@ export async function checkStore(config: Config, now: number): Promise<readonly 
   try {
     const db = openStore(config.store, false);
     try {
-      return [...(await checkSchema(db, where, now)), ...(isSqlite ? roomIn(dataDir) : [])];
+      const findings = await checkSchema(db, where, now);
+      const isSound = findings.every(({ verdict }) => verdict === "ok");
+      return [
+        ...findings,
+        ...(isSound && config.x402 === undefined ? await leftByX402(db) : []),
+        ...(isSqlite ? roomIn(dataDir) : []),
+      ];
     } finally {
       await db.close();
     }
@@ -59,6 +66,20 @@ async function checkSchema(db: Db, where: string, now: number): Promise<readonly
       verdict: "ok",
       about: "store",
       says: `${where} answers and takes writes; its schema is this version's`,
+    },
+  ];
+}
+
+// Where x402 is off, nobody asks the facilitator and the chain what became of a payment.
+async function leftByX402(db: Db): Promise<readonly Finding[]> {
+  const open = await countOpenX402(db);
+  if (open === 0) return [];
+  return [
+    {
+      verdict: "warn",
+      about: "x402",
+      says: `x402 is off while payments by wallets are on their way (${open}): nobody asks what became of them`,
+      mend: "Set X402_PAY_TO and its like as they were until they are ended; postern admin payments lists what stays unclear.",
     },
   ];
 }

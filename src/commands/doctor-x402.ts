@@ -1,6 +1,7 @@
 // What `doctor` says about x402: whether the facilitator settles this chain, and whether the node is of this chain.
 
 import { z } from "zod";
+import { readBoundedText } from "../base/bounded-body.ts";
 import type { Config } from "../config.ts";
 import type { X402Config } from "../x402-settings.ts";
 import { isLoopback } from "./address.ts";
@@ -8,6 +9,7 @@ import type { Finding } from "./doctor.ts";
 
 const ABOUT = "x402";
 const ANSWER_WITHIN_MS = 5_000;
+const ANSWER_MAX_BYTES = 1_048_576;
 /** Chains whose tokens anybody is given for nothing. */
 const TEST_NETWORKS = new Set(["eip155:84532", "eip155:11155111", "eip155:43113", "eip155:80002"]);
 
@@ -34,7 +36,7 @@ async function checkFacilitator(x402: X402Config): Promise<Finding> {
         ? {}
         : { headers: { authorization: `Bearer ${facilitatorKey.reveal()}` } }),
     });
-    const { kinds } = Supported.parse(await response.json());
+    const { kinds } = Supported.parse(await jsonOf(response));
     const settles = kinds.some(
       (kind) =>
         kind.x402Version === 2 &&
@@ -71,7 +73,7 @@ async function checkNode({ rpcUrl, network }: X402Config): Promise<Finding> {
       redirect: "error",
       signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
     });
-    const id = BigInt(ChainId.parse(await response.json()).result);
+    const id = BigInt(ChainId.parse(await jsonOf(response)).result);
     return `eip155:${id}` === network
       ? { verdict: "ok", about: ABOUT, says: `the node is of ${network}` }
       : fail(`the node is of eip155:${id}, and payments are on ${network}`, mend);
@@ -97,6 +99,10 @@ function checkMoney({ network, facilitatorUrl }: X402Config, development: boolea
       mend: "Give X402_FACILITATOR_URL an https:// address.",
     });
   return findings;
+}
+
+async function jsonOf(response: Response): Promise<unknown> {
+  return JSON.parse(await readBoundedText(response.body, ANSWER_MAX_BYTES));
 }
 
 function fail(says: string, mend: string): Finding {

@@ -3,6 +3,7 @@
 
 import { createPrivateKey, sign } from "node:crypto";
 import { z } from "zod";
+import { readBoundedText } from "../base/bounded-body.ts";
 import { type Secret, secret } from "../base/secret.ts";
 import type { Authorize } from "./authorize.ts";
 
@@ -23,6 +24,7 @@ const TokenReply = z.object({
 const SCOPE = "https://www.googleapis.com/auth/cloud-platform";
 const STATEMENT_SECONDS = 3_600;
 const RENEWED_BEFORE_MS = 120_000;
+const ANSWER_MAX_BYTES = 65_536;
 const ANSWER_WITHIN_MS = 10_000;
 
 /** The service account in this text; undefined where it is none, or its key cannot be read. */
@@ -65,7 +67,7 @@ export function authorizeGoogle(
       redirect: "manual",
       signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
     });
-    const text = await response.text();
+    const text = await readBoundedText(response.body, ANSWER_MAX_BYTES);
     // A refusal is about this account; what else goes wrong there may go well with the next try.
     if (response.status >= 400 && response.status < 500 && response.status !== 429)
       return new Response(text, { status: 401 });

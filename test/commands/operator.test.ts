@@ -177,6 +177,22 @@ describe("postern doctor", () => {
     other.remove();
   });
 
+  test("tells of payments by wallets that nobody follows any more, because x402 was switched off", async () => {
+    const other = makePlace();
+    await runPostern(["migrate"], other.settings);
+    const store = new Database(path.join(other.settings["POSTERN_DATA_DIR"] ?? "", "postern.db"));
+    const add = store.query(
+      `insert into agent_payment (id, account_id, invoice_id, made_invoice, signed, payer, total_cents, state, expires_at, created_at)
+       values (?, 'a', 'i', 0, '{}', '0x0', 100, ?, 1, 1)`,
+    );
+    for (const state of ["open", "paid", "refused", "unclear"]) add.run(state, state);
+    store.close();
+    const { code, stdout } = await runPostern(["doctor"], other.settings);
+    expect(code).toBe(0);
+    expect(stdout).toContain("x402 is off while payments by wallets are on their way (1)");
+    other.remove();
+  });
+
   test("names every mistake in the settings", async () => {
     const { code, stdout } = await runPostern(["doctor"], { POSTERN_PORT: "x", POSTERN_FROB: "1" });
     expect(code).toBe(1);
