@@ -3,7 +3,7 @@
 
 import { newId } from "../base/id.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
-import { type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
+import { oneOf, type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
 
 export const ACTOR_TYPES = ["key", "person", "operator", "system"] as const;
 type ActorType = (typeof ACTOR_TYPES)[number];
@@ -156,14 +156,12 @@ export async function listHouseEntries(
 }
 
 function toEntry(row: Row): Entry {
-  const type = ACTOR_TYPES.find((one) => one === row["actor_type"]);
-  if (type === undefined) throw new Error("column actor_type is not an actor's type");
   const detail: unknown = JSON.parse(text(row, "detail"));
   return {
     id: text(row, "id"),
     accountId: textOrNull(row, "account_id"),
     at: whole(row, "at"),
-    actor: { type, id: text(row, "actor_id") },
+    actor: { type: oneOf(row, "actor_type", ACTOR_TYPES), id: text(row, "actor_id") },
     action: text(row, "action"),
     target: textOrNull(row, "target"),
     detail: typeof detail === "object" && detail !== null ? { ...detail } : {},

@@ -4,6 +4,7 @@
 import { Fault } from "../base/fault.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import {
+  oneOf,
   type Reader,
   type Row,
   text,
@@ -219,14 +220,12 @@ async function byId(
 }
 
 function toDelivery(row: Row): Delivery {
-  const status = DELIVERY_STATUSES.find((one) => one === row["status"]);
-  if (status === undefined) throw new Error("column status is not a delivery's status");
   return {
     id: text(row, "id"),
     webhookId: text(row, "webhook_id"),
     eventId: text(row, "event_id"),
     eventType: text(row, "type"),
-    status,
+    status: oneOf(row, "status", DELIVERY_STATUSES),
     tries: whole(row, "tries"),
     dueAt: whole(row, "due_at"),
     attempts: toAttempts(row),

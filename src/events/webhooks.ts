@@ -7,6 +7,7 @@ import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.
 import { deriveKey, seal, unseal } from "../base/seal.ts";
 import { type Secret, secret } from "../base/secret.ts";
 import {
+  oneOf,
   type Reader,
   type Row,
   text,
@@ -298,15 +299,13 @@ function eventsText(events: readonly string[] | undefined): string {
 }
 
 function toWebhook(row: Row): Webhook {
-  const status = WEBHOOK_STATUSES.find((one) => one === row["status"]);
-  if (status === undefined) throw new Error("column status is not a webhook's status");
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
     url: text(row, "url"),
     events: text(row, "events").split(" "),
     description: textOrNull(row, "description"),
-    status,
+    status: oneOf(row, "status", WEBHOOK_STATUSES),
     disabledReason: textOrNull(row, "disabled_reason"),
     failingSince: wholeOrNull(row, "failing_since"),
     formerUntil: whole(row, "former_until"),

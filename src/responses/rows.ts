@@ -2,6 +2,7 @@
 // so that another's id finds nothing, and the time, so that what has expired is gone before it is swept.
 
 import {
+  oneOf,
   type Reader,
   type Row,
   text,
@@ -217,13 +218,11 @@ export async function stillWanted(
 }
 
 function toResponse(row: Row): StoredResponse {
-  const status = STATUSES.find((one) => one === row["status"]);
-  if (status === undefined) throw new Error("column status is not a stored response's status");
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
     previousId: textOrNull(row, "previous_id"),
-    status,
+    status: oneOf(row, "status", STATUSES),
     background: whole(row, "background") === 1,
     holdId: text(row, "hold_id"),
     origin: textOrNull(row, "origin"),

@@ -8,6 +8,7 @@ import { type Nano, toNano } from "../base/money.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import {
   type Column,
+  oneOf,
   type Reader,
   type Row,
   text,
@@ -246,9 +247,9 @@ function toRecord(row: Row): UsageRecord {
     createdAt: whole(row, "created_at"),
     model: text(row, "model"),
     provider: text(row, "provider"),
-    api: oneOf(USAGE_APIS, text(row, "api")),
+    api: oneOf(row, "api", USAGE_APIS),
     stream: whole(row, "stream") === 1,
-    outcome: oneOf(OUTCOMES, text(row, "outcome")),
+    outcome: oneOf(row, "outcome", OUTCOMES),
     status: whole(row, "status"),
     inputTokens: whole(row, "input_tokens"),
     cacheReadTokens: whole(row, "cache_read_tokens"),
@@ -263,10 +264,4 @@ function toRecord(row: Row): UsageRecord {
     latencyMs: whole(row, "latency_ms"),
     firstTokenMs: wholeOrNull(row, "first_token_ms"),
   };
-}
-
-function oneOf<T extends string>(names: readonly T[], name: string): T {
-  const found = names.find((one) => one === name);
-  if (found === undefined) throw new Error(`unknown value ${name} in a usage record`);
-  return found;
 }
