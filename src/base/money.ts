@@ -34,9 +34,17 @@ export function usdText(amount: Nano): string {
   return decimalText(amount, 9);
 }
 
-/** The price of one token in US dollars, as catalogs write it: "0.0000025". */
+const PRICES_KNOWN_MAX = 1_000;
+const pricesKnown = new Map<Pico, string>();
+
+/** The price of one token in US dollars, as catalogs write it: "0.0000025". Prices are few, and each is written often. */
 export function usdTextOfPico(price: Pico): string {
-  return decimalText(price, 12);
+  const known = pricesKnown.get(price);
+  if (known !== undefined) return known;
+  const text = decimalText(price, 12);
+  if (pricesKnown.size >= PRICES_KNOWN_MAX) pricesKnown.clear();
+  pricesKnown.set(price, text);
+  return text;
 }
 
 /** Reads a decimal such as "10", "0.5" or "1.25"; undefined when it is not one, or has more digits than a nano-USD. */

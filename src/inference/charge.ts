@@ -1,7 +1,7 @@
 // What a call is charged, and the record of it. The provider's own numbers decide; where a caller left before they came,
 // what had been relayed is counted; where a provider failed without numbers, nothing is.
 
-import { FEE_METERS, type TokenMeter, type Usage } from "../base/meters.ts";
+import { FEE_METERS, type Usage } from "../base/meters.ts";
 import { type Nano, usdTextOfPico } from "../base/money.ts";
 import type { Catalog, Model } from "../models/catalog.ts";
 import { cardFor, cardResolver } from "../models/catalog.ts";
@@ -71,31 +71,34 @@ export interface TokenSums {
   readonly reasoningTokens: number;
 }
 
-const CACHE_READS: readonly TokenMeter[] = ["cache_read", "cache_read_audio"];
-const CACHE_WRITES: readonly TokenMeter[] = ["cache_write_5m", "cache_write_1h"];
-const INPUTS: readonly TokenMeter[] = [
-  "input",
-  "input_audio",
-  "input_image",
-  ...CACHE_READS,
-  ...CACHE_WRITES,
-];
-const OUTPUTS: readonly TokenMeter[] = ["output", "reasoning", "output_audio", "output_image"];
-
 /** The disjoint meters as people read them: cached is part of input, reasoning is part of output. */
 export function sumsOf(usage: Usage): TokenSums {
-  const legs = [usage, ...(usage.also ?? [])];
-  const sum = (meters: readonly TokenMeter[]): number => {
-    let total = 0;
-    for (const leg of legs) for (const meter of meters) total += leg.tokens[meter] ?? 0;
-    return total;
-  };
+  const own = sumsOfLeg(usage);
+  if (usage.also === undefined) return own;
+  return usage.also.map(sumsOfLeg).reduce(
+    (sum, leg) => ({
+      inputTokens: sum.inputTokens + leg.inputTokens,
+      cacheReadTokens: sum.cacheReadTokens + leg.cacheReadTokens,
+      cacheWriteTokens: sum.cacheWriteTokens + leg.cacheWriteTokens,
+      outputTokens: sum.outputTokens + leg.outputTokens,
+      reasoningTokens: sum.reasoningTokens + leg.reasoningTokens,
+    }),
+    own,
+  );
+}
+
+function sumsOfLeg({ tokens }: Usage): TokenSums {
+  const { input = 0, input_audio = 0, input_image = 0 } = tokens;
+  const { cache_read = 0, cache_read_audio = 0, cache_write_5m = 0, cache_write_1h = 0 } = tokens;
+  const { output = 0, reasoning = 0, output_audio = 0, output_image = 0 } = tokens;
+  const read = cache_read + cache_read_audio;
+  const written = cache_write_5m + cache_write_1h;
   return {
-    inputTokens: sum(INPUTS),
-    cacheReadTokens: sum(CACHE_READS),
-    cacheWriteTokens: sum(CACHE_WRITES),
-    outputTokens: sum(OUTPUTS),
-    reasoningTokens: sum(["reasoning"]),
+    inputTokens: input + input_audio + input_image + read + written,
+    cacheReadTokens: read,
+    cacheWriteTokens: written,
+    outputTokens: output + reasoning + output_audio + output_image,
+    reasoningTokens: reasoning,
   };
 }
 
@@ -107,7 +110,7 @@ export function isEmpty(usage: Usage): boolean {
 }
 
 function isBeyond(usage: Usage, quote: Quote): boolean {
-  const sums = sumsOf({ ...usage, also: [] });
+  const sums = sumsOfLeg(usage);
   return (
     sums.inputTokens > quote.bounds.inputTokens * ABSURD_FACTOR ||
     sums.outputTokens > Math.max(1_000, quote.outputTokens * ABSURD_FACTOR)

@@ -143,6 +143,15 @@ export function catalogOf(
 
 /** The model that a caller's id means: its id, an alias, or a dated snapshot of it. Retired models are not found. */
 export function findModel(catalog: Catalog, id: string): Found | undefined {
+  const { found } = rememberedOf(catalog);
+  const known = found.get(id);
+  if (known !== undefined) return known;
+  const made = lookUp(catalog, id);
+  if (made !== undefined) keep(found, id, made);
+  return made;
+}
+
+function lookUp(catalog: Catalog, id: string): Found | undefined {
   const slash = id.indexOf("/");
   if (slash <= 0) return undefined;
   const model = resolve(catalog, id.slice(0, slash), id.slice(slash + 1));
@@ -195,7 +204,12 @@ export function boundCards(catalog: Catalog, model: Model, at: number): PriceCar
     model.provider === "xai" && XAI_MAY_ANSWER_AS.match.test(model.name)
       ? catalog.byName.get(XAI_MAY_ANSWER_AS.id)
       : undefined;
-  return [model, other].flatMap((candidate) => cardAt(candidate?.prices ?? [], at) ?? []);
+  const cards: PriceCard[] = [];
+  for (const one of other === undefined ? [model] : [model, other]) {
+    const card = cardAt(one.prices, at);
+    if (card !== undefined) cards.push(card);
+  }
+  return cards;
 }
 
 /** Finds the cards of a call's further legs, which name models of the same provider. */
@@ -250,8 +264,36 @@ function upstreamName(model: Model, asked: string): string {
 }
 
 function resolve(catalog: Catalog, provider: string, name: string): Model | undefined {
+  const { resolved } = rememberedOf(catalog);
+  const asked = `${provider}/${name}`;
+  const known = resolved.get(asked);
+  if (known !== undefined) return known;
   const key = `${provider}/${name.replace(/^models\//, "")}`.toLowerCase();
-  return catalog.byName.get(key) ?? catalog.byName.get(key.replace(SNAPSHOT, ""));
+  const model = catalog.byName.get(key) ?? catalog.byName.get(key.replace(SNAPSHOT, ""));
+  if (model !== undefined) keep(resolved, asked, model);
+  return model;
+}
+
+interface Remembered {
+  readonly found: Map<string, Found>;
+  readonly resolved: Map<string, Model>;
+}
+
+const REMEMBERED_MAX = 1_000;
+const remembered = new WeakMap<Catalog, Remembered>();
+
+// A catalog never changes, so what a name means in it is worked out once. What means nothing is not kept.
+function rememberedOf(catalog: Catalog): Remembered {
+  const known = remembered.get(catalog);
+  if (known !== undefined) return known;
+  const made = { found: new Map<string, Found>(), resolved: new Map<string, Model>() };
+  remembered.set(catalog, made);
+  return made;
+}
+
+function keep<T>(known: Map<string, T>, name: string, one: T): void {
+  if (known.size >= REMEMBERED_MAX) known.clear();
+  known.set(name, one);
 }
 
 function listedOf(own: OwnModel): ListedPrice {

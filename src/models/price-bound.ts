@@ -40,9 +40,8 @@ export function boundOn(
   bounds: Omit<Bounds, "outputTokens">,
   cards: PriceCard | readonly PriceCard[],
 ): (outputTokens: number) => Nano {
-  const parts = isList(cards)
-    ? cards.flatMap((card) => partsOf(bounds, card))
-    : partsOf(bounds, cards);
+  const parts: BoundParts[] = [];
+  for (const card of isList(cards) ? cards : [cards]) addParts(parts, bounds, card);
   return (outputTokens) => {
     const tokens = BigInt(wholeTokens(outputTokens));
     let most: Pico = 0n;
@@ -63,7 +62,9 @@ export function affordableOutput(
 ): number {
   let affordable = BigInt(wholeTokens(limit));
   for (const card of isList(cards) ? cards : [cards]) {
-    for (const { fixed, output } of partsOf(bounds, card)) {
+    const parts: BoundParts[] = [];
+    addParts(parts, bounds, card);
+    for (const { fixed, output } of parts) {
       // What is left after the fixed part, over the price of a token, both in fractions of a pico.
       const left = available * PICO_PER_NANO * fixed.den - fixed.num;
       if (left < 0n) return 0;
@@ -83,10 +84,13 @@ interface BoundParts {
 }
 
 /** The dearest prices in each tier that the prompt can reach. */
-function partsOf(bounds: Omit<Bounds, "outputTokens">, card: PriceCard): BoundParts[] {
+function addParts(
+  parts: BoundParts[],
+  bounds: Omit<Bounds, "outputTokens">,
+  card: PriceCard,
+): void {
   const factor = dearestFactor(bounds, card);
   const tokens = wholeTokens(bounds.inputTokens);
-  const parts: BoundParts[] = [];
   for (const { aboveInputTokens, rates, input, output, request } of dearestRates(card)) {
     if (aboveInputTokens !== undefined && bounds.inputTokens <= aboveInputTokens) continue;
     parts.push({
@@ -94,7 +98,6 @@ function partsOf(bounds: Omit<Bounds, "outputTokens">, card: PriceCard): BoundPa
       output: product(1, output, factor),
     });
   }
-  return parts;
 }
 
 interface DearestRates {
@@ -160,8 +163,15 @@ function dearestFactor(bounds: Omit<Bounds, "outputTokens">, card: PriceCard): R
   return times(times(tier, speed), region);
 }
 
+// Of a table that never changes the dearest is looked for once.
+const knownDearestFactors = new WeakMap<Readonly<Record<string, Ratio>>, Ratio>();
+
 function dearestOf(table: Readonly<Record<string, Ratio>>): Ratio {
-  return Object.values(table).reduce(max, ONE);
+  const known = knownDearestFactors.get(table);
+  if (known !== undefined) return known;
+  const found = Object.values(table).reduce(max, ONE);
+  knownDearestFactors.set(table, found);
+  return found;
 }
 
 /** What is not a number of tokens counts as more than anybody can pay for. */

@@ -155,7 +155,7 @@ function priceLeg(leg: Leg, lines: PriceLine[], gaps: Set<string>): Ratio {
   const rates = ratesFor(card, promptTokens(usage));
   const times = factorOf(usage, card, gaps);
   let sum: Ratio = { num: 0n, den: 1n };
-  for (const meter of ALL_METERS) {
+  for (const meter of isEmpty(usage.fees) ? TOKEN_METERS : ALL_METERS) {
     const count = countOf(meter, usage, card);
     if (count <= 0) continue;
     const isFee = FEES.has(meter);
@@ -199,6 +199,11 @@ function ratesFor(card: PriceCard, prompt: number): Rates {
   return rates;
 }
 
+function isEmpty(fees: Usage["fees"]): boolean {
+  for (const _fee in fees) return false;
+  return true;
+}
+
 function factorOf(usage: Usage, card: PriceCard, gaps: Set<string>): Ratio {
   if (!knows(card.serviceTiers, usage.serviceTier, card))
     gaps.add(`service_tier:${usage.serviceTier}`);
@@ -213,12 +218,15 @@ function knows(
   name: string | undefined,
   card: PriceCard,
 ): boolean {
-  const key = (name ?? "").toLowerCase();
+  if (name === undefined) return true;
+  const key = name.toLowerCase();
   return PLAIN_NAMES.has(key) || Object.hasOwn(table, key) || Object.hasOwn(card.requestFees, key);
 }
 
+/** The factor of this name; one where none is named, and where the table does not know it. */
 export function named(table: Readonly<Record<string, Ratio>>, name: string | undefined): Ratio {
-  const key = (name ?? "").toLowerCase();
+  if (name === undefined) return ONE;
+  const key = name.toLowerCase();
   return Object.hasOwn(table, key) ? (table[key] ?? ONE) : ONE;
 }
 

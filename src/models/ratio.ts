@@ -24,10 +24,13 @@ export function add(left: Ratio, right: Ratio): Ratio {
 }
 
 export function times(left: Ratio, right: Ratio): Ratio {
+  if (right === ONE) return left;
+  if (left === ONE) return right;
   return { num: left.num * right.num, den: left.den * right.den };
 }
 
 export function max(left: Ratio, right: Ratio): Ratio {
+  if (left === right) return left;
   return left.num * right.den >= right.num * left.den ? left : right;
 }
 

@@ -98,29 +98,32 @@ export function statedCost(usage: unknown): number | undefined {
   return stated;
 }
 
+type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
+
 /** Input and output are always there, a zero included; other meters and facts only where there is something to say. */
 export function usageFrom(parts: UsageParts, tally: Tally): Usage {
   const { model, serviceTier, speed, region, also, statedCostUsd } = parts;
-  return {
-    tokens: { input: 0, output: 0, ...positive(parts.tokens) },
-    fees: positive(parts.fees ?? {}),
-    ...(model !== undefined && { model }),
-    ...(serviceTier !== undefined && { serviceTier }),
-    ...(speed !== undefined && { speed }),
-    ...(region !== undefined && { region }),
-    ...(also !== undefined && also.length > 0 && { also }),
-    ...(statedCostUsd !== undefined && { statedCostUsd }),
-    ...(tally.clamped && { clamped: true }),
-  };
+  const tokens: Partial<Record<TokenMeter, number>> = { input: 0, output: 0 };
+  const fees: Partial<Record<FeeMeter, number>> = {};
+  keepPositive(tokens, parts.tokens);
+  if (parts.fees !== undefined) keepPositive(fees, parts.fees);
+  const usage: Writable<Usage> = { tokens, fees };
+  if (model !== undefined) usage.model = model;
+  if (serviceTier !== undefined) usage.serviceTier = serviceTier;
+  if (speed !== undefined) usage.speed = speed;
+  if (region !== undefined) usage.region = region;
+  if (also !== undefined && also.length > 0) usage.also = also;
+  if (statedCostUsd !== undefined) usage.statedCostUsd = statedCostUsd;
+  if (tally.clamped) usage.clamped = true;
+  return usage;
 }
 
-function positive<Meter extends string>(
+function keepPositive<Meter extends string>(
+  kept: Partial<Record<Meter, number>>,
   counts: Partial<Record<Meter, number>>,
-): Partial<Record<Meter, number>> {
-  const kept: Partial<Record<Meter, number>> = {};
+): void {
   for (const meter in counts) {
     const amount = counts[meter];
     if (amount !== undefined && amount > 0) kept[meter] = amount;
   }
-  return kept;
 }
