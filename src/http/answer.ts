@@ -62,6 +62,17 @@ export function answerJson(answer: Answer): Response {
   });
 }
 
+/** What a browser asks before it sends a call from another origin. */
+export function answerPreflight(request: Request): Response {
+  const wanted = request.headers.get("access-control-request-headers") ?? "";
+  const headers = new Headers({
+    "access-control-allow-methods": "GET, POST, PATCH, DELETE",
+    "access-control-max-age": "600",
+  });
+  if (/^[\w\-, ]{1,2000}$/.test(wanted)) headers.set("access-control-allow-headers", wanted);
+  return new Response(null, { status: 204, headers });
+}
+
 export function answerFault(fault: Fault, context: ErrorContext): Response {
   const { retryAfterSeconds, headers } = fault.options;
   const all = new Headers({

@@ -19,22 +19,24 @@ export interface Patience {
 
 const PATIENCE: Patience = { smallBodyMs: 30_000, largeBodyMs: 120_000 };
 
-export async function readBody(
+/** Not `async`, and neither is what it waits with: every call has a body, and each promise of it has its price. */
+export function readBody(
   request: Request,
   limitBytes: number,
   patience: Patience = PATIENCE,
 ): Promise<Uint8Array> {
-  demandPlain(request.headers.get("content-encoding"));
-  const announced = request.headers.get("content-length");
+  const { headers } = request;
+  demandPlain(headers.get("content-encoding"));
+  const announced = headers.get("content-length");
   // The length may come twice, and is then no number: nothing would bound what is read.
   if (announced !== null && !/^\d{1,15}$/.test(announced))
     throw invalid("content-length", "Send one content-length, in digits.");
   if (announced !== null && Number(announced) > limitBytes) throw tooLarge(limitBytes);
   const timeoutMs = limitBytes > SMALL_BODY_BYTES ? patience.largeBodyMs : patience.smallBodyMs;
-  if (request.body === null) return new Uint8Array();
+  if (request.body === null) return Promise.resolve(new Uint8Array());
   // A body of known length is read in one go, which is far cheaper; any other is counted as it comes.
   const reading = announced === null ? readCounted(request.body, limitBytes) : request.bytes();
-  return await within(reading, timeoutMs);
+  return within(reading, timeoutMs);
 }
 
 function demandPlain(encoding: string | null): void {
@@ -59,23 +61,30 @@ async function readCounted(
   return Buffer.concat(chunks);
 }
 
-async function within(reading: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8Array> {
-  const late = Promise.withResolvers<never>();
-  const stop = deadline(timeoutMs, () =>
-    late.reject(new Fault("request_timeout", "the body did not arrive in time")),
-  );
-  try {
-    return await Promise.race([reading, late.promise]);
-  } catch (error) {
-    if (error instanceof Fault) throw error;
-    throw new Fault("request_timeout", "the body stopped half-way", {
-      message: "The request body ended before it was complete.",
-      status: 400,
-      cause: error,
-    });
-  } finally {
-    stop();
-  }
+function within(reading: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const stop = deadline(timeoutMs, () =>
+      reject(new Fault("request_timeout", "the body did not arrive in time")),
+    );
+    reading.then(
+      (bytes) => {
+        stop();
+        resolve(bytes);
+      },
+      (error: unknown) => {
+        stop();
+        reject(error instanceof Fault ? error : stoppedHalfWay(error));
+      },
+    );
+  });
+}
+
+function stoppedHalfWay(cause: unknown): Fault {
+  return new Fault("request_timeout", "the body stopped half-way", {
+    message: "The request body ended before it was complete.",
+    status: 400,
+    cause,
+  });
 }
 
 function tooLarge(limitBytes: number): Fault {

@@ -42,3 +42,31 @@ function wrongType(wanted: string): Fault {
 function contentTypeOf(request: Request): string {
   return request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? "";
 }
+
+interface Parser {
+  readonly safeParse: (value: unknown) =>
+    | { readonly success: true; readonly data: unknown }
+    | {
+        readonly success: false;
+        readonly error: {
+          readonly issues: readonly {
+            readonly path: readonly PropertyKey[];
+            readonly message: string;
+          }[];
+        };
+      };
+}
+
+/** What a schema makes of a value; a fault that names the field and says `where` it was sent. */
+export function parse(schema: Parser | undefined, value: unknown, where: string): unknown {
+  if (schema === undefined) return undefined;
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  const path = (issue?.path ?? []).map(String).join(".");
+  const name = path === "" ? undefined : path;
+  throw invalid(
+    name,
+    `${where}${name === undefined ? "" : `${name}: `}${issue?.message ?? "not valid"}`,
+  );
+}

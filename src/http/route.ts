@@ -54,7 +54,7 @@ export interface Input<P, Q, B, C> {
   readonly caller: C;
   readonly now: number;
   readonly requestId: string;
-  /** The client's network address, by the trusted proxies' word where there are any. */
+  /** The client's network address, by the trusted proxies' word where there are any. A model call is not asked for it. */
   readonly address: string;
   readonly headers: Headers;
   readonly request: Request;

@@ -6,9 +6,16 @@ import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { networksOf } from "./address.ts";
-import { answerFault, answerJson, type ErrorContext, OPEN_ORIGINS, toFault } from "./answer.ts";
+import {
+  answerFault,
+  answerJson,
+  answerPreflight,
+  type ErrorContext,
+  OPEN_ORIGINS,
+  toFault,
+} from "./answer.ts";
 import { BODY_LIMIT_DEFAULT_BYTES, type Patience, readBody, textOfBody } from "./body.ts";
-import { decodeForm, decodeJson, demandJson } from "./decode.ts";
+import { decodeForm, decodeJson, demandJson, parse } from "./decode.ts";
 import { createMatcher, type Match } from "./match.ts";
 import type { RateGuard } from "./rate.ts";
 import type { Answer, Caller, Dialect, Route, Visitor } from "./route.ts";
@@ -33,7 +40,7 @@ export interface ServeParts {
     rawKey: string,
     now: number,
     cached: boolean,
-  ) => Promise<Caller | undefined>;
+  ) => Caller | undefined | Promise<Caller | undefined>;
   /** Finds who is signed in by the request's cookies; absent where nobody can sign in. */
   readonly findVisitor?: (cookies: string | null, now: number) => Promise<Visitor | undefined>;
   /** Shows a fault to a human; absent for a line of text. */
@@ -104,7 +111,12 @@ export function createServe(
       route: undefined,
       heldKeyId: undefined,
     };
-    const answer = await answerOrFault(parts, match, exchange);
+    let answer: Response;
+    try {
+      answer = await answerRequest(parts, match, exchange);
+    } catch (error) {
+      answer = answerTrouble(parts, exchange, error);
+    }
     if (answer.status >= 400 && exchange.heldKeyId !== undefined)
       parts.refusals?.count(exchange.heldKeyId, parts.now());
     // A model call's answer is born with its headers: adding them one by one costs more than its routing.
@@ -114,34 +126,26 @@ export function createServe(
   };
 }
 
-async function answerOrFault(
-  parts: ServeParts,
-  match: (method: string, path: string) => Match,
-  exchange: Exchange,
-): Promise<Response> {
-  try {
-    return await answerRequest(parts, match, exchange);
-  } catch (error) {
-    const fault = toFault(error);
-    const fields = {
-      request_id: exchange.requestId,
-      path: exchange.path.replaceAll(RAW_KEY, "-rt-[secret]"),
-      code: fault.code,
-      detail: fault.message,
-    };
-    if (fault.status >= 500)
-      parts.log.error("request failed", { ...fields, cause: fault.options.cause });
-    else parts.log.debug("request refused", fields);
-    if (exchange.dialect === "page" && parts.faultPage !== undefined)
-      return parts.faultPage(fault, exchange.requestId);
-    const context: ErrorContext = {
-      dialect: exchange.dialect,
-      requestId: exchange.requestId,
-      baseUrl: parts.baseUrl,
-      keySent: exchange.keySent,
-    };
-    return answerFault(fault, context);
-  }
+function answerTrouble(parts: ServeParts, exchange: Exchange, error: unknown): Response {
+  const fault = toFault(error);
+  const fields = {
+    request_id: exchange.requestId,
+    path: exchange.path.replaceAll(RAW_KEY, "-rt-[secret]"),
+    code: fault.code,
+    detail: fault.message,
+  };
+  if (fault.status >= 500)
+    parts.log.error("request failed", { ...fields, cause: fault.options.cause });
+  else parts.log.debug("request refused", fields);
+  if (exchange.dialect === "page" && parts.faultPage !== undefined)
+    return parts.faultPage(fault, exchange.requestId);
+  const context: ErrorContext = {
+    dialect: exchange.dialect,
+    requestId: exchange.requestId,
+    baseUrl: parts.baseUrl,
+    keySent: exchange.keySent,
+  };
+  return answerFault(fault, context);
 }
 
 async function answerRequest(
@@ -151,13 +155,8 @@ async function answerRequest(
 ): Promise<Response> {
   const { request, path } = exchange;
   demandSoundTarget(request, path, exchange.query);
-  if (request.method === "OPTIONS" && path.startsWith("/v1/")) return preflight(request);
-  const found = match(request.method, path);
-  if (found.kind === "none") throw new Fault("not_found", "no route");
-  if (found.kind === "method")
-    throw new Fault("method_not_allowed", "no such method here", {
-      headers: { allow: found.allow.join(", ") },
-    });
+  if (request.method === "OPTIONS" && path.startsWith("/v1/")) return answerPreflight(request);
+  const found = demandRoute(match(request.method, path));
   const { route } = found;
   exchange.route = route;
   exchange.dialect = route.dialect;
@@ -165,41 +164,48 @@ async function answerRequest(
     throw new Fault("overloaded", "draining", { retryAfterSeconds: OVERLOADED_RETRY_SECONDS });
   }
   if (route.recheckedByHold === true) exchange.peer.keepOpen();
-  const caller = await whoCalls(parts, exchange, route);
+  const caller =
+    route.auth === "key"
+      ? admitted(parts, exchange, route, await findCaller(parts, exchange, route))
+      : await findVisitor(parts, exchange, route);
   if (route.auth === "person" && caller === undefined) return toSignIn(path, exchange.query);
-  const input = await inputOf(parts, exchange, found, caller);
+  const limitBytes = route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES;
+  const bodyText =
+    route.method === "GET" ? "" : textOfBody(await readBody(request, limitBytes, parts.patience));
+  const input = inputOf(parts, exchange, found, { caller, bodyText });
   if (route.write !== undefined) return await runWrite(parts, exchange, route, input);
   const answer = await route.read?.(input);
   if (answer === undefined) throw new Error(`route ${route.id} has nothing to run`);
   return answer instanceof Response ? answer : answerJson(answer);
 }
 
-async function whoCalls(
+function demandRoute(found: Match): Match & { kind: "route" } {
+  if (found.kind === "route") return found;
+  if (found.kind === "none") throw new Fault("not_found", "no route");
+  throw new Fault("method_not_allowed", "no such method here", {
+    headers: { allow: found.allow.join(", ") },
+  });
+}
+
+async function findVisitor(
   parts: ServeParts,
   exchange: Exchange,
   route: Route,
-): Promise<Caller | Visitor | undefined> {
+): Promise<Visitor | undefined> {
   if (route.auth === "none") return undefined;
-  if (route.auth === "key") return await callerOf(parts, exchange, route);
   return await parts.findVisitor?.(exchange.request.headers.get("cookie"), exchange.now);
 }
 
 type RawInput = Parameters<NonNullable<Route["read"]>>[0];
 
-async function inputOf(
+function inputOf(
   parts: ServeParts,
   exchange: Exchange,
   found: Match & { kind: "route" },
-  caller: Caller | Visitor | undefined,
-): Promise<RawInput> {
+  { caller, bodyText }: Pick<RawInput, "caller" | "bodyText">,
+): RawInput {
   const { request, requestId, now } = exchange;
   const { route } = found;
-  const bodyText =
-    route.method === "GET"
-      ? ""
-      : textOfBody(
-          await readBody(request, route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES, parts.patience),
-        );
   return {
     params: parse(route.params, found.params, ""),
     query:
@@ -214,10 +220,10 @@ async function inputOf(
     caller,
     now,
     requestId,
-    // Read only by the few routes that ask for it.
-    get address() {
-      return parts.addressOf(exchange.peer.address(), request.headers.get("x-forwarded-for"));
-    },
+    address:
+      route.rawBody === true
+        ? ""
+        : parts.addressOf(exchange.peer.address(), request.headers.get("x-forwarded-for")),
     headers: request.headers,
     request,
     bodyText,
@@ -239,14 +245,26 @@ function bodyOf(
   return route.bodyType === "form" ? decodeForm(request, bodyText) : decodeJson(request, bodyText);
 }
 
-async function callerOf(parts: ServeParts, exchange: Exchange, route: Route): Promise<Caller> {
+function findCaller(
+  parts: ServeParts,
+  exchange: Exchange,
+  route: Route,
+): ReturnType<ServeParts["authenticate"]> {
   const raw = rawKeyOf(exchange.request.headers, route.dialect);
   exchange.keySent = raw !== undefined;
   if (raw === undefined)
     throw new Fault("invalid_api_key", "no key", {
       message: "No API key was sent. Send it as `authorization: Bearer <API_KEY>`.",
     });
-  const caller = await parts.authenticate(raw, exchange.now, route.recheckedByHold === true);
+  return parts.authenticate(raw, exchange.now, route.recheckedByHold === true);
+}
+
+function admitted(
+  parts: ServeParts,
+  exchange: Exchange,
+  route: Route,
+  caller: Caller | undefined,
+): Caller {
   if (caller === undefined) throw new Fault("invalid_api_key", "unknown, expired or revoked key");
   const waitMs = waitOf(parts, exchange, route, caller.keyId);
   if (waitMs > 0)
@@ -340,33 +358,6 @@ function idempotentCallOf(
   };
 }
 
-interface Parser {
-  readonly safeParse: (value: unknown) =>
-    | { readonly success: true; readonly data: unknown }
-    | {
-        readonly success: false;
-        readonly error: {
-          readonly issues: readonly {
-            readonly path: readonly PropertyKey[];
-            readonly message: string;
-          }[];
-        };
-      };
-}
-
-function parse(schema: Parser | undefined, value: unknown, where: string): unknown {
-  if (schema === undefined) return undefined;
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  const path = (issue?.path ?? []).map(String).join(".");
-  const name = path === "" ? undefined : path;
-  throw invalid(
-    name,
-    `${where}${name === undefined ? "" : `${name}: `}${issue?.message ?? "not valid"}`,
-  );
-}
-
 function dialectOfPath(path: string): Dialect {
   if (path.startsWith("/v1/messages")) return "messages";
   if (path.startsWith("/oauth2/") || path.startsWith("/agent/")) return "oauth";
@@ -385,14 +376,4 @@ function dress(headers: Headers, { requestId, path, dialect }: Exchange): void {
     for (const [name, value] of Object.entries(OPEN_ORIGINS)) headers.set(name, value);
   }
   if (dialect === "oauth") keepOutOfCaches(headers);
-}
-
-function preflight(request: Request): Response {
-  const wanted = request.headers.get("access-control-request-headers") ?? "";
-  const headers = new Headers({
-    "access-control-allow-methods": "GET, POST, PATCH, DELETE",
-    "access-control-max-age": "600",
-  });
-  if (/^[\w\-, ]{1,2000}$/.test(wanted)) headers.set("access-control-allow-headers", wanted);
-  return new Response(null, { status: 204, headers });
 }

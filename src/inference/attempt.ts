@@ -14,7 +14,7 @@ import { type Breaker, circuitOf } from "./breaker.ts";
 import type { Candidate } from "./candidates.ts";
 import { faultOfProvider, faultOfTrouble, isRetriable } from "./provider-error.ts";
 import type { UpstreamWire } from "./providers.ts";
-import { readWhole, returnedHeaders, send, type Timeouts } from "./upstream.ts";
+import { readWhole, returnedHeaders, send, type Timeouts, type WholeBody } from "./upstream.ts";
 
 export interface AttemptParts {
   readonly breaker: Breaker;
@@ -151,7 +151,8 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
     const request = { wire, headers, signal: abort.signal, path, body };
     const upstream = await send(credential, request, parts.carry);
     if (upstream.kind === "answered") {
-      const one = await judge(candidate, trial, upstream.reply);
+      const judged = judge(candidate, trial, upstream.reply);
+      const one = judged instanceof Promise ? await judged : judged;
       if (one.ok || !abort.signal.aborted) return one;
     } else if (upstream.kind === "unreachable") {
       return {
@@ -180,17 +181,27 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
   };
 }
 
-async function judge(candidate: Candidate, trial: Trial, reply: Reply): Promise<One> {
-  const { credential } = candidate;
-  if (reply.status >= 300) return await refused(candidate, trial, reply);
+function judge(candidate: Candidate, trial: Trial, reply: Reply): One | Promise<One> {
+  if (reply.status >= 300) return refused(candidate, trial, reply);
   const headers = returnedHeaders(reply.headers);
   const contentType = reply.headers.get("content-type") ?? "";
   if (
     trial.stream &&
     /^(text\/event-stream|application\/vnd\.amazon\.eventstream)/i.test(contentType)
   )
-    return await beginStream(candidate, trial, { inflow: reply.body, headers, contentType });
-  const body = await readWhole(reply);
+    return beginStream(candidate, trial, { inflow: reply.body, headers, contentType });
+  const body = readWhole(reply);
+  return body instanceof Promise
+    ? body.then((read) => judgeWhole(candidate, trial, headers, read))
+    : judgeWhole(candidate, trial, headers, body);
+}
+
+function judgeWhole(
+  candidate: Candidate,
+  trial: Trial,
+  headers: Readonly<Record<string, string>>,
+  body: WholeBody,
+): One {
   if (body.kind !== "text")
     return garbled(candidate, `the reply is ${body.kind}`, body.kind === "cut");
   const json = parsedObject(body.text);
@@ -198,7 +209,10 @@ async function judge(candidate: Candidate, trial: Trial, reply: Reply): Promise<
   if (hasFailed(json))
     return {
       ok: false,
-      fault: faultOfProvider({ ...trial, status: 502, headers, text: body.text }, credential),
+      fault: faultOfProvider(
+        { ...trial, status: 502, headers, text: body.text },
+        candidate.credential,
+      ),
       status: 502,
       again: true,
     };

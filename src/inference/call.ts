@@ -57,7 +57,7 @@ export interface StoredReply {
   readonly body: string;
 }
 
-export interface InferParts extends Omit<RoutingParts, "catalog"> {
+export interface InferParts extends RoutingParts {
   readonly catalog: LiveCatalog;
   readonly ledger: Ledger<CallRecord>;
   readonly breaker: Breaker;
@@ -118,7 +118,8 @@ export function idsOf(call: Pick<Call, "input">): {
   readonly accountId: string;
   readonly keyId: string;
 } {
-  return { id: call.input.requestId, ...call.input.caller };
+  const { requestId, caller } = call.input;
+  return { id: requestId, accountId: caller.accountId, keyId: caller.keyId };
 }
 
 export function passageOf({ passage }: Call): Passage {
@@ -155,13 +156,17 @@ export function ownHeaders(
   returned: Readonly<Record<string, string>>,
   lost: readonly string[] = [],
 ): Record<string, string> {
-  const headers: Record<string, string> = { ...returned, ...OPEN_ORIGINS };
-  headers["x-request-id"] = call.input.requestId;
-  headers["x-postern-provider"] = candidate.credential.provider.id;
-  headers["x-postern-model"] = candidate.model.id;
-  headers["x-postern-byok"] = candidate.credential.byok ? "true" : "false";
-  const dropped = [...(call.passage?.dropped ?? []), ...lost];
-  if (dropped.length > 0) headers["x-postern-dropped"] = [...new Set(dropped)].join(", ");
+  const headers: Record<string, string> = {
+    ...OPEN_ORIGINS,
+    "x-request-id": call.input.requestId,
+    "x-postern-provider": candidate.credential.provider.id,
+    "x-postern-model": candidate.model.id,
+    "x-postern-byok": candidate.credential.byok ? "true" : "false",
+  };
+  for (const name in returned) headers[name] = returned[name] ?? "";
+  const dropped = call.passage?.dropped ?? [];
+  if (dropped.length + lost.length > 0)
+    headers["x-postern-dropped"] = [...new Set([...dropped, ...lost])].join(", ");
   if (call.outputMax !== undefined) headers["x-postern-max-tokens"] = String(call.outputMax);
   return headers;
 }

@@ -24,18 +24,24 @@ export interface OwnKey {
   readonly apiKey: Secret;
 }
 
-export interface CandidateParts {
-  readonly catalog: Catalog;
-  /** The provider's row and the gateway's account there, if it has one. */
-  readonly providerOf: (id: string) =>
-    | {
-        readonly provider: Provider;
-        readonly own: Credential | undefined;
-        readonly baseUrl: string;
-      }
-    | undefined;
-  readonly ownKeyOf: (accountId: string, providerId: string) => Promise<OwnKey | undefined>;
+interface Place {
+  readonly provider: Provider;
+  readonly own: Credential | undefined;
+  readonly baseUrl: string;
 }
+
+export interface CandidateParts {
+  /** The provider's row and the gateway's account there, if it has one. */
+  readonly providerOf: (id: string) => Place | undefined;
+  readonly wayTo: WayTo;
+  readonly ownKeyOf: OwnKeyOf;
+}
+
+/** The account's own key at a provider: at once, where it was read a moment ago. */
+export type OwnKeyOf = (
+  accountId: string,
+  providerId: string,
+) => OwnKey | undefined | Promise<OwnKey | undefined>;
 
 const APIS: Readonly<Record<string, string>> = {
   chat: "POST /v1/chat/completions",
@@ -44,41 +50,91 @@ const APIS: Readonly<Record<string, string>> = {
   embeddings: "POST /v1/embeddings",
 };
 
+/** Who asks for a model, and in which API. */
+export interface Asking {
+  readonly wire: RelayedWire;
+  readonly accountId: string;
+  readonly catalog: Catalog;
+}
+
+export type Candidates = readonly [Candidate, ...Candidate[]];
+
 /** The accounts on which this model can be called, in the order of trying them; a fault where there is none. */
-export async function candidatesAt(
+export function candidatesAt(
+  found: Found,
+  { wire, accountId, catalog }: Asking,
+  parts: CandidateParts,
+): Candidates | Promise<Candidates> {
+  const way = parts.wayTo(found, wire, catalog);
+  const ownKey = parts.ownKeyOf(accountId, found.model.provider);
+  return ownKey instanceof Promise
+    ? ownKey.then((key) => candidatesOn(way, found, key))
+    : candidatesOn(way, found, ownKey);
+}
+
+function candidatesOn(
+  { wires, place, shared }: Way,
+  { model, upstreamName }: Found,
+  ownKey: OwnKey | undefined,
+): Candidates {
+  if (ownKey === undefined) {
+    if (shared === undefined) throw notConfigured(model);
+    return shared;
+  }
+  const own: Candidate = {
+    wires,
+    model,
+    upstreamName,
+    credential: {
+      provider: place.provider,
+      baseUrl: place.baseUrl,
+      apiKey: ownKey.apiKey,
+      label: ownKey.id,
+      byok: true,
+      ...(place.own?.inProcess === undefined ? {} : { inProcess: place.own.inProcess }),
+    },
+  };
+  return [own, ...(shared ?? [])];
+}
+
+/** What calling a model comes to, whoever calls. */
+interface Way {
+  readonly wires: Candidate["wires"];
+  readonly place: Place;
+  /** On the gateway's own account, where it has one. */
+  readonly shared: readonly [Candidate] | undefined;
+}
+
+const WAYS_MAX = 1_000;
+
+/** Finds the way to a model on a wire; a fault where there is none. */
+export type WayTo = (found: Found, wire: RelayedWire, catalog: Catalog) => Way;
+
+// A catalog never changes, and neither do the gateway's accounts while it lasts: a way is found once.
+export function createWays(providerOf: CandidateParts["providerOf"]): WayTo {
+  let known = new Map<string, Way>();
+  let knownIn: Catalog | undefined;
+  return (found, wire, catalog) => {
+    if (catalog !== knownIn || known.size >= WAYS_MAX) known = new Map();
+    knownIn = catalog;
+    const name = `${wire} ${found.model.id} ${found.upstreamName}`;
+    const way = known.get(name) ?? findWay(found, wire, providerOf);
+    known.set(name, way);
+    return way;
+  };
+}
+
+function findWay(
   { model, upstreamName }: Found,
   wire: RelayedWire,
-  accountId: string,
-  parts: CandidateParts,
-): Promise<readonly [Candidate, ...Candidate[]]> {
-  const place = parts.providerOf(model.provider);
+  providerOf: CandidateParts["providerOf"],
+): Way {
+  const place = providerOf(model.provider);
   if (place === undefined) throw notConfigured(model);
   const wires = wiresFor(model, place.provider, wire);
-  const ownKey = await parts.ownKeyOf(accountId, model.provider);
-  const own: Candidate[] =
-    ownKey === undefined
-      ? []
-      : [
-          {
-            wires,
-            model,
-            upstreamName,
-            credential: {
-              provider: place.provider,
-              baseUrl: place.baseUrl,
-              apiKey: ownKey.apiKey,
-              label: ownKey.id,
-              byok: true,
-              ...(place.own?.inProcess === undefined ? {} : { inProcess: place.own.inProcess }),
-            },
-          },
-        ];
-  const [first, ...rest] = [
-    ...own,
-    ...(place.own === undefined ? [] : [{ wires, model, upstreamName, credential: place.own }]),
-  ];
-  if (first === undefined) throw notConfigured(model);
-  return [first, ...rest];
+  const { own: credential } = place;
+  const shared = credential && ([{ wires, model, upstreamName, credential }] as const);
+  return { wires, place, shared };
 }
 
 function notConfigured(model: Model): Fault {

@@ -17,10 +17,8 @@ import { refuseFrozen } from "./try-legs.ts";
 export async function countTokens(parts: InferParts, input: CallInput): Promise<Response> {
   const ask = readAsk("messages", input.text, "count");
   await refuseFrozen(parts, input.caller.accountId);
-  const [candidate] = await candidatesOf(ask, "count_tokens", input.caller.accountId, {
-    ...parts,
-    catalog: parts.catalog.current(),
-  });
+  const { accountId } = input.caller;
+  const [candidate] = await candidatesOf(ask, "count_tokens", accountId, parts);
   const reference = foreignReference(ask);
   if (reference !== undefined && !candidate.credential.byok) throw refuseReference(reference);
   if (candidate.wires[0] !== "count_tokens") return bounded(ask, candidate);

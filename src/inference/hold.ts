@@ -14,6 +14,7 @@ import { affordableOutput, boundOn, type Bounds } from "../models/price-bound.ts
 import type { Ask } from "./ask.ts";
 import { inputBound } from "./input-bound.ts";
 import type { Provider } from "./providers.ts";
+import { NO_FEES } from "./tool-fees.ts";
 
 /** A call is not worth its input with less output than this. */
 const OUTPUT_FLOOR_TOKENS = 256;
@@ -41,17 +42,13 @@ export function quoteOf(
     throw new Fault("provider_not_configured", `${model.id} has no price`, {
       message: `${model.id} has no price, so it cannot be called. Use another model.`,
     });
-  const asked = {
-    ...(ask.serviceTier === undefined ? {} : { serviceTier: ask.serviceTier }),
-    ...(ask.speed === undefined ? {} : { speed: ask.speed }),
-  };
   for (const one of cards) refuseUnpriced(one, ask, model);
   const limits = limitsOf(model);
   const inputTokens = inputBound(ask.text, ask.json, {
     imageTokensMax: provider.imageTokensMax,
     contextTokens: limits.input,
   });
-  const bounds = { inputTokens, fees: ask.fees, ...asked };
+  const bounds = boundsOf(ask, inputTokens);
   const visible =
     ask.outputMax === undefined ? limits.output : Math.min(ask.outputMax, limits.output);
   // Some providers do not count reasoning towards the limit that the caller set.
@@ -74,9 +71,21 @@ export function quoteOf(
   };
 }
 
+function boundsOf({ fees, serviceTier, speed }: Ask, inputTokens: number): Quote["bounds"] {
+  if (serviceTier === undefined && speed === undefined)
+    return fees === NO_FEES ? { inputTokens } : { inputTokens, fees };
+  return {
+    inputTokens,
+    fees,
+    ...(serviceTier === undefined ? {} : { serviceTier }),
+    ...(speed === undefined ? {} : { speed }),
+  };
+}
+
 // What has no price is refused before it is used, and never guessed.
 function refuseUnpriced(card: PriceCard, ask: Ask, model: Model): void {
   const { serviceTier, speed, fees } = ask;
+  if (serviceTier === undefined && speed === undefined && fees === NO_FEES) return;
   const field =
     serviceTier !== undefined && !isPriced(card, { serviceTier })
       ? "service_tier"
@@ -276,9 +285,5 @@ export function holdRequest(
   quote: Quote,
   call: Omit<HoldRequest, "amount" | "minimum">,
 ): HoldRequest {
-  return {
-    ...call,
-    amount: quote.amount,
-    ...(quote.minimum === undefined ? {} : { minimum: quote.minimum }),
-  };
+  return { ...call, amount: quote.amount, minimum: quote.minimum };
 }

@@ -4,8 +4,8 @@
 import type { Fault } from "../base/fault.ts";
 import { answerStream, answerWhole } from "./answer-call.ts";
 import { type Ask, readAsk } from "./ask.ts";
-import { type Call, type CallInput, idsOf, type InferParts } from "./call.ts";
-import type { Candidate } from "./candidates.ts";
+import { type CallInput, idsOf, type InferParts } from "./call.ts";
+import type { Candidate, Candidates } from "./candidates.ts";
 import { legsOf } from "./legs.ts";
 import { candidatesOf } from "./routing.ts";
 import { settleFailed } from "./settle-call.ts";
@@ -13,11 +13,15 @@ import { foreignReference, refuseReference } from "./tenant-guard.ts";
 import { type Tried, tryLegs } from "./try-legs.ts";
 
 export async function infer(parts: InferParts, input: CallInput): Promise<Response> {
-  const begun = await begin(parts, input);
-  if (begun instanceof Response) return begun;
-  const { ask, state } = begun;
+  const asked = input.state?.ask ?? readAsk(input.api, input.text);
+  const pending = input.state ?? parts.stateOf?.(asked, input);
+  const state = pending instanceof Promise ? await pending : pending;
+  if (state instanceof Response) return state;
+  const ask = state?.ask ?? asked;
   const catalog = parts.catalog.current();
-  const legs = legsOf(ask, await usableFor(parts, input, ask), { catalog, now: input.now });
+  const found = candidatesOf(ask, input.api, input.caller.accountId, parts);
+  const candidates = usable(ask, found instanceof Promise ? await found : found);
+  const legs = legsOf(ask, candidates, { catalog, now: input.now });
 
   const closed = parts.onOpen();
   let tried: Tried | undefined;
@@ -45,26 +49,7 @@ export async function infer(parts: InferParts, input: CallInput): Promise<Respon
   throw failed;
 }
 
-type Begun = Pick<Call, "ask" | "state">;
-
-async function begin(parts: InferParts, input: CallInput): Promise<Begun | Response> {
-  if (input.state !== undefined) return { ask: input.state.ask, state: input.state };
-  const ask = readAsk(input.api, input.text);
-  const pending = parts.stateOf?.(ask, input);
-  if (pending === undefined) return { ask, state: undefined };
-  const state = await pending;
-  return state instanceof Response ? state : { ask: state?.ask ?? ask, state };
-}
-
-async function usableFor(
-  parts: InferParts,
-  input: CallInput,
-  ask: Ask,
-): Promise<readonly [Candidate, ...Candidate[]]> {
-  const candidates = await candidatesOf(ask, input.api, input.caller.accountId, {
-    ...parts,
-    catalog: parts.catalog.current(),
-  });
+function usable(ask: Ask, candidates: Candidates): Candidates {
   const reference = foreignReference(ask);
   if (reference === undefined) return candidates;
   const [first, ...others] = candidates.filter((candidate) => candidate.credential.byok);

@@ -10,7 +10,7 @@ import { errorBody } from "../http/answer.ts";
 import type { ProviderSetting } from "../provider-settings.ts";
 import { createAccounts } from "./accounts.ts";
 import { createBreaker } from "./breaker.ts";
-import type { OwnKey } from "./candidates.ts";
+import { createWays, type OwnKeyOf } from "./candidates.ts";
 import type { CallRecord, InferParts } from "./call.ts";
 import { createRouting, healthOf } from "./routing.ts";
 import { createTicker } from "./ticker.ts";
@@ -30,7 +30,7 @@ export interface InferenceParts {
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
   readonly freezeOf?: NonNullable<InferParts["freezeOf"]>;
-  readonly ownKeyOf: (accountId: string, providerId: string) => Promise<OwnKey | undefined>;
+  readonly ownKeyOf: OwnKeyOf;
   readonly stateOf?: NonNullable<InferParts["stateOf"]>;
 }
 
@@ -55,6 +55,7 @@ export function createInference(parts: InferenceParts): Inference {
   const inferParts: InferParts = {
     ...parts,
     providerOf: accounts.placeOf,
+    wayTo: createWays(accounts.placeOf),
     breaker,
     routing,
     ticker: createTicker(parts.now),

@@ -53,7 +53,8 @@ export function withMembers(
 ): string {
   const edits: { at: number; until: number; put: string }[] = [];
   let added = "";
-  for (const [key, value] of Object.entries(changes)) {
+  for (const key in changes) {
+    const value = changes[key];
     const span = spans.members.get(key);
     if (span === undefined) {
       if (value !== undefined) added += `${JSON.stringify(key)}:${value},`;
@@ -67,6 +68,10 @@ export function withMembers(
       until: spans.open + 1,
       put: spans.members.size === 0 ? added.slice(0, -1) : added,
     });
+  const [only] = edits;
+  if (only === undefined) return text;
+  if (edits.length === 1 && only.put !== "")
+    return text.slice(0, only.at) + only.put + text.slice(only.until);
   // What is added stands before the first member, also where that one is taken away.
   edits.sort((left, right) => left.at - right.at || left.until - right.until);
   let out = "";

@@ -18,17 +18,17 @@ export function legsOf(
   parts: { readonly catalog: Catalog; readonly now: number },
 ): readonly [Leg, ...Leg[]] {
   let refusal: Fault | undefined;
-  const legs = candidates.flatMap((candidate): Leg[] => {
+  const legs: Leg[] = [];
+  for (const candidate of candidates) {
     try {
       const { model, credential } = candidate;
-      return [{ candidate, quote: quoteOf(ask, model, credential.provider, parts) }];
+      legs.push({ candidate, quote: quoteOf(ask, model, credential.provider, parts) });
     } catch (error) {
       // What has no price at one provider may have one at the next.
       if (!(error instanceof Fault)) throw error;
       refusal ??= error;
-      return [];
     }
-  });
+  }
   const [first, ...rest] = legs;
   if (first === undefined) throw refusal ?? new Error("a call without a leg");
   return [first, ...rest];
@@ -37,6 +37,7 @@ export function legsOf(
 /** What is to be held for these legs: enough for any of them. */
 export function dearestOf(legs: readonly [Leg, ...Leg[]]): Quote {
   const [{ quote: first }, ...others] = legs;
+  if (others.length === 0) return first;
   let dearest = first;
   let least = first.minimum ?? first.amount;
   for (const { quote } of others) {

@@ -39,9 +39,10 @@ export function outgoingBody(
       ask.json["store"] !== false
     )
       changes["store"] = "false";
-    Object.assign(changes, pseudonymField(ask, provider.endUserField, adjust.pseudonym));
+    if (provider.endUserField !== null)
+      Object.assign(changes, pseudonymField(ask, provider.endUserField, adjust.pseudonym));
   }
-  return Object.keys(changes).length === 0 ? ask.text : withMembers(ask.text, ask.spans, changes);
+  return withMembers(ask.text, ask.spans, changes);
 }
 
 // Says the model as this provider does, and takes out what the gateway alone was told about it.
@@ -64,12 +65,8 @@ function limitField(ask: Ask, chatField: string): string {
   return ask.api === "chat" ? chatField : "max_tokens";
 }
 
-function pseudonymField(
-  ask: Ask,
-  field: string | null,
-  pseudonym: () => string,
-): Record<string, string> {
-  if (field === null || ask.api === "embeddings") return {};
+function pseudonymField(ask: Ask, field: string, pseudonym: () => string): Record<string, string> {
+  if (ask.api === "embeddings") return {};
   if (field === "metadata.user_id") {
     const metadata = ask.json["metadata"];
     if (isObject(metadata) && metadata["user_id"] !== undefined) return {};

@@ -261,9 +261,18 @@ function embeddingsRoute(parts: InferenceRouteParts): Route {
 
 type ModelInput = Input<undefined, undefined, unknown, Caller>;
 
-async function run(parts: InferenceRouteParts, api: Api, input: ModelInput): Promise<Response> {
+function run(parts: InferenceRouteParts, api: Api, input: ModelInput): Promise<Response> {
   const idempotent = idempotentCallOf(api, input, parts.infer.now());
-  if (idempotent === undefined) return await inferOrBuy(parts, api, input, undefined);
+  if (idempotent === undefined) return inferOrBuy(parts, api, input, undefined);
+  return runOnce(parts, api, input, idempotent);
+}
+
+async function runOnce(
+  parts: InferenceRouteParts,
+  api: Api,
+  input: ModelInput,
+  idempotent: IdempotentCall,
+): Promise<Response> {
   const held: HeldCall = { ...idempotent, holdId: input.requestId };
   const stored = await parts.db.write((tx) => parts.beginCall(tx, held));
   if (stored !== undefined) return replayed(stored, input.bodyText);
@@ -276,18 +285,25 @@ async function run(parts: InferenceRouteParts, api: Api, input: ModelInput): Pro
   }
 }
 
-async function inferOrBuy(
+function inferOrBuy(
   { infer: inferParts, callOrBuy }: InferenceRouteParts,
   api: Api,
   input: ModelInput,
   idempotent: IdempotentCall | undefined,
 ): Promise<Response> {
-  const work = () => infer(inferParts, callInput(api, input, idempotent));
-  if (callOrBuy === undefined) return await work();
-  const { caller, request, headers, now } = input;
+  const work = (): Promise<Response> => infer(inferParts, callInput(api, input, idempotent));
+  return callOrBuy === undefined ? work() : buying(inferParts, callOrBuy, input, work);
+}
+
+async function buying(
+  { onOpen }: InferParts,
+  callOrBuy: NonNullable<InferenceRouteParts["callOrBuy"]>,
+  { caller, request, headers, now }: ModelInput,
+  work: () => Promise<Response>,
+): Promise<Response> {
   const path = new URL(request.url).pathname;
   // A shutdown waits for payments as it does for calls.
-  const closed = inferParts.onOpen();
+  const closed = onOpen();
   try {
     return await callOrBuy({ accountId: caller.accountId, path, headers, now }, work);
   } finally {

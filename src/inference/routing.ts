@@ -2,12 +2,25 @@
 // else: `models` and `provider` in the request, or a name without a provider, open more ways.
 
 import { Fault, invalid } from "../base/fault.ts";
-import { type Found, findModel, type Model, modelNotFound } from "../models/catalog.ts";
+import {
+  type Catalog,
+  type Found,
+  findModel,
+  type Model,
+  modelNotFound,
+} from "../models/catalog.ts";
 import { cardAt } from "../models/card.ts";
 import { modelsNamed, sameModels } from "../models/same-model.ts";
 import type { Ask } from "./ask.ts";
 import { type Breaker, circuitOf } from "./breaker.ts";
-import { type Candidate, candidatesAt, type CandidateParts, localModel } from "./candidates.ts";
+import {
+  type Asking,
+  type Candidate,
+  candidatesAt,
+  type CandidateParts,
+  type Candidates,
+  localModel,
+} from "./candidates.ts";
 import { PROVIDERS, type RelayedWire } from "./providers.ts";
 import { type Endpoint, inOrder, type Routing } from "./routing-order.ts";
 import { type Preferences, readPreferences } from "./routing-preferences.ts";
@@ -15,6 +28,7 @@ import { createStatistics, type Health } from "./routing-statistics.ts";
 import { conversationOf, createSticky } from "./routing-sticky.ts";
 
 export interface RoutingParts extends CandidateParts {
+  readonly catalog: { readonly current: () => Catalog };
   readonly routing: Routing;
   readonly now: () => number;
 }
@@ -59,29 +73,32 @@ export function healthOf(
   return { ...health, status };
 }
 
-export async function candidatesOf(
+/** The candidates for a call: at once for most, whose model has one place and whose account's keys are known. */
+export function candidatesOf(
   ask: Ask,
   wire: RelayedWire,
   accountId: string,
   parts: RoutingParts,
-): Promise<readonly [Candidate, ...Candidate[]]> {
+): Candidates | Promise<Candidates> {
+  const asking = { wire, accountId, catalog: parts.catalog.current() };
   const preferences =
-    wire === "embeddings" ? undefined : readPreferences(ask.json, (id) => isProvider(id, parts));
+    wire === "embeddings"
+      ? undefined
+      : readPreferences(ask.json, (id) => isProvider(id, asking.catalog));
   if (preferences === undefined) {
-    const found = findModel(parts.catalog, ask.model) ?? localModel(ask.model, parts);
-    if (found !== undefined) return candidatesAt(found, wire, accountId, parts);
+    const found = findModel(asking.catalog, ask.model) ?? localModel(ask.model, parts);
+    if (found !== undefined) return candidatesAt(found, asking, parts);
   }
-  return routed(ask, { wire, accountId, parts, preferences });
+  return routed(ask, { asking, parts, preferences });
 }
 
 interface Search {
-  readonly wire: RelayedWire;
-  readonly accountId: string;
+  readonly asking: Asking;
   readonly parts: RoutingParts;
   readonly preferences: Preferences | undefined;
 }
 
-async function routed(ask: Ask, search: Search): Promise<readonly [Candidate, ...Candidate[]]> {
+async function routed(ask: Ask, search: Search): Promise<Candidates> {
   const { models = [] } = search.preferences ?? {};
   const asked = new Map([[ask.model, "model"]]);
   for (const [place, id] of models.entries()) if (!asked.has(id)) asked.set(id, `models[${place}]`);
@@ -92,7 +109,7 @@ async function routed(ask: Ask, search: Search): Promise<readonly [Candidate, ..
     candidates.push(...endpoints.flat());
   }
   const [first, ...rest] = candidates.slice(0, CANDIDATES_MAX);
-  if (first === undefined) throw faults[0] ?? modelNotFound(search.parts.catalog, ask.model);
+  if (first === undefined) throw faults[0] ?? modelNotFound(search.asking.catalog, ask.model);
   return [first, ...rest];
 }
 
@@ -102,23 +119,25 @@ async function endpointsFor(
   search: Search,
   faults: Fault[],
 ): Promise<readonly Endpoint[]> {
-  const { parts, accountId, wire } = search;
+  const { parts, asking } = search;
   const now = parts.now();
   const { found, preferences } = waysTo(id, path, search, now);
   const wanted = found.filter((one) => isWanted(one, preferences, now));
   if (wanted.length === 0) faults.push(noneLeft(id, found, preferences));
   const tried = await Promise.all(
-    wanted.map((one) =>
-      candidatesAt(one, wire, accountId, parts).catch((error: unknown) => {
+    wanted.map(async (one) => {
+      try {
+        return await candidatesAt(one, asking, parts);
+      } catch (error) {
         if (!(error instanceof Fault)) throw error;
         faults.push(error);
         return undefined;
-      }),
-    ),
+      }
+    }),
   );
   const endpoints = tried.filter((one) => one !== undefined);
   if (endpoints.length < 2) return endpoints;
-  const conversation = conversationOf(ask, accountId);
+  const conversation = conversationOf(ask, asking.accountId);
   const ordered = inOrder(endpoints, preferences, {
     now,
     stream: ask.stream,
@@ -136,10 +155,9 @@ function withTurn([first, ...rest]: Endpoint, turn: NonNullable<Candidate["turn"
 function waysTo(
   id: string,
   path: string,
-  { parts, preferences = ANY_PROVIDER }: Search,
+  { asking: { catalog }, parts, preferences = ANY_PROVIDER }: Search,
   now: number,
 ): { readonly found: readonly Found[]; readonly preferences: Preferences } {
-  const { catalog } = parts;
   const named = findModel(catalog, id) ?? localModel(id, parts);
   if (named === undefined) {
     const found = id.includes("/") ? [] : modelsNamed(catalog, id, now).map(toFound);
@@ -200,9 +218,6 @@ function noneLeft(id: string, found: readonly Found[], preferences: Preferences)
   );
 }
 
-function isProvider(id: string, parts: RoutingParts): boolean {
-  return (
-    PROVIDERS.some((provider) => provider.id === id) ||
-    parts.catalog.providers.some((provider) => provider.id === id)
-  );
+function isProvider(id: string, catalog: Catalog): boolean {
+  return [...PROVIDERS, ...catalog.providers].some((provider) => provider.id === id);
 }

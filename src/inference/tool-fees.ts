@@ -16,15 +16,20 @@ const TOOL_FEES: readonly (readonly [type: RegExp, fee: FeeMeter])[] = [
   [/^(google_search|url_context)/, "grounding"],
 ];
 
+/** What most requests ask for; this very object, so that it can be told from others at a glance. */
+export const NO_FEES: Readonly<Partial<Record<FeeMeter, number>>> = {};
+
 export function mostFees(
   json: Readonly<Record<string, unknown>>,
 ): Readonly<Partial<Record<FeeMeter, number>>> {
-  const fees: Partial<Record<FeeMeter, number>> = {};
-  const tools = json["tools"];
-  for (const tool of Array.isArray(tools) ? tools : []) addTool(fees, tool);
+  const { tools } = json;
   // The chat wire asks for a search by an option beside the tools.
-  if (json["web_search_options"] !== undefined || json["search_parameters"] !== undefined)
-    add(fees, "web_search", CALLS_HELD);
+  const searches =
+    json["web_search_options"] !== undefined || json["search_parameters"] !== undefined;
+  if (!searches && tools === undefined) return NO_FEES;
+  const fees: Partial<Record<FeeMeter, number>> = {};
+  for (const tool of Array.isArray(tools) ? tools : []) addTool(fees, tool);
+  if (searches) add(fees, "web_search", CALLS_HELD);
   return fees;
 }
 

@@ -43,7 +43,7 @@ export async function tryLegs(
       const isFirst = standing === undefined;
       standing = await standingFor(parts, base, { leg, later, standing });
       if (isFirst) await base.state?.held?.();
-      const call = callOn(leg, { ...base, attempts, held: standing.amount });
+      const call = callOn(leg, base, { attempts, held: standing.amount });
       const result = await attempt(parts, call, leg, later[0]);
       // A request that cannot be said to this provider may be said to the next.
       if (result instanceof Fault) {
@@ -69,26 +69,37 @@ function goesOn(parts: InferParts, { call, result }: Tried): boolean {
   return !isLate && mayFallOver(result.fault);
 }
 
-async function standingFor(
-  parts: InferParts,
-  base: CallBase,
-  {
-    leg,
-    later,
-    standing,
-  }: { readonly leg: Leg; readonly later: readonly Leg[]; readonly standing: Standing | undefined },
-): Promise<Standing> {
-  const pays = !leg.candidate.credential.byok;
-  if (standing !== undefined && (standing.pays || !pays)) return standing;
-  if (standing !== undefined)
-    await parts.ledger.settle({ ...idsOf(base), cost: 0n, now: parts.now() });
-  const paid = later.filter(({ candidate }) => !candidate.credential.byok);
-  const quote = pays ? dearestOf([leg, ...paid]) : { ...leg.quote, amount: 0n, minimum: undefined };
-  const amount = await hold(parts, base, quote);
-  return { amount, pays };
+interface Next {
+  readonly leg: Leg;
+  readonly later: readonly Leg[];
+  readonly standing: Standing | undefined;
 }
 
-async function hold(parts: InferParts, { input, ask }: CallBase, quote: Quote): Promise<bigint> {
+function standingFor(
+  parts: InferParts,
+  base: CallBase,
+  { leg, later, standing }: Next,
+): Standing | Promise<Standing> {
+  const pays = !leg.candidate.credential.byok;
+  if (standing !== undefined && (standing.pays || !pays)) return standing;
+  const paid = later.filter(({ candidate }) => !candidate.credential.byok);
+  const quote = pays ? dearestOf([leg, ...paid]) : { ...leg.quote, amount: 0n, minimum: undefined };
+  return hold(parts, base, { quote, pays, standing });
+}
+
+interface Wanted extends Pick<Next, "standing"> {
+  readonly quote: Quote;
+  readonly pays: boolean;
+}
+
+async function hold(
+  parts: InferParts,
+  base: CallBase,
+  { quote, pays, standing }: Wanted,
+): Promise<Standing> {
+  const { input, ask } = base;
+  if (standing !== undefined)
+    await parts.ledger.settle({ ...idsOf(base), cost: 0n, now: parts.now() });
   // Not when the request arrived: its body, and a payment, may have taken minutes since.
   const now = parts.now();
   const request = holdRequest(quote, {
@@ -97,13 +108,13 @@ async function hold(parts: InferParts, { input, ask }: CallBase, quote: Quote): 
     keyId: input.caller.keyId,
     now,
     expiresAt: now + holdLifetimeMs(parts.timeouts),
-    ...(parts.pace === undefined ? {} : { pace: parts.pace }),
-    ...(parts.openCallsMax === undefined ? {} : { openCallsMax: parts.openCallsMax }),
+    pace: parts.pace,
+    openCallsMax: parts.openCallsMax,
   });
   // A call that costs nothing takes nothing from the wallet, so the hold would not look at its state.
   if (request.amount === 0n) await refuseFrozen(parts, input.caller.accountId);
   const outcome = await parts.ledger.hold(request);
-  if (outcome.status === "held") return outcome.amount;
+  if (outcome.status === "held") return { amount: outcome.amount, pays };
   if (outcome.status === "frozen") await refuseFrozen(parts, input.caller.accountId);
   const { caller } = input;
   const claimed = ADVISES_OWNER.has(outcome.status) && (await parts.isClaimed(caller.accountId));
@@ -119,13 +130,21 @@ export async function refuseFrozen(
   if (freeze?.by === "operator") throw frozenByOperator(freeze);
 }
 
-function callOn({ candidate, quote }: Leg, base: CallBase & Pick<Call, "attempts" | "held">): Call {
+function callOn(
+  { candidate, quote }: Leg,
+  { input, ask, state, catalog, closed }: CallBase,
+  { held, attempts }: Pick<Call, "attempts" | "held">,
+): Call {
   return {
-    ...base,
+    input,
+    ask,
+    state,
+    catalog,
+    closed,
+    attempts,
+    held,
     quote,
-    outputMax: candidate.credential.byok
-      ? undefined
-      : clampedOutput(quote, base.held, base.ask.choices),
+    outputMax: candidate.credential.byok ? undefined : clampedOutput(quote, held, ask.choices),
     abort: createStop(),
     passage: undefined,
   };
@@ -151,9 +170,11 @@ async function attempt(
     body: passage.body,
     ...(next === undefined || isSamePlace(candidate, next.candidate) ? {} : { triesMax: 1 }),
   };
-  // Where leaving does not end the bill, the call goes on without the caller, to the provider's own count.
+  // Where leaving does not end the bill, the call goes on without the caller, to the provider's own count. A stream that
+  // has begun learns by its own cancellation that its reader is gone.
+  let isTried = false;
   const leave = (): void => {
-    if (stopsBilling(candidate)) call.abort.abort();
+    if (!isTried && stopsBilling(candidate)) call.abort.abort();
   };
   input.signal.addEventListener("abort", leave);
   const before = call.attempts.length;
@@ -161,11 +182,17 @@ async function attempt(
     if (input.signal.aborted) leave();
     return await tryCandidate(candidate, trial, call.attempts, parts);
   } finally {
-    // A stream that has begun learns by its own cancellation that its reader is gone.
-    input.signal.removeEventListener("abort", leave);
-    if (!candidate.credential.byok)
-      for (const one of call.attempts.slice(before))
-        parts.routing.statistics.tried({ ...one, stream: ask.stream, now: parts.now() });
+    isTried = true;
+    if (!candidate.credential.byok) noteTries(parts, call, before);
+  }
+}
+
+function noteTries({ routing, now }: InferParts, { attempts, ask }: Call, from: number): void {
+  for (let place = from; place < attempts.length; place++) {
+    const one = attempts[place];
+    if (one === undefined) continue;
+    const { provider, model, status, ms } = one;
+    routing.statistics.tried({ provider, model, status, ms, stream: ask.stream, now: now() });
   }
 }
 

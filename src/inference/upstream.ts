@@ -3,7 +3,7 @@
 
 import type { Secret } from "../base/secret.ts";
 import { abortSignalOf, type StopSignal } from "../base/stop.ts";
-import type { Carry } from "../outbound/carrier.ts";
+import type { Carry, Outgoing } from "../outbound/carrier.ts";
 import { type Reply, replyOfResponse } from "../outbound/reply.ts";
 import type { Authorize } from "./authorize.ts";
 import type { Provider, UpstreamWire } from "./providers.ts";
@@ -70,63 +70,107 @@ const ANTHROPIC_VERSION = "2023-06-01";
 const RETURNED =
   /^(retry-after|retry-after-ms|x-should-retry|openai-processing-ms|openai-model|x-ratelimit-[a-z0-9-]+|anthropic-ratelimit-[a-z0-9-]+|anthropic-fast-[a-z0-9-]+)$/;
 
-export async function send(
+export function send(
   credential: Credential,
   request: UpstreamRequest,
   carry: Carry,
 ): Promise<Upstream> {
-  const path = credential.provider.paths[request.wire];
-  if (path === undefined)
-    throw new Error(`${credential.provider.id} does not speak ${request.wire}`);
-  const headers = headersFor(credential, request);
+  const { provider, baseUrl, authorize, inProcess } = credential;
+  const path = provider.paths[request.wire];
+  if (path === undefined) throw new Error(`${provider.id} does not speak ${request.wire}`);
   const { body, signal } = request;
-  try {
-    const url = credential.baseUrl + path + (request.path ?? "");
-    const { authorize } = credential;
-    if (authorize !== undefined) {
-      const signed = await authorize.sign({ url, method: "POST", body });
-      if (signed.kind === "refused")
-        return { kind: "answered", reply: replyOfResponse(signed.response) };
-      Object.assign(headers, signed.headers);
-    }
-    const reply =
-      credential.inProcess === undefined
-        ? await carry({ url, headers, body, signal })
-        : await answeredInside(
-            credential.inProcess,
-            new Request(url, { method: "POST", headers, body, signal: abortSignalOf(signal) }),
-          );
-    if (reply.status === 401 || reply.status === 403) authorize?.wasRefused();
-    return { kind: "answered", reply };
-  } catch (cause) {
-    return signal.aborted ? { kind: "aborted" } : { kind: "unreachable", cause };
-  }
+  const url = baseUrl + path + (request.path ?? "");
+  const outgoing = { url, headers: headersFor(credential, request), body, signal };
+  const replied =
+    authorize !== undefined
+      ? carrySigned(outgoing, authorize, carry)
+      : inProcess !== undefined
+        ? answeredInside(outgoing, inProcess)
+        : carry(outgoing);
+  return replied.then(answeredBy, (cause: unknown) =>
+    signal.aborted ? { kind: "aborted" } : { kind: "unreachable", cause },
+  );
+}
+
+function answeredBy(reply: Reply): Upstream {
+  return { kind: "answered", reply };
+}
+
+async function carrySigned(outgoing: Outgoing, authorize: Authorize, carry: Carry): Promise<Reply> {
+  const { url, body, headers } = outgoing;
+  const signed = await authorize.sign({ url, method: "POST", body });
+  if (signed.kind === "refused") return replyOfResponse(signed.response);
+  const reply = await carry({ ...outgoing, headers: { ...headers, ...signed.headers } });
+  if (reply.status === 401 || reply.status === 403) authorize.wasRefused();
+  return reply;
 }
 
 // What answers in this process has no connection that could be closed: the signal ends its wait and its body here.
 async function answeredInside(
+  { url, headers, body, signal: stop }: Outgoing,
   answer: (request: Request) => Promise<Response>,
-  request: Request,
 ): Promise<Reply> {
-  const { signal } = request;
+  const signal = abortSignalOf(stop);
+  const request = new Request(url, { method: "POST", headers, body, signal });
   const aborted = new Promise<never>((_, reject) => {
     signal.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
   });
   const response = await Promise.race([answer(request), aborted]);
-  const body = response.body?.pipeThrough(new TransformStream(), { signal });
-  return replyOfResponse(new Response(body ?? null, response));
+  const through = response.body?.pipeThrough(new TransformStream(), { signal });
+  return replyOfResponse(new Response(through ?? null, response));
 }
 
 export function returnedHeaders(from: Reply["headers"]): Record<string, string> {
   const headers: Record<string, string> = {};
-  for (const [name, value] of from) if (RETURNED.test(name)) headers[name] = value;
+  for (const [name, value] of from) if (isReturned(name)) headers[name] = value;
   return headers;
 }
 
+const NAMES_MAX = 256;
+const knownNames = new Map<string, boolean>();
+
+// Replies bring the same names again and again.
+function isReturned(name: string): boolean {
+  const known = knownNames.get(name);
+  if (known !== undefined) return known;
+  if (knownNames.size >= NAMES_MAX) knownNames.clear();
+  const is = RETURNED.test(name);
+  knownNames.set(name, is);
+  return is;
+}
+
+// Most callers send none of the headers that travel on.
 function headersFor(
-  { provider, apiKey }: Credential,
+  credential: Credential,
   { wire, headers: from }: UpstreamRequest,
-): Record<string, string> {
+): Readonly<Record<string, string>> {
+  const standing = standingHeaders(credential, wire);
+  let headers: Record<string, string> | undefined;
+  for (const name of FORWARDED) {
+    const value = from.get(name);
+    if (value === null) continue;
+    headers ??= { ...standing };
+    headers[name] = value;
+  }
+  return headers ?? standing;
+}
+
+type Headings = Map<UpstreamWire, Readonly<Record<string, string>>>;
+const knownHeadings = new WeakMap<Credential, Headings>();
+
+// What is the same for every call on one of the gateway's own accounts is put together once. It is frozen.
+function standingHeaders(
+  credential: Credential,
+  wire: UpstreamWire,
+): Readonly<Record<string, string>> {
+  if (credential.byok) return makeHeaders(credential, wire);
+  const known: Headings = knownHeadings.get(credential) ?? new Map();
+  const headers = known.get(wire) ?? Object.freeze(makeHeaders(credential, wire));
+  knownHeadings.set(credential, known.set(wire, headers));
+  return headers;
+}
+
+function makeHeaders({ provider, apiKey }: Credential, wire: UpstreamWire): Record<string, string> {
   const headers: Record<string, string> = {
     "content-type": "application/json",
     "user-agent": "postern",
@@ -135,10 +179,6 @@ function headersFor(
   };
   if (wire === "messages" || wire === "count_tokens")
     headers["anthropic-version"] = ANTHROPIC_VERSION;
-  for (const name of FORWARDED) {
-    const value = from.get(name);
-    if (value !== null) headers[name] = value;
-  }
   if (apiKey === undefined) return headers;
   if (wire === "gemini" && provider.auth === "bearer") headers["x-goog-api-key"] = apiKey.reveal();
   else if (provider.auth === "bearer") headers["authorization"] = `Bearer ${apiKey.reveal()}`;
@@ -155,16 +195,22 @@ export type WholeBody =
   | { readonly kind: "too_large" | "cut" | "not_text" };
 
 /** Reads a whole reply within bounds; a reply that is cut or too large is a failure of the provider. */
-export async function readWhole(
-  { headers, body }: Reply,
+export function readWhole(
+  reply: Reply,
   mostBytes = READ_MAX_BYTES,
-): Promise<WholeBody> {
+): WholeBody | Promise<WholeBody> {
+  // Most replies have come with their headers.
+  const bytes = reply.body.whole(mostBytes);
+  return bytes === undefined ? readPieces(reply, mostBytes) : textOf(bytes);
+}
+
+async function readPieces({ headers, body }: Reply, mostBytes: number): Promise<WholeBody> {
   const pieces: Uint8Array[] = [];
   let size = Number(headers.get("content-length") ?? 0) > mostBytes ? Infinity : 0;
   try {
     while (size <= mostBytes) {
       const piece = await body.next();
-      if (piece === undefined) return textOf(pieces);
+      if (piece === undefined) return textOf(Buffer.concat(pieces));
       size += piece.length;
       pieces.push(piece);
     }
@@ -175,9 +221,9 @@ export async function readWhole(
   return { kind: "too_large" };
 }
 
-function textOf(pieces: readonly Uint8Array[]): WholeBody {
+function textOf(bytes: Uint8Array): WholeBody {
   try {
-    return { kind: "text", text: decoder.decode(Buffer.concat(pieces)) };
+    return { kind: "text", text: decoder.decode(bytes) };
   } catch {
     return { kind: "not_text" };
   }

@@ -57,12 +57,12 @@ export interface Keys {
     settings: KeySettings,
     now: number,
   ) => Promise<{ readonly key: Key; readonly raw: string }>;
-  /** Who a raw key belongs to, if it is live. `cached` may be some seconds old. */
+  /** Who a raw key belongs to, if it is live. `cached` may be some seconds old, and is then there at once. */
   readonly find: (
     raw: string,
     now: number,
     cached: boolean,
-  ) => Promise<{ readonly accountId: string; readonly keyId: string } | undefined>;
+  ) => Owner | undefined | Promise<Owner | undefined>;
   /** Writes down when keys were last used; kept in memory between calls. */
   readonly flushLastUsed: () => Promise<void>;
 }
@@ -75,33 +75,44 @@ export interface KeysParts {
   readonly openSpender: (tx: Tx, keyId: string, accountId: string, now: number) => Promise<void>;
 }
 
-interface Cached {
+interface Owner {
   readonly accountId: string;
   readonly keyId: string;
+}
+
+interface Cached extends Owner {
   readonly expiresAt: number | null;
   readonly until: number;
 }
 
+function isOver({ expiresAt }: Cached, now: number): boolean {
+  return expiresAt !== null && expiresAt <= now;
+}
+
 export function createKeys({ db, master, prefix, openSpender }: KeysParts): Keys {
   const pepper = deriveKey(master, "api-key/v1");
+  // By the raw key, as the calls bring it: a key that calls all the time is not hashed every time. It is emptied whenever
+  // the uses are written down, so that no key stays in memory for long after its last call.
   const cache = new Map<string, Cached>();
   const lastUsed = new Map<string, number>();
 
-  const find: Keys["find"] = async (raw, now, cached) => {
+  const find: Keys["find"] = (raw, now, cached) => {
+    const known = cached ? cache.get(raw) : undefined;
+    if (known === undefined || known.until <= now || isOver(known, now)) return look(raw, now);
+    lastUsed.set(known.keyId, now);
+    return known;
+  };
+  const look = async (raw: string, now: number): Promise<Cached | undefined> => {
     if (!isRawKey(prefix, raw)) return undefined;
-    const hash = fingerprint(pepper, raw);
-    const known = cached ? cache.get(hash) : undefined;
-    const fresh = known !== undefined && known.until > now ? known : await readLive(db, hash, now);
-    if (fresh === undefined || (fresh.expiresAt !== null && fresh.expiresAt <= now)) {
-      cache.delete(hash);
+    const live = await readLive(db, fingerprint(pepper, raw), now);
+    if (live === undefined || isOver(live, now)) {
+      cache.delete(raw);
       return undefined;
     }
-    if (fresh !== known) {
-      if (cache.size >= CACHE_MAX) cache.clear();
-      cache.set(hash, fresh);
-    }
-    lastUsed.set(fresh.keyId, now);
-    return fresh;
+    if (cache.size >= CACHE_MAX) cache.clear();
+    cache.set(raw, live);
+    lastUsed.set(live.keyId, now);
+    return live;
   };
   const mint: Keys["mint"] = async (tx, accountId, settings, now) => {
     // Two that mint at once are counted one after the other.
@@ -140,6 +151,7 @@ export function createKeys({ db, master, prefix, openSpender }: KeysParts): Keys
   const flushLastUsed = async (): Promise<void> => {
     const used = [...lastUsed];
     lastUsed.clear();
+    cache.clear();
     if (used.length === 0) return;
     try {
       await db.write((tx) => tx.updateMany("api_key", ["id:text", "last_used_at:bigint"], used));

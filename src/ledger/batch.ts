@@ -97,19 +97,18 @@ export async function applyBatch<Record>(
 async function lock<Record>(tx: Tx, operations: readonly Operation<Record>[]): Promise<State> {
   const accountIds = new Set<string>();
   const keyIds = new Set<string>();
-  const settleIds: string[] = [];
-  const holdIds: string[] = [];
-  for (const { kind, request } of operations) {
+  const ids: string[] = [];
+  for (const { request } of operations) {
     accountIds.add(request.accountId);
     keyIds.add(request.keyId);
-    (kind === "hold" ? holdIds : settleIds).push(request.id);
+    ids.push(request.id);
   }
   // PostgreSQL runs these one after the other on one connection: sent together, they cost one round trip.
   const [wallets, spenders, holds, swept, keys] = await Promise.all([
-    tx.lockMany("wallet", "account_id", [...accountIds].sort()),
-    tx.lockMany("spender", "key_id", [...keyIds].sort()),
-    tx.lockMany("hold", "id", [...settleIds, ...holdIds].sort()),
-    tx.lockMany("swept_hold", "id", [...settleIds, ...holdIds].sort()),
+    tx.lockMany("wallet", "account_id", [...accountIds]),
+    tx.lockMany("spender", "key_id", [...keyIds]),
+    tx.lockMany("hold", "id", ids),
+    tx.lockMany("swept_hold", "id", ids),
     tx.readMany("api_key", "id", [...keyIds]),
   ]);
   return {

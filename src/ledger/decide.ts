@@ -16,12 +16,12 @@ export interface HoldRequest {
   readonly keyId: string;
   readonly amount: Nano;
   /** Where given, the hold is lowered to what is affordable, but not below this. */
-  readonly minimum?: Nano;
+  readonly minimum?: Nano | undefined;
   readonly now: number;
   readonly expiresAt: number;
   /** The key's pace; absent for no limit. */
-  readonly pace?: Pace;
-  readonly openCallsMax?: number;
+  readonly pace?: Pace | undefined;
+  readonly openCallsMax?: number | undefined;
 }
 
 export type HoldOutcome =

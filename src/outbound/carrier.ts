@@ -92,7 +92,7 @@ export function createCarrier(dial: Dial = dialByRuntime): Carrier {
       const sentAt = performance.now();
       const exchange = kept.exchange(request);
       try {
-        return await heeded(exchange, signal);
+        return unpacked(await heeded(exchange, signal));
       } catch (error) {
         // A kept connection may have been closed at its other end just then: that says nothing about the provider. One
         // that is closed later may have been heard.
@@ -101,7 +101,7 @@ export function createCarrier(dial: Dial = dialByRuntime): Carrier {
       }
     }
     const connection = await open(target, signal);
-    return await heeded(connection.exchange(request), signal);
+    return unpacked(await heeded(connection.exchange(request), signal));
   }
 
   return {
@@ -128,11 +128,11 @@ export const carryByFetch: Carry = async ({ url, headers, body, signal }) =>
   );
 
 // The signal ends the exchange, its body included, and is let go when that is over.
-async function heeded(exchange: Exchange, signal: StopSignal): Promise<Reply> {
+function heeded(exchange: Exchange, signal: StopSignal): Promise<Reply> {
   signal.addEventListener("abort", exchange.hangUp);
   exchange.onOver(() => signal.removeEventListener("abort", exchange.hangUp));
   if (signal.aborted) exchange.hangUp();
-  return unpacked(await exchange.reply);
+  return exchange.reply;
 }
 
 interface Target {
@@ -169,17 +169,27 @@ const NOT_IN_A_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 const OURS = new Set(["host", "content-length", "transfer-encoding", "connection", "expect"]);
 
 function requestBytes({ host, path }: Target, { headers, body }: Outgoing): Uint8Array {
-  let head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\n`;
-  for (const name in headers) {
-    const value = headers[name] ?? "";
-    if (!NAME.test(name) || NOT_IN_A_VALUE.test(value) || OURS.has(name.toLowerCase()))
-      throw new Error(`the header ${JSON.stringify(name)} cannot be sent`);
-    head += `${name}: ${value}\r\n`;
-  }
   const bodyBytes = Buffer.byteLength(body);
-  head += `content-length: ${bodyBytes}\r\n\r\n`;
+  const head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\n${linesOf(headers)}content-length: ${bodyBytes}\r\n\r\n`;
   const bytes = Buffer.allocUnsafe(head.length + bodyBytes);
   bytes.write(head, 0, "latin1");
   bytes.write(body, head.length, "utf8");
   return bytes;
+}
+
+const knownLines = new WeakMap<Outgoing["headers"], string>();
+
+// Headers that are frozen are the same for many calls, and are looked at once.
+function linesOf(headers: Outgoing["headers"]): string {
+  const known = knownLines.get(headers);
+  if (known !== undefined) return known;
+  let lines = "";
+  for (const name in headers) {
+    const value = headers[name] ?? "";
+    if (!NAME.test(name) || NOT_IN_A_VALUE.test(value) || OURS.has(name.toLowerCase()))
+      throw new Error(`the header ${JSON.stringify(name)} cannot be sent`);
+    lines += `${name}: ${value}\r\n`;
+  }
+  if (Object.isFrozen(headers)) knownLines.set(headers, lines);
+  return lines;
 }

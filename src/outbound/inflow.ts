@@ -12,6 +12,8 @@ export interface InflowReader {
 export interface Inflow {
   /** The next piece, or undefined at the end; rejects where the reply was cut. */
   readonly next: () => Promise<Uint8Array | undefined>;
+  /** All of it, where it has come already, and is no more than so many bytes; nothing is left then. */
+  readonly whole: (mostBytes: number) => Uint8Array | undefined;
   /** Nobody waits for the next piece any more: it is kept for whoever asks after. */
   readonly unask: () => void;
   /** From here on every piece goes to this reader as it comes, first those that waited. */
@@ -72,6 +74,7 @@ export function createInflow(valve: Valve): Faucet {
   };
   const inflow: Inflow = {
     next: () => next(state),
+    whole: (mostBytes) => whole(state, mostBytes),
     unask: () => {
       state.asked = undefined;
     },
@@ -129,6 +132,16 @@ function next(state: State): Promise<Uint8Array | undefined> {
   return new Promise((resolve, reject) => {
     state.asked = { resolve, reject };
   });
+}
+
+function whole(state: State, mostBytes: number): Uint8Array | undefined {
+  const { unread, unreadBytes, ended, reader } = state;
+  if (ended !== "whole" || reader !== undefined || unreadBytes > mostBytes) return undefined;
+  const [first] = unread;
+  const bytes = unread.length === 1 && first !== undefined ? first : Buffer.concat(unread);
+  unread.length = 0;
+  state.unreadBytes = 0;
+  return bytes;
 }
 
 // A reader that is given what waited may pause, hang up, or be followed by another in the midst of it.

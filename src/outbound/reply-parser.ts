@@ -25,6 +25,7 @@ const HEAD_MAX_BYTES = 65_536;
 const LINE_MAX_BYTES = 4_096;
 const TRAILERS_MAX = 64;
 const INTERIM_REPLIES_MAX = 8;
+const LINE_END = "\r\n";
 const HEAD_END = "\r\n\r\n";
 const LF = 10;
 const CR = 13;
@@ -230,16 +231,23 @@ const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [^\r\n\0]*)?$/;
 const FIELD = /^([!#$%&'*+\-.^_`|~\w]+):([\t\x20-\x7e\x80-\xff]*)$/;
 
 function parseHead(text: string): Head {
-  const [first = "", ...lines] = text.split("\r\n");
-  const status = STATUS_LINE.exec(first);
+  let end = lineEnd(text, 0);
+  const status = STATUS_LINE.exec(text.slice(0, end));
   if (status === null) throw broken("no HTTP/1.1 reply");
   const headers = new Map<string, string>();
-  for (const line of lines) {
-    const { name, value } = fieldOf(line);
+  while (end < text.length) {
+    const start = end + LINE_END.length;
+    end = lineEnd(text, start);
+    const { name, value } = fieldOf(text.slice(start, end));
     const before = headers.get(name);
     headers.set(name, before === undefined ? value : `${before}, ${value}`);
   }
   return { status: Number(status[2]), headers, keeps: status[1] === "1" };
+}
+
+function lineEnd(text: string, from: number): number {
+  const end = text.indexOf(LINE_END, from);
+  return end === -1 ? text.length : end;
 }
 
 interface Field {

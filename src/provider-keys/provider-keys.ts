@@ -7,6 +7,7 @@ import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.
 import type { Secret } from "../base/secret.ts";
 import {
   type Db,
+  oneOf,
   type Reader,
   type Row,
   text,
@@ -17,7 +18,7 @@ import {
 } from "../store/db.ts";
 import { type CheckKey, type KeyVerdict, UNCHECKED } from "./check.ts";
 import { deriveKek, KEK_VERSION, openKey, sealKey } from "./envelope.ts";
-import { createOwnKeyCache, type OwnKey } from "./own-key-cache.ts";
+import { createOwnKeyCache, type OwnKey, type OwnKeyCache } from "./own-key-cache.ts";
 
 const LIVE_KEYS_PER_ACCOUNT_MAX = 50;
 
@@ -58,7 +59,7 @@ export interface ProviderKeys {
     accountId: string,
     provider: string,
     now: number,
-  ) => Promise<OwnKey | undefined>;
+  ) => OwnKey | undefined | Promise<OwnKey | undefined>;
   /** Writes down when keys were last used; kept in memory between calls. */
   readonly flushLastUsed: () => Promise<void>;
 }
@@ -117,15 +118,6 @@ export function createProviderKeys({
     );
     return getProviderKey(tx, accountId, id);
   };
-  const ownKeyOf: ProviderKeys["ownKeyOf"] = async (accountId, provider, now) => {
-    const slot = slotOf(accountId, provider);
-    const known = cache.get(slot, now);
-    const ownKey =
-      known === undefined ? await readOwnKey(db, kek, accountId, provider) : known.ownKey;
-    if (known === undefined) cache.keep(slot, ownKey, now);
-    if (ownKey !== undefined) lastUsed.set(ownKey.id, now);
-    return ownKey;
-  };
   const flushLastUsed = async (): Promise<void> => {
     const used = [...lastUsed];
     if (used.length === 0) return;
@@ -138,8 +130,35 @@ export function createProviderKeys({
       providers().includes(provider) ? check(provider, apiKey) : UNCHECKED,
     add,
     remove,
-    ownKeyOf,
+    ownKeyOf: createFinder(cache, lastUsed, (accountId, provider) =>
+      readOwnKey(db, kek, accountId, provider),
+    ),
     flushLastUsed,
+  };
+}
+
+// At once where it was read a moment ago, as it was for most calls.
+function createFinder(
+  cache: OwnKeyCache,
+  lastUsed: Map<string, number>,
+  read: (accountId: string, provider: string) => Promise<OwnKey | undefined>,
+): ProviderKeys["ownKeyOf"] {
+  const noted = (ownKey: OwnKey | undefined, now: number): OwnKey | undefined => {
+    if (ownKey !== undefined) lastUsed.set(ownKey.id, now);
+    return ownKey;
+  };
+  const look = async (
+    accountId: string,
+    provider: string,
+    now: number,
+  ): Promise<OwnKey | undefined> => {
+    const ownKey = await read(accountId, provider);
+    cache.keep(slotOf(accountId, provider), ownKey, now);
+    return noted(ownKey, now);
+  };
+  return (accountId, provider, now) => {
+    const known = cache.get(slotOf(accountId, provider), now);
+    return known === undefined ? look(accountId, provider, now) : noted(known.ownKey, now);
   };
 }
 
@@ -232,15 +251,13 @@ const SELECT_RECORD =
   "select id, account_id, provider, name, last4, status, created_at, last_used_at from provider_key";
 
 function toProviderKey(row: Row): ProviderKey {
-  const status = STATUSES.find((one) => one === row["status"]);
-  if (status === undefined) throw new Error("column status is not a provider key's status");
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
     provider: text(row, "provider"),
     name: textOrNull(row, "name"),
     last4: text(row, "last4"),
-    status,
+    status: oneOf(row, "status", STATUSES),
     createdAt: whole(row, "created_at"),
     lastUsedAt: wholeOrNull(row, "last_used_at"),
   };

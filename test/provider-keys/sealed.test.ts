@@ -90,7 +90,9 @@ eachStore((kind, open) => {
     };
 
     const refused = (accountId: string, at: string): Promise<string> =>
-      rejection(openRoom(store.db, provider).providerKeys.ownKeyOf(accountId, at, START));
+      rejection(
+        Promise.resolve(openRoom(store.db, provider).providerKeys.ownKeyOf(accountId, at, START)),
+      );
 
     test("nothing of the raw key but its last four characters is in the tables", async () => {
       await room.call("alice", "POST", PATH, {
