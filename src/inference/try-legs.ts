@@ -1,6 +1,7 @@
 // Tries the legs of a call, one after another, until one begins to answer. One hold stands for all that may have to be
 // paid for; a leg on the caller's own key costs nothing and holds nothing.
 
+import { onceAborted } from "../base/deadline.ts";
 import { Fault } from "../base/fault.ts";
 import { createStop } from "../base/stop.ts";
 import type { Ask } from "./ask.ts";
@@ -168,21 +169,18 @@ async function attempt(
     headers: input.headers,
     abort: call.abort,
     body: passage.body,
-    ...(next === undefined || isSamePlace(candidate, next.candidate) ? {} : { triesMax: 1 }),
+    triesMax: next === undefined || isSamePlace(candidate, next.candidate) ? undefined : 1,
   };
+  const before = call.attempts.length;
   // Where leaving does not end the bill, the call goes on without the caller, to the provider's own count. A stream that
   // has begun learns by its own cancellation that its reader is gone.
-  let isTried = false;
-  const leave = (): void => {
-    if (!isTried && stopsBilling(candidate)) call.abort.abort();
-  };
-  input.signal.addEventListener("abort", leave);
-  const before = call.attempts.length;
+  const { signal } = input;
+  const stopHeeding = stopsBilling(candidate) ? onceAborted(signal, call.abort.abort) : undefined;
   try {
-    if (input.signal.aborted) leave();
+    if (stopHeeding !== undefined && signal.aborted) call.abort.abort();
     return await tryCandidate(candidate, trial, call.attempts, parts);
   } finally {
-    isTried = true;
+    stopHeeding?.();
     if (!candidate.credential.byok) noteTries(parts, call, before);
   }
 }

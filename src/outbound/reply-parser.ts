@@ -78,7 +78,8 @@ function push(state: State, chunk: Buffer): void {
   }
   if (state.part === "done") throw broken("bytes after the end of the reply");
   if (state.part === "rest") state.reader.piece(at === 0 ? bytes : bytes.subarray(at));
-  else if (state.part === "sized") readSized(state, at === 0 ? bytes : bytes.subarray(at));
+  else if (state.part === "sized")
+    readSized(state, at === 0 ? bytes : partOf(bytes, at, bytes.length));
   else readChunks(state, bytes, at);
 }
 
