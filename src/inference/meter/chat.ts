@@ -2,6 +2,7 @@
 
 import type { TokenMeter, Usage } from "../../base/meters.ts";
 import { addFee, countedFees, type Fees } from "./fees.ts";
+import type { SkimPlan } from "./skim.ts";
 import { splitInput, splitOutput } from "./split.ts";
 import {
   createMeter,
@@ -90,15 +91,21 @@ export function usageOfChat(body: unknown, provider: string): Usage | undefined 
   return usage && readUsage(usage, body, provider);
 }
 
+const PLAN: SkimPlan = {
+  counts: { content: 0, arguments: 0, refusal: 0, reasoning_content: 1, reasoning: 2, text: 3 },
+  reads: ["usage", "error", "finish_reason", "annotations"],
+  types: [],
+};
+
+// Reasoning often comes under two of its three names at once; `text` alone is an old completion, or Mistral's.
+function fold(slots: readonly number[]): number {
+  return (slots[0] ?? 0) + Math.max(slots[1] ?? 0, slots[2] ?? 0, slots[3] ?? 0);
+}
+
 export function createChatStreamMeter(provider: string): StreamMeter {
   return createMeter({
-    plan: {
-      counts: { content: 0, arguments: 0, refusal: 0, reasoning_content: 1, reasoning: 2, text: 3 },
-      reads: ["usage", "error", "finish_reason", "annotations"],
-      types: [],
-    },
-    // Reasoning often comes under two of its three names at once; `text` alone is an old completion, or Mistral's.
-    fold: ([text = 0, ...reasoning]) => text + Math.max(...reasoning),
+    plan: PLAN,
+    fold,
     read: (state, name, data) => readChunk(state, name, data, provider),
   });
 }

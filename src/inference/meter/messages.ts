@@ -3,6 +3,7 @@
 
 import type { TokenMeter, Usage } from "../../base/meters.ts";
 import { countedFees } from "./fees.ts";
+import type { SkimPlan } from "./skim.ts";
 import {
   createMeter,
   noteError,
@@ -50,15 +51,17 @@ export function usageOfMessages(body: unknown, _provider: string): Usage | undef
   return usage && readUsage(usage, nameOf(member(body, "model")));
 }
 
+const PLAN: SkimPlan = {
+  counts: { text: 0, thinking: 0, partial_json: 0 },
+  reads: ["usage", "error"],
+  types: ["message_start", "message_delta", "message_stop", "error"],
+  silent: ["content_block_start"],
+};
+
 export function createMessagesStreamMeter(_provider: string): StreamMeter {
   const fields = new Map<string, unknown>();
   return createMeter({
-    plan: {
-      counts: { text: 0, thinking: 0, partial_json: 0 },
-      reads: ["usage", "error"],
-      types: ["message_start", "message_delta", "message_stop", "error"],
-      silent: ["content_block_start"],
-    },
+    plan: PLAN,
     read: (state, name, data) => readEvent(state, name, data, fields),
     usage: (state) =>
       fields.size === 0 ? undefined : readUsage(Object.fromEntries(fields), state.model),

@@ -2,6 +2,7 @@
 
 import type { Usage } from "../../base/meters.ts";
 import { addFee, countedFees, type Fees } from "./fees.ts";
+import type { SkimPlan } from "./skim.ts";
 import { splitInput, splitOutput } from "./split.ts";
 import {
   createMeter,
@@ -52,15 +53,17 @@ export function usageOfResponses(body: unknown, _provider: string): Usage | unde
   return readResponse(body, items.fees);
 }
 
+const PLAN: SkimPlan = {
+  counts: { delta: 0 },
+  reads: ["error"],
+  types: [...TERMINAL_EVENTS, "response.created", "response.output_item.done", "error"],
+  silent: SOUND_EVENTS,
+};
+
 export function createResponsesStreamMeter(provider: string): StreamMeter {
   const items = newItemFees();
   return createMeter({
-    plan: {
-      counts: { delta: 0 },
-      reads: ["error"],
-      types: [...TERMINAL_EVENTS, "response.created", "response.output_item.done", "error"],
-      silent: SOUND_EVENTS,
-    },
+    plan: PLAN,
     read: (state, name, data) => readEvent(state, name, data, { provider, items }),
   });
 }

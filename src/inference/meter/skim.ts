@@ -36,7 +36,7 @@ export interface Skimmer {
 }
 
 export function createSkimmer(plan: SkimPlan): Skimmer {
-  const scan = createScan(plan);
+  const scan = scanFor(plan);
   const mould: Mould = { event: undefined, slot: 0, textStart: 0, tailBytes: 0 };
   return (bytes, slots) => {
     if (mould.event !== undefined && fits(mould, bytes, slots)) return false;
@@ -47,7 +47,20 @@ export function createSkimmer(plan: SkimPlan): Skimmer {
   };
 }
 
-function createScan(plan: SkimPlan): (bytes: Uint8Array, slots: number[], mould: Mould) => boolean {
+type Scan = (bytes: Uint8Array, slots: number[], mould: Mould) => boolean;
+
+const scans = new WeakMap<SkimPlan, Scan>();
+
+// The streams of a wire look for the same: one scan serves them all.
+function scanFor(plan: SkimPlan): Scan {
+  const known = scans.get(plan);
+  if (known !== undefined) return known;
+  const scan = createScan(plan);
+  scans.set(plan, scan);
+  return scan;
+}
+
+function createScan(plan: SkimPlan): Scan {
   const byLength = keysByLength(plan);
   const types = plan.types.map((type) => encoder.encode(type));
   const silent = (plan.silent ?? []).map((type) => encoder.encode(type));

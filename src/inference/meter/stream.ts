@@ -78,6 +78,7 @@ export function createMeter(reader: StreamReader): StreamMeter {
   };
   const skim = reader.plan && createSkimmer(reader.plan);
   const fold = reader.fold ?? sum;
+  const slots = [0, 0, 0, 0];
   let eventsRead = 0;
 
   function see(name: string, data: unknown): Sight {
@@ -100,7 +101,7 @@ export function createMeter(reader: StreamReader): StreamMeter {
 
   function watch(event: SseEvent): Sight {
     if (skim !== undefined && (state.model !== undefined || eventsRead >= READ_FIRST_EVENTS)) {
-      const slots = [0, 0, 0, 0];
+      slots[0] = slots[1] = slots[2] = slots[3] = 0;
       // A bare `[DONE]` has no quotes and no braces, and is as short as an event can be.
       if (event.raw.length > SHORT_EVENT_BYTES && !skim(event.raw, slots)) {
         state.outputBytes += fold(slots);
