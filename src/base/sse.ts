@@ -37,6 +37,8 @@ export interface SseMessage {
 export interface SseParser {
   /** The events that this chunk completes. They share the chunk's memory wherever they lie within one chunk. */
   push(chunk: Uint8Array): SseEvent[];
+  /** The event that this chunk is, where it is one and no more, as most are; otherwise nothing was taken of it. */
+  single(chunk: Uint8Array): SseEvent | undefined;
   /** What is left when the stream has ended. */
   end(): SseEvent[];
 }
@@ -75,11 +77,16 @@ export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
     heldBytes = total;
   }
 
-  function push(chunk: Uint8Array): SseEvent[] {
+  function single(chunk: Uint8Array): SseEvent | undefined {
     const isFresh = heldBytes === 0 && !hasLine && lineIsBlank && !afterCr;
     return isFresh && chunk.length <= maxEventBytes && isOneEvent(chunk)
-      ? [{ raw: chunk, ended: true }]
-      : cutUp(chunk);
+      ? { raw: chunk, ended: true }
+      : undefined;
+  }
+
+  function push(chunk: Uint8Array): SseEvent[] {
+    const only = single(chunk);
+    return only === undefined ? cutUp(chunk) : [only];
   }
 
   function cutUp(chunk: Uint8Array): SseEvent[] {
@@ -119,7 +126,7 @@ export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
     return heldBytes === 0 ? [] : [{ raw: take(held, 0, 0), ended: closing }];
   }
 
-  return { push, end };
+  return { push, single, end };
 }
 
 /** Whether a chunk is one event to its last byte, its lines all ended alike: what most are that come from a provider. */

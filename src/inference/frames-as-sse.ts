@@ -14,6 +14,7 @@ export function createFrameParser(): SseParser {
       parser
         .push(chunk)
         .map((frame): SseEvent => ({ raw: NO_BYTES, ended: true, message: eventOfFrame(frame) })),
+    single: () => undefined,
     end: () => [],
   };
 }

@@ -120,6 +120,11 @@ function passOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined)
   let all: Uint8Array[] | undefined;
   try {
     const { parser } = parts;
+    const only = chunk === undefined ? undefined : parser.single(chunk);
+    if (only !== undefined) {
+      put(parts, state, shaped(parts, state, only));
+      return true;
+    }
     for (const event of chunk === undefined ? parser.end() : parser.push(chunk)) {
       const bytes = shaped(parts, state, event);
       if (bytes === undefined) continue;
