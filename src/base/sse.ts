@@ -68,11 +68,7 @@ export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
   function hold(chunk: Uint8Array, start: number, end: number): void {
     const total = heldBytes + end - start;
     if (total > maxEventBytes) throw tooLong(maxEventBytes);
-    if (total > held.length) {
-      const roomier = new Uint8Array(Math.max(total, held.length * 2, FIRST_HOLD_BYTES));
-      roomier.set(held.subarray(0, heldBytes));
-      held = roomier;
-    }
+    if (total > held.length) held = roomier(held, heldBytes, total);
     held.set(chunk.subarray(start, end), heldBytes);
     heldBytes = total;
   }
@@ -127,6 +123,12 @@ export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
   }
 
   return { push, single, end };
+}
+
+function roomier(held: Uint8Array, heldBytes: number, total: number): Uint8Array {
+  const room = new Uint8Array(Math.max(total, held.length * 2, FIRST_HOLD_BYTES));
+  room.set(held.subarray(0, heldBytes));
+  return room;
 }
 
 /** Whether a chunk is one event to its last byte, its lines all ended alike: what most are that come from a provider. */
