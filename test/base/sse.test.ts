@@ -96,6 +96,34 @@ describe("an event stream", () => {
     expect(differing).toEqual([]);
   });
 
+  test("a chunk that is one event is told as it is, and any other is not touched", () => {
+    const singles: string[] = [];
+    const start = fc.oneof(fc.constant(""), stream);
+    const event = fc
+      .tuple(
+        fc.constantFrom("data: 1", "event: a\ndata: 2", ": c", "data: 3\r\nid: 4"),
+        fc.constantFrom("\n\n", "\r\n\r\n", "\r\r", "\n"),
+      )
+      .map((parts) => parts.join(""));
+    fc.assert(
+      fc.property(start, fc.oneof(stream, event), (before, text) => {
+        const [asked, plain] = [createSseParser(), createSseParser()];
+        for (const parser of [asked, plain]) parser.push(encoder.encode(before));
+        const only = asked.single(encoder.encode(text));
+        const events = plain.push(encoder.encode(text));
+        if (only !== undefined) {
+          singles.push(text);
+          expect([only]).toEqual(events);
+        } else expect(asked.push(encoder.encode(text))).toEqual(events);
+        expect(asked.end()).toEqual(plain.end());
+      }),
+      { numRuns: 5_000 },
+    );
+    expect(singles.length).toBeGreaterThan(100);
+    expect(createSseParser().single(encoder.encode("data: 1\n\n"))?.ended).toBe(true);
+    expect(createSseParser().single(encoder.encode("data: 1\n\ndata: 2\n\n"))).toBeUndefined();
+  });
+
   test("says what a reader of whole lines would read", () => {
     fc.assert(
       fc.property(stream, (text) => {

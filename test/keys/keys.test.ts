@@ -94,6 +94,20 @@ eachStore((kind, open) => {
       await close();
     });
 
+    test("no raw key is kept for longer than until the uses are written down", async () => {
+      const { db, close } = await open();
+      const keys = make(db);
+      const { raw } = await db.write((tx) => keys.mint(tx, "acct_a", {}, NOW));
+      // What is known is there at once, and not in a promise.
+      expect(keys.find(raw, NOW, true)).toBeInstanceOf(Promise);
+      await keys.find(raw, NOW, true);
+      expect(keys.find(raw, NOW + 1, true)).not.toBeInstanceOf(Promise);
+      await db.write((tx) => tx.run("update api_key set revoked_at = ?", [NOW]));
+      await keys.flushLastUsed();
+      expect(await keys.find(raw, NOW + 2, true)).toBeUndefined();
+      await close();
+    });
+
     test("when a key was last used is kept in memory and written in one go", async () => {
       const { db, close } = await open();
       const keys = make(db);

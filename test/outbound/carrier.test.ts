@@ -207,6 +207,17 @@ for (const [name, create] of WAYS)
       await rejection(carry(outgoing(server.url)));
     });
 
+    test("says headers that are frozen every time, and refuses them every time", async () => {
+      const good = Object.freeze({ "x-key": "good" });
+      const bad = Object.freeze({ "x-key": "a\r\nb: c" });
+      const server = await serve(answering(() => replyWith("ok")));
+      for (let time = 0; time < 3; time++) {
+        await textOf(await carry(outgoing(server.url, { headers: good })));
+        await rejection(carry(outgoing(server.url, { headers: bad })));
+      }
+      expect(server.asked.map(({ headers }) => headers["x-key"])).toEqual(["good", "good", "good"]);
+    });
+
     test("is not sent where a header would break out of its line", async () => {
       const server = await serve(answering(() => replyWith("ok")));
       for (const value of ["a\r\nx: y", "a\nb", "a\rb", "a\0b", "漢"])

@@ -107,6 +107,45 @@ describe("an inflow that is asked", () => {
   });
 });
 
+describe("an inflow that is asked for all of it", () => {
+  const textOf = (bytes: Uint8Array | undefined): string | undefined =>
+    bytes === undefined ? undefined : Buffer.from(bytes).toString();
+
+  test("gives it where it has come to its end, once, and is at its end then", async () => {
+    for (const pieces of [["abc"], ["a", "b", "c"], []]) {
+      const { inflow, piece, end } = openTap();
+      for (const one of pieces) piece(one);
+      end();
+      expect(textOf(inflow.whole(3))).toBe(pieces.join(""));
+      expect(textOf(inflow.whole(3))).toBe("");
+      expect(await inflow.next()).toBeUndefined();
+    }
+  });
+
+  test("gives nothing and keeps everything while more may come, where it was cut, and beyond the bound", async () => {
+    const [open, cut, long] = [openTap(), openTap(), openTap()];
+    for (const { piece } of [open, cut, long]) piece("abc");
+    cut.end(false);
+    long.end();
+    expect(open.inflow.whole(9)).toBeUndefined();
+    expect(cut.inflow.whole(9)).toBeUndefined();
+    expect(long.inflow.whole(2)).toBeUndefined();
+    for (const { inflow } of [open, cut, long]) expect(textOf(await inflow.next())).toBe("abc");
+    open.end();
+    expect(textOf(open.inflow.whole(9))).toBe("");
+  });
+
+  test("gives nothing of what flows to a reader", () => {
+    const { inflow, piece, end } = openTap();
+    const { notes, reader } = createNotes();
+    inflow.flow(reader);
+    piece("abc");
+    end();
+    expect(inflow.whole(9)).toBeUndefined();
+    expect(notes).toContain("abc");
+  });
+});
+
 describe("an inflow that flows", () => {
   test("hands on what waited, then every piece at once, then its end", () => {
     const tap = openTap();
