@@ -8,6 +8,7 @@ import { openOffice } from "./back-office.ts";
 import { type Cashier, openCashier, tellOfFalls } from "./cashier.ts";
 import type { Log } from "./base/log.ts";
 import type { Nano } from "./base/money.ts";
+import { remembered } from "./base/remembered.ts";
 import { deriveKey, fingerprint } from "./base/seal.ts";
 import type { Secret } from "./base/secret.ts";
 import { type Clock, startClocks } from "./clocks.ts";
@@ -62,6 +63,7 @@ import { writeUsage } from "./usage/usage.ts";
 const HEARTBEAT_MS = 5_000;
 const SWEEP_MS = 10_000;
 const LAST_USED_MS = 20_000;
+const PSEUDONYMS_MAX = 10_000;
 const CATALOG_MS = 5_000;
 const FORGET_MS = 600_000;
 const BACKGROUND_MS = 2_000;
@@ -180,7 +182,10 @@ function connectProviders(
     keyNamed: config.keyNamed,
     simulator: simulatorFor(config, now),
     limits: config.limits,
-    pseudonymOf: remembered((accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32)),
+    pseudonymOf: remembered(
+      (accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32),
+      PSEUDONYMS_MAX,
+    ),
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
     freezeOf: (accountId) => findFreeze(db, accountId),
     ownKeyOf: (accountId, providerId) => providerKeys.ownKeyOf(accountId, providerId, now()),
@@ -313,19 +318,6 @@ function clocksOf(
     ...mailClocks,
     ...cashClocks,
   ];
-}
-
-const REMEMBERED_MAX = 10_000;
-
-/** Works a thing out once for each of the names that were asked for lately. */
-function remembered(make: (name: string) => string): (name: string) => string {
-  const known = new Map<string, string>();
-  return (name) => {
-    const made = known.get(name) ?? make(name);
-    if (known.size >= REMEMBERED_MAX) known.clear();
-    known.set(name, made);
-    return made;
-  };
 }
 
 // In one transaction with the charge: a reply that can be asked for again is kept, a failed call's key is let go.

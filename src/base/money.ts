@@ -1,6 +1,8 @@
 // The unit of the ledger is the nano-USD, a bigint: a float cannot be mixed into it by accident.
 // Prices are pico-USD per token, which is the same integer as micro-USD per million tokens.
 
+import { remembered } from "./remembered.ts";
+
 export type Nano = bigint;
 export type Pico = bigint;
 
@@ -34,18 +36,8 @@ export function usdText(amount: Nano): string {
   return decimalText(amount, 9);
 }
 
-const PRICES_KNOWN_MAX = 1_000;
-const pricesKnown = new Map<Pico, string>();
-
 /** The price of one token in US dollars, as catalogs write it: "0.0000025". Prices are few, and each is written often. */
-export function usdTextOfPico(price: Pico): string {
-  const known = pricesKnown.get(price);
-  if (known !== undefined) return known;
-  const text = decimalText(price, 12);
-  if (pricesKnown.size >= PRICES_KNOWN_MAX) pricesKnown.clear();
-  pricesKnown.set(price, text);
-  return text;
-}
+export const usdTextOfPico: (price: Pico) => string = remembered((price) => decimalText(price, 12));
 
 /** Reads a decimal such as "10", "0.5" or "1.25"; undefined when it is not one, or has more digits than a nano-USD. */
 export function nanoFromUsd(usd: string | number): Nano | undefined {

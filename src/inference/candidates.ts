@@ -115,10 +115,13 @@ export function createWays(providerOf: CandidateParts["providerOf"]): WayTo {
   let known = new Map<string, Way>();
   let knownIn: Catalog | undefined;
   return (found, wire, catalog) => {
-    if (catalog !== knownIn || known.size >= WAYS_MAX) known = new Map();
+    if (catalog !== knownIn) known = new Map();
     knownIn = catalog;
     const name = `${wire} ${found.model.id} ${found.upstreamName}`;
-    const way = known.get(name) ?? findWay(found, wire, providerOf);
+    const before = known.get(name);
+    if (before !== undefined) return before;
+    const way = findWay(found, wire, providerOf);
+    if (known.size >= WAYS_MAX) known.clear();
     known.set(name, way);
     return way;
   };

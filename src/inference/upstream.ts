@@ -1,6 +1,7 @@
 // One request to a provider: headers by allow-list both ways, no redirects, a time for everything. What goes wrong is
 // told as a state, with whether another try makes sense.
 
+import { remembered } from "../base/remembered.ts";
 import type { Secret } from "../base/secret.ts";
 import { abortSignalOf, type StopSignal } from "../base/stop.ts";
 import type { Carry, Outgoing } from "../outbound/carrier.ts";
@@ -126,18 +127,8 @@ export function returnedHeaders(from: Reply["headers"]): Record<string, string> 
   return headers;
 }
 
-const NAMES_MAX = 256;
-const knownNames = new Map<string, boolean>();
-
 // Replies bring the same names again and again.
-function isReturned(name: string): boolean {
-  const known = knownNames.get(name);
-  if (known !== undefined) return known;
-  if (knownNames.size >= NAMES_MAX) knownNames.clear();
-  const is = RETURNED.test(name);
-  knownNames.set(name, is);
-  return is;
-}
+const isReturned = remembered((name: string) => RETURNED.test(name));
 
 // Most callers send none of the headers that travel on.
 function headersFor(
@@ -155,8 +146,8 @@ function headersFor(
   return headers ?? standing;
 }
 
-type Headings = Map<UpstreamWire, Readonly<Record<string, string>>>;
-const knownHeadings = new WeakMap<Credential, Headings>();
+type HeadersOn = (wire: UpstreamWire) => Readonly<Record<string, string>>;
+const knownStanding = new WeakMap<Credential, HeadersOn>();
 
 // What is the same for every call on one of the gateway's own accounts is put together once. It is frozen.
 function standingHeaders(
@@ -164,10 +155,11 @@ function standingHeaders(
   wire: UpstreamWire,
 ): Readonly<Record<string, string>> {
   if (credential.byok) return makeHeaders(credential, wire);
-  const known: Headings = knownHeadings.get(credential) ?? new Map();
-  const headers = known.get(wire) ?? Object.freeze(makeHeaders(credential, wire));
-  knownHeadings.set(credential, known.set(wire, headers));
-  return headers;
+  const known = knownStanding.get(credential);
+  if (known !== undefined) return known(wire);
+  const headersOn: HeadersOn = remembered((one) => Object.freeze(makeHeaders(credential, one)));
+  knownStanding.set(credential, headersOn);
+  return headersOn(wire);
 }
 
 function makeHeaders({ provider, apiKey }: Credential, wire: UpstreamWire): Record<string, string> {

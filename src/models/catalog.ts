@@ -2,6 +2,7 @@
 // own data and the operator's file, each winning over the one before, and it is a value: a change makes a new one.
 
 import { Fault } from "../base/fault.ts";
+import { remembered } from "../base/remembered.ts";
 import type { DatedCard } from "./card.ts";
 import { cardAt, datedCard } from "./card.ts";
 import { ANTHROPIC_FACTS, ANTHROPIC_MODELS, ANTHROPIC_PRICE_RULES } from "./tables/anthropic.ts";
@@ -143,12 +144,7 @@ export function catalogOf(
 
 /** The model that a caller's id means: its id, an alias, or a dated snapshot of it. Retired models are not found. */
 export function findModel(catalog: Catalog, id: string): Found | undefined {
-  const { found } = rememberedOf(catalog);
-  const known = found.get(id);
-  if (known !== undefined) return known;
-  const made = lookUp(catalog, id);
-  if (made !== undefined) keep(found, id, made);
-  return made;
+  return meaningsIn(catalog).find(id);
 }
 
 function lookUp(catalog: Catalog, id: string): Found | undefined {
@@ -264,36 +260,31 @@ function upstreamName(model: Model, asked: string): string {
 }
 
 function resolve(catalog: Catalog, provider: string, name: string): Model | undefined {
-  const { resolved } = rememberedOf(catalog);
-  const asked = `${provider}/${name}`;
-  const known = resolved.get(asked);
-  if (known !== undefined) return known;
-  const key = `${provider}/${name.replace(/^models\//, "")}`.toLowerCase();
-  const model = catalog.byName.get(key) ?? catalog.byName.get(key.replace(SNAPSHOT, ""));
-  if (model !== undefined) keep(resolved, asked, model);
-  return model;
+  return meaningsIn(catalog).resolve(`${provider}/${name}`);
 }
 
-interface Remembered {
-  readonly found: Map<string, Found>;
-  readonly resolved: Map<string, Model>;
+function resolveAsked(catalog: Catalog, asked: string): Model | undefined {
+  const key = asked.replace(/^([^/]*)\/models\//, "$1/").toLowerCase();
+  return catalog.byName.get(key) ?? catalog.byName.get(key.replace(SNAPSHOT, ""));
 }
 
-const REMEMBERED_MAX = 1_000;
-const remembered = new WeakMap<Catalog, Remembered>();
+interface Meanings {
+  readonly find: (id: string) => Found | undefined;
+  readonly resolve: (asked: string) => Model | undefined;
+}
 
-// A catalog never changes, so what a name means in it is worked out once. What means nothing is not kept.
-function rememberedOf(catalog: Catalog): Remembered {
-  const known = remembered.get(catalog);
+const meanings = new WeakMap<Catalog, Meanings>();
+
+// A catalog never changes, so what a name means in it is worked out once.
+function meaningsIn(catalog: Catalog): Meanings {
+  const known = meanings.get(catalog);
   if (known !== undefined) return known;
-  const made = { found: new Map<string, Found>(), resolved: new Map<string, Model>() };
-  remembered.set(catalog, made);
+  const made = {
+    find: remembered((id: string) => lookUp(catalog, id)),
+    resolve: remembered((asked: string) => resolveAsked(catalog, asked)),
+  };
+  meanings.set(catalog, made);
   return made;
-}
-
-function keep<T>(known: Map<string, T>, name: string, one: T): void {
-  if (known.size >= REMEMBERED_MAX) known.clear();
-  known.set(name, one);
 }
 
 function listedOf(own: OwnModel): ListedPrice {

@@ -2,6 +2,7 @@
 // runtime's `fetch` is told in docs/decisions/0015-own-http-client.md.
 
 import { deadline } from "../base/deadline.ts";
+import { remembered } from "../base/remembered.ts";
 import { abortSignalOf, type StopSignal } from "../base/stop.ts";
 import { type Connection, createConnection, type Exchange, type Fate } from "./connection.ts";
 import { type Reply, replyOfResponse, unpacked } from "./reply.ts";
@@ -142,13 +143,8 @@ interface Target {
   readonly path: string;
 }
 
-const TARGETS_MAX = 1_000;
-const targets = new Map<string, Target>();
-
 /** The addresses of calls are few, and taking one apart is not for nothing. */
-function targetOf(url: string): Target {
-  const known = targets.get(url);
-  if (known !== undefined) return known;
+const targetOf = remembered((url: string): Target => {
   const { protocol, hostname, host, port, pathname, search, origin } = new URL(url);
   const secure = protocol === "https:";
   if (!secure && protocol !== "http:") throw new Error(`no address of HTTP: ${protocol}`);
@@ -157,11 +153,8 @@ function targetOf(url: string): Target {
     port: port === "" ? (secure ? 443 : 80) : Number(port),
     secure,
   };
-  const target = { origin, place, host, path: pathname + search };
-  if (targets.size >= TARGETS_MAX) targets.clear();
-  targets.set(url, target);
-  return target;
-}
+  return { origin, place, host, path: pathname + search };
+});
 
 const NAME = /^[!#$%&'*+\-.^_`|~\w]+$/;
 const NOT_IN_A_VALUE = /[^\t\x20-\x7e\x80-\xff]/;

@@ -1,7 +1,7 @@
 // A body is read to its end, or to its limit.
 
 import { describe, expect, test } from "bun:test";
-import { readBounded } from "../../src/base/bounded-body.ts";
+import { readBounded, readBoundedText } from "../../src/base/bounded-body.ts";
 
 /** Gives chunks of three bytes for as long as it is asked. */
 function endless(seen: { given: number; isCancelled: boolean }): ReadableStream<Uint8Array> {
@@ -22,6 +22,13 @@ describe("a body with a limit", () => {
     expect(String(await readBounded(body(), 11))).toBe("0123456789");
     expect(String(await readBounded(body(), 10))).toBe("0123456789");
     expect(await readBounded(body(), 9)).toBeUndefined();
+  });
+
+  test("is read as text within it, and is no text beyond it", async () => {
+    const body = (): ReadableStream<Uint8Array> | null => new Response("漢字").body;
+    expect(await readBoundedText(body(), 6)).toBe("漢字");
+    expect(await readBoundedText(body(), 5).catch(String)).toContain("more than 5 bytes");
+    expect(await readBoundedText(null, 0)).toBe("");
   });
 
   test("that is not there is empty", async () => {
