@@ -1,6 +1,5 @@
 // The OpenAPI description, made out of the routes alone: an endpoint is in it because it is mounted.
 
-import { stringify } from "yaml";
 import { FAULTS } from "../base/fault.ts";
 import type { Route } from "../http/route.ts";
 import { templateOf } from "./curl.ts";
@@ -35,7 +34,9 @@ export function openApiDocument(
   };
 }
 
-export function openApiYaml(document: OpenApiDocument): string {
+// The library is loaded when the first reader asks: few do, and a start would wait for it.
+export async function openApiYaml(document: OpenApiDocument): Promise<string> {
+  const { stringify } = await import("yaml");
   return stringify(document, { aliasDuplicateObjects: false, lineWidth: 100 });
 }
 

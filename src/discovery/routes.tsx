@@ -1,7 +1,9 @@
 /** @jsxImportSource hono/jsx */
-// The addresses at which the service describes itself. Everything is made once, at start, out of the routes and the
-// settings; these routes are among the described.
+// The addresses at which the service describes itself. Everything is made once, when its first reader asks for it, out of
+// the routes and the settings; these routes are among the described. To make it at the start would take longer than all
+// the rest of a start.
 
+import { once } from "../base/once.ts";
 import { ASSET_CACHE_CONTROL, ASSETS } from "../http/assets.ts";
 import { pageHeaders } from "../http/layout.tsx";
 import { type AnswerDoc, openRoute, type Route } from "../http/route.ts";
@@ -27,14 +29,14 @@ const JSON_TYPE = "application/json";
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 
 interface Documents {
-  readonly yaml: Served;
-  readonly json: Served;
-  readonly llms: Served;
-  readonly manifest: Served;
-  readonly resource: Served;
-  readonly server: Served;
-  readonly reference: Served;
-  readonly home: Readonly<Record<"html" | "json" | "text", Served>>;
+  readonly yaml: () => Promise<Served>;
+  readonly json: () => Served;
+  readonly llms: () => Served;
+  readonly manifest: () => Served;
+  readonly resource: () => Served;
+  readonly server: () => Served;
+  readonly reference: () => Served;
+  readonly home: Readonly<Record<"html" | "json" | "text", () => Served>>;
 }
 
 export function discoveryRoutes({ routes, settings }: DiscoveryDeps): readonly Route[] {
@@ -43,27 +45,27 @@ export function discoveryRoutes({ routes, settings }: DiscoveryDeps): readonly R
     ...pageRoutes(() => documents),
     ...assetRoutes(),
   ];
-  const documents = writeDocuments([...routes, ...own], settings);
+  const documents = documentsOf([...routes, ...own], settings);
   return own;
 }
 
-function writeDocuments(routes: readonly Route[], settings: DiscoverySettings): Documents {
-  const document = openApiDocument(routes, settings);
-  const desk = openDesk(routes, document, settings);
-  const llms = llmsText(desk);
+function documentsOf(routes: readonly Route[], settings: DiscoverySettings): Documents {
+  const document = once(() => openApiDocument(routes, settings));
+  const desk = once(() => openDesk(routes, document(), settings));
+  const llms = once(() => llmsText(desk()));
   const varied = { vary: "accept" };
   return {
-    yaml: served(openApiYaml(document), OPENAPI_CONTENT_TYPE),
-    json: served(JSON.stringify(document), JSON_TYPE),
-    llms: served(llms, LLMS_CONTENT_TYPE),
-    manifest: served(authManifest(desk), MARKDOWN_TYPE),
-    resource: served(JSON.stringify(protectedResource(desk)), JSON_TYPE),
-    server: served(JSON.stringify(authorizationServer(desk)), JSON_TYPE),
-    reference: page(referencePage(document)),
+    yaml: once(async () => served(await openApiYaml(document()), OPENAPI_CONTENT_TYPE)),
+    json: once(() => served(JSON.stringify(document()), JSON_TYPE)),
+    llms: once(() => served(llms(), LLMS_CONTENT_TYPE)),
+    manifest: once(() => served(authManifest(desk()), MARKDOWN_TYPE)),
+    resource: once(() => served(JSON.stringify(protectedResource(desk())), JSON_TYPE)),
+    server: once(() => served(JSON.stringify(authorizationServer(desk())), JSON_TYPE)),
+    reference: once(() => page(referencePage(document()))),
     home: {
-      html: page(homePage(desk), varied),
-      json: served(JSON.stringify(pointers(desk)), JSON_TYPE, varied),
-      text: served(llms, LLMS_CONTENT_TYPE, varied),
+      html: once(() => page(homePage(desk()), varied)),
+      json: once(() => served(JSON.stringify(pointers(desk())), JSON_TYPE, varied)),
+      text: once(() => served(llms(), LLMS_CONTENT_TYPE, varied)),
     },
   };
 }
@@ -180,7 +182,7 @@ function documentRoutes(documents: () => Documents): readonly Route[] {
       dialect: "openai",
       answers: { 200: answer, 304: UNCHANGED },
       faults: [],
-      run: (input) => answerWith(documents()[pick], input.headers),
+      run: async (input) => answerWith(await documents()[pick](), input.headers),
     }),
   );
 }
@@ -204,7 +206,7 @@ function pageRoutes(documents: () => Documents): readonly Route[] {
         304: UNCHANGED,
       },
       run: (input) =>
-        answerWith(documents().home[formFor(input.headers.get("accept"))], input.headers),
+        answerWith(documents().home[formFor(input.headers.get("accept"))](), input.headers),
     }),
     openRoute({
       ...plain,
@@ -215,7 +217,7 @@ function pageRoutes(documents: () => Documents): readonly Route[] {
         200: { description: "The API reference.", contentType: "text/html" },
         304: UNCHANGED,
       },
-      run: (input) => answerWith(documents().reference, input.headers),
+      run: (input) => answerWith(documents().reference(), input.headers),
     }),
   ];
 }

@@ -1,15 +1,9 @@
-// What is counted for Prometheus. Labels have few values: a route's name, never a path or an account.
-
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
-
-const LATENCY_BUCKETS_SECONDS = [
-  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
-];
+// What is counted for Prometheus, and its text format 0.0.4. Labels have few values: a route's name, never a path or an
+// account.
 
 export interface Metrics {
   readonly request: (route: string, status: number, ms: number) => void;
-  readonly text: () => Promise<string>;
-  readonly registry: Registry;
+  readonly text: () => string;
 }
 
 export interface MetricsParts {
@@ -17,65 +11,122 @@ export interface MetricsParts {
   readonly ledgerDepth: () => number;
 }
 
+export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+const LATENCY_BUCKETS_SECONDS = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
+];
+
+type Labels = Readonly<Record<string, string | number>>;
+
+interface Sample {
+  /** What the family's name is continued by. */
+  readonly suffix?: "_bucket" | "_sum" | "_count";
+  readonly labels?: Labels;
+  readonly value: number;
+}
+
+/** What was answered on one route. */
+interface Answers {
+  readonly byStatus: Map<number, number>;
+  /** How many took no longer than each bucket and longer than the one before; the last takes the rest. */
+  readonly byBucket: number[];
+  seconds: number;
+  count: number;
+}
+
 export function createMetrics({ version, ledgerDepth }: MetricsParts): Metrics {
-  const registry = new Registry();
-  const requests = new Counter({
-    name: "postern_requests_total",
-    help: "Requests answered.",
-    labelNames: ["route", "status"],
-    registers: [registry],
-  });
-  const seconds = new Histogram({
-    name: "postern_request_seconds",
-    help: "Time from a request's arrival to the start of its answer.",
-    labelNames: ["route"],
-    buckets: LATENCY_BUCKETS_SECONDS,
-    registers: [registry],
-  });
-  new Gauge({
-    name: "postern_info",
-    help: "The version that runs.",
-    labelNames: ["version"],
-    registers: [registry],
-  }).set({ version }, 1);
-  measured(
-    registry,
-    "postern_ledger_queue",
-    "Operations that wait for the ledger's next commit.",
-    ledgerDepth,
-  );
-  measured(registry, "process_resident_memory_bytes", "Resident memory.", () =>
-    process.memoryUsage.rss(),
-  );
-  measured(registry, "process_cpu_seconds_total", "CPU time, user and system.", () => {
-    const { user, system } = process.cpuUsage();
-    return (user + system) / 1e6;
-  });
-  // Label sets are resolved once each: a look-up by object costs more than the rest of the counting.
-  const counters = new Map<string, { inc: () => void }>();
-  const timers = new Map<string, { observe: (value: number) => void }>();
+  const routes = new Map<string, Answers>();
   return {
-    registry,
-    text: () => registry.metrics(),
     request: (route, status, ms) => {
-      const key = `${route} ${status}`;
-      const counter = counters.get(key) ?? requests.labels(route, String(status));
-      counters.set(key, counter);
-      counter.inc();
-      const timer = timers.get(route) ?? seconds.labels(route);
-      timers.set(route, timer);
-      timer.observe(ms / 1_000);
+      let answers = routes.get(route);
+      if (answers === undefined) routes.set(route, (answers = noAnswers()));
+      note(answers, status, ms / 1_000);
+    },
+    text: () => {
+      const { user, system } = process.cpuUsage();
+      return [
+        family("postern_requests_total", "counter", "Requests answered.", countsOf(routes)),
+        family(
+          "postern_request_seconds",
+          "histogram",
+          "Time from a request's arrival to the start of its answer.",
+          timesOf(routes),
+        ),
+        family("postern_info", "gauge", "The version that runs.", [
+          { labels: { version }, value: 1 },
+        ]),
+        family(
+          "postern_ledger_queue",
+          "gauge",
+          "Operations that wait for the ledger's next commit.",
+          [{ value: ledgerDepth() }],
+        ),
+        family("process_resident_memory_bytes", "gauge", "Resident memory.", [
+          { value: process.memoryUsage.rss() },
+        ]),
+        family("process_cpu_seconds_total", "counter", "CPU time, user and system.", [
+          { value: (user + system) / 1e6 },
+        ]),
+      ].join("\n");
     },
   };
 }
 
-function measured(registry: Registry, name: string, help: string, measure: () => number): void {
-  const gauge = new Gauge({
-    name,
-    help,
-    registers: [registry],
-    collect: () => {
-      gauge.set(measure());
-    },
-  });
+function noAnswers(): Answers {
+  const byBucket = Array.from({ length: LATENCY_BUCKETS_SECONDS.length + 1 }, () => 0);
+  return { byStatus: new Map(), byBucket, seconds: 0, count: 0 };
+}
+
+function note(answers: Answers, status: number, seconds: number): void {
+  answers.byStatus.set(status, (answers.byStatus.get(status) ?? 0) + 1);
+  let bucket = 0;
+  while (seconds > (LATENCY_BUCKETS_SECONDS[bucket] ?? Number.POSITIVE_INFINITY)) bucket++;
+  answers.byBucket[bucket] = (answers.byBucket[bucket] ?? 0) + 1;
+  answers.seconds += seconds;
+  answers.count++;
+}
+
+function countsOf(routes: ReadonlyMap<string, Answers>): readonly Sample[] {
+  return [...routes].flatMap(([route, { byStatus }]) =>
+    [...byStatus].map(([status, value]) => ({ labels: { route, status }, value })),
+  );
+}
+
+function timesOf(routes: ReadonlyMap<string, Answers>): readonly Sample[] {
+  const samples: Sample[] = [];
+  for (const [route, { byBucket, seconds, count }] of routes) {
+    let upTo = 0;
+    for (const [place, here] of byBucket.entries()) {
+      upTo += here;
+      const le = LATENCY_BUCKETS_SECONDS[place] ?? "+Inf";
+      samples.push({ suffix: "_bucket", labels: { le, route }, value: upTo });
+    }
+    samples.push({ suffix: "_sum", labels: { route }, value: seconds });
+    samples.push({ suffix: "_count", labels: { route }, value: count });
+  }
+  return samples;
+}
+
+function family(
+  name: string,
+  type: "counter" | "gauge" | "histogram",
+  help: string,
+  samples: readonly Sample[],
+): string {
+  const lines = samples.map(
+    ({ suffix = "", labels = {}, value }) => `${name}${suffix}${labelText(labels)} ${value}\n`,
+  );
+  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`;
+}
+
+function labelText(labels: Labels): string {
+  const pairs = Object.entries(labels).map(
+    ([name, value]) => `${name}="${escaped(String(value))}"`,
+  );
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+}
+
+function escaped(value: string): string {
+  return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { openRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
-import type { Metrics } from "./metrics.ts";
+import { type Metrics, METRICS_CONTENT_TYPE } from "./metrics.ts";
 
 const Health = z
   .object({ status: z.enum(["ok", "draining", "store unreachable"]) })
@@ -72,9 +72,9 @@ export function operationsRoutes({ db, metrics, isDraining }: OperationsParts): 
         200: { description: "Prometheus' text format.", contentType: "text/plain; version=0.0.4" },
       },
       faults: [],
-      run: async () =>
-        new Response(await metrics.text(), {
-          headers: { "content-type": metrics.registry.contentType, "cache-control": "no-store" },
+      run: () =>
+        new Response(metrics.text(), {
+          headers: { "content-type": METRICS_CONTENT_TYPE, "cache-control": "no-store" },
         }),
     }),
   ];

@@ -5,6 +5,7 @@ import { createHash, generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Adapter, AdapterPayload, Configuration, JWK, Provider } from "oidc-provider";
 import { foldEmail } from "../base/email.ts";
+import { once } from "../base/once.ts";
 import { randomBase62, randomDigits, sameText, type Secret, secret } from "../base/secret.ts";
 import { codePage, devPageHeaders, emailPage, stoppedPage } from "./dev-pages.tsx";
 import {
@@ -48,6 +49,8 @@ interface Pending {
 
 interface Desk {
   readonly provider: Provider;
+  /** What the library answers by itself. */
+  readonly standard: ReturnType<Provider["callback"]>;
   readonly pending: Map<string, Pending>;
   /** Whom each subject stands for. */
   readonly emails: Map<string, string>;
@@ -65,25 +68,25 @@ export async function startDevIdentity(options: DevIdentityOptions): Promise<Dev
   const port = await listening(server, options.port, base.hostname.replaceAll(/[[\]]/g, ""));
   const issuer = `http://${base.hostname}:${port}`;
   const clientSecret = secret(randomBase62(SECRET_CHARACTERS));
-  const emails = new Map<string, string>();
-  const configuration = configurationOf(base, clientSecret, emails);
-  const provider = new (await importProvider())(issuer, configuration);
-  const desk: Desk = {
-    provider,
-    pending: bounded(),
-    emails,
-    options,
-    headers: devPageHeaders(base.origin),
-  };
-  const standard = provider.callback();
+  const headers = devPageHeaders(base.origin);
+  // Made for the first who signs in: its library and its key take longer than the start of the gateway, and many megabytes.
+  const desk = once(async (): Promise<Desk> => {
+    const emails = new Map<string, string>();
+    const configuration = configurationOf(base, clientSecret, emails);
+    const provider = new (await importProvider())(issuer, configuration);
+    const standard = provider.callback();
+    return { provider, standard, pending: bounded(), emails, options, headers };
+  });
   server.on("request", (request, response) => {
-    const work =
-      request.url?.startsWith("/interaction/") === true
-        ? interact(desk, request, response)
-        : standard(request, response);
-    work.catch(() =>
-      show(desk, response, stoppedPage("This sign-in is over. Go back and begin again.")),
-    );
+    desk()
+      .then((opened) =>
+        request.url?.startsWith("/interaction/") === true
+          ? interact(opened, request, response)
+          : opened.standard(request, response),
+      )
+      .catch(() =>
+        show(headers, response, stoppedPage("This sign-in is over. Go back and begin again.")),
+      );
   });
   return {
     settings: { issuer, clientId: CLIENT_ID, clientSecret, allowedTenants: [] },
@@ -188,13 +191,17 @@ async function interact(
   const { uid, params } = interaction;
   if (request.method !== "POST") {
     const hint = params["login_hint"];
-    return show(desk, response, emailPage(uid, { email: typeof hint === "string" ? hint : "" }));
+    return show(
+      desk.headers,
+      response,
+      emailPage(uid, { email: typeof hint === "string" ? hint : "" }),
+    );
   }
   const fields = new URLSearchParams(await bodyOf(request));
   const email = fields.get("email")?.trim();
   if (email !== undefined) return sendCode(desk, response, uid, email);
   const pending = desk.pending.get(uid);
-  if (pending === undefined) return show(desk, response, emailPage(uid, { email: "" }));
+  if (pending === undefined) return show(desk.headers, response, emailPage(uid, { email: "" }));
   if (!sameText(fields.get("code")?.replaceAll(/\s/g, "") ?? "", pending.code))
     return await mistyped(desk, request, response, { uid, pending });
   desk.pending.delete(uid);
@@ -215,12 +222,16 @@ async function forgetSession({ provider }: Desk, interaction: Interaction): Prom
 
 function sendCode(desk: Desk, response: ServerResponse, uid: string, email: string): void {
   if (!EMAIL.test(email))
-    return show(desk, response, emailPage(uid, { email, wrong: "That is not an email address." }));
+    return show(
+      desk.headers,
+      response,
+      emailPage(uid, { email, wrong: "That is not an email address." }),
+    );
   const code = randomDigits(CODE_DIGITS);
   const tries = desk.pending.get(uid)?.tries ?? 0;
   desk.pending.set(uid, { email, code, tries });
   desk.options.print(`  Sign-in code for ${email}: ${code}`);
-  show(desk, response, codePage(uid, { email }));
+  show(desk.headers, response, codePage(uid, { email }));
 }
 
 async function mistyped(
@@ -233,7 +244,7 @@ async function mistyped(
   const left = TRIES_MAX - pending.tries;
   if (left > 0) {
     const wrong = `That is not the code. ${left} more ${left === 1 ? "try" : "tries"}.`;
-    return show(desk, response, codePage(uid, { email: pending.email, wrong }));
+    return show(desk.headers, response, codePage(uid, { email: pending.email, wrong }));
   }
   desk.pending.delete(uid);
   await desk.provider.interactionFinished(request, response, {
@@ -242,7 +253,7 @@ async function mistyped(
   });
 }
 
-function show({ headers }: Desk, response: ServerResponse, page: string): void {
+function show(headers: Desk["headers"], response: ServerResponse, page: string): void {
   if (response.headersSent) return void response.end();
   response.writeHead(200, headers).end(page);
 }

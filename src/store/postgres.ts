@@ -1,7 +1,6 @@
 // The store for several processes: PostgreSQL at READ COMMITTED. Rows that a decision rests on are locked first, in the
 // order of their keys, and read by that same statement, so what is computed from them is computed from fresh rows.
 
-import { SQL } from "bun";
 import {
   checkedValues,
   type Column,
@@ -39,7 +38,8 @@ interface Runner {
 }
 
 export function openPostgres(url: string): Db {
-  const pool = new SQL(url, {
+  // By its global name, which loads the client where it is used: its import takes a fifth of the start of a gateway on SQLite.
+  const pool = new Bun.SQL(url, {
     max: CONNECTIONS_MAX,
     idleTimeout: 0,
     connectionTimeout: CONNECT_TIMEOUT_SECONDS,
@@ -82,7 +82,7 @@ let generation = 0;
 
 // Bun sends a statement when it is awaited, not when it is made, so that a `begin` which nobody awaits yet would come
 // after the statements that it should protect. `execute` sends it at once.
-function send(connection: SQL, sql: string, params?: Values): Promise<Rows> {
+function send(connection: Bun.SQL, sql: string, params?: Values): Promise<Rows> {
   const prepared = generation;
   const text = prepared === 0 ? sql : `${sql} /* ${prepared} */`;
   const query =
@@ -98,7 +98,7 @@ function send(connection: SQL, sql: string, params?: Values): Promise<Rows> {
 
 // `begin` travels together with the work's first statement: one round trip less in every transaction.
 async function inTransaction<T>(
-  pool: SQL,
+  pool: Bun.SQL,
   begin: string,
   work: (runner: Runner) => Promise<T>,
 ): Promise<T> {
@@ -132,7 +132,7 @@ async function inTransaction<T>(
   }
 }
 
-async function reserved(pool: SQL): ReturnType<SQL["reserve"]> {
+async function reserved(pool: Bun.SQL): ReturnType<Bun.SQL["reserve"]> {
   try {
     return await pool.reserve();
   } catch (error) {

@@ -1,0 +1,85 @@
+// What Prometheus reads, byte for byte where that is its format's word.
+
+import { describe, expect, test } from "bun:test";
+import { createMetrics, type Metrics } from "../../src/operations/metrics.ts";
+
+const newMetrics = (version = "1.2.3"): Metrics => createMetrics({ version, ledgerDepth: () => 7 });
+const linesOf = (metrics: Metrics, name: string): readonly string[] =>
+  metrics
+    .text()
+    .split("\n")
+    .filter((line) => line.startsWith(name));
+
+describe("the metrics", () => {
+  test("each family is told with its help and its kind before its samples", () => {
+    const text = newMetrics().text();
+    const kinds = [...text.matchAll(/^# HELP (\w+) .+\n# TYPE \1 (counter|gauge|histogram)$/gm)];
+    expect(kinds.map(([, name, kind]) => `${name} ${kind}`)).toEqual([
+      "postern_requests_total counter",
+      "postern_request_seconds histogram",
+      "postern_info gauge",
+      "postern_ledger_queue gauge",
+      "process_resident_memory_bytes gauge",
+      "process_cpu_seconds_total counter",
+    ]);
+    expect(text).toEndWith("\n");
+  });
+
+  test("every line is a comment, a sample or empty", () => {
+    const metrics = newMetrics();
+    metrics.request("readBalance", 200, 3.25);
+    const sample = /^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [\d.e+-]+$/;
+    for (const line of metrics.text().split("\n"))
+      expect(line === "" || line.startsWith("# ") || sample.test(line)).toBe(true);
+  });
+
+  test("answers are counted by their route and status", () => {
+    const metrics = newMetrics();
+    for (const status of [200, 200, 404]) metrics.request("readBalance", status, 1);
+    metrics.request("none", 404, 1);
+    expect(linesOf(metrics, "postern_requests_total")).toEqual([
+      'postern_requests_total{route="readBalance",status="200"} 2',
+      'postern_requests_total{route="readBalance",status="404"} 1',
+      'postern_requests_total{route="none",status="404"} 1',
+    ]);
+  });
+
+  test("a bucket counts what took as long or less, and the last counts everything", () => {
+    const metrics = newMetrics();
+    for (const ms of [0, 1, 2.5, 2.6, 300_000, 300_001]) metrics.request("r", 200, ms);
+    const counts = new Map(
+      linesOf(metrics, "postern_request_seconds_bucket").map((line) => {
+        const [, le, count] = /le="([^"]+)",route="r"\} (\d+)$/.exec(line) ?? [];
+        return [le, Number(count)];
+      }),
+    );
+    expect(counts.size).toBe(17);
+    expect([...counts.values()]).toEqual([...counts.values()].toSorted((a, b) => a - b));
+    for (const [le, count] of [
+      ["0.001", 2],
+      ["0.0025", 3],
+      ["0.005", 4],
+      ["60", 4],
+      ["300", 5],
+      ["+Inf", 6],
+    ] as const)
+      expect([le, counts.get(le)]).toEqual([le, count]);
+    expect(linesOf(metrics, "postern_request_seconds_sum")).toEqual([
+      `postern_request_seconds_sum{route="r"} ${0.001 + 0.0025 + 0.0026 + 300 + 300.001}`,
+    ]);
+    expect(linesOf(metrics, "postern_request_seconds_count")).toEqual([
+      'postern_request_seconds_count{route="r"} 6',
+    ]);
+  });
+
+  test("what is measured is measured when it is read, and a label cannot end itself", () => {
+    const metrics = newMetrics('1"\\\n');
+    expect(linesOf(metrics, "postern_info")).toEqual([
+      String.raw`postern_info{version="1\"\\\n"} 1`,
+    ]);
+    expect(linesOf(metrics, "postern_ledger_queue")).toEqual(["postern_ledger_queue 7"]);
+    const resident = Number(linesOf(metrics, "process_resident_memory_bytes")[0]?.split(" ")[1]);
+    expect(resident).toBeGreaterThan(1_000_000);
+    expect(linesOf(metrics, "process_cpu_seconds_total")[0]).toMatch(/ \d+\.\d+$/);
+  });
+});
