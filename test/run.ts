@@ -1,17 +1,18 @@
-// `npm test`: the checks and every test file against real stores, two files at a time. Whatever fails is printed in
+// `npm test`: the checks and every test file against real stores, three batches at a time. Whatever fails is printed in
 // full, and the last line counts all of it.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { CHECKS, runCheck, showCheck } from "./check.ts";
 import { prepareBrowser } from "./support/browser.ts";
 
 const ROOT = path.dirname(import.meta.dir);
-const SHARDS = 2;
+const SHARDS = 3;
 const TEST_TIMEOUT_MS = 60_000;
-const FILE_TIMEOUT_MS = 240_000;
-/** How long the pipes of a file that has ended may stay open, held by a process that it left behind. */
+const BATCH_TIMEOUT_MS = 240_000;
+/** How long the pipes of a batch that has ended may stay open, held by a process that it left behind. */
 const STRAGGLER_MS = 2_000;
 /** Nothing may keep this run from its last line: a machine that waits for it learns nothing. */
 const RUN_TIMEOUT_MS = 30 * 60_000;
@@ -26,8 +27,21 @@ interface Tally {
   skipped: number;
 }
 
+/** Test files that share a process: most of what a short one costs is to load the house, which is done once for all. */
+interface Batch {
+  readonly name: string;
+  readonly files: readonly string[];
+  readonly weight: number;
+}
+
 interface FileResult extends Tally {
   readonly file: string;
+  readonly seconds: number;
+}
+
+interface BatchResult {
+  readonly name: string;
+  readonly files: readonly FileResult[];
   readonly seconds: number;
   readonly output: string;
 }
@@ -42,7 +56,7 @@ setTimeout(() => giveUp(`${RUN_TIMEOUT_MS / 60_000} minutes are over`), RUN_TIME
 
 const [postgres] = await Promise.all([startPostgres(), prepareBrowser()]);
 // Tests wait for much, and the checks fill those gaps.
-await Promise.all([runFiles(testFiles(), postgres?.url), runChecks()]);
+await Promise.all([runBatches(batches(), postgres?.url), runChecks()]);
 postgres?.stop();
 for (const failure of failures) console.log(`\n${failure}`);
 console.log(`\n${((performance.now() - began) / 1_000).toFixed(1)} s in all`);
@@ -59,31 +73,38 @@ async function runChecks(): Promise<void> {
   }
 }
 
-/** Long files go first, so that no shard is left with one at the end; a file's size stands for its time. */
-function testFiles(): readonly string[] {
-  return readdirSync(path.join(ROOT, "test"), { recursive: true, encoding: "utf8" })
+/** Heavy batches go first, so that no shard is left with one at the end; the size of its files stands for its time. */
+function batches(): readonly Batch[] {
+  const files = readdirSync(path.join(ROOT, "test"), { recursive: true, encoding: "utf8" })
     .filter((file) => /\.test\.tsx?$/.test(file))
     .map((file) => path.join("test", file))
-    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
-    .map((file) => ({ file, bytes: statSync(path.join(ROOT, file)).size }))
-    .toSorted((left, right) => weight(right) - weight(left))
-    .map(({ file }) => file);
+    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)));
+  const byName = Map.groupBy(files, (file) => (isLong(file) ? file : path.dirname(file)));
+  return [...byName]
+    .map(([name, members]) => ({ name, files: members.toSorted(), weight: weightOf(members) }))
+    .toSorted((left, right) => right.weight - left.weight);
 }
 
-function weight({ file, bytes }: { readonly file: string; readonly bytes: number }): number {
-  return /ledger|histor|crash|kill|browser|processes|hostile|background|slow/.test(file)
-    ? bytes + 1_000_000
-    : bytes;
+function isLong(file: string): boolean {
+  return /ledger|histor|crash|kill|browser|processes|hostile|background|slow/.test(file);
 }
 
-async function runFiles(files: readonly string[], databaseUrl: string | undefined): Promise<void> {
-  const queue = [...files];
+function weightOf(files: readonly string[]): number {
+  const bytes = files.map((file) => statSync(path.join(ROOT, file)).size);
+  return bytes.reduce((sum, one) => sum + one, files.some(isLong) ? 1_000_000 : 0);
+}
+
+async function runBatches(
+  waiting: readonly Batch[],
+  databaseUrl: string | undefined,
+): Promise<void> {
+  const queue = [...waiting];
   const shard = async (name: number): Promise<void> => {
     const started = performance.now();
     let files = 0;
-    for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-      report(await runFile(file, databaseUrl));
-      files++;
+    for (let batch = queue.shift(); batch !== undefined; batch = queue.shift()) {
+      report(await runBatch(batch, databaseUrl));
+      files += batch.files.length;
     }
     console.log(
       `shard ${name}: ${files} files in ${((performance.now() - started) / 1_000).toFixed(1)} s`,
@@ -92,12 +113,17 @@ async function runFiles(files: readonly string[], databaseUrl: string | undefine
   await Promise.all(Array.from({ length: SHARDS }, (_, place) => shard(place + 1)));
 }
 
-function report(result: FileResult): void {
-  const { passed, failed, skipped, file, seconds, output } = result;
-  count(result);
-  const counts = `${passed} passed${failed === 0 ? "" : `, ${failed} failed`}${skipped === 0 ? "" : `, ${skipped} skipped`}`;
-  console.log(`${failed === 0 ? "ok  " : "FAIL"}  ${file}  ${counts}  ${seconds.toFixed(1)} s`);
-  if (failed > 0) failures.push(`--- ${file}\n${output.replaceAll(/^\(pass\) .*\n/gm, "")}`);
+function report({ name, files, seconds, output }: BatchResult): void {
+  for (const { file, seconds: own, ...tally } of files) {
+    const { passed, failed, skipped } = tally;
+    count(tally);
+    const counts = `${passed} passed${failed === 0 ? "" : `, ${failed} failed`}${skipped === 0 ? "" : `, ${skipped} skipped`}`;
+    console.log(`${failed === 0 ? "ok  " : "FAIL"}  ${file}  ${counts}  ${own.toFixed(1)} s`);
+  }
+  if (files.length > 1)
+    console.log(`      ${name}: ${files.length} files in ${seconds.toFixed(1)} s`);
+  if (files.some(({ failed }) => failed > 0))
+    failures.push(`--- ${name}\n${output.replaceAll(/^\(pass\) .*\n/gm, "")}`);
   else
     for (const line of output.split("\n")) if (!ROUTINE.test(line)) console.log(`        ${line}`);
 }
@@ -108,11 +134,20 @@ function count(tally: Tally): void {
   total.skipped += tally.skipped;
 }
 
-async function runFile(file: string, databaseUrl: string | undefined): Promise<FileResult> {
+async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<BatchResult> {
   const started = performance.now();
+  const folder = mkdtempSync(path.join(tmpdir(), "postern-report-"));
+  const reportFile = path.join(folder, "report.xml");
   const child = spawn(
     process.execPath,
-    ["--no-env-file", "test", `--timeout=${TEST_TIMEOUT_MS}`, `./${file}`],
+    [
+      "--no-env-file",
+      "test",
+      `--timeout=${TEST_TIMEOUT_MS}`,
+      "--reporter=junit",
+      `--reporter-outfile=${reportFile}`,
+      ...batch.files.map((file) => `./${file}`),
+    ],
     {
       cwd: ROOT,
       // A group of its own, so that whatever a file starts can be ended with it.
@@ -124,14 +159,14 @@ async function runFile(file: string, databaseUrl: string | undefined): Promise<F
       },
     },
   );
-  running.set(file, child);
+  running.set(batch.name, child);
   const pieces: string[] = [];
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding("utf8").on("data", (chunk: string) => pieces.push(chunk));
   const timer = setTimeout(() => {
-    pieces.push(`\n${file} was ended after ${FILE_TIMEOUT_MS / 1_000} seconds.\n`);
+    pieces.push(`\n${batch.name} was ended after ${BATCH_TIMEOUT_MS / 1_000} seconds.\n`);
     endGroup(child);
-  }, FILE_TIMEOUT_MS);
+  }, BATCH_TIMEOUT_MS);
   const code = await new Promise<number | null>((resolve) => {
     child.on("close", resolve);
     child.on("exit", (status) => {
@@ -140,13 +175,14 @@ async function runFile(file: string, databaseUrl: string | undefined): Promise<F
     });
   });
   clearTimeout(timer);
-  running.delete(file);
-  const output = pieces.join("").trim();
+  running.delete(batch.name);
+  const told = existsSync(reportFile) ? readFileSync(reportFile, "utf8") : "";
+  rmSync(folder, { recursive: true, force: true });
   return {
-    file,
-    output,
+    name: batch.name,
+    files: talliesOf(batch, told, code),
+    output: pieces.join("").trim(),
     seconds: (performance.now() - started) / 1_000,
-    ...tallyOf(output, code),
   };
 }
 
@@ -159,8 +195,8 @@ function endGroup(child: ChildProcess): void {
 }
 
 function giveUp(why: string): never {
-  for (const [file, child] of running) {
-    failures.push(`--- ${file} was still running.`);
+  for (const [name, child] of running) {
+    failures.push(`--- ${name} was still running.`);
     count({ passed: 0, failed: 1, skipped: 0 });
     endGroup(child);
   }
@@ -169,18 +205,27 @@ function giveUp(why: string): never {
   process.exit(1);
 }
 
-// Bun's own summary: ` 12 pass`, ` 1 fail`, ` 2 skip`, ` 1 todo`. A file that ends badly without a failed test, or that
-// ran no test at all, is itself a failure.
-function tallyOf(output: string, code: number | null): Tally {
-  const number = (word: string): number =>
-    Number(new RegExp(`^\\s*(\\d+) ${word}s?$`, "m").exec(output)?.[1] ?? 0);
-  const tally = {
-    passed: number("pass"),
-    failed: Math.max(number("fail"), number("error")),
-    skipped: number("skip") + number("todo"),
-  };
-  const ranNothing = tally.passed + tally.failed + tally.skipped === 0;
-  return tally.failed === 0 && (code !== 0 || ranNothing) ? { ...tally, failed: 1 } : tally;
+// Bun's own report in the form of JUnit. A file that ran no test at all is itself a failure, and so is a batch that ends
+// badly without a failed test.
+function talliesOf(batch: Batch, report: string, code: number | null): readonly FileResult[] {
+  const results = batch.files.map((file): FileResult => {
+    const attributes = new RegExp(`<testsuite name="${file}" ([^>]*)>`).exec(report)?.[1] ?? "";
+    const number = (name: string): number =>
+      Number(new RegExp(`\\b${name}="([\\d.]+)"`).exec(attributes)?.[1] ?? 0);
+    const [tests, failed, skipped] = [number("tests"), number("failures"), number("skipped")];
+    return {
+      file,
+      passed: tests - failed - skipped,
+      failed: tests === 0 ? 1 : failed,
+      skipped,
+      seconds: number("time"),
+    };
+  });
+  const [first, ...others] = results;
+  const isTold = code === 0 || results.some(({ failed }) => failed > 0);
+  return first === undefined || isTold
+    ? results
+    : [{ ...first, failed: first.failed + 1 }, ...others];
 }
 
 /** The tests must not depend on the settings of whoever runs them. */
