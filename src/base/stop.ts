@@ -13,27 +13,27 @@ export interface Stop {
 }
 
 export function createStop(): Stop {
-  let listeners: readonly (() => void)[] = [];
-  let aborted = false;
-  return {
-    signal: {
-      get aborted() {
-        return aborted;
-      },
-      addEventListener: (_, listener) => {
-        listeners = [...listeners, listener];
-      },
-      removeEventListener: (_, listener) => {
-        listeners = listeners.filter((one) => one !== listener);
-      },
+  let listeners: readonly (() => void)[] = NOBODY;
+  const signal = {
+    aborted: false,
+    addEventListener: (_: "abort", listener: () => void) => {
+      listeners = [...listeners, listener];
     },
+    removeEventListener: (_: "abort", listener: () => void) => {
+      listeners = listeners.filter((one) => one !== listener);
+    },
+  };
+  return {
+    signal,
     abort: () => {
-      if (aborted) return;
-      aborted = true;
+      if (signal.aborted) return;
+      signal.aborted = true;
       for (const listener of listeners) listener();
     },
   };
 }
+
+const NOBODY: readonly (() => void)[] = [];
 
 /** The same word for what only takes the runtime's own. */
 export function abortSignalOf(signal: StopSignal): AbortSignal {

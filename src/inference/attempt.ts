@@ -6,7 +6,7 @@ import type { Fault } from "../base/fault.ts";
 import { createSseParser, readSse } from "../base/sse.ts";
 import type { Stop } from "../base/stop.ts";
 import type { Carry } from "../outbound/carrier.ts";
-import type { Inflow } from "../outbound/inflow.ts";
+import { cancelInflow, type Inflow, nextPiece, unask } from "../outbound/inflow.ts";
 import type { Reply } from "../outbound/reply.ts";
 import type { Attempt } from "../usage/usage.ts";
 import { isObject, type Json } from "./ask.ts";
@@ -261,7 +261,7 @@ async function beginStream(candidate: Candidate, trial: Trial, beginning: Beginn
   if (first === "none") return garbled(candidate, "the stream ended before its first event", true);
   const error = firstError(first);
   if (error !== undefined) {
-    inflow.cancel();
+    cancelInflow(inflow);
     const fault = faultOfProvider(
       { ...trial, status: statusInside(error), headers: beginning.headers, text: error },
       candidate.credential,
@@ -275,11 +275,11 @@ async function beginStream(candidate: Candidate, trial: Trial, beginning: Beginn
 async function firstOf(inflow: Inflow): Promise<Uint8Array | "late" | "none" | "cut"> {
   const late = Promise.withResolvers<"late">();
   const stop = deadline(FIRST_EVENT_MS, () => {
-    inflow.unask();
+    unask(inflow);
     late.resolve("late");
   });
   try {
-    return (await Promise.race([inflow.next(), late.promise])) ?? "none";
+    return (await Promise.race([nextPiece(inflow), late.promise])) ?? "none";
   } catch {
     return "cut";
   } finally {

@@ -4,7 +4,14 @@
 import { deadline } from "../base/deadline.ts";
 import type { SseEvent, SseParser } from "../base/sse.ts";
 import { type Outlet, streamOut } from "../http/outlet.ts";
-import type { Inflow } from "../outbound/inflow.ts";
+import {
+  cancelInflow,
+  flowTo,
+  type Inflow,
+  pauseInflow,
+  releaseInflow,
+  resumeInflow,
+} from "../outbound/inflow.ts";
 import type { StreamMeter } from "./meter/stream.ts";
 import type { StreamShape } from "./stream-shape.ts";
 import type { Ticker } from "./ticker.ts";
@@ -93,7 +100,7 @@ function begin(parts: StreamParts, state: State): void {
   if (parts.first === undefined) send(parts, state, parts.shape.keepAlive);
   else relay(parts, state, parts.first);
   if (state.ended) return;
-  parts.inflow.flow({
+  flowTo(parts.inflow, {
     piece: (bytes) => {
       state.lastHeardAt = parts.now();
       state.bytes += bytes.length;
@@ -101,7 +108,7 @@ function begin(parts: StreamParts, state: State): void {
     },
     end: () => relay(parts, state, undefined),
   });
-  if (state.isFull) parts.inflow.pause();
+  if (state.isFull) pauseInflow(parts.inflow);
 }
 
 /** Passes on what the provider sent, or its end. */
@@ -168,10 +175,10 @@ function send(parts: StreamParts, state: State, bytes: Uint8Array): void {
   const roomAgain = state.out.write(bytes);
   if (roomAgain === undefined || state.isFull) return;
   state.isFull = true;
-  parts.inflow.pause();
+  pauseInflow(parts.inflow);
   const goOn = (): void => {
     state.isFull = false;
-    if (!state.left) parts.inflow.resume();
+    if (!state.left) resumeInflow(parts.inflow);
   };
   roomAgain.then(goOn, goOn);
 }
@@ -188,8 +195,8 @@ function finish(parts: StreamParts, state: State, how: StreamEnd): void {
   if (last !== undefined) state.waiting.push(last);
   // What is kept for a repetition is written by the settle, and its last event belongs to it.
   for (const bytes of state.waiting) parts.keep?.(bytes);
-  if (how === "completed") parts.inflow.release();
-  else parts.inflow.cancel();
+  if (how === "completed") releaseInflow(parts.inflow);
+  else cancelInflow(parts.inflow);
   void end(parts, state, how).then(
     () => close(parts, state, how),
     // What could not be settled must not look complete.
@@ -218,7 +225,7 @@ async function leave(parts: StreamParts, state: State): Promise<void> {
   if (state.ended) return;
   if (state.out === undefined && parts.first !== undefined) watched(parts, parts.first);
   if (!parts.stopsBillingOnAbort) await drain(parts, state);
-  parts.inflow.cancel();
+  cancelInflow(parts.inflow);
   await end(parts, state, "client_aborted").catch(() => {});
 }
 
@@ -249,7 +256,7 @@ function drain(parts: StreamParts, state: State): Promise<void> {
       stop();
       resolve();
     };
-    parts.inflow.flow({
+    flowTo(parts.inflow, {
       piece: (bytes) => {
         state.bytes += bytes.length;
         const isRead = watched(parts, bytes);
@@ -257,7 +264,7 @@ function drain(parts: StreamParts, state: State): Promise<void> {
       },
       end: done,
     });
-    parts.inflow.resume();
+    resumeInflow(parts.inflow);
   });
 }
 

@@ -5,6 +5,7 @@ import { remembered } from "../base/remembered.ts";
 import type { Secret } from "../base/secret.ts";
 import { abortSignalOf, type StopSignal } from "../base/stop.ts";
 import type { Carry, Outgoing } from "../outbound/carrier.ts";
+import { cancelInflow, nextPiece, wholeOf } from "../outbound/inflow.ts";
 import { type Reply, replyOfResponse } from "../outbound/reply.ts";
 import type { Authorize } from "./authorize.ts";
 import type { Provider, UpstreamWire } from "./providers.ts";
@@ -192,7 +193,7 @@ export function readWhole(
   mostBytes = READ_MAX_BYTES,
 ): WholeBody | Promise<WholeBody> {
   // Most replies have come with their headers.
-  const bytes = reply.body.whole(mostBytes);
+  const bytes = wholeOf(reply.body, mostBytes);
   return bytes === undefined ? readPieces(reply, mostBytes) : textOf(bytes);
 }
 
@@ -201,7 +202,7 @@ async function readPieces({ headers, body }: Reply, mostBytes: number): Promise<
   let size = Number(headers.get("content-length") ?? 0) > mostBytes ? Infinity : 0;
   try {
     while (size <= mostBytes) {
-      const piece = await body.next();
+      const piece = await nextPiece(body);
       if (piece === undefined) return textOf(Buffer.concat(pieces));
       size += piece.length;
       pieces.push(piece);
@@ -209,7 +210,7 @@ async function readPieces({ headers, body }: Reply, mostBytes: number): Promise<
   } catch {
     return { kind: "cut" };
   }
-  body.cancel();
+  cancelInflow(body);
   return { kind: "too_large" };
 }
 

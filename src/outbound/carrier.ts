@@ -4,7 +4,17 @@
 import { deadline } from "../base/deadline.ts";
 import { remembered } from "../base/remembered.ts";
 import { abortSignalOf, type StopSignal } from "../base/stop.ts";
-import { type Connection, createConnection, type Exchange, type Fate } from "./connection.ts";
+import {
+  type Connection,
+  CONNECTION_EVENTS,
+  createConnection,
+  type Exchange,
+  type Fate,
+  hangUp,
+  onOver,
+  sendOn,
+  terminate,
+} from "./connection.ts";
 import { type Reply, replyOfResponse, unpacked } from "./reply.ts";
 import { type Dial, dial as dialByRuntime, type Place } from "./socket.ts";
 
@@ -44,27 +54,12 @@ export function createCarrier(dial: Dial = dialByRuntime): Carrier {
     return kept?.connection;
   }
 
-  function keep(origin: string, connection: Connection): void {
-    const all = idle.get(origin) ?? [];
-    if (all.length >= IDLE_MAX) return connection.terminate();
-    idle.set(origin, all);
-    all.push({ connection, stop: deadline(IDLE_MS, connection.terminate) });
-  }
-
-  function forget(origin: string, connection: Connection): void {
-    const all = idle.get(origin);
-    const at = all?.findIndex((one) => one.connection === connection) ?? -1;
-    if (all === undefined || at === -1) return;
-    all.splice(at, 1)[0]?.stop();
-    if (all.length === 0) idle.delete(origin);
-  }
+  const fate = keepingIn(idle);
 
   async function open({ origin, place }: Target, signal: StopSignal): Promise<Connection> {
-    const fate: Fate = {
-      free: (connection) => keep(origin, connection),
-      gone: (connection) => forget(origin, connection),
-    };
-    const { connected, giveUp } = dial(place, (socket) => createConnection(socket, fate));
+    const { connected, giveUp } = dial(place, CONNECTION_EVENTS, (socket) =>
+      createConnection(socket, origin, fate),
+    );
     const givenUp = Promise.withResolvers<never>();
     const stop = deadline(CONNECT_MS, () => {
       givenUp.reject(new Error(`no connection within ${CONNECT_MS / 1_000} seconds`));
@@ -91,25 +86,46 @@ export function createCarrier(dial: Dial = dialByRuntime): Carrier {
     const kept = take(target.origin);
     if (kept !== undefined) {
       const sentAt = performance.now();
-      const exchange = kept.exchange(request);
+      const exchange = sendOn(kept, request);
       try {
         return unpacked(await heeded(exchange, signal));
       } catch (error) {
         // A kept connection may have been closed at its other end just then: that says nothing about the provider. One
         // that is closed later may have been heard.
         const isLate = performance.now() - sentAt > CLOSED_JUST_THEN_MS;
-        if (isLate || exchange.wasAnswered() || signal.aborted) throw error;
+        if (isLate || exchange.answered || signal.aborted) throw error;
       }
     }
     const connection = await open(target, signal);
-    return unpacked(await heeded(connection.exchange(request), signal));
+    return unpacked(await heeded(sendOn(connection, request), signal));
   }
 
   return {
     carry,
     close: () => {
       const all = [...idle.values()].flat();
-      for (const { connection } of all) connection.terminate();
+      for (const { connection } of all) terminate(connection);
+    },
+  };
+}
+
+/** Keeps what is free, so that the next call to the same place finds it. */
+function keepingIn(idle: Map<string, Idle[]>): Fate {
+  return {
+    free: (connection) => {
+      const { origin } = connection;
+      const all = idle.get(origin) ?? [];
+      if (all.length >= IDLE_MAX) return terminate(connection);
+      idle.set(origin, all);
+      all.push({ connection, stop: deadline(IDLE_MS, () => terminate(connection)) });
+    },
+    gone: (connection) => {
+      const { origin } = connection;
+      const all = idle.get(origin);
+      const at = all?.findIndex((one) => one.connection === connection) ?? -1;
+      if (all === undefined || at === -1) return;
+      all.splice(at, 1)[0]?.stop();
+      if (all.length === 0) idle.delete(origin);
     },
   };
 }
@@ -130,10 +146,11 @@ export const carryByFetch: Carry = async ({ url, headers, body, signal }) =>
 
 // The signal ends the exchange, its body included, and is let go when that is over.
 function heeded(exchange: Exchange, signal: StopSignal): Promise<Reply> {
-  signal.addEventListener("abort", exchange.hangUp);
-  exchange.onOver(() => signal.removeEventListener("abort", exchange.hangUp));
-  if (signal.aborted) exchange.hangUp();
-  return exchange.reply;
+  const stop = (): void => hangUp(exchange);
+  signal.addEventListener("abort", stop);
+  onOver(exchange, () => signal.removeEventListener("abort", stop));
+  if (signal.aborted) stop();
+  return exchange.replied.promise;
 }
 
 interface Target {

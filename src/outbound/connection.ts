@@ -1,24 +1,38 @@
-// One connection and the requests that follow one another on it, one at a time.
+// One connection and the requests that follow one another on it, one at a time. Every call has an exchange and every
+// stream a connection, so both are nothing but data, which the functions of this file alone change.
 
-import { createInflow, type Faucet } from "./inflow.ts";
-import { createReplyParser, type ReplyParser } from "./reply-parser.ts";
+import { createInflow, endInflow, type Inflow, pour, type Valve } from "./inflow.ts";
+import {
+  createReplyParser,
+  endsByClosing,
+  pushReply,
+  type ReplyParser,
+  type ReplyReader,
+} from "./reply-parser.ts";
 import type { Reply } from "./reply.ts";
 import type { Socket, SocketEvents } from "./socket.ts";
 
-export interface Connection extends SocketEvents {
-  /** Sends a request. One at a time. */
-  readonly exchange: (request: Uint8Array) => Exchange;
-  readonly terminate: () => void;
+export interface Connection {
+  readonly socket: Socket;
+  /** Where it goes to, by whatever name its owner keeps it. */
+  readonly origin: string;
+  readonly fate: Fate;
+  readonly valve: Valve;
+  running: Exchange | undefined;
+  isGone: boolean;
+  isPaused: boolean;
 }
 
 export interface Exchange {
+  readonly connection: Connection;
   /** Resolves when the headers of the reply are there. */
-  readonly reply: Promise<Reply>;
+  readonly replied: PromiseWithResolvers<Reply>;
+  readonly parser: ReplyParser;
+  unsent: Uint8Array | undefined;
   /** Whether any byte of the reply has come. */
-  readonly wasAnswered: () => boolean;
-  readonly hangUp: () => void;
-  /** Calls back when nothing more comes of it, at once where that is so already. */
-  readonly onOver: (over: () => void) => void;
+  answered: boolean;
+  inflow: Inflow | undefined;
+  over: (() => void) | undefined;
 }
 
 /** What becomes of a connection: free for another request when a reply has ended well, or gone. */
@@ -27,39 +41,21 @@ export interface Fate {
   readonly gone: (connection: Connection) => void;
 }
 
-interface Running {
-  readonly parser: ReplyParser;
-  readonly fail: (error: Error) => void;
-  unsent: Uint8Array | undefined;
-  answered: boolean;
-  faucet: Faucet | undefined;
-  over: () => void;
-}
-
-interface State {
-  readonly socket: Socket;
-  readonly fate: Fate;
-  readonly connection: Connection;
-  running: Running | undefined;
-  isGone: boolean;
-  isPaused: boolean;
-}
-
-export function createConnection(socket: Socket, fate: Fate): Connection {
+export function createConnection(socket: Socket, origin: string, fate: Fate): Connection {
   const connection: Connection = {
-    data: (bytes) => take(state, bytes),
-    drained: () => {
-      const { running } = state;
-      if (running?.unsent !== undefined) running.unsent = writeOn(socket, running.unsent);
-    },
-    closed: (clean) => closed(state, clean),
-    exchange: (request) => exchange(state, request),
-    terminate: () => terminate(state),
-  };
-  const state: State = {
     socket,
+    origin,
     fate,
-    connection,
+    valve: {
+      pause: () => {
+        connection.isPaused = true;
+        socket.pause();
+      },
+      resume: () => resume(connection),
+      hangUp: (inflow) => {
+        if (connection.running?.inflow === inflow) breakOff(connection, new Error("hung up"));
+      },
+    },
     running: undefined,
     isGone: false,
     isPaused: false,
@@ -67,110 +63,116 @@ export function createConnection(socket: Socket, fate: Fate): Connection {
   return connection;
 }
 
-function take(state: State, bytes: Buffer): void {
-  const { running } = state;
-  // What comes unasked belongs to nobody.
-  if (running === undefined) return terminate(state);
-  running.answered = true;
-  try {
-    running.parser.push(bytes);
-  } catch (error) {
-    breakOff(state, error);
-  }
+export const CONNECTION_EVENTS: SocketEvents<Connection> = {
+  data: (connection, bytes) => {
+    const { running } = connection;
+    // What comes unasked belongs to nobody.
+    if (running === undefined) return terminate(connection);
+    running.answered = true;
+    try {
+      pushReply(running.parser, bytes);
+    } catch (error) {
+      breakOff(connection, error);
+    }
+  },
+  drained: ({ socket, running }) => {
+    if (running?.unsent !== undefined) running.unsent = writeOn(socket, running.unsent);
+  },
+  closed: (connection, clean) => {
+    const last = stopRunning(connection);
+    gone(connection);
+    if (last === undefined) return;
+    if (clean && endsByClosing(last.parser)) endBody(last);
+    else fail(last, new Error("the connection was closed"));
+  },
+};
+
+const REPLY_READER: ReplyReader<Connection> = {
+  head: (connection, { status, headers }) => {
+    const { running, valve } = connection;
+    if (running === undefined) return;
+    running.inflow = createInflow(valve);
+    running.replied.resolve({ status, headers, body: running.inflow });
+  },
+  // Of an exchange that was broken off in the midst of a slice nothing is handed on.
+  piece: ({ running }, bytes) => {
+    if (running?.inflow !== undefined) pour(running.inflow, bytes);
+  },
+  end: (connection, reusable) => {
+    const last = stopRunning(connection);
+    if (connection.isPaused) resume(connection);
+    // A reply that came before all of its request was sent leaves the connection in the midst of it.
+    if (reusable && last?.unsent === undefined && !connection.isGone)
+      connection.fate.free(connection);
+    else terminate(connection);
+    if (last !== undefined) endBody(last);
+  },
+};
+
+/** Sends a request. One at a time. */
+export function sendOn(connection: Connection, request: Uint8Array): Exchange {
+  const exchange: Exchange = {
+    connection,
+    replied: Promise.withResolvers<Reply>(),
+    parser: createReplyParser(REPLY_READER, connection),
+    unsent: undefined,
+    answered: false,
+    inflow: undefined,
+    over: undefined,
+  };
+  connection.running = exchange;
+  if (connection.isGone) breakOff(connection, new Error("the connection was closed"));
+  else exchange.unsent = writeOn(connection.socket, request);
+  return exchange;
 }
 
-function closed(state: State, clean: boolean): void {
-  const last = stopRunning(state);
-  gone(state);
-  if (last === undefined) return;
-  if (clean && last.parser.close()) last.faucet?.end(true);
-  else fail(last, new Error("the connection was closed"));
+export function hangUp(exchange: Exchange): void {
+  const { connection } = exchange;
+  if (connection.running === exchange) breakOff(connection, new Error("hung up"));
 }
 
-function stopRunning(state: State): Running | undefined {
-  const last = state.running;
-  state.running = undefined;
-  last?.over();
+/** Calls back when nothing more comes of an exchange, at once where that is so already. */
+export function onOver(exchange: Exchange, over: () => void): void {
+  if (exchange.connection.running === exchange) exchange.over = over;
+  else over();
+}
+
+export function terminate(connection: Connection): void {
+  gone(connection);
+  connection.socket.terminate();
+}
+
+function stopRunning(connection: Connection): Exchange | undefined {
+  const last = connection.running;
+  connection.running = undefined;
+  last?.over?.();
   return last;
 }
 
-function gone(state: State): void {
-  if (state.isGone) return;
-  state.isGone = true;
-  state.fate.gone(state.connection);
+function gone(connection: Connection): void {
+  if (connection.isGone) return;
+  connection.isGone = true;
+  connection.fate.gone(connection);
 }
 
-function terminate(state: State): void {
-  gone(state);
-  state.socket.terminate();
-}
-
-function breakOff(state: State, error: unknown): void {
-  const last = stopRunning(state);
-  terminate(state);
+function breakOff(connection: Connection, error: unknown): void {
+  const last = stopRunning(connection);
+  terminate(connection);
   if (last !== undefined) fail(last, error instanceof Error ? error : new Error(String(error)));
 }
 
-function ended(state: State, reusable: boolean): void {
-  const last = stopRunning(state);
-  if (state.isPaused) resume(state);
-  // A reply that came before all of its request was sent leaves the connection in the midst of it.
-  if (reusable && last?.unsent === undefined && !state.isGone) state.fate.free(state.connection);
-  else terminate(state);
-  last?.faucet?.end(true);
+function resume(connection: Connection): void {
+  connection.isPaused = false;
+  connection.socket.resume();
 }
 
-function pause(state: State): void {
-  state.isPaused = true;
-  state.socket.pause();
+function fail(exchange: Exchange, error: Error): void {
+  if (exchange.inflow === undefined) exchange.replied.reject(error);
+  else endInflow(exchange.inflow, false);
 }
 
-function resume(state: State): void {
-  state.isPaused = false;
-  state.socket.resume();
-}
-
-function exchange(state: State, request: Uint8Array): Exchange {
-  const replied = Promise.withResolvers<Reply>();
-  const hangUp = (): void => {
-    if (state.running === mine) breakOff(state, new Error("hung up"));
-  };
-  const mine: Running = {
-    parser: createReplyParser({
-      head: ({ status, headers }) => {
-        mine.faucet = createInflow({
-          pause: () => pause(state),
-          resume: () => resume(state),
-          hangUp,
-        });
-        replied.resolve({ status, headers, body: mine.faucet.inflow });
-      },
-      piece: (bytes) => mine.faucet?.piece(bytes),
-      end: (reusable) => ended(state, reusable),
-    }),
-    fail: replied.reject,
-    unsent: undefined,
-    answered: false,
-    faucet: undefined,
-    over: () => {},
-  };
-  state.running = mine;
-  if (state.isGone) breakOff(state, new Error("the connection was closed"));
-  else mine.unsent = writeOn(state.socket, request);
-  return {
-    reply: replied.promise,
-    wasAnswered: () => mine.answered,
-    hangUp,
-    onOver: (over) => {
-      if (state.running === mine) mine.over = over;
-      else over();
-    },
-  };
-}
-
-function fail({ faucet, fail: reject }: Running, error: Error): void {
-  if (faucet === undefined) reject(error);
-  else faucet.end(false);
+function endBody({ inflow }: Exchange): void {
+  if (inflow !== undefined) endInflow(inflow, true);
 }
 
 /** What could not be written yet. */

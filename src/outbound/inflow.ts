@@ -9,28 +9,11 @@ export interface InflowReader {
   readonly end: (whole: boolean) => void;
 }
 
-export interface Inflow {
-  /** The next piece, or undefined at the end; rejects where the reply was cut. */
-  readonly next: () => Promise<Uint8Array | undefined>;
-  /** All of it, where it has come already, and is no more than so many bytes; nothing is left then. */
-  readonly whole: (mostBytes: number) => Uint8Array | undefined;
-  /** Nobody waits for the next piece any more: it is kept for whoever asks after. */
-  readonly unask: () => void;
-  /** From here on every piece goes to this reader as it comes, first those that waited. */
-  readonly flow: (reader: InflowReader) => void;
-  readonly pause: () => void;
-  readonly resume: () => void;
-  /** Hangs up. Nothing is handed on any more. */
-  readonly cancel: () => void;
-  /** Nothing more is of interest; what is about to end may do so, in order that its connection can be used again. */
-  readonly release: () => void;
-}
-
 /** What an inflow does to where it comes from. */
 export interface Valve {
   readonly pause: () => void;
   readonly resume: () => void;
-  readonly hangUp: () => void;
+  readonly hangUp: (inflow: Inflow) => void;
 }
 
 /** So much is kept of what nobody has asked for yet. */
@@ -40,13 +23,8 @@ const RELEASE_MAX_MS = 500;
 
 const CUT = "the reply was cut";
 
-export interface Faucet {
-  readonly inflow: Inflow;
-  readonly piece: (bytes: Uint8Array) => void;
-  readonly end: (whole: boolean) => void;
-}
-
-interface State {
+/** Its state, which the functions of this file alone read and change: every call has one, so it is nothing but data. */
+export interface Inflow {
   readonly valve: Valve;
   readonly unread: Uint8Array[];
   unreadBytes: number;
@@ -62,8 +40,8 @@ interface Asked {
   readonly reject: (error: Error) => void;
 }
 
-export function createInflow(valve: Valve): Faucet {
-  const state: State = {
+export function createInflow(valve: Valve): Inflow {
+  return {
     valve,
     unread: [],
     unreadBytes: 0,
@@ -72,109 +50,110 @@ export function createInflow(valve: Valve): Faucet {
     asked: undefined,
     isPaused: false,
   };
-  const inflow: Inflow = {
-    next: () => next(state),
-    whole: (mostBytes) => whole(state, mostBytes),
-    unask: () => {
-      state.asked = undefined;
-    },
-    flow: (reader) => flow(state, reader),
-    pause: () => pause(state),
-    resume: () => resume(state),
-    cancel: () => cancel(state),
-    release: () => release(state),
-  };
-  return { inflow, piece: (bytes) => take(state, bytes), end: (whole) => end(state, whole) };
 }
 
-function take(state: State, bytes: Uint8Array): void {
-  const { reader, asked } = state;
+/** A piece has come. */
+export function pour(inflow: Inflow, bytes: Uint8Array): void {
+  const { reader, asked } = inflow;
   if (reader !== undefined) reader.piece(bytes);
   else if (asked !== undefined) {
-    state.asked = undefined;
+    inflow.asked = undefined;
     asked.resolve(bytes);
   } else {
-    state.unread.push(bytes);
-    state.unreadBytes += bytes.length;
-    if (state.unreadBytes > UNREAD_MAX_BYTES && !state.isPaused) pause(state);
+    inflow.unread.push(bytes);
+    inflow.unreadBytes += bytes.length;
+    if (inflow.unreadBytes > UNREAD_MAX_BYTES && !inflow.isPaused) pauseInflow(inflow);
   }
 }
 
-function end(state: State, whole: boolean): void {
-  if (state.ended !== undefined) return;
-  state.ended = whole ? "whole" : "cut";
-  const { reader, asked } = state;
+/** Nothing more comes. `whole`: it came to its end, and was not cut. */
+export function endInflow(inflow: Inflow, whole: boolean): void {
+  if (inflow.ended !== undefined) return;
+  inflow.ended = whole ? "whole" : "cut";
+  const { reader, asked } = inflow;
   if (reader !== undefined) return reader.end(whole);
-  state.asked = undefined;
+  inflow.asked = undefined;
   if (whole) asked?.resolve(undefined);
   else asked?.reject(new Error(CUT));
 }
 
-function pause(state: State): void {
-  state.isPaused = true;
-  if (state.ended === undefined) state.valve.pause();
+export function pauseInflow(inflow: Inflow): void {
+  inflow.isPaused = true;
+  if (inflow.ended === undefined) inflow.valve.pause();
 }
 
-function resume(state: State): void {
-  state.isPaused = false;
-  if (state.ended === undefined) state.valve.resume();
+export function resumeInflow(inflow: Inflow): void {
+  inflow.isPaused = false;
+  if (inflow.ended === undefined) inflow.valve.resume();
 }
 
-function next(state: State): Promise<Uint8Array | undefined> {
-  const waiting = state.unread.shift();
+/** The next piece, or undefined at the end; rejects where the reply was cut. */
+export function nextPiece(inflow: Inflow): Promise<Uint8Array | undefined> {
+  const waiting = inflow.unread.shift();
   if (waiting !== undefined) {
-    state.unreadBytes -= waiting.length;
-    if (state.isPaused && state.unreadBytes <= UNREAD_MAX_BYTES) resume(state);
+    inflow.unreadBytes -= waiting.length;
+    if (inflow.isPaused && inflow.unreadBytes <= UNREAD_MAX_BYTES) resumeInflow(inflow);
     return Promise.resolve(waiting);
   }
-  if (state.ended === "whole") return Promise.resolve(undefined);
-  if (state.ended === "cut") return Promise.reject(new Error(CUT));
+  if (inflow.ended === "whole") return Promise.resolve(undefined);
+  if (inflow.ended === "cut") return Promise.reject(new Error(CUT));
   return new Promise((resolve, reject) => {
-    state.asked = { resolve, reject };
+    inflow.asked = { resolve, reject };
   });
 }
 
-function whole(state: State, mostBytes: number): Uint8Array | undefined {
-  const { unread, unreadBytes, ended, reader } = state;
+/** All of it, where it has come already, and is no more than so many bytes; nothing is left then. */
+export function wholeOf(inflow: Inflow, mostBytes: number): Uint8Array | undefined {
+  const { unread, unreadBytes, ended, reader } = inflow;
   if (ended !== "whole" || reader !== undefined || unreadBytes > mostBytes) return undefined;
   const [first] = unread;
   const bytes = unread.length === 1 && first !== undefined ? first : Buffer.concat(unread);
   unread.length = 0;
-  state.unreadBytes = 0;
+  inflow.unreadBytes = 0;
   return bytes;
 }
 
-// A reader that is given what waited may pause, hang up, or be followed by another in the midst of it.
-function flow(state: State, reader: InflowReader): void {
-  state.reader = reader;
-  state.asked = undefined;
-  if (state.isPaused) resume(state);
-  state.unreadBytes = 0;
-  for (let one = state.unread.shift(); one !== undefined; one = state.unread.shift())
-    state.reader.piece(one);
-  if (state.ended !== undefined && state.reader === reader) reader.end(state.ended === "whole");
+/** Nobody waits for the next piece any more: it is kept for whoever asks after. */
+export function unask(inflow: Inflow): void {
+  inflow.asked = undefined;
 }
 
-function cancel(state: State): void {
-  state.reader = SILENT;
-  state.unread.length = 0;
-  if (state.ended !== undefined) return;
-  state.ended = "cut";
-  state.valve.hangUp();
-  state.asked?.reject(new Error(CUT));
-  state.asked = undefined;
+/**
+ * From here on every piece goes to this reader as it comes, first those that waited. A reader that is given what waited may
+ * pause, hang up, or be followed by another in the midst of it.
+ */
+export function flowTo(inflow: Inflow, reader: InflowReader): void {
+  inflow.reader = reader;
+  inflow.asked = undefined;
+  if (inflow.isPaused) resumeInflow(inflow);
+  inflow.unreadBytes = 0;
+  for (let one = inflow.unread.shift(); one !== undefined; one = inflow.unread.shift())
+    inflow.reader.piece(one);
+  if (inflow.ended !== undefined && inflow.reader === reader) reader.end(inflow.ended === "whole");
 }
 
-function release(state: State): void {
-  if (state.ended !== undefined) return cancel(state);
+/** Hangs up. Nothing is handed on any more. */
+export function cancelInflow(inflow: Inflow): void {
+  inflow.reader = SILENT;
+  inflow.unread.length = 0;
+  if (inflow.ended !== undefined) return;
+  inflow.ended = "cut";
+  inflow.valve.hangUp(inflow);
+  inflow.asked?.reject(new Error(CUT));
+  inflow.asked = undefined;
+}
+
+/** Nothing more is of interest; what is about to end may do so, in order that its connection can be used again. */
+export function releaseInflow(inflow: Inflow): void {
+  if (inflow.ended !== undefined) return cancelInflow(inflow);
   let bytes = 0;
-  const stop = deadline(RELEASE_MAX_MS, () => cancel(state));
-  flow(state, {
+  const stop = deadline(RELEASE_MAX_MS, () => cancelInflow(inflow));
+  flowTo(inflow, {
     piece: (more) => {
       bytes += more.length;
       if (bytes <= RELEASE_MAX_BYTES) return;
       stop();
-      cancel(state);
+      cancelInflow(inflow);
     },
     end: stop,
   });
@@ -187,7 +166,7 @@ export function inflowOf(body: ReadableStream<Uint8Array> | null): Inflow {
   const source = body?.getReader();
   let isPaused = false;
   let wake: (() => void) | undefined;
-  const faucet = createInflow({
+  const inflow = createInflow({
     pause: () => {
       isPaused = true;
     },
@@ -200,14 +179,14 @@ export function inflowOf(body: ReadableStream<Uint8Array> | null): Inflow {
   const pump = async (): Promise<void> => {
     for (;;) {
       const read = await source?.read();
-      if (read === undefined || read.done) return faucet.end(true);
-      faucet.piece(read.value);
+      if (read === undefined || read.done) return endInflow(inflow, true);
+      pour(inflow, read.value);
       if (isPaused)
         await new Promise<void>((resolve) => {
           wake = resolve;
         });
     }
   };
-  pump().catch(() => faucet.end(false));
-  return faucet.inflow;
+  pump().catch(() => endInflow(inflow, false));
+  return inflow;
 }

@@ -7,18 +7,12 @@ export interface ReplyHead {
   readonly headers: ReadonlyMap<string, string>;
 }
 
-export interface ReplyReader {
-  readonly head: (head: ReplyHead) => void;
-  readonly piece: (bytes: Uint8Array) => void;
+/** Whom a parser tells what it has read. One reader serves all parsers of its kind, and is told whose reply it is. */
+export interface ReplyReader<Owner> {
+  head(owner: Owner, head: ReplyHead): void;
+  piece(owner: Owner, bytes: Uint8Array): void;
   /** The reply is whole. `reusable`: another request may follow on its connection. */
-  readonly end: (reusable: boolean) => void;
-}
-
-export interface ReplyParser {
-  /** Throws where the reply is broken; nothing may follow then. */
-  readonly push: (chunk: Buffer) => void;
-  /** The connection is closed: true where that is how the reply ends, false where it was cut. */
-  readonly close: () => boolean;
+  end(owner: Owner, reusable: boolean): void;
 }
 
 const HEAD_MAX_BYTES = 65_536;
@@ -36,8 +30,10 @@ const NOTHING: Buffer = Buffer.alloc(0);
 /** What the next bytes are. */
 type Part = "head" | "sized" | "chunk size" | "chunk" | "chunk end" | "trailers" | "rest" | "done";
 
-interface State {
-  readonly reader: ReplyReader;
+/** Its state, which the functions of this file alone read and change. */
+export interface ReplyParser {
+  readonly reader: ReplyReader<unknown>;
+  readonly owner: unknown;
   part: Part;
   /** The beginning of a head that is not whole yet. */
   held: Buffer;
@@ -50,9 +46,10 @@ interface State {
   trailers: number;
 }
 
-export function createReplyParser(reader: ReplyReader): ReplyParser {
-  const state: State = {
+export function createReplyParser<Owner>(reader: ReplyReader<Owner>, owner: Owner): ReplyParser {
+  return {
     reader,
+    owner,
     part: "head",
     held: NOTHING,
     line: "",
@@ -61,30 +58,33 @@ export function createReplyParser(reader: ReplyReader): ReplyParser {
     interimReplies: 0,
     trailers: 0,
   };
-  return {
-    push: (chunk) => push(state, chunk),
-    close: () => state.part === "done" || state.part === "rest",
-  };
 }
 
-function push(state: State, chunk: Buffer): void {
+/** The connection is closed: true where that is how the reply ends, false where it was cut. */
+export function endsByClosing({ part }: ReplyParser): boolean {
+  return part === "done" || part === "rest";
+}
+
+/** Throws where the reply is broken; nothing may follow then. */
+export function pushReply(parser: ReplyParser, chunk: Buffer): void {
   let at = 0;
   let bytes = chunk;
-  if (state.part === "head") {
-    if (state.held.length > 0) bytes = Buffer.concat([state.held, chunk]);
-    state.held = NOTHING;
-    at = readHeads(state, bytes);
+  if (parser.part === "head") {
+    if (parser.held.length > 0) bytes = Buffer.concat([parser.held, chunk]);
+    parser.held = NOTHING;
+    at = readHeads(parser, bytes);
     if (at === bytes.length) return;
   }
-  if (state.part === "done") throw broken("bytes after the end of the reply");
-  if (state.part === "rest") state.reader.piece(at === 0 ? bytes : bytes.subarray(at));
-  else if (state.part === "sized")
-    readSized(state, at === 0 ? bytes : partOf(bytes, at, bytes.length));
-  else readChunks(state, bytes, at);
+  if (parser.part === "done") throw broken("bytes after the end of the reply");
+  if (parser.part === "rest")
+    parser.reader.piece(parser.owner, at === 0 ? bytes : bytes.subarray(at));
+  else if (parser.part === "sized")
+    readSized(parser, at === 0 ? bytes : partOf(bytes, at, bytes.length));
+  else readChunks(parser, bytes, at);
 }
 
 /** Where the body begins; the end of the bytes where the head is not whole yet. */
-function readHeads(state: State, bytes: Buffer): number {
+function readHeads(parser: ReplyParser, bytes: Buffer): number {
   let at = 0;
   for (;;) {
     const end = bytes.indexOf(HEAD_END, at, "latin1");
@@ -93,63 +93,64 @@ function readHeads(state: State, bytes: Buffer): number {
     if (end === -1) {
       if (!VERSION.startsWith(bytes.toString("latin1", at, at + VERSION.length)))
         throw broken("no HTTP/1.1 reply");
-      state.held = at === 0 ? bytes : bytes.subarray(at);
+      parser.held = at === 0 ? bytes : bytes.subarray(at);
       return bytes.length;
     }
     const head = parseHead(bytes.toString("latin1", at, end));
     at = end + HEAD_END.length;
     if (head.status >= 200) {
-      begin(state, head);
+      begin(parser, head);
       return at;
     }
-    if (head.status === 101 || ++state.interimReplies > INTERIM_REPLIES_MAX)
+    if (head.status === 101 || ++parser.interimReplies > INTERIM_REPLIES_MAX)
       throw broken(`status ${head.status}`);
   }
 }
 
-function begin(state: State, head: Head): void {
+function begin(parser: ReplyParser, head: Head): void {
   const framing = framingOf(head);
-  state.reusable = framing.reusable;
-  state.left = framing.bytes;
-  state.part = framing.part;
-  state.reader.head(head);
-  if (state.part === "sized" && state.left === 0) finish(state);
+  parser.reusable = framing.reusable;
+  parser.left = framing.bytes;
+  parser.part = framing.part;
+  parser.reader.head(parser.owner, head);
+  if (parser.part === "sized" && parser.left === 0) finish(parser);
 }
 
-function finish(state: State): void {
-  state.part = "done";
-  state.reader.end(state.reusable);
+function finish(parser: ReplyParser): void {
+  parser.part = "done";
+  parser.reader.end(parser.owner, parser.reusable);
 }
 
-function readSized(state: State, bytes: Buffer): void {
-  if (bytes.length > state.left) throw broken("more bytes than the reply said");
-  state.left -= bytes.length;
-  state.reader.piece(bytes);
-  if (state.left === 0) finish(state);
+function readSized(parser: ReplyParser, bytes: Buffer): void {
+  if (bytes.length > parser.left) throw broken("more bytes than the reply said");
+  parser.left -= bytes.length;
+  parser.reader.piece(parser.owner, bytes);
+  if (parser.left === 0) finish(parser);
 }
 
 // What came in one slice is handed on as one piece: each would cost a write of its own.
-function readChunks(state: State, bytes: Buffer, from: number): void {
+function readChunks(parser: ReplyParser, bytes: Buffer, from: number): void {
   let only: Buffer | undefined;
   let more: Buffer[] | undefined;
   let at = from;
-  while (at < bytes.length && state.part !== "done") {
-    if (state.part !== "chunk") {
-      at = readPlain(state, bytes, at) ?? readLine(state, bytes, at);
+  while (at < bytes.length && parser.part !== "done") {
+    if (parser.part !== "chunk") {
+      at = readPlain(parser, bytes, at) ?? readLine(parser, bytes, at);
       continue;
     }
-    const end = Math.min(bytes.length, at + state.left);
+    const end = Math.min(bytes.length, at + parser.left);
     const piece = partOf(bytes, at, end);
     if (only === undefined) only = piece;
     else (more ??= [only]).push(piece);
-    state.left -= end - at;
+    parser.left -= end - at;
     at = end;
-    if (state.left === 0) state.part = "chunk end";
+    if (parser.left === 0) parser.part = "chunk end";
   }
-  if (only !== undefined) state.reader.piece(more === undefined ? only : Buffer.concat(more));
-  if (state.part !== "done") return;
+  if (only !== undefined)
+    parser.reader.piece(parser.owner, more === undefined ? only : Buffer.concat(more));
+  if (parser.part !== "done") return;
   if (at < bytes.length) throw broken("bytes after the end of the reply");
-  state.reader.end(state.reusable);
+  parser.reader.end(parser.owner, parser.reusable);
 }
 
 const COPIED_MAX_BYTES = 2_048;
@@ -163,10 +164,10 @@ function partOf(bytes: Buffer, start: number, end: number): Buffer {
 }
 
 /** The end of a chunk, or a size of a few digits, where it lies there whole, as it nearly always does. */
-function readPlain(state: State, bytes: Buffer, from: number): number | undefined {
-  if (state.line !== "") return undefined;
+function readPlain(parser: ReplyParser, bytes: Buffer, from: number): number | undefined {
+  if (parser.line !== "") return undefined;
   let at = from;
-  if (state.part === "chunk size") {
+  if (parser.part === "chunk size") {
     let size = 0;
     let digit = DIGITS[bytes[at] ?? 0] ?? NO_DIGIT;
     while (digit !== NO_DIGIT && at - from < PLAIN_DIGITS_MAX) {
@@ -174,39 +175,39 @@ function readPlain(state: State, bytes: Buffer, from: number): number | undefine
       digit = DIGITS[bytes[++at] ?? 0] ?? NO_DIGIT;
     }
     if (at === from || bytes[at] !== CR || bytes[at + 1] !== LF) return undefined;
-    takeSize(state, size);
+    takeSize(parser, size);
   } else {
-    if (state.part !== "chunk end" || bytes[at] !== CR || bytes[at + 1] !== LF) return undefined;
-    state.part = "chunk size";
+    if (parser.part !== "chunk end" || bytes[at] !== CR || bytes[at + 1] !== LF) return undefined;
+    parser.part = "chunk size";
   }
   return at + 2;
 }
 
-function readLine(state: State, bytes: Buffer, from: number): number {
+function readLine(parser: ReplyParser, bytes: Buffer, from: number): number {
   const end = bytes.indexOf(LF, from);
   const until = end === -1 ? bytes.length : end;
-  if (state.line.length + until - from > LINE_MAX_BYTES) throw broken("a line too long");
-  state.line += bytes.toString("latin1", from, until);
+  if (parser.line.length + until - from > LINE_MAX_BYTES) throw broken("a line too long");
+  parser.line += bytes.toString("latin1", from, until);
   if (end === -1) return until;
-  if (!state.line.endsWith("\r")) throw broken("a line without its end");
-  const text = state.line.slice(0, -1);
-  state.line = "";
-  takeLine(state, text);
+  if (!parser.line.endsWith("\r")) throw broken("a line without its end");
+  const text = parser.line.slice(0, -1);
+  parser.line = "";
+  takeLine(parser, text);
   return end + 1;
 }
 
-function takeLine(state: State, text: string): void {
-  if (state.part === "chunk size") takeSize(state, chunkBytes(text));
-  else if (state.part === "chunk end") {
+function takeLine(parser: ReplyParser, text: string): void {
+  if (parser.part === "chunk size") takeSize(parser, chunkBytes(text));
+  else if (parser.part === "chunk end") {
     if (text !== "") throw broken("a chunk longer than it said");
-    state.part = "chunk size";
-  } else if (text === "") state.part = "done";
-  else if (++state.trailers > TRAILERS_MAX) throw broken("too many trailers");
+    parser.part = "chunk size";
+  } else if (text === "") parser.part = "done";
+  else if (++parser.trailers > TRAILERS_MAX) throw broken("too many trailers");
 }
 
-function takeSize(state: State, size: number): void {
-  state.left = size;
-  state.part = size === 0 ? "trailers" : "chunk";
+function takeSize(parser: ReplyParser, size: number): void {
+  parser.left = size;
+  parser.part = size === 0 ? "trailers" : "chunk";
 }
 
 const NO_DIGIT = 255;

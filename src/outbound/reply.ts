@@ -7,7 +7,17 @@ import {
   createInflate,
   createZstdDecompress,
 } from "node:zlib";
-import { createInflow, type Inflow, inflowOf } from "./inflow.ts";
+import {
+  cancelInflow,
+  createInflow,
+  endInflow,
+  flowTo,
+  type Inflow,
+  inflowOf,
+  pauseInflow,
+  pour,
+  resumeInflow,
+} from "./inflow.ts";
 
 export interface Reply {
   readonly status: number;
@@ -38,7 +48,7 @@ export function unpacked(reply: Reply): Reply {
   if (coding === undefined || coding === "identity" || isEmpty(reply)) return reply;
   const createUnpacker = UNPACKERS.get(coding);
   if (createUnpacker === undefined) {
-    reply.body.cancel();
+    cancelInflow(reply.body);
     throw new Error(`the reply is packed as ${coding}`);
   }
   const headers = new Map(reply.headers);
@@ -52,32 +62,32 @@ function isEmpty({ status, headers }: Reply): boolean {
 }
 
 function through(unpacker: Transform, packed: Inflow): Inflow {
-  const faucet = createInflow({
+  const inflow = createInflow({
     pause: () => unpacker.pause(),
     resume: () => unpacker.resume(),
     hangUp: () => {
-      packed.cancel();
+      cancelInflow(packed);
       unpacker.destroy();
     },
   });
-  unpacker.on("data", faucet.piece);
-  unpacker.on("end", () => faucet.end(true));
+  unpacker.on("data", (bytes: Buffer) => pour(inflow, bytes));
+  unpacker.on("end", () => endInflow(inflow, true));
   unpacker.on("error", () => {
-    packed.cancel();
-    faucet.end(false);
+    cancelInflow(packed);
+    endInflow(inflow, false);
   });
-  unpacker.on("drain", packed.resume);
+  unpacker.on("drain", () => resumeInflow(packed));
   let isBegun = false;
-  packed.flow({
+  flowTo(packed, {
     piece: (bytes) => {
       isBegun = true;
-      if (!unpacker.write(bytes)) packed.pause();
+      if (!unpacker.write(bytes)) pauseInflow(packed);
     },
     end: (whole) => {
       if (!whole) unpacker.destroy(new Error("the reply was cut"));
       else if (isBegun) unpacker.end();
-      else faucet.end(true);
+      else endInflow(inflow, true);
     },
   });
-  return faucet.inflow;
+  return inflow;
 }

@@ -10,22 +10,24 @@ export interface Place {
 
 export interface Socket {
   /** How many bytes were taken; the rest has to wait until the socket has drained. */
-  readonly write: (bytes: Uint8Array) => number;
-  readonly pause: () => void;
-  readonly resume: () => void;
-  readonly terminate: () => void;
+  write(bytes: Uint8Array): number;
+  pause(): void;
+  resume(): void;
+  terminate(): void;
 }
 
-export interface SocketEvents {
-  readonly data: (bytes: Buffer) => void;
-  readonly drained: () => void;
+/** What happens to a socket, told to whom it belongs. One such object serves all sockets of a kind. */
+export interface SocketEvents<Owner> {
+  data(owner: Owner, bytes: Buffer): void;
+  drained(owner: Owner): void;
   /** `clean`: the other end closed it in good order. */
-  readonly closed: (clean: boolean) => void;
+  closed(owner: Owner, clean: boolean): void;
 }
 
 /** Connects, and gives the socket away as soon as a request may be written on it. */
-export type Dial = <Owner extends SocketEvents>(
+export type Dial = <Owner extends object>(
   place: Place,
+  events: SocketEvents<Owner>,
   own: (socket: Socket) => Owner,
 ) => Dialling<Owner>;
 
@@ -36,11 +38,15 @@ export interface Dialling<Owner> {
 }
 
 interface Dialled {
-  readonly ready: (socket: Wire) => void;
-  readonly failed: (error: Error) => void;
-  /** Of the connection below, once it stands. */
+  readonly events: SocketEvents<unknown>;
+  /** Whom the socket belongs to, once it stands. */
+  owner: object | undefined;
+  /** Of the connection below. */
   wire: Wire | undefined;
-  events: SocketEvents | undefined;
+  /** Until it stands, or has failed. */
+  dialling:
+    | { readonly ready: (socket: Wire) => void; readonly failed: (error: Error) => void }
+    | undefined;
   isGivenUp: boolean;
 }
 
@@ -50,22 +56,26 @@ const PROBE_AFTER_MS = 60_000;
 
 const HANDLERS: Bun.SocketHandler<Dialled> = {
   open: (socket) => {
-    if (reached(socket)) socket.data.ready(socket);
+    if (reached(socket)) stands(socket);
   },
   data: (socket, bytes) => {
+    const { owner, events } = socket.data;
     // Whoever speaks before he is asked does not speak HTTP.
-    if (socket.data.events === undefined) socket.terminate();
-    else socket.data.events.data(bytes);
+    if (owner === undefined) socket.terminate();
+    else events.data(owner, bytes);
   },
-  drain: (socket) => socket.data.events?.drained(),
+  drain: ({ data: { owner, events } }) => {
+    if (owner !== undefined) events.drained(owner);
+  },
   close: (socket, error) => {
-    socket.data.failed(error ?? new Error("the connection was closed"));
-    socket.data.events?.closed(error === undefined);
+    const { owner, events } = socket.data;
+    failed(socket.data, error ?? new Error("the connection was closed"));
+    if (owner !== undefined) events.closed(owner, error === undefined);
   },
   error: (socket) => {
     socket.terminate();
   },
-  connectError: (socket, error) => socket.data.failed(error),
+  connectError: (socket, error) => failed(socket.data, error),
 };
 
 const SECURE_HANDLERS: Bun.SocketHandler<Dialled> = {
@@ -75,8 +85,8 @@ const SECURE_HANDLERS: Bun.SocketHandler<Dialled> = {
   },
   // Nothing is written before the certificate is known to be good, and to be that host's.
   handshake: (socket, success, problem) => {
-    if (success && problem === null && socket.authorized) return socket.data.ready(socket);
-    socket.data.failed(problem ?? new Error("the other end is not to be trusted"));
+    if (success && problem === null && socket.authorized) return stands(socket);
+    failed(socket.data, problem ?? new Error("the other end is not to be trusted"));
     socket.terminate();
   },
 };
@@ -87,20 +97,37 @@ function reached(socket: Wire): boolean {
   return !socket.data.isGivenUp;
 }
 
-export const dial: Dial = <Owner extends SocketEvents>(
+function stands(socket: Wire): void {
+  const { dialling } = socket.data;
+  socket.data.dialling = undefined;
+  socket.setNoDelay(true);
+  socket.setKeepAlive(true, PROBE_AFTER_MS);
+  dialling?.ready(socket);
+}
+
+function failed(data: Dialled, error: Error): void {
+  data.dialling?.failed(error);
+  data.dialling = undefined;
+}
+
+export const dial: Dial = <Owner extends object>(
   { host, port, secure }: Place,
+  events: SocketEvents<Owner>,
   own: (socket: Socket) => Owner,
 ) => {
   const connected = Promise.withResolvers<Owner>();
   const data: Dialled = {
-    ready: (socket) => {
-      const owner = own(socketOf(socket));
-      data.events = owner;
-      connected.resolve(owner);
-    },
-    failed: connected.reject,
+    events,
+    owner: undefined,
     wire: undefined,
-    events: undefined,
+    dialling: {
+      ready: (socket) => {
+        const owner = own(socket);
+        data.owner = owner;
+        connected.resolve(owner);
+      },
+      failed: connected.reject,
+    },
     isGivenUp: false,
   };
   Bun.connect<Dialled>({
@@ -111,7 +138,7 @@ export const dial: Dial = <Owner extends SocketEvents>(
     ...(secure && {
       tls: { serverName: host, rejectUnauthorized: true, ALPNProtocols: "http/1.1" },
     }),
-  }).catch(connected.reject);
+  }).catch((error: Error) => failed(data, error));
   return {
     connected: connected.promise,
     giveUp: () => {
@@ -120,18 +147,3 @@ export const dial: Dial = <Owner extends SocketEvents>(
     },
   };
 };
-
-function socketOf(socket: Wire): Socket {
-  socket.setNoDelay(true);
-  socket.setKeepAlive(true, PROBE_AFTER_MS);
-  return {
-    write: (bytes) => socket.write(bytes),
-    pause: () => {
-      socket.pause();
-    },
-    resume: () => {
-      socket.resume();
-    },
-    terminate: () => socket.terminate(),
-  };
-}

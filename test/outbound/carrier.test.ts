@@ -18,6 +18,7 @@ import {
   createCarrier,
   type Outgoing,
 } from "../../src/outbound/carrier.ts";
+import { cancelInflow, nextPiece } from "../../src/outbound/inflow.ts";
 import type { Reply } from "../../src/outbound/reply.ts";
 import { rejection } from "../support/rejection.ts";
 import {
@@ -45,7 +46,7 @@ function outgoing(url: string, rest: Partial<Outgoing> = {}): Outgoing {
 
 async function bytesOf({ body }: Reply): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
-  for (let piece = await body.next(); piece !== undefined; piece = await body.next())
+  for (let piece = await nextPiece(body); piece !== undefined; piece = await nextPiece(body))
     pieces.push(piece);
   return Buffer.concat(pieces);
 }
@@ -126,11 +127,11 @@ for (const [name, create] of WAYS)
         send(LAST_CHUNK);
       });
       const { body } = await carry(outgoing(server.url));
-      expect(Buffer.from((await body.next()) ?? []).toString()).toBe("one");
+      expect(Buffer.from((await nextPiece(body)) ?? []).toString()).toBe("one");
       goOn[0]?.();
-      expect(Buffer.from((await body.next()) ?? []).toString()).toBe("two");
+      expect(Buffer.from((await nextPiece(body)) ?? []).toString()).toBe("two");
       goOn[1]?.();
-      expect(await body.next()).toBeUndefined();
+      expect(await nextPiece(body)).toBeUndefined();
     });
 
     test("may be answered by interim replies first", async () => {
@@ -277,10 +278,10 @@ for (const [name, create] of WAYS)
           goOn = () => packer.end("data: two\n\n");
         });
         const { body } = await carry(outgoing(server.url));
-        expect(Buffer.from((await body.next()) ?? []).toString()).toBe("data: one\n\n");
+        expect(Buffer.from((await nextPiece(body)) ?? []).toString()).toBe("data: one\n\n");
         goOn();
-        expect(Buffer.from((await body.next()) ?? []).toString()).toBe("data: two\n\n");
-        expect(await body.next()).toBeUndefined();
+        expect(Buffer.from((await nextPiece(body)) ?? []).toString()).toBe("data: two\n\n");
+        expect(await nextPiece(body)).toBeUndefined();
       });
     }
 
@@ -315,8 +316,8 @@ for (const [name, create] of WAYS)
         });
         const abort = new AbortController();
         const { body } = await carry(outgoing(server.url, { signal: abort.signal }));
-        expect(Buffer.from((await body.next()) ?? []).toString()).toBe("half");
-        const more = body.next();
+        expect(Buffer.from((await nextPiece(body)) ?? []).toString()).toBe("half");
+        const more = nextPiece(body);
         abort.abort();
         await rejection(more);
         expect(await becomes(() => server.lines[0]?.isOpen() === false)).toBe(true);
@@ -342,9 +343,9 @@ for (const [name, create] of WAYS)
           send(CHUNKED, chunk("half"));
         });
         const { body } = await carry(outgoing(server.url));
-        await body.next();
-        body.cancel();
-        expect(await rejection(body.next())).toBe("the reply was cut");
+        await nextPiece(body);
+        cancelInflow(body);
+        expect(await rejection(nextPiece(body))).toBe("the reply was cut");
         expect(await becomes(() => server.lines[0]?.isOpen() === false)).toBe(true);
       });
     });

@@ -1,9 +1,19 @@
 import { describe, expect, test } from "bun:test";
 import {
+  cancelInflow,
   createInflow,
+  endInflow,
+  flowTo,
   type Inflow,
   inflowOf,
   type InflowReader,
+  nextPiece,
+  pauseInflow,
+  pour,
+  releaseInflow,
+  resumeInflow,
+  unask,
+  wholeOf,
 } from "../../src/outbound/inflow.ts";
 import { rejection } from "../support/rejection.ts";
 import { becomes, pass } from "./server.ts";
@@ -18,15 +28,15 @@ interface Tap {
 
 function openTap(): Tap {
   const done: string[] = [];
-  const { inflow, piece, end } = createInflow({
+  const inflow = createInflow({
     pause: () => done.push("pause"),
     resume: () => done.push("resume"),
     hangUp: () => done.push("hang up"),
   });
   return {
     inflow,
-    piece: (text) => piece(Buffer.from(text)),
-    end: (whole = true) => end(whole),
+    piece: (text) => pour(inflow, Buffer.from(text)),
+    end: (whole = true) => endInflow(inflow, whole),
     done,
   };
 }
@@ -46,7 +56,7 @@ function createNotes(onPiece?: (text: string) => void) {
 }
 
 const next = async ({ inflow }: Pick<Tap, "inflow">): Promise<string | undefined> => {
-  const piece = await inflow.next();
+  const piece = await nextPiece(inflow);
   return piece === undefined ? undefined : Buffer.from(piece).toString();
 };
 const kib = (size: number): string => "x".repeat(size * 1_024);
@@ -73,8 +83,8 @@ describe("an inflow that is asked", () => {
     tap.piece("a");
     tap.end(false);
     expect(await next(tap)).toBe("a");
-    expect(await rejection(tap.inflow.next())).toBe("the reply was cut");
-    expect(await rejection(tap.inflow.next())).toBe("the reply was cut");
+    expect(await rejection(nextPiece(tap.inflow))).toBe("the reply was cut");
+    expect(await rejection(nextPiece(tap.inflow))).toBe("the reply was cut");
   });
 
   test("says to whoever waits that it was cut", async () => {
@@ -116,9 +126,9 @@ describe("an inflow that is asked for all of it", () => {
       const { inflow, piece, end } = openTap();
       for (const one of pieces) piece(one);
       end();
-      expect(textOf(inflow.whole(3))).toBe(pieces.join(""));
-      expect(textOf(inflow.whole(3))).toBe("");
-      expect(await inflow.next()).toBeUndefined();
+      expect(textOf(wholeOf(inflow, 3))).toBe(pieces.join(""));
+      expect(textOf(wholeOf(inflow, 3))).toBe("");
+      expect(await nextPiece(inflow)).toBeUndefined();
     }
   });
 
@@ -127,21 +137,21 @@ describe("an inflow that is asked for all of it", () => {
     for (const { piece } of [open, cut, long]) piece("abc");
     cut.end(false);
     long.end();
-    expect(open.inflow.whole(9)).toBeUndefined();
-    expect(cut.inflow.whole(9)).toBeUndefined();
-    expect(long.inflow.whole(2)).toBeUndefined();
-    for (const { inflow } of [open, cut, long]) expect(textOf(await inflow.next())).toBe("abc");
+    expect(wholeOf(open.inflow, 9)).toBeUndefined();
+    expect(wholeOf(cut.inflow, 9)).toBeUndefined();
+    expect(wholeOf(long.inflow, 2)).toBeUndefined();
+    for (const { inflow } of [open, cut, long]) expect(textOf(await nextPiece(inflow))).toBe("abc");
     open.end();
-    expect(textOf(open.inflow.whole(9))).toBe("");
+    expect(textOf(wholeOf(open.inflow, 9))).toBe("");
   });
 
   test("gives nothing of what flows to a reader", () => {
     const { inflow, piece, end } = openTap();
     const { notes, reader } = createNotes();
-    inflow.flow(reader);
+    flowTo(inflow, reader);
     piece("abc");
     end();
-    expect(inflow.whole(9)).toBeUndefined();
+    expect(wholeOf(inflow, 9)).toBeUndefined();
     expect(notes).toContain("abc");
   });
 });
@@ -152,7 +162,7 @@ describe("an inflow that flows", () => {
     tap.piece("a");
     tap.piece("b");
     const { notes, reader } = createNotes();
-    tap.inflow.flow(reader);
+    flowTo(tap.inflow, reader);
     expect(notes).toEqual(["a", "b"]);
     tap.piece("c");
     expect(notes).toEqual(["a", "b", "c"]);
@@ -166,7 +176,7 @@ describe("an inflow that flows", () => {
       tap.piece("a");
       tap.end(whole);
       const { notes, reader } = createNotes();
-      tap.inflow.flow(reader);
+      flowTo(tap.inflow, reader);
       expect(notes).toEqual(["a", whole ? "(whole)" : "(cut)"]);
     }
   });
@@ -175,19 +185,19 @@ describe("an inflow that flows", () => {
     const tap = openTap();
     tap.piece(kib(300));
     expect(tap.done).toEqual(["pause"]);
-    tap.inflow.flow(createNotes().reader);
+    flowTo(tap.inflow, createNotes().reader);
     expect(tap.done).toEqual(["pause", "resume"]);
   });
 
   test("pauses and resumes, and does neither when it has ended", () => {
     const tap = openTap();
-    tap.inflow.flow(createNotes().reader);
-    tap.inflow.pause();
-    tap.inflow.resume();
+    flowTo(tap.inflow, createNotes().reader);
+    pauseInflow(tap.inflow);
+    resumeInflow(tap.inflow);
     expect(tap.done).toEqual(["pause", "resume"]);
     tap.end();
-    tap.inflow.pause();
-    tap.inflow.resume();
+    pauseInflow(tap.inflow);
+    resumeInflow(tap.inflow);
     expect(tap.done).toEqual(["pause", "resume"]);
   });
 
@@ -198,7 +208,7 @@ describe("an inflow that flows", () => {
       early = text;
     });
     const { notes, reader } = createNotes();
-    tap.inflow.flow(reader);
+    flowTo(tap.inflow, reader);
     tap.piece("late");
     tap.end();
     await Bun.sleep(1);
@@ -209,12 +219,12 @@ describe("an inflow that flows", () => {
   test("keeps a piece that comes after its asker gave up, for whoever reads on", async () => {
     for (const reads of ["next", "flow"]) {
       const tap = openTap();
-      void tap.inflow.next();
-      tap.inflow.unask();
+      void nextPiece(tap.inflow);
+      unask(tap.inflow);
       tap.piece("late");
       tap.end();
       const { notes, reader } = createNotes();
-      if (reads === "flow") tap.inflow.flow(reader);
+      if (reads === "flow") flowTo(tap.inflow, reader);
       else notes.push((await next(tap)) ?? "(nothing)");
       expect(notes[0]).toBe("late");
     }
@@ -224,9 +234,9 @@ describe("an inflow that flows", () => {
     const tap = openTap();
     for (const text of ["a", "b", "c"]) tap.piece(text);
     const { notes, reader } = createNotes((text) => {
-      if (text === "b") tap.inflow.cancel();
+      if (text === "b") cancelInflow(tap.inflow);
     });
-    tap.inflow.flow(reader);
+    flowTo(tap.inflow, reader);
     tap.piece("d");
     tap.end(false);
     expect(notes).toEqual(["a", "b"]);
@@ -240,9 +250,9 @@ describe("an inflow that flows", () => {
       if (ended) tap.end();
       const second = createNotes();
       const first = createNotes((text) => {
-        if (text === "b") tap.inflow.flow(second.reader);
+        if (text === "b") flowTo(tap.inflow, second.reader);
       });
-      tap.inflow.flow(first.reader);
+      flowTo(tap.inflow, first.reader);
       if (!ended) tap.end();
       expect(first.notes).toEqual(["a", "b"]);
       expect(second.notes).toEqual(["c", "(whole)"]);
@@ -253,9 +263,9 @@ describe("an inflow that flows", () => {
     const tap = openTap();
     for (const text of ["a", "b", "c"]) tap.piece(text);
     const { notes, reader } = createNotes((text) => {
-      if (text === "b") tap.inflow.release();
+      if (text === "b") releaseInflow(tap.inflow);
     });
-    tap.inflow.flow(reader);
+    flowTo(tap.inflow, reader);
     tap.end();
     expect(notes).toEqual(["a", "b"]);
     expect(tap.done).toEqual([]);
@@ -266,23 +276,23 @@ describe("an inflow that is cancelled", () => {
   test("hangs up once, forgets what waited, and says to whoever asks that it was cut", async () => {
     const tap = openTap();
     tap.piece("a");
-    tap.inflow.cancel();
-    tap.inflow.cancel();
+    cancelInflow(tap.inflow);
+    cancelInflow(tap.inflow);
     expect(tap.done).toEqual(["hang up"]);
-    expect(await rejection(tap.inflow.next())).toBe("the reply was cut");
+    expect(await rejection(nextPiece(tap.inflow))).toBe("the reply was cut");
   });
 
   test("does not leave anybody waiting", async () => {
     const tap = openTap();
     const waiting = next(tap);
-    tap.inflow.cancel();
+    cancelInflow(tap.inflow);
     expect(await rejection(waiting)).toBe("the reply was cut");
   });
 
   test("has nothing to hang up when it has ended", () => {
     const tap = openTap();
     tap.end();
-    tap.inflow.cancel();
+    cancelInflow(tap.inflow);
     expect(tap.done).toEqual([]);
   });
 });
@@ -290,7 +300,7 @@ describe("an inflow that is cancelled", () => {
 describe("an inflow that is released", () => {
   test("may end by itself", async () => {
     const tap = openTap();
-    tap.inflow.release();
+    releaseInflow(tap.inflow);
     tap.piece("data: [DONE]");
     tap.end();
     await pass(60_000);
@@ -299,15 +309,15 @@ describe("an inflow that is released", () => {
 
   test("reads on where it was paused, in order that it can end", () => {
     const tap = openTap();
-    tap.inflow.flow(createNotes().reader);
-    tap.inflow.pause();
-    tap.inflow.release();
+    flowTo(tap.inflow, createNotes().reader);
+    pauseInflow(tap.inflow);
+    releaseInflow(tap.inflow);
     expect(tap.done).toEqual(["pause", "resume"]);
   });
 
   test("is hung up half a second later where it does not end", async () => {
     const tap = openTap();
-    tap.inflow.release();
+    releaseInflow(tap.inflow);
     await pass(100);
     expect(tap.done).toEqual([]);
     await pass(501);
@@ -316,7 +326,7 @@ describe("an inflow that is released", () => {
 
   test("is hung up at once where 64 KiB do not end it", () => {
     const tap = openTap();
-    tap.inflow.release();
+    releaseInflow(tap.inflow);
     tap.piece(kib(64));
     expect(tap.done).toEqual([]);
     tap.piece("x");
@@ -327,7 +337,7 @@ describe("an inflow that is released", () => {
   test("counts what had waited as well", () => {
     const tap = openTap();
     tap.piece(kib(65));
-    tap.inflow.release();
+    releaseInflow(tap.inflow);
     expect(tap.done).toEqual(["hang up"]);
   });
 
@@ -335,7 +345,7 @@ describe("an inflow that is released", () => {
     const tap = openTap();
     tap.piece("a");
     tap.end();
-    tap.inflow.release();
+    releaseInflow(tap.inflow);
     expect(tap.done).toEqual([]);
   });
 });
@@ -359,13 +369,13 @@ describe("the inflow of a body that the runtime reads", () => {
   });
 
   test("is at its end where there is no body", async () => {
-    expect(await inflowOf(null).next()).toBeUndefined();
+    expect(await nextPiece(inflowOf(null))).toBeUndefined();
   });
 
   test("is cut where the body breaks", async () => {
     const inflow = inflowOf(bodyOf(["a"], true));
-    expect(Buffer.from((await inflow.next()) ?? []).toString()).toBe("a");
-    expect(await rejection(inflow.next())).toBe("the reply was cut");
+    expect(Buffer.from((await nextPiece(inflow)) ?? []).toString()).toBe("a");
+    expect(await rejection(nextPiece(inflow))).toBe("the reply was cut");
   });
 
   test("reads nothing more while it is paused", async () => {
@@ -381,15 +391,15 @@ describe("the inflow of a body that the runtime reads", () => {
       { highWaterMark: 0 },
     );
     const inflow = inflowOf(body);
-    const { notes, reader } = createNotes(() => inflow.pause());
-    inflow.flow(reader);
+    const { notes, reader } = createNotes(() => pauseInflow(inflow));
+    flowTo(inflow, reader);
     await Bun.sleep(20);
     expect(notes.length).toBe(1);
     expect(pulled).toBeLessThanOrEqual(2);
-    inflow.resume();
+    resumeInflow(inflow);
     await Bun.sleep(20);
     expect(notes.length).toBe(2);
-    inflow.flow(createNotes().reader);
+    flowTo(inflow, createNotes().reader);
     expect(await becomes(() => pulled > 50)).toBe(true);
   });
 
@@ -403,11 +413,11 @@ describe("the inflow of a body that the runtime reads", () => {
         },
       });
       const inflow = inflowOf(body);
-      await inflow.next();
-      if (isPaused) inflow.pause();
-      inflow.cancel();
+      await nextPiece(inflow);
+      if (isPaused) pauseInflow(inflow);
+      cancelInflow(inflow);
       expect(await becomes(() => isCancelled)).toBe(true);
-      expect(await rejection(inflow.next())).toBe("the reply was cut");
+      expect(await rejection(nextPiece(inflow))).toBe("the reply was cut");
     }
   });
 });

@@ -7,7 +7,20 @@ import path from "node:path";
 import { createGzip, gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { type Carry, createCarrier, type Outgoing } from "../../src/outbound/carrier.ts";
-import { createConnection } from "../../src/outbound/connection.ts";
+import {
+  CONNECTION_EVENTS,
+  createConnection,
+  hangUp,
+  onOver,
+  sendOn,
+} from "../../src/outbound/connection.ts";
+import {
+  cancelInflow,
+  flowTo,
+  nextPiece,
+  pauseInflow,
+  releaseInflow,
+} from "../../src/outbound/inflow.ts";
 import type { Reply } from "../../src/outbound/reply.ts";
 import { type Dial, dial } from "../../src/outbound/socket.ts";
 import { startChild } from "../support/child.ts";
@@ -27,13 +40,15 @@ import {
 
 afterEach(stopServers);
 
+const ORIGIN = "http://provider.test";
+
 function outgoing(url: string, rest: Partial<Outgoing> = {}): Outgoing {
   return { url, headers: {}, body: "{}", signal: new AbortController().signal, ...rest };
 }
 
 async function textOf({ body }: Reply): Promise<string> {
   const pieces: Uint8Array[] = [];
-  for (let piece = await body.next(); piece !== undefined; piece = await body.next())
+  for (let piece = await nextPiece(body); piece !== undefined; piece = await nextPiece(body))
     pieces.push(piece);
   return Buffer.concat(pieces).toString();
 }
@@ -399,7 +414,10 @@ describe("a reader that cannot take more", () => {
 
   for (const [title, begin] of [
     ["does not ask", () => {}],
-    ["pauses", ({ body }: Reply) => body.flow({ piece: () => body.pause(), end: () => {} })],
+    [
+      "pauses",
+      ({ body }: Reply) => flowTo(body, { piece: () => pauseInflow(body), end: () => {} }),
+    ],
   ] as const)
     test(`and ${title} stops the server, who goes on when it does; then the connection serves the next`, async () => {
       const { carry } = createCarrier();
@@ -414,7 +432,7 @@ describe("a reader that cannot take more", () => {
       expect(poured.bytes).toBe(stopped);
       let bytes = 0;
       const whole = await new Promise<boolean>((resolve) => {
-        reply.body.flow({
+        flowTo(reply.body, {
           piece: ({ length }) => {
             bytes += length;
           },
@@ -444,7 +462,7 @@ describe("a reader that cannot take more", () => {
       socket.end();
     });
     const { body } = await carry(outgoing(server.url));
-    body.flow({ piece: () => body.pause(), end: () => {} });
+    flowTo(body, { piece: () => pauseInflow(body), end: () => {} });
     await Bun.sleep(250);
     const stopped = poured.pieces;
     expect(stopped).toBeLessThan(24);
@@ -452,7 +470,7 @@ describe("a reader that cannot take more", () => {
     expect(poured.pieces).toBe(stopped);
     let bytes = 0;
     const whole = await new Promise<boolean>((resolve) => {
-      body.flow({
+      flowTo(body, {
         piece: ({ length }) => {
           bytes += length;
         },
@@ -477,17 +495,17 @@ describe("a reader that cannot take more", () => {
     });
     const { body } = await carry(outgoing(server.url));
     let bytes = 0;
-    body.flow({
+    flowTo(body, {
       piece: ({ length }) => {
         bytes += length;
-        body.pause();
+        pauseInflow(body);
       },
       end: () => {},
     });
     await becomes(() => bytes > 0);
     await Bun.sleep(200);
     expect(bytes).toBeLessThan(1_048_576);
-    body.cancel();
+    cancelInflow(body);
     expect(await becomes(() => server.open() === 0)).toBe(true);
   });
 
@@ -503,10 +521,10 @@ describe("a reader that cannot take more", () => {
     for (let count = 0; count < 5; count++) {
       const { body } = await carry(outgoing(server.url, { body: "hello" }));
       const notes: unknown[] = [];
-      body.flow({
+      flowTo(body, {
         piece: (bytes) => {
           notes.push(Buffer.from(bytes).toString());
-          body.pause();
+          pauseInflow(body);
         },
         end: (whole) => notes.push(whole),
       });
@@ -514,7 +532,7 @@ describe("a reader that cannot take more", () => {
       expect(await becomes(() => notes.length > 1)).toBe(true);
       expect(notes).toEqual(["hello", true]);
       // What is said of a reply that is over does not touch the connection.
-      body.pause();
+      pauseInflow(body);
     }
     expect(await call(carry, server, "next")).toBe("next");
     expect(server.lines.length).toBe(1);
@@ -527,8 +545,8 @@ describe("a reader that cannot take more", () => {
       send(number === 0 ? `${CHUNKED}2\r\nhi\r\n` : replyWith("next"));
     });
     const { body } = await carry(outgoing(server.url));
-    body.flow({ piece: () => body.pause(), end: () => {} });
-    body.cancel();
+    flowTo(body, { piece: () => pauseInflow(body), end: () => {} });
+    cancelInflow(body);
     expect(await becomes(() => server.open() === 0)).toBe(true);
     expect(await call(carry, server)).toBe("next");
   });
@@ -546,8 +564,8 @@ describe("a reply that nobody is interested in any more", () => {
       send(replyWith("next"));
     });
     const { body } = await carry(outgoing(server.url));
-    await body.next();
-    body.release();
+    await nextPiece(body);
+    releaseInflow(body);
     await Bun.sleep(80);
     expect(await call(carry, server)).toBe("next");
     expect(server.lines.length).toBe(1);
@@ -560,8 +578,8 @@ describe("a reply that nobody is interested in any more", () => {
       send(CHUNKED, chunk("data: [DONE]\n\n"));
     });
     const { body } = await carry(outgoing(server.url));
-    await body.next();
-    body.release();
+    await nextPiece(body);
+    releaseInflow(body);
     await Bun.sleep(300);
     expect(server.open()).toBe(1);
     expect(await becomes(() => server.open() === 0, 1_000)).toBe(true);
@@ -790,19 +808,20 @@ describe("a socket", () => {
     const free: unknown[] = [];
     const connection = createConnection(
       { write, pause: () => {}, resume: () => {}, terminate: () => {} },
+      ORIGIN,
       { free: (one) => free.push(one), gone: () => {} },
     );
     const request = Buffer.from(Array.from({ length: 1_000 }, (_, at) => at % 251));
-    const { reply, wasAnswered } = connection.exchange(request);
+    const exchange = sendOn(connection, request);
     for (const more of [1, 0, 17, 400, 0, 5_000]) {
       room = more;
-      connection.drained();
+      CONNECTION_EVENTS.drained(connection);
     }
     expect(Buffer.concat(sent).equals(request)).toBe(true);
-    expect(wasAnswered()).toBe(false);
-    connection.data(replyWith("ok"));
-    expect(wasAnswered()).toBe(true);
-    expect(await textOf(await reply)).toBe("ok");
+    expect(exchange.answered).toBe(false);
+    CONNECTION_EVENTS.data(connection, replyWith("ok"));
+    expect(exchange.answered).toBe(true);
+    expect(await textOf(await exchange.replied.promise)).toBe("ok");
     expect(free).toEqual([connection]);
   });
 
@@ -817,20 +836,21 @@ describe("a socket", () => {
           terminated += 1;
         },
       },
+      ORIGIN,
       { free: () => {}, gone: () => {} },
     );
-    const first = connection.exchange(Buffer.from("POST"));
-    connection.data(replyWith("one"));
-    const { body } = await first.reply;
-    const second = connection.exchange(Buffer.from("POST"));
-    first.hangUp();
-    body.cancel();
-    connection.data(replyWith("two"));
-    expect(await textOf(await second.reply)).toBe("two");
+    const first = sendOn(connection, Buffer.from("POST"));
+    CONNECTION_EVENTS.data(connection, replyWith("one"));
+    const { body } = await first.replied.promise;
+    const second = sendOn(connection, Buffer.from("POST"));
+    hangUp(first);
+    cancelInflow(body);
+    CONNECTION_EVENTS.data(connection, replyWith("two"));
+    expect(await textOf(await second.replied.promise)).toBe("two");
     expect(terminated).toBe(0);
     let over = 0;
-    for (const { onOver } of [first, second])
-      onOver(() => {
+    for (const exchange of [first, second])
+      onOver(exchange, () => {
         over += 1;
       });
     expect(over).toBe(2);
@@ -841,13 +861,14 @@ describe("a socket", () => {
       const gone: unknown[] = [];
       const connection = createConnection(
         { write: () => -1, pause: () => {}, resume: () => {}, terminate: () => {} },
+        ORIGIN,
         { free: () => {}, gone: (one) => gone.push(one) },
       );
-      if (isTold) connection.closed(true);
-      const { reply, wasAnswered } = connection.exchange(Buffer.from("POST"));
-      if (!isTold) connection.closed(true);
-      expect(await rejection(reply)).toBe("the connection was closed");
-      expect(wasAnswered()).toBe(false);
+      if (isTold) CONNECTION_EVENTS.closed(connection, true);
+      const exchange = sendOn(connection, Buffer.from("POST"));
+      if (!isTold) CONNECTION_EVENTS.closed(connection, true);
+      expect(await rejection(exchange.replied.promise)).toBe("the connection was closed");
+      expect(exchange.answered).toBe(false);
       expect(gone).toEqual([connection]);
     }
   });
@@ -855,8 +876,8 @@ describe("a socket", () => {
   test("is dialled by the runtime, and says why where it cannot be", async () => {
     const server = await serve(() => {});
     await stopServers();
-    const own = () => ({ data: () => {}, drained: () => {}, closed: () => {} });
+    const events = { data: () => {}, drained: () => {}, closed: () => {} };
     const place = { host: "127.0.0.1", port: server.port, secure: false };
-    expect(await rejection(dial(place, own).connected)).not.toBe("");
+    expect(await rejection(dial(place, events, () => ({})).connected)).not.toBe("");
   });
 });

@@ -7,7 +7,7 @@ import { createStreamMeter } from "../../src/inference/meter/meter.ts";
 import { relayStream, type StreamEnd } from "../../src/inference/relay-stream.ts";
 import { sameWire } from "../../src/inference/stream-shape.ts";
 import { createSseParser } from "../../src/base/sse.ts";
-import { createInflow } from "../../src/outbound/inflow.ts";
+import { createInflow, endInflow, pour } from "../../src/outbound/inflow.ts";
 import { type Line, openLine } from "../http/socket.ts";
 import { becomes, pass } from "./server.ts";
 
@@ -37,7 +37,7 @@ function openRelay(given: Given = {}) {
   const done: string[] = [];
   const settled: StreamEnd[] = [];
   const ticks = new Set<(now: number) => void>();
-  const { inflow, piece, end } = createInflow({
+  const inflow = createInflow({
     pause: () => done.push("pause"),
     resume: () => done.push("resume"),
     hangUp: () => done.push("hang up"),
@@ -75,8 +75,8 @@ function openRelay(given: Given = {}) {
     settled,
     done,
     meter,
-    piece: (text: string) => piece(Buffer.from(text)),
-    end,
+    piece: (text: string) => pour(inflow, Buffer.from(text)),
+    end: (whole: boolean) => endInflow(inflow, whole),
     isTicking: () => ticks.size > 0,
     tick: (ms: number) => {
       now += ms;

@@ -1,6 +1,27 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { createReplyParser } from "../../src/outbound/reply-parser.ts";
+import {
+  createReplyParser,
+  endsByClosing,
+  pushReply,
+  type ReplyParser,
+  type ReplyReader,
+} from "../../src/outbound/reply-parser.ts";
+
+/** A parser whose reader belongs to nobody else. */
+const newParser = (reader: {
+  readonly head: (head: Parameters<ReplyReader<undefined>["head"]>[1]) => void;
+  readonly piece: (bytes: Uint8Array) => void;
+  readonly end: (reusable: boolean) => void;
+}): ReplyParser =>
+  createReplyParser(
+    {
+      head: (_, head) => reader.head(head),
+      piece: (_, bytes) => reader.piece(bytes),
+      end: (_, reusable) => reader.end(reusable),
+    },
+    undefined,
+  );
 
 interface Seen {
   readonly status: number | undefined;
@@ -22,7 +43,7 @@ function read(slices: readonly Buffer[]): Seen {
   let ends = 0;
   let reusable: boolean | undefined;
   let error: string | undefined;
-  const parser = createReplyParser({
+  const parser = newParser({
     head: (head) => {
       if (status !== undefined) throw new TypeError("a second head");
       status = head.status;
@@ -39,12 +60,12 @@ function read(slices: readonly Buffer[]): Seen {
   });
   try {
     // Each slice is memory of its own, as it is when it comes from a socket.
-    for (const slice of slices) parser.push(Buffer.from(slice));
+    for (const slice of slices) pushReply(parser, Buffer.from(slice));
   } catch (thrown) {
     error = String(thrown);
   }
   const body = Buffer.concat(pieces).toString("latin1");
-  const mayClose = error === undefined && parser.close();
+  const mayClose = error === undefined && endsByClosing(parser);
   return { status, headers, body, ends, reusable, mayClose, error };
 }
 
@@ -204,13 +225,13 @@ describe("a reply", () => {
 
   test("comes with the bytes of one slice as one piece", () => {
     const sizes: number[] = [];
-    const parser = createReplyParser({
+    const parser = newParser({
       head: () => {},
-      piece: ({ length }) => sizes.push(length),
+      piece: ({ length }) => void sizes.push(length),
       end: () => {},
     });
-    parser.push(latin1(`${CHUNKED}3\r\nabc\r\n2\r\nde\r\n1\r\nf`));
-    parser.push(latin1("\r\n4\r\nghij\r\n1\r\nk\r\n0\r\n\r\n"));
+    pushReply(parser, latin1(`${CHUNKED}3\r\nabc\r\n2\r\nde\r\n1\r\nf`));
+    pushReply(parser, latin1("\r\n4\r\nghij\r\n1\r\nk\r\n0\r\n\r\n"));
     expect(sizes).toEqual([6, 5]);
   });
 });
@@ -370,7 +391,7 @@ describe("what is no reply", () => {
 describe("the time that a reply takes", () => {
   const timed = (slices: Iterable<Buffer>): { readonly ms: number; readonly bytes: number } => {
     let bytes = 0;
-    const parser = createReplyParser({
+    const parser = newParser({
       head: () => {},
       piece: ({ length }) => {
         bytes += length;
@@ -378,7 +399,7 @@ describe("the time that a reply takes", () => {
       end: () => {},
     });
     const before = performance.now();
-    for (const slice of slices) parser.push(slice);
+    for (const slice of slices) pushReply(parser, slice);
     return { ms: performance.now() - before, bytes };
   };
 

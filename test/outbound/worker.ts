@@ -2,6 +2,7 @@
 
 import { createInterface } from "node:readline";
 import { type Carry, carryByFetch, createCarrier } from "../../src/outbound/carrier.ts";
+import { nextPiece } from "../../src/outbound/inflow.ts";
 
 const ways: Readonly<Record<string, Carry>> = {
   own: createCarrier().carry,
@@ -16,7 +17,7 @@ async function call(way: string, url: string, bodyBytes: number): Promise<string
     signal: AbortSignal.timeout(5_000),
   });
   const pieces: Uint8Array[] = [];
-  for (let piece = await body.next(); piece !== undefined; piece = await body.next())
+  for (let piece = await nextPiece(body); piece !== undefined; piece = await nextPiece(body))
     pieces.push(piece);
   return `${status} ${Buffer.concat(pieces).toString()}`;
 }
