@@ -43,86 +43,101 @@ export interface SseParser {
   end(): SseEvent[];
 }
 
+/** What a parser keeps between two chunks. */
+interface State {
+  readonly maxEventBytes: number;
+  held: Uint8Array;
+  heldBytes: number;
+  hasLine: boolean;
+  lineIsBlank: boolean;
+  afterCr: boolean;
+  closing: boolean;
+}
+
+const NOTHING = new Uint8Array(0);
+
 /**
  * Lines may end in LF, CRLF or CR. A blank line that ends in a CR at the end of a chunk waits for the next byte, because
  * an LF there still belongs to it: the cuts never depend on how the bytes were sliced on their way.
  */
 export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
-  let held: Uint8Array = new Uint8Array(0);
-  let heldBytes = 0;
-  let hasLine = false;
-  let lineIsBlank = true;
-  let afterCr = false;
-  let closing = false;
+  const state: State = {
+    maxEventBytes,
+    held: NOTHING,
+    heldBytes: 0,
+    hasLine: false,
+    lineIsBlank: true,
+    afterCr: false,
+    closing: false,
+  };
+  return {
+    push: (chunk) => {
+      const only = single(state, chunk);
+      return only === undefined ? cutUp(state, chunk) : [only];
+    },
+    single: (chunk) => single(state, chunk),
+    end: () =>
+      state.heldBytes === 0 ? [] : [{ raw: take(state, state.held, 0, 0), ended: state.closing }],
+  };
+}
 
-  function take(chunk: Uint8Array, start: number, end: number): Uint8Array {
-    if (heldBytes + end - start > maxEventBytes) throw tooLong(maxEventBytes);
-    if (heldBytes === 0) return chunk.subarray(start, end);
-    hold(chunk, start, end);
-    const raw = held.subarray(0, heldBytes);
-    held = new Uint8Array(0);
-    heldBytes = 0;
-    return raw;
-  }
+function take(state: State, chunk: Uint8Array, start: number, end: number): Uint8Array {
+  if (state.heldBytes + end - start > state.maxEventBytes) throw tooLong(state.maxEventBytes);
+  if (state.heldBytes === 0) return chunk.subarray(start, end);
+  hold(state, chunk, start, end);
+  const raw = state.held.subarray(0, state.heldBytes);
+  state.held = NOTHING;
+  state.heldBytes = 0;
+  return raw;
+}
 
-  function hold(chunk: Uint8Array, start: number, end: number): void {
-    const total = heldBytes + end - start;
-    if (total > maxEventBytes) throw tooLong(maxEventBytes);
-    if (total > held.length) held = roomier(held, heldBytes, total);
-    held.set(chunk.subarray(start, end), heldBytes);
-    heldBytes = total;
-  }
+function hold(state: State, chunk: Uint8Array, start: number, end: number): void {
+  const { held, heldBytes, maxEventBytes } = state;
+  const total = heldBytes + end - start;
+  if (total > maxEventBytes) throw tooLong(maxEventBytes);
+  if (total > held.length) state.held = roomier(held, heldBytes, total);
+  state.held.set(chunk.subarray(start, end), heldBytes);
+  state.heldBytes = total;
+}
 
-  function single(chunk: Uint8Array): SseEvent | undefined {
-    const isFresh = heldBytes === 0 && !hasLine && lineIsBlank && !afterCr;
-    return isFresh && chunk.length <= maxEventBytes && isOneEvent(chunk)
-      ? { raw: chunk, ended: true }
-      : undefined;
-  }
+function single(state: State, chunk: Uint8Array): SseEvent | undefined {
+  const isFresh = state.heldBytes === 0 && !state.hasLine && state.lineIsBlank && !state.afterCr;
+  return isFresh && chunk.length <= state.maxEventBytes && isOneEvent(chunk)
+    ? { raw: chunk, ended: true }
+    : undefined;
+}
 
-  function push(chunk: Uint8Array): SseEvent[] {
-    const only = single(chunk);
-    return only === undefined ? cutUp(chunk) : [only];
-  }
-
-  function cutUp(chunk: Uint8Array): SseEvent[] {
-    const events: SseEvent[] = [];
-    let start = 0;
-    let at = 0;
-    const cut = (): void => {
-      events.push({ raw: take(chunk, start, at), ended: true });
-      start = at;
-      hasLine = false;
-      closing = false;
-    };
-    while (at < chunk.length) {
-      const byte = chunk[at];
-      const lfOfCrLf = afterCr && byte === LF;
-      afterCr = false;
-      if (lfOfCrLf) at++;
-      if (closing) cut();
-      if (lfOfCrLf) continue;
-      if (byte === LF || byte === CR) {
-        at++;
-        afterCr = byte === CR;
-        closing = lineIsBlank && hasLine;
-        hasLine ||= !lineIsBlank;
-        lineIsBlank = true;
-        if (closing && !afterCr) cut();
-      } else {
-        lineIsBlank = false;
-        at = lineEnd(chunk, at);
-      }
+function cutUp(state: State, chunk: Uint8Array): SseEvent[] {
+  const events: SseEvent[] = [];
+  let start = 0;
+  let at = 0;
+  const cut = (): void => {
+    events.push({ raw: take(state, chunk, start, at), ended: true });
+    start = at;
+    state.hasLine = false;
+    state.closing = false;
+  };
+  while (at < chunk.length) {
+    const byte = chunk[at];
+    const lfOfCrLf = state.afterCr && byte === LF;
+    state.afterCr = false;
+    if (lfOfCrLf) at++;
+    if (state.closing) cut();
+    if (lfOfCrLf) continue;
+    if (byte === LF || byte === CR) {
+      at++;
+      state.afterCr = byte === CR;
+      state.closing = state.lineIsBlank && state.hasLine;
+      state.hasLine ||= !state.lineIsBlank;
+      state.lineIsBlank = true;
+      if (state.closing && !state.afterCr) cut();
+    } else {
+      state.lineIsBlank = false;
+      at = lineEnd(chunk, at);
     }
-    if (start < chunk.length) hold(chunk, start, chunk.length);
-    return events;
   }
-
-  function end(): SseEvent[] {
-    return heldBytes === 0 ? [] : [{ raw: take(held, 0, 0), ended: closing }];
-  }
-
-  return { push, single, end };
+  if (start < chunk.length) hold(state, chunk, start, chunk.length);
+  return events;
 }
 
 function roomier(held: Uint8Array, heldBytes: number, total: number): Uint8Array {

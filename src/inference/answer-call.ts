@@ -18,6 +18,7 @@ import type { Candidate } from "./candidates.ts";
 import { type Charged, chargeFor, estimatedUsage, isEmpty, NOTHING } from "./charge.ts";
 import { createFrameParser } from "./frames-as-sse.ts";
 import { createStreamMeter } from "./meter/meter.ts";
+import { relayedBy, usageSoFar } from "./meter/stream.ts";
 import { faultOfTrouble } from "./provider-error.ts";
 import { relayStream, type StreamEnd } from "./relay-stream.ts";
 import { settle } from "./settle-call.ts";
@@ -63,7 +64,7 @@ export function answerStream(
   const meter = createStreamMeter(wire, provider.id);
   const kept = input.idempotent === undefined ? undefined : createKeeper();
   const costUsd = (): string | undefined => {
-    const usage = meter.usage();
+    const usage = usageSoFar(meter);
     if (usage === undefined) return undefined;
     return usdText(costOf(chargeFor(usage, contextOf(call, candidate)), candidate));
   };
@@ -121,11 +122,11 @@ interface Ending {
 }
 
 function chargedAtEnd(call: Call, candidate: Candidate, { end, meter }: Ending): Charged {
-  const usage = meter.usage();
+  const usage = usageSoFar(meter);
   const context = contextOf(call, candidate);
-  const final = usage !== undefined && meter.exact();
+  const final = usage !== undefined && meter.exact;
   if (end === "client_aborted" && !final) {
-    const { outputBytes } = meter.relayed();
+    const { outputBytes } = relayedBy(meter);
     if (outputBytes === 0 && usage === undefined) return NOTHING;
     const charged = chargeFor(estimatedUsage(usage, outputBytes, call.ask.text.length), context);
     return {

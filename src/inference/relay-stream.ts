@@ -12,7 +12,7 @@ import {
   releaseInflow,
   resumeInflow,
 } from "../outbound/inflow.ts";
-import type { StreamMeter } from "./meter/stream.ts";
+import { isAnswered, readFully, type StreamMeter, watch } from "./meter/stream.ts";
 import type { StreamShape } from "./stream-shape.ts";
 import type { Ticker } from "./ticker.ts";
 import type { Timeouts } from "./upstream.ts";
@@ -117,7 +117,7 @@ function relay(parts: StreamParts, state: State, chunk: Uint8Array | undefined):
   const { meter } = parts;
   if (!passOn(parts, state, chunk) || state.bytes > STREAM_MAX_BYTES)
     finish(parts, state, "upstream_error");
-  else if (meter.finished()) finish(parts, state, meter.failed() ? "upstream_error" : "completed");
+  else if (meter.finished) finish(parts, state, meter.failed ? "upstream_error" : "completed");
   else if (chunk === undefined) finish(parts, state, endOf(parts));
 }
 
@@ -149,15 +149,15 @@ function passOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined)
 function shaped(parts: StreamParts, state: State, event: SseEvent): Uint8Array | undefined {
   const { meter, shape } = parts;
   // What comes after the end is no part of the answer: it is neither metered nor translated.
-  if (meter.finished()) {
+  if (meter.finished) {
     if (!parts.readsAll) state.waiting.push(event.raw);
     return undefined;
   }
-  const sight = parts.readsAll ? meter.read(event) : meter.watch(event);
+  const sight = parts.readsAll ? readFully(meter, event) : watch(meter, event);
   const bytes =
-    sight === "usage" && meter.exact() ? shape.usage(event, parts.costUsd()) : shape.plain(event);
+    sight === "usage" && meter.exact ? shape.usage(event, parts.costUsd()) : shape.plain(event);
   const waits =
-    meter.finished() || state.waiting.length > 0 || (parts.endsByClosing && meter.answered());
+    meter.finished || state.waiting.length > 0 || (parts.endsByClosing && isAnswered(meter));
   if (bytes === undefined || !waits) return bytes;
   state.waiting.push(bytes);
   return undefined;
@@ -191,7 +191,7 @@ async function end(parts: StreamParts, state: State, how: StreamEnd): Promise<vo
 }
 
 function finish(parts: StreamParts, state: State, how: StreamEnd): void {
-  const last = how === "completed" ? parts.shape.last(parts.meter.finished()) : undefined;
+  const last = how === "completed" ? parts.shape.last(parts.meter.finished) : undefined;
   if (last !== undefined) state.waiting.push(last);
   // What is kept for a repetition is written by the settle, and its last event belongs to it.
   for (const bytes of state.waiting) parts.keep?.(bytes);
@@ -210,7 +210,7 @@ function finish(parts: StreamParts, state: State, how: StreamEnd): void {
 function close(parts: StreamParts, state: State, how: StreamEnd | "unsettled"): void {
   const { out } = state;
   if (out === undefined || state.left) return;
-  const isTold = how === "completed" || (how !== "unsettled" && parts.meter.failed());
+  const isTold = how === "completed" || (how !== "unsettled" && parts.meter.failed);
   const error = isTold ? undefined : parts.shape.error(parts.failure(how));
   for (const bytes of error === undefined ? state.waiting : [...state.waiting, error])
     void out.write(bytes);
@@ -231,8 +231,8 @@ async function leave(parts: StreamParts, state: State): Promise<void> {
 
 /** How a stream ended that closed without its terminal event: well only where nothing of it can be missing. */
 function endOf({ meter, endsSilently }: StreamParts): StreamEnd {
-  const isWhole = meter.answered() && (endsSilently || meter.exact());
-  return isWhole && !meter.failed() ? "completed" : "upstream_error";
+  const isWhole = isAnswered(meter) && (endsSilently || meter.exact);
+  return isWhole && !meter.failed ? "completed" : "upstream_error";
 }
 
 function tick(parts: StreamParts, state: State, at: number): void {
@@ -260,7 +260,7 @@ function drain(parts: StreamParts, state: State): Promise<void> {
       piece: (bytes) => {
         state.bytes += bytes.length;
         const isRead = watched(parts, bytes);
-        if (!isRead || parts.meter.finished() || state.bytes > most) done();
+        if (!isRead || parts.meter.finished || state.bytes > most) done();
       },
       end: done,
     });
@@ -270,7 +270,7 @@ function drain(parts: StreamParts, state: State): Promise<void> {
 
 function watched({ parser, meter }: StreamParts, bytes: Uint8Array): boolean {
   try {
-    for (const event of parser.push(bytes)) meter.watch(event);
+    for (const event of parser.push(bytes)) watch(meter, event);
     return true;
   } catch {
     return false;

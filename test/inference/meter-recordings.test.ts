@@ -2,7 +2,14 @@ import { describe, expect, test } from "bun:test";
 import { createSseParser } from "../../src/base/sse.ts";
 import type { Usage } from "../../src/base/meters.ts";
 import { createStreamMeter, usageOf, type StreamedWire } from "../../src/inference/meter/meter.ts";
-import type { StreamMeter } from "../../src/inference/meter/stream.ts";
+import {
+  isAnswered,
+  relayedBy,
+  see,
+  type StreamMeter,
+  usageSoFar,
+  watch,
+} from "../../src/inference/meter/stream.ts";
 import {
   eventsOf,
   recordings,
@@ -28,8 +35,8 @@ function meterOf(recording: Metered): { usage: Usage | undefined; meter?: Stream
   const { wire, provider } = recording;
   if (!recording.stream) return { usage: usageOf(wire, recording.responseBody, provider) };
   const meter = createStreamMeter(wire, provider);
-  for (const { name, data } of eventsOf(recording)) meter.see(name, data);
-  return { usage: meter.usage(), meter };
+  for (const { name, data } of eventsOf(recording)) see(meter, name, data);
+  return { usage: usageSoFar(meter), meter };
 }
 
 function sumOf(usage: Usage): number {
@@ -161,26 +168,26 @@ describe.skipIf(skipNotice("metering recorded replies"))("recorded replies", () 
         parser.push(bytes.subarray(at * 777, (at + 1) * 777)),
       ).flat();
       events += seen.length;
-      read += seen.filter((event) => watched.watch(event) !== "plain").length;
+      read += seen.filter((event) => watch(watched, event) !== "plain").length;
       const rest = parser.end();
-      for (const event of rest) watched.watch(event);
+      for (const event of rest) watch(watched, event);
       expect(Buffer.concat([...seen, ...rest].map((event) => event.raw)).equals(bytes)).toBe(true);
       streams++;
       const where = `${recording.file} ${recording.interaction}`;
       expect({
         where,
-        usage: watched.usage(),
-        bytes: watched.relayed().outputBytes,
-        model: watched.relayed().model,
+        usage: usageSoFar(watched),
+        bytes: relayedBy(watched).outputBytes,
+        model: relayedBy(watched).model,
       }).toEqual({
         where,
-        usage: meter?.usage(),
-        bytes: meter?.relayed().outputBytes ?? 0,
-        model: meter?.relayed().model,
+        usage: meter && usageSoFar(meter),
+        bytes: meter?.outputBytes ?? 0,
+        model: meter?.model,
       });
       const ends = (one: StreamMeter | undefined) => ({
         where,
-        ends: [one?.exact(), one?.answered(), one?.failed()],
+        ends: one && [one.exact, isAnswered(one), one.failed],
       });
       expect(ends(watched)).toEqual(ends(meter));
     }

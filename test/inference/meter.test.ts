@@ -8,7 +8,14 @@ import {
   type MeteredWire,
   type StreamedWire,
 } from "../../src/inference/meter/meter.ts";
-import type { StreamMeter } from "../../src/inference/meter/stream.ts";
+import {
+  isAnswered,
+  relayedBy,
+  see,
+  type StreamMeter,
+  usageSoFar,
+  watch,
+} from "../../src/inference/meter/stream.ts";
 
 const WIRES: readonly MeteredWire[] = [
   "chat",
@@ -33,7 +40,7 @@ function streamed(
   provider = "openai",
 ): StreamMeter {
   const meter = createStreamMeter(wire, provider);
-  for (const event of events) meter.see("", event);
+  for (const event of events) see(meter, "", event);
   return meter;
 }
 
@@ -187,8 +194,8 @@ describe("chat", () => {
       ],
       "groq",
     );
-    expect(meter.usage()?.tokens).toEqual({ input: 5, output: 3 });
-    expect([meter.exact(), meter.finished()]).toEqual([true, true]);
+    expect(usageSoFar(meter)?.tokens).toEqual({ input: 5, output: 3 });
+    expect([meter.exact, meter.finished]).toEqual([true, true]);
   });
 
   test("a running total in every chunk: the last one counts, and it is exact once the answer is complete", () => {
@@ -203,35 +210,35 @@ describe("chat", () => {
         cost: { request_cost: 0.005, total_cost: 0.006 },
       },
     });
-    meter.see("", chunk(1, null));
-    expect([meter.usage()?.tokens.output, meter.exact(), meter.answered()]).toEqual([
+    see(meter, "", chunk(1, null));
+    expect([usageSoFar(meter)?.tokens.output, meter.exact, isAnswered(meter)]).toEqual([
       1,
       false,
       false,
     ]);
-    meter.see("", chunk(2, "stop"));
-    expect(meter.usage()).toEqual({
+    see(meter, "", chunk(2, "stop"));
+    expect(usageSoFar(meter)).toEqual({
       tokens: { input: 9, output: 2 },
       fees: { request: 1 },
       model: "sonar",
       serviceTier: "low",
       statedCostUsd: 0.006,
     });
-    expect([
-      meter.exact(),
-      meter.answered(),
-      meter.finished(),
-      meter.relayed().outputBytes,
-    ]).toEqual([true, true, false, 4]);
+    expect([meter.exact, isAnswered(meter), meter.finished, relayedBy(meter).outputBytes]).toEqual([
+      true,
+      true,
+      false,
+      4,
+    ]);
   });
 
   test("a stream that gives no reason to end is exact once it says that it is done", () => {
     const meter = streamed("chat", [
       { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } },
     ]);
-    expect(meter.exact()).toBe(false);
-    meter.see("", "[DONE]");
-    expect(meter.exact()).toBe(true);
+    expect(meter.exact).toBe(false);
+    see(meter, "", "[DONE]");
+    expect(meter.exact).toBe(true);
   });
 
   test("costs and fees as stated", () => {
@@ -272,15 +279,15 @@ describe("chat", () => {
   test("an error within the stream is told, and usage after it still counts", () => {
     const meter = createStreamMeter("chat", "openrouter");
     expect(
-      meter.see("", { error: { message: "x" }, choices: [{ delta: {}, finish_reason: "error" }] }),
+      see(meter, "", { error: { message: "x" }, choices: [{ delta: {}, finish_reason: "error" }] }),
     ).toBe("failure");
-    expect(meter.see("", { choices: [], usage: { prompt_tokens: 4, completion_tokens: 2 } })).toBe(
+    expect(see(meter, "", { choices: [], usage: { prompt_tokens: 4, completion_tokens: 2 } })).toBe(
       "usage",
     );
-    expect(meter.see("", "[DONE]")).toBe("last");
-    expect([meter.failed(), meter.usage()?.tokens.output]).toEqual([true, 2]);
+    expect(see(meter, "", "[DONE]")).toBe("last");
+    expect([meter.failed, usageSoFar(meter)?.tokens.output]).toEqual([true, 2]);
     const groq = createStreamMeter("chat", "groq");
-    expect(groq.see("error", { error: { message: "tool_use_failed" } })).toBe("failure");
+    expect(see(groq, "error", { error: { message: "tool_use_failed" } })).toBe("failure");
   });
 });
 
@@ -302,13 +309,13 @@ describe("responses", () => {
         response: { model: "gpt", usage, service_tier: "priority", output: [] },
       },
     ]);
-    expect(meter.usage()).toEqual({
+    expect(usageSoFar(meter)).toEqual({
       tokens: { input: 10, cache_read: 60, cache_write_5m: 30, output: 0, reasoning: 40 },
       fees: {},
       model: "gpt",
       serviceTier: "priority",
     });
-    expect([meter.exact(), meter.finished(), meter.failed(), meter.relayed().outputBytes]).toEqual([
+    expect([meter.exact, meter.finished, meter.failed, relayedBy(meter).outputBytes]).toEqual([
       true,
       true,
       end === "failed",
@@ -340,9 +347,9 @@ describe("responses", () => {
         ...items,
         { type: "response.completed", response: { usage, output: repeated } },
       ]);
-      expect(meter.usage()?.fees).toEqual(fees);
+      expect(usageSoFar(meter)?.fees).toEqual(fees);
     }
-    expect(streamed("responses", items).relayed().fees).toEqual(fees);
+    expect(relayedBy(streamed("responses", items)).fees).toEqual(fees);
   });
 
   test("xAI counts its own tools, and reasoning lies inside", () => {
@@ -441,24 +448,24 @@ describe("messages", () => {
       },
       { type: "content_block_delta", delta: { type: "text_delta", text: "hi" } },
     ]);
-    expect([meter.usage()?.tokens.output, meter.exact(), meter.relayed().outputBytes]).toEqual([
+    expect([usageSoFar(meter)?.tokens.output, meter.exact, relayedBy(meter).outputBytes]).toEqual([
       1,
       false,
       2,
     ]);
-    meter.see("", {
+    see(meter, "", {
       type: "message_delta",
       delta: { stop_reason: "end_turn" },
       usage: { input_tokens: 900, output_tokens: 20, cache_read_input_tokens: null },
     });
-    expect(meter.usage()).toEqual({
+    expect(usageSoFar(meter)).toEqual({
       tokens: { input: 900, cache_read: 5, output: 20 },
       fees: {},
       model: "claude",
       serviceTier: "standard",
     });
-    expect([meter.exact(), meter.answered(), meter.finished()]).toEqual([true, true, false]);
-    expect(meter.see("", { type: "message_stop" })).toBe("last");
+    expect([meter.exact, isAnswered(meter), meter.finished]).toEqual([true, true, false]);
+    expect(see(meter, "", { type: "message_stop" })).toBe("last");
   });
 
   const leg = (type: string, input: number, output: number, more: object = {}) => ({
@@ -588,28 +595,28 @@ describe("gemini", () => {
     });
     const chunks = [chunk(10, 30, ["a", ""]), chunk(12, 20, ["a", "b"], "STOP")];
     const meter = streamed("gemini", chunks, "google");
-    expect(meter.usage()).toEqual({
+    expect(usageSoFar(meter)).toEqual({
       tokens: { input: 12, output: 20 },
       fees: { grounding: 2 },
       model: "gemini-3-pro",
     });
-    expect([
-      meter.exact(),
-      meter.answered(),
-      meter.finished(),
-      meter.relayed().outputBytes,
-    ]).toEqual([true, true, false, 4]);
-    expect(usageOf("gemini", chunks, "google")).toEqual(meter.usage());
+    expect([meter.exact, isAnswered(meter), meter.finished, relayedBy(meter).outputBytes]).toEqual([
+      true,
+      true,
+      false,
+      4,
+    ]);
+    expect(usageOf("gemini", chunks, "google")).toEqual(usageSoFar(meter));
   });
 
   test("a stream of several candidates is answered when all that began have ended", () => {
     const meter = createStreamMeter("gemini", "google");
     const ends = (index: number, finishReason?: string) => {
-      meter.see("", {
+      see(meter, "", {
         candidates: [{ index, content: { parts: [{ text: "a" }] }, finishReason }],
         usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1 },
       });
-      return [meter.answered(), meter.exact()];
+      return [isAnswered(meter), meter.exact];
     };
     expect(ends(0)).toEqual([false, false]);
     expect(ends(1)).toEqual([false, false]);
@@ -648,24 +655,25 @@ describe("converse", () => {
 
   test("a stream tells in its metadata, named by the frame or by the line", () => {
     const meter = createStreamMeter("converse", "bedrock");
-    meter.see("contentBlockDelta", { delta: { text: "abc" } });
-    meter.see("contentBlockDelta", { delta: { toolUse: { input: "{}" } } });
-    meter.see("messageStop", { stopReason: "end_turn" });
-    expect([meter.answered(), meter.finished()]).toEqual([true, false]);
-    expect(meter.see("metadata", { usage, performanceConfig: { latency: "optimized" } })).toBe(
+    see(meter, "contentBlockDelta", { delta: { text: "abc" } });
+    see(meter, "contentBlockDelta", { delta: { toolUse: { input: "{}" } } });
+    see(meter, "messageStop", { stopReason: "end_turn" });
+    expect([isAnswered(meter), meter.finished]).toEqual([true, false]);
+    expect(see(meter, "metadata", { usage, performanceConfig: { latency: "optimized" } })).toBe(
       "usage",
     );
     expect([
-      meter.finished(),
-      meter.exact(),
-      meter.relayed().outputBytes,
-      meter.usage()?.speed,
+      meter.finished,
+      meter.exact,
+      relayedBy(meter).outputBytes,
+      usageSoFar(meter)?.speed,
     ]).toEqual([true, true, 5, "optimized"]);
     expect(
-      streamed("converse", [{ messageStop: {} }, { metadata: { usage } }]).usage()?.tokens.output,
+      usageSoFar(streamed("converse", [{ messageStop: {} }, { metadata: { usage } }]))?.tokens
+        .output,
     ).toBe(227);
     const failed = createStreamMeter("converse", "bedrock");
-    expect(failed.see("throttlingException", { message: "slow down" })).toBe("failure");
+    expect(see(failed, "throttlingException", { message: "slow down" })).toBe("failure");
   });
 });
 
@@ -773,13 +781,13 @@ describe("what hostile or broken upstreams send", () => {
             const meter = createStreamMeter(wire, provider);
             const parser = createSseParser();
             for (const event of events) {
-              meter.see("", event);
+              see(meter, "", event);
               for (const one of parser.push(
                 new TextEncoder().encode(formatSse({ data: JSON.stringify(event) })),
               ))
-                meter.watch(one);
+                watch(meter, one);
             }
-            sound(meter.usage());
+            sound(usageSoFar(meter));
           }
         },
       ),
@@ -821,13 +829,13 @@ describe("what hostile or broken upstreams send", () => {
             )
           : json;
         const meter = createStreamMeter("messages", "anthropic");
-        meter.see("", {
+        see(meter, "", {
           type: "message_start",
           message: { model: "m", usage: { input_tokens: 1, output_tokens: 1 } },
         });
         for (const event of createSseParser().push(new TextEncoder().encode(`data: ${sent}\n\n`)))
-          meter.watch(event);
-        expect(meter.relayed().outputBytes).toBe(new TextEncoder().encode(text).length);
+          watch(meter, event);
+        expect(relayedBy(meter).outputBytes).toBe(new TextEncoder().encode(text).length);
       }),
     );
   });

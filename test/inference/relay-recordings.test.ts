@@ -5,6 +5,7 @@ import { createSseParser, readSse } from "../../src/base/sse.ts";
 import { whole } from "../../src/store/db.ts";
 import { sumsOf } from "../../src/inference/charge.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
+import { see, usageSoFar } from "../../src/inference/meter/stream.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
 import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { register, startGateway } from "../support/gateway.ts";
@@ -367,7 +368,7 @@ function meteredWhole(recording: Recording, wire: Api, reply: Uint8Array, provid
   const parser = createSseParser();
   for (const event of [...parser.push(reply), ...parser.end()]) {
     const message = readSse(event);
-    if (message !== undefined) meter.see(message.name, message.data);
+    if (message !== undefined) see(meter, message.name, message.data);
   }
-  return meter.exact() ? meter.usage() : undefined;
+  return meter.exact ? usageSoFar(meter) : undefined;
 }

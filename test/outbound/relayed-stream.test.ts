@@ -4,6 +4,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { type Listener, listen } from "../../src/http/listen.ts";
 import { createStreamMeter } from "../../src/inference/meter/meter.ts";
+import { relayedBy, usageSoFar } from "../../src/inference/meter/stream.ts";
 import { relayStream, type StreamEnd } from "../../src/inference/relay-stream.ts";
 import { sameWire } from "../../src/inference/stream-shape.ts";
 import { createSseParser } from "../../src/base/sse.ts";
@@ -118,7 +119,7 @@ describe("a stream that ends well", () => {
       const reader = await readerOf(relay);
       relay.piece(LAST_DELTA + USAGE + DONE + another);
       const { text } = await reader.until(/0\r\n\r\n$/, 1_000);
-      expect(relay.meter.usage()?.tokens).toEqual({ input: 3, output: 2 });
+      expect(usageSoFar(relay.meter)?.tokens).toEqual({ input: 3, output: 2 });
       expect(text.includes("900")).toBe(!readsAll);
     }
   });
@@ -207,7 +208,7 @@ describe("a reader who leaves", () => {
     expect(await becomes(() => relay.settled.length > 0)).toBe(true);
     expect(relay.settled).toEqual(["client_aborted"]);
     expect(relay.done).toEqual(["hang up"]);
-    expect(relay.meter.relayed().outputBytes).toBe(5);
+    expect(relayedBy(relay.meter).outputBytes).toBe(5);
     expect(relay.isTicking()).toBe(false);
   });
 
@@ -258,7 +259,7 @@ describe("a reader who leaves", () => {
       relay.piece(LAST_DELTA + USAGE + DONE);
       expect(await becomes(() => relay.settled.length > 0)).toBe(true);
       expect(relay.settled).toEqual(["client_aborted"]);
-      expect(relay.meter.exact()).toBe(true);
+      expect(relay.meter.exact).toBe(true);
       expect(relay.done.at(-1)).toBe("hang up");
     }
   });

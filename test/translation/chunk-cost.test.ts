@@ -5,6 +5,7 @@ import { expect, test } from "bun:test";
 import { createSseParser, type SseParser } from "../../src/base/sse.ts";
 import { createFrameParser } from "../../src/inference/frames-as-sse.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
+import { watch } from "../../src/inference/meter/stream.ts";
 import { translatedShape } from "../../src/inference/translated-stream.ts";
 import { INBOUND, OUTBOUND } from "../../src/inference/wire-table.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
@@ -89,7 +90,7 @@ function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number 
   for (const chunk of chunks)
     for (const event of parser.push(chunk)) {
       events += 1;
-      if (meter.watch(event) === "usage" && meter.exact()) shape.usage(event, "0.001");
+      if (watch(meter, event) === "usage" && meter.exact) shape.usage(event, "0.001");
       else shape.plain(event);
     }
   expect(shape.last(true)).toBeDefined();

@@ -4,6 +4,7 @@
 import { describe, expect, test } from "bun:test";
 import type { TokenMeter } from "../../src/base/meters.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
+import { see, usageSoFar } from "../../src/inference/meter/stream.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
 import { builtInModels, cardFor, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { price } from "../../src/models/price.ts";
@@ -82,9 +83,9 @@ function inputOf(recording: Recording): number | undefined {
   const { wire, stream, responseBody } = recording;
   if (wire === undefined) return undefined;
   const meter = createStreamMeter(wire, recording.provider);
-  if (stream) for (const { name, data } of eventsOf(recording)) meter.see(name, data);
-  const usage = stream ? meter.usage() : usageOf(wire, responseBody, recording.provider);
-  if (usage === undefined || (stream && (!meter.exact() || meter.failed()))) return undefined;
+  if (stream) for (const { name, data } of eventsOf(recording)) see(meter, name, data);
+  const usage = stream ? usageSoFar(meter) : usageOf(wire, responseBody, recording.provider);
+  if (usage === undefined || (stream && (!meter.exact || meter.failed))) return undefined;
   const all = [usage, ...(usage.also ?? [])];
   return all.reduce((sum, { tokens }) => sum + sumOf(tokens), 0);
 }

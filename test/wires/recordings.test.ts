@@ -11,6 +11,7 @@ import { checkChatStream } from "../../src/inference/wires/chat/grammar.ts";
 import { checkMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
 import { messagesWire } from "../../src/inference/wires/messages/messages.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
+import { see, usageSoFar } from "../../src/inference/meter/stream.ts";
 import { eventsOf, recordings, skipNotice } from "../support/recordings.ts";
 import type { RecordedEvent, Recording } from "../support/recordings.ts";
 import {
@@ -353,8 +354,8 @@ async function checkRecordedStream(
     expect(comparable(canonicalSaid(reply))).toEqual(comparable(expected));
     expect(canonicalSaid(reply).reasoning).toBe(expected.reasoning);
     const meter = createStreamMeter(name, provider);
-    for (const event of events) meter.see(event.name, event.data);
-    expect(reply.usage?.usage.tokens).toEqual(meter.usage()?.tokens);
+    for (const event of events) see(meter, event.name, event.data);
+    expect(reply.usage?.usage.tokens).toEqual(usageSoFar(meter)?.tokens);
   }
   for (const out of ["chat", "messages"] as const) {
     const text = writeEvents(WIRES[out], canonical, writeContext());

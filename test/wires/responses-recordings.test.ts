@@ -6,6 +6,7 @@ import type { CanonicalReply } from "../../src/inference/canonical.ts";
 import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
 import type { ReplyReadContext } from "../../src/inference/canonical-wire.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
+import { see, usageSoFar } from "../../src/inference/meter/stream.ts";
 import {
   checkResponse,
   checkResponsesStream,
@@ -209,9 +210,9 @@ async function checkRecordedStream(
   const text = writeEvents(responsesWire, events, writeContext());
   expect(checkResponsesStream(sseEvents(text))).toEqual([]);
   const meter = createStreamMeter("responses", recording.provider);
-  for (const event of recorded) meter.see(event.name, event.data);
+  for (const event of recorded) see(meter, event.name, event.data);
   const reply = collect(events);
-  expect(reply.usage?.usage.tokens).toEqual(meter.usage()?.tokens);
+  expect(reply.usage?.usage.tokens).toEqual(usageSoFar(meter)?.tokens);
   const payloads = payloadsOf(recorded);
   const expected = streamSaid(payloads);
   // One source shortened the text of a stream by hand, in its items otherwise than in its deltas.

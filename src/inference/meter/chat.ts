@@ -1,5 +1,6 @@
 // Chat completions: OpenAI's wire, which most providers speak and each counts in its own way.
 
+import { remembered } from "../../base/remembered.ts";
 import type { TokenMeter, Usage } from "../../base/meters.ts";
 import { addFee, countedFees, type Fees } from "./fees.ts";
 import type { SkimPlan } from "./skim.ts";
@@ -11,6 +12,7 @@ import {
   noteText,
   utf8Bytes,
   type StreamMeter,
+  type StreamReader,
   type StreamState,
 } from "./stream.ts";
 import {
@@ -103,12 +105,14 @@ function fold(slots: readonly number[]): number {
 }
 
 export function createChatStreamMeter(provider: string): StreamMeter {
-  return createMeter({
-    plan: PLAN,
-    fold,
-    read: (state, name, data) => readChunk(state, name, data, provider),
-  });
+  return createMeter(readerOf(provider));
 }
+
+const readerOf = remembered((provider: string): StreamReader => ({
+  plan: PLAN,
+  fold,
+  read: (state, name, data) => readChunk(state, name, data, provider),
+}));
 
 function readChunk(state: StreamState, name: string, data: Json, provider: string): boolean {
   noteModel(state, data["model"]);

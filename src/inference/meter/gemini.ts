@@ -8,10 +8,12 @@ import {
   createMeter,
   noteError,
   noteModel,
-  utf8Bytes,
   noteText,
+  see,
   type StreamMeter,
   type StreamState,
+  usageSoFar,
+  utf8Bytes,
 } from "./stream.ts";
 import {
   at,
@@ -68,8 +70,8 @@ export function usageOfGemini(body: unknown, provider: string): Usage | undefine
 // A stream that was not asked for as events is one array of its chunks.
 function usageOfChunks(chunks: readonly unknown[], provider: string): Usage | undefined {
   const meter = createGeminiStreamMeter(provider);
-  for (const chunk of chunks) meter.see("", chunk);
-  return meter.usage();
+  for (const chunk of chunks) see(meter, "", chunk);
+  return usageSoFar(meter);
 }
 
 export function createGeminiStreamMeter(_provider: string): StreamMeter {

@@ -30,21 +30,26 @@ interface Key {
 const READ = -1;
 const TYPE = -2;
 
+/** What a stream's events are skimmed with: one scan for all streams of a wire, and what the last event was like. */
 export interface Skimmer {
-  /** True where the event must be read; else the bytes of its text were added to `slots`. */
-  (bytes: Uint8Array, slots: number[]): boolean;
+  readonly scan: Scan;
+  readonly mould: Mould;
 }
 
 export function createSkimmer(plan: SkimPlan): Skimmer {
-  const scan = scanFor(plan);
-  const mould: Mould = { event: undefined, slot: 0, textStart: 0, tailBytes: 0 };
-  return (bytes, slots) => {
-    if (mould.event !== undefined && fits(mould, bytes, slots)) return false;
-    mould.event = undefined;
-    const mustRead = scan(bytes, slots, mould);
-    if (mustRead) mould.event = undefined;
-    return mustRead;
+  return {
+    scan: scanFor(plan),
+    mould: { event: undefined, slot: 0, textStart: 0, tailBytes: 0 },
   };
+}
+
+/** True where the event must be read; else the bytes of its text were added to `slots`. */
+export function mustRead({ scan, mould }: Skimmer, bytes: Uint8Array, slots: number[]): boolean {
+  if (mould.event !== undefined && fits(mould, bytes, slots)) return false;
+  mould.event = undefined;
+  const isToRead = scan(bytes, slots, mould);
+  if (isToRead) mould.event = undefined;
+  return isToRead;
 }
 
 type Scan = (bytes: Uint8Array, slots: number[], mould: Mould) => boolean;

@@ -3,7 +3,7 @@
 
 import type { FeeMeter, Usage } from "../../base/meters.ts";
 import { readSse, type SseEvent } from "../../base/sse.ts";
-import { createSkimmer, type SkimPlan } from "./skim.ts";
+import { createSkimmer, mustRead, type Skimmer, type SkimPlan } from "./skim.ts";
 import { member, nameOf, objectOf, type Json } from "./tally.ts";
 
 // So many events are read in full at the start of a stream, in search of the name of the model.
@@ -23,31 +23,17 @@ export interface Relayed {
  */
 export type Sight = "plain" | "usage" | "failure" | "last";
 
-export interface StreamMeter {
-  /** Takes an event: its name, "" where it has none, and its data, as text or parsed. */
-  see(name: string, data: unknown): Sight;
-  /** Takes an event as bytes and builds its JSON only where the meter needs it: the way for events relayed as they are. */
-  watch(event: SseEvent): Sight;
-  /** Takes an event as bytes whose JSON is needed anyway: it is built once for all. */
-  read(event: SseEvent): Sight;
-  usage(): Usage | undefined;
-  /** True once `usage` is the provider's final word, not a running total or a beginning. */
-  exact(): boolean;
-  /** True once the answer is complete, whatever may still follow it: for streams that just end. */
-  answered(): boolean;
-  /** True once the terminal event was seen. */
-  finished(): boolean;
-  /** True once the provider reported a failure within the stream. */
-  failed(): boolean;
-  relayed(): Relayed;
-}
-
 /** What a wire's reader notes down. */
 export interface StreamState {
+  /** What was stated last; `usageSoFar` says what the meter makes of it. */
   usage: Usage | undefined;
+  /** True once the usage is the provider's final word, not a running total or a beginning. */
   exact: boolean;
+  /** Whether the answer said so itself that it is complete; `isAnswered` asks for its end as well. */
   answered: boolean;
+  /** True once the terminal event was seen. */
   finished: boolean;
+  /** True once the provider reported a failure within the stream. */
   failed: boolean;
   outputBytes: number;
   model: string | undefined;
@@ -65,8 +51,15 @@ export interface StreamReader {
   readonly usage?: (state: StreamState) => Usage | undefined;
 }
 
+/** Every stream has one, so it is nothing but data; others read it, and the functions below change it. */
+export interface StreamMeter extends StreamState {
+  readonly reader: StreamReader;
+  readonly skimmer: Skimmer | undefined;
+  eventsRead: number;
+}
+
 export function createMeter(reader: StreamReader): StreamMeter {
-  const state: StreamState = {
+  return {
     usage: undefined,
     exact: false,
     answered: false,
@@ -75,66 +68,70 @@ export function createMeter(reader: StreamReader): StreamMeter {
     outputBytes: 0,
     model: undefined,
     fees: {},
+    reader,
+    skimmer: reader.plan && createSkimmer(reader.plan),
+    eventsRead: 0,
   };
-  const skim = reader.plan && createSkimmer(reader.plan);
-  const fold = reader.fold ?? sum;
-  const slots = [0, 0, 0, 0];
-  let eventsRead = 0;
+}
 
-  function see(name: string, data: unknown): Sight {
-    if (data === "[DONE]") {
-      state.finished = true;
-      // Whatever a running total says now is its last word, even where no choice gave a reason to end.
-      state.exact ||= state.usage !== undefined;
-      return "last";
-    }
-    const json = objectOf(typeof data === "string" ? parsed(data) : data);
-    if (json === undefined) return "plain";
-    eventsRead++;
-    const hadFailed = state.failed;
-    const hadFinished = state.finished;
-    const usage = reader.read(state, name, json);
-    if (usage) return "usage";
-    if (state.failed && !hadFailed) return "failure";
-    return state.finished && !hadFinished ? "last" : "plain";
+/** Takes an event: its name, "" where it has none, and its data, as text or parsed. */
+export function see(meter: StreamMeter, name: string, data: unknown): Sight {
+  if (data === "[DONE]") {
+    meter.finished = true;
+    // Whatever a running total says now is its last word, even where no choice gave a reason to end.
+    meter.exact ||= meter.usage !== undefined;
+    return "last";
   }
+  const json = objectOf(typeof data === "string" ? parsed(data) : data);
+  if (json === undefined) return "plain";
+  meter.eventsRead++;
+  const hadFailed = meter.failed;
+  const hadFinished = meter.finished;
+  const usage = meter.reader.read(meter, name, json);
+  if (usage) return "usage";
+  if (meter.failed && !hadFailed) return "failure";
+  return meter.finished && !hadFinished ? "last" : "plain";
+}
 
-  function watch(event: SseEvent): Sight {
-    if (skim !== undefined && (state.model !== undefined || eventsRead >= READ_FIRST_EVENTS)) {
-      slots[0] = slots[1] = slots[2] = slots[3] = 0;
-      // A bare `[DONE]` has no quotes and no braces, and is as short as an event can be.
-      if (event.raw.length > SHORT_EVENT_BYTES && !skim(event.raw, slots)) {
-        state.outputBytes += fold(slots);
-        return "plain";
-      }
-    }
-    return read(event);
-  }
+/** What the event at hand has of each kind of text. */
+const slots = [0, 0, 0, 0];
 
-  function read(event: SseEvent): Sight {
-    const message = readSse(event);
-    if (message === undefined) return "plain";
-    const data = message.data.trim();
-    if (data === "[DONE]") return see(message.name, data);
-    message.json ??= parsed(data);
-    return see(message.name, message.json);
-  }
+/** Takes an event as bytes and builds its JSON only where the meter needs it: the way for events relayed as they are. */
+export function watch(meter: StreamMeter, event: SseEvent): Sight {
+  const { skimmer, reader } = meter;
+  const isSkimmed =
+    skimmer !== undefined &&
+    (meter.model !== undefined || meter.eventsRead >= READ_FIRST_EVENTS) &&
+    // A bare `[DONE]` has no quotes and no braces, and is as short as an event can be.
+    event.raw.length > SHORT_EVENT_BYTES;
+  if (!isSkimmed) return readFully(meter, event);
+  slots[0] = slots[1] = slots[2] = slots[3] = 0;
+  if (mustRead(skimmer, event.raw, slots)) return readFully(meter, event);
+  meter.outputBytes += reader.fold === undefined ? sum(slots) : reader.fold(slots);
+  return "plain";
+}
 
-  return {
-    see,
-    watch,
-    read,
-    usage: () => (reader.usage === undefined ? state.usage : reader.usage(state)),
-    exact: () => state.exact,
-    answered: () => state.answered || state.finished,
-    finished: () => state.finished,
-    failed: () => state.failed,
-    relayed: () => ({
-      outputBytes: state.outputBytes,
-      fees: { ...state.fees },
-      ...(state.model !== undefined && { model: state.model }),
-    }),
-  };
+/** Takes an event as bytes whose JSON is needed anyway: it is built once for all. */
+export function readFully(meter: StreamMeter, event: SseEvent): Sight {
+  const message = readSse(event);
+  if (message === undefined) return "plain";
+  const data = message.data.trim();
+  if (data === "[DONE]") return see(meter, message.name, data);
+  message.json ??= parsed(data);
+  return see(meter, message.name, message.json);
+}
+
+export function usageSoFar(meter: StreamMeter): Usage | undefined {
+  return meter.reader.usage === undefined ? meter.usage : meter.reader.usage(meter);
+}
+
+/** True once the answer is complete, whatever may still follow it: for streams that just end. */
+export function isAnswered({ answered, finished }: StreamMeter): boolean {
+  return answered || finished;
+}
+
+export function relayedBy({ outputBytes, fees, model }: StreamMeter): Relayed {
+  return { outputBytes, fees: { ...fees }, ...(model !== undefined && { model }) };
 }
 
 const SHORT_EVENT_BYTES = 32;
