@@ -88,6 +88,8 @@ export interface StreamsResult {
   readonly completed: number;
   readonly failures: number;
   readonly events: number;
+  /** How long each stream's first token took, the quickest first. */
+  readonly firstTokensMs: readonly number[];
   readonly firstTokenP50Ms: number;
   readonly firstTokenP99Ms: number;
   readonly seconds: number;
@@ -141,15 +143,31 @@ export async function openStreams(options: StreamsOptions): Promise<StreamsResul
   }
   await done.promise;
   clearTimeout(timer);
-  firsts.sort((left, right) => left - right);
+  const all = { completed, failures: failures + options.connections - completed, events };
+  return { ...all, ...firstTokensOf(firsts), seconds: (performance.now() - startedAt) / 1_000 };
+}
+
+/** Opens one stream after another: what one of them waits for is then not the others. */
+export async function openOneByOne(times: number, options: StreamsOptions): Promise<StreamsResult> {
+  const results: StreamsResult[] = [];
+  for (let time = 0; time < times; time++) results.push(await openStreams(options));
+  const sum = (name: "completed" | "failures" | "events" | "seconds"): number =>
+    results.reduce((total, result) => total + result[name], 0);
   return {
-    completed,
-    failures: failures + options.connections - completed,
-    events,
-    firstTokenP50Ms: firsts[Math.floor(firsts.length * 0.5)] ?? Number.NaN,
-    firstTokenP99Ms: firsts[Math.floor(firsts.length * 0.99)] ?? Number.NaN,
-    seconds: (performance.now() - startedAt) / 1_000,
+    completed: sum("completed"),
+    failures: sum("failures"),
+    events: sum("events"),
+    seconds: sum("seconds"),
+    ...firstTokensOf(results.flatMap(({ firstTokensMs }) => firstTokensMs)),
   };
+}
+
+function firstTokensOf(
+  ms: readonly number[],
+): Pick<StreamsResult, "firstTokensMs" | "firstTokenP50Ms" | "firstTokenP99Ms"> {
+  const sorted = ms.toSorted((left, right) => left - right);
+  const at = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
+  return { firstTokensMs: sorted, firstTokenP50Ms: at(0.5), firstTokenP99Ms: at(0.99) };
 }
 
 function requestBytes(

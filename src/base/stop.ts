@@ -13,14 +13,15 @@ export interface Stop {
 }
 
 export function createStop(): Stop {
-  let listeners: readonly (() => void)[] = NOBODY;
+  const listeners: (() => void)[] = [];
   const signal = {
     aborted: false,
     addEventListener: (_: "abort", listener: () => void) => {
-      listeners = [...listeners, listener];
+      listeners.push(listener);
     },
     removeEventListener: (_: "abort", listener: () => void) => {
-      listeners = listeners.filter((one) => one !== listener);
+      const at = listeners.indexOf(listener);
+      if (at !== -1) listeners.splice(at, 1);
     },
   };
   return {
@@ -28,12 +29,12 @@ export function createStop(): Stop {
     abort: () => {
       if (signal.aborted) return;
       signal.aborted = true;
-      for (const listener of listeners) listener();
+      // One who is told may take itself off the list.
+      const told = listeners.slice();
+      for (const listener of told) listener();
     },
   };
 }
-
-const NOBODY: readonly (() => void)[] = [];
 
 /** The same word for what only takes the runtime's own. */
 export function abortSignalOf(signal: StopSignal): AbortSignal {

@@ -29,9 +29,12 @@ export function legsOf(
       refusal ??= error;
     }
   }
-  const [first, ...rest] = legs;
-  if (first === undefined) throw refusal ?? new Error("a call without a leg");
-  return [first, ...rest];
+  if (!isSome(legs)) throw refusal ?? new Error("a call without a leg");
+  return legs;
+}
+
+function isSome(legs: readonly Leg[]): legs is readonly [Leg, ...Leg[]] {
+  return legs.length > 0;
 }
 
 /** What is to be held for these legs: enough for any of them. */

@@ -26,6 +26,8 @@ interface Standing {
   readonly pays: boolean;
 }
 
+const NO_LEGS: readonly Leg[] = [];
+
 /** Refusals that an owner can mend, where there is one. */
 const ADVISES_OWNER: ReadonlySet<string> = new Set(["insufficient_credits", "budget", "key_limit"]);
 
@@ -39,8 +41,10 @@ export async function tryLegs(
   let tried: Tried | undefined;
   let refusal: Fault | undefined;
   try {
-    for (const [place, leg] of legs.entries()) {
-      const later = legs.slice(place + 1);
+    for (let place = 0; place < legs.length; place++) {
+      const leg = legs[place];
+      if (leg === undefined) break;
+      const later = place + 1 < legs.length ? legs.slice(place + 1) : NO_LEGS;
       const isFirst = standing === undefined;
       standing = await standingFor(parts, base, { leg, later, standing });
       if (isFirst) await base.state?.held?.();
@@ -83,9 +87,14 @@ function standingFor(
 ): Standing | Promise<Standing> {
   const pays = !leg.candidate.credential.byok;
   if (standing !== undefined && (standing.pays || !pays)) return standing;
-  const paid = later.filter(({ candidate }) => !candidate.credential.byok);
-  const quote = pays ? dearestOf([leg, ...paid]) : { ...leg.quote, amount: 0n, minimum: undefined };
+  const quote = pays ? quoteFor(leg, later) : { ...leg.quote, amount: 0n, minimum: undefined };
   return hold(parts, base, { quote, pays, standing });
+}
+
+/** What pays for this leg and for whichever of the later ones may have to be paid. */
+function quoteFor(leg: Leg, later: readonly Leg[]): Quote {
+  if (later.length === 0) return leg.quote;
+  return dearestOf([leg, ...later.filter(({ candidate }) => !candidate.credential.byok)]);
 }
 
 interface Wanted extends Pick<Next, "standing"> {

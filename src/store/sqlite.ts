@@ -21,6 +21,8 @@ import {
 const BUSY_TIMEOUT_MS = 5_000;
 /** 16 MiB. */
 const LOG_MAX_PAGES = 4_000;
+/** Twice as much is no faster, with a thousand busy accounts either: what falls out of it is in the kernel's own cache. */
+const CACHE_KIB = 8_000;
 const UNAVAILABLE_CODES = /^SQLITE_(BUSY|FULL|IOERR|READONLY|CANTOPEN|NOMEM|LOCKED|PROTOCOL)/;
 
 export interface SqliteOptions {
@@ -78,7 +80,7 @@ function openFile(file: string): Database {
   database.run(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
   database.run("pragma journal_mode = wal");
   database.run("pragma synchronous = full");
-  database.run("pragma cache_size = -16000");
+  database.run(`pragma cache_size = ${-CACHE_KIB}`);
   // Moving the log into the file stops everything else for a moment: rarer is better, as long as the log stays small.
   database.run(`pragma wal_autocheckpoint = ${LOG_MAX_PAGES}`);
   return database;
