@@ -45,15 +45,15 @@ async function jsonTable(key: string): Promise<void> {
   );
   console.log("|---|---|---|---|---|---|---|");
   const headers = { authorization: `Bearer ${key}` };
-  await load({
-    url: gateway.url,
-    path: "/v1/chat/completions",
-    headers,
-    body: BODY,
-    connections: 64,
-    seconds: WARM_SECONDS,
-  });
   for (const connections of [1, 64]) {
+    await load({
+      url: gateway.url,
+      path: "/v1/chat/completions",
+      headers,
+      body: BODY,
+      connections,
+      seconds: WARM_SECONDS,
+    });
     const common = { headers, body: BODY, connections, seconds: SECONDS };
     const direct = await measured(simulator, () =>
       load({ url: simulator.url, path: "/v1/chat/completions", ...common }),
@@ -96,6 +96,15 @@ async function streamTable(key: string): Promise<void> {
     [500, 200, 50],
     [3_000, 40, 200],
   ];
+  for (const target of [simulator, gateway])
+    await openStreams({
+      url: target.url,
+      path: "/v1/chat/completions",
+      headers,
+      body: paced(100, 20),
+      connections: 100,
+      timeoutSeconds: 90,
+    });
   for (const [connections, chunks, paceMs] of rows) {
     for (const [name, target] of [["direct", simulator] as const, ["Postern", gateway] as const]) {
       const before = target.cpuSeconds();
