@@ -68,7 +68,7 @@ async function row(target: Child, key: string, api: Api, wire: Wire): Promise<vo
     timeoutSeconds: 90,
   };
   // The first streams of a pair compile its code.
-  await openStreams({ ...asked, connections: 50, body: bodyOf(api, wire, 40, 1) });
+  await openStreams({ ...asked, connections: 200, body: bodyOf(api, wire, 150, 10) });
   const before = target.cpuSeconds();
   const result = await openStreams({ ...asked, body: bodyOf(api, wire, CHUNKS, PACE_MS) });
   const micros = ((target.cpuSeconds() - before) * 1e6) / (STREAMS * CHUNKS);
