@@ -73,7 +73,7 @@ export async function startDevIdentity(options: DevIdentityOptions): Promise<Dev
   const desk = once(async (): Promise<Desk> => {
     const emails = new Map<string, string>();
     const configuration = configurationOf(base, clientSecret, emails);
-    const provider = new (await importProvider())(issuer, configuration);
+    const provider = new (await importProvider(options.print))(issuer, configuration);
     const standard = provider.callback();
     return { provider, standard, pending: bounded(), emails, options, headers };
   });
@@ -113,7 +113,7 @@ function listening(server: Server, port: number, host: string): Promise<number> 
 
 // The library warns that this runtime is not Node, where the tests walk the whole ceremony on it, and a dependency of
 // it uses a name that is deprecated: neither is news to whoever tries Postern.
-async function importProvider(): Promise<typeof Provider> {
+async function importProvider(print: DevIdentityOptions["print"]): Promise<typeof Provider> {
   process.noDeprecation = true;
   const { warn } = console;
   console.warn = (...words: unknown[]) => {
@@ -121,6 +121,9 @@ async function importProvider(): Promise<typeof Provider> {
   };
   try {
     return (await import("oidc-provider")).Provider;
+  } catch (cause) {
+    print(`  Nobody can sign in: the package oidc-provider cannot be loaded (${String(cause)})`);
+    throw cause;
   } finally {
     console.warn = warn;
   }
