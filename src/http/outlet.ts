@@ -16,6 +16,9 @@ export interface Writing {
   readonly left: () => void;
 }
 
+/** The least that the runtime can be told to send at once: shorter pieces it keeps, until they are flushed. */
+const SENT_AT_ONCE_BYTES = 64;
+
 export function streamOut({ begin, left }: Writing): ReadableStream<Uint8Array> {
   let hasBegun = false;
   const source: Bun.DirectUnderlyingSource<Uint8Array> = {
@@ -28,7 +31,7 @@ export function streamOut({ begin, left }: Writing): ReadableStream<Uint8Array> 
         begin({
           write: (bytes) => {
             const written = controller.write(bytes);
-            void controller.flush();
+            if (bytes.length < SENT_AT_ONCE_BYTES) void controller.flush();
             return typeof written === "number" ? undefined : written;
           },
           end: () => {
@@ -43,5 +46,7 @@ export function streamOut({ begin, left }: Writing): ReadableStream<Uint8Array> 
     cancel: left,
   };
   // The types of the browser's library, which the pages need, know of no direct streams.
-  return new ReadableStream<Uint8Array>(source as unknown as UnderlyingDefaultSource<Uint8Array>);
+  return new ReadableStream<Uint8Array>(source as unknown as UnderlyingDefaultSource<Uint8Array>, {
+    highWaterMark: SENT_AT_ONCE_BYTES,
+  });
 }
