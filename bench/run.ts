@@ -5,12 +5,13 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
 import { type Child, cpuSecondsOf, freePort, fundedKey, rssMbOf, start } from "./child.ts";
-import { load, type LoadResult, openOneByOne, openStreams } from "./load.ts";
+import { load, type LoadResult, openOneByOne, openStreams, type StreamsOptions } from "./load.ts";
 
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
 /** The runtime compiles what is busy in the first seconds of a process that is to run for months. */
 const WARM_SECONDS = 10;
 const ONE_BY_ONE = 100;
+const CHAT = "/v1/chat/completions";
 const BODY = JSON.stringify({
   model: "sim/tiny",
   max_tokens: 16,
@@ -46,28 +47,15 @@ async function jsonTable(key: string): Promise<void> {
   console.log("|---|---|---|---|---|---|---|");
   const headers = { authorization: `Bearer ${key}` };
   for (const connections of [1, 64]) {
-    await load({
-      url: gateway.url,
-      path: "/v1/chat/completions",
-      headers,
-      body: BODY,
-      connections,
-      seconds: WARM_SECONDS,
-    });
-    const common = { headers, body: BODY, connections, seconds: SECONDS };
-    const direct = await measured(simulator, () =>
-      load({ url: simulator.url, path: "/v1/chat/completions", ...common }),
-    );
+    const common = { path: CHAT, headers, body: BODY, connections, seconds: SECONDS };
+    await load({ ...common, url: gateway.url, seconds: WARM_SECONDS });
+    const direct = await measured(simulator, () => load({ ...common, url: simulator.url }));
     row("direct to the simulator", connections, direct);
     if (proxy !== undefined) {
-      const proxied = await measured(proxy, () =>
-        load({ url: proxy.url, path: "/v1/chat/completions", ...common }),
-      );
+      const proxied = await measured(proxy, () => load({ ...common, url: proxy.url }));
       row("through nginx proxy_pass", connections, proxied);
     }
-    const relayed = await measured(gateway, () =>
-      load({ url: gateway.url, path: "/v1/chat/completions", ...common }),
-    );
+    const relayed = await measured(gateway, () => load({ ...common, url: gateway.url }));
     row("through Postern, ledger on", connections, relayed);
     const added = (name: "p50Ms" | "p99Ms"): string =>
       (relayed.result[name] - direct.result[name]).toFixed(2);
@@ -83,39 +71,34 @@ async function streamTable(key: string): Promise<void> {
     "| streams | at once | first token p50 ms | p99 ms | events | CPU µs an event | failures | memory MB |",
   );
   console.log("|---|---|---|---|---|---|---|---|");
-  const headers = { authorization: `Bearer ${key}` };
-  const paced = (chunks: number, paceMs: number): string =>
-    JSON.stringify({
+  const streams = (
+    target: Child,
+    connections: number,
+    chunks: number,
+    paceMs: number,
+  ): StreamsOptions => ({
+    url: target.url,
+    path: CHAT,
+    headers: { authorization: `Bearer ${key}` },
+    body: JSON.stringify({
       model: "sim/echo",
       stream: true,
       max_tokens: 2_000,
       messages: [{ role: "user", content: `[[sim: tokens=${chunks} pace=${paceMs}]]` }],
-    });
+    }),
+    connections,
+    timeoutSeconds: 90,
+  });
   const rows: readonly (readonly [at: number, chunks: number, paceMs: number])[] = [
     [1, 20, 5],
     [500, 200, 50],
     [3_000, 40, 200],
   ];
-  for (const target of [simulator, gateway])
-    await openStreams({
-      url: target.url,
-      path: "/v1/chat/completions",
-      headers,
-      body: paced(100, 20),
-      connections: 100,
-      timeoutSeconds: 90,
-    });
+  for (const target of [simulator, gateway]) await openStreams(streams(target, 100, 100, 20));
   for (const [connections, chunks, paceMs] of rows) {
     for (const [name, target] of [["direct", simulator] as const, ["Postern", gateway] as const]) {
       const before = target.cpuSeconds();
-      const options = {
-        url: target.url,
-        path: "/v1/chat/completions",
-        headers,
-        body: paced(chunks, paceMs),
-        connections,
-        timeoutSeconds: 90,
-      };
+      const options = streams(target, connections, chunks, paceMs);
       const result = await (connections === 1
         ? openOneByOne(ONE_BY_ONE, options)
         : openStreams(options));

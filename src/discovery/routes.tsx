@@ -1,7 +1,7 @@
 /** @jsxImportSource hono/jsx */
 // The addresses at which the service describes itself. Everything is made once, when its first reader asks for it, out of
-// the routes and the settings; these routes are among the described. To make it at the start would take longer than all
-// the rest of a start.
+// the routes and the settings; these routes are among the described. To make it at the start would make a start half as
+// long again.
 
 import { once } from "../base/once.ts";
 import { ASSET_CACHE_CONTROL, ASSETS } from "../http/assets.ts";

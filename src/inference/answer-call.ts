@@ -18,7 +18,7 @@ import type { Candidate } from "./candidates.ts";
 import { type Charged, chargeFor, estimatedUsage, isEmpty, NOTHING } from "./charge.ts";
 import { createFrameParser } from "./frames-as-sse.ts";
 import { createStreamMeter } from "./meter/meter.ts";
-import { relayedBy, usageSoFar } from "./meter/stream.ts";
+import { usageSoFar } from "./meter/stream.ts";
 import { faultOfTrouble } from "./provider-error.ts";
 import { relayStream, type StreamEnd } from "./relay-stream.ts";
 import { settle } from "./settle-call.ts";
@@ -126,7 +126,7 @@ function chargedAtEnd(call: Call, candidate: Candidate, { end, meter }: Ending):
   const context = contextOf(call, candidate);
   const final = usage !== undefined && meter.exact;
   if (end === "client_aborted" && !final) {
-    const { outputBytes } = relayedBy(meter);
+    const { outputBytes } = meter;
     if (outputBytes === 0 && usage === undefined) return NOTHING;
     const charged = chargeFor(estimatedUsage(usage, outputBytes, call.ask.text.length), context);
     return {

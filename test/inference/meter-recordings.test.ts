@@ -4,7 +4,6 @@ import type { Usage } from "../../src/base/meters.ts";
 import { createStreamMeter, usageOf, type StreamedWire } from "../../src/inference/meter/meter.ts";
 import {
   isAnswered,
-  relayedBy,
   see,
   type StreamMeter,
   usageSoFar,
@@ -177,8 +176,8 @@ describe.skipIf(skipNotice("metering recorded replies"))("recorded replies", () 
       expect({
         where,
         usage: usageSoFar(watched),
-        bytes: relayedBy(watched).outputBytes,
-        model: relayedBy(watched).model,
+        bytes: watched.outputBytes,
+        model: watched.model,
       }).toEqual({
         where,
         usage: meter && usageSoFar(meter),

@@ -4,7 +4,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { type Listener, listen } from "../../src/http/listen.ts";
 import { createStreamMeter } from "../../src/inference/meter/meter.ts";
-import { relayedBy, usageSoFar } from "../../src/inference/meter/stream.ts";
+import { usageSoFar } from "../../src/inference/meter/stream.ts";
 import { relayStream, type StreamEnd } from "../../src/inference/relay-stream.ts";
 import { sameWire } from "../../src/inference/stream-shape.ts";
 import { createSseParser } from "../../src/base/sse.ts";
@@ -208,7 +208,7 @@ describe("a reader who leaves", () => {
     expect(await becomes(() => relay.settled.length > 0)).toBe(true);
     expect(relay.settled).toEqual(["client_aborted"]);
     expect(relay.done).toEqual(["hang up"]);
-    expect(relayedBy(relay.meter).outputBytes).toBe(5);
+    expect(relay.meter.outputBytes).toBe(5);
     expect(relay.isTicking()).toBe(false);
   });
 

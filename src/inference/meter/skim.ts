@@ -45,7 +45,7 @@ export function createSkimmer(plan: SkimPlan): Skimmer {
 
 /** True where the event must be read; else the bytes of its text were added to `slots`. */
 export function mustRead({ scan, mould }: Skimmer, bytes: Uint8Array, slots: number[]): boolean {
-  if (mould.event !== undefined && fits(mould, bytes, slots)) return false;
+  if (fits(mould, bytes, slots)) return false;
   mould.event = undefined;
   const isToRead = scan(bytes, slots, mould);
   if (isToRead) mould.event = undefined;

@@ -9,14 +9,6 @@ import { member, nameOf, objectOf, type Json } from "./tally.ts";
 // So many events are read in full at the start of a stream, in search of the name of the model.
 const READ_FIRST_EVENTS = 4;
 
-export interface Relayed {
-  /** UTF-8 bytes of text, reasoning and tool arguments that the provider has sent so far. */
-  readonly outputBytes: number;
-  /** Pieces that were charged for so far, where the stream shows them. */
-  readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
-  readonly model?: string;
-}
-
 /**
  * What an event was to the meter: of no matter, the bearer of usage, the news of a failure, or the last one. One that bears
  * usage may be the last, or tell of a failure, as well: `finished` and `failed` say so.
@@ -35,8 +27,10 @@ export interface StreamState {
   finished: boolean;
   /** True once the provider reported a failure within the stream. */
   failed: boolean;
+  /** UTF-8 bytes of text, reasoning and tool arguments that the provider has sent so far. */
   outputBytes: number;
   model: string | undefined;
+  /** Pieces that were charged for so far, where the stream shows them. */
   readonly fees: Partial<Record<FeeMeter, number>>;
 }
 
@@ -128,10 +122,6 @@ export function usageSoFar(meter: StreamMeter): Usage | undefined {
 /** True once the answer is complete, whatever may still follow it: for streams that just end. */
 export function isAnswered({ answered, finished }: StreamMeter): boolean {
   return answered || finished;
-}
-
-export function relayedBy({ outputBytes, fees, model }: StreamMeter): Relayed {
-  return { outputBytes, fees: { ...fees }, ...(model !== undefined && { model }) };
 }
 
 const SHORT_EVENT_BYTES = 32;
