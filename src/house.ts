@@ -43,6 +43,7 @@ import {
 import { findFreeze } from "./ledger/freezes.ts";
 import { insertSpender } from "./ledger/rows.ts";
 import { createSweeper, sweepHolds } from "./ledger/sweep.ts";
+import { keepYoungHolds } from "./ledger/young-holds.ts";
 import { type Mailroom, openMailroom } from "./mailroom.ts";
 import { masterSecret } from "./master-secret.ts";
 import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
@@ -111,7 +112,10 @@ interface Foundation extends Mailroom {
 
 // The store, and what rests on it alone. What an earlier run of this process left open is given back first.
 async function layFoundation(config: Config, { log, now }: HouseSurroundings): Promise<Foundation> {
-  const db = openStore(config.store, true);
+  const store = openStore(config.store, true);
+  // Only a store that serves this process alone lets it keep a hold to itself for a moment.
+  const holding = store.kind === "sqlite" ? keepYoungHolds(store) : undefined;
+  const db = holding ?? store;
   await migrate(db, now());
   const epoch = await startEpoch(db, config.processName, now());
   const swept = await sweepHolds(db, now());
@@ -121,6 +125,7 @@ async function layFoundation(config: Config, { log, now }: HouseSurroundings): P
   const idempotency = createIdempotency(master);
   const ledger = createLedger<CallRecord>({
     db,
+    ...(holding === undefined ? {} : { writeBatch: holding.writeBatch }),
     process: config.processName,
     epoch,
     writeRecords: (tx, records) => writeCalls(tx, records, idempotency),

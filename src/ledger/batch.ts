@@ -15,14 +15,14 @@ import {
   type OpenHold,
   type SettleOutcome,
   type SettleRequest,
-  type Spender,
-  type Wallet,
 } from "./decide.ts";
 import { type Fall, marksOf, noteFalls, type TellBudgets, type TellFalls } from "./marks.ts";
 import {
   bucketOf,
   insertHolds,
   insertTransfers,
+  type KeptSpender,
+  type KeptWallet,
   type NewHold,
   SYSTEM,
   toKeyRules,
@@ -33,6 +33,7 @@ import {
   updateSpenders,
   updateWallets,
 } from "./rows.ts";
+import { type Applied, withYoung, withYoungCalls, type YoungHolds } from "./young-holds.ts";
 
 export type Operation<Record> =
   | { readonly kind: "hold"; readonly request: HoldRequest }
@@ -47,36 +48,40 @@ export interface BatchContext<Record> {
 }
 
 interface State {
-  readonly wallets: Map<string, Wallet>;
-  readonly spenders: Map<string, Spender>;
+  readonly wallets: Map<string, KeptWallet>;
+  readonly spenders: Map<string, KeptSpender>;
   readonly keys: Map<string, KeyRules>;
   readonly holds: Map<string, OpenHold>;
   /** What was held before the sweeper came. */
   readonly swept: Map<string, OpenHold>;
+  readonly young: YoungHolds | undefined;
 }
 
 interface Writes<Record> {
   readonly newHolds: Map<string, NewHold>;
   readonly goneHolds: string[];
+  readonly goneYoung: string[];
   readonly goneSwept: string[];
   readonly transfers: Transfer[];
   readonly records: Record[];
   readonly falls: Fall[];
   readonly budgetMarks: BudgetMark[];
-  readonly touchedWallets: Map<string, Wallet>;
-  readonly touchedSpenders: Map<string, Spender>;
+  readonly touchedWallets: Map<string, KeptWallet>;
+  readonly touchedSpenders: Map<string, KeptSpender>;
 }
 
-/** Answers one outcome for each operation, in their order. */
+/** `young`: the holds that no table has yet, where new ones are kept so as well. */
 export async function applyBatch<Record>(
   tx: Tx,
   operations: readonly Operation<Record>[],
   context: BatchContext<Record>,
-): Promise<readonly (HoldOutcome | SettleOutcome)[]> {
-  const state = await lock(tx, operations);
+  young?: YoungHolds,
+): Promise<Applied> {
+  const state = await lock(tx, operations, young);
   const writes: Writes<Record> = {
     newHolds: new Map(),
     goneHolds: [],
+    goneYoung: [],
     goneSwept: [],
     transfers: [],
     records: [],
@@ -87,37 +92,59 @@ export async function applyBatch<Record>(
   };
   const outcomes = operations.map((operation) =>
     operation.kind === "hold"
-      ? applyHold(operation.request, state, writes)
+      ? applyHold(operation.request, state, writes, context)
       : applySettle(operation.request, state, writes),
   );
-  await write(tx, writes, context);
-  return outcomes;
+  await write(tx, writes, context, young !== undefined);
+  const { newHolds: born, goneYoung: gone } = writes;
+  const goneWritten = [...writes.goneHolds, ...writes.goneSwept];
+  const { wallets, spenders } = state;
+  return { outcomes, kept: { born, gone, goneWritten, wallets, spenders } };
 }
 
-async function lock<Record>(tx: Tx, operations: readonly Operation<Record>[]): Promise<State> {
+async function lock<Record>(
+  tx: Tx,
+  operations: readonly Operation<Record>[],
+  young: YoungHolds | undefined,
+): Promise<State> {
   const accountIds = new Set<string>();
   const keyIds = new Set<string>();
   const ids: string[] = [];
-  for (const { request } of operations) {
-    accountIds.add(request.accountId);
-    keyIds.add(request.keyId);
-    ids.push(request.id);
+  const known = new Map<string, OpenHold>();
+  for (const operation of operations) {
+    const { id, accountId, keyId } = operation.request;
+    accountIds.add(accountId);
+    keyIds.add(keyId);
+    const aged = young?.holds.get(id);
+    if (aged !== undefined) known.set(id, aged.hold);
+    else if (young === undefined || operation.kind === "settle" || young.written.has(id))
+      ids.push(id);
   }
   // PostgreSQL runs these one after the other on one connection: sent together, they cost one round trip.
   const [wallets, spenders, holds, swept, keys] = await Promise.all([
     tx.lockMany("wallet", "account_id", [...accountIds]),
     tx.lockMany("spender", "key_id", [...keyIds]),
-    tx.lockMany("hold", "id", ids),
-    tx.lockMany("swept_hold", "id", ids),
+    ids.length === 0 ? [] : tx.lockMany("hold", "id", ids),
+    ids.length === 0 ? [] : tx.lockMany("swept_hold", "id", ids),
     tx.readMany("api_key", "id", [...keyIds]),
   ]);
+  for (const row of holds) known.set(text(row, "id"), toOpenHold(row));
   return {
     wallets: new Map(
-      wallets.map((row) => [text(row, "account_id"), { ...toWallet(row), ...marksOf(row) }]),
+      wallets.map((row) => {
+        const id = text(row, "account_id");
+        return [id, withYoung(young?.wallets.get(id), { ...toWallet(row), ...marksOf(row) })];
+      }),
     ),
-    spenders: new Map(spenders.map((row) => [text(row, "key_id"), toSpender(row)])),
-    holds: new Map(holds.map((row) => [text(row, "id"), toOpenHold(row)])),
+    spenders: new Map(
+      spenders.map((row) => {
+        const id = text(row, "key_id");
+        return [id, withYoungCalls(young?.spenders.get(id), toSpender(row))];
+      }),
+    ),
+    holds: known,
     swept: new Map(swept.map((row) => [text(row, "id"), toOpenHold(row)])),
+    young,
     keys: new Map(keys.map((row) => [text(row, "id"), toKeyRules(row)])),
   };
 }
@@ -126,6 +153,7 @@ function applyHold<Record>(
   request: HoldRequest,
   state: State,
   writes: Writes<Record>,
+  { process, epoch }: BatchContext<Record>,
 ): HoldOutcome {
   // The batch may be the repetition of one whose commit was not heard of.
   const known = state.holds.get(request.id) ?? state.swept.get(request.id);
@@ -141,12 +169,15 @@ function applyHold<Record>(
     accountId: request.accountId,
     keyId: request.keyId,
     amount: outcome.amount,
+    process,
+    epoch,
     createdAt: request.now,
     expiresAt: request.expiresAt,
   };
   state.holds.set(hold.id, hold);
   writes.newHolds.set(hold.id, hold);
-  touch(writes, request, wallet, spender);
+  if (state.young !== undefined) addYoung(wallet, spender, hold.amount, 1);
+  else touch(writes, request, wallet, spender);
   return outcome;
 }
 
@@ -176,9 +207,7 @@ function applySettle<Record>(
     state.swept.delete(request.id);
     writes.goneSwept.push(request.id);
   } else {
-    state.holds.delete(request.id);
-    // A hold of this very batch was never written, so there is nothing to delete.
-    if (!writes.newHolds.delete(request.id)) writes.goneHolds.push(request.id);
+    giveBack(hold, state, writes, { wallet, spender });
   }
   writes.transfers.push(...usageTransfers(request, charge));
   if (request.record !== undefined) writes.records.push(request.record);
@@ -191,6 +220,29 @@ function applySettle<Record>(
   };
 }
 
+function giveBack<Record>(
+  hold: OpenHold,
+  state: State,
+  writes: Writes<Record>,
+  { wallet, spender }: { readonly wallet: KeptWallet; readonly spender: KeptSpender },
+): void {
+  state.holds.delete(hold.id);
+  // A hold of this very batch was never written, so there is nothing to delete.
+  const isNew = writes.newHolds.delete(hold.id);
+  const isYoung = state.young?.holds.has(hold.id) === true;
+  if (isYoung) writes.goneYoung.push(hold.id);
+  else if (!isNew) writes.goneHolds.push(hold.id);
+  if (state.young !== undefined && (isNew || isYoung)) addYoung(wallet, spender, -hold.amount, -1);
+}
+
+function addYoung(wallet: KeptWallet, spender: KeptSpender, amount: Nano, calls: number): void {
+  wallet.young = (wallet.young ?? 0n) + amount;
+  spender.young = {
+    held: (spender.young?.held ?? 0n) + amount,
+    openCalls: (spender.young?.openCalls ?? 0) + calls,
+  };
+}
+
 function sameOwner(hold: OpenHold, request: { accountId: string; keyId: string }): boolean {
   return hold.accountId === request.accountId && hold.keyId === request.keyId;
 }
@@ -198,8 +250,8 @@ function sameOwner(hold: OpenHold, request: { accountId: string; keyId: string }
 function touch<Record>(
   writes: Writes<Record>,
   request: { accountId: string; keyId: string },
-  wallet: Wallet,
-  spender: Spender,
+  wallet: KeptWallet,
+  spender: KeptSpender,
 ): void {
   writes.touchedWallets.set(request.accountId, wallet);
   writes.touchedSpenders.set(request.keyId, spender);
@@ -236,12 +288,13 @@ async function write<Record>(
   tx: Tx,
   writes: Writes<Record>,
   context: BatchContext<Record>,
+  keepsYoung: boolean,
 ): Promise<void> {
   const work: Promise<void>[] = [];
   if (writes.touchedWallets.size > 0)
     work.push(updateWallets(tx, writes.touchedWallets), updateSpenders(tx, writes.touchedSpenders));
-  if (writes.newHolds.size > 0)
-    work.push(insertHolds(tx, [...writes.newHolds.values()], context.process, context.epoch));
+  if (writes.newHolds.size > 0 && !keepsYoung)
+    work.push(insertHolds(tx, [...writes.newHolds.values()]));
   if (writes.goneHolds.length > 0) work.push(tx.deleteMany("hold", "id", writes.goneHolds));
   if (writes.goneSwept.length > 0) work.push(tx.deleteMany("swept_hold", "id", writes.goneSwept));
   if (writes.transfers.length > 0) work.push(insertTransfers(tx, writes.transfers));

@@ -198,7 +198,7 @@ export function decideSettle(
   const wanted = key === undefined ? cost : keyRoom(key, spender, at, cost);
   const room = budgetRoom(budget, { held, at, wanted });
   const cap = hold !== undefined && hold.amount > room ? hold.amount : room;
-  const charged = smallest(smallest(cost, cap), available(wallet));
+  const charged = smallest(smallest(cost, cap), atLeastNothing(available(wallet)));
   const promo = smallest(charged, wallet.promo);
   const paid = charged - promo;
   wallet.promo -= promo;
@@ -212,7 +212,11 @@ export function decideSettle(
 function keyRoom(key: KeyRules, spender: Spender, now: number, wanted: Nano): Nano {
   if (key.limit === null) return wanted;
   const room = key.limit - spentInWindow(spender.spent, key.window, now) - spender.held;
-  return room > 0n ? room : 0n;
+  return atLeastNothing(room);
+}
+
+function atLeastNothing(amount: Nano): Nano {
+  return amount > 0n ? amount : 0n;
 }
 
 function smallest(a: Nano, b: Nano): Nano {

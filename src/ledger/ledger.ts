@@ -10,6 +10,7 @@ import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } f
 import { createGroupCommit } from "./group-commit.ts";
 import type { TellBudgets, TellFalls } from "./marks.ts";
 import { type Bucket, bucketOf, insertTransfers, SYSTEM, toWallet } from "./rows.ts";
+import type { WriteBatch } from "./young-holds.ts";
 
 export interface Ledger<Record> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
@@ -22,6 +23,8 @@ export interface Ledger<Record> {
 
 export interface LedgerParts<Record> {
   readonly db: Db;
+  /** Writes batches where holds that are young stand in no table; without it, each is written as it is made. */
+  readonly writeBatch?: WriteBatch;
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
@@ -33,6 +36,7 @@ export interface LedgerParts<Record> {
 
 export function createLedger<Record>({
   db,
+  writeBatch,
   process,
   epoch,
   writeRecords,
@@ -40,8 +44,14 @@ export function createLedger<Record>({
   tellBudgets,
 }: LedgerParts<Record>): Ledger<Record> {
   const context = { process, epoch, writeRecords, tellFalls, tellBudgets };
-  const group = createGroupCommit<Operation<Record>, HoldOutcome | SettleOutcome>((operations) =>
-    db.write((tx) => applyBatch(tx, operations, context), lastingOf(operations)),
+  const group = createGroupCommit<Operation<Record>, HoldOutcome | SettleOutcome>(
+    async (operations) => {
+      const { outcomes } =
+        writeBatch === undefined
+          ? await db.write((tx) => applyBatch(tx, operations, context), lastingOf(operations))
+          : await writeBatch((tx, young) => applyBatch(tx, operations, context, young));
+      return outcomes;
+    },
   );
   return {
     // Not `async`: every call waits here twice, and each promise has its price.

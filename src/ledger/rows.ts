@@ -105,8 +105,21 @@ const SPENDER_COLUMNS: readonly Column[] = [
 ];
 
 export interface NewHold extends OpenHold {
+  /** The process that holds, and which of its lives. */
+  readonly process: string;
+  readonly epoch: number;
   readonly createdAt: number;
   readonly expiresAt: number;
+}
+
+/** A wallet of which a part is held by holds that stand in no table yet. */
+export interface KeptWallet extends Wallet {
+  young?: Nano;
+}
+
+/** A key with calls whose holds stand in no table yet. */
+export interface KeptSpender extends Spender {
+  young?: { held: Nano; openCalls: number };
 }
 
 export function insertTransfers(tx: Tx, transfers: readonly Transfer[]): Promise<void> {
@@ -124,30 +137,28 @@ export function insertTransfers(tx: Tx, transfers: readonly Transfer[]): Promise
   return tx.insertMany("transfer", TRANSFER_COLUMNS, rows);
 }
 
-export function insertHolds(
-  tx: Tx,
-  holds: readonly NewHold[],
-  process: string,
-  epoch: number,
-): Promise<void> {
+export function insertHolds(tx: Tx, holds: readonly NewHold[]): Promise<void> {
   const rows = holds.map((one): Value[] => [
     one.id,
     one.accountId,
     one.keyId,
     one.amount,
-    process,
-    epoch,
+    one.process,
+    one.epoch,
     one.createdAt,
     one.expiresAt,
   ]);
   return tx.insertMany("hold", HOLD_COLUMNS, rows);
 }
 
-export async function updateWallets(tx: Tx, wallets: ReadonlyMap<string, Wallet>): Promise<void> {
+export async function updateWallets(
+  tx: Tx,
+  wallets: ReadonlyMap<string, KeptWallet>,
+): Promise<void> {
   const plain: Value[][] = [];
   const budgeted: Value[][] = [];
-  for (const [id, { promo, paid, held, budget }] of wallets) {
-    const values = [id, promo, paid, held];
+  for (const [id, { promo, paid, held, young = 0n, budget }] of wallets) {
+    const values = [id, promo, paid, held - young];
     if (budget === undefined) plain.push(values);
     else {
       const { dayStart, day, monthStart, month } = budget.spent;
@@ -161,11 +172,11 @@ export async function updateWallets(tx: Tx, wallets: ReadonlyMap<string, Wallet>
   await Promise.all(work);
 }
 
-export function updateSpenders(tx: Tx, spenders: ReadonlyMap<string, Spender>): Promise<void> {
-  const rows = [...spenders].map(([id, { held, openCalls, pacedUntil, spent }]): Value[] => [
+export function updateSpenders(tx: Tx, spenders: ReadonlyMap<string, KeptSpender>): Promise<void> {
+  const rows = [...spenders].map(([id, { held, openCalls, young, pacedUntil, spent }]): Value[] => [
     id,
-    held,
-    openCalls,
+    held - (young?.held ?? 0n),
+    openCalls - (young?.openCalls ?? 0),
     Math.ceil(pacedUntil),
     spent.total,
     spent.dayStart,

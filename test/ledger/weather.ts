@@ -1,6 +1,7 @@
 // A gateway process as the world sees it: it may die before or after a commit, or lose the answer to one.
 
 import { createLedger, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
+import type { HoldingDb, WriteBatch } from "../../src/ledger/young-holds.ts";
 import type { Db } from "../../src/store/db.ts";
 import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 
@@ -16,12 +17,18 @@ export interface Process {
   ledger: Ledger<UsageRecord>;
 }
 
-export async function newProcess(db: Db, name: string, now: number): Promise<Process> {
+export async function newProcess(db: Db | HoldingDb, name: string, now: number): Promise<Process> {
   const epoch = await startEpoch(db, name, now);
   const died = Promise.withResolvers<void>();
-  const stormy = underWeather(db, died, () => process.weather);
+  const weather = (): Weather => process.weather;
+  const write: Db["write"] = (work) => underWeather((one) => db.write(one), work, weather(), died);
+  const writeBatch: WriteBatch | undefined =
+    "writeBatch" in db
+      ? (work) => underWeather((one: typeof work) => db.writeBatch(one), work, weather(), died)
+      : undefined;
   const ledger = createLedger<UsageRecord>({
-    db: stormy,
+    db: { ...db, write },
+    ...(writeBatch === undefined ? {} : { writeBatch }),
     process: name,
     epoch,
     writeRecords: writeUsage,
@@ -30,28 +37,28 @@ export async function newProcess(db: Db, name: string, now: number): Promise<Pro
   return process;
 }
 
-function underWeather(db: Db, died: PromiseWithResolvers<void>, weather: () => Weather): Db {
-  const write: Db["write"] = async (work) => {
-    switch (weather()) {
-      case "fine":
-        return db.write(work);
-      case "reply lost":
-        await db.write(work);
-        return db.write(work);
-      case "crash after commit":
-        await db.write(work);
-        died.resolve();
-        return new Promise(() => {});
-      case "crash before commit":
-        await db
-          .write(async (tx) => {
-            await work(tx);
-            throw new Error("killed");
-          })
-          .catch(() => {});
-        died.resolve();
-        return new Promise(() => {});
-    }
-  };
-  return { ...db, write };
+async function underWeather<Given extends readonly unknown[], T>(
+  write: (work: (...given: Given) => Promise<T>) => Promise<T>,
+  work: (...given: Given) => Promise<T>,
+  weather: Weather,
+  died: PromiseWithResolvers<void>,
+): Promise<T> {
+  switch (weather) {
+    case "fine":
+      return write(work);
+    case "reply lost":
+      await write(work);
+      return write(work);
+    case "crash after commit":
+      await write(work);
+      died.resolve();
+      return new Promise(() => {});
+    case "crash before commit":
+      await write(async (...given) => {
+        await work(...given);
+        throw new Error("killed");
+      }).catch(() => {});
+      died.resolve();
+      return new Promise(() => {});
+  }
 }

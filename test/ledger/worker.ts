@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { onBudgetsReached } from "../../src/events/announce.ts";
 import { createLedger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
+import { keepYoungHolds } from "../../src/ledger/young-holds.ts";
 import type { Db } from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
@@ -18,11 +19,14 @@ const CALLERS = 24;
 const DEADLINE_MS = 60_000;
 
 const [kind = "", at = "", name = ""] = process.argv.slice(2);
-const db: Db = kind === "postgres" ? openPostgres(at) : openSqlite({ folder: at, lock: true });
+const holding =
+  kind === "postgres" ? undefined : keepYoungHolds(openSqlite({ folder: at, lock: true }));
+const db: Db = holding ?? openPostgres(at);
 const epoch = await startEpoch(db, name, Date.now());
 const swept = await sweepHolds(db, Date.now());
 const ledger = createLedger<UsageRecord>({
   db,
+  ...(holding === undefined ? {} : { writeBatch: holding.writeBatch }),
   process: name,
   epoch,
   writeRecords: writeUsage,

@@ -1,0 +1,293 @@
+// Holds that are too young to be written. A SQLite store serves one process, and a call does not outlive the process that
+// makes it: so its hold is known to memory alone until it is a second old, and most short calls are over by then. Whoever else
+// reads or writes through this store finds every hold in its table, because the young are written before.
+
+import type { Nano } from "../base/money.ts";
+import { remembered } from "../base/remembered.ts";
+import type { HoldOutcome, SettleOutcome, Wallet } from "./decide.ts";
+import { type Db, text, type Tx } from "../store/db.ts";
+import {
+  insertHolds,
+  type KeptSpender,
+  type KeptWallet,
+  type NewHold,
+  toSpender,
+  toWallet,
+  updateSpenders,
+  updateWallets,
+} from "./rows.ts";
+
+const YOUNG_MS = 1_000;
+/** So many are written in one go, which takes some milliseconds. */
+const WRITTEN_MAX = 500;
+const YOUNG_MAX = 2 * WRITTEN_MAX;
+
+export interface YoungHolds {
+  /** In the order in which they came. */
+  readonly holds: ReadonlyMap<string, Aged>;
+  /** What they hold of each wallet. */
+  readonly wallets: ReadonlyMap<string, Nano>;
+  readonly spenders: ReadonlyMap<string, YoungCalls>;
+  /** Those that grew old, were written, and are not settled yet. */
+  readonly written: ReadonlySet<string>;
+}
+
+interface YoungCalls {
+  readonly held: Nano;
+  readonly openCalls: number;
+  readonly pacedUntil: number;
+}
+
+/** What a batch has made of young holds. */
+interface Kept {
+  readonly born: ReadonlyMap<string, NewHold>;
+  /** Settled while they were young. */
+  readonly gone: readonly string[];
+  /** Settled after they had been written. */
+  readonly goneWritten: readonly string[];
+  readonly wallets: ReadonlyMap<string, KeptWallet>;
+  readonly spenders: ReadonlyMap<string, KeptSpender>;
+}
+
+/** What came of a batch. */
+export interface Applied {
+  /** One for each operation, in their order. */
+  readonly outcomes: readonly (HoldOutcome | SettleOutcome)[];
+  readonly kept: Kept;
+}
+
+/** Runs a batch of the ledger, and keeps what it has made of young holds as soon as it is committed. */
+export type WriteBatch = (
+  work: (tx: Tx, young: YoungHolds) => Promise<Applied>,
+) => Promise<Applied>;
+
+/** A store through which every hold is seen, with the way for a ledger that need not see them in their table. */
+export interface HoldingDb extends Db {
+  readonly writeBatch: WriteBatch;
+}
+
+interface Young {
+  readonly holds: Map<string, Aged>;
+  readonly wallets: Map<string, Nano>;
+  readonly spenders: Map<string, YoungCalls>;
+  readonly written: Set<string>;
+}
+
+interface Aged {
+  readonly hold: NewHold;
+  /** By a clock that nobody sets. */
+  readonly bornMs: number;
+}
+
+export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
+  const young: Young = {
+    holds: new Map(),
+    wallets: new Map(),
+    spenders: new Map(),
+    written: new Set(),
+  };
+  const turns = createTurns();
+  const writeHolds = async (holds: readonly Aged[]): Promise<void> => {
+    if (holds.length === 0) return;
+    await db.write((tx) => insertYoung(tx, young, holds), "while the machine runs");
+    forget(young, holds);
+  };
+  const watch = createWatch(young, youngMs, () =>
+    turns.take(() => writeHolds(oldest(young, performance.now() - youngMs))),
+  );
+  const writeAll = (): Promise<void> => turns.take(() => writeHolds([...young.holds.values()]));
+  const show = async (sql: string): Promise<void> => {
+    if (young.holds.size > 0 && concernsHolds(sql)) await writeAll();
+  };
+  return {
+    ...db,
+    all: (sql, params) => show(sql).then(() => db.all(sql, params)),
+    get: (sql, params) => show(sql).then(() => db.get(sql, params)),
+    snapshot: (work) => writeAll().then(() => db.snapshot(work)),
+    write: (work, lasting) =>
+      turns.take(async () => {
+        const holds = [...young.holds.values()];
+        if (holds.length === 0) return db.write(work, lasting);
+        const answer = await db.write(async (tx) => {
+          await insertYoung(tx, young, holds);
+          return work(tx);
+        }, lasting);
+        forget(young, holds);
+        return answer;
+      }),
+    writeBatch: (work) =>
+      turns.take(async () => {
+        if (young.holds.size >= YOUNG_MAX) await writeHolds(oldest(young, Infinity));
+        const applied = await db.write((tx) => work(tx, young));
+        keep(young, applied.kept);
+        watch.begin();
+        return applied;
+      }),
+    close: async () => {
+      watch.stop();
+      await turns.over();
+      await db.close();
+    },
+  };
+}
+
+interface Turns {
+  readonly take: <T>(work: () => Promise<T>) => Promise<T>;
+  readonly over: () => Promise<unknown>;
+}
+
+// What a transaction has made of the young holds is kept before the next one begins.
+function createTurns(): Turns {
+  let last: Promise<unknown> = Promise.resolve();
+  return {
+    take: (work) => {
+      const turn = last.then(work);
+      last = turn.catch(() => {});
+      return turn;
+    },
+    over: () => last,
+  };
+}
+
+interface Watch {
+  readonly begin: () => void;
+  readonly stop: () => void;
+}
+
+/** Has the old ones written, as long as there are any that will be old. */
+function createWatch(young: Young, youngMs: number, writeOld: () => Promise<void>): Watch {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const begin = (pauseMs = 0): void => {
+    const [first] = young.holds.values();
+    if (timer !== undefined || first === undefined) return;
+    const dueMs = first.bornMs + youngMs - performance.now();
+    timer = setTimeout(
+      () => {
+        timer = undefined;
+        // A store that cannot be used now is asked again after a while, and nothing is lost by it.
+        writeOld().then(
+          () => begin(),
+          () => begin(youngMs),
+        );
+      },
+      Math.max(pauseMs, dueMs),
+    );
+    timer.unref();
+  };
+  return { begin: () => begin(), stop: () => clearTimeout(timer) };
+}
+
+const concernsHolds = remembered((sql: string) => /\b(hold|wallet|spender)\b/.test(sql), 1_000);
+
+function oldest(young: Young, bornBeforeMs: number): readonly Aged[] {
+  const found: Aged[] = [];
+  for (const one of young.holds.values()) {
+    if (one.bornMs > bornBeforeMs || found.length === WRITTEN_MAX) break;
+    found.push(one);
+  }
+  return found;
+}
+
+/** A wallet as it is with what is held of it in memory. */
+export function withYoung(young: Nano | undefined, wallet: KeptWallet): KeptWallet {
+  if (young === undefined) return wallet;
+  wallet.young = young;
+  wallet.held += young;
+  return wallet;
+}
+
+export function withYoungCalls(young: YoungCalls | undefined, spender: KeptSpender): KeptSpender {
+  if (young === undefined) return spender;
+  const { held, openCalls, pacedUntil } = young;
+  spender.young = { held, openCalls };
+  spender.held += held;
+  spender.openCalls += openCalls;
+  spender.pacedUntil = Math.max(spender.pacedUntil, pacedUntil);
+  return spender;
+}
+
+function keep(young: Young, { born, gone, goneWritten, wallets, spenders }: Kept): void {
+  const bornMs = performance.now();
+  for (const id of gone) young.holds.delete(id);
+  for (const hold of born.values()) young.holds.set(hold.id, { hold, bornMs });
+  for (const id of goneWritten) young.written.delete(id);
+  for (const [id, { young: held }] of wallets) {
+    if (held === undefined) continue;
+    if (held === 0n) young.wallets.delete(id);
+    else young.wallets.set(id, held);
+  }
+  for (const [id, { young: calls, pacedUntil }] of spenders) {
+    if (calls === undefined) continue;
+    if (calls.openCalls === 0) young.spenders.delete(id);
+    else young.spenders.set(id, { ...calls, pacedUntil });
+  }
+}
+
+/** What was written is not young any more. */
+function forget(young: Young, written: readonly Aged[]): void {
+  for (const { hold } of written) {
+    const { id, accountId, keyId, amount } = hold;
+    young.holds.delete(id);
+    young.written.add(id);
+    const held = (young.wallets.get(accountId) ?? 0n) - amount;
+    if (held > 0n) young.wallets.set(accountId, held);
+    else young.wallets.delete(accountId);
+    const calls = young.spenders.get(keyId);
+    if (calls === undefined) continue;
+    if (calls.openCalls === 1) young.spenders.delete(keyId);
+    else
+      young.spenders.set(keyId, {
+        ...calls,
+        held: calls.held - amount,
+        openCalls: calls.openCalls - 1,
+      });
+  }
+}
+
+async function insertYoung(tx: Tx, young: Young, all: readonly Aged[]): Promise<void> {
+  const distinct = (of: (hold: NewHold) => string): string[] =>
+    [...new Set(all.map(({ hold }) => of(hold)))].sort();
+  const wallets = new Map(
+    (
+      await tx.lockMany(
+        "wallet",
+        "account_id",
+        distinct((hold) => hold.accountId),
+      )
+    ).map((row) => [text(row, "account_id"), toWallet(row)]),
+  );
+  const spenders = new Map(
+    (
+      await tx.lockMany(
+        "spender",
+        "key_id",
+        distinct((hold) => hold.keyId),
+      )
+    ).map((row) => [text(row, "key_id"), toSpender(row)]),
+  );
+  const holds: NewHold[] = [];
+  for (const { hold } of all) {
+    const wallet = wallets.get(hold.accountId);
+    const spender = spenders.get(hold.keyId);
+    if (wallet === undefined || spender === undefined)
+      throw new Error(`hold ${hold.id} has no wallet or no key`);
+    const amount = whatIsThere(hold.amount, wallet);
+    wallet.held += amount;
+    spender.held += amount;
+    spender.openCalls += 1;
+    const { pacedUntil = 0 } = young.spenders.get(hold.keyId) ?? {};
+    spender.pacedUntil = Math.max(spender.pacedUntil, pacedUntil);
+    holds.push({ ...hold, amount });
+  }
+  await updateWallets(tx, wallets);
+  await updateSpenders(tx, spenders);
+  await insertHolds(tx, holds);
+}
+
+// Another process, such as an operator's command, may have taken credit that a young hold counted on. Its call is charged
+// for no more than is there, and the rest is the house's.
+function whatIsThere(amount: Nano, { promo, paid, held }: Wallet): Nano {
+  const free = promo + paid - held;
+  if (free >= amount) return amount;
+  return free > 0n ? free : 0n;
+}
