@@ -125,7 +125,7 @@ async function layFoundation(config: Config, { log, now }: HouseSurroundings): P
   const idempotency = createIdempotency(master);
   const ledger = createLedger<CallRecord>({
     db,
-    ...(holding === undefined ? {} : { writeBatch: holding.writeBatch }),
+    holding,
     process: config.processName,
     epoch,
     writeRecords: (tx, records) => writeCalls(tx, records, idempotency),

@@ -123,7 +123,7 @@ async function hold(
   });
   // A call that costs nothing takes nothing from the wallet, so the hold would not look at its state.
   if (request.amount === 0n) await refuseFrozen(parts, input.caller.accountId);
-  const outcome = await parts.ledger.hold(request);
+  const outcome = parts.ledger.holdNow(request) ?? (await parts.ledger.hold(request));
   if (outcome.status === "held") return { amount: outcome.amount, pays };
   if (outcome.status === "frozen") await refuseFrozen(parts, input.caller.accountId);
   const { caller } = input;

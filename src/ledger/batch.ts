@@ -1,9 +1,7 @@
 // Writes one batch of holds and settles in one transaction: lock the rows, decide in memory, write the outcome.
-// Rows are locked wallets first, then spenders, then holds, each in the order of their keys: no two batches can
-// wait for each other in a circle.
 
 import type { Nano } from "../base/money.ts";
-import { text, type Tx } from "../store/db.ts";
+import type { Tx } from "../store/db.ts";
 import { type BudgetMark, passedMarks } from "./budget-rules.ts";
 import {
   type Charge,
@@ -11,12 +9,12 @@ import {
   decideSettle,
   type HoldOutcome,
   type HoldRequest,
-  type KeyRules,
   type OpenHold,
   type SettleOutcome,
   type SettleRequest,
 } from "./decide.ts";
-import { type Fall, marksOf, noteFalls, type TellBudgets, type TellFalls } from "./marks.ts";
+import { lock, type State } from "./lock.ts";
+import { type Fall, noteFalls, type TellBudgets, type TellFalls } from "./marks.ts";
 import {
   bucketOf,
   insertHolds,
@@ -25,15 +23,11 @@ import {
   type KeptWallet,
   type NewHold,
   SYSTEM,
-  toKeyRules,
-  toOpenHold,
-  toSpender,
-  toWallet,
   type Transfer,
   updateSpenders,
   updateWallets,
 } from "./rows.ts";
-import { type Applied, withYoung, withYoungCalls, type YoungHolds } from "./young-holds.ts";
+import { addYoung, type Applied, newHold, type YoungHolds } from "./young-holds.ts";
 
 export type Operation<Record> =
   | { readonly kind: "hold"; readonly request: HoldRequest }
@@ -45,16 +39,6 @@ export interface BatchContext<Record> {
   readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
   readonly tellFalls?: TellFalls | undefined;
   readonly tellBudgets?: TellBudgets | undefined;
-}
-
-interface State {
-  readonly wallets: Map<string, KeptWallet>;
-  readonly spenders: Map<string, KeptSpender>;
-  readonly keys: Map<string, KeyRules>;
-  readonly holds: Map<string, OpenHold>;
-  /** What was held before the sweeper came. */
-  readonly swept: Map<string, OpenHold>;
-  readonly young: YoungHolds | undefined;
 }
 
 interface Writes<Record> {
@@ -102,58 +86,11 @@ export async function applyBatch<Record>(
   return { outcomes, kept: { born, gone, goneWritten, wallets, spenders } };
 }
 
-async function lock<Record>(
-  tx: Tx,
-  operations: readonly Operation<Record>[],
-  young: YoungHolds | undefined,
-): Promise<State> {
-  const accountIds = new Set<string>();
-  const keyIds = new Set<string>();
-  const ids: string[] = [];
-  const known = new Map<string, OpenHold>();
-  for (const operation of operations) {
-    const { id, accountId, keyId } = operation.request;
-    accountIds.add(accountId);
-    keyIds.add(keyId);
-    const aged = young?.holds.get(id);
-    if (aged !== undefined) known.set(id, aged.hold);
-    else if (young === undefined || operation.kind === "settle" || young.written.has(id))
-      ids.push(id);
-  }
-  // PostgreSQL runs these one after the other on one connection: sent together, they cost one round trip.
-  const [wallets, spenders, holds, swept, keys] = await Promise.all([
-    tx.lockMany("wallet", "account_id", [...accountIds]),
-    tx.lockMany("spender", "key_id", [...keyIds]),
-    ids.length === 0 ? [] : tx.lockMany("hold", "id", ids),
-    ids.length === 0 ? [] : tx.lockMany("swept_hold", "id", ids),
-    tx.readMany("api_key", "id", [...keyIds]),
-  ]);
-  for (const row of holds) known.set(text(row, "id"), toOpenHold(row));
-  return {
-    wallets: new Map(
-      wallets.map((row) => {
-        const id = text(row, "account_id");
-        return [id, withYoung(young?.wallets.get(id), { ...toWallet(row), ...marksOf(row) })];
-      }),
-    ),
-    spenders: new Map(
-      spenders.map((row) => {
-        const id = text(row, "key_id");
-        return [id, withYoungCalls(young?.spenders.get(id), toSpender(row))];
-      }),
-    ),
-    holds: known,
-    swept: new Map(swept.map((row) => [text(row, "id"), toOpenHold(row)])),
-    young,
-    keys: new Map(keys.map((row) => [text(row, "id"), toKeyRules(row)])),
-  };
-}
-
 function applyHold<Record>(
   request: HoldRequest,
   state: State,
   writes: Writes<Record>,
-  { process, epoch }: BatchContext<Record>,
+  context: BatchContext<Record>,
 ): HoldOutcome {
   // The batch may be the repetition of one whose commit was not heard of.
   const known = state.holds.get(request.id) ?? state.swept.get(request.id);
@@ -164,16 +101,7 @@ function applyHold<Record>(
   const spender = state.spenders.get(request.keyId);
   const outcome = decideHold(request, wallet, spender, state.keys.get(request.keyId));
   if (outcome.status !== "held" || wallet === undefined || spender === undefined) return outcome;
-  const hold: NewHold = {
-    id: request.id,
-    accountId: request.accountId,
-    keyId: request.keyId,
-    amount: outcome.amount,
-    process,
-    epoch,
-    createdAt: request.now,
-    expiresAt: request.expiresAt,
-  };
+  const hold = newHold(request, outcome.amount, context);
   state.holds.set(hold.id, hold);
   writes.newHolds.set(hold.id, hold);
   if (state.young !== undefined) addYoung(wallet, spender, hold.amount, 1);
@@ -233,14 +161,6 @@ function giveBack<Record>(
   if (isYoung) writes.goneYoung.push(hold.id);
   else if (!isNew) writes.goneHolds.push(hold.id);
   if (state.young !== undefined && (isNew || isYoung)) addYoung(wallet, spender, -hold.amount, -1);
-}
-
-function addYoung(wallet: KeptWallet, spender: KeptSpender, amount: Nano, calls: number): void {
-  wallet.young = (wallet.young ?? 0n) + amount;
-  spender.young = {
-    held: (spender.young?.held ?? 0n) + amount,
-    openCalls: (spender.young?.openCalls ?? 0) + calls,
-  };
 }
 
 function sameOwner(hold: OpenHold, request: { accountId: string; keyId: string }): boolean {

@@ -28,6 +28,8 @@ export interface GroupCommit<Operation, Outcome> {
   readonly submit: (operation: Operation, admission: Admission) => Promise<Outcome>;
   /** How many operations wait. */
   readonly depth: () => number;
+  /** Whether the store could not be used when it was last asked. */
+  readonly isFailing: () => boolean;
   /** Resolves when everything that was submitted is committed or refused. */
   readonly idle: () => Promise<void>;
 }
@@ -40,6 +42,7 @@ export function createGroupCommit<Operation, Outcome>(
   let queue: Waiting<Operation, Outcome>[] = [];
   let running: Promise<void> | undefined;
   let away: Fault | undefined;
+  let failing = false;
 
   // A store that cannot be used fails every half of a batch alike, so the whole batch waits for it. New work waits for
   // a moment only; what is owed is tried for longer, since giving it up loses a charge.
@@ -47,6 +50,7 @@ export function createGroupCommit<Operation, Outcome>(
     let rest = batch;
     for (let attempt = 1; rest.length > 0; attempt++) {
       const stopped = await commitBatch(rest, commit);
+      failing = stopped !== undefined;
       if (stopped === undefined) break;
       if (attempt >= TRIES_MAX.new) {
         away = new Fault("overloaded", "the store cannot be used", {
@@ -88,7 +92,12 @@ export function createGroupCommit<Operation, Outcome>(
     running ??= new Promise<void>((resolve) => setImmediate(resolve)).then(flushAll);
     return outcome;
   };
-  return { submit, depth: () => queue.length, idle: () => running ?? Promise.resolve() };
+  return {
+    submit,
+    depth: () => queue.length,
+    isFailing: () => failing,
+    idle: () => running ?? Promise.resolve(),
+  };
 }
 
 /** Rejects what was admitted so; answers the rest. */

@@ -10,10 +10,12 @@ import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } f
 import { createGroupCommit } from "./group-commit.ts";
 import type { TellBudgets, TellFalls } from "./marks.ts";
 import { type Bucket, bucketOf, insertTransfers, SYSTEM, toWallet } from "./rows.ts";
-import type { WriteBatch } from "./young-holds.ts";
+import type { HoldingDb } from "./young-holds.ts";
 
 export interface Ledger<Record> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
+  /** The same at once, where nothing need be read for it; undefined where it must be waited for. */
+  readonly holdNow: (request: HoldRequest) => HoldOutcome | undefined;
   readonly settle: (request: SettleRequest<Record>) => Promise<SettleOutcome>;
   /** How many operations wait for their commit. */
   readonly depth: () => number;
@@ -23,8 +25,8 @@ export interface Ledger<Record> {
 
 export interface LedgerParts<Record> {
   readonly db: Db;
-  /** Writes batches where holds that are young stand in no table; without it, each is written as it is made. */
-  readonly writeBatch?: WriteBatch;
+  /** Where holds that are young stand in no table; without it, each is written as it is made. */
+  readonly holding?: Pick<HoldingDb, "writeBatch" | "holdNow"> | undefined;
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
@@ -36,7 +38,7 @@ export interface LedgerParts<Record> {
 
 export function createLedger<Record>({
   db,
-  writeBatch,
+  holding,
   process,
   epoch,
   writeRecords,
@@ -47,20 +49,23 @@ export function createLedger<Record>({
   const group = createGroupCommit<Operation<Record>, HoldOutcome | SettleOutcome>(
     async (operations) => {
       const { outcomes } =
-        writeBatch === undefined
+        holding === undefined
           ? await db.write((tx) => applyBatch(tx, operations, context), lastingOf(operations))
-          : await writeBatch((tx, young) => applyBatch(tx, operations, context, young));
+          : await holding.writeBatch((tx, young) => applyBatch(tx, operations, context, young));
       return outcomes;
     },
   );
   return {
     // Not `async`: every call waits here twice, and each promise has its price.
     hold: (request) => {
-      if (request.amount < 0n || (request.minimum ?? 0n) < 0n)
+      if (isBelowNothing(request))
         return Promise.reject(new Error(`hold ${request.id} is for less than nothing`));
       // Safe because a batch answers each operation by its kind.
       return group.submit({ kind: "hold", request }, "new") as Promise<HoldOutcome>;
     },
+    // Whether a store can be used again is found out by whoever must write.
+    holdNow: (request) =>
+      isBelowNothing(request) || group.isFailing() ? undefined : holding?.holdNow(request, context),
     settle: (request) => {
       if (request.cost < 0n || request.cost > MAX_NANO)
         return Promise.reject(
@@ -72,6 +77,10 @@ export function createLedger<Record>({
     depth: group.depth,
     idle: group.idle,
   };
+}
+
+function isBelowNothing({ amount, minimum = 0n }: HoldRequest): boolean {
+  return amount < 0n || minimum < 0n;
 }
 
 // A machine that loses its power takes the calls with it that were held for, and nobody has been told their end: without

@@ -4,8 +4,15 @@
 
 import type { Nano } from "../base/money.ts";
 import { remembered } from "../base/remembered.ts";
-import type { HoldOutcome, SettleOutcome, Wallet } from "./decide.ts";
 import { type Db, text, type Tx } from "../store/db.ts";
+import {
+  decideHold,
+  type HoldOutcome,
+  type HoldRequest,
+  type SettleOutcome,
+  type Wallet,
+} from "./decide.ts";
+import { createKnownRows, type KnownRows } from "./known-rows.ts";
 import {
   insertHolds,
   type KeptSpender,
@@ -30,6 +37,8 @@ export interface YoungHolds {
   readonly spenders: ReadonlyMap<string, YoungCalls>;
   /** Those that grew old, were written, and are not settled yet. */
   readonly written: ReadonlySet<string>;
+  /** The rows as they were last committed, with what is held of them in memory. A batch adds to them and changes them. */
+  readonly known: KnownRows;
 }
 
 interface YoungCalls {
@@ -56,21 +65,29 @@ export interface Applied {
   readonly kept: Kept;
 }
 
-/** Runs a batch of the ledger, and keeps what it has made of young holds as soon as it is committed. */
+/** A store through which every hold is seen, with the ways for a ledger that need not see them in their table. */
+export interface HoldingDb extends Db {
+  /** Runs a batch of the ledger, and keeps what it has made of young holds as soon as it is committed. */
+  readonly writeBatch: WriteBatch;
+  readonly holdNow: HoldNow;
+}
+
 export type WriteBatch = (
   work: (tx: Tx, young: YoungHolds) => Promise<Applied>,
 ) => Promise<Applied>;
 
-/** A store through which every hold is seen, with the way for a ledger that need not see them in their table. */
-export interface HoldingDb extends Db {
-  readonly writeBatch: WriteBatch;
-}
+/** Decides a hold at once, where everything that it rests on is known; undefined where a batch must find it out. */
+export type HoldNow = (
+  request: HoldRequest,
+  holder: Pick<NewHold, "process" | "epoch">,
+) => HoldOutcome | undefined;
 
 interface Young {
   readonly holds: Map<string, Aged>;
   readonly wallets: Map<string, Nano>;
   readonly spenders: Map<string, YoungCalls>;
   readonly written: Set<string>;
+  readonly known: KnownRows;
 }
 
 interface Aged {
@@ -85,6 +102,7 @@ export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
     wallets: new Map(),
     spenders: new Map(),
     written: new Set(),
+    known: createKnownRows(db.version),
   };
   const turns = createTurns();
   const writeHolds = async (holds: readonly Aged[]): Promise<void> => {
@@ -107,9 +125,8 @@ export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
     write: (work, lasting) =>
       turns.take(async () => {
         const holds = [...young.holds.values()];
-        if (holds.length === 0) return db.write(work, lasting);
         const answer = await db.write(async (tx) => {
-          await insertYoung(tx, young, holds);
+          if (holds.length > 0) await insertYoung(tx, young, holds);
           return work(tx);
         }, lasting);
         forget(young, holds);
@@ -118,11 +135,26 @@ export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
     writeBatch: (work) =>
       turns.take(async () => {
         if (young.holds.size >= YOUNG_MAX) await writeHolds(oldest(young, Infinity));
-        const applied = await db.write((tx) => work(tx, young));
-        keep(young, applied.kept);
-        watch.begin();
-        return applied;
+        try {
+          const applied = await db.write((tx) => {
+            young.known.look();
+            return work(tx, young);
+          });
+          keep(young, applied.kept);
+          watch.begin();
+          return applied;
+        } catch (error) {
+          // They were changed for a commit that has not come about.
+          young.known.clear();
+          throw error;
+        }
       }),
+    holdNow: (request, holder) => {
+      if (turns.taken() || young.holds.size >= YOUNG_MAX) return undefined;
+      const outcome = holdAtOnce(young, request, holder);
+      watch.begin();
+      return outcome;
+    },
     close: async () => {
       watch.stop();
       await turns.over();
@@ -131,20 +163,73 @@ export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
   };
 }
 
+function holdAtOnce(
+  young: Young,
+  request: HoldRequest,
+  holder: Pick<NewHold, "process" | "epoch">,
+): HoldOutcome | undefined {
+  const { id, accountId, keyId } = request;
+  young.known.lookNowAndThen();
+  const { wallets, spenders, keys } = young.known;
+  const wallet = wallets.get(accountId);
+  const spender = spenders.get(keyId);
+  const key = keys.get(keyId);
+  if (wallet === undefined || spender === undefined || key === undefined) return undefined;
+  // What is asked for again was answered already, and only a batch knows what.
+  if (young.holds.has(id) || young.written.has(id)) return undefined;
+  const outcome = decideHold(request, wallet, spender, key);
+  if (outcome.status !== "held") return outcome;
+  addYoung(wallet, spender, outcome.amount, 1);
+  const hold = newHold(request, outcome.amount, holder);
+  young.holds.set(id, { hold, bornMs: performance.now() });
+  keepSums(young, accountId, wallet);
+  keepCalls(young, keyId, spender);
+  return outcome;
+}
+
+export function newHold(
+  { id, accountId, keyId, now, expiresAt }: HoldRequest,
+  amount: Nano,
+  { process, epoch }: Pick<NewHold, "process" | "epoch">,
+): NewHold {
+  return { id, accountId, keyId, amount, process, epoch, createdAt: now, expiresAt };
+}
+
+/** Counts a hold among the young ones, or takes it out with the signs turned. */
+export function addYoung(
+  wallet: KeptWallet,
+  spender: KeptSpender,
+  amount: Nano,
+  calls: number,
+): void {
+  wallet.young = (wallet.young ?? 0n) + amount;
+  spender.young = {
+    held: (spender.young?.held ?? 0n) + amount,
+    openCalls: (spender.young?.openCalls ?? 0) + calls,
+  };
+}
+
 interface Turns {
   readonly take: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Whether anything is written now, or waits to be. */
+  readonly taken: () => boolean;
   readonly over: () => Promise<unknown>;
 }
 
 // What a transaction has made of the young holds is kept before the next one begins.
 function createTurns(): Turns {
   let last: Promise<unknown> = Promise.resolve();
+  let open = 0;
   return {
     take: (work) => {
-      const turn = last.then(work);
+      open += 1;
+      const turn = last.then(work).finally(() => {
+        open -= 1;
+      });
       last = turn.catch(() => {});
       return turn;
     },
+    taken: () => open > 0,
     over: () => last,
   };
 }
@@ -158,8 +243,9 @@ interface Watch {
 function createWatch(young: Young, youngMs: number, writeOld: () => Promise<void>): Watch {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const begin = (pauseMs = 0): void => {
+    if (timer !== undefined) return;
     const [first] = young.holds.values();
-    if (timer !== undefined || first === undefined) return;
+    if (first === undefined) return;
     const dueMs = first.bornMs + youngMs - performance.now();
     timer = setTimeout(
       () => {
@@ -211,20 +297,23 @@ function keep(young: Young, { born, gone, goneWritten, wallets, spenders }: Kept
   for (const id of gone) young.holds.delete(id);
   for (const hold of born.values()) young.holds.set(hold.id, { hold, bornMs });
   for (const id of goneWritten) young.written.delete(id);
-  for (const [id, { young: held }] of wallets) {
-    if (held === undefined) continue;
-    if (held === 0n) young.wallets.delete(id);
-    else young.wallets.set(id, held);
-  }
-  for (const [id, { young: calls, pacedUntil }] of spenders) {
-    if (calls === undefined) continue;
-    if (calls.openCalls === 0) young.spenders.delete(id);
-    else young.spenders.set(id, { ...calls, pacedUntil });
-  }
+  for (const [id, wallet] of wallets) keepSums(young, id, wallet);
+  for (const [id, spender] of spenders) keepCalls(young, id, spender);
 }
 
-/** What was written is not young any more. */
+function keepSums(young: Young, id: string, { young: held = 0n }: KeptWallet): void {
+  if (held === 0n) young.wallets.delete(id);
+  else young.wallets.set(id, held);
+}
+
+function keepCalls(young: Young, id: string, { young: calls, pacedUntil }: KeptSpender): void {
+  if (calls === undefined || calls.openCalls === 0) young.spenders.delete(id);
+  else young.spenders.set(id, { ...calls, pacedUntil });
+}
+
+/** What was written is not young any more, and whatever else was written may be what a hold rests on. */
 function forget(young: Young, written: readonly Aged[]): void {
+  young.known.clear();
   for (const { hold } of written) {
     const { id, accountId, keyId, amount } = hold;
     young.holds.delete(id);

@@ -44,6 +44,8 @@ export interface Db extends Reader {
   snapshot<T>(work: (reader: Reader) => Promise<T>): Promise<T>;
   /** Copies a SQLite store to a new file while it is in use. */
   backup(file: string): Promise<void>;
+  /** Where only this process serves from the store: a number that changes when anybody else has written to it. */
+  readonly version?: () => number;
   close(): Promise<void>;
 }
 

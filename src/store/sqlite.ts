@@ -65,6 +65,7 @@ export function openSqlite(options: SqliteOptions): Db {
     write,
     snapshot,
     backup: async (target) => backup(file, target),
+    version: createVersion(writer),
     close: async () => {
       await last;
       reader.close();
@@ -95,6 +96,12 @@ function createDiskSwitch(database: Database): (waits: boolean) => void {
     database.run(`pragma synchronous = ${waits ? "full" : "normal"}`);
     waitsNow = waits;
   };
+}
+
+// It is the same for what this connection has written itself.
+function createVersion(database: Database): () => number {
+  const statement = database.query("pragma data_version");
+  return () => Number(statement.values()[0]?.[0]);
 }
 
 // The kernel drops this lock when the process ends, however it ends; a file with a process id in it would go stale.

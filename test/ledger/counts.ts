@@ -2,6 +2,8 @@
 export interface Counts {
   histories: number;
   holds: number;
+  /** Where nothing need be read for a hold. */
+  heldAtOnce: number;
   settles: number;
   refusals: number;
   budgets: number;
@@ -15,6 +17,7 @@ export interface Counts {
 export const noCounts = (): Counts => ({
   histories: 0,
   holds: 0,
+  heldAtOnce: 0,
   settles: 0,
   refusals: 0,
   budgets: 0,

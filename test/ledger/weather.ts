@@ -1,7 +1,12 @@
 // A gateway process as the world sees it: it may die before or after a commit, or lose the answer to one.
 
-import { createLedger, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
-import type { HoldingDb, WriteBatch } from "../../src/ledger/young-holds.ts";
+import {
+  createLedger,
+  type Ledger,
+  type LedgerParts,
+  startEpoch,
+} from "../../src/ledger/ledger.ts";
+import type { HoldingDb } from "../../src/ledger/young-holds.ts";
 import type { Db } from "../../src/store/db.ts";
 import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 
@@ -22,13 +27,17 @@ export async function newProcess(db: Db | HoldingDb, name: string, now: number):
   const died = Promise.withResolvers<void>();
   const weather = (): Weather => process.weather;
   const write: Db["write"] = (work) => underWeather((one) => db.write(one), work, weather(), died);
-  const writeBatch: WriteBatch | undefined =
+  const holding: LedgerParts<UsageRecord>["holding"] =
     "writeBatch" in db
-      ? (work) => underWeather((one: typeof work) => db.writeBatch(one), work, weather(), died)
+      ? {
+          writeBatch: (work) =>
+            underWeather((one: typeof work) => db.writeBatch(one), work, weather(), died),
+          holdNow: (...given) => (weather() === "fine" ? db.holdNow(...given) : undefined),
+        }
       : undefined;
   const ledger = createLedger<UsageRecord>({
     db: { ...db, write },
-    ...(writeBatch === undefined ? {} : { writeBatch }),
+    holding,
     process: name,
     epoch,
     writeRecords: writeUsage,

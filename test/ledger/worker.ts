@@ -26,7 +26,7 @@ const epoch = await startEpoch(db, name, Date.now());
 const swept = await sweepHolds(db, Date.now());
 const ledger = createLedger<UsageRecord>({
   db,
-  ...(holding === undefined ? {} : { writeBatch: holding.writeBatch }),
+  holding,
   process: name,
   epoch,
   writeRecords: writeUsage,

@@ -88,6 +88,7 @@ async function runRound(world: World, event: EventPlan, round: number): Promise<
   const silent = world.processes
     .map(({ name, epoch }, place) => ({ name, epoch, seenAt: world.seen[place] ?? 0 }))
     .filter(({ seenAt }) => seenAt < world.now - 30_000);
+  if (round % 2 === 0) await getKnown(world);
   const sweeping = sweeps ? sweepHolds(world.db, world.now, silent) : Promise.resolve(0);
   const threads = await Promise.all(
     world.accounts.map((account) => runAccount(world, account, round)),
@@ -107,6 +108,20 @@ async function runRound(world: World, event: EventPlan, round: number): Promise<
     account.model = explained;
   }
   await endRound(world, event);
+}
+
+/** Has every ledger read what holds rest on, by asking for the end of calls that there are not. */
+async function getKnown({ accounts, processes, now }: World): Promise<void> {
+  const asked = processes.find(({ weather }) => weather === "fine");
+  if (asked === undefined) return;
+  const ends = accounts.flatMap((account) =>
+    keysOf(account).map((keyId) => {
+      const owner = { accountId: account.id, keyId, now };
+      return asked.ledger.settle({ ...owner, id: `${account.id}.none`, cost: 0n });
+    }),
+  );
+  for (const end of await Promise.all(ends))
+    if (end.status !== "already") throw new Error("a call that was never made has ended");
 }
 
 /** Answers whether the sweeper runs at the same time. */
@@ -161,7 +176,11 @@ async function runAccount(
       (plan.calls[place] ?? []).map((call) => toAct(world, account, place, { call, known })),
     ),
   );
-  const admin = plan.admin === null ? [] : [runAdmin(world, account, plan.admin, round)];
+  // What is held at once is held before anybody writes.
+  const admin =
+    plan.admin === null
+      ? []
+      : [Promise.resolve(plan.admin).then((one) => runAdmin(world, account, one, round))];
   return Promise.all([...running, ...admin]);
 }
 
@@ -174,11 +193,32 @@ async function runCalls(
   if (acts.length === 0) return [];
   const { weather } = process;
   const answers = acts.map((what) => runCall(world, account, process, what));
-  if (weather === "fine") return [{ acts, heard: await Promise.all(answers) }];
+  if (weather === "fine") return inTheirOrder(acts, answers);
   const unheard = { acts, heard: acts.map(() => null) };
-  if (weather === "reply lost") return [unheard, { acts, heard: await Promise.all(answers) }];
+  if (weather === "reply lost") return [unheard, { acts, heard: await allOf(answers) }];
   await process.died.promise;
   return weather === "crash after commit" ? [unheard] : [];
+}
+
+// What is decided at once stands alone, and comes before what goes into a batch together.
+async function inTheirOrder(
+  acts: readonly Act[],
+  answers: readonly (string | Promise<string>)[],
+): Promise<Thread> {
+  const thread: Thread[number][] = [];
+  const later: number[] = [];
+  for (const [place, what] of acts.entries()) {
+    const answer = answers[place];
+    if (typeof answer === "string") thread.push({ acts: [what], heard: [answer] });
+    else later.push(place);
+  }
+  if (later.length === 0) return thread;
+  const heard = await allOf(later.map((place) => answers[place] ?? ""));
+  return [...thread, { acts: later.flatMap((place) => acts[place] ?? []), heard }];
+}
+
+function allOf(answers: readonly (string | Promise<string>)[]): Promise<readonly string[]> {
+  return Promise.all(answers.map((answer) => Promise.resolve(answer)));
 }
 
 function toAct(
@@ -215,21 +255,26 @@ function toAct(
   return { kind: "settle", id, cost: costs[call.cost], byok: call.cost === "byok" };
 }
 
-function runCall(world: World, account: Account, process: Process, what: Act): Promise<string> {
+function runCall(
+  world: World,
+  account: Account,
+  process: Process,
+  what: Act,
+): string | Promise<string> {
   if (what.kind === "hold") return runHold(world, account, process, what);
   if (what.kind === "settle") return runSettle(world, account, process, what);
   throw new Error("not a call");
 }
 
-async function runHold(
+function runHold(
   world: World,
   account: Account,
   { ledger }: Process,
   what: Act & { kind: "hold" },
-): Promise<string> {
+): string | Promise<string> {
   world.counts.holds += 1;
   const { id, amount, expiresAt } = what;
-  const outcome = await ledger.hold({
+  const request = {
     id,
     accountId: account.id,
     keyId: keysOf(account)[what.key] ?? "",
@@ -239,10 +284,16 @@ async function runHold(
     ...(what.minimum === null ? {} : { minimum: what.minimum }),
     ...(what.pace === null ? {} : { pace: PACE }),
     ...(what.openMax === null ? {} : { openCallsMax: what.openMax }),
-  });
-  if (outcome.status !== "held") world.counts.refusals += 1;
-  if (outcome.status === "budget") world.counts.overBudget += 1;
-  return inWords(outcome);
+  };
+  const count = (outcome: HoldOutcome): string => {
+    if (outcome.status !== "held") world.counts.refusals += 1;
+    if (outcome.status === "budget") world.counts.overBudget += 1;
+    return inWords(outcome);
+  };
+  const now = ledger.holdNow(request);
+  if (now === undefined) return ledger.hold(request).then(count);
+  world.counts.heldAtOnce += 1;
+  return count(now);
 }
 
 function inWords(outcome: HoldOutcome): string {

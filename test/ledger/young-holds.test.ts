@@ -8,9 +8,9 @@ import { deposit, getWallet, type Ledger } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type HoldingDb, keepYoungHolds } from "../../src/ledger/young-holds.ts";
-import { type Db, type Reader, text, whole } from "../../src/store/db.ts";
+import { type Db, type Reader, text, UNAVAILABLE, whole } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
-import { openStore, type TestStore } from "../support/stores.ts";
+import { openPlace, openStore, type TestStore } from "../support/stores.ts";
 import { rejection } from "../support/rejection.ts";
 import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
 
@@ -19,7 +19,7 @@ const OWNER = { accountId: "a", keyId: "a.k", now: NOW };
 const NEVER_OLD_MS = 3_600_000;
 
 let store: TestStore;
-/** What the gateway uses, and what another process would see of the same store. */
+/** What the gateway uses, and the same store as another process sees it. */
 let db: HoldingDb;
 let outside: Db;
 let ledger: Ledger<UsageRecord>;
@@ -28,7 +28,7 @@ let writes: number;
 
 beforeEach(async () => {
   store = await openStore("sqlite");
-  outside = store.db;
+  outside = openPlace(store.place);
   await outside.write(async (tx) => {
     await openAccount(tx, "a", ["a.k", "a.l"], NOW);
     await deposit(tx, promoDeposit("a.start", "a", 1_000n, NOW));
@@ -39,21 +39,22 @@ afterEach(async () => {
   expect((await verifyLedger(db)).problems).toEqual([]);
   expect((await verifyLedger(outside)).problems).toEqual([]);
   await db.close();
+  await outside.close();
   await store.close();
 });
 
 async function restart(youngMs: number): Promise<void> {
   writes = 0;
   const counted: Db = {
-    ...outside,
+    ...store.db,
     write: (work, lasting) => {
       writes += 1;
-      return outside.write(work, lasting);
+      return store.db.write(work, lasting);
     },
     close: async () => {},
   };
   db = keepYoungHolds(counted, youngMs);
-  ledger = await openProcess(db, "main", NOW, { writeBatch: db.writeBatch });
+  ledger = await openProcess(db, "main", NOW, { holding: db });
   writes = 0;
 }
 
@@ -164,6 +165,125 @@ describe("a hold that is young", () => {
   });
 });
 
+describe("a hold whose wallet and key are known", () => {
+  /** Makes them known: the first call's batch has read them. */
+  const getKnown = async (name = "first"): Promise<void> => {
+    await ledger.hold(hold(name, 100n));
+    await ledger.settle(settle(name, 0n));
+    writes = 0;
+  };
+
+  test("is decided at once, and nothing is written", async () => {
+    await getKnown();
+    expect(ledger.holdNow(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
+    expect(ledger.holdNow(hold("i", 301n))).toMatchObject({ status: "insufficient_credits" });
+    expect(writes).toBe(0);
+    expect((await getWallet(db, "a")).held).toBe(700n);
+  });
+
+  test("and its settle write the balance that they found and what they charged", async () => {
+    await getKnown();
+    for (let call = 0; call < 50; call++) {
+      expect(ledger.holdNow(hold(`h${call}`, 7n))).toMatchObject({ status: "held" });
+      await ledger.settle(settle(`h${call}`, BigInt(call % 9)));
+    }
+    const { promo, held } = await getWallet(outside, "a");
+    expect(promo).toBe(1_000n - sum(50, (call) => BigInt(Math.min(call % 9, 8))));
+    expect(held).toBe(0n);
+  });
+
+  test("is asked of a batch while anything is written", async () => {
+    await getKnown();
+    const writing = db.write(() => Bun.sleep(5));
+    expect(ledger.holdNow(hold("h", 700n))).toBeUndefined();
+    await writing;
+    expect(ledger.holdNow(hold("h", 700n))).toBeUndefined();
+    expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
+  });
+
+  test("is asked of a batch when the same one is asked for again", async () => {
+    await getKnown();
+    ledger.holdNow(hold("h", 700n));
+    expect(ledger.holdNow(hold("h", 700n))).toBeUndefined();
+    expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
+    expect((await getWallet(db, "a")).held).toBe(700n);
+  });
+
+  test("is refused as soon as its key is revoked in this process", async () => {
+    await getKnown();
+    await db.write((tx) => tx.run("update api_key set revoked_at = ? where id = 'a.k'", [NOW]));
+    const refused = { status: "key_refused", why: "revoked" } as const;
+    expect(await ledger.hold(hold("h", 1n))).toEqual(refused);
+    expect(ledger.holdNow(hold("h", 1n))).toEqual(refused);
+  });
+
+  test("is refused a moment after its key is revoked by another process", async () => {
+    await getKnown();
+    expect(ledger.holdNow(hold("h", 1n))).toMatchObject({ status: "held" });
+    await outside.write((tx) =>
+      tx.run("update api_key set revoked_at = ? where id = 'a.k'", [NOW]),
+    );
+    await Bun.sleep(2);
+    expect(await ledger.hold(hold("i", 1n))).toEqual({ status: "key_refused", why: "revoked" });
+  });
+
+  test("finds what another process has granted and taken, beside what is held in memory", async () => {
+    await getKnown();
+    ledger.holdNow(hold("h", 700n));
+    await outside.write((tx) => deposit(tx, promoDeposit("more", "a", 500n, NOW)));
+    await Bun.sleep(2);
+    expect(await ledger.hold(hold("i", 801n))).toEqual({
+      status: "insufficient_credits",
+      available: 800n,
+      posted: 1_500n,
+    });
+    expect(await ledger.settle(settle("h", 700n))).toMatchObject({ charged: 700n });
+    expect(await getWallet(outside, "a")).toMatchObject({ promo: 800n });
+  });
+
+  test("is not decided on what a batch has changed that was not committed", async () => {
+    await getKnown();
+    ledger.holdNow(hold("h", 700n));
+    const twice = { ...settle("h", 700n), record: settle("first", 0n).record as UsageRecord };
+    expect(await rejection(ledger.settle(twice))).toContain("UNIQUE");
+    expect(await ledger.hold(hold("i", 301n))).toEqual({
+      status: "insufficient_credits",
+      available: 300n,
+      posted: 1_000n,
+    });
+    expect(await ledger.settle(settle("h", 5n))).toMatchObject({ charged: 5n });
+  });
+
+  test("is asked of a batch while the store fails", async () => {
+    let isBroken = true;
+    const holding: HoldingDb = {
+      ...db,
+      writeBatch: (work) =>
+        isBroken
+          ? Promise.reject(Object.assign(new Error("full"), { [UNAVAILABLE]: true }))
+          : db.writeBatch(work),
+    };
+    const failing = await openProcess(db, "failing", NOW, { holding });
+    await getKnown("second");
+    expect(failing.holdNow(hold("h", 1n))).toMatchObject({ status: "held" });
+    const settling = failing.settle(settle("h", 1n));
+    await Bun.sleep(20);
+    expect(failing.holdNow(hold("i", 1n))).toBeUndefined();
+    const deciding = failing.hold(hold("i", 1n));
+    isBroken = false;
+    expect(await deciding).toMatchObject({ status: "held" });
+    expect(await settling).toMatchObject({ status: "settled", charged: 1n });
+    await failing.settle(settle("i", 0n));
+    expect(failing.holdNow(hold("j", 1n))).toMatchObject({ status: "held" });
+  });
+});
+
+function sum(count: number, of: (place: number) => bigint): bigint {
+  let total = 0n;
+  for (let place = 0; place < count; place++) total += of(place);
+  return total;
+}
+
 describe("what bounds a key", () => {
   test("counts its young calls and those that were written", async () => {
     const open = { openCallsMax: 2 };
@@ -265,17 +385,17 @@ describe("a store that fails", () => {
   test("when a hold grows old is tried again", async () => {
     let failures = 0;
     const faulty: Db = {
-      ...outside,
+      ...store.db,
       write: (work, lasting) => {
         if (lasting !== "while the machine runs" || failures === 2)
-          return outside.write(work, lasting);
+          return store.db.write(work, lasting);
         failures += 1;
         return Promise.reject(new Error("full"));
       },
       close: async () => {},
     };
     db = keepYoungHolds(faulty, 10);
-    ledger = await openProcess(db, "main", NOW, { writeBatch: db.writeBatch });
+    ledger = await openProcess(db, "main", NOW, { holding: db });
     await ledger.hold(hold("h", 700n));
     await until(async () => (await rowsOfHolds(outside)).length === 1);
     expect(failures).toBe(2);
