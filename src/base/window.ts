@@ -49,6 +49,8 @@ export function nothingSpent(now: number): Spent {
 
 /** Drops what was spent in windows that have ended. A clock that steps back opens no new window. */
 export function rolled(spent: Spent, now: number): Spent {
+  // Neither a week nor a month begins within a day.
+  if (now < spent.dayStart + DAY_MS) return spent;
   const fresh = nothingSpent(now);
   return {
     total: spent.total,
@@ -64,11 +66,13 @@ export function rolled(spent: Spent, now: number): Spent {
 export function spend(spent: Spent, amount: Nano, now: number): Spent {
   const open = rolled(spent, now);
   return {
-    ...open,
     total: open.total + amount,
     day: open.day + amount,
     week: open.week + amount,
     month: open.month + amount,
+    dayStart: open.dayStart,
+    weekStart: open.weekStart,
+    monthStart: open.monthStart,
   };
 }
 

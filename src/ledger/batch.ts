@@ -137,7 +137,7 @@ function applySettle<Record>(
   } else {
     giveBack(hold, state, writes, { wallet, spender });
   }
-  writes.transfers.push(...usageTransfers(request, charge));
+  moveUsage(writes.transfers, request, charge);
   if (request.record !== undefined) writes.records.push(request.record);
   touch(writes, request, wallet, spender);
   return {
@@ -177,31 +177,28 @@ function touch<Record>(
   writes.touchedSpenders.set(request.keyId, spender);
 }
 
-function usageTransfers<Record>(
-  request: SettleRequest<Record>,
-  charge: Charge,
-): readonly Transfer[] {
+function moveUsage(
+  transfers: Transfer[],
+  request: Pick<SettleRequest<unknown>, "id" | "accountId">,
+  { promo, paid, overrun, at }: Charge,
+): void {
   const { id, accountId } = request;
-  const leg = (name: string, from: string, amount: Nano): Transfer[] =>
-    amount === 0n
-      ? []
-      : [
-          {
-            id: `${id}.${name}`,
-            accountId,
-            from,
-            to: SYSTEM.usageRevenue,
-            amount,
-            kind: "usage",
-            ref: id,
-            at: charge.at,
-          },
-        ];
-  return [
-    ...leg("promo", bucketOf(accountId, "promo"), charge.promo),
-    ...leg("paid", bucketOf(accountId, "paid"), charge.paid),
-    ...leg("overrun", SYSTEM.overrunExpense, charge.overrun),
-  ];
+  const move = (name: string, from: string, amount: Nano): void => {
+    const to = SYSTEM.usageRevenue;
+    transfers.push({
+      id: `${id}.${name}`,
+      accountId,
+      from,
+      to,
+      amount,
+      kind: "usage",
+      ref: id,
+      at,
+    });
+  };
+  if (promo > 0n) move("promo", bucketOf(accountId, "promo"), promo);
+  if (paid > 0n) move("paid", bucketOf(accountId, "paid"), paid);
+  if (overrun > 0n) move("overrun", SYSTEM.overrunExpense, overrun);
 }
 
 async function write<Record>(

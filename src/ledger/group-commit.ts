@@ -9,6 +9,7 @@ export type Admission = "new" | "owed";
 
 const BATCH_MAX = 500;
 const QUEUE_MAX = 20_000;
+const TURNS_MAX = 3;
 const ATTEMPTS_MAX = 3;
 /** How often a store that cannot be used is tried for new work, and for work that is owed: seconds, and a minute. */
 const TRIES_MAX: Readonly<Record<Admission, number>> = { new: 6, owed: 64 };
@@ -70,8 +71,17 @@ export function createGroupCommit<Operation, Outcome>(
     away = undefined;
   };
 
+  // A crowd that still grows is worth another turn, since what a commit costs is shared; one alone waits for nobody.
+  const untilGathered = async (): Promise<void> => {
+    for (let turn = 0, before = 1; turn < TURNS_MAX && queue.length > before; turn++) {
+      before = queue.length;
+      await nextTurn();
+    }
+  };
+
   const flushAll = async (): Promise<void> => {
     while (queue.length > 0) {
+      await untilGathered();
       const batch = queue.slice(0, BATCH_MAX);
       queue = queue.slice(BATCH_MAX);
       await commitPatiently(batch);
@@ -89,7 +99,7 @@ export function createGroupCommit<Operation, Outcome>(
       queue.push({ operation, admission, resolve, reject }),
     );
     // One turn of the event loop is waited for, so that all requests which arrived together share a commit.
-    running ??= new Promise<void>((resolve) => setImmediate(resolve)).then(flushAll);
+    running ??= nextTurn().then(flushAll);
     return outcome;
   };
   return {
@@ -98,6 +108,11 @@ export function createGroupCommit<Operation, Outcome>(
     isFailing: () => failing,
     idle: () => running ?? Promise.resolve(),
   };
+}
+
+/** The next turn of the event loop. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Rejects what was admitted so; answers the rest. */
