@@ -250,9 +250,10 @@ function createWatch(young: Young, youngMs: number, writeOld: () => Promise<void
     timer = setTimeout(
       () => {
         timer = undefined;
-        // A store that cannot be used now is asked again after a while, and nothing is lost by it.
+        // Those that follow are waited for, so that many share a commit. A store that cannot be used now is asked again
+        // after a while, and nothing is lost by it.
         writeOld().then(
-          () => begin(),
+          () => begin(youngMs / 4),
           () => begin(youngMs),
         );
       },
