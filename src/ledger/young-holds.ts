@@ -27,7 +27,8 @@ import {
 const YOUNG_MS = 1_000;
 /** So many are written in one go, which takes some milliseconds. */
 const WRITTEN_MAX = 500;
-const YOUNG_MAX = 2 * WRITTEN_MAX;
+/** More than are ever asked for at once, and few enough to be written for whoever reads. */
+const YOUNG_MAX = 4_000;
 
 export interface YoungHolds {
   /** In the order in which they came. */
@@ -105,15 +106,16 @@ export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
     known: createKnownRows(db.version),
   };
   const turns = createTurns();
-  const writeHolds = async (holds: readonly Aged[]): Promise<void> => {
-    if (holds.length === 0) return;
+  const writeHolds = async (holds: readonly Aged[]): Promise<number> => {
+    if (holds.length === 0) return 0;
     await db.write((tx) => insertYoung(tx, young, holds), "while the machine runs");
     forget(young, holds);
+    return holds.length;
   };
   const watch = createWatch(young, youngMs, () =>
     turns.take(() => writeHolds(oldest(young, performance.now() - youngMs))),
   );
-  const writeAll = (): Promise<void> => turns.take(() => writeHolds([...young.holds.values()]));
+  const writeAll = (): Promise<number> => turns.take(() => writeHolds([...young.holds.values()]));
   const show = async (sql: string): Promise<void> => {
     if (young.holds.size > 0 && concernsHolds(sql)) await writeAll();
   };
@@ -240,7 +242,7 @@ interface Watch {
 }
 
 /** Has the old ones written, as long as there are any that will be old. */
-function createWatch(young: Young, youngMs: number, writeOld: () => Promise<void>): Watch {
+function createWatch(young: Young, youngMs: number, writeOld: () => Promise<number>): Watch {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const begin = (pauseMs = 0): void => {
     if (timer !== undefined) return;
@@ -253,7 +255,7 @@ function createWatch(young: Young, youngMs: number, writeOld: () => Promise<void
         // Those that follow are waited for, so that many share a commit. A store that cannot be used now is asked again
         // after a while, and nothing is lost by it.
         writeOld().then(
-          () => begin(youngMs / 4),
+          (written) => begin(written === WRITTEN_MAX ? 0 : youngMs / 4),
           () => begin(youngMs),
         );
       },
