@@ -244,8 +244,9 @@ interface Watch {
 /** Has the old ones written, as long as there are any that will be old. */
 function createWatch(young: Young, youngMs: number, writeOld: () => Promise<number>): Watch {
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let isStopped = false;
   const begin = (pauseMs = 0): void => {
-    if (timer !== undefined) return;
+    if (timer !== undefined || isStopped) return;
     const [first] = young.holds.values();
     if (first === undefined) return;
     const dueMs = first.bornMs + youngMs - performance.now();
@@ -263,7 +264,13 @@ function createWatch(young: Young, youngMs: number, writeOld: () => Promise<numb
     );
     timer.unref();
   };
-  return { begin: () => begin(), stop: () => clearTimeout(timer) };
+  return {
+    begin: () => begin(),
+    stop: () => {
+      isStopped = true;
+      clearTimeout(timer);
+    },
+  };
 }
 
 const concernsHolds = remembered((sql: string) => /\b(hold|wallet|spender)\b/.test(sql), 1_000);
@@ -337,26 +344,12 @@ function forget(young: Young, written: readonly Aged[]): void {
 }
 
 async function insertYoung(tx: Tx, young: Young, all: readonly Aged[]): Promise<void> {
-  const distinct = (of: (hold: NewHold) => string): string[] =>
-    [...new Set(all.map(({ hold }) => of(hold)))].sort();
-  const wallets = new Map(
-    (
-      await tx.lockMany(
-        "wallet",
-        "account_id",
-        distinct((hold) => hold.accountId),
-      )
-    ).map((row) => [text(row, "account_id"), toWallet(row)]),
-  );
-  const spenders = new Map(
-    (
-      await tx.lockMany(
-        "spender",
-        "key_id",
-        distinct((hold) => hold.keyId),
-      )
-    ).map((row) => [text(row, "key_id"), toSpender(row)]),
-  );
+  const accountIds = new Set(all.map(({ hold }) => hold.accountId));
+  const keyIds = new Set(all.map(({ hold }) => hold.keyId));
+  const walletRows = await tx.lockMany("wallet", "account_id", [...accountIds]);
+  const spenderRows = await tx.lockMany("spender", "key_id", [...keyIds]);
+  const wallets = new Map(walletRows.map((row) => [text(row, "account_id"), toWallet(row)]));
+  const spenders = new Map(spenderRows.map((row) => [text(row, "key_id"), toSpender(row)]));
   const holds: NewHold[] = [];
   for (const { hold } of all) {
     const wallet = wallets.get(hold.accountId);

@@ -1,4 +1,4 @@
-// What the store's tests let another process do: `migrate <kind> <at>`, `lock <folder>`.
+// What the store's tests let another process do: `migrate <kind> <at>`, `lock <folder>`, `write <folder>`.
 
 import type { Db } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
@@ -28,6 +28,14 @@ if (verb === "migrate") {
 if (verb === "lock") {
   const db = openOrEnd(first);
   console.log("locked");
+  await new Promise((resolve) => process.stdin.once("end", resolve).resume());
+  await db.close();
+  process.exit(0);
+}
+if (verb === "write") {
+  const db = openSqlite({ folder: first, lock: false });
+  await db.write((tx) => tx.run("create table note (id bigint)"));
+  console.log("written");
   await new Promise((resolve) => process.stdin.once("end", resolve).resume());
   await db.close();
   process.exit(0);

@@ -145,3 +145,42 @@ describe("closing", () => {
     rmSync(folder, { recursive: true });
   });
 });
+
+describe("the version of a store", () => {
+  test("changes when anybody else has written, and not by reading or by one's own writing", async () => {
+    const folder = scratchFolder();
+    const [db, other] = [openSqlite({ folder, lock: true }), openSqlite({ folder, lock: false })];
+    await db.write((tx) => tx.run("create table note (id bigint)"));
+    const version = (): number | undefined => db.version?.();
+    const first = version();
+    expect(first).toBeNumber();
+    await db.write((tx) => tx.run("insert into note values (1)"));
+    await other.all("select id from note");
+    await other.write((tx) => tx.all("select id from note"));
+    expect(version()).toBe(first);
+    await other.write((tx) => tx.run("insert into note values (2)"));
+    const second = version();
+    expect(second).not.toBe(first);
+    await db.write(async (tx) => {
+      expect(version()).toBe(second);
+      await tx.run("insert into note values (3)");
+    });
+    expect(version()).toBe(second);
+    await Promise.all([db.close(), other.close()]);
+    rmSync(folder, { recursive: true });
+  });
+
+  test("changes when another process has written", async () => {
+    const folder = scratchFolder();
+    const db = openSqlite({ folder, lock: true });
+    await migrate(db, 1);
+    const before = db.version?.();
+    const child = startChild(OTHER, ["write", folder]);
+    await child.line("written");
+    expect(db.version?.()).not.toBe(before);
+    child.process.stdin.end();
+    await child.ended;
+    await db.close();
+    rmSync(folder, { recursive: true });
+  });
+});
