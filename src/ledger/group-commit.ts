@@ -1,5 +1,5 @@
-// One queue a process. A flush starts as soon as the writer is free: an idle request pays for one commit of its own,
-// and a busy process commits hundreds of operations at once.
+// One queue a process. A flush starts as soon as the writer is free and no more arrive: an idle request pays for one commit
+// of its own, and a busy process commits hundreds of operations at once.
 
 import { Fault } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";

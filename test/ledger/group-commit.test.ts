@@ -36,6 +36,30 @@ describe("group commit", () => {
     expect(seen.flat()).toEqual([-1, ...numbers(1_700)]);
   });
 
+  test("a crowd that grows from turn to turn shares a commit, for three turns more, and one alone waits for none", async () => {
+    const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+    const sizesOf = async (arriving: readonly number[]): Promise<readonly number[]> => {
+      const sizes: number[] = [];
+      const group = createGroupCommit<number, number>(async (operations) => {
+        sizes.push(operations.length);
+        return operations;
+      });
+      for (const count of arriving) {
+        for (const one of numbers(count)) void group.submit(one, "new");
+        await nextTurn();
+      }
+      await group.idle();
+      return sizes;
+    };
+    expect(await sizesOf([1, 1])).toEqual([1, 1]);
+    expect(await sizesOf([2, 0, 1])).toEqual([2, 1]);
+    expect(await sizesOf([2, 1, 0, 1])).toEqual([3, 1]);
+    const [first = 0, ...others] = await sizesOf([2, 1, 1, 1, 1, 1, 1, 1]);
+    expect(first).toBeGreaterThanOrEqual(4);
+    expect(first).toBeLessThanOrEqual(6);
+    expect(others.length).toBeGreaterThan(0);
+  });
+
   test("one operation that cannot be written fails alone, and the others keep their order", async () => {
     const written: number[] = [];
     let commits = 0;
