@@ -9,14 +9,12 @@ export interface KnownRows {
   readonly spenders: Map<string, KeptSpender>;
   readonly keys: Map<string, KeyRules>;
   readonly clear: () => void;
-  /** Forgets everything where another process has written. */
+  /** Forgets everything where another process has written: asked before anything is decided on what is known. */
   readonly look: () => void;
-  /** The same, unless one has looked a moment ago. */
-  readonly lookNowAndThen: () => void;
+  /** The same, once a turn of the event loop: whatever is served in one turn had arrived before it began. */
+  readonly lookThisTurn: () => void;
 }
 
-/** How long another process' writing may go unseen by a hold. A batch looks within its transaction. */
-const LOOK_MS = 1;
 const ROWS_MAX = 20_000;
 
 /** `version` changes with what others write; without it, nothing is known from one look to the next. */
@@ -25,14 +23,13 @@ export function createKnownRows(version: (() => number) | undefined): KnownRows 
   const spenders = new Map<string, KeptSpender>();
   const keys = new Map<string, KeyRules>();
   let knownAt: number | undefined;
-  let lookedMs = -Infinity;
+  let hasLooked = false;
   const clear = (): void => {
     wallets.clear();
     spenders.clear();
     keys.clear();
   };
   const look = (): void => {
-    lookedMs = performance.now();
     const now = version?.();
     if (now === undefined || now !== knownAt || keys.size + wallets.size > ROWS_MAX) clear();
     knownAt = now;
@@ -43,8 +40,13 @@ export function createKnownRows(version: (() => number) | undefined): KnownRows 
     keys,
     clear,
     look,
-    lookNowAndThen: () => {
-      if (performance.now() - lookedMs > LOOK_MS) look();
+    lookThisTurn: () => {
+      if (hasLooked) return;
+      look();
+      hasLooked = true;
+      setImmediate(() => {
+        hasLooked = false;
+      });
     },
   };
 }

@@ -171,7 +171,7 @@ function holdAtOnce(
   holder: Pick<NewHold, "process" | "epoch">,
 ): HoldOutcome | undefined {
   const { id, accountId, keyId } = request;
-  young.known.lookNowAndThen();
+  young.known.lookThisTurn();
   const { wallets, spenders, keys } = young.known;
   const wallet = wallets.get(accountId);
   const spender = spenders.get(keyId);
