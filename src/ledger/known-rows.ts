@@ -29,8 +29,16 @@ export function createKnownRows(version: (() => number) | undefined): KnownRows 
     spenders.clear();
     keys.clear();
   };
+  // A store that cannot say is asked by the batch that must read it, and fails there as any store does.
+  const versionNow = (): number | undefined => {
+    try {
+      return version?.();
+    } catch {
+      return undefined;
+    }
+  };
   const look = (): void => {
-    const now = version?.();
+    const now = versionNow();
     if (now === undefined || now !== knownAt || keys.size + wallets.size > ROWS_MAX) clear();
     knownAt = now;
   };

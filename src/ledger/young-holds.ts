@@ -30,15 +30,16 @@ const WRITTEN_MAX = 500;
 /** More than are ever asked for at once, and few enough to be written for whoever reads. */
 const YOUNG_MAX = 4_000;
 
+/** The functions of this file alone change it, but for the known rows, which a batch adds to and changes. */
 export interface YoungHolds {
   /** In the order in which they came. */
-  readonly holds: ReadonlyMap<string, Aged>;
+  readonly holds: Map<string, Aged>;
   /** What they hold of each wallet. */
-  readonly wallets: ReadonlyMap<string, Nano>;
-  readonly spenders: ReadonlyMap<string, YoungCalls>;
+  readonly wallets: Map<string, Nano>;
+  readonly spenders: Map<string, YoungCalls>;
   /** Those that grew old, were written, and are not settled yet. */
-  readonly written: ReadonlySet<string>;
-  /** The rows as they were last committed, with what is held of them in memory. A batch adds to them and changes them. */
+  readonly written: Set<string>;
+  /** The rows as they were last committed, with what is held of them in memory. */
   readonly known: KnownRows;
 }
 
@@ -83,14 +84,6 @@ export type HoldNow = (
   holder: Pick<NewHold, "process" | "epoch">,
 ) => HoldOutcome | undefined;
 
-interface Young {
-  readonly holds: Map<string, Aged>;
-  readonly wallets: Map<string, Nano>;
-  readonly spenders: Map<string, YoungCalls>;
-  readonly written: Set<string>;
-  readonly known: KnownRows;
-}
-
 interface Aged {
   readonly hold: NewHold;
   /** By a clock that nobody sets. */
@@ -98,7 +91,7 @@ interface Aged {
 }
 
 export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
-  const young: Young = {
+  const young: YoungHolds = {
     holds: new Map(),
     wallets: new Map(),
     spenders: new Map(),
@@ -106,6 +99,7 @@ export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
     known: createKnownRows(db.version),
   };
   const turns = createTurns();
+  // As little as 0014 asks for a hold: what a machine that loses its power takes with it, it takes with its call.
   const writeHolds = async (holds: readonly Aged[]): Promise<number> => {
     if (holds.length === 0) return 0;
     await db.write((tx) => insertYoung(tx, young, holds), "while the machine runs");
@@ -146,7 +140,7 @@ export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
           watch.begin();
           return applied;
         } catch (error) {
-          // They were changed for a commit that has not come about.
+          // What is known was changed for a commit that has not come about.
           young.known.clear();
           throw error;
         }
@@ -166,7 +160,7 @@ export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
 }
 
 function holdAtOnce(
-  young: Young,
+  young: YoungHolds,
   request: HoldRequest,
   holder: Pick<NewHold, "process" | "epoch">,
 ): HoldOutcome | undefined {
@@ -242,7 +236,7 @@ interface Watch {
 }
 
 /** Has the old ones written, as long as there are any that will be old. */
-function createWatch(young: Young, youngMs: number, writeOld: () => Promise<number>): Watch {
+function createWatch(young: YoungHolds, youngMs: number, writeOld: () => Promise<number>): Watch {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let isStopped = false;
   const begin = (pauseMs = 0): void => {
@@ -275,7 +269,7 @@ function createWatch(young: Young, youngMs: number, writeOld: () => Promise<numb
 
 const concernsHolds = remembered((sql: string) => /\b(hold|wallet|spender)\b/.test(sql), 1_000);
 
-function oldest(young: Young, bornBeforeMs: number): readonly Aged[] {
+function oldest(young: YoungHolds, bornBeforeMs: number): readonly Aged[] {
   const found: Aged[] = [];
   for (const one of young.holds.values()) {
     if (one.bornMs > bornBeforeMs || found.length === WRITTEN_MAX) break;
@@ -302,7 +296,7 @@ export function withYoungCalls(young: YoungCalls | undefined, spender: KeptSpend
   return spender;
 }
 
-function keep(young: Young, { born, gone, goneWritten, wallets, spenders }: Kept): void {
+function keep(young: YoungHolds, { born, gone, goneWritten, wallets, spenders }: Kept): void {
   const bornMs = performance.now();
   for (const id of gone) young.holds.delete(id);
   for (const hold of born.values()) young.holds.set(hold.id, { hold, bornMs });
@@ -311,18 +305,18 @@ function keep(young: Young, { born, gone, goneWritten, wallets, spenders }: Kept
   for (const [id, spender] of spenders) keepCalls(young, id, spender);
 }
 
-function keepSums(young: Young, id: string, { young: held = 0n }: KeptWallet): void {
+function keepSums(young: YoungHolds, id: string, { young: held = 0n }: KeptWallet): void {
   if (held === 0n) young.wallets.delete(id);
   else young.wallets.set(id, held);
 }
 
-function keepCalls(young: Young, id: string, { young: calls, pacedUntil }: KeptSpender): void {
+function keepCalls(young: YoungHolds, id: string, { young: calls, pacedUntil }: KeptSpender): void {
   if (calls === undefined || calls.openCalls === 0) young.spenders.delete(id);
   else young.spenders.set(id, { ...calls, pacedUntil });
 }
 
 /** What was written is not young any more, and whatever else was written may be what a hold rests on. */
-function forget(young: Young, written: readonly Aged[]): void {
+function forget(young: YoungHolds, written: readonly Aged[]): void {
   young.known.clear();
   for (const { hold } of written) {
     const { id, accountId, keyId, amount } = hold;
@@ -343,7 +337,7 @@ function forget(young: Young, written: readonly Aged[]): void {
   }
 }
 
-async function insertYoung(tx: Tx, young: Young, all: readonly Aged[]): Promise<void> {
+async function insertYoung(tx: Tx, young: YoungHolds, all: readonly Aged[]): Promise<void> {
   const accountIds = new Set(all.map(({ hold }) => hold.accountId));
   const keyIds = new Set(all.map(({ hold }) => hold.keyId));
   const walletRows = await tx.lockMany("wallet", "account_id", [...accountIds]);

@@ -256,6 +256,22 @@ describe("a hold whose wallet and key are known", () => {
     expect(await ledger.settle(settle("h", 5n))).toMatchObject({ charged: 5n });
   });
 
+  test("is asked of a batch where the store cannot say whether others have written", async () => {
+    const mute: Db = {
+      ...store.db,
+      version: () => {
+        throw new Error("cannot be read");
+      },
+      close: async () => {},
+    };
+    db = keepYoungHolds(mute, NEVER_OLD_MS);
+    ledger = await openProcess(db, "mute", NOW, { holding: db });
+    await getKnown();
+    expect(ledger.holdNow(hold("h", 700n))).toBeUndefined();
+    expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
+    expect(await ledger.settle(settle("h", 5n))).toMatchObject({ charged: 5n });
+  });
+
   test("is asked of a batch while the store fails", async () => {
     let isBroken = true;
     const holding: HoldingDb = {
