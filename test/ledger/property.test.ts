@@ -24,7 +24,7 @@ interface Way {
   readonly on: (db: Db) => Db;
 }
 
-// A hold is old as soon as the clock is looked at, or never within a test.
+// Within a world, which takes some milliseconds, no hold grows old, or every one as soon as a timer fires.
 const WAYS: Readonly<Record<StoreKind, readonly Way[]>> = {
   sqlite: [
     { name: "sqlite", histories: SQLITE / 2, on: (db) => db },

@@ -110,7 +110,7 @@ async function runRound(world: World, event: EventPlan, round: number): Promise<
   await endRound(world, event);
 }
 
-/** Has every ledger read what holds rest on, by asking for the end of calls that there are not. */
+/** Has a ledger read what holds rest on, by asking for the end of calls that there are not: a store that keeps that knows it then. */
 async function getKnown({ accounts, processes, now }: World): Promise<void> {
   const asked = processes.find(({ weather }) => weather === "fine");
   if (asked === undefined) return;
