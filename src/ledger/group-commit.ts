@@ -35,10 +35,14 @@ export interface GroupCommit<Operation, Outcome> {
   readonly idle: () => Promise<void>;
 }
 
-/** `commit` may see an operation again whose first commit was not heard of, so it must know what it has done. */
+/**
+ * `commit` may see an operation again whose first commit was not heard of, so it must know what it has done; `undoOf` says
+ * what takes back one that was given up so.
+ */
 export function createGroupCommit<Operation, Outcome>(
   commit: Commit<Operation, Outcome>,
   pauseMs = PAUSE_MS,
+  undoOf: (operation: Operation) => Operation | undefined = () => undefined,
 ): GroupCommit<Operation, Outcome> {
   let queue: Waiting<Operation, Outcome>[] = [];
   let running: Promise<void> | undefined;
@@ -59,6 +63,7 @@ export function createGroupCommit<Operation, Outcome>(
           cause: stopped.cause,
         });
         queue = refuse(queue, "new", away);
+        queue.push(...undoings(stopped.rest, undoOf));
         rest = refuse(stopped.rest, "new", away);
         if (attempt >= TRIES_MAX.owed) rest = refuse(rest, "owed", away);
       } else {
@@ -132,6 +137,19 @@ interface Stopped<Operation, Outcome> {
 }
 
 // One operation that cannot be written must not take the others with it, so a failing batch is halved.
+/** What was tried may have been committed and its answer lost, and whoever asked for it is told that it was not. */
+function undoings<Operation, Outcome>(
+  tried: readonly Waiting<Operation, Outcome>[],
+  undoOf: (operation: Operation) => Operation | undefined,
+): readonly Waiting<Operation, Outcome>[] {
+  return tried.flatMap(({ operation, admission }) => {
+    const undoing = admission === "new" ? undoOf(operation) : undefined;
+    return undoing === undefined
+      ? []
+      : [{ operation: undoing, admission: "owed", resolve: () => {}, reject: () => {} }];
+  });
+}
+
 async function commitBatch<Operation, Outcome>(
   batch: readonly Waiting<Operation, Outcome>[],
   commit: Commit<Operation, Outcome>,

@@ -54,6 +54,9 @@ export function createLedger<Record>({
           : await holding.writeBatch((tx, young) => applyBatch(tx, operations, context, young));
       return outcomes;
     },
+    undefined,
+    // Young holds are of one process with its store, where no reply is lost on the way.
+    (operation) => (holding === undefined ? givingBack(operation) : undefined),
   );
   return {
     // Not `async`: every call waits here twice, and each promise has its price.
@@ -77,6 +80,12 @@ export function createLedger<Record>({
     depth: group.depth,
     idle: group.idle,
   };
+}
+
+function givingBack<Record>({ kind, request }: Operation<Record>): Operation<Record> | undefined {
+  if (kind !== "hold") return undefined;
+  const { id, accountId, keyId, now } = request;
+  return { kind: "settle", request: { id, accountId, keyId, cost: 0n, now } };
 }
 
 function isBelowNothing({ amount, minimum = 0n }: HoldRequest): boolean {

@@ -12,6 +12,7 @@ import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts
 setDefaultTimeout(60_000);
 
 const NOW = Date.UTC(2026, 10, 21, 12);
+const HOUR_MS = 3_600_000;
 
 eachStore(
   (_, open) => {
@@ -62,10 +63,36 @@ eachStore(
           expect(await getWallet(db, "a")).toEqual({ promo: 700n, paid: 0n, held: 0n });
           expect((await verifyLedger(db)).problems).toEqual([]);
           await through.close();
-          wire.close();
+          wire.fall();
           await close();
         }, 20_000);
       }
+
+      test("a hold whose caller was refused meanwhile is given back when the store is there again", async () => {
+        const { db, place, close } = await open();
+        const wire = await wireTo(place.at);
+        const through = openPostgres(wire.url);
+        await db.write(async (tx) => {
+          await openAccount(tx, "a", ["k"], NOW);
+          await deposit(tx, promoDeposit("a.start", "a", 1_000n, NOW));
+        });
+        const ledger = await openProcess(db, "p", NOW, { db: through });
+        await through.get("select 1");
+        const cut = wire.cutAtCommit("after");
+        const owner = { accountId: "a", keyId: "k", now: NOW };
+        const held = ledger.hold({ ...owner, id: "h", amount: 1_000n, expiresAt: NOW + HOUR_MS });
+        await cut;
+        wire.fall();
+        await expect(held).rejects.toMatchObject({ code: "overloaded" });
+        expect((await getWallet(db, "a")).held).toBe(1_000n);
+        await wire.rise();
+        await ledger.idle();
+        expect(await getWallet(db, "a")).toEqual({ promo: 1_000n, paid: 0n, held: 0n });
+        expect((await verifyLedger(db)).problems).toEqual([]);
+        await through.close();
+        wire.fall();
+        await close();
+      }, 30_000);
     });
   },
   ["postgres"],

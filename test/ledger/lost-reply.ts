@@ -6,7 +6,10 @@ export interface Wire {
   readonly url: string;
   /** Cuts the next connection that says `commit`, before or after the server hears of it; resolves when it is cut. */
   readonly cutAtCommit: (when: "before" | "after") => Promise<void>;
-  readonly close: () => void;
+  /** Nothing comes through any more. */
+  readonly fall: () => void;
+  /** Again, at the same address. */
+  readonly rise: () => Promise<void>;
 }
 
 const COMMIT = Buffer.from("commit\0");
@@ -57,9 +60,10 @@ export async function wireTo(url: string): Promise<Wire> {
       new Promise((done) => {
         armed = { when, done };
       }),
-    close: () => {
+    fall: () => {
       for (const socket of sockets) socket.destroy();
       server.close();
     },
+    rise: () => new Promise((risen) => server.listen(Number(target.port), "127.0.0.1", risen)),
   };
 }
