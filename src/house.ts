@@ -30,7 +30,7 @@ import { createInference, type Inference } from "./inference/inference.ts";
 import type { CallRecord } from "./inference/call.ts";
 import { PROVIDERS } from "./inference/providers.ts";
 import { TIMEOUTS, type Timeouts } from "./inference/upstream.ts";
-import { createKeys, type Keys } from "./keys/keys.ts";
+import { createKeys, isLiveKey, type Keys } from "./keys/keys.ts";
 import {
   createLedger,
   getWallet,
@@ -226,6 +226,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     inference: {
       infer: inference.parts,
       db,
+      isLiveKey,
       beginCall: idempotency.begin,
       forgetCall: idempotency.forget,
       callOrBuy: cashier.callOrBuy,
@@ -245,6 +246,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     log,
     now,
     authenticate: keys.find,
+    isLiveKey,
     findVisitor: reception.sessions.find,
     faultPage,
     beginIdempotent: idempotency.begin,

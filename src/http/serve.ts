@@ -4,7 +4,7 @@
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
-import type { Db, Tx } from "../store/db.ts";
+import type { Db, Reader, Tx } from "../store/db.ts";
 import { networksOf } from "./address.ts";
 import {
   answerFault,
@@ -41,6 +41,8 @@ export interface ServeParts {
     now: number,
     cached: boolean,
   ) => Caller | undefined | Promise<Caller | undefined>;
+  /** Whether a key that was found when the request began still works; asked inside the transaction of a write. */
+  readonly isLiveKey?: (reader: Reader, keyId: string, now: number) => Promise<boolean>;
   /** Finds who is signed in by the request's cookies; absent where nobody can sign in. */
   readonly findVisitor?: (cookies: string | null, now: number) => Promise<Visitor | undefined>;
   /** Shows a fault to a human; absent for a line of text. */
@@ -313,6 +315,7 @@ async function runWrite(
   const call = idempotentCallOf(exchange, route, input);
   const result = await parts.db.write(
     async (tx): Promise<{ answer: Answer; replayed: boolean }> => {
+      await demandLiveKey(parts, tx, input);
       if (call === undefined) return { answer: await write(tx, input), replayed: false };
       const stored = await parts.beginIdempotent(tx, call);
       if (stored !== undefined)
@@ -329,6 +332,13 @@ async function runWrite(
   response.headers.set("cache-control", "no-store");
   if (result.replayed) response.headers.set("idempotent-replayed", "true");
   return response;
+}
+
+// The key was looked at before the body was read, which its sender may draw out: it may have been revoked since.
+async function demandLiveKey(parts: ServeParts, tx: Tx, { caller }: RawInput): Promise<void> {
+  if (parts.isLiveKey === undefined || caller === undefined || !("keyId" in caller)) return;
+  if (!(await parts.isLiveKey(tx, caller.keyId, parts.now())))
+    throw new Fault("invalid_api_key", "the key was revoked or expired while its request came in");
 }
 
 function idempotentCallOf(

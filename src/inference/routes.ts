@@ -3,7 +3,8 @@
 import { z } from "zod";
 import { Fault, invalid } from "../base/fault.ts";
 import { type Input, keyRoute, type Caller, type Route } from "../http/route.ts";
-import type { Db, Tx } from "../store/db.ts";
+import { splitTarget } from "../http/target.ts";
+import type { Db, Reader, Tx } from "../store/db.ts";
 import { countTokens } from "./count-tokens.ts";
 import {
   ChatRequest,
@@ -21,6 +22,8 @@ import { infer } from "./infer.ts";
 export interface InferenceRouteParts {
   readonly infer: InferParts;
   readonly db: Db;
+  /** A kept answer is given without a hold, which would have looked at the key. */
+  readonly isLiveKey: (reader: Reader, keyId: string, now: number) => Promise<boolean>;
   readonly beginCall: (tx: Tx, call: HeldCall) => Promise<StoredReply | undefined>;
   readonly forgetCall: (tx: Tx, call: HeldCall) => Promise<void>;
   /** Lets a call that the balance does not cover bring a payment; absent where none is taken. */
@@ -274,7 +277,11 @@ async function runOnce(
   idempotent: IdempotentCall,
 ): Promise<Response> {
   const held: HeldCall = { ...idempotent, holdId: input.requestId };
-  const stored = await parts.db.write((tx) => parts.beginCall(tx, held));
+  const stored = await parts.db.write(async (tx) => {
+    if (!(await parts.isLiveKey(tx, input.caller.keyId, parts.infer.now())))
+      throw new Fault("invalid_api_key", "revoked or expired key");
+    return parts.beginCall(tx, held);
+  });
   if (stored !== undefined) return replayed(stored, input.bodyText);
   try {
     return await inferOrBuy(parts, api, input, idempotent);
@@ -301,7 +308,7 @@ async function buying(
   { caller, request, headers, now }: ModelInput,
   work: () => Promise<Response>,
 ): Promise<Response> {
-  const path = new URL(request.url).pathname;
+  const path = splitTarget(request.url)[0];
   // A shutdown waits for payments as it does for calls.
   const closed = onOpen();
   try {

@@ -247,6 +247,15 @@ export async function revokeKey(tx: Tx, accountId: string, id: string, now: numb
   return getKey(tx, accountId, id, now);
 }
 
+/** Whether a key still works: asked inside the transaction of what it does, because a body may come long after its key. */
+export async function isLiveKey(reader: Reader, id: string, now: number): Promise<boolean> {
+  const row = await reader.get(
+    "select id from api_key where id = ? and revoked_at is null and (expires_at is null or expires_at > ?)",
+    [id, now],
+  );
+  return row !== undefined;
+}
+
 /** How many keys of the account still work. */
 export async function countLiveKeys(
   reader: Reader,

@@ -1,0 +1,95 @@
+// A key is looked at when its request begins, and its body may come half a minute later: what was revoked meanwhile does
+// nothing any more.
+
+import { expect, test } from "bun:test";
+import { connect } from "node:net";
+import { register, startGateway } from "../support/gateway.ts";
+
+interface Late {
+  readonly path: string;
+  /** Sends the last byte, and answers the status. */
+  readonly finish: () => Promise<number>;
+}
+
+async function begin(port: number, key: string, path: string, body: string): Promise<Late> {
+  const socket = connect(port, "127.0.0.1");
+  const head = new Promise<number>((resolve) => {
+    socket.once("data", (bytes) =>
+      resolve(Number(/^HTTP\/1\.1 (\d+)/.exec(bytes.toString())?.[1])),
+    );
+  });
+  await new Promise<void>((resolve) => socket.once("connect", () => resolve()));
+  socket.write(
+    `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, -1)}`,
+  );
+  return {
+    path,
+    finish: async () => {
+      socket.write(body.slice(-1));
+      const status = await head;
+      socket.destroy();
+      return status;
+    },
+  };
+}
+
+const WRITES = [
+  ["/v1/keys", "{}"],
+  ["/v1/provider-keys", '{"provider":"sim","api_key":"sk-aaaaaaaaaaaaaaaaaaaaaaaaaaa"}'],
+  ["/v1/billing/invoice", '{"amount_usd":5}'],
+  ["/agent/identity/claim", '{"email":"stranger@example.com"}'],
+  ["/v1/webhooks", '{"url":"http://127.0.0.1:1/x"}'],
+] as const;
+
+for (const store of ["sqlite", "postgres"] as const)
+  test(`a key that is revoked while its body comes does nothing any more (${store})`, async () => {
+    const gateway = await startGateway({ store });
+    const account = await register(gateway);
+    const minted = await fetch(`${gateway.url}/v1/keys`, {
+      method: "POST",
+      headers: account.headers,
+      body: "{}",
+    });
+    const stolen = (await minted.json()) as { id: string; api_key: string };
+    const port = Number(new URL(gateway.url).port);
+    const late = await Promise.all(
+      WRITES.map(([path, body]) => begin(port, stolen.api_key, path, body)),
+    );
+    await Bun.sleep(200);
+    const revoked = await fetch(`${gateway.url}/v1/keys/${stolen.id}`, {
+      method: "DELETE",
+      headers: account.headers,
+    });
+    expect(revoked.status).toBe(200);
+    for (const { path, finish } of late) expect([path, await finish()]).toEqual([path, 401]);
+    await gateway.stop();
+  });
+
+test("a revoked key is not given a kept answer", async () => {
+  const gateway = await startGateway();
+  const account = await register(gateway);
+  const minted = await fetch(`${gateway.url}/v1/keys`, {
+    method: "POST",
+    headers: account.headers,
+    body: "{}",
+  });
+  const key = (await minted.json()) as { id: string; api_key: string };
+  const call = () =>
+    fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${key.api_key}`,
+        "content-type": "application/json",
+        "idempotency-key": "one",
+      },
+      body: JSON.stringify({
+        model: "sim/echo",
+        max_tokens: 20,
+        messages: [{ role: "user", content: "x" }],
+      }),
+    });
+  expect((await call()).status).toBe(200);
+  await fetch(`${gateway.url}/v1/keys/${key.id}`, { method: "DELETE", headers: account.headers });
+  expect((await call()).status).toBe(401);
+  await gateway.stop();
+});
