@@ -164,10 +164,17 @@ export function scrubbed(text: string, { apiKey }: Credential): string {
   let clean = text;
   const raw = apiKey?.reveal() ?? "";
   if (raw.length >= 8) clean = clean.replaceAll(raw, "[key]");
-  return clean
-    .replaceAll(/\b(sk|pk|gsk|xai|key|api|rk|pplx|csk|fw)[-_][A-Za-z0-9*_-]{8,}/g, "[key]")
-    .replaceAll(/\b(org|proj|project|acct)[-_][A-Za-z0-9]{8,}/g, "[account]")
-    .replaceAll(/\bBearer\s+\S+/gi, "Bearer [key]");
+  return (
+    clean
+      .replaceAll(/\b(sk|pk|gsk|xai|key|api|rk|pplx|csk|fw)[-_][A-Za-z0-9*_-]{8,}/g, "[key]")
+      .replaceAll(/\b(org|proj|project|acct|team|user)[-_][A-Za-z0-9]{8,}/g, "[account]")
+      // Anthropic's organizations and xAI's teams are named by a UUID, Google's projects and Amazon's accounts in paths.
+      .replaceAll(/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi, "[id]")
+      .replaceAll(/\b(projects?\/|project_number:|project_id:)[\w-]{4,}/g, "$1[account]")
+      .replaceAll(/\barn:aws[\w-]*:([\w-]*):([\w-]*):\d{12}:/g, "arn:aws:$1:$2:[account]:")
+      .replaceAll(/\bAIza[\w-]{20,}/g, "[key]")
+      .replaceAll(/\bBearer\s+\S+/gi, "Bearer [key]")
+  );
 }
 
 function parsed(text: string): unknown {

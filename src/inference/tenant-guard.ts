@@ -48,6 +48,7 @@ const TOP_LEVEL: readonly (readonly [field: string, instead: string])[] = [
   ["cached_content", "Send the content in the request"],
   ["preset", "Send its settings in the request"],
   ["batch_id", "Send the requests one by one"],
+  ["user_profile_id", "Leave it out"],
 ];
 
 const LATER = [
@@ -62,7 +63,10 @@ function topLevel(json: Json): Reference | undefined {
   for (const [path, instead] of LATER) {
     if (json[path] === true) return { path, instead };
   }
-  const { extra_body: extra } = json;
+  const { extra_body: extra, audio } = json;
+  const voice = isObject(audio) ? audio["voice"] : undefined;
+  if (isObject(voice) && voice["id"] !== undefined)
+    return { path: "audio.voice.id", instead: "Name one of the built-in voices" };
   const google = isObject(extra) ? extra["google"] : undefined;
   if (isObject(google) && google["cached_content"] !== undefined)
     return {
@@ -72,32 +76,41 @@ function topLevel(json: Json): Reference | undefined {
   return undefined;
 }
 
-function inTools(tools: unknown): Reference | undefined {
+function inTools(tools: unknown, holder = ""): Reference | undefined {
   for (const [place, tool] of (Array.isArray(tools) ? tools : []).entries()) {
     if (!isObject(tool)) continue;
-    const path = `tools[${place}]`;
+    const path = `${holder}tools[${place}]`;
+    if (tool["tunnel_id"] !== undefined)
+      return { path: `${path}.tunnel_id`, instead: "Name the server by its server_url" };
     for (const stored of ["vector_store_ids", "collection_ids", "library_ids"]) {
       if (tool[stored] !== undefined)
         return { path: `${path}.${stored}`, instead: "Send the documents in the request" };
     }
-    const { environment } = tool;
-    if (isObject(environment) && environment["container_id"] !== undefined)
-      return {
-        path: `${path}.environment.container_id`,
-        instead: "Let the provider make a new container",
-      };
     const container = tool["container"];
     if (typeof container === "string")
       return { path: `${path}.container`, instead: 'Use {"type":"auto"}' };
-    if (isObject(container) && container["file_ids"] !== undefined)
-      return {
-        path: `${path}.container.file_ids`,
-        instead: "Send the files' content in the request",
-      };
+    const inside =
+      inContainer(tool["environment"], `${path}.environment`) ??
+      inContainer(container, `${path}.container`);
+    if (inside !== undefined) return inside;
     const mask = tool["input_image_mask"];
     if (isObject(mask) && mask["file_id"] !== undefined)
       return { path: `${path}.input_image_mask.file_id`, instead: "Send the image as a data URL" };
   }
+  return undefined;
+}
+
+// Where a tool runs: a container of its own, with what lies in it from the beginning.
+function inContainer(container: unknown, path: string): Reference | undefined {
+  if (!isObject(container)) return undefined;
+  if (container["container_id"] !== undefined)
+    return { path: `${path}.container_id`, instead: "Let the provider make a new container" };
+  if (container["file_ids"] !== undefined)
+    return { path: `${path}.file_ids`, instead: "Send the files' content in the request" };
+  const { skills } = container;
+  for (const [place, skill] of (Array.isArray(skills) ? skills : []).entries())
+    if (isObject(skill) && skill["skill_id"] !== undefined)
+      return { path: `${path}.skills[${place}].skill_id`, instead: "Send the skill itself" };
   return undefined;
 }
 
@@ -114,20 +127,56 @@ function inList(list: unknown, path: string, depth = 0): Reference | undefined {
 
 // Only the places where the APIs keep references are looked at: a tool's arguments may have a `file_id` of their own.
 function inItem(item: Json, path: string, depth: number): Reference | undefined {
-  if (item["type"] === "item_reference") return { path, instead: SEND_OR_STORE };
+  if (item["type"] === "item_reference" || isBareReference(item))
+    return { path, instead: SEND_OR_STORE };
   if (item["type"] === "container_upload")
     return { path, instead: "Send the file's content in the request" };
-  for (const holder of [item, item["file"], item["source"], item["image_url"]]) {
-    if (isObject(holder) && typeof holder["file_id"] === "string" && isPart(item))
-      return { path: `${path}.file_id`, instead: "Send the file's content in the request" };
-  }
-  const { audio, output } = item;
+  const { audio } = item;
   if (isObject(audio) && typeof audio["id"] === "string")
     return { path: `${path}.audio.id`, instead: "Send the text of what was said" };
-  const inside = isObject(output)
-    ? inItem(output, `${path}.output`, depth + 1)
-    : inList(output, `${path}.output`, depth + 1);
-  return inside ?? inList(item["content"], `${path}.content`, depth + 1);
+  return (
+    inTools(item["tools"], `${path}.`) ??
+    (isPart(item) ? (fileOf(item, path) ?? lentAddress(item, path)) : undefined) ??
+    within(item, path, depth + 1)
+  );
+}
+
+function fileOf(part: Json, path: string): Reference | undefined {
+  for (const holder of [part, part["file"], part["source"], part["image_url"]]) {
+    if (isObject(holder) && typeof holder["file_id"] === "string")
+      return { path: `${path}.file_id`, instead: "Send the file's content in the request" };
+  }
+  return undefined;
+}
+
+// Providers open these as the account that asks: what lies there may be the gateway's own.
+const LENT_ADDRESS = /^\s*(?:gs:|s3:|https?:\/\/generativelanguage\.googleapis\.com[:/])/i;
+
+function lentAddress(part: Json, path: string): Reference | undefined {
+  for (const name of ["image_url", "source", "file_url", "file"]) {
+    const holder = part[name];
+    const url = isObject(holder) ? (holder["url"] ?? holder["file_data"]) : holder;
+    if (typeof url === "string" && LENT_ADDRESS.test(url))
+      return { path: `${path}.${name}`, instead: "Send the file's content in the request" };
+  }
+  return undefined;
+}
+
+function within({ output, content, source }: Json, path: string, depth: number) {
+  const inOutput = isObject(output)
+    ? inItem(output, `${path}.output`, depth)
+    : inList(output, `${path}.output`, depth);
+  return (
+    inOutput ??
+    inList(content, `${path}.content`, depth) ??
+    // A document of several parts, as Anthropic has it.
+    (isObject(source) ? inList(source["content"], `${path}.source.content`, depth) : undefined)
+  );
+}
+
+// An id alone is a reference as well: OpenAI's `type` may be left out there.
+function isBareReference({ type, role, id }: Json): boolean {
+  return (type ?? role ?? undefined) === undefined && typeof id === "string";
 }
 
 function isPart(item: Json): boolean {

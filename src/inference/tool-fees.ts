@@ -23,14 +23,27 @@ export function mostFees(
   json: Readonly<Record<string, unknown>>,
 ): Readonly<Partial<Record<FeeMeter, number>>> {
   const { tools } = json;
+  const lent = toolsAmong(json["input"]);
   // The chat wire asks for a search by an option beside the tools.
   const searches =
     json["web_search_options"] !== undefined || json["search_parameters"] !== undefined;
-  if (!searches && tools === undefined) return NO_FEES;
+  if (!searches && tools === undefined && lent === undefined) return NO_FEES;
   const fees: Partial<Record<FeeMeter, number>> = {};
-  for (const tool of Array.isArray(tools) ? tools : []) addTool(fees, tool);
+  for (const tool of [...(Array.isArray(tools) ? tools : []), ...(lent ?? [])]) addTool(fees, tool);
   if (searches) add(fees, "web_search", CALLS_HELD);
   return fees;
+}
+
+// The Responses API takes tools among the items as well (`additional_tools`, `tool_search_output`).
+function toolsAmong(input: unknown): readonly unknown[] | undefined {
+  if (!Array.isArray(input)) return undefined;
+  let found: unknown[] | undefined;
+  // Safe because nothing is said of what the array holds.
+  for (const item of input as readonly unknown[])
+    if (typeof item === "object" && item !== null && "tools" in item && Array.isArray(item.tools))
+      // Safe because nothing is said of what the array holds.
+      (found ??= []).push(...(item.tools as readonly unknown[]));
+  return found;
 }
 
 function addTool(fees: Partial<Record<FeeMeter, number>>, tool: unknown): void {
@@ -42,8 +55,22 @@ function addTool(fees: Partial<Record<FeeMeter, number>>, tool: unknown): void {
   )
     return;
   const { type } = tool;
-  const fee = TOOL_FEES.find(([pattern]) => pattern.test(type))?.[1];
+  const fee = isHostedShell(tool)
+    ? "code_execution"
+    : TOOL_FEES.find(([pattern]) => pattern.test(type))?.[1];
   if (fee !== undefined) add(fees, fee, usesOf(tool));
+}
+
+// A shell on the caller's own machine costs nothing; one in the provider's container costs that container.
+function isHostedShell(tool: object): boolean {
+  if (!("type" in tool) || tool.type !== "shell" || !("environment" in tool)) return false;
+  const { environment } = tool;
+  return (
+    typeof environment === "object" &&
+    environment !== null &&
+    "type" in environment &&
+    environment.type !== "local"
+  );
 }
 
 function usesOf(tool: object): number {

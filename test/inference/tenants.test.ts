@@ -157,6 +157,55 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
     "tools[0].environment.container_id",
     tools({ type: "shell", environment: { type: "container_reference", container_id: "cntr_1" } }),
   ],
+  [
+    "responses",
+    "tools[0].environment.file_ids",
+    tools({ type: "shell", environment: { type: "container_auto", file_ids: ["file-1"] } }),
+  ],
+  ...["shell", "code_interpreter"].map((type): (typeof REFERENCES)[number] => {
+    const skills = [{ type: "skill_reference", skill_id: "skill_1" }];
+    const place = type === "shell" ? "environment" : "container";
+    return [
+      "responses",
+      `tools[0].${place}.skills[0].skill_id`,
+      tools({ type, [place]: { type: "auto", skills } }),
+    ];
+  }),
+  [
+    "responses",
+    "tools[0].tunnel_id",
+    tools({ type: "mcp", server_label: "x", tunnel_id: `tunnel_${"a".repeat(32)}` }),
+  ],
+  ["responses", "input[0]", { input: [{ id: "msg_1" }] }],
+  ["responses", "input[0]", { input: [{ type: null, id: "msg_1" }] }],
+  ...["additional_tools", "tool_search_output"].map((type): (typeof REFERENCES)[number] => [
+    "responses",
+    "input[0].tools[0].vector_store_ids",
+    { input: [{ type, tools: [{ type: "file_search", vector_store_ids: ["vs_1"] }] }] },
+  ]),
+  ["chat", "audio.voice.id", { audio: { format: "mp3", voice: { id: "voice_1" } } }],
+  [
+    "messages",
+    "messages[0].content[0].source.content[0].file_id",
+    user([
+      {
+        type: "document",
+        source: {
+          type: "content",
+          content: [{ type: "image", source: { type: "file", file_id: "file_1" } }],
+        },
+      },
+    ]),
+  ],
+  ...[
+    "gs://b/x.png",
+    "s3://b/x.png",
+    "https://generativelanguage.googleapis.com/v1beta/files/x",
+  ].map((url): (typeof REFERENCES)[number] => [
+    "messages",
+    "messages[0].content[0].source",
+    user([{ type: "image", source: { type: "url", url } }]),
+  ]),
 ];
 
 /** What looks like a reference and is the caller's own. */
