@@ -18,6 +18,7 @@ import {
 import { type Api } from "./ask.ts";
 import type { IdempotentCall, InferParts, StoredReply } from "./call.ts";
 import { infer } from "./infer.ts";
+import { demandSendable } from "./upstream.ts";
 
 export interface InferenceRouteParts {
   readonly infer: InferParts;
@@ -324,6 +325,7 @@ function callInput(
   idempotent: IdempotentCall | undefined,
 ): Parameters<typeof infer>[1] {
   const { caller, requestId, now, headers, request, bodyText } = input;
+  demandSendable(headers);
   return {
     api,
     text: bodyText,

@@ -1,6 +1,7 @@
 // One request to a provider: headers by allow-list both ways, no redirects, a time for everything. What goes wrong is
 // told as a state, with whether another try makes sense.
 
+import { invalid } from "../base/fault.ts";
 import { remembered } from "../base/remembered.ts";
 import type { Secret } from "../base/secret.ts";
 import { abortSignalOf, type StopSignal } from "../base/stop.ts";
@@ -56,6 +57,16 @@ export type Upstream =
   | { readonly kind: "answered"; readonly reply: Reply }
   | { readonly kind: "unreachable"; readonly cause: unknown }
   | { readonly kind: "aborted" };
+
+/** What no header may hold (RFC 9110 §5.5); the runtime lets a DEL in. */
+const NOT_IN_A_HEADER = /[^\t\x20-\x7e\x80-\xff]/;
+
+/** A header that cannot travel on is its sender's mistake, and no failure of the provider. */
+export function demandSendable(headers: Headers): void {
+  for (const name of FORWARDED)
+    if (NOT_IN_A_HEADER.test(headers.get(name) ?? ""))
+      throw invalid(name, `The header ${name} holds a control character.`);
+}
 
 const FORWARDED = [
   "anthropic-beta",
