@@ -92,13 +92,18 @@ export async function tryCandidate(
   parts: AttemptParts,
 ): Promise<TrialResult> {
   const { credential, upstreamName, model } = candidate;
-  const circuit = circuitOf(credential.provider.id, credential.label, upstreamName);
+  // A count of tokens has limits of its own at its provider, and costs its caller nothing: its failures are its own.
+  const place = trial.wire === "count_tokens" ? `${upstreamName} count_tokens` : upstreamName;
+  const circuit = circuitOf(credential.provider.id, credential.label, place);
   for (let attempt = 1; ; attempt++) {
     const startedAt = parts.now();
     const waitMs = parts.breaker.enter(circuit, startedAt);
     if (waitMs > 0)
       return { ok: false, fault: circuitFault(candidate, waitMs), aborted: false, attempts };
-    const one = await tryOnce(candidate, trial, parts);
+    const one = await tryOnce(candidate, trial, parts).catch((error: unknown) => {
+      parts.breaker.left(circuit);
+      throw error;
+    });
     const status = one.ok ? 200 : one.status;
     attempts.push({
       provider: credential.provider.id,
