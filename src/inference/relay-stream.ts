@@ -2,7 +2,7 @@
 // waits until the money is settled, so that whoever saw the end is in the ledger after any crash.
 
 import { deadline } from "../base/deadline.ts";
-import type { SseEvent, SseParser } from "../base/sse.ts";
+import { readSse, type SseEvent, type SseParser } from "../base/sse.ts";
 import { type Outlet, streamOut } from "../http/outlet.ts";
 import {
   cancelInflow,
@@ -12,7 +12,7 @@ import {
   releaseInflow,
   resumeInflow,
 } from "../outbound/inflow.ts";
-import { isAnswered, readFully, type StreamMeter, watch } from "./meter/stream.ts";
+import { isAnswered, parsed, readFully, type StreamMeter, watch } from "./meter/stream.ts";
 import type { StreamShape } from "./stream-shape.ts";
 import type { Ticker } from "./ticker.ts";
 import type { Timeouts } from "./upstream.ts";
@@ -132,7 +132,7 @@ function passOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined)
       put(parts, state, shaped(parts, state, only));
       return true;
     }
-    for (const event of chunk === undefined ? parser.end() : parser.push(chunk)) {
+    for (const event of chunk === undefined ? lastOf(parser) : parser.push(chunk)) {
       const bytes = shaped(parts, state, event);
       if (bytes === undefined) continue;
       if (first === undefined) first = bytes;
@@ -144,6 +144,18 @@ function passOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined)
   put(parts, state, all === undefined ? first : Buffer.concat(all));
   return true;
 }
+
+/** What is left without its blank line: where it is whole it is given one, and where it is cut nothing of it is passed on. */
+function lastOf(parser: SseParser): SseEvent[] {
+  return parser.end().flatMap((event) => {
+    if (event.ended) return [event];
+    const data = readSse(event)?.data.trim();
+    if (data !== "[DONE]" && (data === undefined || parsed(data) === undefined)) return [];
+    return [{ ...event, raw: Buffer.concat([event.raw, BLANK]), ended: true }];
+  });
+}
+
+const BLANK = new TextEncoder().encode("\n\n");
 
 // The last event goes to `waiting`, and with it whatever comes after: it is sent when the money is settled.
 function shaped(parts: StreamParts, state: State, event: SseEvent): Uint8Array | undefined {
