@@ -75,13 +75,17 @@ function relayed(ask: Ask, candidate: Candidate, { adjust }: PassageContext): Pa
     body: outgoingBody(ask, candidate, adjust),
     dropped: candidate.credential.provider.storesReplies ? unstored(ask, candidate) : [],
     usageOf: (json) => usageOf(api, json, id),
-    whole: ({ text, json }, usage, costUsd) => ({
-      text: usage === undefined ? text : costInReply(text, json["usage"], costUsd),
-      dropped: [],
-    }),
+    whole: ({ text, json }, usage, costUsd) => {
+      const shown = isObject(json["error"]) ? scrubbed(text, candidate.credential) : text;
+      return {
+        text: usage === undefined ? shown : costInReply(shown, json["usage"], costUsd),
+        dropped: [],
+      };
+    },
     shape: () => {
       if (api === "embeddings") throw new Error("embeddings are not streamed");
-      return sameWire(api, { wantsUsage, endsSilently });
+      const clean = (text: string): string => scrubbed(text, candidate.credential);
+      return sameWire(api, { wantsUsage, endsSilently, clean });
     },
     isTranslated: false,
   };

@@ -166,8 +166,9 @@ function shaped(parts: StreamParts, state: State, event: SseEvent): Uint8Array |
     return undefined;
   }
   const sight = parts.readsAll ? readFully(meter, event) : watch(meter, event);
-  const bytes =
+  const shown =
     sight === "usage" && meter.exact ? shape.usage(event, parts.costUsd()) : shape.plain(event);
+  const bytes = shown !== undefined && meter.failed ? shape.clean(shown) : shown;
   const waits =
     meter.finished || state.waiting.length > 0 || (parts.endsByClosing && isAnswered(meter));
   if (bytes === undefined || !waits) return bytes;

@@ -9,6 +9,8 @@ export interface StreamShape {
   readonly plain: (event: SseEvent) => Uint8Array | undefined;
   /** The event that carries the final usage, with the cost where it is known. */
   readonly usage: (event: SseEvent, costUsd: string | undefined) => Uint8Array | undefined;
+  /** Takes keys and names of accounts out of what a provider says of its failure. */
+  readonly clean: (bytes: Uint8Array) => Uint8Array;
   /** What is said when the provider has ended well: on the same wire nothing where its own last event was passed on. */
   readonly last: (wasTold: boolean) => Uint8Array | undefined;
   /** The error event of this API, for a failure of the gateway's own making; nothing where one was already said. */
@@ -41,11 +43,12 @@ export interface RelayedStream {
   readonly wantsUsage: boolean;
   /** Whether this provider's streams just close. */
   readonly endsSilently: boolean;
+  readonly clean: (text: string) => string;
 }
 
 export function sameWire(
   api: StreamedApi,
-  { wantsUsage, endsSilently }: RelayedStream,
+  { wantsUsage, endsSilently, clean }: RelayedStream,
 ): StreamShape {
   const path = USAGE_PATHS[api];
   let latest: SseEvent | undefined;
@@ -59,6 +62,7 @@ export function sameWire(
       if (api === "chat" && !wantsUsage && isUsageOnly(event)) return undefined;
       return costUsd === undefined ? event.raw : withCost(event.raw, path, costUsd);
     },
+    clean: (bytes) => encoder.encode(clean(decoder.decode(bytes))),
     // A provider that said all, and its usage, and then closed without its last event: the caller's stream has one.
     last: (wasTold) => (wasTold || endsSilently ? undefined : ENDS[api]),
     error: (body) => errorEvent(api, body, latest?.raw),

@@ -71,6 +71,7 @@ export function translatedShape(
   return {
     plain: pass,
     usage: pass,
+    clean: (bytes) => bytes,
     last,
     error: (body) => (broken ? undefined : errorEvent(api, body, latest)),
     keepAlive: keepAliveOf(api),
