@@ -322,10 +322,17 @@ function parsedObject(text: string): Json | undefined {
 function hasFailed(json: Json): boolean {
   const { error, output, choices } = json;
   if (json["type"] === "error") return true;
-  return (
-    error !== null &&
-    error !== undefined &&
-    output === undefined &&
-    !(Array.isArray(choices) && choices.length > 0)
-  );
+  if (Array.isArray(choices) && choices.length > 0) return choices.every(isFailedChoice);
+  return error !== null && error !== undefined && (output === undefined || isNone(output));
+}
+
+/** A choice that ended in an error before it said anything, as OpenRouter tells of it. */
+function isFailedChoice(choice: unknown): boolean {
+  if (!isObject(choice) || choice["finish_reason"] !== "error") return false;
+  const { message } = choice;
+  return !isObject(message) || (isNone(message["content"]) && isNone(message["tool_calls"]));
+}
+
+function isNone(value: unknown): boolean {
+  return value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
 }
