@@ -3,7 +3,7 @@
 
 import { deadline } from "../base/deadline.ts";
 import type { Fault } from "../base/fault.ts";
-import { createSseParser, readSse } from "../base/sse.ts";
+import { createSseParser, readSse, type SseMessage } from "../base/sse.ts";
 import type { Stop } from "../base/stop.ts";
 import type { Carry } from "../outbound/carrier.ts";
 import { cancelInflow, type Inflow, nextPiece, unask } from "../outbound/inflow.ts";
@@ -12,6 +12,7 @@ import type { Attempt } from "../usage/usage.ts";
 import { isObject, type Json } from "./ask.ts";
 import { type Breaker, circuitOf } from "./breaker.ts";
 import type { Candidate } from "./candidates.ts";
+import { createFrameParser } from "./frames-as-sse.ts";
 import { faultOfProvider, faultOfTrouble, isRetriable } from "./provider-error.ts";
 import type { UpstreamWire } from "./providers.ts";
 import { readWhole, returnedHeaders, send, type Timeouts, type WholeBody } from "./upstream.ts";
@@ -84,6 +85,8 @@ const RETRY_AFTER_MAX_MS = 2_000;
 /** How long a stream's first event is waited for before the caller is told that it begins. */
 const FIRST_EVENT_MS = 15_000;
 const ERROR_BODY_MAX_BYTES = 65_536;
+/** How much of a stream is kept back in search of its first event. */
+const FIRST_EVENT_MAX_BYTES = 65_536;
 
 export async function tryCandidate(
   candidate: Candidate,
@@ -256,51 +259,74 @@ interface Beginning {
   readonly contentType: string;
 }
 
-// A stream that begins with an error is a failure like any other, as long as nothing of it was passed on.
+// A stream that begins with an error is a failure like any other, as long as nothing of it was passed on: however its first
+// event is sliced, and whatever comments stand before it.
 async function beginStream(candidate: Candidate, trial: Trial, beginning: Beginning): Promise<One> {
-  const { inflow } = beginning;
-  const first = await firstOf(inflow);
-  if (first === "cut") return garbled(candidate, "the stream broke before its first event", true);
-  if (first === "late")
-    return { ok: true, answered: { kind: "stream", ...beginning, first: undefined } };
-  if (first === "none") return garbled(candidate, "the stream ended before its first event", true);
-  const error = firstError(first);
-  if (error !== undefined) {
-    cancelInflow(inflow);
-    const fault = faultOfProvider(
-      { ...trial, status: statusInside(error), headers: beginning.headers, text: error },
-      candidate.credential,
-    );
-    return { ok: false, fault, status: fault.status, again: isRetriable(fault.status) };
-  }
-  return { ok: true, answered: { kind: "stream", ...beginning, first } };
-}
-
-// What is late is not lost: it waits for whoever the inflow flows to next.
-async function firstOf(inflow: Inflow): Promise<Uint8Array | "late" | "none" | "cut"> {
+  const { inflow, contentType } = beginning;
+  const parser = /^text\//i.test(contentType) ? createSseParser() : createFrameParser();
+  const begun = (first: Uint8Array | undefined): One => ({
+    ok: true,
+    answered: { kind: "stream", ...beginning, first },
+  });
   const late = Promise.withResolvers<"late">();
   const stop = deadline(FIRST_EVENT_MS, () => {
     unask(inflow);
     late.resolve("late");
   });
+  let seen: Uint8Array | undefined;
   try {
-    return (await Promise.race([nextPiece(inflow), late.promise])) ?? "none";
+    for (;;) {
+      const piece = await Promise.race([nextPiece(inflow), late.promise]);
+      // What is late is not lost: it waits for whoever the inflow flows to next.
+      if (piece === "late") return begun(seen);
+      const events = piece === undefined ? parser.end() : parser.push(piece);
+      if (piece !== undefined) seen = seen === undefined ? piece : Buffer.concat([seen, piece]);
+      const message = events.map(readSse).find((one) => one !== undefined);
+      const error = message === undefined ? undefined : errorIn(message);
+      if (error !== undefined)
+        return failedAtOnce(candidate, trial, beginning, { text: error, name: message?.name });
+      if (message !== undefined || (seen?.length ?? 0) > FIRST_EVENT_MAX_BYTES) return begun(seen);
+      if (piece === undefined)
+        return garbled(candidate, "the stream ended before its first event", true);
+    }
   } catch {
-    return "cut";
+    cancelInflow(inflow);
+    return garbled(candidate, "the stream broke before its first event", true);
   } finally {
     stop();
   }
 }
 
-function firstError(chunk: Uint8Array): string | undefined {
-  const [event] = createSseParser().push(chunk);
-  const message = event === undefined ? undefined : readSse(event);
-  if (message === undefined || (message.name !== "error" && !message.data.includes('"error"')))
-    return undefined;
-  const json = parsedObject(message.data);
-  return message.name === "error" || (json !== undefined && hasFailed(json))
-    ? message.data
-    : undefined;
+function failedAtOnce(
+  candidate: Candidate,
+  trial: Trial,
+  { inflow, headers }: Beginning,
+  { text, name = "" }: { readonly text: string; readonly name: string | undefined },
+): One {
+  cancelInflow(inflow);
+  const status = EXCEPTIONS[name] ?? statusInside(text);
+  const fault = faultOfProvider(
+    { ...trial, status, headers, text },
+    candidate.credential,
+  );
+  return { ok: false, fault, status: fault.status, again: isRetriable(fault.status) };
+}
+
+/** The statuses that Bedrock's exceptions have outside of a stream. */
+const EXCEPTIONS: Readonly<Record<string, number>> = {
+  throttlingException: 429,
+  validationException: 400,
+  serviceUnavailableException: 503,
+  modelTimeoutException: 504,
+  modelStreamErrorException: 502,
+  internalServerException: 500,
+};
+
+function errorIn({ name, data }: SseMessage): string | undefined {
+  const isNamed = name === "error" || name.endsWith("Exception");
+  if (!isNamed && !data.includes('"error"')) return undefined;
+  const json = parsedObject(data);
+  return isNamed || (json !== undefined && hasFailed(json)) ? data : undefined;
 }
 
 function statusInside(data: string): number {

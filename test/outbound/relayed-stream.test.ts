@@ -51,7 +51,7 @@ function openRelay(given: Given = {}) {
     parser: createSseParser(),
     meter,
     readsAll,
-    shape: sameWire("chat", { wantsUsage: true, endsSilently: false }),
+    shape: sameWire("chat", { wantsUsage: true, endsSilently: false, clean: (text: string) => text }),
     ticker: {
       add: (tick) => {
         ticks.add(tick);
