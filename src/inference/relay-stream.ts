@@ -66,6 +66,8 @@ interface State {
   /** Whether the reader is gone. */
   left: boolean;
   ended: boolean;
+  /** Whether the provider's last event was not ended by a blank line. */
+  lacksBlank: boolean;
   readonly waiting: Uint8Array[];
   stopTicking: () => void;
 }
@@ -81,6 +83,7 @@ export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
     isFull: false,
     left: false,
     ended: false,
+    lacksBlank: false,
     waiting: [],
     stopTicking: () => {},
   };
@@ -132,7 +135,7 @@ function passOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined)
       put(parts, state, shaped(parts, state, only));
       return true;
     }
-    for (const event of chunk === undefined ? lastOf(parser) : parser.push(chunk)) {
+    for (const event of chunk === undefined ? lastOf(parser, state) : parser.push(chunk)) {
       const bytes = shaped(parts, state, event);
       if (bytes === undefined) continue;
       if (first === undefined) first = bytes;
@@ -145,14 +148,19 @@ function passOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined)
   return true;
 }
 
-/** What is left without its blank line: where it is whole it is given one, and where it is cut nothing of it is passed on. */
-function lastOf(parser: SseParser): SseEvent[] {
-  return parser.end().flatMap((event) => {
-    if (event.ended) return [event];
+/** What is left without its blank line: of one that was cut nothing is passed on, and before what follows a whole one stands that line. */
+function lastOf(parser: SseParser, state: State): SseEvent[] {
+  return parser.end().filter((event) => {
+    if (event.ended) return true;
     const data = readSse(event)?.data.trim();
-    if (data !== "[DONE]" && (data === undefined || parsed(data) === undefined)) return [];
-    return [{ ...event, raw: Buffer.concat([event.raw, BLANK]), ended: true }];
+    const isWhole = data === "[DONE]" || (data !== undefined && parsed(data) !== undefined);
+    state.lacksBlank = isWhole;
+    return isWhole;
   });
+}
+
+function afterBlank(state: State, bytes: Uint8Array): Uint8Array {
+  return state.lacksBlank ? Buffer.concat([BLANK, bytes]) : bytes;
 }
 
 const BLANK = new TextEncoder().encode("\n\n");
@@ -205,7 +213,7 @@ async function end(parts: StreamParts, state: State, how: StreamEnd): Promise<vo
 
 function finish(parts: StreamParts, state: State, how: StreamEnd): void {
   const last = how === "completed" ? parts.shape.last(parts.meter.finished) : undefined;
-  if (last !== undefined) state.waiting.push(last);
+  if (last !== undefined) state.waiting.push(afterBlank(state, last));
   // What is kept for a repetition is written by the settle, and its last event belongs to it.
   for (const bytes of state.waiting) parts.keep?.(bytes);
   if (how === "completed") releaseInflow(parts.inflow);
@@ -225,7 +233,7 @@ function close(parts: StreamParts, state: State, how: StreamEnd | "unsettled"): 
   if (out === undefined || state.left) return;
   const isTold = how === "completed" || (how !== "unsettled" && parts.meter.failed);
   const error = isTold ? undefined : parts.shape.error(parts.failure(how));
-  for (const bytes of error === undefined ? state.waiting : [...state.waiting, error])
+  for (const bytes of error === undefined ? state.waiting : [...state.waiting, afterBlank(state, error)])
     void out.write(bytes);
   out.end();
 }
