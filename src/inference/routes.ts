@@ -361,7 +361,7 @@ function replayed(stored: StoredReply, bodyText: string): Response {
         "The first answer to this Idempotency-Key was too large to be kept. Use a new key to run the request again.",
     });
   }
-  const streamed = /^\s*(event|data|:)/.test(stored.body) && /"stream"\s*:\s*true/.test(bodyText);
+  const streamed = !/^\s*\{/.test(stored.body) && /"stream"\s*:\s*true/.test(bodyText);
   const type = streamed ? "text/event-stream; charset=utf-8" : "application/json";
   return new Response(stored.body, {
     headers: { "content-type": type, "cache-control": "no-store", "idempotent-replayed": "true" },
