@@ -187,7 +187,12 @@ const usd = z
 const Environment = z.object({
   POSTERN_PORT: count(0, 65_535).default(8_787),
   POSTERN_HOST: z.string().default("127.0.0.1"),
-  POSTERN_BASE_URL: httpUrl.optional(),
+  POSTERN_BASE_URL: httpUrl
+    .refine(
+      (url) => /^https?:\/\/[^/?#@]+$/i.test(url),
+      "must be scheme, host and port alone: Postern is served from the root of its host",
+    )
+    .optional(),
   POSTERN_DOCS_URL: httpUrl.optional(),
   POSTERN_DATA_DIR: z.string().default("./data"),
   DATABASE_URL: z

@@ -77,6 +77,9 @@ export async function getInvoice(reader: Reader, id: string, accountId: string):
     throw new Fault("not_found", "no such invoice", {
       message: "There is no invoice with that id. List them with GET /v1/billing/invoices.",
       param: "id",
+      next: [
+        { method: "GET", url: "/v1/billing/invoices", why: "List the invoices that there are." },
+      ],
     });
   return invoice;
 }

@@ -250,7 +250,9 @@ function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps)
       <p class="hint">
         {isAsking ? "The agent that asks uses this one; " : ""}
         made {ago(key.createdAt, now)}, {used}, {dollars(key.spent)} spent
-        {key.limit === null ? "" : `, limited to ${dollars(key.limit)}`}
+        {key.limit === null
+          ? ""
+          : `, limited to ${dollars(key.limit)}${key.limitWindow === null ? " in all" : ` a ${key.limitWindow}`}`}
       </p>
       <div class="choice">
         {radio("keep")}

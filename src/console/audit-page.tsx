@@ -18,32 +18,40 @@ export function auditPage(visitor: Visitor, place: Place, entries: readonly Entr
       entries.length === 0 ? (
         <p>Nothing was changed yet.</p>
       ) : (
-        <div class="scroll">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">When</th>
-                <th scope="col">Who</th>
-                <th scope="col">What</th>
-                <th scope="col">On</th>
-              </tr>
-            </thead>
-            <tbody>
-              {entries.map((entry) => (
+        <>
+          <p>The newest fifty; all of them are in GET /v1/audit.</p>
+          <div class="scroll">
+            <table>
+              <thead>
                 <tr>
-                  <th scope="row">{minute(entry.at)}</th>
-                  <td>
-                    {entry.actor.type} <code>{entry.actor.id}</code>
-                  </td>
-                  <td>{entry.action}</td>
-                  <td>
-                    <code>{entry.target ?? ""}</code>
-                  </td>
+                  <th scope="col">When</th>
+                  <th scope="col">Who</th>
+                  <th scope="col">What</th>
+                  <th scope="col">On</th>
                 </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+              </thead>
+              <tbody>
+                {entries.map((entry) => (
+                  <tr>
+                    <th scope="row">{minute(entry.at)}</th>
+                    <td>
+                      {entry.actor.type} <code>{entry.actor.id}</code>
+                    </td>
+                    <td>
+                      {entry.action}
+                      {typeof entry.detail["reason"] === "string" ? (
+                        <p class="note">{entry.detail["reason"]}</p>
+                      ) : null}
+                    </td>
+                    <td>
+                      <code>{entry.target ?? ""}</code>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </>
       ),
   });
 }

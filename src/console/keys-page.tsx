@@ -4,7 +4,8 @@
 import { dayOf } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import { mayDo } from "../accounts/members.ts";
-import { LIMIT_WINDOWS } from "../base/window.ts";
+import { type Nano, usdText } from "../base/money.ts";
+import { LIMIT_WINDOWS, type LimitWindow } from "../base/window.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
 import type { Key } from "../keys/keys.ts";
@@ -88,7 +89,7 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
       {mayDo(place.role, "keys.change") ? (
         <>
           <ChangeForm id={key.id} action={action} visitor={visitor} changes="limit">
-            <LimitFields id={key.id} />
+            <LimitFields id={key.id} limit={key.limit} window={key.limitWindow} />
           </ChangeForm>
           <ChangeForm id={key.id} action={action} visitor={visitor} changes="expiry">
             <ExpiryField id={key.id} until={key.expiresAt} />
@@ -150,7 +151,15 @@ function ExpiryField({ id, until }: { readonly id: string; readonly until: numbe
   );
 }
 
-function LimitFields({ id }: { readonly id: string }): Child {
+function LimitFields({
+  id,
+  limit,
+  window,
+}: {
+  readonly id: string;
+  readonly limit: Nano | null;
+  readonly window: LimitWindow | null;
+}): Child {
   return (
     <>
       <label for={`${id}-limit`}>Limit in US dollars; empty for none</label>
@@ -159,12 +168,15 @@ function LimitFields({ id }: { readonly id: string }): Child {
         name="limit_usd"
         inputmode="decimal"
         pattern="[0-9]{1,7}([.][0-9]{1,9})?"
+        value={limit === null ? undefined : usdText(limit)}
       />
       <label for={`${id}-window`}>It opens again</label>
       <select id={`${id}-window`} name="limit_window">
         <option value="">never</option>
-        {LIMIT_WINDOWS.map((window) => (
-          <option value={window}>every {window}</option>
+        {LIMIT_WINDOWS.map((one) => (
+          <option value={one} selected={one === window}>
+            every {one}
+          </option>
         ))}
       </select>
     </>
@@ -185,7 +197,7 @@ function MintForm({
         <Hidden visitor={visitor} fields={{ do: "mint" }} />
         <label for="mint-name">Name</label>
         <input id="mint-name" name="name" maxlength={100} />
-        <LimitFields id="mint" />
+        <LimitFields id="mint" limit={null} window={null} />
         <ExpiryField id="mint" until={null} />
         <div class="choices">
           <button type="submit">Make the key</button>

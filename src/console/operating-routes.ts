@@ -5,7 +5,7 @@ import type { Action } from "../accounts/members.ts";
 import { type AuditAction, listEntries, record } from "../audit/audit.ts";
 import { listDeliveries } from "../events/deliveries.ts";
 import {
-  listWebhooks,
+  listLiveWebhooks,
   removeWebhook,
   testWebhook,
   type Webhook,
@@ -49,8 +49,7 @@ function webhooksRoute(parts: OperatingParts): Route {
 }
 
 async function readWebhooks(db: Db, accountId: string): Promise<readonly ShownWebhook[]> {
-  const { data } = await listWebhooks(db, accountId, { limit: SHOWN });
-  const live = data.filter((webhook) => webhook.status !== "deleted");
+  const live = await listLiveWebhooks(db, accountId);
   return Promise.all(
     live.map(async (webhook) => {
       const page = await listDeliveries(db, accountId, webhook.id, { limit: DELIVERIES_SHOWN });

@@ -11,13 +11,13 @@ import {
   type Role,
 } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
+import { PAGE_LIMIT_MAX } from "../base/page.ts";
 import { readTopUpState, type TopUpState } from "../billing/top-up-state.ts";
 import { type Key, listKeys } from "../keys/keys.ts";
 import { type Freeze, findFreeze } from "../ledger/freezes.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import { sumUsage, type UsageSum } from "../usage/usage.ts";
 
-const KEYS_SHOWN = 100;
 const DAYS_SHOWN = 30;
 const DAY_MS = 86_400_000;
 
@@ -102,7 +102,14 @@ export async function readKeys(
   accountId: string,
   now: number,
 ): Promise<readonly Key[]> {
-  return (await listKeys(db, accountId, { limit: KEYS_SHOWN }, now)).data;
+  const keys: Key[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await listKeys(db, accountId, { limit: PAGE_LIMIT_MAX, cursor }, now);
+    keys.push(...page.data);
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+  return keys;
 }
 
 export interface Spending {

@@ -170,6 +170,18 @@ export async function listWebhooks(
   return toPage(rows.map(toWebhook), page.limit);
 }
 
+/** All that are not deleted; an account has ten at the most. */
+export async function listLiveWebhooks(
+  reader: Reader,
+  accountId: string,
+): Promise<readonly Webhook[]> {
+  const rows = await reader.all(
+    "select * from webhook where account_id = ? and status <> 'deleted' order by id desc",
+    [accountId],
+  );
+  return rows.map(toWebhook);
+}
+
 /** Final, and the same when repeated: the secrets are destroyed, the record stays. Answers whether it was there before. */
 export async function removeWebhook(
   tx: Tx,
@@ -317,5 +329,6 @@ function noSuchWebhook(): Fault {
   return new Fault("not_found", "no such webhook", {
     message: "There is no webhook with that id. List them with GET /v1/webhooks.",
     param: "id",
+    next: [{ method: "GET", url: "/v1/webhooks", why: "List the webhooks that there are." }],
   });
 }

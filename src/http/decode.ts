@@ -52,6 +52,7 @@ interface Parser {
           readonly issues: readonly {
             readonly path: readonly PropertyKey[];
             readonly message: string;
+            readonly keys?: readonly string[];
           }[];
         };
       };
@@ -65,8 +66,10 @@ export function parse(schema: Parser | undefined, value: unknown, where: string)
   const issue = parsed.error.issues[0];
   const path = (issue?.path ?? []).map(String).join(".");
   const name = path === "" ? undefined : path;
+  // A field that nobody knows is the one that is wrong, not the object that it stands in.
+  const unknown = [name, issue?.keys?.[0]].filter((part) => part !== undefined).join(".");
   throw invalid(
-    name,
+    unknown === "" ? undefined : unknown,
     `${where}${name === undefined ? "" : `${name}: `}${issue?.message ?? "not valid"}`,
   );
 }

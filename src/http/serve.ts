@@ -20,7 +20,7 @@ import { createMatcher, type Match } from "./match.ts";
 import type { RateGuard } from "./rate.ts";
 import type { Answer, Caller, Dialect, Route, Visitor } from "./route.ts";
 import { demandSoundTarget, queryOf, splitTarget } from "./target.ts";
-import { ownForm, toSignIn } from "./visitor.ts";
+import { ownForm, signedOut, toSignIn } from "./visitor.ts";
 
 export interface IdempotentCall {
   readonly scope: string;
@@ -170,7 +170,12 @@ async function answerRequest(
     route.auth === "key"
       ? admitted(parts, exchange, route, await findCaller(parts, exchange, route))
       : await findVisitor(parts, exchange, route);
-  if (route.auth === "person" && caller === undefined) return toSignIn(path, exchange.query);
+  if (route.auth === "person" && caller === undefined) {
+    // A form is not sent on: the page's policy (`form-action`) forbids that it ends at the identity provider, and the browser
+    // then shows nothing at all.
+    if (route.method !== "GET") throw signedOut();
+    return toSignIn(path, exchange.query);
+  }
   const limitBytes = route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES;
   const bodyText =
     route.method === "GET" ? "" : textOfBody(await readBody(request, limitBytes, parts.patience));

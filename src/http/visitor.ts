@@ -42,6 +42,14 @@ function isFromHere(headers: Headers, baseUrl: string): boolean {
   return headers.get("origin") === new URL(baseUrl).origin;
 }
 
+/** What a form gets that was sent after its session had ended. */
+export function signedOut(): Fault {
+  return new Fault("forbidden", "form without a session", {
+    message:
+      "You are not signed in any more. Nothing was changed. Go back, load the page again, sign in and try once more.",
+  });
+}
+
 function foreign(detail: string): Fault {
   return new Fault("forbidden", detail, {
     message:

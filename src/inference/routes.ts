@@ -97,6 +97,7 @@ const HEADERS = {
     "The output limit that was set because none was given and the balance does not afford the model's own.",
   "x-postern-dropped":
     "What this model's provider could not be told and, on replies that are not streamed, what of the reply this API cannot say (`reply.…`): paths, with commas. See docs/translation.md.",
+  "x-postern-byok": "Whether it went on the caller's own provider key, and cost no credits.",
   "x-postern-provider": "Who answered.",
   "x-postern-model":
     "The id of the model that answered: another than was asked for only where `models` names it.",

@@ -155,6 +155,10 @@ function listRoute(db: Db): Route {
         description: "A page of usage records.",
         schema: listOf(UsageRecordSchema, "UsageList"),
         example: { object: "list", data: [EXAMPLE], has_more: false, next_cursor: null },
+        alternatives: [{ contentType: "text/csv" }],
+        headers: {
+          "x-next-cursor": "In a table: the cursor of the next one, where there is more.",
+        },
       },
     },
     faults: [],

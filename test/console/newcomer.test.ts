@@ -1,0 +1,109 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { human, own, visit, wordsOf, type Human } from "../billing/owner.ts";
+import { launchBrowser } from "../support/browser.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+
+setDefaultTimeout(60_000);
+let gateway: Gateway;
+let account: Account;
+let owner: Human;
+beforeAll(async () => {
+  gateway = await startGateway();
+  owner = await human(gateway, "olga");
+});
+afterAll(() => gateway.stop());
+
+const api = async (method: string, path: string, body?: unknown): Promise<any> => {
+  const init = { method, headers: account.headers };
+  const response = await fetch(
+    gateway.url + path,
+    body === undefined
+      ? { ...init, headers: { authorization: account.headers["authorization"] ?? "" } }
+      : { ...init, body: JSON.stringify(body) },
+  );
+  return response.json();
+};
+const fresh = async (): Promise<string> => {
+  account = await register(gateway);
+  return `/console/${account.id}`;
+};
+
+test("every live key is on the page, and counted, however many were revoked after it", async () => {
+  const place = await fresh();
+  const first = (await api("GET", "/v1/keys")).data[0].id;
+  for (let made = 0; made < 100; made++) {
+    const { id } = await api("POST", "/v1/keys", {});
+    await api("DELETE", `/v1/keys/${id}`);
+  }
+  await own(gateway, account.id, owner);
+  expect((await api("GET", "/v1/account")).key.id).toBe(first);
+  expect(wordsOf(await visit(gateway, place, owner))).toContain("1 live key");
+  expect((await visit(gateway, `${place}/keys`, owner)).text).toContain(first);
+});
+
+test("every live webhook is on the page, however many were deleted after it", async () => {
+  const place = await fresh();
+  const { id } = await api("POST", "/v1/webhooks", { url: "http://127.0.0.1:21399/old" });
+  for (let made = 0; made < 50; made++) {
+    const { id: other } = await api("POST", "/v1/webhooks", { url: "http://127.0.0.1:21399/new" });
+    await api("DELETE", `/v1/webhooks/${other}`);
+  }
+  await own(gateway, account.id, owner);
+  expect((await api("GET", `/v1/webhooks/${id}`)).status).toBe("active");
+  expect((await visit(gateway, `${place}/webhooks`, owner)).text).toContain("21399/old");
+});
+
+test("changing when a limit opens again keeps the limit", async () => {
+  const place = await fresh();
+  const { id } = await api("POST", "/v1/keys", { limit_usd: 5, limit_window: "day" });
+  await own(gateway, account.id, owner);
+  const page = await visit(gateway, `${place}/keys`, owner);
+  const shown = new RegExp(`id="${id}-limit"[^>]*>`).exec(page.text)?.[0] ?? "";
+  // What the form holds when the owner only picks another window and presses the button.
+  const limit = /value="([^"]*)"/.exec(shown)?.[1] ?? "";
+  await visit(gateway, `${place}/keys`, owner, {
+    do: "limit",
+    key: id,
+    limit_usd: limit,
+    limit_window: "week",
+  });
+  expect(await api("GET", `/v1/keys/${id}`)).toMatchObject({ limit_usd: 5, limit_window: "week" });
+});
+
+test("a form that is sent after the session has ended says so", async () => {
+  const place = await fresh();
+  await own(gateway, account.id, owner);
+  const browser = await launchBrowser();
+  try {
+    const context = await browser.newContext();
+    const [name = "", value = ""] = owner.cookie.split("=");
+    await context.addCookies([{ name, value, url: gateway.url }]);
+    const page = await context.newPage();
+    await page.goto(`${gateway.url}${place}/keys`);
+    await context.clearCookies();
+    await page.click("text=Revoke");
+    await Bun.sleep(1_000);
+    expect(await page.textContent("main")).toContain("not signed in any more");
+  } finally {
+    await browser.close();
+  }
+});
+
+test("the widest name of a key stays within the claim's page", async () => {
+  await fresh();
+  await api("POST", "/v1/keys", { name: "W".repeat(100) });
+  const started = await api("POST", "/agent/identity/claim", { email: owner.email });
+  const browser = await launchBrowser();
+  try {
+    const context = await browser.newContext({ viewport: { width: 360, height: 740 } });
+    const [name = "", value = ""] = owner.cookie.split("=");
+    await context.addCookies([{ name, value, url: gateway.url }]);
+    const page = await context.newPage();
+    await page.goto(started.claim_attempt.verification_uri_complete);
+    expect(await page.textContent("legend")).toContain("WWW");
+    const html = page.locator("html");
+    expect(await html.evaluate((node) => node.scrollWidth)).toBeLessThanOrEqual(360);
+  } finally {
+    await browser.close();
+  }
+});
