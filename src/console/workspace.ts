@@ -92,7 +92,9 @@ export async function readOverview(
     freeze,
     topUp,
     days,
-    liveKeys: keys.filter((key) => key.revokedAt === null).length,
+    liveKeys: keys.filter(
+      ({ revokedAt, expiresAt }) => revokedAt === null && (expiresAt === null || expiresAt > now),
+    ).length,
     members: members.length,
   };
 }

@@ -107,3 +107,11 @@ test("the widest name of a key stays within the claim's page", async () => {
     await browser.close();
   }
 });
+
+test("a key that has expired is not counted as live", async () => {
+  const place = await fresh();
+  await api("POST", "/v1/keys", { expires_at: new Date(Date.now() + 1_000).toISOString() });
+  await own(gateway, account.id, owner);
+  await Bun.sleep(1_500);
+  expect(wordsOf(await visit(gateway, place, owner))).toContain("1 live key ");
+});
