@@ -51,6 +51,12 @@ async function checkProvider(provider: Provider, setting: ProviderSetting): Prom
       signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
     });
     await response.body?.cancel();
+    if (response.ok && setting.apiKey !== undefined && (await isOpen(provider, baseUrl)))
+      return {
+        verdict: "note",
+        about,
+        says: `${provider.name} answers; its list of models is open to all, so the key was not tried`,
+      };
     return describeStatus(provider, response.status);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
@@ -63,9 +69,20 @@ async function checkProvider(provider: Provider, setting: ProviderSetting): Prom
   }
 }
 
-// Providers whose chat path begins at the version have their list of models beside it.
-function modelsUrl(provider: Provider, baseUrl: string): string {
-  return `${baseUrl}${provider.paths.messages?.startsWith("/v1/") === true ? "/v1/models" : "/models"}`;
+async function isOpen(provider: Provider, baseUrl: string): Promise<boolean> {
+  const response = await fetch(modelsUrl(provider, baseUrl), {
+    headers: provider.headers,
+    redirect: "manual",
+    signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+  });
+  await response.body?.cancel();
+  return response.ok;
+}
+
+// The list of models lies beside the endpoint that generates, where the key is sent in the same way.
+function modelsUrl({ paths }: Provider, baseUrl: string): string {
+  const beside = paths.chat ?? paths.messages ?? "";
+  return `${baseUrl}${beside.replace(/\/(chat\/completions|messages)$/, "")}/models`;
 }
 
 function authOf(provider: Provider, { apiKey }: ProviderSetting): Record<string, string> {

@@ -91,16 +91,20 @@ const PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>> = {
   converse: { converse: "" },
 };
 
+const VERSIONED_MESSAGES = { messages: "/messages", count_tokens: "/messages/count_tokens" };
+
 function declaredPlace(declared: OperatorProvider, parts: AccountsParts): Place {
   const raw = declared.api_key_env === undefined ? undefined : parts.keyNamed(declared.api_key_env);
-  const speaksMessages = declared.wires.includes("messages");
+  const baseUrl = declared.base_url.replace(/\/+$/, "");
+  // An address that serves OpenAI's wires ends with the version, which Anthropic's paths say themselves.
+  const paths: typeof PATHS = baseUrl.endsWith("/v1") ? { ...PATHS, messages: VERSIONED_MESSAGES } : PATHS;
   const provider: Provider = {
     id: declared.id,
     name: declared.id,
     stem: "",
     baseUrl: declared.base_url,
-    paths: Object.assign({}, ...declared.wires.map((wire) => PATHS[wire] ?? {})),
-    auth: speaksMessages ? "x-api-key" : "bearer",
+    paths: Object.assign({}, ...declared.wires.map((wire) => paths[wire] ?? {})),
+    auth: declared.wires.every((wire) => wire === "messages") ? "x-api-key" : "bearer",
     headers: {},
     stopsBillingOnAbort: declared.stops_billing_on_abort,
     asksForUsage: true,
@@ -114,7 +118,6 @@ function declaredPlace(declared: OperatorProvider, parts: AccountsParts): Place 
   };
   const apiKey = raw === undefined ? undefined : secret(raw);
   const ready = declared.api_key_env === undefined || apiKey !== undefined;
-  const baseUrl = declared.base_url.replace(/\/+$/, "");
   return {
     provider,
     own: ready ? { provider, baseUrl, apiKey, label: "gateway", byok: false } : undefined,

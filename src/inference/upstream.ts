@@ -184,7 +184,11 @@ function makeHeaders({ provider, apiKey }: Credential, wire: UpstreamWire): Reco
   if (wire === "messages" || wire === "count_tokens")
     headers["anthropic-version"] = ANTHROPIC_VERSION;
   if (apiKey === undefined) return headers;
-  if (wire === "gemini" && provider.auth === "bearer") headers["x-goog-api-key"] = apiKey.reveal();
+  const isMessages = wire === "messages" || wire === "count_tokens";
+  // A server that speaks other wires as well: each is signed as its own clients do it.
+  if (isMessages && provider.auth === "bearer" && provider.signsWith === undefined)
+    headers["x-api-key"] = apiKey.reveal();
+  else if (wire === "gemini" && provider.auth === "bearer") headers["x-goog-api-key"] = apiKey.reveal();
   else if (provider.auth === "bearer") headers["authorization"] = `Bearer ${apiKey.reveal()}`;
   else headers[provider.auth] = apiKey.reveal();
   return headers;
