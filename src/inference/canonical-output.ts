@@ -1,6 +1,7 @@
 // An answer by a JSON schema from a model that has no field for one. Either it must call a tool whose input is the answer,
 // or, where a call cannot be forced, its JSON output is switched on and the schema stands among the instructions.
 import type { CanonicalRequest, JsonObject, Loss, OutputFormat, ToolChoice } from "./canonical.ts";
+import { isObject } from "./canonical-json.ts";
 import { loseField } from "./canonical-wire.ts";
 import type { Emulation } from "./canonical-wire.ts";
 
@@ -87,6 +88,33 @@ function instruct(request: CanonicalRequest, text: string): CanonicalRequest {
   const place = turns.findIndex(({ role }) => role !== "system" && role !== "developer");
   const instruction = { role: "system", parts: [{ type: "text", text }] } as const;
   return { ...request, turns: turns.toSpliced(Math.max(0, place), 0, instruction) };
+}
+
+/**
+ * Whether a provider that has the field is told to keep the model to the schema. An API that always does has no word for it
+ * (Messages); where the schema is not of the form that may be strict, the promise is not made.
+ */
+export function strictnessOf(output: SchemaFormat, losses: Loss[]): boolean | undefined {
+  if (output.strict !== undefined || output.strictPath === undefined) return output.strict;
+  if (mayBeStrict(output.schema)) return true;
+  loseStrictness(output, losses);
+  return undefined;
+}
+
+// OpenAI's rule: every object is closed, and all of its members are required.
+function mayBeStrict(schema: unknown): boolean {
+  if (Array.isArray(schema)) return schema.every(mayBeStrict);
+  if (!isObject(schema)) return true;
+  const { properties, required, additionalProperties } = schema;
+  const names = isObject(properties) ? Object.keys(properties) : [];
+  const wants = Array.isArray(required) ? required : [];
+  const isClosed = additionalProperties === false && names.every((name) => wants.includes(name));
+  if ((schema["type"] === "object" || isObject(properties)) && !isClosed) return false;
+  if (schema["oneOf"] !== undefined || schema["allOf"] !== undefined) return false;
+  return ["properties", "$defs", "definitions"]
+    .flatMap((key) => (isObject(schema[key]) ? Object.values(schema[key]) : []))
+    .concat([schema["items"], schema["anyOf"]])
+    .every(mayBeStrict);
 }
 
 // No provider keeps the model to the schema then, and what was said cannot be taken back: so the promise is not made. Its

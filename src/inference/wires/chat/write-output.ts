@@ -1,5 +1,5 @@
 import type { CanonicalRequest, JsonObject, Loss } from "../../canonical.ts";
-import { emulateByTool, instructOutput } from "../../canonical-output.ts";
+import { emulateByTool, instructOutput, strictnessOf } from "../../canonical-output.ts";
 import type { Emulation, Target } from "../../canonical-wire.ts";
 
 export interface WrittenOutput {
@@ -18,8 +18,8 @@ export function writeOutput(
   if (output === undefined) return { request };
   if (output.type !== "json_schema") return { request, format: { type: output.type } };
   if (abilities.jsonSchema !== false) {
-    const { name = "structured_output", description, schema, strict } = output;
-    const held = { name, description, schema, strict };
+    const { name = "structured_output", description, schema } = output;
+    const held = { name, description, schema, strict: strictnessOf(output, losses) };
     return { request, format: { type: "json_schema", json_schema: held } };
   }
   return abilities.schemaBy === "instructions"

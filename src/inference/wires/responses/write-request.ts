@@ -1,4 +1,5 @@
 import type { CanonicalRequest, JsonObject, Loss, RequestField } from "../../canonical.ts";
+import { strictnessOf } from "../../canonical-output.ts";
 import { clampEffort, effortOfBudget } from "../../canonical-reasoning.ts";
 import { loseField, nativeFields } from "../../canonical-wire.ts";
 import type { Target, WrittenRequest } from "../../canonical-wire.ts";
@@ -138,8 +139,9 @@ function writeText(
   const { output, verbosity } = request;
   let format: JsonObject | undefined = output && { type: output.type };
   if (output?.type === "json_schema") {
-    const { name = "structured_output", description, schema, strict } = output;
-    format = { type: "json_schema", name, description, schema, strict: strict ?? false };
+    const { name = "structured_output", description, schema } = output;
+    const strict = strictnessOf(output, losses) ?? false;
+    format = { type: "json_schema", name, description, schema, strict };
     if (target.abilities?.jsonSchema === false) {
       loseField(losses, request, "output", "This model has no output by JSON schema.");
       format = undefined;
