@@ -21,7 +21,7 @@ export function inputBound(
   bounds: MediaBounds,
 ): number {
   const found = { tokens: 0, inlineBytes: 0 };
-  walk(json, bounds, found, 0);
+  for (const name of CONTENT_LISTS) walk(json[name], bounds, found, 0);
   const frames =
     FRAME_TOKENS *
     (lengthOf(json["messages"]) + lengthOf(json["input"]) + lengthOf(json["tools"]) + 1);
@@ -34,6 +34,7 @@ interface Found {
   inlineBytes: number;
 }
 
+// Media stands in content alone. What looks like it elsewhere, in a tool's arguments or its schema, is text to the model.
 function walk(value: unknown, bounds: MediaBounds, found: Found, depth: number): void {
   if (depth > DEPTH_MAX) return;
   if (Array.isArray(value)) for (const one of value) walk(one, bounds, found, depth + 1);
@@ -41,10 +42,14 @@ function walk(value: unknown, bounds: MediaBounds, found: Found, depth: number):
     countMedia(value, bounds, found);
     for (const name in value) {
       const inner = value[name];
-      if (typeof inner === "object" && inner !== null) walk(inner, bounds, found, depth + 1);
+      if (typeof inner === "object" && inner !== null && CONTENT.has(name))
+        walk(inner, bounds, found, depth + 1);
     }
   }
 }
+
+const CONTENT_LISTS: ReadonlySet<string> = new Set(["messages", "input", "system"]);
+const CONTENT: ReadonlySet<string> = new Set(["content", "output", "source", "images"]);
 
 // A part is known by its `type`; what is inside it as base64 is not text, and is not counted as text.
 function countMedia(
