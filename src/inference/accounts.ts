@@ -97,7 +97,9 @@ function declaredPlace(declared: OperatorProvider, parts: AccountsParts): Place 
   const raw = declared.api_key_env === undefined ? undefined : parts.keyNamed(declared.api_key_env);
   const baseUrl = declared.base_url.replace(/\/+$/, "");
   // An address that serves OpenAI's wires ends with the version, which Anthropic's paths say themselves.
-  const paths: typeof PATHS = baseUrl.endsWith("/v1") ? { ...PATHS, messages: VERSIONED_MESSAGES } : PATHS;
+  const paths: typeof PATHS = baseUrl.endsWith("/v1")
+    ? { ...PATHS, messages: VERSIONED_MESSAGES }
+    : PATHS;
   const provider: Provider = {
     id: declared.id,
     name: declared.id,
@@ -110,6 +112,7 @@ function declaredPlace(declared: OperatorProvider, parts: AccountsParts): Place 
     asksForUsage: true,
     endUserField: null,
     outputLimitField: "max_tokens",
+    knowsCompletionLimit: false,
     storesReplies: false,
     endsByClosing: false,
     limitsReasoning: true,

@@ -11,7 +11,7 @@ import {
   type InferParts,
   ownHeaders,
   passageOf,
-  stopsBilling,
+  drainMsOf,
   type StoredReply,
 } from "./call.ts";
 import type { Candidate } from "./candidates.ts";
@@ -80,7 +80,7 @@ export function answerStream(
     now: parts.now,
     endsByClosing: provider.endsByClosing && !passage.isTranslated,
     endsSilently: provider.endsByClosing || wire === "gemini",
-    stopsBillingOnAbort: stopsBilling(candidate),
+    drainMs: drainMsOf(candidate),
     costUsd,
     settle: (end: StreamEnd) => {
       const charged = chargedAtEnd(call, candidate, { end, meter });

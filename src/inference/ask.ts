@@ -5,7 +5,7 @@ import { invalid } from "../base/fault.ts";
 import type { FeeMeter } from "../base/meters.ts";
 import { parseJsonBody } from "../http/body.ts";
 import { type ObjectSpans, spansOf } from "./json-edit.ts";
-import { mostFees } from "./tool-fees.ts";
+import { mostBrought, mostFees } from "./tool-fees.ts";
 
 export type Api = "chat" | "responses" | "messages" | "embeddings";
 
@@ -24,6 +24,8 @@ export interface Ask {
   readonly outputMax: number | undefined;
   readonly choices: number;
   readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
+  /** The most tokens that the provider reads besides what was sent. */
+  readonly brought: number;
   readonly serviceTier: string | undefined;
   readonly speed: string | undefined;
 }
@@ -52,6 +54,7 @@ export function readAsk(api: Api, text: string, purpose: "call" | "count" = "cal
     outputMax: purpose === "count" ? undefined : outputMaxOf(api, json),
     choices: api === "chat" ? (countAt(json, "n", CHOICES_MAX) ?? 1) : 1,
     fees: mostFees(json),
+    brought: mostBrought(json),
     serviceTier: stringAt(json, "service_tier"),
     speed: stringAt(json, "speed"),
   };
@@ -97,11 +100,12 @@ function checkContent(api: Api, json: Json): void {
 
 function outputMaxOf(api: Api, json: Json): number | undefined {
   switch (api) {
-    case "chat":
-      return (
-        countAt(json, "max_completion_tokens", OUTPUT_MAX) ??
-        countAt(json, "max_tokens", OUTPUT_MAX)
-      );
+    case "chat": {
+      // Where both are given, it is the provider that chooses.
+      const limit = countAt(json, "max_completion_tokens", OUTPUT_MAX);
+      const older = countAt(json, "max_tokens", OUTPUT_MAX);
+      return limit === undefined || older === undefined ? (limit ?? older) : Math.max(limit, older);
+    }
     case "responses":
       return countAt(json, "max_output_tokens", OUTPUT_MAX);
     case "messages": {

@@ -305,10 +305,7 @@ function failedAtOnce(
 ): One {
   cancelInflow(inflow);
   const status = EXCEPTIONS[name] ?? statusInside(text);
-  const fault = faultOfProvider(
-    { ...trial, status, headers, text },
-    candidate.credential,
-  );
+  const fault = faultOfProvider({ ...trial, status, headers, text }, candidate.credential);
   return { ok: false, fault, status: fault.status, again: isRetriable(fault.status) };
 }
 
@@ -360,5 +357,10 @@ function isFailedChoice(choice: unknown): boolean {
 }
 
 function isNone(value: unknown): boolean {
-  return value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
+  return (
+    value === undefined ||
+    value === null ||
+    value === "" ||
+    (Array.isArray(value) && value.length === 0)
+  );
 }

@@ -16,7 +16,7 @@ import type { Api, Ask } from "./ask.ts";
 import type { Breaker } from "./breaker.ts";
 import type { Candidate } from "./candidates.ts";
 import type { ChargeContext, Charged } from "./charge.ts";
-import type { Quote } from "./hold.ts";
+import type { Quote } from "./quote.ts";
 import type { Passage } from "./passage.ts";
 import type { RoutingParts } from "./routing.ts";
 import type { Ticker } from "./ticker.ts";
@@ -128,8 +128,20 @@ export function passageOf({ passage }: Call): Passage {
 }
 
 /** Whether closing the connection ends the bill, or the bill is not the gateway's. */
-export function stopsBilling({ credential }: Candidate): boolean {
+export function stopsBilling({ credential }: Pick<Candidate, "credential">): boolean {
   return credential.provider.stopsBillingOnAbort || credential.byok;
+}
+
+const DRAIN_MAX_MS = 120_000;
+const LAST_WORDS_MS = 10_000;
+
+/**
+ * How long a stream is read on after its reader has left: to its end where closing the connection does not end the bill,
+ * and for a while where a model thinks unseen, since only the provider's count knows of that.
+ */
+export function drainMsOf({ credential, model }: Candidate): number {
+  if (!stopsBilling({ credential })) return DRAIN_MAX_MS;
+  return !credential.byok && model.supported.includes("reasoning") ? LAST_WORDS_MS : 0;
 }
 
 export function contextOf(call: Call, candidate: Candidate): ChargeContext {

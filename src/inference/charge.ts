@@ -7,12 +7,10 @@ import type { Catalog, Model } from "../models/catalog.ts";
 import { cardFor, cardResolver } from "../models/catalog.ts";
 import { price, type Priced, type PriceLine } from "../models/price.ts";
 import type { PricedLine } from "../usage/usage.ts";
-import type { Quote } from "./hold.ts";
+import type { Quote } from "./quote.ts";
 
 /** What UTF-8 text costs in tokens on the average; only for calls that ended before the provider counted. */
 const BYTES_PER_TOKEN = 4;
-/** Numbers beyond what was asked for by this factor are taken for a fault of the provider. */
-const ABSURD_FACTOR = 2;
 
 export interface Charged {
   readonly usage: Usage;
@@ -109,12 +107,9 @@ export function isEmpty(usage: Usage): boolean {
   );
 }
 
-function isBeyond(usage: Usage, quote: Quote): boolean {
+function isBeyond(usage: Usage, { credible }: Quote): boolean {
   const sums = sumsOfLeg(usage);
-  return (
-    sums.inputTokens > quote.bounds.inputTokens * ABSURD_FACTOR ||
-    sums.outputTokens > Math.max(1_000, quote.outputTokens * ABSURD_FACTOR)
-  );
+  return sums.inputTokens > credible.inputTokens || sums.outputTokens > credible.outputTokens;
 }
 
 function showLine(line: PriceLine): PricedLine {

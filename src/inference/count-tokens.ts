@@ -11,7 +11,7 @@ import { inputBound } from "./input-bound.ts";
 import { withMembers } from "./json-edit.ts";
 import { OWN_MEMBERS } from "./routing-preferences.ts";
 import { candidatesOf } from "./routing.ts";
-import { foreignReference, refuseReference } from "./tenant-guard.ts";
+import { refusedOnShared } from "./tenant-guard.ts";
 import { refuseFrozen } from "./try-legs.ts";
 
 export async function countTokens(parts: InferParts, input: CallInput): Promise<Response> {
@@ -19,8 +19,8 @@ export async function countTokens(parts: InferParts, input: CallInput): Promise<
   await refuseFrozen(parts, input.caller.accountId);
   const { accountId } = input.caller;
   const [candidate] = await candidatesOf(ask, "count_tokens", accountId, parts);
-  const reference = foreignReference(ask);
-  if (reference !== undefined && !candidate.credential.byok) throw refuseReference(reference);
+  const refusal = refusedOnShared(ask);
+  if (refusal !== undefined && !candidate.credential.byok) throw refusal;
   if (candidate.wires[0] !== "count_tokens") return bounded(ask, candidate);
   const model =
     candidate.upstreamName === ask.model ? {} : { model: JSON.stringify(candidate.upstreamName) };

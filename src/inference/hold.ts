@@ -1,113 +1,15 @@
-// How much is held for a call, and what is said when it does not fit. The hold is the most that the call can cost; an
-// output limit that the caller left open is lowered to what the balance affords.
+// What is asked of the ledger for a call, and what is said when it does not fit: a hold is the most that the call can cost;
+// an output limit that the caller left open is lowered to what the balance affords.
 
 import { Fault, type NextStep } from "../base/fault.ts";
-import { FEE_METERS } from "../base/meters.ts";
 import { creditsOf, type Nano, NANO_PER_CREDIT, NANO_PER_USD, usdText } from "../base/money.ts";
 import type { BudgetState } from "../ledger/budget-rules.ts";
 import type { HoldOutcome, HoldRequest } from "../ledger/decide.ts";
 import type { Freeze } from "../ledger/freezes.ts";
-import type { Catalog, Model } from "../models/catalog.ts";
-import { boundCards, limitsOf } from "../models/catalog.ts";
-import { isPriced, type PriceCard } from "../models/price.ts";
-import { affordableOutput, boundOn, type Bounds } from "../models/price-bound.ts";
 import type { Ask } from "./ask.ts";
-import { inputBound } from "./input-bound.ts";
-import type { Provider } from "./providers.ts";
-import { NO_FEES } from "./tool-fees.ts";
+import { affordableTokens, type Quote } from "./quote.ts";
 
-/** A call is not worth its input with less output than this. */
-const OUTPUT_FLOOR_TOKENS = 256;
 const SUGGESTED_PURCHASE_USD = 10n;
-
-export interface Quote {
-  readonly cards: readonly PriceCard[];
-  readonly bounds: Omit<Bounds, "outputTokens">;
-  /** The most output tokens, all choices together. */
-  readonly outputTokens: number;
-  readonly amount: Nano;
-  /** The least that makes sense, where the caller left the limit open. */
-  readonly minimum: Nano | undefined;
-}
-
-export function quoteOf(
-  ask: Ask,
-  model: Model,
-  provider: Provider,
-  parts: { readonly catalog: Catalog; readonly now: number },
-): Quote {
-  const cards = boundCards(parts.catalog, model, parts.now);
-  const [card] = cards;
-  if (card === undefined)
-    throw new Fault("provider_not_configured", `${model.id} has no price`, {
-      message: `${model.id} has no price, so it cannot be called. Use another model.`,
-    });
-  for (const one of cards) refuseUnpriced(one, ask, model);
-  const limits = limitsOf(model);
-  const inputTokens = inputBound(ask.text, ask.json, {
-    imageTokensMax: provider.imageTokensMax,
-    contextTokens: limits.input,
-  });
-  const bounds = boundsOf(ask, inputTokens);
-  const visible =
-    ask.outputMax === undefined ? limits.output : Math.min(ask.outputMax, limits.output);
-  // Some providers do not count reasoning towards the limit that the caller set.
-  const hidden =
-    ask.outputMax !== undefined &&
-    !provider.limitsReasoning &&
-    model.supported.includes("reasoning")
-      ? limits.output
-      : 0;
-  const outputTokens = (visible + hidden) * ask.choices;
-  const most = boundOn(bounds, cards);
-  const open = ask.outputMax === undefined && limits.output > 0;
-  const floor = Math.min(OUTPUT_FLOOR_TOKENS * ask.choices, outputTokens);
-  return {
-    cards,
-    bounds,
-    outputTokens,
-    amount: most(outputTokens),
-    minimum: open ? most(floor) : undefined,
-  };
-}
-
-function boundsOf({ fees, serviceTier, speed }: Ask, inputTokens: number): Quote["bounds"] {
-  if (serviceTier === undefined && speed === undefined)
-    return fees === NO_FEES ? { inputTokens } : { inputTokens, fees };
-  return {
-    inputTokens,
-    fees,
-    ...(serviceTier === undefined ? {} : { serviceTier }),
-    ...(speed === undefined ? {} : { speed }),
-  };
-}
-
-// What has no price is refused before it is used, and never guessed.
-function refuseUnpriced(card: PriceCard, ask: Ask, model: Model): void {
-  const { serviceTier, speed, fees } = ask;
-  if (serviceTier === undefined && speed === undefined && fees === NO_FEES) return;
-  const field =
-    serviceTier !== undefined && !isPriced(card, { serviceTier })
-      ? "service_tier"
-      : speed !== undefined && !isPriced(card, { speed })
-        ? "speed"
-        : isPriced(card, { fees: FEE_METERS.filter((fee) => (fees[fee] ?? 0) > 0) })
-          ? undefined
-          : "tools";
-  if (field === undefined) return;
-  throw new Fault("invalid_request", `no price for this ${field}`, {
-    message: `${model.id} has no known price for what ${field} asks for, so it cannot be billed. Leave it out.`,
-    param: field,
-  });
-}
-
-/** The output limit of each choice that a lowered hold pays for; undefined where nothing was lowered. */
-export function clampedOutput(quote: Quote, held: Nano, choices: number): number | undefined {
-  if (held >= quote.amount) return undefined;
-  return Math.floor(
-    affordableOutput(held, quote.bounds, quote.cards, quote.outputTokens) / choices,
-  );
-}
 
 interface Refused {
   readonly ask: Ask;
@@ -247,9 +149,7 @@ function insufficient(
   { ask, claimed }: { readonly ask: Ask; readonly claimed: boolean },
 ): Fault {
   const required = quote.minimum ?? quote.amount;
-  const affordable = Math.floor(
-    affordableOutput(available, quote.bounds, quote.cards, quote.outputTokens) / ask.choices,
-  );
+  const affordable = Math.floor(affordableTokens(quote, available) / ask.choices);
   const buy = purchaseOf(
     required - available,
     "Buy credits; a human can pay at the `pay_url` of the answer.",

@@ -9,7 +9,7 @@ import type { Candidate, Candidates } from "./candidates.ts";
 import { legsOf } from "./legs.ts";
 import { candidatesOf } from "./routing.ts";
 import { settleFailed } from "./settle-call.ts";
-import { foreignReference, refuseReference } from "./tenant-guard.ts";
+import { refusedOnShared } from "./tenant-guard.ts";
 import { type Tried, tryLegs } from "./try-legs.ts";
 
 export async function infer(parts: InferParts, input: CallInput): Promise<Response> {
@@ -50,10 +50,10 @@ export async function infer(parts: InferParts, input: CallInput): Promise<Respon
 }
 
 function usable(ask: Ask, candidates: Candidates): Candidates {
-  const reference = foreignReference(ask);
-  if (reference === undefined) return candidates;
+  const refusal = refusedOnShared(ask);
+  if (refusal === undefined) return candidates;
   const [first, ...others] = candidates.filter((candidate) => candidate.credential.byok);
-  if (first === undefined) throw refuseReference(reference);
+  if (first === undefined) throw refusal;
   return [first, ...others];
 }
 

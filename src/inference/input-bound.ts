@@ -1,11 +1,13 @@
-// The most input tokens that a request can count for. No tokenizer makes more tokens of a text than it has bytes, so the
-// body's own length bounds its text; media are bounded by their kind, and everything by the model's context.
+// The most input tokens that a request itself can count for. No tokenizer makes more tokens of a text than it has bytes, so
+// the body's own length bounds its text; media are bounded by their kind, and everything by the model's context.
 
 import { isObject } from "./ask.ts";
 
 export interface MediaBounds {
   readonly imageTokensMax: number;
   readonly contextTokens: number;
+  /** How many texts there are, each with a context to itself: more than one for embeddings alone. */
+  readonly texts?: number;
 }
 
 /** A body without a string as long as this holds no media inline. */
@@ -26,7 +28,7 @@ export function inputBound(
     FRAME_TOKENS *
     (lengthOf(json["messages"]) + lengthOf(json["input"]) + lengthOf(json["tools"]) + 1);
   const textBytes = Buffer.byteLength(text) - found.inlineBytes;
-  return Math.min(bounds.contextTokens, textBytes + frames + found.tokens);
+  return Math.min(bounds.contextTokens * (bounds.texts ?? 1), textBytes + frames + found.tokens);
 }
 
 interface Found {

@@ -5,7 +5,7 @@ import { Fault } from "../base/fault.ts";
 import type { Catalog } from "../models/catalog.ts";
 import type { Ask } from "./ask.ts";
 import type { Candidate } from "./candidates.ts";
-import { type Quote, quoteOf } from "./hold.ts";
+import { type Quote, quoteOf } from "./quote.ts";
 
 export interface Leg {
   readonly candidate: Candidate;

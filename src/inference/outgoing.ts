@@ -30,6 +30,7 @@ export function outgoingBody(
       include_usage: true,
     });
   }
+  if (ask.api === "chat" && !provider.knowsCompletionLimit) sayOlderLimit(changes, ask.json);
   if (adjust.outputMax !== undefined)
     changes[limitField(ask, provider.outputLimitField)] = String(adjust.outputMax);
   if (!byok) {
@@ -58,6 +59,14 @@ function nameModel(
     changes["model"] = undefined;
     changes["anthropic_version"] = JSON.stringify(messagesVersion);
   } else if (json["model"] !== upstreamName) changes["model"] = JSON.stringify(upstreamName);
+}
+
+// The limit that the hold was taken for must be one that the provider heeds.
+function sayOlderLimit(changes: Record<string, string | undefined>, json: Ask["json"]): void {
+  const limit = json["max_completion_tokens"];
+  if (limit === undefined) return;
+  changes["max_completion_tokens"] = undefined;
+  if (typeof limit === "number") changes["max_tokens"] = String(limit);
 }
 
 function limitField(ask: Ask, chatField: string): string {

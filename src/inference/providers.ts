@@ -34,6 +34,8 @@ export interface Provider {
   readonly endUserField: "safety_identifier" | "user" | "metadata.user_id" | null;
   /** What the chat wire calls the limit on output. */
   readonly outputLimitField: "max_tokens" | "max_completion_tokens";
+  /** False where a chat is told its limit as `max_tokens` alone: the newer name would be passed over without a word. */
+  readonly knowsCompletionLimit: boolean;
   /** Whether it knows `store`, which is false on the gateway's own account. */
   readonly storesReplies: boolean;
   /** Whether a stream's end is its closing, without a last event. */
@@ -79,6 +81,7 @@ function row(differences: Differences): Provider {
     asksForUsage: true,
     endUserField: null,
     outputLimitField: "max_tokens",
+    knowsCompletionLimit: false,
     storesReplies: false,
     endsByClosing: false,
     limitsReasoning: true,
@@ -93,6 +96,7 @@ export const PROVIDERS: readonly Provider[] = [
     id: "openai",
     name: "OpenAI",
     stem: "OPENAI",
+    knowsCompletionLimit: true,
     baseUrl: "https://api.openai.com/v1",
     paths: OPENAI_PATHS,
     stopsBillingOnAbort: true,
@@ -124,6 +128,7 @@ export const PROVIDERS: readonly Provider[] = [
     id: "groq",
     name: "Groq",
     stem: "GROQ",
+    knowsCompletionLimit: true,
     baseUrl: "https://api.groq.com/openai/v1",
     paths: { ...CHAT, responses: "/responses" },
     endUserField: "user",
@@ -132,6 +137,7 @@ export const PROVIDERS: readonly Provider[] = [
     id: "xai",
     name: "xAI",
     stem: "XAI",
+    knowsCompletionLimit: true,
     baseUrl: "https://api.x.ai/v1",
     paths: { ...CHAT, responses: "/responses" },
     stopsBillingOnAbort: true,
@@ -158,6 +164,7 @@ export const PROVIDERS: readonly Provider[] = [
     id: "fireworks",
     name: "Fireworks",
     stem: "FIREWORKS",
+    knowsCompletionLimit: true,
     baseUrl: "https://api.fireworks.ai/inference/v1",
     paths: { ...CHAT, embeddings: "/embeddings" },
     stopsBillingOnAbort: true,
@@ -167,6 +174,7 @@ export const PROVIDERS: readonly Provider[] = [
     id: "cerebras",
     name: "Cerebras",
     stem: "CEREBRAS",
+    knowsCompletionLimit: true,
     baseUrl: "https://api.cerebras.ai/v1",
     endUserField: "user",
   }),
@@ -174,6 +182,7 @@ export const PROVIDERS: readonly Provider[] = [
     id: "openrouter",
     name: "OpenRouter",
     stem: "OPENROUTER",
+    knowsCompletionLimit: true,
     baseUrl: "https://openrouter.ai/api/v1",
     endUserField: "user",
   }),
@@ -196,6 +205,7 @@ export const PROVIDERS: readonly Provider[] = [
     id: "google",
     name: "Google",
     stem: "GOOGLE",
+    knowsCompletionLimit: true,
     baseUrl: "https://generativelanguage.googleapis.com/v1beta",
     paths: {
       gemini: "",
@@ -286,6 +296,7 @@ export const PROVIDERS: readonly Provider[] = [
     id: "azure",
     name: "Azure OpenAI",
     stem: "AZURE_OPENAI",
+    knowsCompletionLimit: true,
     // Each customer has an address of its own: AZURE_OPENAI_BASE_URL must name it.
     baseUrl: "",
     paths: OPENAI_PATHS,
@@ -308,6 +319,7 @@ export const PROVIDERS: readonly Provider[] = [
     id: "vllm",
     name: "vLLM",
     stem: "VLLM",
+    knowsCompletionLimit: true,
     baseUrl: "",
     paths: { ...CHAT, embeddings: "/embeddings" },
     local: true,
@@ -324,6 +336,7 @@ export const PROVIDERS: readonly Provider[] = [
     id: "sim",
     name: "Simulator",
     stem: "SIM",
+    knowsCompletionLimit: true,
     baseUrl: "",
     paths: {
       chat: "/v1/chat/completions",

@@ -37,8 +37,8 @@ export interface StreamParts {
   readonly endsByClosing: boolean;
   /** Whether a stream of this provider has no event of its own for its end. */
   readonly endsSilently: boolean;
-  /** Whether closing the connection ends the bill. */
-  readonly stopsBillingOnAbort: boolean;
+  /** How long the provider is read on for its count after the reader has left in the midst of the answer. */
+  readonly drainMs: number;
   /** The cost of what the meter knows, as it is shown. */
   readonly costUsd: () => string | undefined;
   /** Settles, once; the stream's last event waits for it. */
@@ -52,7 +52,8 @@ export interface StreamParts {
 const KEEP_ALIVE_MS = 15_000;
 const STREAM_MAX_BYTES = 256 * 1_048_576;
 const DRAIN_MAX_BYTES = 32 * 1_048_576;
-const DRAIN_MAX_MS = 120_000;
+/** The provider's count follows the end of the answer at once, or not at all. */
+const COUNT_MAX_MS = 10_000;
 
 interface State {
   bytes: number;
@@ -233,21 +234,32 @@ function close(parts: StreamParts, state: State, how: StreamEnd | "unsettled"): 
   if (out === undefined || state.left) return;
   const isTold = how === "completed" || (how !== "unsettled" && parts.meter.failed);
   const error = isTold ? undefined : parts.shape.error(parts.failure(how));
-  for (const bytes of error === undefined ? state.waiting : [...state.waiting, afterBlank(state, error)])
+  for (const bytes of error === undefined
+    ? state.waiting
+    : [...state.waiting, afterBlank(state, error)])
     void out.write(bytes);
   out.end();
 }
 
-// Where closing the connection does not end the bill, the provider is read on to its own count.
 async function leave(parts: StreamParts, state: State): Promise<void> {
   state.stopTicking();
   if (state.left) return;
   state.left = true;
   if (state.ended) return;
   if (state.out === undefined && parts.first !== undefined) watched(parts, parts.first);
-  if (!parts.stopsBillingOnAbort) await drain(parts, state);
+  const ms = countMsOf(parts);
+  if (ms > 0) await drain(parts, state, ms);
   cancelInflow(parts.inflow);
   await end(parts, state, "client_aborted").catch(() => {});
+}
+
+/**
+ * How long the provider's own count is worth waiting for: also where the answer has ended, since nothing more is made then,
+ * and whoever has all of it would otherwise save by leaving before the count what it does not show.
+ */
+function countMsOf({ meter, drainMs }: StreamParts): number {
+  if (meter.finished) return 0;
+  return isAnswered(meter) ? Math.max(drainMs, COUNT_MAX_MS) : drainMs;
 }
 
 /** How a stream ended that closed without its terminal event: well only where nothing of it can be missing. */
@@ -269,10 +281,10 @@ function tick(parts: StreamParts, state: State, at: number): void {
 }
 
 /** Reads on to the provider's own count where leaving would not end the bill, within bounds. */
-function drain(parts: StreamParts, state: State): Promise<void> {
+function drain(parts: StreamParts, state: State, maxMs: number): Promise<void> {
   const most = state.bytes + DRAIN_MAX_BYTES;
   return new Promise((resolve) => {
-    const stop = deadline(DRAIN_MAX_MS, resolve);
+    const stop = deadline(maxMs, resolve);
     const done = (): void => {
       stop();
       resolve();

@@ -1,7 +1,7 @@
 // All tenants share the gateway's accounts at the providers, so an object inside such an account is nobody's own: its id
 // might be another tenant's. References to them are refused on the gateway's credentials, and relayed on a caller's own.
 
-import { Fault } from "../base/fault.ts";
+import { Fault, type NextStep } from "../base/fault.ts";
 import { type Ask, isObject, type Json } from "./ask.ts";
 
 interface Reference {
@@ -13,29 +13,41 @@ const OWN_KEY = "or add your own provider key with POST /v1/provider-keys";
 const SEND_WHOLE = "Send the conversation's earlier turns in the request";
 const SEND_OR_STORE = `${SEND_WHOLE}, or create each of them with store: true, so that it is kept here`;
 
-/** The first reference to something that lives inside a provider's account, if there is one. */
-export function foreignReference(ask: Ask): Reference | undefined {
+/** Why a call cannot be made on the gateway's credentials, if there is a reason. */
+export function refusedOnShared(ask: Ask): Fault | undefined {
   const { json } = ask;
-  return (
+  const reference =
     topLevel(json) ??
+    compared(json) ??
     inTools(json["tools"]) ??
+    inList(json["system"], "system") ??
     inList(json["messages"], "messages") ??
-    inList(json["input"], "input")
-  );
+    inList(json["input"], "input");
+  if (reference !== undefined) return refuseReference(reference);
+  const unbounded = unboundedUse(json);
+  return unbounded && refuseUnbounded(unbounded);
 }
 
-export function refuseReference(reference: Reference): Fault {
-  return new Fault("invalid_request", `reference at ${reference.path}`, {
-    message: `${reference.path} refers to something stored in a provider's account, which all users of this gateway share. ${reference.instead}, ${OWN_KEY}.`,
-    param: reference.path,
-    next: [
-      {
-        method: "POST",
-        url: "/v1/provider-keys",
-        body: { provider: "openai", api_key: "<your key>" },
-        why: "Use your own account at the provider.",
-      },
-    ],
+const ADD_OWN_KEY: NextStep = {
+  method: "POST",
+  url: "/v1/provider-keys",
+  body: { provider: "openai", api_key: "<your key>" },
+  why: "Use your own account at the provider.",
+};
+
+function refuseReference({ path, instead }: Reference): Fault {
+  return new Fault("invalid_request", `reference at ${path}`, {
+    message: `${path} refers to something stored in a provider's account, which all users of this gateway share. ${instead}, ${OWN_KEY}.`,
+    param: path,
+    next: [ADD_OWN_KEY],
+  });
+}
+
+function refuseUnbounded({ path, instead }: Reference): Fault {
+  return new Fault("invalid_request", `unbounded use at ${path}`, {
+    message: `What ${path} asks for has no price that this gateway could hold credits for. ${instead}, ${OWN_KEY}.`,
+    param: path,
+    next: [ADD_OWN_KEY],
   });
 }
 
@@ -73,6 +85,37 @@ function topLevel(json: Json): Reference | undefined {
       path: "extra_body.google.cached_content",
       instead: "Send the content in the request",
     };
+  return undefined;
+}
+
+/** Earlier replies in the provider's account, with which a new one is compared. */
+const COMPARED = [
+  ["prompt_cache_options", "comparison_response_id"],
+  ["diagnostics", "previous_message_id"],
+] as const;
+
+function compared(json: Json): Reference | undefined {
+  for (const [holder, field] of COMPARED) {
+    const held = json[holder];
+    if (isObject(held) && typeof held[field] === "string")
+      return { path: `${holder}.${field}`, instead: "Leave it out" };
+  }
+  return undefined;
+}
+
+const UNBOUNDED: readonly (readonly [field: string, instead: string])[] = [
+  ["fallbacks", "Name the models to fall back on in `models`, which this gateway tries itself"],
+  ["plugins", "Use the model's own tools"],
+  ["data_sources", "Send the documents in the request"],
+];
+
+/** What makes the provider ask other models or services, at prices that it alone knows. */
+function unboundedUse(json: Json): Reference | undefined {
+  for (const [path, instead] of UNBOUNDED) {
+    const value = json[path];
+    if (value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0))
+      return { path, instead };
+  }
   return undefined;
 }
 

@@ -1,10 +1,24 @@
-// The most pieces that a request's server-side tools can charge for. A provider bounds some of them by a field of the
-// tool; where it does not, a stated number is held, and the reply decides what is charged.
+// What the tools that a provider runs by itself may cost: the most pieces that they can charge for, and the most tokens
+// that they bring to be read, which no text of the request bounds. A provider bounds some of them by a field of the tool;
+// where it does not, a stated number is held, and the reply decides what is charged.
 
 import type { FeeMeter } from "../base/meters.ts";
 
+type Json = Readonly<Record<string, unknown>>;
+
 /** Held for a tool whose request sets no limit of its own. */
 const CALLS_HELD = 10;
+const CALLS_MAX = 1_000;
+/** What one search brings, with what is read again for it. */
+const SEARCH_TOKENS = 20_000;
+/** The words of the provider's own about a tool of its kind that the caller runs. */
+const DESCRIPTION_TOKENS = 4_000;
+/** Held where nothing bounds what comes: as long as most contexts are. */
+export const OPEN_TOKENS = 200_000;
+
+/** What another model that is asked for advice puts out each time, and how often it is asked where nobody says. */
+export const ADVICE_TOKENS = 8_000;
+const ADVICES_HELD = 3;
 
 const TOOL_FEES: readonly (readonly [type: RegExp, fee: FeeMeter])[] = [
   [/^web_search/, "web_search"],
@@ -15,71 +29,121 @@ const TOOL_FEES: readonly (readonly [type: RegExp, fee: FeeMeter])[] = [
   [/^image_generation/, "image_generation"],
   [/^(google_search|url_context)/, "grounding"],
 ];
+/** All that such a tool brings is in the request, or in the next one. */
+const WRITTEN_BY_CALLER = /^(function|custom|namespace)$/;
+/** Tools of the provider's making that the caller runs. */
+const RUN_BY_CALLER = /^(local_shell|apply_patch|computer|bash_|text_editor_|memory_)/;
+
+const ADVISOR = /^advisor/;
 
 /** What most requests ask for; this very object, so that it can be told from others at a glance. */
 export const NO_FEES: Readonly<Partial<Record<FeeMeter, number>>> = {};
 
-export function mostFees(
-  json: Readonly<Record<string, unknown>>,
-): Readonly<Partial<Record<FeeMeter, number>>> {
-  const { tools } = json;
-  const lent = toolsAmong(json["input"]);
-  // The chat wire asks for a search by an option beside the tools.
-  const searches =
-    json["web_search_options"] !== undefined || json["search_parameters"] !== undefined;
-  if (!searches && tools === undefined && lent === undefined) return NO_FEES;
+export function mostFees(json: Json): Readonly<Partial<Record<FeeMeter, number>>> {
+  const tools = toolsOf(json);
+  const searches = searchesBeside(json);
+  if (!searches && tools.length === 0) return NO_FEES;
   const fees: Partial<Record<FeeMeter, number>> = {};
-  for (const tool of [...(Array.isArray(tools) ? tools : []), ...(lent ?? [])]) addTool(fees, tool);
+  for (const tool of tools) {
+    const fee = feeOf(tool);
+    if (fee !== undefined) add(fees, fee, usesOf(tool, json));
+  }
   if (searches) add(fees, "web_search", CALLS_HELD);
   return fees;
 }
 
-// The Responses API takes tools among the items as well (`additional_tools`, `tool_search_output`).
-function toolsAmong(input: unknown): readonly unknown[] | undefined {
-  if (!Array.isArray(input)) return undefined;
-  let found: unknown[] | undefined;
-  // Safe because nothing is said of what the array holds.
-  for (const item of input as readonly unknown[])
-    if (typeof item === "object" && item !== null && "tools" in item && Array.isArray(item.tools))
-      // Safe because nothing is said of what the array holds.
-      (found ??= []).push(...(item.tools as readonly unknown[]));
-  return found;
+/** The most tokens that the provider reads besides the request; 0 where it reads nothing else. */
+export function mostBrought(json: Json): number {
+  let tokens = searchesBeside(json) ? CALLS_HELD * SEARCH_TOKENS : 0;
+  for (const tool of toolsOf(json)) tokens += broughtBy(tool, json);
+  if (isOpen(json)) tokens += OPEN_TOKENS;
+  return Math.min(tokens, OPEN_TOKENS);
 }
 
-function addTool(fees: Partial<Record<FeeMeter, number>>, tool: unknown): void {
-  if (
-    typeof tool !== "object" ||
-    tool === null ||
-    !("type" in tool) ||
-    typeof tool.type !== "string"
-  )
-    return;
-  const { type } = tool;
-  const fee = isHostedShell(tool)
-    ? "code_execution"
-    : TOOL_FEES.find(([pattern]) => pattern.test(type))?.[1];
-  if (fee !== undefined) add(fees, fee, usesOf(tool));
+export interface Advisor {
+  readonly model: string;
+  readonly calls: number;
+  readonly param: string;
 }
 
-// A shell on the caller's own machine costs nothing; one in the provider's container costs that container.
-function isHostedShell(tool: object): boolean {
-  if (!("type" in tool) || tool.type !== "shell" || !("environment" in tool)) return false;
-  const { environment } = tool;
+/** The other models that the provider may ask while it answers. */
+export function advisorsOf(json: Json): readonly Advisor[] {
+  const { tools } = json;
+  if (!Array.isArray(tools)) return [];
+  return tools.flatMap((tool: unknown, place): readonly Advisor[] => {
+    if (!isTool(tool) || typeof tool["type"] !== "string" || !ADVISOR.test(tool["type"])) return [];
+    const calls = isCount(tool["max_uses"]) ? Math.min(tool["max_uses"], CALLS_MAX) : ADVICES_HELD;
+    return [{ model: String(tool["model"]), calls, param: `tools[${place}].model` }];
+  });
+}
+
+// The chat wire asks for a search by an option beside the tools.
+function searchesBeside(json: Json): boolean {
+  return isGiven(json["web_search_options"]) || isGiven(json["search_parameters"]);
+}
+
+// Servers that the provider calls, a compaction that reads all once more, and a mode in which it thinks several times.
+function isOpen({ mcp_servers, context_management, reasoning }: Json): boolean {
   return (
-    typeof environment === "object" &&
-    environment !== null &&
-    "type" in environment &&
-    environment.type !== "local"
+    (Array.isArray(mcp_servers) && mcp_servers.length > 0) ||
+    isGiven(context_management) ||
+    (isTool(reasoning) && isGiven(reasoning["mode"]))
   );
 }
 
-function usesOf(tool: object): number {
-  const limit = "max_uses" in tool ? tool.max_uses : undefined;
-  return typeof limit === "number" && Number.isInteger(limit) && limit >= 0
-    ? Math.min(limit, 1_000)
-    : CALLS_HELD;
+const NO_TOOLS: readonly Json[] = [];
+
+/** The tools of a request. The Responses API takes them among the items as well. */
+function toolsOf({ tools, input }: Json): readonly Json[] {
+  let found = Array.isArray(tools) ? tools.filter(isTool) : NO_TOOLS;
+  if (!Array.isArray(input)) return found;
+  // Safe because nothing is said of what the list holds.
+  for (const item of input as readonly unknown[])
+    if (isTool(item) && Array.isArray(item["tools"]))
+      found = [...found, ...item["tools"].filter(isTool)];
+  return found;
+}
+
+function broughtBy(tool: Json, json: Json): number {
+  const { type } = tool;
+  if (typeof type !== "string" || WRITTEN_BY_CALLER.test(type)) return 0;
+  if (RUN_BY_CALLER.test(type) || (type === "shell" && !isHosted(tool))) return DESCRIPTION_TOKENS;
+  if (ADVISOR.test(type)) return DESCRIPTION_TOKENS;
+  if (/search/.test(type)) return usesOf(tool, json) * SEARCH_TOKENS;
+  const each = tool["max_content_tokens"];
+  return isCount(each) ? Math.min(usesOf(tool, json) * each, OPEN_TOKENS) : OPEN_TOKENS;
+}
+
+function feeOf(tool: Json): FeeMeter | undefined {
+  const { type } = tool;
+  if (typeof type !== "string") return undefined;
+  // A shell on the caller's own machine costs nothing; one in the provider's container costs that container.
+  if (type === "shell") return isHosted(tool) ? "code_execution" : undefined;
+  return TOOL_FEES.find(([pattern]) => pattern.test(type))?.[1];
+}
+
+function isHosted({ environment }: Json): boolean {
+  return isTool(environment) && environment["type"] !== "local";
+}
+
+// What the whole request may do at most bounds each of its tools.
+function usesOf({ max_uses: own }: Json, { max_tool_calls: all }: Json): number {
+  const most = isCount(own) ? own : isCount(all) ? all : CALLS_HELD;
+  return Math.min(most, isCount(all) ? all : CALLS_MAX, CALLS_MAX);
 }
 
 function add(fees: Partial<Record<FeeMeter, number>>, fee: FeeMeter, count: number): void {
   fees[fee] = (fees[fee] ?? 0) + count;
+}
+
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0;
+}
+
+function isTool(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

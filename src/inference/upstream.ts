@@ -188,7 +188,8 @@ function makeHeaders({ provider, apiKey }: Credential, wire: UpstreamWire): Reco
   // A server that speaks other wires as well: each is signed as its own clients do it.
   if (isMessages && provider.auth === "bearer" && provider.signsWith === undefined)
     headers["x-api-key"] = apiKey.reveal();
-  else if (wire === "gemini" && provider.auth === "bearer") headers["x-goog-api-key"] = apiKey.reveal();
+  else if (wire === "gemini" && provider.auth === "bearer")
+    headers["x-goog-api-key"] = apiKey.reveal();
   else if (provider.auth === "bearer") headers["authorization"] = `Bearer ${apiKey.reveal()}`;
   else headers[provider.auth] = apiKey.reveal();
   return headers;

@@ -152,7 +152,7 @@ function legOf(usage: Usage, main: PriceCard, cardOf: CardResolver, gaps: Set<st
 
 function priceLeg(leg: Leg, lines: PriceLine[], gaps: Set<string>): Ratio {
   const { usage, card } = leg;
-  const rates = ratesFor(card, promptTokens(usage));
+  const rates = ratesFor(card, longestPrompt(usage));
   const times = factorOf(usage, card, gaps);
   let sum: Ratio = { num: 0n, den: 1n };
   for (const meter of isEmpty(usage.fees) ? TOKEN_METERS : ALL_METERS) {
@@ -185,6 +185,23 @@ function countOf(meter: Meter, usage: Usage, card: PriceCard): number {
 
 function isOncePerCall({ oncePerCall }: PriceCard, meter: Meter): boolean {
   return oncePerCall.some((fee) => fee === meter);
+}
+
+/** Fees that each stand for a round: what was found is read by another prompt, and the count is the sum of all. */
+const ROUND_FEES = [
+  "web_search",
+  "web_fetch",
+  "code_execution",
+  "file_search",
+  "x_search",
+] as const;
+
+// A card's tiers go by the length of a prompt. Where only the sum of several is told, it is shared out evenly among them,
+// so that nobody pays for a prompt that was longer than any.
+function longestPrompt(usage: Usage): number {
+  if (isEmpty(usage.fees)) return promptTokens(usage);
+  const rounds = ROUND_FEES.reduce((sum, fee) => sum + Math.max(0, usage.fees[fee] ?? 0), 1);
+  return promptTokens(usage) / rounds;
 }
 
 function promptTokens(usage: Usage): number {

@@ -31,7 +31,7 @@ function constantIn(file: string, name: string): number {
 
 test("the lifetime covers every try, the whole of the last stream, and the wait for a caller who left", () => {
   const tries = constantIn("src/inference/attempt.ts", "TRIES_PER_CANDIDATE");
-  const drainMs = constantIn("src/inference/relay-stream.ts", "DRAIN_MAX_MS");
+  const drainMs = constantIn("src/inference/call.ts", "DRAIN_MAX_MS");
   const { firstByteMs, wholeMs, totalMs } = TIMEOUTS;
   const longestTryMs = Math.max(wholeMs, firstByteMs + totalMs);
   const longestMs = lastTryBeginsMs(TIMEOUTS) + tries * longestTryMs + drainMs;

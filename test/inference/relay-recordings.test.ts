@@ -257,6 +257,9 @@ function mayChange(name: string, after: Json, model: string): boolean {
   if (name === "model") return model.endsWith(`/${String(after["model"])}`);
   // The preferences of routing are the gateway's own.
   if (name === "provider") return after["provider"] === undefined;
+  // A server of which nothing is known is told the limit by the name that all of them know.
+  if (name === "max_completion_tokens") return after[name] === undefined;
+  if (name === "max_tokens") return after["max_completion_tokens"] === undefined;
   return ADDED.has(name) && after[name] !== undefined;
 }
 

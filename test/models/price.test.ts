@@ -147,6 +147,21 @@ describe("price", () => {
     expect(price(usage({ input: 200_000 }), card("xai/grok-4.3")).lines[0]?.each).toBe(2_500_000n);
   });
 
+  test("the prompt of several rounds, told as a sum, is at the tier of a round", () => {
+    const card = {
+      base: { input: 3n, output: 15n, web_search: 100n },
+      tiers: [{ aboveInputTokens: 200_000, rates: { input: 6n, output: 22n, web_search: 100n } }],
+      serviceTiers: {},
+      speeds: {},
+      regions: {},
+      oncePerCall: [],
+      requestFees: {},
+    };
+    const tokens = { input: 250_000, output: 1_000 };
+    expect(price({ tokens, fees: { web_search: 4 } }, card).cost).toBe(766n);
+    expect(price({ tokens, fees: {} }, card).cost).toBe(1_522n);
+  });
+
   test("the service tier, speed and region that the reply names are exact factors on tokens, not on fees", () => {
     const flex = price(
       { tokens: { output: 1000 }, fees: { web_search: 1 }, serviceTier: "flex" },

@@ -23,7 +23,7 @@ interface Given {
   readonly first?: string;
   readonly readsAll?: boolean;
   readonly kept?: string[];
-  readonly stopsBillingOnAbort?: boolean;
+  readonly drainMs?: number;
   /** What the settle waits for. */
   readonly settling?: () => Promise<void>;
 }
@@ -34,7 +34,7 @@ afterEach(async () => {
 });
 
 function openRelay(given: Given = {}) {
-  const { first = DELTA, readsAll = false, stopsBillingOnAbort = true, settling } = given;
+  const { first = DELTA, readsAll = false, drainMs = 0, settling } = given;
   const done: string[] = [];
   const settled: StreamEnd[] = [];
   const ticks = new Set<(now: number) => void>();
@@ -51,7 +51,11 @@ function openRelay(given: Given = {}) {
     parser: createSseParser(),
     meter,
     readsAll,
-    shape: sameWire("chat", { wantsUsage: true, endsSilently: false, clean: (text: string) => text }),
+    shape: sameWire("chat", {
+      wantsUsage: true,
+      endsSilently: false,
+      clean: (text: string) => text,
+    }),
     ticker: {
       add: (tick) => {
         ticks.add(tick);
@@ -62,7 +66,7 @@ function openRelay(given: Given = {}) {
     now: () => now,
     endsByClosing: false,
     endsSilently: false,
-    stopsBillingOnAbort,
+    drainMs,
     costUsd: () => "0.000001",
     settle: async (how) => {
       settled.push(how);
@@ -244,7 +248,7 @@ describe("a reader who leaves", () => {
   test("where that does not end the bill is settled by the provider's own count", async () => {
     for (const isPaused of [false, true]) {
       const relay = openRelay({
-        stopsBillingOnAbort: false,
+        drainMs: 120_000,
         first: isPaused ? DELTA.repeat(300_000) : DELTA,
       });
       const reader = await readerOf(relay);
@@ -266,7 +270,7 @@ describe("a reader who leaves", () => {
 
   test("where that does not end the bill is not read for longer than bounds of time and bytes", async () => {
     for (const isLong of [false, true]) {
-      const relay = openRelay({ stopsBillingOnAbort: false });
+      const relay = openRelay({ drainMs: 120_000 });
       const reader = await readerOf(relay);
       await reader.until(/hello/, 1_000);
       reader.socket.destroy();

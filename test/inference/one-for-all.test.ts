@@ -1,15 +1,28 @@
+// What one caller sends and one provider does, told apart from what others may expect: circuits are shared, accounts at
+// providers are, and a reply that failed is nobody's success.
+
 import { afterEach, describe, expect, test } from "bun:test";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { openLine } from "../http/socket.ts";
 import { twins, withModels } from "./models.ts";
-import { type RawProvider, type RawReply, type RawRequest, startRawProvider } from "./raw-provider.ts";
+import {
+  type RawProvider,
+  type RawReply,
+  type RawRequest,
+  startRawProvider,
+} from "./raw-provider.ts";
 import { bodyOf, fund, type Json, PATHS, post, recordOf, USD, withHeaders } from "./world.ts";
 
 const SSE = { "content-type": "text/event-stream" };
 const chunk = (delta: Json, finish: string | null = null) =>
   `data: ${JSON.stringify({ id: "c", model: "m", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
 const USAGE = `data: ${JSON.stringify({ id: "c", model: "m", choices: [], usage: { prompt_tokens: 10, completion_tokens: 5 } })}`;
-const WHOLE = JSON.stringify({ id: "c", model: "m", choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }], usage: { prompt_tokens: 10, completion_tokens: 5 } });
+const WHOLE = JSON.stringify({
+  id: "c",
+  model: "m",
+  choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 10, completion_tokens: 5 },
+});
 
 let gateway: Gateway;
 let provider: RawProvider;
@@ -18,7 +31,11 @@ async function start(answer: (request: RawRequest) => RawReply): Promise<void> {
   provider = await startRawProvider(answer);
   gateway = await startGateway({
     providers: [],
-    env: { SIM_BASE_URL: provider.url, SIM_API_KEY: "canary-key-0123456789", ...withModels(twins(4)) },
+    env: {
+      SIM_BASE_URL: provider.url,
+      SIM_API_KEY: "canary-key-0123456789",
+      ...withModels(twins(4)),
+    },
   });
   account = await register(gateway);
   await fund(gateway, account, 10n * USD);
@@ -61,16 +78,32 @@ describe("one caller", () => {
 describe("a whole reply that failed and says nothing", () => {
   test("is a failure, and costs nothing, as it is in a stream", async () => {
     const bodies = [
-      { status: "failed", output: [], error: { code: "server_error", message: "in org-Abcdefgh1234" }, usage: { input_tokens: 100, output_tokens: 0 } },
-      { choices: [{ finish_reason: "error", message: { content: "" } }], usage: { prompt_tokens: 100, completion_tokens: 0 } },
+      {
+        status: "failed",
+        output: [],
+        error: { code: "server_error", message: "in org-Abcdefgh1234" },
+        usage: { input_tokens: 100, output_tokens: 0 },
+      },
+      {
+        choices: [{ finish_reason: "error", message: { content: "" } }],
+        usage: { prompt_tokens: 100, completion_tokens: 0 },
+      },
     ];
     let place = 0;
     await start(() => ({ body: JSON.stringify(bodies[place]) }));
     for (const api of ["responses", "chat"] as const) {
-      const answer = await post(gateway, account, api, bodyOf(api, "x", { model: `sim/twin-${place}` }));
+      const answer = await post(
+        gateway,
+        account,
+        api,
+        bodyOf(api, "x", { model: `sim/twin-${place}` }),
+      );
       expect(answer.status).toBe(502);
       expect(await answer.text()).not.toContain("Abcdefgh1234");
-      expect(await recordOf(gateway.house.db, answer.headers.get("x-request-id"))).toMatchObject({ cost_nano: 0, outcome: "upstream_error" });
+      expect(await recordOf(gateway.house.db, answer.headers.get("x-request-id"))).toMatchObject({
+        cost_nano: 0,
+        outcome: "upstream_error",
+      });
       place++;
     }
   });
@@ -79,12 +112,19 @@ describe("a whole reply that failed and says nothing", () => {
 describe("a relayed stream", () => {
   const read = async (reply: RawReply, more: Json = {}): Promise<string> => {
     await start(() => reply);
-    return (await post(gateway, account, "chat", bodyOf("chat", "x", { stream: true, ...more }))).text();
+    return (
+      await post(gateway, account, "chat", bodyOf("chat", "x", { stream: true, ...more }))
+    ).text();
   };
 
   test("that is cut within an event says so in an event of its own", async () => {
-    const text = await read({ headers: SSE, body: `${chunk({ content: "a" })}data: {"id":"c","cho`, after: "cut" });
-    for (const event of text.trim().split("\n\n")) expect(() => JSON.parse(event.slice(6))).not.toThrow();
+    const text = await read({
+      headers: SSE,
+      body: `${chunk({ content: "a" })}data: {"id":"c","cho`,
+      after: "cut",
+    });
+    for (const event of text.trim().split("\n\n"))
+      expect(() => JSON.parse(event.slice(6))).not.toThrow();
     expect(text).toContain('"code":"upstream_error"');
   });
 
@@ -97,7 +137,8 @@ describe("a relayed stream", () => {
   });
 
   test("names neither key nor organization where it fails in the midst", async () => {
-    const error = 'data: {"error":{"message":"limit in org-Abcdefgh1234, canary-key-0123456789"}}\n\n';
+    const error =
+      'data: {"error":{"message":"limit in org-Abcdefgh1234, canary-key-0123456789"}}\n\n';
     const text = await read({ headers: SSE, body: chunk({ content: "a" }) + error });
     expect(text).toContain("limit in");
     expect(text).not.toMatch(/Abcdefgh1234|canary/);
