@@ -159,22 +159,25 @@ function firstText(...values: readonly unknown[]): string {
   return "";
 }
 
+/**
+ * How keys and accounts are written. A digit or a capital tells a name that was drawn from a word such as `api_connection`;
+ * Anthropic's organizations and xAI's teams are UUIDs, Google's projects and Amazon's accounts stand in paths.
+ */
+const TELLING: readonly (readonly [pattern: RegExp, instead: string])[] = [
+  [/\b(sk|pk|gsk|xai|key|api|rk|pplx|csk|fw)[-_](?=[a-z*_-]*[A-Z\d*])[A-Za-z0-9*_-]{8,}/g, "[key]"],
+  [/\b(org|proj|project|acct|team|user)[-_](?=[a-z]*[A-Z\d])[A-Za-z0-9]{8,}/g, "[account]"],
+  [/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi, "[id]"],
+  [/\b(projects?\/|project_number:|project_id:)[\w-]{4,}/g, "$1[account]"],
+  [/\barn:aws[\w-]*:([\w-]*):([\w-]*):\d{12}:/g, "arn:aws:$1:$2:[account]:"],
+  [/\bAIza[\w-]{20,}/g, "[key]"],
+  [/\bBearer\s+\S+/gi, "Bearer [key]"],
+];
+
 // Providers echo keys in their errors, whole or in part, and name the organization that the key belongs to.
 export function scrubbed(text: string, { apiKey }: Credential): string {
-  let clean = text;
   const raw = apiKey?.reveal() ?? "";
-  if (raw.length >= 8) clean = clean.replaceAll(raw, "[key]");
-  return (
-    clean
-      .replaceAll(/\b(sk|pk|gsk|xai|key|api|rk|pplx|csk|fw)[-_][A-Za-z0-9*_-]{8,}/g, "[key]")
-      .replaceAll(/\b(org|proj|project|acct|team|user)[-_][A-Za-z0-9]{8,}/g, "[account]")
-      // Anthropic's organizations and xAI's teams are named by a UUID, Google's projects and Amazon's accounts in paths.
-      .replaceAll(/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi, "[id]")
-      .replaceAll(/\b(projects?\/|project_number:|project_id:)[\w-]{4,}/g, "$1[account]")
-      .replaceAll(/\barn:aws[\w-]*:([\w-]*):([\w-]*):\d{12}:/g, "arn:aws:$1:$2:[account]:")
-      .replaceAll(/\bAIza[\w-]{20,}/g, "[key]")
-      .replaceAll(/\bBearer\s+\S+/gi, "Bearer [key]")
-  );
+  const clean = raw.length >= 8 ? text.replaceAll(raw, "[key]") : text;
+  return TELLING.reduce((so, [pattern, instead]) => so.replaceAll(pattern, instead), clean);
 }
 
 function parsed(text: string): unknown {
