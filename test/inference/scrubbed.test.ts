@@ -1,4 +1,45 @@
-// What providers write about the gateway's account into their errors, and what must stay readable.
+// What providers write into their errors about the account that was called, and what must stay readable.
 
-import { expect, test } from "bun:test";
-import { createSecret } from "../../src/base/secret.ts";
+import { describe, expect, test } from "bun:test";
+import { secret } from "../../src/base/secret.ts";
+import { scrubbed } from "../../src/inference/provider-error.ts";
+import { PROVIDERS } from "../../src/inference/providers.ts";
+import type { Credential } from "../../src/inference/upstream.ts";
+
+const [provider] = PROVIDERS;
+if (provider === undefined) throw new Error("there is no provider");
+const credential: Credential = {
+  provider,
+  baseUrl: "https://provider.test",
+  apiKey: secret("a plain word of a key"),
+  label: "gateway",
+  byok: false,
+};
+
+describe("a provider's error", () => {
+  test.each([
+    ["Rate limit reached in organization org-Abcdefgh1234 on tokens", "Abcdefgh1234"],
+    ["rate limit for your organization (0dccdde6-1f2a-4b3c-8d9e-0123456789ab)", "0dccdde6"],
+    ["Your team 0dccdde6-1f2a-4b3c-8d9e-0123456789ab has no credits", "0dccdde6"],
+    ["exceeded for consumer 'project_number:583189302742'", "583189302742"],
+    ["Publisher Model `projects/acme-prod-1234/locations/global` was not found", "acme-prod"],
+    ["User: arn:aws:iam::123456789012:user/gateway is not authorized", "123456789012"],
+    ["Incorrect API key provided: sk-proj-ab12********cd34", "cd34"],
+    ["API key not valid: AIzaSyA1234567890abcdefghijklmnopq", "AIzaSy"],
+    ["Bearer abc.def is bad", "abc.def"],
+    ["the key was a plain word of a key", "plain word"],
+  ])("does not tell of the gateway's account: %s", (text, secretly) => {
+    expect(scrubbed(text, credential)).not.toContain(secretly);
+  });
+
+  test.each([
+    "api_connection_error",
+    "user_location_unsupported",
+    "project_suspended",
+    "key_missing_or_malformed",
+    "The model gpt-5.4-mini-2026-03-17 does not exist",
+    "req_0123456789abcdef is the id to quote",
+  ])("keeps the words that help: %s", (text) => {
+    expect(scrubbed(text, credential)).toBe(text);
+  });
+});
