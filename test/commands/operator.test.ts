@@ -237,6 +237,32 @@ describe("postern doctor", () => {
     expect(stdout).not.toContain("bad-and-secret");
   });
 
+  test("tries Google's key where it is sent in the same way, and does not vouch for a key that an open list takes", async () => {
+    const asked: string[] = [];
+    const provider = Bun.serve({
+      port: 0,
+      fetch: (request) => {
+        const { pathname } = new URL(request.url);
+        asked.push(pathname);
+        const isOpen = pathname.startsWith("/open");
+        const isGood = request.headers.get("authorization") === "Bearer good";
+        return new Response("{}", { status: isOpen || isGood ? 200 : 401 });
+      },
+    });
+    const address = provider.url.href.replace(/\/$/, "");
+    const { stdout } = await runPostern(["doctor"], {
+      ...settings,
+      GOOGLE_API_KEY: "good",
+      GOOGLE_BASE_URL: `${address}/v1beta`,
+      OPENROUTER_API_KEY: "anything",
+      OPENROUTER_BASE_URL: `${address}/open`,
+    });
+    await provider.stop(true);
+    expect(stdout).toContain("ok    google      Google answers and takes the key");
+    expect(stdout).toMatch(/note +openrouter +OpenRouter answers; its list of models is open/);
+    expect(asked).toContain("/v1beta/openai/models");
+  });
+
   test("says what a public gateway lacks", async () => {
     const { code, stdout } = await runPostern(["doctor"], {
       ...settings,

@@ -62,6 +62,30 @@ function asking(api: Api, model: string, strict: boolean): Json {
   }
 }
 
+describe("a schema of Messages, which is always kept to", () => {
+  const OPEN = { type: "object", properties: { city: { type: "string" } } };
+  const asked = (schema: Json): Json => ({
+    model: "openai/gpt-5-mini",
+    max_tokens: 1_000,
+    messages: [{ role: "user", content: "weather" }],
+    output_config: { format: { type: "json_schema", schema } },
+  });
+  const strictSent = async (): Promise<unknown> =>
+    /"strict":(true|false)/.exec((await lastSeen(world.gateway)).body)?.[1];
+
+  test("is strict at a provider that has the word, where its form allows it", async () => {
+    const { status, headers } = await call(world, "messages", asked(CITY));
+    expect([status, await strictSent()]).toEqual([200, "true"]);
+    expect(headers.get("x-postern-dropped")).toBeNull();
+  });
+
+  test("is listed where its form does not: the promise is not made in silence", async () => {
+    const { status, headers } = await call(world, "messages", asked(OPEN));
+    expect([status, await strictSent()]).not.toContain("true");
+    expect(headers.get("x-postern-dropped")).toBe("output_config.format");
+  });
+});
+
 for (const api of APIS) {
   describe(`${api} to a model with JSON output and no forced calls`, () => {
     const client = () => clientsOf(world)[api];
