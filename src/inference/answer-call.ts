@@ -20,7 +20,7 @@ import { createFrameParser } from "./frames-as-sse.ts";
 import { createStreamMeter } from "./meter/meter.ts";
 import { usageSoFar } from "./meter/stream.ts";
 import { faultOfTrouble } from "./provider-error.ts";
-import { relayStream, type StreamEnd } from "./relay-stream.ts";
+import { isWhole, relayStream, type StreamEnd } from "./relay-stream.ts";
 import { settle } from "./settle-call.ts";
 
 export async function answerWhole(
@@ -88,7 +88,10 @@ export function answerStream(
         charged,
         outcome: end,
         status: 200,
-        reply: end === "completed" ? kept?.reply() : undefined,
+        reply:
+          end === "completed" || (end === "client_aborted" && isWhole(meter))
+            ? kept?.reply()
+            : undefined,
         firstTokenMs,
       });
     },

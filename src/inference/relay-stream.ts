@@ -192,7 +192,7 @@ function put(parts: StreamParts, state: State, bytes: Uint8Array | undefined): v
 }
 
 function send(parts: StreamParts, state: State, bytes: Uint8Array): void {
-  if (state.out === undefined) return;
+  if (state.out === undefined || state.left) return;
   if (!state.isFull) state.lastSentAt = parts.now();
   const roomAgain = state.out.write(bytes);
   if (roomAgain === undefined || state.isFull) return;
@@ -213,10 +213,7 @@ async function end(parts: StreamParts, state: State, how: StreamEnd): Promise<vo
 }
 
 function finish(parts: StreamParts, state: State, how: StreamEnd): void {
-  const last = how === "completed" ? parts.shape.last(parts.meter.finished) : undefined;
-  if (last !== undefined) state.waiting.push(afterBlank(state, last));
-  // What is kept for a repetition is written by the settle, and its last event belongs to it.
-  for (const bytes of state.waiting) parts.keep?.(bytes);
+  keepEnd(parts, state, how);
   if (how === "completed") releaseInflow(parts.inflow);
   else cancelInflow(parts.inflow);
   void end(parts, state, how).then(
@@ -227,6 +224,13 @@ function finish(parts: StreamParts, state: State, how: StreamEnd): void {
       close(parts, state, "unsettled");
     },
   );
+}
+
+// What is kept for a repetition is written by the settle, and its last event belongs to it.
+function keepEnd(parts: StreamParts, state: State, how: StreamEnd): void {
+  const last = how === "completed" ? parts.shape.last(parts.meter.finished) : undefined;
+  if (last !== undefined) state.waiting.push(afterBlank(state, last));
+  for (const bytes of state.waiting) parts.keep?.(bytes);
 }
 
 function close(parts: StreamParts, state: State, how: StreamEnd | "unsettled"): void {
@@ -246,9 +250,11 @@ async function leave(parts: StreamParts, state: State): Promise<void> {
   if (state.left) return;
   state.left = true;
   if (state.ended) return;
-  if (state.out === undefined && parts.first !== undefined) watched(parts, parts.first);
+  if (state.out === undefined && parts.first !== undefined) passOn(parts, state, parts.first);
   const ms = countMsOf(parts);
   if (ms > 0) await drain(parts, state, ms);
+  // What was read to its end is paid for, and can be asked for again.
+  if (isWhole(parts.meter)) keepEnd(parts, state, "completed");
   cancelInflow(parts.inflow);
   await end(parts, state, "client_aborted").catch(() => {});
 }
@@ -262,10 +268,15 @@ function countMsOf({ meter, drainMs }: StreamParts): number {
   return isAnswered(meter) ? Math.max(drainMs, COUNT_MAX_MS) : drainMs;
 }
 
+/** Whether the provider said all that it had to say. */
+export function isWhole({ finished, failed }: StreamMeter): boolean {
+  return finished && !failed;
+}
+
 /** How a stream ended that closed without its terminal event: well only where nothing of it can be missing. */
 function endOf({ meter, endsSilently }: StreamParts): StreamEnd {
-  const isWhole = isAnswered(meter) && (endsSilently || meter.exact);
-  return isWhole && !meter.failed ? "completed" : "upstream_error";
+  const isAll = isAnswered(meter) && (endsSilently || meter.exact);
+  return isAll && !meter.failed ? "completed" : "upstream_error";
 }
 
 function tick(parts: StreamParts, state: State, at: number): void {
@@ -292,20 +303,14 @@ function drain(parts: StreamParts, state: State, maxMs: number): Promise<void> {
     flowTo(parts.inflow, {
       piece: (bytes) => {
         state.bytes += bytes.length;
-        const isRead = watched(parts, bytes);
+        const isRead = passOn(parts, state, bytes);
         if (!isRead || parts.meter.finished || state.bytes > most) done();
       },
-      end: done,
+      end: () => {
+        passOn(parts, state, undefined);
+        done();
+      },
     });
     resumeInflow(parts.inflow);
   });
-}
-
-function watched({ parser, meter }: StreamParts, bytes: Uint8Array): boolean {
-  try {
-    for (const event of parser.push(bytes)) watch(meter, event);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -162,6 +162,28 @@ describe("Idempotency-Key on a model call", () => {
     expect(costs).toEqual([20]);
   });
 
+  for (const api of STREAMED_APIS)
+    test(`gives the stream that was paid for, read on without its reader, to its end (${api})`, async () => {
+      const key = newKey();
+      const body = bodyOf(api, "[[sim: tokens=30 chunks=10 pace=20]] x", {
+        model: "groq/openai/gpt-oss-20b",
+        stream: true,
+      });
+      const leaver = withHeaders(account, { "idempotency-key": key });
+      const client = openClient(gateway, leaver, api, body);
+      await client.saw("data:");
+      const records = await count();
+      client.leave();
+      await until(
+        () => keyed(api, key, body).then((answer) => answer.status),
+        (status) => status !== 409,
+      );
+      const again = await keyed(api, key, body);
+      expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
+      expect(isComplete(api, await again.text())).toBe(true);
+      expect(await count()).toBe(records + 1);
+    });
+
   test("of a call that died with its process is let go when that is known", async () => {
     const key = newKey();
     const body = bodyOf("chat", "[[sim: latency=1500]] x");
