@@ -159,7 +159,7 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
     const request = { wire, headers, signal: abort.signal, path, body };
     const upstream = await send(credential, request, parts.carry);
     if (upstream.kind === "answered") {
-      const judged = judge(candidate, trial, upstream.reply);
+      const judged = judge(candidate, trial, upstream.reply, stop);
       const one = judged instanceof Promise ? await judged : judged;
       if (one.ok || !abort.signal.aborted) return one;
     } else if (upstream.kind === "unreachable") {
@@ -189,7 +189,12 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
   };
 }
 
-function judge(candidate: Candidate, trial: Trial, reply: Reply): One | Promise<One> {
+function judge(
+  candidate: Candidate,
+  trial: Trial,
+  reply: Reply,
+  heard: () => void,
+): One | Promise<One> {
   if (reply.status >= 300) return refused(candidate, trial, reply);
   const headers = returnedHeaders(reply.headers);
   const contentType = reply.headers.get("content-type") ?? "";
@@ -197,7 +202,7 @@ function judge(candidate: Candidate, trial: Trial, reply: Reply): One | Promise<
     trial.stream &&
     /^(text\/event-stream|application\/vnd\.amazon\.eventstream)/i.test(contentType)
   )
-    return beginStream(candidate, trial, { inflow: reply.body, headers, contentType });
+    return beginStream(candidate, trial, { inflow: reply.body, headers, contentType, heard });
   const body = readWhole(reply);
   return body instanceof Promise
     ? body.then((read) => judgeWhole(candidate, trial, headers, read))
@@ -257,16 +262,18 @@ interface Beginning {
   readonly inflow: Inflow;
   readonly headers: Readonly<Record<string, string>>;
   readonly contentType: string;
+  /** Told when the first bytes have come: from then on it is not their absence that ends the call. */
+  readonly heard: () => void;
 }
 
 // A stream that begins with an error is a failure like any other, as long as nothing of it was passed on: however its first
 // event is sliced, and whatever comments stand before it.
 async function beginStream(candidate: Candidate, trial: Trial, beginning: Beginning): Promise<One> {
-  const { inflow, contentType } = beginning;
+  const { inflow, headers, contentType, heard } = beginning;
   const parser = /^text\//i.test(contentType) ? createSseParser() : createFrameParser();
   const begun = (first: Uint8Array | undefined): One => ({
     ok: true,
-    answered: { kind: "stream", ...beginning, first },
+    answered: { kind: "stream", inflow, headers, contentType, first },
   });
   const late = Promise.withResolvers<"late">();
   const stop = deadline(FIRST_EVENT_MS, () => {
@@ -279,6 +286,7 @@ async function beginStream(candidate: Candidate, trial: Trial, beginning: Beginn
       const piece = await Promise.race([nextPiece(inflow), late.promise]);
       // What is late is not lost: it waits for whoever the inflow flows to next.
       if (piece === "late") return begun(seen);
+      heard();
       const events = piece === undefined ? parser.end() : parser.push(piece);
       if (piece !== undefined) seen = seen === undefined ? piece : Buffer.concat([seen, piece]);
       const message = events.map(readSse).find((one) => one !== undefined);

@@ -133,7 +133,7 @@ export function stopsBilling({ credential }: Pick<Candidate, "credential">): boo
 }
 
 const DRAIN_MAX_MS = 120_000;
-const LAST_WORDS_MS = 10_000;
+const LAST_WORDS_MS = 500;
 
 /**
  * How long a stream is read on after its reader has left: to its end where closing the connection does not end the bill,

@@ -25,6 +25,13 @@ export function numberIn(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 
+/** A place in a list of so many at most; what is none was never sent by a sound provider. */
+export function placeIn(value: unknown, most: number): number | undefined {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < most
+    ? value
+    : undefined;
+}
+
 /** The object that a text holds, or undefined: a stream's line that is no JSON is no reason to fall over. */
 export function parseObject(text: string): JsonObject | undefined {
   try {

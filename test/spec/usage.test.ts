@@ -215,8 +215,8 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
           [`?model=${"m".repeat(201)}`, "model"],
           [`?key_id=${"k".repeat(65)}`, "key_id"],
           ["?model=a&model=b", "model"],
-          ["?account_id=acct_x", null],
-          ["?__proto__=x", null],
+          ["?account_id=acct_x", "account_id"],
+          ["?__proto__=x", "__proto__"],
           ["?model=a%00b", null],
         ] as const) {
           const answer = await usage(query);

@@ -6,6 +6,7 @@ import {
   numberIn,
   objectIn,
   parseEvent,
+  placeIn,
   stringIn,
 } from "../../canonical-json.ts";
 import type { ReplyReadContext, StreamReader, WireEvent } from "../../canonical-wire.ts";
@@ -31,6 +32,9 @@ import {
   endParts,
 } from "./stream-choice.ts";
 import type { StreamedChoice } from "./stream-choice.ts";
+
+/** As many as a request may ask for. */
+const CHOICES_MAX = 128;
 
 interface Reading {
   readonly context: ReplyReadContext;
@@ -86,7 +90,8 @@ function readData(reading: Reading, event: WireEvent): void {
   const list = arrayIn(chunk["choices"]);
   readHead(reading, chunk, list.length > 0);
   for (const choice of list)
-    if (isObject(choice)) readChoice(choiceAt(reading, numberIn(choice["index"]) ?? 0), choice);
+    if (isObject(choice))
+      readChoice(choiceAt(reading, placeIn(choice["index"], CHOICES_MAX) ?? 0), choice);
 }
 
 // Some servers begin with a chunk that has neither choices nor a model; some say the tier only at the end.

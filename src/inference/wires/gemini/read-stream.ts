@@ -1,7 +1,7 @@
 import type { Usage } from "../../../base/meters.ts";
 import type { CanonicalEvent, Finish, JsonObject } from "../../canonical.ts";
 import { cutStream } from "../../canonical-error.ts";
-import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../canonical-json.ts";
+import { arrayIn, isObject, numberIn, objectIn, placeIn, stringIn } from "../../canonical-json.ts";
 import type { ReplyReadContext, StreamReader } from "../../canonical-wire.ts";
 import { readError } from "./map-error.ts";
 import { readBlock, readFinish } from "./map-finish-reason.ts";
@@ -95,15 +95,9 @@ function readChunk(reading: Reading, chunk: JsonObject): void {
   const candidates = arrayIn(chunk["candidates"]);
   for (let at = 0; at < candidates.length; at++) {
     const value = candidates[at];
-    if (isObject(value)) readCandidate(reading, value, indexOf(value) ?? at);
+    if (isObject(value))
+      readCandidate(reading, value, placeIn(value["index"], CANDIDATES_MAX) ?? at);
   }
-}
-
-function indexOf(candidate: JsonObject): number | undefined {
-  const index = numberIn(candidate["index"]);
-  return index !== undefined && Number.isInteger(index) && index >= 0 && index < CANDIDATES_MAX
-    ? index
-    : undefined;
 }
 
 function start(reading: Reading, chunk: JsonObject): void {
