@@ -131,7 +131,7 @@ test("models that search in every call are held for it", async () => {
   await open("OPENAI", { ...reply, slices: [10], pauseMs: 500 }, 0n);
   const body = { model: "openai/gpt-4o-search-preview", max_tokens: 16, messages: MESSAGES };
   const answers = await Promise.all([1, 2, 3].map(() => ask("chat", body)));
-  expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 402, 402]);
+  expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 402, 402]);
 });
 
 test("a model that is asked for advice is held at its own price, and one without a price is refused", async () => {
