@@ -75,6 +75,7 @@ function startRoute({ claims, baseUrl }: ClaimRouteParts): Route {
     description:
       "Give the human `verification_uri_complete`, and show the `user_code` beside it. A new start makes the former link and code useless. On an account that has an owner already, it invites the named person as a developer.",
     dialect: "oauth",
+    revealsSecret: true,
     body: ClaimStart,
     example: { email: "human@example.com" },
     answers: {

@@ -16,6 +16,8 @@ import type {
 import { bindSchemas, type JsonSchema, type SchemaBook } from "./schemas.ts";
 import type { DiscoverySettings } from "./settings.ts";
 
+const IDEMPOTENCY_KEY =
+  "A random text of your own. A repetition with the same key and body gets the first answer again, for 24 hours.";
 const IDEMPOTENCY_KEY_MAX = 255;
 const OPEN_IDEMPOTENCY_KEY_MIN = 16;
 const COMPONENTS = "#/components/schemas/";
@@ -142,7 +144,9 @@ function headerParametersOf(route: Route): readonly Parameter[] {
       name: "idempotency-key",
       in: "header",
       description:
-        "A random text of your own. A repetition with the same key and body gets the first answer again, for 24 hours.",
+        route.revealsSecret === true && route.auth === "key"
+          ? `${IDEMPOTENCY_KEY} The answer holds a secret, so only the API key that asked first gets it again.`
+          : IDEMPOTENCY_KEY,
       schema: { type: "string", minLength: least, maxLength: IDEMPOTENCY_KEY_MAX },
     },
   ];

@@ -91,6 +91,7 @@ function addRoute(webhooks: Webhooks): Route {
     summary: "Set up a webhook",
     description:
       "Events are posted to the address as JSON, signed in the Standard Webhooks form. The signing secret is in this answer and nowhere else. Try it with POST /v1/webhooks/{id}/test.",
+    revealsSecret: true,
     body: NewWebhookBody,
     example: { url: WEBHOOK_EXAMPLE.url, events: ["balance.low", "balance.empty"] },
     answers: {
@@ -218,6 +219,7 @@ function rotateRoute(webhooks: Webhooks): Route {
     summary: "Replace a webhook's signing secret",
     description:
       "For 24 hours both secrets sign, so that the endpoint can change over without missing an event. A second rotation within that time ends the oldest secret at once.",
+    revealsSecret: true,
     params: WebhookPath,
     answers: {
       200: {

@@ -84,6 +84,8 @@ interface RouteDoc {
   readonly bodyLimitBytes?: number;
   /** The hold of a model call checks the key again in its own transaction, so a look-up some seconds old will do. */
   readonly recheckedByHold?: true;
+  /** The answer shows a secret once: a repetition by `Idempotency-Key` shows it to the key that asked, and to no other. */
+  readonly revealsSecret?: true;
   /** Left out of the documents, such as a page or the documents themselves. */
   readonly hidden?: boolean;
 }

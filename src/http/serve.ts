@@ -5,7 +5,6 @@ import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
-import { networksOf } from "./address.ts";
 import {
   answerFault,
   answerJson,
@@ -16,18 +15,12 @@ import {
 } from "./answer.ts";
 import { BODY_LIMIT_DEFAULT_BYTES, type Patience, readBody, textOfBody } from "./body.ts";
 import { decodeForm, decodeJson, demandJson, parse } from "./decode.ts";
+import { type IdempotentCall, idempotentCallOf } from "./idempotent-call.ts";
 import { createMatcher, type Match } from "./match.ts";
 import type { RateGuard } from "./rate.ts";
 import type { Answer, Caller, Dialect, Route, Visitor } from "./route.ts";
 import { demandSoundTarget, queryOf, splitTarget } from "./target.ts";
 import { ownForm, signedOut, toSignIn } from "./visitor.ts";
-
-export interface IdempotentCall {
-  readonly scope: string;
-  readonly key: string;
-  readonly body: string;
-  readonly now: number;
-}
 
 export interface ServeParts {
   readonly routes: readonly Route[];
@@ -73,8 +66,6 @@ export interface Peer {
   readonly keepOpen: () => void;
 }
 
-const IDEMPOTENCY_KEY_MAX = 255;
-const OPEN_IDEMPOTENCY_KEY_MIN = 16;
 const OVERLOADED_RETRY_SECONDS = 2;
 /** A key that was pasted into an address must not stay in the log. */
 const RAW_KEY = /-rt-\w{8,}/g;
@@ -317,7 +308,7 @@ async function runWrite(
   const { write } = route;
   if (write === undefined) throw new Error("not a write route");
   await route.before?.(input);
-  const call = idempotentCallOf(exchange, route, input);
+  const call = idempotentCallOf(exchange.path, route, input);
   const result = await parts.db.write(
     async (tx): Promise<{ answer: Answer; replayed: boolean }> => {
       await demandLiveKey(parts, tx, input);
@@ -344,33 +335,6 @@ async function demandLiveKey(parts: ServeParts, tx: Tx, { caller }: RawInput): P
   if (parts.isLiveKey === undefined || caller === undefined || !("keyId" in caller)) return;
   if (!(await parts.isLiveKey(tx, caller.keyId, parts.now())))
     throw new Fault("invalid_api_key", "the key was revoked or expired while its request came in");
-}
-
-function idempotentCallOf(
-  exchange: Exchange,
-  route: Route,
-  input: RawInput,
-): IdempotentCall | undefined {
-  const key = exchange.request.headers.get("idempotency-key")?.replace(/^"(.*)"$/, "$1");
-  if (key === undefined || route.method !== "POST") return undefined;
-  const least = input.caller === undefined ? OPEN_IDEMPOTENCY_KEY_MIN : 1;
-  if (!/^[\x21-\x7e]+$/.test(key) || key.length > IDEMPOTENCY_KEY_MAX || key.length < least) {
-    throw invalid(
-      "idempotency-key",
-      `The Idempotency-Key must have ${least} to ${IDEMPOTENCY_KEY_MAX} printable characters; use a random one.`,
-    );
-  }
-  // Without a key the network stands for the caller, so that a stranger elsewhere cannot ask for the answer.
-  const who =
-    input.caller !== undefined && "accountId" in input.caller
-      ? input.caller.accountId
-      : networksOf(input.address)[0];
-  return {
-    scope: `${who} ${route.id}`,
-    key,
-    body: `${exchange.path}\n${input.bodyText}`,
-    now: input.now,
-  };
 }
 
 function dialectOfPath(path: string): Dialect {

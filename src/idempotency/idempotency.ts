@@ -10,7 +10,7 @@ import { type Db, text, type Tx, whole } from "../store/db.ts";
 const KEPT_MS = 86_400_000;
 
 export interface IdempotentRequest {
-  /** Who asks for what: the account or network, and the route. */
+  /** Who asks for what: the account, one key of it or the network, and the route. */
   readonly scope: string;
   readonly key: string;
   /** The request's whole meaning; another one under the same key is a conflict. */

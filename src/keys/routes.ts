@@ -74,6 +74,7 @@ function mintRoute(keys: Keys, tell: Tell): Route {
     description:
       "The raw key is in this answer and nowhere else. Give each program a key of its own, with a limit. Once a human owns the account, a key that has a limit must give one to what it mints, at most what is left of its own: that much is taken off its own. And what an expiring key mints expires no later. Beyond that, the owner makes keys in the console.",
     dialect: "openai",
+    revealsSecret: true,
     body: KeyChange,
     example: { name: "ci", limit_usd: 5, limit_window: "day" },
     answers: {

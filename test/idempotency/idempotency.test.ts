@@ -53,6 +53,9 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     listAt((await call(gateway, "GET /v1/keys?limit=100", { key: account.key })).body, "data")
       .length;
 
+  const keyId = async (): Promise<string> =>
+    textAt((await call(gateway, "GET /v1/account", { key: account.key })).body, "key.id");
+
   test("the same key and body replay the first answer, raw key and all, and make nothing", async () => {
     const key = newKey();
     const first = await mint(key);
@@ -178,9 +181,59 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     const raw = textAt(other.body, "api_key");
     const key = newKey();
     expect((await mint(key, { name: "a" }, { key: raw })).status).toBe(201);
+    expect((await mint(key, { name: "a" }, { key: raw })).status).toBe(201);
     await call(gateway, `DELETE /v1/keys/${textAt(other.body, "id")}`, { key: account.key });
     expect((await mint(key, { name: "a" }, { key: raw })).status).toBe(401);
-    expect((await mint(key)).headers.get("idempotent-replayed")).toBe("true");
+  });
+
+  describe("a second key of the account, with the first one's idempotency key and body", () => {
+    const both = async (line: string, body: Json): Promise<readonly [Answered, Answered]> => {
+      const second = textAt((await mint(newKey(), { name: "limited" })).body, "api_key");
+      const headers = { "idempotency-key": newKey() };
+      const first = await call(gateway, line, { key: account.key, body, headers });
+      const again = await call(gateway, line, { key: account.key, body, headers });
+      expect([again.text, again.headers.get("idempotent-replayed")]).toEqual([first.text, "true"]);
+      return [first, await call(gateway, line, { key: second, body, headers })];
+    };
+
+    test("gets no raw key that the first one was given", async () => {
+      const [mine, other] = await both("POST /v1/keys", { name: "ci" });
+      expect([mine.status, other.status]).toEqual([201, 201]);
+      expect(other.headers.get("idempotent-replayed")).toBeNull();
+      expect(other.text).not.toContain(textAt(mine.body, "api_key"));
+    });
+
+    test("gets no webhook's secret, neither a new one nor a replaced one", async () => {
+      const [mine, other] = await both("POST /v1/webhooks", { url: "https://example.com/hook" });
+      expect(other.headers.get("idempotent-replayed")).toBeNull();
+      expect(other.text).not.toContain(textAt(mine.body, "secret"));
+      const [rotated, otherwise] = await both(
+        `POST /v1/webhooks/${textAt(mine.body, "id")}/rotate`,
+        {},
+      );
+      expect(otherwise.headers.get("idempotent-replayed")).toBeNull();
+      expect(otherwise.text).not.toContain(textAt(rotated.body, "secret"));
+    });
+
+    test("gets the first answer where it holds no secret: the account has one invoice", async () => {
+      const [mine, other] = await both("POST /v1/billing/invoice", { amount_usd: 10 });
+      expect([other.status, other.text]).toEqual([201, mine.text]);
+      expect(other.headers.get("idempotent-replayed")).toBe("true");
+    });
+  });
+
+  test("every route whose answer shows a secret once says so, and those alone", () => {
+    const secretive = gateway.house.routes.filter(
+      ({ auth, method, answers }) =>
+        auth === "key" &&
+        method === "POST" &&
+        /"api_key":|"secret":|token=/.test(JSON.stringify(Object.values(answers))),
+    );
+    const ids = (routes: typeof secretive): readonly string[] => routes.map(({ id }) => id).sort();
+    expect(ids(gateway.house.routes.filter((route) => route.revealsSecret === true))).toEqual(
+      ids(secretive),
+    );
+    expect(ids(secretive)).toEqual(["addWebhook", "mintKey", "rotateWebhookSecret", "startClaim"]);
   });
 
   describe("a crash in between", () => {
@@ -190,7 +243,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
       const { db } = gateway.house;
       const idempotency = createIdempotency(secret(MASTER));
       const request = {
-        scope: `${account.id} mintKey`,
+        scope: `${account.id} ${await keyId()} mintKey`,
         key,
         body: '/v1/keys\n{"name":"a"}',
         now: clock.now(),
@@ -220,7 +273,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
       const key = newKey();
       const idempotency = createIdempotency(secret(MASTER));
       const request = {
-        scope: `${account.id} mintKey`,
+        scope: `${account.id} ${await keyId()} mintKey`,
         key,
         body: '/v1/keys\n{"name":"a"}',
         now: clock.now(),
