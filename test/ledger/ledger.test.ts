@@ -2,12 +2,14 @@
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { MAX_NANO } from "../../src/base/money.ts";
+import { getKey } from "../../src/keys/keys.ts";
+import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import type { HoldRequest, SettleRequest } from "../../src/ledger/decide.ts";
 import { deposit, getWallet, heartbeat, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type Db, UNAVAILABLE } from "../../src/store/db.ts";
-import type { UsageRecord } from "../../src/usage/usage.ts";
+import { sumUsage, type UsageRecord } from "../../src/usage/usage.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { rejection } from "../support/rejection.ts";
 import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
@@ -369,6 +371,32 @@ eachStore(
         const before = NOW - 60 * MINUTE_MS;
         expect(await at("5", before)).toBe("wait 1000");
         expect(await at("6", before + 1_000)).toBe("wait 1000");
+      });
+
+      test("what a key has ever spent is exact beyond every balance, and its calls go on", async () => {
+        const id = await account(MAX_NANO);
+        await ledger.hold(hold(id, "1", MAX_NANO));
+        await ledger.settle(settle(id, "1", MAX_NANO));
+        await db.write((tx) => deposit(tx, promoDeposit(`${id}.again`, id, MAX_NANO, NOW)));
+        await ledger.hold(hold(id, "2", MAX_NANO));
+        await ledger.settle(settle(id, "2", MAX_NANO));
+        await db.write((tx) => deposit(tx, promoDeposit(`${id}.more`, id, 10n, NOW)));
+        // A process that has just come knows none of it but what the store says.
+        const fresh = await process(db, "after much was spent");
+        expect((await fresh.hold(hold(id, "3", 7n))).status).toBe("held");
+        expect(await fresh.settle(settle(id, "3", 7n))).toMatchObject({ charged: 7n });
+        const spent = 2n * MAX_NANO + 7n;
+        expect((await getKey(db, id, `${id}.k`, NOW)).spent).toBe(spent);
+        expect(await sumUsage(db, id, {}, "key")).toMatchObject([{ cost: spent }]);
+        // A first budget begins with what was spent before it.
+        await db.write((tx) => setBudgets(tx, id, { month: 5n }, NOW));
+        expect((await getBudgets(db, id, NOW)).month).toMatchObject({ used: spent, room: 0n });
+        const late = await process(db, "after the budget");
+        expect(await late.hold(hold(id, "4", 1n))).toMatchObject({
+          status: "budget",
+          blocked: { used: spent },
+        });
+        await db.write((tx) => setBudgets(tx, id, { month: null }, NOW));
       });
 
       test("a limit is held and settled in the same step, and opens again with its window", async () => {
