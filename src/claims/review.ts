@@ -5,7 +5,7 @@ import type { Nano } from "../base/money.ts";
 import type { Key } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { type Db, text, whole } from "../store/db.ts";
-import { sumUsage } from "../usage/usage.ts";
+import { totalUsage } from "../usage/usage.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Claimer, Claims } from "./claims.ts";
 import { type BonusState, CLAIM_BONUS } from "./bonus.ts";
@@ -46,7 +46,7 @@ export function reviewOf(
     ]);
     if (account === undefined) throw new Error(`no account ${accountId}`);
     const wallet = await getWallet(reader, accountId);
-    const sums = await sumUsage(reader, accountId, {}, "key");
+    const used = await totalUsage(reader, accountId);
     const keys = await liveKeys(reader, accountId, now);
     const members = await membersOf(reader, accountId);
     const bonusState = await claims.bonusStateOf(reader, claimer, now);
@@ -57,8 +57,8 @@ export function reviewOf(
       balance: wallet.promo + wallet.paid,
       bonus: !attempt.invitation && bonusState === "open" ? CLAIM_BONUS : 0n,
       bonusState,
-      calls: sums.reduce((calls, sum) => calls + sum.calls, 0),
-      spent: sums.reduce((spent, sum) => spent + sum.cost, 0n),
+      calls: used.calls,
+      spent: used.cost,
       keys: keys.slice(0, KEYS_LISTED_MAX),
       moreKeys: Math.max(0, keys.length - KEYS_LISTED_MAX),
       owner: members.find((member) => member.role === "owner")?.email ?? null,

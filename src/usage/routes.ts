@@ -10,9 +10,10 @@ import { csvOf } from "./csv.ts";
 import {
   getUsage,
   GROUPINGS,
+  GROUPS_MAX,
   listUsage,
   OUTCOMES,
-  sumUsage,
+  pageSums,
   USAGE_APIS,
   type UsageFilter,
   type UsageRecord,
@@ -20,6 +21,8 @@ import {
 } from "./usage.ts";
 
 const CSV_ROWS_MAX = 10_000;
+/** A model's name with its grouping. */
+const CURSOR_LENGTH_MAX = 300;
 
 const Tokens = z
   .object({
@@ -187,14 +190,23 @@ function summaryRoute(db: Db): Route {
     id: "summarizeUsage",
     tag: "Usage",
     summary: "Usage summed by day, model or key",
+    description: `All sums are on one page while they are ${GROUPS_MAX} or fewer, unless \`limit\` says otherwise.`,
     dialect: "openai",
     query: z.strictObject({
       ...FilterQuery,
       group_by: z.enum(GROUPINGS).default("day").meta({ description: "What to sum by." }),
+      limit: PageLimit.optional().meta({
+        description: `Sums on a page: ${GROUPS_MAX} unless told.`,
+      }),
+      cursor: z
+        .string()
+        .max(CURSOR_LENGTH_MAX)
+        .optional()
+        .meta({ description: "`next_cursor` of the page before, with the same `group_by`." }),
     }),
     answers: {
       200: {
-        description: "The sums, newest day or last name first.",
+        description: "A page of sums, newest day or last name first.",
         schema: listOf(SumRecord, "UsageSummary"),
         example: {
           object: "list",
@@ -214,17 +226,10 @@ function summaryRoute(db: Db): Route {
     },
     faults: [],
     run: async ({ caller, query }) => {
-      const name = query.group_by === "key" ? "key_id" : query.group_by;
-      const sums = await sumUsage(db, caller.accountId, filterOf(query), query.group_by);
-      return {
-        status: 200,
-        body: {
-          object: "list",
-          data: sums.map((sum) => showSum(sum, name)),
-          has_more: false,
-          next_cursor: null,
-        },
-      };
+      const { group_by: by, limit = GROUPS_MAX, cursor } = query;
+      const name = by === "key" ? "key_id" : by;
+      const page = await pageSums(db, caller.accountId, filterOf(query), { by, limit, cursor });
+      return { status: 200, body: { ...page, data: page.data.map((sum) => showSum(sum, name)) } };
     },
   });
 }

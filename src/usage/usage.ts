@@ -3,7 +3,7 @@
 // with the charge.
 
 import { dayOf } from "../base/day.ts";
-import { Fault } from "../base/fault.ts";
+import { Fault, invalid } from "../base/fault.ts";
 import { type Nano, toNano } from "../base/money.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import {
@@ -96,7 +96,8 @@ export interface UsageSum {
   readonly cost: Nano;
 }
 
-const GROUPS_MAX = 1_000;
+/** Sums on a page where no other number is asked for. */
+export const GROUPS_MAX = 1_000;
 const GROUP_COLUMNS: Readonly<Record<Grouping, string>> = {
   day: "day",
   model: "model",
@@ -164,23 +165,67 @@ export async function listUsage(
   return toPage(rows.map(toRecord), page.limit);
 }
 
+/** Sums by day, model or key: the newest day, or the last name, first. */
 export async function sumUsage(
   reader: Reader,
   accountId: string,
   filter: UsageFilter,
   by: Grouping,
 ): Promise<readonly UsageSum[]> {
+  return (await pageSums(reader, accountId, filter, { by, limit: GROUPS_MAX })).data;
+}
+
+/** A page of sums; its cursor is the grouping and the last group, because a sum has no id. */
+export async function pageSums(
+  reader: Reader,
+  accountId: string,
+  filter: UsageFilter,
+  page: PageRequest & { readonly by: Grouping },
+): Promise<Page<UsageSum>> {
+  const { by, limit, cursor } = page;
   const { where, params } = conditions(accountId, filter);
   const column = GROUP_COLUMNS[by];
+  const after = cursor === undefined ? undefined : groupAfter(by, cursor);
   const rows = await reader.all(
     `select ${column} as grouped, count(*) as calls,
        cast(sum(input_tokens) as bigint) as input_tokens, cast(sum(cache_read_tokens) as bigint) as cache_read_tokens,
        cast(sum(cache_write_tokens) as bigint) as cache_write_tokens, cast(sum(output_tokens) as bigint) as output_tokens,
        cast(sum(reasoning_tokens) as bigint) as reasoning_tokens, cast(sum(cost_nano) as bigint) as cost_nano
-     from usage_record where ${where} group by ${column} order by ${column} desc limit ${GROUPS_MAX}`,
-    params,
+     from usage_record where ${where}${after === undefined ? "" : ` and ${column} < ?`}
+     group by ${column} order by ${column} desc limit ?`,
+    [...params, ...(after === undefined ? [] : [after]), limit + 1],
   );
-  return rows.map((row) => ({
+  const data = rows.slice(0, limit).map(toSum);
+  const last = rows.length > limit ? data.at(-1) : undefined;
+  const next = last === undefined ? null : `${by}:${last.group}`;
+  return { object: "list", data, has_more: next !== null, next_cursor: next };
+}
+
+/** What all calls of the account came to. */
+export async function totalUsage(
+  reader: Reader,
+  accountId: string,
+): Promise<Pick<UsageSum, "calls" | "cost">> {
+  const row = await reader.get(
+    `select count(*) as calls, cast(coalesce(sum(cost_nano), 0) as bigint) as cost_nano
+     from usage_record where account_id = ?`,
+    [accountId],
+  );
+  if (row === undefined) throw new Error("a sum has one row");
+  return { calls: whole(row, "calls"), cost: toNano(row["cost_nano"]) };
+}
+
+function groupAfter(by: Grouping, cursor: string): string {
+  const start = `${by}:`;
+  if (cursor.startsWith(start) && cursor.length > start.length) return cursor.slice(start.length);
+  throw invalid(
+    "cursor",
+    "cursor is not a cursor of this list; take `next_cursor` of the page before, with the same group_by.",
+  );
+}
+
+function toSum(row: Row): UsageSum {
+  return {
     group: text(row, "grouped"),
     calls: whole(row, "calls"),
     inputTokens: whole(row, "input_tokens"),
@@ -189,7 +234,7 @@ export async function sumUsage(
     outputTokens: whole(row, "output_tokens"),
     reasoningTokens: whole(row, "reasoning_tokens"),
     cost: toNano(row["cost_nano"]),
-  }));
+  };
 }
 
 function conditions(

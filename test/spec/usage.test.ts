@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { provoked } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
+import { writeUsage } from "../../src/usage/usage.ts";
+import { usageRecord } from "../ledger/record.ts";
 import {
   type Answered,
   at,
@@ -305,11 +307,59 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
       ]);
     });
 
-    test("another grouping, and a page of sums, are a 400", async () => {
+    test.each(["day", "model", "key"])(
+      "grouped by %s it is paged like the other lists",
+      async (by) => {
+        const whole = (await summary(`?group_by=${by}`)).body;
+        expect(whole).toMatchObject({ has_more: false, next_cursor: null });
+        const found: Json[] = [];
+        let cursor = "";
+        for (;;) {
+          const { body } = await summary(`?group_by=${by}&limit=1${cursor}`);
+          found.push(...listAt(body, "data"));
+          const next = at(body, "next_cursor");
+          expect(at(body, "has_more")).toBe(next !== null);
+          if (typeof next !== "string") break;
+          cursor = `&cursor=${encodeURIComponent(next)}`;
+        }
+        expect(found.length).toBeGreaterThan(1);
+        expect(found).toEqual([...listAt(whole, "data")]);
+      },
+    );
+
+    test("of more than a thousand groups none is left out without a word", async () => {
+      const many = await register(gateway);
+      const records = Array.from({ length: 1_001 }, (_, place) => ({
+        ...usageRecord({
+          id: `req_many${String(place).padStart(4, "0")}`,
+          accountId: many.id,
+          keyId: "key_of_many",
+          cost: 1n,
+          createdAt: Date.UTC(2026, 10, 18),
+        }),
+        model: `sim/model-${String(place).padStart(4, "0")}`,
+      }));
+      await gateway.house.db.write((tx) => writeUsage(tx, records));
+      const read = (query: string): Promise<Answered> =>
+        call(gateway, `GET /v1/usage/summary?group_by=model${query}`, { key: many.key });
+      const first = await read("");
+      expect(listAt(first.body, "data").length).toBe(1_000);
+      expect(first.body).toMatchObject({ has_more: true, next_cursor: "model:sim/model-0001" });
+      const rest = await read(`&cursor=${textAt(first.body, "next_cursor")}`);
+      expect(listAt(rest.body, "data").map(({ model }) => model)).toEqual(["sim/model-0000"]);
+      expect(rest.body).toMatchObject({ has_more: false, next_cursor: null });
+    });
+
+    test("another grouping, and a cursor that is none of it, are a 400", async () => {
       for (const query of [
         "?group_by=hour",
         "?group_by=",
-        "?limit=5",
+        "?limit=0",
+        "?limit=1001",
+        "?cursor=",
+        "?cursor=2026-11-18",
+        "?group_by=model&cursor=day:2026-11-18",
+        "?cursor=day:",
         "?group_by=day&group_by=key",
       ]) {
         const answer = await summary(query);
