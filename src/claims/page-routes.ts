@@ -18,6 +18,7 @@ import {
   codePage,
   deadPage,
   donePage,
+  fromAnotherPage,
   invalidPage,
   isDead,
   landingPage,
@@ -79,7 +80,7 @@ function openRoute(room: Room): Route {
 }
 
 const Decision = z
-  .looseObject({ decision: z.enum(["confirm", "decline"]) })
+  .looseObject({ decision: z.enum(["confirm", "decline"]), attempt: z.string().optional() })
   .catchall(z.string().optional());
 
 function decideRoute(room: Room): Route {
@@ -90,12 +91,18 @@ function decideRoute(room: Room): Route {
     id: "decideClaim",
     summary: "Confirm or decline a claim",
     body: Decision,
-    example: { decision: "confirm", user_code: "402817" },
+    example: {
+      decision: "confirm",
+      attempt: "claim_01kah5t3mq7d2c9w4e6r8t0yax",
+      user_code: "402817",
+    },
     run: async ({ body, caller, headers, now }) => {
       const shown = room.link.read(headers.get("cookie"));
       const attempt = await attemptOf(room, shown?.attemptId);
       if (attempt === undefined) return show(invalidPage());
       const sight: Sight = { visitor: caller, userCode: shown?.userCode, now };
+      if (body.attempt !== attempt.id)
+        return show(fromAnotherPage(await pageOf(room, attempt, sight)));
       const decision = { attemptId: attempt.id, claimer: caller, now };
       if (body.decision === "decline") {
         const declined = await room.db.write((tx) => room.claims.decline(tx, decision));
@@ -181,14 +188,18 @@ function strangersPage(attempt: Attempt, now: number): ClaimPage {
 }
 
 async function showAttempt(room: Room, attempt: Attempt, sight: Sight): Promise<Response> {
+  return show(await pageOf(room, attempt, sight));
+}
+
+async function pageOf(room: Room, attempt: Attempt, sight: Sight): Promise<ClaimPage> {
   const { visitor, now } = sight;
-  if (!isMeant(attempt, visitor.email)) return show(wrongAccountPage(attempt, visitor));
+  if (!isMeant(attempt, visitor.email)) return wrongAccountPage(attempt, visitor);
   const state = stateOf(attempt, now);
-  if (isDead(state)) return show(deadPage(state));
-  if (state === "initiated") return show(await reviewAgain(room, attempt, sight));
-  if (attempt.claimedBy !== visitor.personId) return show(claimedByAnotherPage());
+  if (isDead(state)) return deadPage(state);
+  if (state === "initiated") return await reviewAgain(room, attempt, sight);
+  if (attempt.claimedBy !== visitor.personId) return claimedByAnotherPage();
   const review = await look(room, attempt, sight);
-  return show(donePage({ attempt, review, visitor, home: room.home }));
+  return donePage({ attempt, review, visitor, home: room.home });
 }
 
 async function reviewAgain(

@@ -86,6 +86,26 @@ export function claimedByAnotherPage(): ClaimPage {
   ]);
 }
 
+/** The cookie knows the newest link alone, and a form of an older tab means another claim than the page that is shown. */
+export function fromAnotherPage({ status, frame }: ClaimPage): ClaimPage {
+  return {
+    status: status === 200 ? 409 : status,
+    frame: {
+      ...frame,
+      main: (
+        <>
+          <p class="notice danger" role="alert">
+            <strong>Nothing was done.</strong> What you pressed was on the page of another claim,
+            and this page is about the claim whose link you opened last. To decide about the other
+            one, open its link again.
+          </p>
+          {frame.main}
+        </>
+      ),
+    },
+  };
+}
+
 /** For whoever is not signed in: nothing about the account is shown to them. */
 export function landingPage(isLinked: boolean): ClaimPage {
   return page(200, "Sign in to continue", () => (

@@ -34,6 +34,7 @@ export function reviewPage(state: ReviewState): PageFrame {
         {isJoining ? <JoinHead {...state} /> : <TakeOverHead {...state} />}
         <form method="post" action="/claim">
           <input type="hidden" name="csrf" value={state.visitor.csrf} />
+          <input type="hidden" name="attempt" value={state.attempt.id} />
           <Compare {...state} />
           {isJoining ? <JoinFacts {...state} /> : <TakeOverFacts {...state} />}
           {isJoining ? null : <Keys {...state} />}

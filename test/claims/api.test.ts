@@ -260,7 +260,11 @@ eachStore((kind, open) => {
       const second = await started(agent.start(email));
       const browser = await signedIn(world, { email });
       const page = await browser.visit(linkOf(second));
-      await browser.post("/claim", { csrf: csrfOf(page), decision: "decline" });
+      await browser.post("/claim", {
+        csrf: csrfOf(page),
+        attempt: second.claim_attempt_id,
+        decision: "decline",
+      });
       expect((await read<TokenError>(agent.poll())).error).toBe("access_denied");
 
       const third = await started(agent.start(email));

@@ -200,6 +200,7 @@ describe("deciding", () => {
   });
   const fields = (more: Record<string, string> = {}) => ({
     csrf: csrfOf(page),
+    attempt: start.claim_attempt_id,
     user_code: start.claim_attempt.user_code,
     decision: "confirm",
     ...more,
@@ -218,7 +219,7 @@ describe("deciding", () => {
   });
 
   test("declining is final", async () => {
-    const done = await browser.post("/claim", { csrf: csrfOf(page), decision: "decline" });
+    const done = await browser.post("/claim", fields({ decision: "decline" }));
     expect([done.status, titleOf(done)]).toEqual([200, "You declined"]);
     const tried = await browser.post("/claim", fields());
     expect(titleOf(tried)).toBe("You declined");
@@ -335,6 +336,36 @@ describe("deciding", () => {
     expect(await statusOfPoll()).toBe(400);
   });
 
+  test("a page decides about the claim that it shows, and not about the link that was opened last", async () => {
+    const other = await register(world);
+    const newer = await started(other.start(email));
+    const shown = await browser.visit(linkOf(newer));
+    expect(shown.text).toContain(other.accountId);
+    const before = await traces();
+    for (const decision of ["decline", "confirm"]) {
+      const code = newer.claim_attempt.user_code;
+      for (const sent of [{ decision }, { decision, user_code: code }, { decision, attempt: "" }]) {
+        const tried = await browser.post("/claim", fields(sent));
+        expect([tried.status, titleOf(tried)]).toEqual([
+          409,
+          "An agent wants to hand you its account",
+        ]);
+        expect(tried.text).toContain("Nothing was done.");
+        expect(tried.text).toContain(other.accountId);
+        expect(tried.text).not.toContain(agent.accountId);
+      }
+    }
+    expect(await traces()).toEqual(before);
+    const form = { csrf: csrfOf(shown), attempt: newer.claim_attempt_id, decision: "decline" };
+    expect(titleOf(await browser.post("/claim", form))).toBe("You declined");
+    // The older tab's own claim is decided from its own link, and the other's end is not taken for it.
+    const late = await browser.post("/claim", fields({ decision: "decline" }));
+    expect([late.status, titleOf(late)]).toEqual([409, "You declined"]);
+    expect(late.text).toContain("Nothing was done.");
+    await browser.visit(linkOf(start));
+    expect(titleOf(await browser.post("/claim", fields()))).toBe("The account is yours");
+  });
+
   test("another account's key cannot be revoked by naming it", async () => {
     const other = await register(world);
     const keys = await read<{ data: { id: string }[] }>(other.get("/v1/keys"));
@@ -354,6 +385,7 @@ describe("deciding", () => {
     const keys = await read<{ data: { id: string }[] }>(agent.get("/v1/keys"));
     const done = await guest.post("/claim", {
       csrf: csrfOf(asked),
+      attempt: invitation.claim_attempt_id,
       user_code: invitation.claim_attempt.user_code,
       decision: "confirm",
       [`key.${keys.data[0]?.id ?? ""}`]: "revoke",
@@ -416,7 +448,8 @@ describe("forged posts", () => {
   test("a browser that sends only its origin is believed", async () => {
     const browser = await signedIn(world, { email });
     const csrf = csrfOf(await browser.visit(linkOf(start)));
-    const fields = { csrf, decision: "confirm", user_code: start.claim_attempt.user_code };
+    const attempt = start.claim_attempt_id;
+    const fields = { csrf, attempt, decision: "confirm", user_code: start.claim_attempt.user_code };
     expect((await browser.post("/claim", fields, { origin: world.baseUrl })).status).toBe(200);
   });
 

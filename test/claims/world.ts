@@ -285,6 +285,7 @@ export async function claimAs(
   const page = await browser.visit(linkOf(start));
   return browser.post("/claim", {
     csrf: csrfOf(page),
+    attempt: start.claim_attempt_id,
     user_code: start.claim_attempt.user_code,
     decision: "confirm",
     ...more,
