@@ -271,7 +271,7 @@ function KeyList({ review }: { readonly review: Review }): Child {
     <ul>
       {review.keys.map((key) => (
         <li>
-          {key.name ?? "Key"} <code>{`${key.prefix}…${key.last4}`}</code>
+          <bdi>{key.name ?? "Key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
           {key.limit === null
             ? ", without a limit"
             : `, limited to ${dollars(key.limit)}${key.limitWindow === null ? "" : ` a ${key.limitWindow}`}`}

@@ -246,7 +246,7 @@ function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps)
   return (
     <fieldset>
       <legend>
-        {key.name ?? "Key"} <code>{`${key.prefix}…${key.last4}`}</code>
+        <bdi>{key.name ?? "Key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
       </legend>
       <p class="hint">
         {isAsking ? "The agent that asks uses this one; " : ""}

@@ -78,7 +78,7 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
   return (
     <section class="card" aria-labelledby={key.id}>
       <h2 id={key.id}>
-        {key.name ?? "Unnamed key"} <code>{`${key.prefix}…${key.last4}`}</code>
+        <bdi>{key.name ?? "Unnamed key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
       </h2>
       <p>
         Made {dayOf(key.createdAt)},{" "}
@@ -214,8 +214,8 @@ function Dead({ keys }: { readonly keys: readonly Key[] }): Child {
       <ul>
         {keys.map((key) => (
           <li>
-            {key.name ?? "Unnamed key"} <code>{`${key.prefix}…${key.last4}`}</code>, revoked{" "}
-            {dayOf(key.revokedAt ?? 0)}
+            <bdi>{key.name ?? "Unnamed key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>,
+            revoked {dayOf(key.revokedAt ?? 0)}
           </li>
         ))}
       </ul>

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { type AuditAction, record } from "../audit/audit.ts";
+import { HIDDEN_REFUSED, hidesNothing } from "../base/shown-text.ts";
 import { networksOf } from "../http/address.ts";
 import { cursorOf, listOf, PageQuery } from "../http/record.ts";
 import { type Caller, type Input, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
@@ -43,7 +44,14 @@ const Events = z
   .max(EVENTS_MAX)
   .meta({ description: "The types to hear of; `*`, which is the default, for all." });
 
-const Description = z.string().trim().min(1).max(DESCRIPTION_MAX).nullable().optional();
+const Description = z
+  .string()
+  .trim()
+  .min(1)
+  .max(DESCRIPTION_MAX)
+  .refine(hidesNothing, HIDDEN_REFUSED)
+  .nullable()
+  .optional();
 
 const NewWebhookBody = z
   .strictObject({ url: Address, events: Events.default([EVERY_EVENT]), description: Description })

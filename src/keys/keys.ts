@@ -8,6 +8,7 @@ import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import { deriveKey, fingerprint } from "../base/seal.ts";
 import type { Secret } from "../base/secret.ts";
+import { HIDDEN_REFUSED, hidesNothing } from "../base/shown-text.ts";
 import { type LimitWindow, rolled, toLimitWindow } from "../base/window.ts";
 import {
   type Db,
@@ -223,7 +224,8 @@ export async function changeKey(
     after.limit === null && change.limitWindow === undefined
       ? { ...after, limitWindow: null }
       : after;
-  checkSettings({ ...settled, expiresAt: change.expiresAt }, change.now);
+  // What is not changed is not judged: a name that is refused today must not keep anybody from limiting its key.
+  checkSettings({ ...settled, name: change.name, expiresAt: change.expiresAt }, change.now);
   const values: Value[] = [settled.name, settled.expiresAt, settled.limit, settled.limitWindow, id];
   await tx.run(
     "update api_key set name = ?, expires_at = ?, limit_nano = ?, limit_window = ? where id = ?",
@@ -303,6 +305,8 @@ function toKey(row: Row, now: number): Key {
 }
 
 function checkSettings(settings: KeySettings, now: number): void {
+  if (typeof settings.name === "string" && !hidesNothing(settings.name))
+    throw invalid("name", `name ${HIDDEN_REFUSED}.`);
   if (
     settings.expiresAt !== undefined &&
     settings.expiresAt !== null &&

@@ -131,7 +131,7 @@ function Keys({ file: { keys, moreKeys } }: { readonly file: AccountFile }): Chi
         ]}
         rows={keys.map((key) => [
           <code>{key.id}</code>,
-          key.name ?? "–",
+          <bdi>{key.name ?? "–"}</bdi>,
           <code>{`${key.prefix}…${key.last4}`}</code>,
           key.revokedAt === null
             ? key.expiresAt === null

@@ -2,6 +2,7 @@
 
 import { usdText } from "../base/money.ts";
 import type { Page } from "../base/page.ts";
+import { showHidden } from "../base/shown-text.ts";
 import { nanoOfCents } from "../billing/cents.ts";
 import type { AccountFile } from "./account.ts";
 import type { AccountLine } from "./accounts.ts";
@@ -69,7 +70,7 @@ export function accountText(file: AccountFile, now: number): string {
     `owed       ${usd(owed)}`,
     ...keys.map(
       (key) =>
-        `key        ${key.id}  ${key.prefix}…${key.last4}  ${keyState(key, now)}  spent ${usd(key.spent)}${key.name === null ? "" : `  ${key.name}`}`,
+        `key        ${key.id}  ${key.prefix}…${key.last4}  ${keyState(key, now)}  spent ${usd(key.spent)}${key.name === null ? "" : `  ${showHidden(key.name)}`}`,
     ),
     ...(file.moreKeys ? [`           and older ones; these are the newest ${keys.length}`] : []),
     ...members.map(

@@ -89,7 +89,7 @@ export function EntryTable({
             <span class="type">{entry.target}</span>
           )}
         </>,
-        detailText(entry.detail),
+        <bdi>{detailText(entry.detail)}</bdi>,
       ])}
     />
   );

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { secret } from "../base/secret.ts";
+import { HIDDEN_REFUSED, hidesNothing } from "../base/shown-text.ts";
 import { cursorOf, listOf, PageQuery } from "../http/record.ts";
 import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
@@ -41,7 +42,14 @@ const NewProviderKeyBody = z
         "is a key of this gateway; send the one that the provider gave you",
       )
       .meta({ description: "The raw key. It is kept sealed and never shown again." }),
-    name: z.string().trim().min(1).max(NAME_MAX).nullable().optional(),
+    name: z
+      .string()
+      .trim()
+      .min(1)
+      .max(NAME_MAX)
+      .refine(hidesNothing, HIDDEN_REFUSED)
+      .nullable()
+      .optional(),
   })
   .meta({ id: "NewProviderKeyRequest" });
 

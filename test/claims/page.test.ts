@@ -305,6 +305,23 @@ describe("deciding", () => {
     ]);
   });
 
+  test("a name that was stored with marks of direction is shown apart, and its key can be limited", async () => {
+    const name = "\u202eyek ruoy si siht";
+    await store.db.write((tx) =>
+      tx.run("update api_key set name = ? where account_id = ?", [name, agent.accountId]),
+    );
+    const shown = await browser.visit("/claim");
+    expect(shown.text).toContain(`<bdi>${name}</bdi>`);
+    const keys = await read<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+    const id = keys.data[0]?.id ?? "";
+    const done = await browser.post(
+      "/claim",
+      fields({ [`key.${id}`]: "limit", [`usd.${id}`]: "3" }),
+    );
+    expect(titleOf(done)).toBe("The account is yours");
+    expect(done.text).toContain(`<bdi>${name}</bdi>`);
+  });
+
   test("keys beyond those listed are revoked together", async () => {
     for (let place = 0; place < 14; place++)
       await world.db.write((tx) => world.keys.mint(tx, agent.accountId, {}, world.clock.now));

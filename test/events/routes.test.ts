@@ -63,6 +63,7 @@ eachStore((kind, open) => {
         ["events.0", { url: URL_OF_OURS, events: ["key.lost"] }],
         ["events", { url: URL_OF_OURS, events: "*" }],
         ["description", { url: URL_OF_OURS, description: "d".repeat(201) }],
+        ["description", { url: URL_OF_OURS, description: "ops\u202espo" }],
         ["secret", { url: URL_OF_OURS, secret: "whsec_mine" }],
       ] as const) {
         const { status, body } = await world.call("alice", "POST", PATH, sent);

@@ -43,6 +43,15 @@ eachStore((kind, open) => {
       expect(headers.get("cache-control")).toBe("no-store");
     });
 
+    test("a name that turns the text around it is a 400 that names it", async () => {
+      const body = { ...BODY, name: "team\u202emaet" };
+      const answer = await room.call("alice", "POST", PATH, { body });
+      expect([answer.status, JSON.stringify(answer.body)]).toEqual([
+        400,
+        expect.stringContaining("name: must not hold control characters"),
+      ]);
+    });
+
     test("a name may be left out or null", async () => {
       const { name: _, ...nameless } = BODY;
       expect((await room.call("alice", "POST", PATH, { body: nameless })).body["name"]).toBeNull();

@@ -161,6 +161,11 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       ["a name of 101 characters", { name: "n".repeat(101) }, "name"],
       ["a name that is a number", { name: 7 }, "name"],
       ["a name with a NUL", { name: "a\u0000b" }, "name"],
+      ["a name of two lines", { name: "a\nb" }, "name"],
+      ["a name with a terminal's control", { name: "a\u001b[2Kb" }, "name"],
+      ["a name that turns the text around", { name: "a\u202eb" }, "name"],
+      ["a name that isolates what follows", { name: "a\u2067b" }, "name"],
+      ["a name with an Arabic mark", { name: "a\u061cb" }, "name"],
       ["a field of another's", { account_id: "acct_x" }, "account_id"],
       ["a field that only answers have", { spent_usd: 0 }, "spent_usd"],
       ["a prototype", JSON.parse('{"__proto__":{"name":"x"}}'), "__proto__"],
@@ -179,14 +184,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     });
 
     test("names are any text: other scripts, emoji, half of a surrogate pair, quotes, SQL", async () => {
-      for (const name of [
-        "ключ",
-        "🔑",
-        "'; drop table api_key; --",
-        '"quoted"',
-        "a\nb",
-        "\u202e",
-      ]) {
+      for (const name of ["ключ", "🔑", "'; drop table api_key; --", '"quoted"']) {
         const { id } = await mint({ name });
         const read = await call(gateway, `GET /v1/keys/${id}`, { key: account.key });
         expect(read.body["name"]).toBe(name.trim());
