@@ -3,6 +3,7 @@
 
 import { isIP } from "node:net";
 import { z } from "zod";
+import { isLoopbackHost } from "./base/loopback.ts";
 import { type Nano, nanoFromUsd } from "./base/money.ts";
 import { type Secret, secret } from "./base/secret.ts";
 import {
@@ -166,7 +167,6 @@ export const SETTINGS: Readonly<
   ...X402_SETTINGS,
 };
 
-const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 const KEY_SECRET_MIN = 32;
 
 const httpUrl = z
@@ -291,7 +291,7 @@ function assemble(
   providers: Readonly<Record<string, ProviderSetting>>,
 ): Omit<Config, "keyNamed" | "leavesByProxy"> {
   const baseUrl = env.POSTERN_BASE_URL ?? `http://127.0.0.1:${env.POSTERN_PORT}`;
-  const development = LOOPBACK.test(new URL(baseUrl).hostname);
+  const development = isLoopbackHost(new URL(baseUrl).hostname);
   const unlessDevelopment = <T>(set: T | undefined, fallback: T, none: T): T =>
     set ?? (development ? none : fallback);
   return {

@@ -233,6 +233,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     },
     discovery: discoverySettings(config, surroundings.version),
     isDraining: () => draining,
+    ownPagesOnly: config.development,
     limits: { perHour: config.limits.accountsPerHour, grantPerDay: config.limits.grantPerDay },
     openWallet,
     grantStart,
@@ -255,6 +256,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     refusals: guardFor(config.limits.requestsPerMinute),
     addressOf: createAddressReader(config.trustedProxies),
     isDraining: () => draining,
+    ownPagesOnly: config.development,
     onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
   });
   const stopClocks = startClocks(log, clocksOf(config, surroundings, ground, moving));

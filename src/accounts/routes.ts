@@ -4,6 +4,7 @@ import { z } from "zod";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money.ts";
 import { BUDGETS_EXAMPLE, BudgetsRecord, showBudgets } from "../budgets/record.ts";
 import { networksOf } from "../http/address.ts";
+import { demandOwnPage } from "../http/foreign-page.ts";
 import { timestamp } from "../http/record.ts";
 import { keyRoute, openWriteRoute, type Route } from "../http/route.ts";
 import { getKey, type Key, type Keys } from "../keys/keys.ts";
@@ -57,6 +58,8 @@ export interface AccountRouteParts extends AccountParts {
     readonly owed?: Nano;
   }>;
   readonly membersOf: (reader: Reader, accountId: string) => Promise<readonly Member[]>;
+  /** In development: pages of other machines open no accounts, of which there is no limit. */
+  readonly ownPagesOnly?: boolean;
   /** Told in the transaction of the creation. */
   readonly onAccountCreated?: (tx: Tx, created: AccountCreated) => Promise<void>;
 }
@@ -101,7 +104,10 @@ function createRoute(parts: AccountRouteParts): Route {
         },
       },
     },
-    faults: ["rate_limited", "conflict"],
+    faults: ["rate_limited", "conflict", "forbidden"],
+    before: async ({ headers }) => {
+      if (parts.ownPagesOnly === true) demandOwnPage(headers);
+    },
     run: async (tx, { body, address, now }) => {
       const account = await createAccount(
         tx,

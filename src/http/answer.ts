@@ -36,7 +36,7 @@ const OAUTH_ERRORS: Readonly<Partial<Record<FaultCode, string>>> = {
   internal: "server_error",
 };
 
-/** Any page may call the API from a browser: it is a key that counts, and never a cookie. */
+/** Any page may call the API from a browser: it is a key that counts, and never a cookie. Development closes this again. */
 export const OPEN_ORIGINS = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers": "*",

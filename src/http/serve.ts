@@ -15,6 +15,7 @@ import {
 } from "./answer.ts";
 import { BODY_LIMIT_DEFAULT_BYTES, type Patience, readBody, textOfBody } from "./body.ts";
 import { decodeForm, decodeJson, demandJson, parse } from "./decode.ts";
+import { closeToPages, isForeignPage } from "./foreign-page.ts";
 import { type IdempotentCall, idempotentCallOf } from "./idempotent-call.ts";
 import { createMatcher, type Match } from "./match.ts";
 import type { RateGuard } from "./rate.ts";
@@ -54,6 +55,8 @@ export interface ServeParts {
   readonly refusals?: RateGuard | undefined;
   readonly addressOf: (peer: string, forwarded: string | null) => string;
   readonly isDraining: () => boolean;
+  /** In development: pages of other machines are told nothing. */
+  readonly ownPagesOnly?: boolean;
   /** Shorter waits for tests. */
   readonly patience?: Patience | undefined;
   readonly onAnswer?: (route: Route | undefined, status: number, ms: number) => void;
@@ -114,6 +117,7 @@ export function createServe(
       parts.refusals?.count(exchange.heldKeyId, parts.now());
     // A model call's answer is born with its headers: adding them one by one costs more than its routing.
     if (!answer.headers.has("x-request-id")) dress(answer.headers, exchange);
+    if (parts.ownPagesOnly === true && isForeignPage(request.headers)) closeToPages(answer.headers);
     parts.onAnswer?.(exchange.route, answer.status, parts.now() - now);
     return answer;
   };

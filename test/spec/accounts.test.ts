@@ -23,6 +23,23 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       expect(read.status).toBe(200);
     });
 
+    test("in development no page of elsewhere opens one: it could spend the developer's provider keys", async () => {
+      for (const origin of ["https://evil.example", "null", "http://127.0.0.1.evil.example", ""]) {
+        const answer = await call(gateway, "POST /v1/accounts", { headers: { origin } });
+        expectRefusal(answer, { status: 403, code: "forbidden", param: "origin" });
+        provoked("createAccount", 403, answer);
+        expect(answer.text).toContain("POSTERN_BASE_URL");
+        expect(answer.headers.get("access-control-allow-origin")).toBeNull();
+      }
+      for (const origin of [gateway.url, "http://localhost:5173", "http://[::1]:3000"]) {
+        const answer = await call(gateway, "POST /v1/accounts", { headers: { origin } });
+        expect([answer.status, answer.headers.get("access-control-allow-origin")]).toEqual([
+          201,
+          "*",
+        ]);
+      }
+    });
+
     test("takes an empty object, an empty body, and a body without content type that is empty", async () => {
       for (const sent of [
         { body: {} },

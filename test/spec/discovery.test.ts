@@ -1,14 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { parse } from "yaml";
-import { type Gateway, startGateway } from "../support/gateway.ts";
+import { type Gateway, register, startGateway } from "../support/gateway.ts";
 import { provoked } from "../support/provoked.ts";
-import { type Answered, at, call, type Json } from "./caller.ts";
+import { type Answered, at, call, chat, type Json } from "./caller.ts";
 
 let gateway: Gateway;
+let production: Gateway;
 beforeAll(async () => {
   gateway = await startGateway();
+  production = await startGateway({
+    env: { POSTERN_BASE_URL: "https://gateway.example", POSTERN_SECRET: "s".repeat(40) },
+  });
 });
-afterAll(() => gateway.stop());
+afterAll(async () => {
+  await gateway.stop();
+  await production.stop();
+});
 
 const DOCUMENTS = [
   ["getLlmsText", "/llms.txt", "text/plain; charset=utf-8"],
@@ -206,7 +213,7 @@ describe("GET, HEAD and OPTIONS", () => {
   });
 
   test("any page may call /v1 from a browser: a preflight allows every method and the headers that are asked for", async () => {
-    const answer = await call(gateway, "OPTIONS /v1/chat/completions", {
+    const answer = await call(production, "OPTIONS /v1/chat/completions", {
       headers: {
         origin: "https://app.example",
         "access-control-request-method": "POST",
@@ -229,11 +236,37 @@ describe("GET, HEAD and OPTIONS", () => {
       "GET /v1/nothing",
       "OPTIONS /v1/keys",
     ]) {
-      const { headers } = await call(gateway, line, { headers: { origin: "https://app.example" } });
+      const origin = "https://app.example";
+      const { headers } = await call(production, line, { headers: { origin } });
       expect([line, headers.get("access-control-allow-origin")]).toEqual([line, "*"]);
       expect(headers.get("access-control-expose-headers")).toBe("*");
       expect(headers.get("access-control-allow-credentials")).toBeNull();
     }
+  });
+
+  test("in development no page of elsewhere may call or read anything, and those of this machine may", async () => {
+    const { key } = await register(gateway);
+    const asked = {
+      "access-control-request-method": "POST",
+      "access-control-request-headers": "authorization",
+    };
+    const ofCors = ({ headers }: Answered): readonly string[] =>
+      [...headers.keys()].filter((name) => name.startsWith("access-control-"));
+    for (const line of ["GET /v1/models", "GET /v1/nothing", "OPTIONS /v1/chat/completions"]) {
+      for (const origin of ["https://app.example", "null", "http://192.168.0.7:8787"])
+        expect(ofCors(await call(gateway, line, { headers: { ...asked, origin } }))).toEqual([]);
+      for (const origin of [gateway.url, "http://localhost:5173"]) {
+        const { headers } = await call(gateway, line, { headers: { ...asked, origin } });
+        expect(headers.get("access-control-allow-origin")).toBe("*");
+      }
+    }
+    expect(ofCors(await chat(gateway, key, {}, { origin: "https://app.example" }))).toEqual([]);
+    expect(ofCors(await chat(gateway, key))).not.toEqual([]);
+    const opened = await call(production, "POST /v1/accounts", {
+      body: {},
+      headers: { origin: "https://app.example" },
+    });
+    expect([opened.status, opened.headers.get("access-control-allow-origin")]).toEqual([201, "*"]);
   });
 
   test("no other page may read anything outside of /v1", async () => {
