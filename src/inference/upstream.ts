@@ -63,9 +63,11 @@ const NOT_IN_A_HEADER = /[^\t\x20-\x7e\x80-\xff]/;
 
 /** A header that cannot travel on is its sender's mistake, and no failure of the provider. */
 export function demandSendable(headers: Headers): void {
-  for (const name of FORWARDED)
-    if (NOT_IN_A_HEADER.test(headers.get(name) ?? ""))
-      throw invalid(name, `The header ${name} holds a control character.`);
+  for (const name of FORWARDED) {
+    const value = headers.get(name);
+    if (value !== null && NOT_IN_A_HEADER.test(value))
+      throw invalid(name, `The header ${name} holds a control character. Send it without.`);
+  }
 }
 
 const FORWARDED = [
