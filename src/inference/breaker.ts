@@ -44,7 +44,7 @@ export function createBreaker(): Breaker {
       circuits.delete(name);
     },
     failed: (name, now) => {
-      if (circuits.size >= CIRCUITS_MAX) circuits.clear();
+      if (circuits.size >= CIRCUITS_MAX) makeRoom(circuits, now);
       const circuit = circuits.get(name) ?? { failures: 0, openUntil: 0, probing: false };
       circuit.failures += 1;
       circuit.probing = false;
@@ -58,4 +58,10 @@ export function createBreaker(): Breaker {
     isOpen: (name, now) => (circuits.get(name)?.openUntil ?? 0) > now,
     open: (now) => [...circuits.values()].filter((circuit) => circuit.openUntil > now).length,
   };
+}
+
+// Callers with keys of their own make as many circuits as they like: those that keep calls away now stay.
+function makeRoom(circuits: Map<string, Circuit>, now: number): void {
+  for (const [name, { openUntil }] of circuits) if (openUntil <= now) circuits.delete(name);
+  if (circuits.size >= CIRCUITS_MAX) circuits.clear();
 }
