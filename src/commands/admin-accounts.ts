@@ -18,6 +18,7 @@ import { actOf, ID, idOf, JSON_FLAG, REASON } from "./admin-act.ts";
 import { type Command, EXIT_MISUSED, type Line, type World } from "./command.ts";
 import { withStore } from "./with-store.ts";
 
+const ACCOUNT_ID = /^acct_[0-9a-z]{26}$/;
 const BUCKETS = ["promo", "paid"] as const;
 
 export const adminAccountCommands: Readonly<Record<string, Command>> = {
@@ -77,6 +78,7 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
 async function list(db: Db, line: Line, world: World): Promise<number> {
   const limitText = line.text("limit") ?? "20";
   const limit = /^\d{1,3}$/.test(limitText) ? Number(limitText) : 0;
+  const cursor = line.text("cursor");
   const stateText = line.text("state");
   const state = ACCOUNT_STATES.find((one) => one === stateText);
   const mistake =
@@ -84,13 +86,15 @@ async function list(db: Db, line: Line, world: World): Promise<number> {
       ? `--limit must be from 1 to ${PAGE_LIMIT_MAX}.`
       : stateText !== undefined && state === undefined
         ? `--state must be one of ${ACCOUNT_STATES.join(", ")}.`
-        : undefined;
+        : cursor !== undefined && !ACCOUNT_ID.test(cursor)
+          ? "--cursor must be an account's id, as the end of the list before names it."
+          : undefined;
   if (mistake !== undefined) {
     world.complain(mistake);
     return EXIT_MISUSED;
   }
   const asked = { search: line.text("search"), state };
-  const page = await listAccounts(db, asked, { limit, cursor: line.text("cursor") }, world.now());
+  const page = await listAccounts(db, asked, { limit, cursor }, world.now());
   world.print(
     line.has("json")
       ? JSON.stringify({ ...page, data: page.data.map(lineJson) }, null, 2)

@@ -96,6 +96,9 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
       const rest = await admin("list", "--cursor", page.next_cursor);
       expect(rest.stdout).toContain(account.id);
       expect(rest.stdout).not.toContain(newer.id);
+      const wrong = await admin("list", "--cursor", "zzz");
+      expect(wrong.code).toBe(2);
+      expect(wrong.stderr).toContain("--cursor must be an account's id");
     });
 
     test("finds an account by the beginning of its id or of a key, and says when there is none", async () => {
