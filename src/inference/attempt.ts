@@ -136,7 +136,6 @@ function pauseOf(
 ): number | undefined {
   if (!one.again || attempt >= triesMax) return undefined;
   const asked = Number(one.fault.options.headers?.["retry-after"] ?? 0) * 1_000;
-  // A date instead of seconds is no number, and is left to the caller as well.
   return asked <= RETRY_AFTER_MAX_MS ? Math.max(asked, BACKOFF_MS * attempt) : undefined;
 }
 
@@ -159,7 +158,9 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
     const request = { wire, headers, signal: abort.signal, path, body };
     const upstream = await send(credential, request, parts.carry);
     if (upstream.kind === "answered") {
-      const judged = judge(candidate, trial, upstream.reply, stop);
+      const { reply } = upstream;
+      const returned = returnedHeaders(reply.headers, parts.now());
+      const judged = judge(candidate, trial, { reply, headers: returned, heard: stop });
       const one = judged instanceof Promise ? await judged : judged;
       if (one.ok || !abort.signal.aborted) return one;
     } else if (upstream.kind === "unreachable") {
@@ -189,14 +190,17 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
   };
 }
 
-function judge(
-  candidate: Candidate,
-  trial: Trial,
-  reply: Reply,
-  heard: () => void,
-): One | Promise<One> {
-  if (reply.status >= 300) return refused(candidate, trial, reply);
-  const headers = returnedHeaders(reply.headers);
+interface Heard {
+  readonly reply: Reply;
+  /** Those that go back to the caller. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Told when the first bytes of a stream have come: from then on it is not their absence that ends the call. */
+  readonly heard: () => void;
+}
+
+function judge(candidate: Candidate, trial: Trial, given: Heard): One | Promise<One> {
+  const { reply, headers, heard } = given;
+  if (reply.status >= 300) return refused(candidate, trial, headers, reply);
   const contentType = reply.headers.get("content-type") ?? "";
   if (
     trial.stream &&
@@ -234,14 +238,19 @@ function judgeWhole(
   return { ok: true, answered: { kind: "whole", text: body.text, json, headers } };
 }
 
-async function refused(candidate: Candidate, trial: Trial, reply: Reply): Promise<One> {
+async function refused(
+  candidate: Candidate,
+  trial: Trial,
+  headers: Readonly<Record<string, string>>,
+  reply: Reply,
+): Promise<One> {
   const body = await readWhole(reply, ERROR_BODY_MAX_BYTES);
   const { status } = reply;
   const fault = faultOfProvider(
     {
       ...trial,
       status,
-      headers: returnedHeaders(reply.headers),
+      headers,
       text: body.kind === "text" ? body.text : "",
     },
     candidate.credential,
@@ -262,8 +271,7 @@ interface Beginning {
   readonly inflow: Inflow;
   readonly headers: Readonly<Record<string, string>>;
   readonly contentType: string;
-  /** Told when the first bytes have come: from then on it is not their absence that ends the call. */
-  readonly heard: () => void;
+  readonly heard: Heard["heard"];
 }
 
 // A stream that begins with an error is a failure like any other, as long as nothing of it was passed on: however its first

@@ -1,7 +1,7 @@
 // A provider's own error in the caller's envelope: its status and its sense, without its secrets. What is the gateway's
 // own trouble with the provider, such as a refused key, is not blamed on the caller.
 
-import { Fault, type FaultCode } from "../base/fault.ts";
+import { Fault, type FaultCode, type FaultOptions } from "../base/fault.ts";
 import { isObject } from "./ask.ts";
 import type { CanonicalError } from "./canonical.ts";
 import type { UpstreamWire } from "./providers.ts";
@@ -45,18 +45,40 @@ export function faultOfProvider(failure: ProviderFailure, credential: Credential
   if (sense.code === "provider_not_configured" || ACCOUNT_STATUSES.has(status))
     return accountFault(credential, status, message, fields);
   const [code, own] = verdictOn(sense.status, sense.code);
-  const waitSeconds = sense.retryAfterSeconds;
-  const sentence = message === "" ? undefined : `${credential.provider.name}: ${message}`;
+  const { name } = credential.provider;
+  const sentence = message === "" ? silenceOf(code, name) : `${name}: ${message}`;
   return new Fault(code, `provider answered ${status}: ${message}`, {
     ...(sentence === undefined ? {} : { message: sentence }),
     ...(told.param === undefined || failure.translated ? {} : { param: told.param }),
     status: own,
     fields,
-    headers:
-      waitSeconds === undefined || headers["retry-after"] !== undefined
-        ? headers
-        : { ...headers, "retry-after": String(Math.ceil(waitSeconds)) },
+    ...waitOf(code, headers, sense.retryAfterSeconds),
   });
+}
+
+/** What callers of these codes are told to wait where the provider does not say. */
+const WAIT_DEFAULT_SECONDS = 5;
+
+// The wait that a provider asks for is a header, which the gateway's own tries keep to; the one that it does not ask for
+// is the caller's alone.
+function waitOf(
+  code: FaultCode,
+  headers: ProviderFailure["headers"],
+  saidSeconds: number | undefined,
+): Pick<FaultOptions, "headers" | "retryAfterSeconds"> {
+  if (headers["retry-after"] !== undefined) return { headers };
+  if (saidSeconds !== undefined)
+    return { headers: { ...headers, "retry-after": String(Math.max(1, Math.ceil(saidSeconds))) } };
+  const isPromised = code === "rate_limited" || code === "overloaded";
+  return isPromised ? { headers, retryAfterSeconds: WAIT_DEFAULT_SECONDS } : { headers };
+}
+
+/** What a provider means that says it with a status alone, where the table's sentence would be about the gateway. */
+function silenceOf(code: FaultCode, name: string): string | undefined {
+  const again = "Wait for `retry-after` seconds and try again, or use another model.";
+  if (code === "overloaded") return `${name} is overloaded, or down for a while. ${again}`;
+  if (code === "rate_limited") return `${name} takes no more requests for now. ${again}`;
+  return undefined;
 }
 
 /** Whatever its words, a provider that refuses an account refuses the gateway, and not the caller. */

@@ -135,10 +135,27 @@ async function answeredInside(
   return replyOfResponse(new Response(through ?? null, response));
 }
 
-export function returnedHeaders(from: Reply["headers"]): Record<string, string> {
+export function returnedHeaders(from: Reply["headers"], now: number): Record<string, string> {
   const headers: Record<string, string> = {};
-  for (const [name, value] of from) if (isReturned(name)) headers[name] = value;
+  for (const [name, value] of from) {
+    if (!isReturned(name)) continue;
+    const said = name === "retry-after" ? waitText(value, now) : value;
+    if (said !== undefined) headers[name] = said;
+  }
   return headers;
+}
+
+const SECONDS = /^\d{1,9}(?:\.\d{1,9})?$/;
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .{1,40} GMT$/;
+
+/** A provider's `retry-after` as every caller is promised it: whole seconds, one or more. What is none is not passed on. */
+function waitText(value: string, now: number): string | undefined {
+  const seconds = SECONDS.test(value)
+    ? Number(value)
+    : HTTP_DATE.test(value)
+      ? (Date.parse(value) - now) / 1_000
+      : NaN;
+  return Number.isNaN(seconds) ? undefined : String(Math.max(1, Math.ceil(seconds)));
 }
 
 // Replies bring the same names again and again.

@@ -145,12 +145,84 @@ describe("another try", () => {
 });
 
 describe("a provider that asks to wait until a date", () => {
-  test("is not pressed: the caller gets the date", async () => {
+  test("is not pressed: the caller gets the seconds until then", async () => {
+    const now = Date.parse("2099-10-21T07:27:00.500Z");
     const date = "Wed, 21 Oct 2099 07:28:00 GMT";
-    await start(() => ({ status: 503, headers: { "retry-after": date }, body: "{}" }));
+    await start(() => ({ status: 503, headers: { "retry-after": date }, body: "{}" }), {
+      now: () => now,
+    });
     const response = await chat();
-    expect([response.status, response.headers.get("retry-after")]).toEqual([503, date]);
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "60"]);
     expect(provider.requests.length).toBe(1);
+  });
+});
+
+describe("a provider's `retry-after`", () => {
+  test("comes as whole seconds, one or more, whatever it was; and what is none is replaced", async () => {
+    let said: string | undefined;
+    let works = false;
+    await start(() =>
+      works
+        ? { body: OK }
+        : {
+            status: 429,
+            ...(said === undefined ? {} : { headers: { "retry-after": said } }),
+            body: '{"error":{"message":"slow down"}}',
+          },
+    );
+    for (const [given, expected] of [
+      [undefined, "5"],
+      ["soon", "5"],
+      ["-1", "5"],
+      ["1, 2", "5"],
+      ["1e3", "5"],
+      ["Monday", "5"],
+      ["20.2", "21"],
+      ["0.3", "1"],
+      ["0", "1"],
+      ["Sun, 06 Nov 1994 08:49:37 GMT", "1"],
+    ] as const) {
+      said = given;
+      const response = await chat();
+      expect([given, response.status, response.headers.get("retry-after")]).toEqual([
+        given,
+        429,
+        expected,
+      ]);
+      // So that these failures open no circuit.
+      works = true;
+      expect((await chat()).status).toBe(200);
+      works = false;
+    }
+  });
+
+  test("that is not there does not keep the gateway from another try at once", async () => {
+    await start((_, count) => (count === 1 ? { status: 429, body: "{}" } : { body: OK }));
+    const started = performance.now();
+    expect((await chat()).status).toBe(200);
+    expect(performance.now() - started).toBeLessThan(900);
+  });
+
+  test("is not promised of the gateway itself where a provider is down, and is there where it is promised", async () => {
+    let answered = 503;
+    await start(() => ({
+      status: answered,
+      headers: { "content-type": "text/html" },
+      body: "<html>down</html>",
+    }));
+    for (const [status, code, words, model] of [
+      [503, "overloaded", "is overloaded, or down", "sim/twin-0"],
+      [529, "overloaded", "is overloaded, or down", "sim/twin-1"],
+      [429, "rate_limited", "takes no more requests", "sim/twin-2"],
+    ] as const) {
+      answered = status;
+      const response = await chat({ model });
+      const error = errorOf(await response.json());
+      expect([response.status, error["code"]]).toEqual([status, code]);
+      expect(String(error["message"])).toContain(words);
+      expect(String(error["message"])).not.toContain("The gateway");
+      expect(response.headers.get("retry-after")).toBe("5");
+    }
   });
 });
 
