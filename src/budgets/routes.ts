@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { networksOf } from "../http/address.ts";
+import { UsdAmount } from "../http/record.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { BudgetLimits } from "../ledger/budget-rules.ts";
 import { getBudgets } from "../ledger/budgets.ts";
@@ -11,7 +12,7 @@ import { BUDGETS_EXAMPLE, BudgetsRecord, showBudgets } from "./record.ts";
 
 const DOC = { tag: "Accounts", path: "/v1/account/budgets", dialect: "openai" } as const;
 
-const Amount = z.union([z.number(), z.string()]).nullable().optional();
+const Amount = UsdAmount.nullable().optional();
 
 const BudgetSettings = z
   .strictObject({

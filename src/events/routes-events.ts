@@ -5,7 +5,7 @@ import { record } from "../audit/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { MAX_NANO, nanoFromUsd, usdText } from "../base/money.ts";
 import { networksOf } from "../http/address.ts";
-import { cursorOf, listOf, PageQuery } from "../http/record.ts";
+import { cursorOf, listOf, PageQuery, UsdAmount } from "../http/record.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { getLowMark, setLowMark } from "../ledger/marks.ts";
 import type { Db } from "../store/db.ts";
@@ -88,9 +88,7 @@ function changeAlertRoute(): Route {
       "`balance.low` is raised by the charge that takes the balance from this mark or above to below it; 1 USD unless set. A balance that is below it already raises nothing. `balance.empty` is raised in the same way below 0.0001 USD.",
     body: z
       .strictObject({
-        low_usd: z
-          .union([z.number(), z.string()])
-          .meta({ description: "An amount of US dollars; 0 for never." }),
+        low_usd: UsdAmount.meta({ description: "An amount of US dollars; 0 for never." }),
       })
       .meta({ id: "BalanceAlertSettings" }),
     example: { low_usd: 5 },

@@ -8,6 +8,11 @@ export const Timestamp = z.iso.datetime({
   error: "must be an RFC 3339 timestamp, such as 2027-01-31T00:00:00Z",
 });
 
+/** An amount of US dollars, which its room reads exactly. */
+export const UsdAmount = z.union([z.number(), z.string()], {
+  error: 'must be an amount of US dollars, such as 5 or "2.50"',
+});
+
 /** JavaScript reads `0x10`, `1e1` and an empty text as numbers, too. */
 const decimal = (typed: unknown): unknown =>
   typeof typed === "string" && !/^\d+$/.test(typed) ? Number.NaN : typed;

@@ -41,6 +41,7 @@ export function readAsk(api: Api, text: string, purpose: "call" | "count" = "cal
   const spans = spansOf(text);
   if (spans === undefined) throw invalid("model", "model is required: an id from GET /v1/models.");
   checkContent(api, json);
+  if (api === "responses") booleanAt(json, "background");
   const streams = api !== "embeddings" && booleanAt(json, "stream") === true;
   const options = json["stream_options"];
   return {
@@ -70,8 +71,13 @@ function modelOf(json: Json): string {
   const model: unknown = json["model"] ?? (Array.isArray(models) ? models[0] : undefined);
   if (model === undefined || model === null)
     throw invalid("model", "model is required: an id from GET /v1/models.");
-  if (typeof model !== "string" || model === "" || model.length > MODEL_NAME_MAX)
+  if (typeof model !== "string" || model === "")
     throw invalid("model", "model must be a string: an id from GET /v1/models.");
+  if (model.length > MODEL_NAME_MAX)
+    throw invalid(
+      "model",
+      `model must have ${MODEL_NAME_MAX} characters at most: an id from GET /v1/models.`,
+    );
   return model;
 }
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/window.ts";
-import { cursorOf, listOf, PageQuery, Timestamp } from "../http/record.ts";
+import { cursorOf, listOf, PageQuery, Timestamp, UsdAmount } from "../http/record.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { changeByKey, mintByKey } from "./delegation.ts";
@@ -28,9 +28,7 @@ const KeyChange = z
     expires_at: Timestamp.nullable()
       .optional()
       .meta({ description: "When the key stops working." }),
-    limit_usd: z
-      .union([z.number(), z.string()])
-      .nullable()
+    limit_usd: UsdAmount.nullable()
       .optional()
       .meta({ description: "The most that the key may spend." }),
     limit_window: z

@@ -1,7 +1,7 @@
 // What a request goes on from: the chain of stored responses behind `previous_response_id`, and the stored items that its
 // input refers to, both of the caller's own account.
 
-import { Fault, invalid } from "../base/fault.ts";
+import { Fault, invalid, type NextStep } from "../base/fault.ts";
 import { isObject, type Json } from "../inference/ask.ts";
 import type { Reader } from "../store/db.ts";
 import { openPart, type Part } from "./envelope.ts";
@@ -93,8 +93,18 @@ function previousNotFound(previousId: string, missing: string): Fault {
     message: `${message} Responses are stored only where they were asked for with store: true, for 30 days. Send the conversation's earlier turns in \`input\`.`,
     param: "previous_response_id",
     fields: { code: "previous_response_not_found" },
+    next: WITHOUT_IT,
   });
 }
+
+/** There is no list of stored responses to look one up in. */
+export const WITHOUT_IT: readonly NextStep[] = [
+  {
+    method: "POST",
+    url: "/v1/responses",
+    why: "Create it again with store: true, or go on without it: send the earlier turns in input.",
+  },
+];
 
 function refuseUnfinished({ id, status }: StoredResponse): void {
   if (status === "completed" || status === "incomplete") return;

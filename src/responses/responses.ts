@@ -11,7 +11,7 @@ import type { CallInput, StatefulCall } from "../inference/call.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type BackgroundParts, createBackground } from "./background.ts";
 import { deriveKek } from "./envelope.ts";
-import { type Opened, openStored, readHistory, withReferences } from "./history.ts";
+import { type Opened, openStored, readHistory, WITHOUT_IT, withReferences } from "./history.ts";
 import { referenceOf } from "./items.ts";
 import {
   deleteExpired,
@@ -174,5 +174,6 @@ function notFound(id: string): Fault {
   return new Fault("not_found", "no such stored response", {
     message: `There is no stored response ${id.slice(0, 80)} in this account. Responses are stored only where they were asked for with store: true, for 30 days.`,
     param: "id",
+    next: WITHOUT_IT,
   });
 }

@@ -90,6 +90,9 @@ for (const store of STORE_KINDS) {
       for (const [route, body] of tries) {
         const answer = await call(gateway, stranger, route, body && { body });
         expect([route, answer.status]).toEqual([route, 404]);
+        expect(errorOf(answer.json)["next"]).toEqual([
+          { method: "POST", url: "/v1/responses", why: expect.any(String) },
+        ]);
         expectEnvelope("responses", answer.json);
         expect(answer.text).not.toContain("eyes only");
         // Word for word what an id says that never was.

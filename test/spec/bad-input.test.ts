@@ -95,6 +95,24 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
       }
   });
 
+  test("an amount that is none, or is not there, is told as one: which field, and what it must be", async () => {
+    for (const [line, field, wrong] of [
+      ["POST /v1/keys", "limit_usd", [true, [1], {}]],
+      ["PATCH /v1/account/budgets", "daily_usd", [true, [1], {}]],
+      ["PATCH /v1/account/balance-alert", "low_usd", [undefined, null, true]],
+      ["POST /v1/billing/invoice", "amount_usd", [undefined, null, true]],
+    ] as const)
+      for (const value of wrong) {
+        const answer = await call(gateway, line, { key: account.key, body: { [field]: value } });
+        expectRefusal(answer, { status: 400, code: "invalid_request", param: field });
+        expect([line, value, textAt(answer.body, "error.message")]).toEqual([
+          line,
+          value,
+          expect.stringMatching(new RegExp(`^${field}: must be an amount of US dollars, such as`)),
+        ]);
+      }
+  });
+
   test("a field that nobody knows is a 400 that names it, also where its name is a trap", async () => {
     for (const route of writes())
       for (const raw of [

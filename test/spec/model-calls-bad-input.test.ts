@@ -205,6 +205,7 @@ const FIELDS: readonly (readonly [api: Api, field: string, values: readonly unkn
   ["chat", "service_tier", [7, {}]],
   ["responses", "max_output_tokens", [0, -1, 1.5, "10"]],
   ["responses", "stream", ["true", 0]],
+  ["responses", "background", [7, "true", [], {}]],
   ["responses", "input", [undefined, 7, {}, true]],
   ["messages", "max_tokens", [undefined, 0, -5, 2.5, "100", null]],
   ["messages", "messages", [undefined, "hello", [], [7], [{ content: "x" }]]],
@@ -236,6 +237,14 @@ describe("a model that cannot be called this way", () => {
     expect(error["code"]).toBe("model_not_found");
     expect(String(error["message"])).toContain("GET /v1/models");
     expect(error["next"]).toMatchObject([{ method: "GET", url: "/v1/models" }]);
+  });
+
+  test("is a 400 that says how long an id may be, where it is longer", async () => {
+    const response = await send(PATHS.chat, good("chat", { model: "m".repeat(3_000) }));
+    expect(response.status).toBe(400);
+    const error = errorOf(await response.json());
+    expect(error["param"]).toBe("model");
+    expect(String(error["message"])).toContain("256 characters");
   });
 
   test("is a 400 that names the right endpoint, where it embeds, or does not", async () => {
