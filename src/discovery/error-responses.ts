@@ -12,6 +12,14 @@ const PREFIXES: Readonly<Record<Dialect, string>> = {
   oauth: "OAuth",
   page: "Page",
 };
+const RELAYED_PREFIX = "ModelCall";
+const RETRY_AFTER: Reference = { $ref: "#/components/headers/RetryAfter" };
+/** They say it only where it is known: the provider said so, or the gateway leaves it alone for a while. */
+const MAY_SAY_WHEN: ReadonlySet<FaultCode> = new Set([
+  "conflict",
+  "upstream_error",
+  "upstream_timeout",
+]);
 const REQUEST_ID: Reference = { $ref: "#/components/headers/RequestId" };
 
 export const HEADERS: Readonly<Record<string, HeaderObject>> = {
@@ -20,7 +28,7 @@ export const HEADERS: Readonly<Record<string, HeaderObject>> = {
     schema: { type: "string", examples: ["req_01jd8v6k3m0000000000000000"] },
   },
   RetryAfter: {
-    description: "Seconds to wait before the next try.",
+    description: "Whole seconds to wait before the next try.",
     schema: { type: "integer", minimum: 1, examples: [2] },
   },
   Challenge: {
@@ -45,9 +53,9 @@ export const HEADERS: Readonly<Record<string, HeaderObject>> = {
 export function errorReferences(route: Route): Readonly<Record<string, Reference>> {
   const statuses = [...codesByStatus(route)].map(([status, codes]) => [
     String(status),
-    referenceTo(nameOf(route.dialect, codes)),
+    referenceTo(nameOf(route, codes)),
   ]);
-  return { ...Object.fromEntries(statuses), default: referenceTo(anyName(route.dialect)) };
+  return { ...Object.fromEntries(statuses), default: referenceTo(anyName(route)) };
 }
 
 /** The components that those references name. */
@@ -58,10 +66,9 @@ export function errorComponents(
 ): Readonly<Record<string, ResponseObject>> {
   const components: Record<string, ResponseObject> = {};
   for (const route of routes) {
-    const { dialect } = route;
     for (const [, codes] of codesByStatus(route))
-      components[nameOf(dialect, codes)] ??= responseFor(dialect, codes, book, baseUrl);
-    components[anyName(dialect)] ??= anyError(dialect, book, baseUrl);
+      components[nameOf(route, codes)] ??= responseFor(route, codes, book, baseUrl);
+    components[anyName(route)] ??= anyError(route, book, baseUrl);
   }
   return Object.fromEntries(Object.entries(components).toSorted(([a], [b]) => a.localeCompare(b)));
 }
@@ -78,7 +85,7 @@ function codesByStatus(route: Route): ReadonlyMap<number, readonly FaultCode[]> 
 }
 
 function responseFor(
-  dialect: Dialect,
+  route: Route,
   codes: readonly FaultCode[],
   book: SchemaBook,
   baseUrl: string,
@@ -87,19 +94,55 @@ function responseFor(
     description: codes
       .map((code) => `\`${code}\`: ${FAULTS[code][1]} ${ADVICE[code].next}`)
       .join("\n\n"),
-    headers: headersOf(codes),
-    content: contentOf(dialect, codes, book, baseUrl),
+    headers: { ...headersOf(codes), ...(isRelayed(codes) ? relayedHeadersOf(route) : {}) },
+    content: contentOf(route.dialect, codes, book, baseUrl),
   };
 }
 
 /** What no endpoint lists for itself: a path that does not exist, a method that it does not take. */
-function anyError(dialect: Dialect, book: SchemaBook, baseUrl: string): ResponseObject {
+function anyError(route: Route, book: SchemaBook, baseUrl: string): ResponseObject {
+  const relayed = relays(route)
+    ? " A provider's own error keeps its status, such as 422, 500 or 529."
+    : "";
   return {
-    description: "Any other error, in the same form.",
-    headers: { "x-request-id": REQUEST_ID, allow: { $ref: "#/components/headers/Allow" } },
-    content: contentOf(dialect, ["not_found", "method_not_allowed"], book, baseUrl),
+    description: `Any other error, in the same form.${relayed}`,
+    headers: {
+      "x-request-id": REQUEST_ID,
+      allow: { $ref: "#/components/headers/Allow" },
+      ...(relays(route) ? { "retry-after": RETRY_AFTER, ...relayedHeadersOf(route) } : {}),
+    },
+    content: contentOf(route.dialect, ["not_found", "method_not_allowed"], book, baseUrl),
   };
 }
+
+/** The headers of a provider's reply that a route's answers and errors carry on. */
+export function relayedHeadersOf(route: Route): Readonly<Record<string, HeaderObject>> {
+  const told = Object.entries(route.relayedHeaders ?? {}).map(([name, description]) => [
+    name,
+    { description, schema: { type: "string" } },
+  ]);
+  return Object.fromEntries(told);
+}
+
+function relays(route: Route): boolean {
+  return route.relayedHeaders !== undefined;
+}
+
+/** Whether an error of one of these codes may be a provider's own. */
+function isRelayed(codes: readonly FaultCode[]): boolean {
+  return codes.some((code) => RELAYED.has(code));
+}
+
+const RELAYED: ReadonlySet<FaultCode> = new Set([
+  "invalid_request",
+  "model_not_found",
+  "payload_too_large",
+  "rate_limited",
+  "internal",
+  "upstream_error",
+  "overloaded",
+  "upstream_timeout",
+]);
 
 function contentOf(
   dialect: Dialect,
@@ -122,8 +165,8 @@ function contentOf(
 
 function headersOf(codes: readonly FaultCode[]): Readonly<Record<string, Reference>> {
   const headers: Record<string, Reference> = { "x-request-id": REQUEST_ID };
-  if (codes.some((code) => ADVICE[code].again === "after retry-after"))
-    headers["retry-after"] = { $ref: "#/components/headers/RetryAfter" };
+  if (codes.some((code) => ADVICE[code].again === "after retry-after" || MAY_SAY_WHEN.has(code)))
+    headers["retry-after"] = RETRY_AFTER;
   if (codes.includes("invalid_api_key"))
     headers["www-authenticate"] = { $ref: "#/components/headers/Challenge" };
   if (codes.includes("payment_required"))
@@ -131,12 +174,14 @@ function headersOf(codes: readonly FaultCode[]): Readonly<Record<string, Referen
   return headers;
 }
 
-function nameOf(dialect: Dialect, codes: readonly FaultCode[]): string {
-  return `${PREFIXES[dialect]}${codes.map(pascal).join("Or")}`;
+/** A route that relays a provider's errors has those that may be one for itself. */
+function nameOf(route: Route, codes: readonly FaultCode[]): string {
+  const whose = relays(route) && isRelayed(codes) ? RELAYED_PREFIX : "";
+  return `${PREFIXES[route.dialect]}${whose}${codes.map(pascal).join("Or")}`;
 }
 
-function anyName(dialect: Dialect): string {
-  return `${PREFIXES[dialect]}AnyError`;
+function anyName(route: Route): string {
+  return `${PREFIXES[route.dialect]}${relays(route) ? RELAYED_PREFIX : ""}AnyError`;
 }
 
 function referenceTo(name: string): Reference {

@@ -44,7 +44,7 @@ export const ADVICE = {
   },
   not_found: {
     again: "no",
-    next: "Check the path against `/openapi.yaml` and the id against its list.",
+    next: "Check the path against `/openapi.yaml` and the id against its list, where it has one.",
   },
   model_not_found: { again: "no", next: "Take an id from `GET /v1/models`, provider and all." },
   method_not_allowed: { again: "no", next: "Use a method that the `allow` header lists." },
@@ -65,7 +65,7 @@ export const ADVICE = {
   },
   upstream_error: {
     again: "with backoff",
-    next: "Try again, or use another model. A failed call costs nothing.",
+    next: "Try again, after as many seconds as `retry-after` says where it is there, or use another model. A failed call costs nothing.",
   },
   provider_not_configured: {
     again: "no",
@@ -228,7 +228,7 @@ export function faultsOf(route: Route): readonly FaultCode[] {
 }
 
 export function takesIdempotencyKey(route: Route): boolean {
-  return route.write !== undefined && route.method === "POST";
+  return route.method === "POST" && (route.write !== undefined || route.idempotent === true);
 }
 
 /** What `answerFault` would write, with the fields filled in that this code comes with. */

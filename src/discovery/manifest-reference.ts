@@ -3,7 +3,7 @@
 import { type FaultCode, FAULTS } from "../base/fault.ts";
 import { BODY_LIMIT_DEFAULT_BYTES } from "../http/body.ts";
 import { type Desk, fenced, paragraphs, table } from "./desk.ts";
-import { ADVICE, errorExample } from "./errors.ts";
+import { ADVICE, errorExample, takesIdempotencyKey } from "./errors.ts";
 import type { Section } from "./manifest-entry.ts";
 import { creditsText } from "./settings.ts";
 
@@ -43,11 +43,11 @@ function adviceOn(code: string): (typeof ADVICE)[FaultCode] | undefined {
 }
 
 export function tryAgain(desk: Desk): Section {
-  const keyed = desk.routes.some((route) => route.write !== undefined && route.method === "POST");
+  const keyed = desk.routes.some(takesIdempotencyKey);
   return {
     title: "Trying again",
     text: [
-      "- **`retry-after` is there** (429, 503): wait that many seconds, then send the same request. With `workspace_budget_reached` (403) it may be hours or days: tell the human instead of waiting.",
+      "- **`retry-after` is there** (always with 429 and `overloaded`, sometimes with 409, 502 and 504): wait that many seconds, then send the same request. With `workspace_budget_reached` (403) it may be hours or days: tell the human instead of waiting.",
       "- **5xx, or no answer at all:** send the same request after 1, 2, 4 and 8 seconds, each with some random time on top; then stop and report the `x-request-id`.",
       "- **`provider_not_configured`:** do not repeat it; it is 503, but waiting does not help.",
       "- **Any other 4xx:** do not send the same request again. Change it, or stop.",

@@ -4,7 +4,7 @@ import { FAULTS } from "../base/fault.ts";
 import type { Route } from "../http/route.ts";
 import { templateOf } from "./curl.ts";
 import { errorComponents, HEADERS } from "./error-responses.ts";
-import { ADVICE } from "./errors.ts";
+import { ADVICE, takesIdempotencyKey } from "./errors.ts";
 import type { OpenApiDocument, Operation, Tag } from "./openapi-form.ts";
 import { bindRoutes, operationOf, SECURITY_SCHEMES } from "./operation.ts";
 import { creditsText, type DiscoverySettings, NAME } from "./settings.ts";
@@ -96,10 +96,7 @@ function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["h
     ...(Challenge !== undefined && routes.some((route) => route.auth === "key")
       ? { Challenge }
       : {}),
-    ...(Replayed !== undefined &&
-    routes.some((route) => route.write !== undefined && route.method === "POST")
-      ? { Replayed }
-      : {}),
+    ...(Replayed !== undefined && routes.some(takesIdempotencyKey) ? { Replayed } : {}),
     ...(PaymentRequired !== undefined &&
     routes.some((route) => route.faults.includes("payment_required"))
       ? { PaymentRequired }

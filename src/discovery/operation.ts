@@ -3,7 +3,7 @@
 import type { AnswerDoc, Route } from "../http/route.ts";
 import type { z } from "zod";
 import { curlOf, exampleOf, isRecord } from "./curl.ts";
-import { errorReferences } from "./error-responses.ts";
+import { errorReferences, relayedHeadersOf } from "./error-responses.ts";
 import { ENVELOPES, takesIdempotencyKey } from "./errors.ts";
 import type {
   HeaderObject,
@@ -137,9 +137,16 @@ function fieldsOf(book: SchemaBook, schema: JsonSchema): Readonly<Record<string,
 }
 
 function headerParametersOf(route: Route): readonly Parameter[] {
-  if (!takesIdempotencyKey(route)) return [];
+  const own = Object.entries(route.requestHeaders ?? {}).map(([name, description]): Parameter => ({
+    name,
+    in: "header",
+    description,
+    schema: { type: "string" },
+  }));
+  if (!takesIdempotencyKey(route)) return own;
   const least = route.auth === "none" ? OPEN_IDEMPOTENCY_KEY_MIN : 1;
   return [
+    ...own,
     {
       name: "idempotency-key",
       in: "header",
@@ -183,6 +190,7 @@ function answerOf(route: Route, answer: FullAnswerDoc, book: SchemaBook): Respon
     headers["idempotent-replayed"] = { $ref: "#/components/headers/Replayed" };
   for (const [name, description] of Object.entries(answer.headers ?? {}))
     headers[name] = { description, schema: { type: "string" } };
+  Object.assign(headers, relayedHeadersOf(route));
   const content = formsOf(answer).map((form) => [
     form.contentType ?? "application/json",
     mediaOf(form, book),

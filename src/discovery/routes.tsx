@@ -3,6 +3,7 @@
 // the routes and the settings; these routes are among the described. To make it at the start would make a start half as
 // long again.
 
+import { z } from "zod";
 import { once } from "../base/once.ts";
 import { ASSET_CACHE_CONTROL, ASSETS } from "../http/assets.ts";
 import { pageHeaders } from "../http/layout.tsx";
@@ -111,6 +112,31 @@ interface DocumentRoute {
   readonly answer: AnswerDoc;
 }
 
+const OpenApiForm = z
+  .looseObject({
+    openapi: z.string(),
+    info: z.looseObject({ title: z.string(), version: z.string() }),
+    paths: z.record(z.string(), z.looseObject({})),
+  })
+  .meta({ id: "OpenApiDocument", description: "This description." });
+
+const ProtectedResource = z
+  .looseObject({
+    resource: z.string(),
+    authorization_servers: z.array(z.string()),
+    bearer_methods_supported: z.array(z.string()),
+  })
+  .meta({ id: "ProtectedResource", description: "RFC 9728's metadata." });
+
+const AuthorizationServer = z
+  .looseObject({
+    issuer: z.string(),
+    token_endpoint: z.string().optional(),
+    grant_types_supported: z.array(z.string()).optional(),
+    agent_auth: z.looseObject({ skill: z.string() }),
+  })
+  .meta({ id: "AuthorizationServer", description: "RFC 8414's metadata." });
+
 const UNCHANGED: AnswerDoc = { description: "The client's copy is current." };
 
 const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
@@ -126,7 +152,7 @@ const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
     id: "getOpenApiJson",
     summary: "OpenAPI description as JSON",
     pick: "json",
-    answer: { description: "OpenAPI 3.1, as JSON.", contentType: JSON_TYPE },
+    answer: { description: "OpenAPI 3.1, as JSON.", schema: OpenApiForm },
   },
   {
     path: "/llms.txt",
@@ -157,7 +183,10 @@ const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
     id: "getProtectedResource",
     summary: "Protected-resource metadata",
     pick: "resource",
-    answer: { description: "RFC 9728's metadata, which a 401 points to.", contentType: JSON_TYPE },
+    answer: {
+      description: "RFC 9728's metadata, which a 401 points to.",
+      schema: ProtectedResource,
+    },
   },
   {
     path: "/.well-known/oauth-authorization-server",
@@ -166,7 +195,7 @@ const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
     pick: "server",
     answer: {
       description: "RFC 8414's metadata with the `agent_auth` block.",
-      contentType: JSON_TYPE,
+      schema: AuthorizationServer,
     },
   },
 ];

@@ -82,6 +82,12 @@ interface RouteDoc {
   readonly rawBody?: true;
   /** The largest body; the default is 64 KiB. */
   readonly bodyLimitBytes?: number;
+  /** It honours `Idempotency-Key` by itself, as a route that writes always does. */
+  readonly idempotent?: true;
+  /** Headers of the request that change the answer, with what they do. */
+  readonly requestHeaders?: Readonly<Record<string, string>>;
+  /** Headers of a provider that its answers and its errors carry on; a name that ends in `*` is the beginning of many. */
+  readonly relayedHeaders?: Readonly<Record<string, string>>;
   /** The hold of a model call checks the key again in its own transaction, so a look-up some seconds old will do. */
   readonly recheckedByHold?: true;
   /** The answer shows a secret once: a repetition by `Idempotency-Key` shows it to the key that asked, and to no other. */

@@ -12,13 +12,13 @@ import {
   ownHeaders,
   passageOf,
   drainMsOf,
-  type StoredReply,
 } from "./call.ts";
 import type { Candidate } from "./candidates.ts";
 import { type Charged, chargeFor, estimatedUsage, isEmpty, NOTHING } from "./charge.ts";
 import { createFrameParser } from "./frames-as-sse.ts";
 import { createStreamMeter } from "./meter/meter.ts";
 import { usageSoFar } from "./meter/stream.ts";
+import { createKeeper, keptReply } from "./kept-reply.ts";
 import { faultOfTrouble } from "./provider-error.ts";
 import { isWhole, relayStream, type StreamEnd } from "./relay-stream.ts";
 import { settle } from "./settle-call.ts";
@@ -36,15 +36,15 @@ export async function answerWhole(
   const costUsd = usdText(costOf(charged, candidate));
   const { text: body, dropped } = passage.whole(answered, usage, costUsd);
   const outcome = input.signal.aborted ? "client_aborted" : "completed";
+  const headers = ownHeaders(call, candidate, answered.headers, dropped);
+  headers["content-type"] = "application/json";
+  headers["x-postern-cost-usd"] = costUsd;
   await settle(parts, call, candidate, {
     charged,
     outcome,
     status: 200,
-    reply: input.idempotent === undefined ? undefined : keptReply(body),
+    reply: input.idempotent === undefined ? undefined : keptReply(headers, body),
   });
-  const headers = ownHeaders(call, candidate, answered.headers, dropped);
-  headers["content-type"] = "application/json";
-  headers["x-postern-cost-usd"] = costUsd;
   return new Response(body, { headers });
 }
 
@@ -90,7 +90,7 @@ export function answerStream(
         status: 200,
         reply:
           end === "completed" || (end === "client_aborted" && isWhole(meter))
-            ? kept?.reply()
+            ? kept?.reply(headers)
             : undefined,
         firstTokenMs,
       });
@@ -140,30 +140,4 @@ function chargedAtEnd(call: Call, candidate: Candidate, { end, meter }: Ending):
   }
   if (!final || (end !== "completed" && end !== "client_aborted" && isEmpty(usage))) return NOTHING;
   return chargeFor(usage, context);
-}
-
-const KEPT_MAX_BYTES = 8 * 1_048_576;
-const TOO_LARGE_TO_KEEP: StoredReply = { status: 409, body: "" };
-
-function keptReply(body: string): StoredReply {
-  return body.length > KEPT_MAX_BYTES ? TOO_LARGE_TO_KEEP : { status: 200, body };
-}
-
-// A reply beyond the bound is not kept; a repetition of its request is told so instead of being run again.
-function createKeeper(): {
-  readonly keep: (bytes: Uint8Array) => void;
-  readonly reply: () => StoredReply;
-} {
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  return {
-    keep: (bytes) => {
-      size += bytes.length;
-      if (size <= KEPT_MAX_BYTES) parts.push(bytes);
-    },
-    reply: () =>
-      size <= KEPT_MAX_BYTES
-        ? keptReply(new TextDecoder().decode(Buffer.concat(parts)))
-        : TOO_LARGE_TO_KEEP,
-  };
 }

@@ -18,6 +18,7 @@ import {
 import { type Api } from "./ask.ts";
 import type { IdempotentCall, InferParts, StoredReply } from "./call.ts";
 import { infer } from "./infer.ts";
+import { replayed } from "./kept-reply.ts";
 import { demandSendable } from "./upstream.ts";
 
 export interface InferenceRouteParts {
@@ -83,12 +84,25 @@ function payable(route: Route): Route {
   };
 }
 
-const COMMON = {
+/** What `upstream.ts` passes on. */
+const RELAYED_HEADERS = {
+  "retry-after-ms": "The provider's own, in milliseconds, beside `retry-after`.",
+  "x-should-retry": "The provider's own: whether it would have the request sent again.",
+  "x-ratelimit-*": "The provider's limits, as OpenAI and those who follow it say them.",
+  "anthropic-ratelimit-*": "The provider's limits, as Anthropic says them.",
+  "anthropic-fast-*": "The provider's limits of its fast mode, as Anthropic says them.",
+  "openai-processing-ms": "How long the provider took, as OpenAI says it.",
+  "openai-model": "The provider's own name of the model, as OpenAI says it.",
+} as const;
+
+const CALL = {
   tag: "Models",
   bodyLimitBytes: BODY_LIMIT_BYTES,
-  recheckedByHold: true,
   rawBody: true,
+  relayedHeaders: RELAYED_HEADERS,
 } as const;
+
+const COMMON = { ...CALL, recheckedByHold: true, idempotent: true } as const;
 
 const HEADERS = {
   "x-postern-cost-usd":
@@ -204,9 +218,7 @@ function messagesRoute(parts: InferenceRouteParts): Route {
 
 function countRoute(parts: InferenceRouteParts): Route {
   return keyRoute({
-    tag: "Models",
-    bodyLimitBytes: BODY_LIMIT_BYTES,
-    rawBody: true,
+    ...CALL,
     method: "POST",
     path: "/v1/messages/count_tokens",
     id: "countTokens",
@@ -221,6 +233,9 @@ function countRoute(parts: InferenceRouteParts): Route {
         description: "The count.",
         schema: z.looseObject({ input_tokens: z.int() }).meta({ id: "TokenCount" }),
         example: EXAMPLES.countTokens.reply,
+        headers: {
+          "x-postern-count": "`upper-bound` where the provider cannot count.",
+        },
       },
     },
     faults: [
@@ -353,18 +368,4 @@ function idempotentCallOf(
       "The Idempotency-Key must have 1 to 255 printable characters.",
     );
   return { scope: `${caller.accountId} ${api}`, key, body: bodyText, now };
-}
-
-function replayed(stored: StoredReply, bodyText: string): Response {
-  if (stored.status !== 200) {
-    throw new Fault("conflict", "answer too large to be kept", {
-      message:
-        "The first answer to this Idempotency-Key was too large to be kept. Use a new key to run the request again.",
-    });
-  }
-  const streamed = !/^\s*\{/.test(stored.body) && /"stream"\s*:\s*true/.test(bodyText);
-  const type = streamed ? "text/event-stream; charset=utf-8" : "application/json";
-  return new Response(stored.body, {
-    headers: { "content-type": type, "cache-control": "no-store", "idempotent-replayed": "true" },
-  });
 }

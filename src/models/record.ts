@@ -113,6 +113,37 @@ export const ModelList = z
   })
   .meta({ id: "ModelList", description: "Every model on offer, in the order of their ids." });
 
+const AnthropicModel = z
+  .object({
+    type: z.literal("model"),
+    id: z.string(),
+    display_name: z.string(),
+    created_at: z.string(),
+    max_input_tokens: z.int().nullable(),
+    max_tokens: z.int().nullable(),
+    capabilities: z.null(),
+    lifecycle: z.literal("active"),
+    deprecated_at: z.null(),
+    retires_at: z.null(),
+    line: z.null(),
+  })
+  .meta({ id: "AnthropicModel", description: "A model, as Anthropic's API has it." });
+
+const AnthropicModelList = z
+  .object({
+    data: z.array(AnthropicModel),
+    has_more: z.boolean().meta({ description: "Whether there are more: go on with `after_id`." }),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+  })
+  .meta({ id: "AnthropicModelList", description: "A page of models, as Anthropic's API has it." });
+
+const BY_HEADER = "The second form where the request has an `anthropic-version` header.";
+
+/** What the routes answer: the request's header decides. */
+export const ShownModel = z.union([ModelRecord, AnthropicModel]).describe(BY_HEADER);
+export const ShownModelList = z.union([ModelList, AnthropicModelList]).describe(BY_HEADER);
+
 /** A model's record as callers see it, with the price of this moment. */
 export function modelRecord(
   model: Model,

@@ -8,7 +8,7 @@ import type { Route } from "../http/route.ts";
 import { findModel, modelNotFound } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { type EndpointRouteParts, endpointsRoute } from "./routes-endpoints.ts";
-import { anthropicModel, modelRecord, ModelList, ModelRecord } from "./record.ts";
+import { anthropicModel, modelRecord, ShownModel, ShownModelList } from "./record.ts";
 
 export type ModelRoutesParts = EndpointRouteParts;
 
@@ -17,6 +17,11 @@ const SLOT_MS = 1_800_000;
 const CACHE_SECONDS = 300;
 const ANTHROPIC_PAGE = 20;
 const ANTHROPIC_PAGE_MAX = 1000;
+
+const ANTHROPIC_VERSION = {
+  "anthropic-version": "With any value, the answer has the form of Anthropic's API.",
+};
+const CACHED = { etag: "Send it as `if-none-match`: 304 says that nothing changed." };
 
 const ListQuery = z.strictObject({
   provider: z
@@ -78,6 +83,7 @@ function listRoute(at: (now: number) => Snapshot): Route {
     method: "GET",
     path: "/v1/models",
     id: "listModels",
+    requestHeaders: ANTHROPIC_VERSION,
     summary: "List models and prices",
     description:
       "Every model with a price, in OpenAI's list shape; in Anthropic's where the request has an `anthropic-version` header.",
@@ -85,8 +91,8 @@ function listRoute(at: (now: number) => Snapshot): Route {
     dialect: "openai",
     query: ListQuery,
     answers: {
-      200: { description: "The models.", schema: ModelList },
-      304: { description: "Nothing changed since the `etag` that was sent." },
+      200: { description: "The models.", schema: ShownModelList, headers: CACHED },
+      304: { description: "Nothing changed since the `etag` that was sent.", headers: CACHED },
     },
     faults: ["invalid_request"],
     run: ({ query, headers, now }) => {
@@ -106,6 +112,7 @@ function oneRoute(at: (now: number) => Snapshot): Route {
     method: "GET",
     path: "/v1/models/{id+}",
     id: "getModel",
+    requestHeaders: ANTHROPIC_VERSION,
     summary: "Read one model and its price",
     tag: "Models",
     dialect: "openai",
@@ -116,8 +123,8 @@ function oneRoute(at: (now: number) => Snapshot): Route {
       }),
     }),
     answers: {
-      200: { description: "The model.", schema: ModelRecord },
-      304: { description: "Nothing changed since the `etag` that was sent." },
+      200: { description: "The model.", schema: ShownModel, headers: CACHED },
+      304: { description: "Nothing changed since the `etag` that was sent.", headers: CACHED },
     },
     faults: ["model_not_found"],
     run: ({ params, headers, now }) => {

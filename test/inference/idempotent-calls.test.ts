@@ -41,6 +41,8 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.stop());
 
+const ownHeadersOf = ({ headers }: Response): Json =>
+  Object.fromEntries([...headers].filter(([name]) => name.startsWith("x-postern-")));
 const newKey = (): string => `key-${(keys += 1)}`;
 const keyed = (api: Api, key: string, body: Json) =>
   post(gateway, withHeaders(account, { "idempotency-key": key }), api, body);
@@ -56,6 +58,14 @@ describe("Idempotency-Key on a model call", () => {
         const reply = await first.text();
         expect(first.status).toBe(200);
         expect(first.headers.get("idempotent-replayed")).toBeNull();
+        expect(Object.keys(ownHeadersOf(first))).toEqual(
+          expect.arrayContaining([
+            "x-postern-provider",
+            "x-postern-model",
+            "x-postern-byok",
+            ...(stream ? [] : ["x-postern-cost-usd"]),
+          ]),
+        );
         if (stream) expect(isComplete(api, reply)).toBe(true);
         const [calls, records] = [(await simStats(gateway)).requests, await count()];
         for (let again = 0; again < 2; again++) {
@@ -64,6 +74,7 @@ describe("Idempotency-Key on a model call", () => {
           expect(await replayed.text()).toBe(reply);
           expect(replayed.headers.get("idempotent-replayed")).toBe("true");
           expect(replayed.headers.get("content-type")).toBe(first.headers.get("content-type"));
+          expect(ownHeadersOf(replayed)).toEqual(ownHeadersOf(first));
         }
         expect([(await simStats(gateway)).requests, await count()]).toEqual([calls, records]);
       });

@@ -6,9 +6,18 @@ import type { Gateway } from "../support/gateway.ts";
 import { type Answered, at, call, type Json } from "./caller.ts";
 
 export interface Description {
-  /** Fails where an answer has a status, or an error a body, that the description does not promise for this operation. */
+  /**
+   * Fails where an answer has a status, a body, a type or a header of its own that the description does not promise for
+   * this operation.
+   */
   readonly expectDescribed: (method: string, path: string, answer: Answered) => void;
+  /** The names of an operation's parameters in a place. */
+  readonly parametersOf: (method: string, path: string, place: string) => readonly unknown[];
 }
+
+/** What every HTTP server may say, and needs no description. */
+const ORDINARY =
+  /^(access-control-.*|cache-control|connection|content-(length|type)|date|etag|keep-alive|pragma|transfer-encoding|vary|x-(accel-buffering|content-type-options))$/;
 
 export async function readDescription(gateway: Pick<Gateway, "url">): Promise<Description> {
   const { body: document } = await call(gateway, "GET /openapi.json");
@@ -17,25 +26,71 @@ export async function readDescription(gateway: Pick<Gateway, "url">): Promise<De
   ajv.addSchema(document, "openapi");
   return {
     expectDescribed: (method, path, answer) => {
-      const { status, body, text } = answer;
-      const response = at(paths[path], `${method.toLowerCase()}.responses.${status}`);
-      expect({ method, path, status, isPromised: response !== undefined }).toEqual({
+      const { status } = answer;
+      const verb = method.toLowerCase();
+      const direct = at(paths[path], `${verb}.responses.${status}`);
+      expect({ method, path, status, isPromised: direct !== undefined }).toEqual({
         method,
         path,
         status,
         isPromised: true,
       });
-      const shared = at(response, "$ref");
-      if (typeof shared !== "string") return;
-      const validate = ajv.getSchema(`openapi${shared}/content/application~1json/schema`);
-      if (validate === undefined) throw new Error(`${shared} has no schema`);
-      const isValid = validate(body);
-      expect({ path, isValid, errors: validate.errors, text: isValid ? "" : text }).toEqual({
-        path,
-        isValid: true,
-        errors: null,
-        text: "",
-      });
+      const shared = at(direct, "$ref");
+      const place =
+        typeof shared === "string"
+          ? shared.slice(2).split("/")
+          : ["paths", path, verb, "responses", String(status)];
+      const response = place.reduce<unknown>((inner, name) => (inner as Json)[name], document);
+      expectHeaders(`${method} ${path} ${status}`, response, answer);
+      expectBody(ajv, place, response, answer);
+    },
+    parametersOf: (method, path, place) => {
+      const found = at(paths[path], `${method.toLowerCase()}.parameters`) ?? [];
+      return (found as readonly Json[])
+        .filter((one) => one["in"] === place)
+        .map((one) => one["name"]);
     },
   };
+}
+
+function expectHeaders(what: string, response: unknown, { headers }: Answered): void {
+  const told = Object.keys(at(response, "headers") ?? {});
+  const isTold = (name: string): boolean =>
+    told.some((one) => (one.endsWith("*") ? name.startsWith(one.slice(0, -1)) : one === name));
+  const untold = [...headers.keys()].filter((name) => !ORDINARY.test(name) && !isTold(name));
+  expect({ what, untold }).toEqual({ what, untold: [] });
+  const wait = headers.get("retry-after");
+  if (wait !== null) expect(wait).toMatch(/^[1-9]\d*$/);
+}
+
+function expectBody(
+  ajv: Ajv2020,
+  place: readonly string[],
+  response: unknown,
+  { headers, body, text }: Answered,
+): void {
+  const content = (at(response, "content") ?? {}) as Json;
+  const type = headers.get("content-type")?.split(";")[0] ?? "";
+  if (text === "") return;
+  const where = place.join(" ");
+  expect({ where, type, types: Object.keys(content) }).toEqual({
+    where,
+    type,
+    types: expect.arrayContaining([type]),
+  });
+  if (type !== "application/json") return;
+  const pointer = [...place, "content", "application/json", "schema"].map(escaped).join("/");
+  const validate = ajv.getSchema(`openapi#/${pointer}`);
+  if (validate === undefined) throw new Error(`${where} has no schema`);
+  const isValid = validate(body);
+  expect({ where, isValid, errors: validate.errors, text: isValid ? "" : text }).toEqual({
+    where,
+    isValid: true,
+    errors: null,
+    text: "",
+  });
+}
+
+function escaped(name: string): string {
+  return encodeURIComponent(name.replaceAll("~", "~0").replaceAll("/", "~1"));
 }

@@ -1,13 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { parse } from "yaml";
-import { type Gateway, register, startGateway } from "../support/gateway.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { provoked } from "../support/provoked.ts";
-import { type Answered, at, call, chat, type Json } from "./caller.ts";
+import { type Answered, at, call, chat, type Json, type Sent } from "./caller.ts";
+import { type Description, readDescription } from "./described-errors.ts";
 
 let gateway: Gateway;
 let production: Gateway;
+let later = 0;
 beforeAll(async () => {
-  gateway = await startGateway();
+  gateway = await startGateway({ now: () => Date.now() + later });
   production = await startGateway({
     env: { POSTERN_BASE_URL: "https://gateway.example", POSTERN_SECRET: "s".repeat(40) },
   });
@@ -97,6 +99,92 @@ describe("the specification's discovery addresses", () => {
       if (status === 404 && !/^\/v1\/?$|\/v1\/[\w-]+\/\w+_?/.test(path)) missing.push(path);
     }
     expect(missing).toEqual([]);
+  });
+});
+
+describe("/openapi.yaml says what is really answered", () => {
+  let account: Account;
+  let description: Description;
+  beforeAll(async () => {
+    account = await register(gateway);
+    description = await readDescription(gateway);
+  });
+
+  const expectAnswer = async (line: string, template: string, sent: Sent): Promise<Answered> => {
+    const answer = await call(gateway, line, { key: account.key, ...sent });
+    description.expectDescribed(line.split(" ")[0] ?? "", template, answer);
+    return answer;
+  };
+
+  test("of the documents themselves, of which those in JSON are objects", async () => {
+    for (const [, path] of DOCUMENTS) await expectAnswer(`GET ${path}`, path, {});
+  });
+
+  test("of models, in OpenAI's form and in Anthropic's", async () => {
+    const headers = { "anthropic-version": "2023-06-01" };
+    for (const [path, template] of [
+      ["/v1/models", "/v1/models"],
+      ["/v1/models/sim/echo", "/v1/models/{id}"],
+    ] as const) {
+      const openai = await expectAnswer(`GET ${path}`, template, {});
+      expect(openai.body["object"]).toBeString();
+      const anthropic = await expectAnswer(`GET ${path}`, template, { headers });
+      expect(anthropic.body["object"]).toBeUndefined();
+      expect(description.parametersOf("GET", template, "header")).toContain("anthropic-version");
+    }
+  });
+
+  const CALLS: readonly (readonly [path: string, body: Json])[] = [
+    ["/v1/chat/completions", { messages: [{ role: "user", content: "hello" }] }],
+    ["/v1/messages", { messages: [{ role: "user", content: "hello" }], max_tokens: 20 }],
+    ["/v1/responses", { input: "hello" }],
+    ["/v1/embeddings", { model: "sim/embed", input: "hello" }],
+  ];
+
+  test.each([...CALLS])(
+    "of POST %s, which takes an idempotency-key and says when it gives an answer again",
+    async (path, more) => {
+      expect(description.parametersOf("POST", path, "header")).toContain("idempotency-key");
+      const body = { model: "sim/echo", ...more };
+      for (const stream of path === "/v1/embeddings" ? [false] : [false, true]) {
+        const sent = {
+          body: stream ? { ...body, stream } : body,
+          headers: { "idempotency-key": `openapi ${path} ${stream}`.replaceAll(" ", "-") },
+        };
+        const first = await expectAnswer(`POST ${path}`, path, sent);
+        expect(first.headers.get("idempotent-replayed")).toBeNull();
+        const again = await expectAnswer(`POST ${path}`, path, sent);
+        expect([first.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
+        const other = { ...sent, body: { ...sent.body, user: "x", metadata: {} } };
+        expect((await expectAnswer(`POST ${path}`, path, other)).status).toBe(409);
+      }
+    },
+  );
+
+  test("of a provider's failures, with what they say of its limits and of when to try again", async () => {
+    const ordered = (order: string): Json => ({
+      model: "sim/echo",
+      messages: [{ role: "user", content: `[[sim: ${order}]] hello` }],
+      max_tokens: 20,
+    });
+    for (const path of ["/v1/chat/completions", "/v1/messages"]) {
+      const failed = (order: string): Promise<Answered> =>
+        expectAnswer(`POST ${path}`, path, { body: ordered(order) });
+      const limited = await failed("status=429 retry-after=30 limits=5");
+      const names = [...limited.headers.keys()].filter((name) => name.includes("ratelimit"));
+      expect([limited.status, names.length > 0]).toEqual([429, true]);
+      for (const status of [400, 413, 500, 503, 504]) {
+        expect((await failed(`status=${status} limits=5`)).status).toBe(status);
+        // So that these failures open no circuit.
+        expect((await failed("text=fine")).status).toBe(200);
+      }
+      let last = await failed("status=503");
+      for (let more = 0; more < 2; more++) last = await failed("status=503");
+      expect([last.status, last.headers.get("retry-after")]).toEqual([502, expect.any(String)]);
+      // The circuit is tried again when its time is over.
+      later += 60_000;
+      expect((await failed("text=fine")).status).toBe(200);
+    }
   });
 });
 
