@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { type PageFrame, pageHeaders, type PagePolicy, renderPage } from "../http/layout.tsx";
+import { plainWords } from "../http/plain-words.ts";
 
 export const PAGE = {
   tag: "Console",
@@ -17,7 +18,7 @@ export const AccountPath = z.object({ account: z.string() });
 /** What the person can mend is said on the page; anything else is thrown on. */
 export function correctable(error: unknown): string {
   if (error instanceof Fault && (error.status === 400 || error.status === 409))
-    return error.publicMessage;
+    return plainWords(error);
   throw error;
 }
 

@@ -4,10 +4,11 @@
 import { dayOf } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import { mayDo } from "../accounts/members.ts";
-import { type Nano, usdText } from "../base/money.ts";
-import { LIMIT_WINDOWS, type LimitWindow } from "../base/window.ts";
+import { usdText } from "../base/money.ts";
+import { LIMIT_WINDOWS } from "../base/window.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
+import { newFormName } from "../idempotency/form.ts";
 import type { Key } from "../keys/keys.ts";
 import { consolePage, Hidden, pathOf } from "./frame.tsx";
 import { minute, money } from "./words.ts";
@@ -20,9 +21,19 @@ export interface KeysState {
   /** A key that was just made, to be shown this once. */
   readonly fresh?: string;
   readonly wrong?: string;
+  /** What was typed into the form that was refused, so that it need not be typed again. */
+  readonly typed?: TypedKey | undefined;
 }
 
-export function keysPage({ visitor, place, keys, fresh, wrong }: KeysState): PageFrame {
+/** The fields of the form that makes a key. */
+export interface TypedKey {
+  readonly name?: string | undefined;
+  readonly limit_usd?: string | undefined;
+  readonly limit_window?: string | undefined;
+  readonly last_day?: string | undefined;
+}
+
+export function keysPage({ visitor, place, keys, fresh, wrong, typed }: KeysState): PageFrame {
   const action = pathOf(place.accountId, "/keys");
   const live = keys.filter((key) => key.revokedAt === null);
   const dead = keys.filter((key) => key.revokedAt !== null);
@@ -46,7 +57,9 @@ export function keysPage({ visitor, place, keys, fresh, wrong }: KeysState): Pag
         {live.map((key) => (
           <KeyCard key_={key} action={action} visitor={visitor} place={place} />
         ))}
-        {mayDo(place.role, "keys.mint") ? <MintForm action={action} visitor={visitor} /> : null}
+        {mayDo(place.role, "keys.mint") ? (
+          <MintForm action={action} visitor={visitor} typed={typed} />
+        ) : null}
         {dead.length === 0 ? null : <Dead keys={dead} />}
       </>
     ),
@@ -89,10 +102,17 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
       {mayDo(place.role, "keys.change") ? (
         <>
           <ChangeForm id={key.id} action={action} visitor={visitor} changes="limit">
-            <LimitFields id={key.id} limit={key.limit} window={key.limitWindow} />
+            <LimitFields
+              id={key.id}
+              limit={key.limit === null ? undefined : usdText(key.limit)}
+              window={key.limitWindow ?? undefined}
+            />
           </ChangeForm>
           <ChangeForm id={key.id} action={action} visitor={visitor} changes="expiry">
-            <ExpiryField id={key.id} until={key.expiresAt} />
+            <ExpiryField
+              id={key.id}
+              lastDay={key.expiresAt === null ? undefined : dayOf(key.expiresAt - 1)}
+            />
           </ChangeForm>
         </>
       ) : null}
@@ -137,16 +157,17 @@ function ChangeForm({
   );
 }
 
-function ExpiryField({ id, until }: { readonly id: string; readonly until: number | null }): Child {
+function ExpiryField({
+  id,
+  lastDay,
+}: {
+  readonly id: string;
+  readonly lastDay: string | undefined;
+}): Child {
   return (
     <>
       <label for={`${id}-expiry`}>Its last day, in UTC; empty for none</label>
-      <input
-        id={`${id}-expiry`}
-        name="last_day"
-        type="date"
-        value={until === null ? undefined : dayOf(until - 1)}
-      />
+      <input id={`${id}-expiry`} name="last_day" type="date" value={lastDay} />
     </>
   );
 }
@@ -157,8 +178,8 @@ function LimitFields({
   window,
 }: {
   readonly id: string;
-  readonly limit: Nano | null;
-  readonly window: LimitWindow | null;
+  readonly limit: string | undefined;
+  readonly window: string | undefined;
 }): Child {
   return (
     <>
@@ -168,7 +189,7 @@ function LimitFields({
         name="limit_usd"
         inputmode="decimal"
         pattern="[0-9]{1,7}([.][0-9]{1,9})?"
-        value={limit === null ? undefined : usdText(limit)}
+        value={limit}
       />
       <label for={`${id}-window`}>It opens again</label>
       <select id={`${id}-window`} name="limit_window">
@@ -186,19 +207,21 @@ function LimitFields({
 function MintForm({
   action,
   visitor,
+  typed = {},
 }: {
   readonly action: string;
   readonly visitor: Visitor;
+  readonly typed: TypedKey | undefined;
 }): Child {
   return (
     <section class="card" aria-labelledby="mint">
       <h2 id="mint">Make a key</h2>
       <form method="post" action={action}>
-        <Hidden visitor={visitor} fields={{ do: "mint" }} />
+        <Hidden visitor={visitor} fields={{ do: "mint", once: newFormName() }} />
         <label for="mint-name">Name</label>
-        <input id="mint-name" name="name" maxlength={100} />
-        <LimitFields id="mint" limit={null} window={null} />
-        <ExpiryField id="mint" until={null} />
+        <input id="mint-name" name="name" maxlength={100} value={typed.name} />
+        <LimitFields id="mint" limit={typed.limit_usd} window={typed.limit_window} />
+        <ExpiryField id="mint" lastDay={typed.last_day} />
         <div class="choices">
           <button type="submit">Make the key</button>
         </div>

@@ -13,16 +13,19 @@ import {
 } from "../events/webhooks.ts";
 import { networksOf } from "../http/address.ts";
 import { type Input, personRoute, type Route, type Visitor } from "../http/route.ts";
+import { doOnce, FORM_NAME } from "../idempotency/form.ts";
+import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
 import { auditPage } from "./audit-page.tsx";
 import { pathOf } from "./frame.tsx";
-import { type ShownWebhook, webhooksPage } from "./webhooks-page.tsx";
+import { type ShownWebhook, webhooksPage, type WebhooksState } from "./webhooks-page.tsx";
 import { type ConsoleStore, enter, enterToChange } from "./workspace.ts";
 
 export interface OperatingParts extends ConsoleStore {
   readonly db: Db;
   readonly webhooks: Webhooks;
+  readonly idempotency: Idempotency;
 }
 
 const SHOWN = 50;
@@ -59,7 +62,12 @@ async function readWebhooks(db: Db, accountId: string): Promise<readonly ShownWe
 }
 
 const WebhookForm = z.discriminatedUnion("do", [
-  z.object({ do: z.literal("add"), url: z.string() }),
+  z.object({
+    do: z.literal("add"),
+    url: z.string(),
+    /** Absent where the form is not the page's. */
+    once: z.string().regex(FORM_NAME).optional(),
+  }),
   z.object({ do: z.literal("remove"), webhook: z.string() }),
   z.object({ do: z.literal("test"), webhook: z.string() }),
   z.object({ do: z.literal("enable"), webhook: z.string() }),
@@ -79,9 +87,9 @@ function changeWebhooksRoute(parts: OperatingParts): Route {
     body: WebhookForm,
     example: { do: "add", url: "https://example.com/postern" },
     run: async (input) => {
-      const { caller, params } = input;
+      const { caller, params, body } = input;
       const place = await enter(parts, params.account, caller.personId, CHANGE);
-      const shown = async (told: { readonly secret?: string; readonly wrong?: string }) =>
+      const shown = async (told: Pick<WebhooksState, "secret" | "wrong" | "typed">) =>
         show(
           webhooksPage({
             visitor: caller,
@@ -94,11 +102,12 @@ function changeWebhooksRoute(parts: OperatingParts): Route {
       try {
         const secret = await parts.db.write(async (tx) => {
           await enterToChange(tx, params.account, caller.personId, CHANGE);
-          return changeWebhooks(tx, parts.webhooks, params.account, input);
+          return changeWebhooks(tx, parts, params.account, input);
         });
         if (secret !== undefined) return await shown({ secret });
       } catch (error) {
-        return await shown({ wrong: correctable(error) });
+        const typed = body.do === "add" ? body.url : undefined;
+        return await shown({ wrong: correctable(error), typed });
       }
       return redirect(pathOf(params.account, "/webhooks"));
     },
@@ -110,16 +119,21 @@ type FormInput = Input<{ account: string }, undefined, WebhookForm, Visitor>;
 /** Does what the form asks; answers the signing secret where it made one. */
 async function changeWebhooks(
   tx: Tx,
-  webhooks: Webhooks,
+  { webhooks, idempotency }: OperatingParts,
   accountId: string,
   input: FormInput,
 ): Promise<string | undefined> {
-  const { body, now } = input;
+  const { body, caller, now } = input;
   switch (body.do) {
     case "add": {
-      const { webhook, secret } = await webhooks.add(tx, accountId, { url: body.url }, now);
-      await note(tx, "webhook.created", webhook, input);
-      return secret.reveal();
+      const add = async (): Promise<string> => {
+        const { webhook, secret } = await webhooks.add(tx, accountId, { url: body.url }, now);
+        await note(tx, "webhook.created", webhook, input);
+        return secret.reveal();
+      };
+      if (body.once === undefined) return await add();
+      const scope = `${accountId} ${caller.personId} console.webhook`;
+      return await doOnce(tx, idempotency, { scope, form: body.once, asks: body, now }, add);
     }
     case "remove": {
       const { webhook, removed } = await removeWebhook(tx, accountId, body.webhook, now);

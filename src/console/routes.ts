@@ -10,20 +10,15 @@ import {
   removeMember,
   workspacesOf,
 } from "../accounts/members.ts";
-import { invalid } from "../base/fault.ts";
-import { type Nano, nanoFromUsd } from "../base/money.ts";
-import { LIMIT_WINDOWS } from "../base/window.ts";
 import { personRoute, type Route, type Visitor } from "../http/route.ts";
 import type { Webhooks } from "../events/webhooks.ts";
-import { changeKey, type Keys, type KeySettings, lockKey, revokeKey } from "../keys/keys.ts";
-import type { KeyChange } from "../keys/routes.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
 import { type BillingPageParts, billingPageRoutes } from "./billing-routes.ts";
 import { budgetPageRoutes } from "./budget-routes.ts";
 import { pathOf } from "./frame.tsx";
 import { homePage } from "./home-page.tsx";
-import { keysPage } from "./keys-page.tsx";
+import { type KeyPageParts, keyPageRoutes } from "./key-routes.ts";
 import { membersPage } from "./members-page.tsx";
 import { operatingRoutes } from "./operating-routes.ts";
 import { overviewPage } from "./overview-page.tsx";
@@ -32,21 +27,16 @@ import {
   type ConsoleStore,
   enter,
   enterToChange,
-  readKeys,
   readOverview,
   readPeople,
   readSpending,
 } from "./workspace.ts";
 
-const DAY_MS = 86_400_000;
-
-export interface ConsoleRouteParts extends BillingPageParts {
+export interface ConsoleRouteParts extends BillingPageParts, KeyPageParts {
   readonly db: Db;
-  readonly keys: Keys;
   readonly walletOf: ConsoleStore["walletOf"];
   readonly webhooks: Webhooks;
   /** Told in the transaction of the change. */
-  readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
   readonly onMemberChange?: (tx: Tx, change: MemberChange) => Promise<void>;
 }
 
@@ -56,8 +46,7 @@ export function consoleRoutes(parts: ConsoleRouteParts): readonly Route[] {
     invitationRoute(parts),
     overviewRoute(parts),
     usageRoute(parts),
-    keysRoute(parts),
-    changeKeysRoute(parts),
+    ...keyPageRoutes(parts),
     membersRoute(parts),
     changeMembersRoute(parts),
     ...budgetPageRoutes(parts),
@@ -144,147 +133,6 @@ function usageRoute(parts: ConsoleRouteParts): Route {
       return show(usagePage(caller, place, await readSpending(parts, params.account, now)));
     },
   });
-}
-
-function keysRoute(parts: ConsoleRouteParts): Route {
-  return personRoute({
-    ...PAGE,
-    method: "GET",
-    path: "/console/{account}/keys",
-    id: "showWorkspaceKeys",
-    summary: "The keys of a workspace",
-    params: AccountPath,
-    run: async ({ caller, params, now }) => {
-      const place = await enter(parts, params.account, caller.personId, "keys.read");
-      return show(
-        keysPage({ visitor: caller, place, keys: await readKeys(parts, params.account, now) }),
-      );
-    },
-  });
-}
-
-const KeyForm = z.discriminatedUnion("do", [
-  z.object({
-    do: z.literal("mint"),
-    name: z.string().optional(),
-    limit_usd: z.string().optional(),
-    limit_window: z.string().optional(),
-    last_day: z.string().optional(),
-  }),
-  z.object({
-    do: z.literal("limit"),
-    key: z.string(),
-    limit_usd: z.string().optional(),
-    limit_window: z.string().optional(),
-  }),
-  z.object({ do: z.literal("expiry"), key: z.string(), last_day: z.string().optional() }),
-  z.object({ do: z.literal("revoke"), key: z.string() }),
-]);
-type KeyForm = z.infer<typeof KeyForm>;
-
-const KEY_ACTIONS: Readonly<Record<KeyForm["do"], Action>> = {
-  mint: "keys.mint",
-  limit: "keys.change",
-  expiry: "keys.change",
-  revoke: "keys.revoke",
-};
-
-function changeKeysRoute(parts: ConsoleRouteParts): Route {
-  return personRoute({
-    ...PAGE,
-    method: "POST",
-    path: "/console/{account}/keys",
-    id: "changeWorkspaceKeys",
-    summary: "Make, limit, end or revoke a key",
-    params: AccountPath,
-    body: KeyForm,
-    example: { do: "mint", name: "ci" },
-    run: async ({ caller, params, body, address, now }) => {
-      const { account } = params;
-      const place = await enter(parts, account, caller.personId, KEY_ACTIONS[body.do]);
-      const shown = async (told: {
-        readonly fresh?: string;
-        readonly wrong?: string;
-      }): Promise<Response> =>
-        show(
-          keysPage({ visitor: caller, place, keys: await readKeys(parts, account, now), ...told }),
-          told.wrong === undefined ? 200 : 400,
-        );
-      try {
-        const fresh = await parts.db.write(async (tx) => {
-          await enterToChange(tx, account, caller.personId, KEY_ACTIONS[body.do]);
-          const by = { type: "person", id: caller.personId } as const;
-          return changeKeys(tx, parts, account, { form: body, by, address, now });
-        });
-        return fresh === undefined ? redirect(pathOf(account, "/keys")) : await shown({ fresh });
-      } catch (error) {
-        return await shown({ wrong: correctable(error) });
-      }
-    },
-  });
-}
-
-/** Does what the form asks; answers the raw key where it made one. */
-async function changeKeys(
-  tx: Tx,
-  { keys, onKeyChange: tell }: ConsoleRouteParts,
-  accountId: string,
-  { form, ...common }: Omit<KeyChange, "kind" | "key"> & { readonly form: KeyForm },
-): Promise<string | undefined> {
-  const { now } = common;
-  switch (form.do) {
-    case "mint": {
-      const name = form.name?.trim();
-      const { key, raw } = await keys.mint(
-        tx,
-        accountId,
-        { ...limitOf(form), ...expiryOf(form), name: name === "" ? null : name },
-        now,
-      );
-      await tell?.(tx, { kind: "key.created", key, ...common });
-      return raw;
-    }
-    case "limit":
-    case "expiry": {
-      const change = form.do === "limit" ? limitOf(form) : expiryOf(form);
-      const key = await changeKey(tx, accountId, form.key, { ...change, now });
-      await tell?.(tx, { kind: "key.changed", key, ...common });
-      return undefined;
-    }
-    case "revoke": {
-      const before = await lockKey(tx, accountId, form.key, now);
-      const key = await revokeKey(tx, accountId, form.key, now);
-      if (before.revokedAt === null) await tell?.(tx, { kind: "key.revoked", key, ...common });
-      return undefined;
-    }
-  }
-}
-
-function limitOf(form: {
-  readonly limit_usd?: string | undefined;
-  readonly limit_window?: string | undefined;
-}): Pick<KeySettings, "limit" | "limitWindow"> {
-  const typed = form.limit_usd?.trim() ?? "";
-  if (typed === "") return { limit: null, limitWindow: null };
-  const limit: Nano | undefined = nanoFromUsd(typed);
-  if (limit === undefined)
-    throw invalid("limit_usd", "The limit must be an amount of US dollars, such as 5 or 2.50.");
-  return {
-    limit,
-    limitWindow: LIMIT_WINDOWS.find((window) => window === form.limit_window) ?? null,
-  };
-}
-
-/** A key works to the end of its last day. */
-function expiryOf({
-  last_day: lastDay = "",
-}: {
-  readonly last_day?: string | undefined;
-}): Pick<KeySettings, "expiresAt"> {
-  if (lastDay === "") return { expiresAt: null };
-  const begins = /^\d{4}-\d\d-\d\d$/.test(lastDay) ? Date.parse(lastDay) : NaN;
-  if (Number.isNaN(begins)) throw invalid("last_day", "The last day must be a date.");
-  return { expiresAt: begins + DAY_MS };
 }
 
 function membersRoute(parts: ConsoleRouteParts): Route {

@@ -5,6 +5,7 @@ import type { Child } from "hono/jsx";
 import type { Delivery } from "../events/deliveries.ts";
 import type { Webhook } from "../events/webhooks.ts";
 import type { PageFrame } from "../http/layout.tsx";
+import { newFormName } from "../idempotency/form.ts";
 import type { Visitor } from "../http/route.ts";
 import { consolePage, Hidden, pathOf } from "./frame.tsx";
 import { minute } from "./words.ts";
@@ -22,10 +23,12 @@ export interface WebhooksState {
   /** A signing secret that was just made, to be shown this once. */
   readonly secret?: string;
   readonly wrong?: string;
+  /** The address that was refused. */
+  readonly typed?: string | undefined;
 }
 
 export function webhooksPage(state: WebhooksState): PageFrame {
-  const { visitor, place, webhooks, secret, wrong } = state;
+  const { visitor, place, webhooks, secret, wrong, typed } = state;
   const action = pathOf(place.accountId, "/webhooks");
   return consolePage({
     title: "Webhooks",
@@ -54,9 +57,9 @@ export function webhooksPage(state: WebhooksState): PageFrame {
         <section class="card" aria-labelledby="add">
           <h2 id="add">Add an address</h2>
           <form method="post" action={action}>
-            <Hidden visitor={visitor} fields={{ do: "add" }} />
+            <Hidden visitor={visitor} fields={{ do: "add", once: newFormName() }} />
             <label for="webhook-url">Address, with https://</label>
-            <input id="webhook-url" name="url" type="url" required />
+            <input id="webhook-url" name="url" type="url" required value={typed} />
             <div class="choices">
               <button type="submit">Add the webhook</button>
             </div>

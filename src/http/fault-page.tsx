@@ -3,6 +3,7 @@
 
 import type { Fault } from "../base/fault.ts";
 import { pageHeaders, renderPage } from "./layout.tsx";
+import { plainWords } from "./plain-words.ts";
 
 export function faultPage(fault: Fault, requestId: string): Response {
   const frame = {
@@ -11,7 +12,7 @@ export function faultPage(fault: Fault, requestId: string): Response {
     main: (
       <>
         <h1>That did not work</h1>
-        <p class="lede">{fault.publicMessage}</p>
+        <p class="lede">{plainWords(fault)}</p>
         <p class="note">
           Request <code>{requestId}</code>
         </p>

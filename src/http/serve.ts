@@ -15,6 +15,7 @@ import {
 } from "./answer.ts";
 import { BODY_LIMIT_DEFAULT_BYTES, type Patience, readBody, textOfBody } from "./body.ts";
 import { decodeForm, decodeJson, demandJson, parse } from "./decode.ts";
+import { dialectOf } from "./dialect.ts";
 import { closeToPages, isForeignPage } from "./foreign-page.ts";
 import { type IdempotentCall, idempotentCallOf } from "./idempotent-call.ts";
 import { createMatcher, type Match } from "./match.ts";
@@ -102,7 +103,7 @@ export function createServe(
       peer,
       requestId: newId("req", now),
       now,
-      dialect: dialectOfPath(path),
+      dialect: dialectOf(path, request.headers),
       keySent: false,
       route: undefined,
       heldKeyId: undefined,
@@ -339,12 +340,6 @@ async function demandLiveKey(parts: ServeParts, tx: Tx, { caller }: RawInput): P
   if (parts.isLiveKey === undefined || caller === undefined || !("keyId" in caller)) return;
   if (!(await parts.isLiveKey(tx, caller.keyId, parts.now())))
     throw new Fault("invalid_api_key", "the key was revoked or expired while its request came in");
-}
-
-function dialectOfPath(path: string): Dialect {
-  if (path.startsWith("/v1/messages")) return "messages";
-  if (path.startsWith("/oauth2/") || path.startsWith("/agent/")) return "oauth";
-  return "openai";
 }
 
 /** RFC 6749 §5.1 asks for both headers. */

@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { money } from "../console/words.ts";
 import type { AccountFile } from "./account.ts";
 import { pathOfAccount } from "./frame.tsx";
-import { newFormName } from "./office.ts";
+import { newFormName } from "../idempotency/form.ts";
 import type { Operator } from "./sessions.ts";
 
 interface FormsProps {

@@ -3,13 +3,13 @@
 
 import { z } from "zod";
 import { Fault, invalid } from "../base/fault.ts";
-import { randomBase62 } from "../base/secret.ts";
 import { decodeForm } from "../http/decode.ts";
 import { type PageFrame, pageHeaders, renderPage } from "../http/layout.tsx";
 import type { RateGuard } from "../http/rate.ts";
 import { type Input, openRoute, type Route } from "../http/route.ts";
 import { splitTarget } from "../http/target.ts";
 import { ownForm } from "../http/visitor.ts";
+import { doOnce, FORM_NAME } from "../idempotency/form.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { TellFalls } from "../ledger/marks.ts";
 import type { Chain } from "../billing/x402-chain.ts";
@@ -41,7 +41,6 @@ export const OPERATOR_PAGE = {
 } as const;
 
 export const OPERATOR_SIGN_IN = `${OPERATOR_PATH}/signin`;
-const FORM_CHARACTERS = 22;
 
 interface PageSpec<P, Q> {
   readonly path: string;
@@ -96,14 +95,9 @@ export function formRoute<P = undefined>(
   });
 }
 
-/** A name for a form that was just shown; what it asks for is done once under this name. */
-export function newFormName(): string {
-  return randomBase62(FORM_CHARACTERS);
-}
-
 export const FormName = z
   .string()
-  .regex(/^[0-9A-Za-z]{22}$/, "is missing: load the page again and use its form");
+  .regex(FORM_NAME, "is missing: load the page again and use its form");
 
 // A form that is sent empty sends its fields as nothing.
 export const orNothing = <T extends z.ZodType>(schema: T) =>
@@ -123,21 +117,8 @@ export async function once(
   { form, asks, now }: SentForm,
   work: (tx: Tx) => Promise<string>,
 ): Promise<string> {
-  const call = { scope: `operator ${operator.email}`, key: form, body: JSON.stringify(asks), now };
-  return await db.write(async (tx) => {
-    const stored = await idempotency.begin(tx, call).catch(rephrased);
-    if (stored !== undefined) return stored.body;
-    const said = await work(tx);
-    await idempotency.finish(tx, call, { status: 200, body: said });
-    return said;
-  });
-}
-
-function rephrased(error: unknown): never {
-  if (!(error instanceof Fault) || error.code !== "conflict") throw error;
-  const message =
-    "This form was sent before, and asked for something else. Nothing was changed this time: look at how things stand, and use the form on the page as it is now.";
-  throw new Fault("conflict", "a form was sent again with another wish", { message });
+  const sent = { scope: `operator ${operator.email}`, form, asks, now };
+  return await db.write((tx) => doOnce(tx, idempotency, sent, () => work(tx)));
 }
 
 export function parseFields<T>(schema: z.ZodType<T>, fields: unknown): T {

@@ -9,7 +9,7 @@ import type { Payment } from "../billing/payment-rows.ts";
 import { minute } from "../console/words.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import { Choice, More, operatorPage, pathOfAccount, Table, Wrong } from "./frame.tsx";
-import { newFormName } from "./office.ts";
+import { newFormName } from "../idempotency/form.ts";
 import {
   type AsideFact,
   type InvoiceLine,

@@ -163,9 +163,9 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(back).toContain("The payment method is saved");
       expect(back).toContain("It charges: A card that works");
       for (const [rules, why] of [
-        [{ amount_usd: "0.10" }, "amount_usd is too small"],
-        [{ threshold_usd: "0" }, "threshold_usd must be an amount"],
-        [{ monthly_ceiling_usd: "9.99" }, "monthly_ceiling_usd must be an amount"],
+        [{ amount_usd: "0.10" }, "The amount is too small"],
+        [{ threshold_usd: "0" }, "The balance to buy below must be an amount"],
+        [{ monthly_ceiling_usd: "9.99" }, "The most in a calendar month must be an amount"],
       ] as const)
         expect(wordsOf(await allow(rules))).toContain(why);
       expect(await findAutoTopUp(gateway.house.db, account.id)).toBeUndefined();

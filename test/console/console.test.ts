@@ -357,6 +357,100 @@ for (const store of ["sqlite", "postgres"] as const) {
       expect(await read()).toMatchObject({ expires_at: null, limit_usd: 2 });
     });
 
+    test("a page that is loaded again makes no second key, and no second webhook", async () => {
+      const keysPath = `/console/${account.id}/keys`;
+      const count = async (): Promise<number> =>
+        (await gateway.house.db.all("select id from api_key where account_id = ?", [account.id]))
+          .length;
+      const before = await count();
+      const formOf = (page: Asked): string =>
+        /name="once" value="(\w{22})"/.exec(page.text)?.[1] ?? "";
+      const once = formOf(await open(gateway, keysPath, owner));
+      const form = { do: "mint", name: "reloaded", once };
+      const [first, again] = [
+        await open(gateway, keysPath, owner, form),
+        await open(gateway, keysPath, owner, form),
+      ];
+      const rawOf = ({ text }: Asked) => /pst-rt-[0-9A-Za-z]{49}/.exec(text)?.[0];
+      expect([first.status, again.status]).toEqual([200, 200]);
+      expect(rawOf(first)).toBeString();
+      expect(rawOf(again)).toBe(rawOf(first));
+      expect(await count()).toBe(before + 1);
+      const other = await open(gateway, keysPath, owner, { ...form, name: "another" });
+      expect([other.status, other.text]).toEqual([400, expect.stringContaining("was sent before")]);
+      const next = await open(gateway, keysPath, owner, { ...form, once: formOf(again) });
+      expect(rawOf(next)).not.toBe(rawOf(first));
+      expect(await count()).toBe(before + 2);
+
+      const hooks = `/console/${account.id}/webhooks`;
+      const add = {
+        do: "add",
+        url: "http://127.0.0.1:9/reloaded",
+        once: formOf(await open(gateway, hooks, owner)),
+      };
+      const secretOf = ({ text }: Asked) => /whsec_[\w+/=]+/.exec(text)?.[0];
+      const made = await open(gateway, hooks, owner, add);
+      expect(secretOf(made)).toBeString();
+      expect(secretOf(await open(gateway, hooks, owner, add))).toBe(secretOf(made));
+      const shown = (await open(gateway, hooks, owner)).text;
+      expect(shown.split("http://127.0.0.1:9/reloaded").length).toBe(2);
+    });
+
+    test("a form that is refused keeps what was typed, and says what is wrong in the page's words", async () => {
+      const refused = await open(gateway, `/console/${account.id}/keys`, owner, {
+        do: "mint",
+        name: "typed name",
+        limit_usd: "7",
+        limit_window: "week",
+        last_day: "2020-01-01",
+      });
+      expect(refused.status).toBe(400);
+      expect(refused.text).toContain("The last day must lie in the future.");
+      expect(refused.text).not.toContain("expires_at");
+      for (const kept of ['value="typed name"', 'value="7"', 'value="2020-01-01"'])
+        expect(refused.text).toContain(kept);
+      expect(refused.text).toMatch(/<option value="week" selected/);
+      const lost = await open(gateway, `/console/${account.id}/billing?cursor=zzz`, owner);
+      expect(lost.status).toBe(400);
+      expect(lost.text).toContain("Go back");
+      expect(lost.text).not.toMatch(/next_cursor|query cursor/);
+      const gone = await open(gateway, `/console/${account.id}/keys`, owner, {
+        do: "revoke",
+        key: "key_none",
+      });
+      expect(gone.text).toContain("There is no key with that id.");
+      expect(gone.text).not.toContain("/v1/");
+    });
+
+    test("a wrong address is a page for a browser, and JSON for a program", async () => {
+      for (const [method, path, status] of [
+        ["GET", `/console/${account.id}/keys/`, 404],
+        ["GET", `/console/${account.id}/nope`, 404],
+        ["GET", "/operator/nope", 404],
+        ["GET", "/claim/code", 405],
+        ["GET", "/pay/a/b/c/d", 404],
+      ] as const) {
+        const ask = (accept: string) => fetch(gateway.url + path, { method, headers: { accept } });
+        const page = await ask("text/html,application/xhtml+xml,*/*;q=0.8");
+        expect([path, page.status, page.headers.get("content-type")]).toEqual([
+          path,
+          status,
+          "text/html; charset=utf-8",
+        ]);
+        const text = await page.text();
+        expect(text).toContain("That did not work");
+        expect(text).not.toMatch(/openapi|`allow`/);
+        const json = await ask("*/*");
+        expect([path, json.status, json.headers.get("content-type")]).toEqual([
+          path,
+          status,
+          "application/json",
+        ]);
+      }
+      const api = await fetch(`${gateway.url}/v1/nope`, { headers: { accept: "text/html" } });
+      expect([api.status, api.headers.get("content-type")]).toEqual([404, "application/json"]);
+    });
+
     test("another account's key cannot be changed through one's own workspace", async () => {
       const list = await fetch(`${gateway.url}/v1/keys`, { headers: elsewhere.headers });
       const { data } = (await list.json()) as { data: { id: string }[] };

@@ -1,0 +1,31 @@
+// What a fault tells a person: its own sentence, without what only a program can do, and with a page's names for fields.
+
+import type { Fault } from "../base/fault.ts";
+
+/** How the pages name what the API calls so. */
+const NAMES: Readonly<Record<string, string>> = {
+  amount_usd: "The amount",
+  threshold_usd: "The balance to buy below",
+  monthly_ceiling_usd: "The most in a calendar month",
+  limit_usd: "The limit",
+  expires_at: "The last day",
+  url: "The address",
+};
+const FOR_PROGRAMS = /\/v1\/|\/openapi\.|`next_cursor`|`allow` header/;
+const WAIT = "Wait for `retry-after` seconds";
+
+export function plainWords({ publicMessage, options }: Fault): string {
+  if (publicMessage.startsWith("query "))
+    return "The address holds something that this page does not know. Go back, and follow the links of the page.";
+  const { retryAfterSeconds } = options;
+  const wait =
+    retryAfterSeconds === undefined
+      ? "Wait a moment"
+      : `Wait for ${Math.max(1, Math.ceil(retryAfterSeconds))} seconds`;
+  const named = publicMessage
+    .replace(/^\w+/, (first) => (Object.hasOwn(NAMES, first) ? (NAMES[first] ?? first) : first))
+    .replaceAll(WAIT, wait);
+  const sentences = named.split(/(?<=\.) (?=[A-Z])/);
+  const plain = sentences.filter((sentence) => !FOR_PROGRAMS.test(sentence));
+  return plain.length === 0 ? named : plain.join(" ");
+}
