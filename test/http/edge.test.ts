@@ -249,6 +249,88 @@ describe("one connection, many requests", () => {
     line.socket.destroy();
   });
 
+  describe("beside an open model call", () => {
+    let gateway: Gateway;
+    let account: Account;
+    beforeAll(async () => {
+      gateway = await startGateway();
+      account = await register(gateway);
+    });
+    afterAll(() => gateway.stop());
+
+    const model = (framing: "length" | "trailers", stream = false): string => {
+      const body = JSON.stringify({
+        model: "sim/echo",
+        messages: [
+          {
+            role: "user",
+            content: `[[sim: ${stream ? "tokens=20 chunks=20 pace=40" : "latency=400"}]] hello`,
+          },
+        ],
+        stream,
+        max_tokens: 20,
+      });
+      const type = `Authorization: Bearer ${account.key}\r\nContent-Type: application/json\r\n`;
+      return framing === "length"
+        ? head("POST /v1/chat/completions", `${type}Content-Length: ${body.length}\r\n`) + body
+        : `${head("POST /v1/chat/completions", `${type}Transfer-Encoding: chunked\r\n`)}${body.length.toString(16)}\r\n${body}\r\n0\r\nX-Trailer: 1\r\n\r\n`;
+    };
+    const outcomes = async (): Promise<readonly unknown[]> => {
+      const rows = await gateway.house.db.all(
+        "select outcome from usage_record where account_id = ? order by id",
+        [account.id],
+      );
+      return rows.map((row) => row["outcome"]);
+    };
+    /** What is heard until the connection closes, and how the calls end that this began. */
+    const sent = async (
+      bytes: string,
+      then: (socket: Awaited<ReturnType<typeof openLine>>["socket"]) => void = () => {},
+    ): Promise<{ text: string; ended: readonly unknown[] }> => {
+      const before = (await outcomes()).length;
+      const line = await openLine(gateway);
+      line.socket.write(bytes);
+      await pause(60);
+      then(line.socket);
+      const { text, closed } = await line.over(1_000);
+      expect(closed).toBe(true);
+      for (let tries = 0; tries < 40 && (await outcomes()).length === before; tries++)
+        await pause(25);
+      return { text, ended: (await outcomes()).slice(before) };
+    };
+
+    test("a second request, pipelined or later, closes the connection without an answer", async () => {
+      for (const second of [model("length"), head("GET /healthz")]) {
+        const aborted = { text: "", ended: ["client_aborted"] };
+        expect(await sent(model("length") + second)).toEqual(aborted);
+        expect(await sent(model("length"), (socket) => socket.write(second))).toEqual(aborted);
+      }
+    });
+
+    test("so it does where the first streams already, and the stream is cut", async () => {
+      for (const second of [model("length"), head("GET /healthz")]) {
+        const { text, ended } = await sent(model("length", true), (socket) => socket.write(second));
+        expect([...text.matchAll(/HTTP\/1\.1 /g)].length).toBe(1);
+        expect(text).not.toContain("[DONE]");
+        expect(ended).toEqual(["client_aborted"]);
+      }
+    });
+
+    test("the end of the client's side counts as leaving", async () => {
+      expect(await sent(model("length"), (socket) => socket.end())).toEqual({
+        text: "",
+        ended: ["client_aborted"],
+      });
+    });
+
+    test("trailers close the connection with a bare 400, which is all that the call gets", async () => {
+      expect(await sent(model("trailers"))).toEqual({
+        text: "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+        ended: ["client_aborted"],
+      });
+    });
+  });
+
   test("the body of a GET is left aside, and is not taken for the next request", async () => {
     const line = await openLine(gateway);
     const body = head("GET /metrics");
