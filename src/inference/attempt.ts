@@ -98,11 +98,15 @@ export async function tryCandidate(
   // A count of tokens has limits of its own at its provider, and costs its caller nothing: its failures are its own.
   const place = trial.wire === "count_tokens" ? `${upstreamName} count_tokens` : upstreamName;
   const circuit = circuitOf(credential.provider.id, credential.label, place);
+  let before: Fault | undefined;
   for (let attempt = 1; ; attempt++) {
     const startedAt = parts.now();
     const waitMs = parts.breaker.enter(circuit, startedAt);
-    if (waitMs > 0)
-      return { ok: false, fault: circuitFault(candidate, waitMs), aborted: false, attempts };
+    // Where its own first try has opened the circuit, what the provider said then says more.
+    if (waitMs > 0) {
+      const fault = before ?? circuitFault(candidate, waitMs);
+      return { ok: false, fault, aborted: false, attempts };
+    }
     const one = await tryOnce(candidate, trial, parts).catch((error: unknown) => {
       parts.breaker.left(circuit);
       throw error;
@@ -125,6 +129,7 @@ export async function tryCandidate(
     const pauseMs = pauseOf(one, attempt, trial.triesMax);
     if (pauseMs === undefined || trial.abort.signal.aborted)
       return { ok: false, fault: one.fault, aborted: one.aborted === true, attempts };
+    before = one.fault;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }

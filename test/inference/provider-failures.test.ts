@@ -253,6 +253,18 @@ describe("a circuit", () => {
     expect((await chat()).status).toBe(200);
   });
 
+  test("opened by a call's own first try does not hide what the provider said then", async () => {
+    await start(() => ({ status: 429, body: '{"error":{"message":"slow down"}}' }));
+    for (let calls = 0; calls < 3; calls++) {
+      const refused = await chat();
+      expect([refused.status, await refused.text()]).toEqual([
+        429,
+        expect.stringContaining("slow down"),
+      ]);
+    }
+    expect(provider.requests.length).toBe(5);
+  });
+
   test("opens for a provider that never answers as well", async () => {
     await start(() => undefined, {
       timeouts: { firstByteMs: 300, wholeMs: 300, silenceMs: 1_000, totalMs: 5_000 },
