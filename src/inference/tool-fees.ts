@@ -95,13 +95,12 @@ const NO_TOOLS: readonly Json[] = [];
 
 /** The tools of a request. The Responses API takes them among the items as well. */
 function toolsOf({ tools, input }: Json): readonly Json[] {
-  let found = Array.isArray(tools) ? tools.filter(isTool) : NO_TOOLS;
-  if (!Array.isArray(input)) return found;
-  // Safe because nothing is said of what the list holds.
-  for (const item of input as readonly unknown[])
-    if (isTool(item) && Array.isArray(item["tools"]))
-      found = [...found, ...item["tools"].filter(isTool)];
-  return found;
+  const own = Array.isArray(tools) ? tools.filter(isTool) : NO_TOOLS;
+  if (!Array.isArray(input)) return own;
+  const lent = input.flatMap((item: unknown) =>
+    isTool(item) && Array.isArray(item["tools"]) ? item["tools"].filter(isTool) : NO_TOOLS,
+  );
+  return lent.length === 0 ? own : [...own, ...lent];
 }
 
 function broughtBy(tool: Json, json: Json): number {
