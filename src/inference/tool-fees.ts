@@ -31,8 +31,9 @@ const TOOL_FEES: readonly (readonly [type: RegExp, fee: FeeMeter])[] = [
 ];
 /** All that such a tool brings is in the request, or in the next one. */
 const WRITTEN_BY_CALLER = /^(function|custom|namespace)$/;
-/** Tools of the provider's making that the caller runs. */
-const RUN_BY_CALLER = /^(local_shell|apply_patch|computer|bash_|text_editor_|memory_)/;
+/** Tools of the provider's making that the caller runs, or that bring nothing but other tools of the request. */
+const DESCRIBED_ALONE =
+  /^(local_shell|apply_patch|computer|bash_|text_editor_|memory_|tool_search)/;
 
 const ADVISOR = /^advisor/;
 
@@ -86,8 +87,18 @@ function searchesBeside(json: Json): boolean {
 function isOpen({ mcp_servers, context_management, reasoning }: Json): boolean {
   return (
     (Array.isArray(mcp_servers) && mcp_servers.length > 0) ||
-    isGiven(context_management) ||
+    compacts(context_management) ||
     (isTool(reasoning) && isGiven(reasoning["mode"]))
+  );
+}
+
+// Agents ask in every call that old thoughts or results be left out, which only makes the prompt shorter.
+function compacts(management: unknown): boolean {
+  const edits = isTool(management) ? management["edits"] : management;
+  if (!Array.isArray(edits)) return isGiven(edits);
+  return !edits.every(
+    (edit: unknown) =>
+      isTool(edit) && typeof edit["type"] === "string" && edit["type"].startsWith("clear_"),
   );
 }
 
@@ -106,7 +117,8 @@ function toolsOf({ tools, input }: Json): readonly Json[] {
 function broughtBy(tool: Json, json: Json): number {
   const { type } = tool;
   if (typeof type !== "string" || WRITTEN_BY_CALLER.test(type)) return 0;
-  if (RUN_BY_CALLER.test(type) || (type === "shell" && !isHosted(tool))) return DESCRIPTION_TOKENS;
+  if (DESCRIBED_ALONE.test(type) || (type === "shell" && !isHosted(tool)))
+    return DESCRIPTION_TOKENS;
   if (ADVISOR.test(type)) return DESCRIPTION_TOKENS;
   if (/search/.test(type)) return usesOf(tool, json) * SEARCH_TOKENS;
   const each = tool["max_content_tokens"];

@@ -78,6 +78,24 @@ test("what a provider's own tool may bring is held: a balance that does not cove
   expect((await ask("messages", sonnet({ tools: [bounded] }))).status).toBe(200);
 });
 
+test.each([
+  [
+    "old thoughts be left out",
+    { context_management: { edits: [{ type: "clear_thinking_20251015" }] } },
+  ],
+  ["nothing be left out", { context_management: { edits: [] } }],
+  ["its tools be searched", { tools: [{ type: "tool_search_tool_bm25_20251119", name: "t" }] }],
+])("nothing is held for what a request does not bring when it asks that %s", async (_, more) => {
+  await open("ANTHROPIC", replyOf({ input_tokens: 1, output_tokens: 1 }), 0n);
+  expect((await ask("messages", sonnet(more))).status).toBe(200);
+});
+
+test("a compaction, which reads all once more, is held", async () => {
+  await open("ANTHROPIC", replyOf({ input_tokens: 1, output_tokens: 1 }), 0n);
+  const edits = [{ type: "clear_thinking_20251015" }, { type: "compact_20260112" }];
+  expect((await ask("messages", sonnet({ context_management: { edits } }))).status).toBe(402);
+});
+
 test("a count that nothing accounts for is charged no more than was held", async () => {
   await open("ANTHROPIC", replyOf({ input_tokens: 128_638, output_tokens: 365 }));
   await ask("messages", sonnet({}));
