@@ -136,7 +136,6 @@ interface Stopped<Operation, Outcome> {
   readonly cause: unknown;
 }
 
-// One operation that cannot be written must not take the others with it, so a failing batch is halved.
 /** What was tried may have been committed and its answer lost, and whoever asked for it is told that it was not. */
 function undoings<Operation, Outcome>(
   tried: readonly Waiting<Operation, Outcome>[],
@@ -150,6 +149,7 @@ function undoings<Operation, Outcome>(
   });
 }
 
+// One operation that cannot be written must not take the others with it, so a failing batch is halved.
 async function commitBatch<Operation, Outcome>(
   batch: readonly Waiting<Operation, Outcome>[],
   commit: Commit<Operation, Outcome>,
