@@ -1,9 +1,8 @@
 // What a new owner decides about the keys that came with the account: keep, limit or revoke each.
 
 import type { Nano } from "../base/money.ts";
-import { PAGE_LIMIT_MAX } from "../base/page.ts";
 import type { LimitWindow } from "../base/window.ts";
-import { changeKey, type Key, listKeys, revokeKey } from "../keys/keys.ts";
+import { changeKey, type Key, listUnrevokedKeys, revokeKey } from "../keys/keys.ts";
 import type { Reader, Tx } from "../store/db.ts";
 
 export type KeyChoice =
@@ -27,18 +26,7 @@ export async function liveKeys(
   accountId: string,
   now: number,
 ): Promise<readonly Key[]> {
-  const keys: Key[] = [];
-  let cursor: string | null = null;
-  do {
-    const page = await listKeys(
-      reader,
-      accountId,
-      { limit: PAGE_LIMIT_MAX, cursor: cursor ?? undefined },
-      now,
-    );
-    keys.push(...page.data.filter((key) => isLive(key, now)));
-    cursor = page.next_cursor;
-  } while (cursor !== null);
+  const keys = (await listUnrevokedKeys(reader, accountId, now)).filter((key) => isLive(key, now));
   return keys.sort((a, b) => (b.lastUsedAt ?? 0) - (a.lastUsedAt ?? 0) || (a.id < b.id ? 1 : -1));
 }
 

@@ -12,7 +12,7 @@ import { newFormName } from "../idempotency/form.ts";
 import type { Key } from "../keys/keys.ts";
 import { consolePage, Hidden, pathOf } from "./frame.tsx";
 import { minute, money } from "./words.ts";
-import type { Place } from "./workspace.ts";
+import { type Place, REVOKED_KEYS_SHOWN } from "./workspace.ts";
 
 export interface KeysState {
   readonly visitor: Visitor;
@@ -242,6 +242,11 @@ function Dead({ keys }: { readonly keys: readonly Key[] }): Child {
           </li>
         ))}
       </ul>
+      {keys.length < REVOKED_KEYS_SHOWN ? null : (
+        <p class="note">
+          The newest {REVOKED_KEYS_SHOWN}. <code>GET /v1/keys</code> lists all of them.
+        </p>
+      )}
     </>
   );
 }

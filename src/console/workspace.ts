@@ -11,13 +11,13 @@ import {
   type Role,
 } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
-import { PAGE_LIMIT_MAX } from "../base/page.ts";
 import { readTopUpState, type TopUpState } from "../billing/top-up-state.ts";
-import { type Key, listKeys } from "../keys/keys.ts";
+import { countLiveKeys, type Key, listRevokedKeys, listUnrevokedKeys } from "../keys/keys.ts";
 import { type Freeze, findFreeze } from "../ledger/freezes.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import { sumUsage, type UsageSum } from "../usage/usage.ts";
 
+export const REVOKED_KEYS_SHOWN = 100;
 const DAYS_SHOWN = 30;
 const DAY_MS = 86_400_000;
 
@@ -79,12 +79,12 @@ export async function readOverview(
   accountId: string,
   now: number,
 ): Promise<Overview> {
-  const [balance, freeze, topUp, days, keys, members] = await Promise.all([
+  const [balance, freeze, topUp, days, liveKeys, members] = await Promise.all([
     store.walletOf(store.db, accountId),
     findFreeze(store.db, accountId),
     readTopUpState(store.db, accountId, now),
     sumUsage(store.db, accountId, { from: now - DAYS_SHOWN * DAY_MS }, "day"),
-    readKeys(store, accountId, now),
+    countLiveKeys(store.db, accountId, now),
     membersOf(store.db, accountId),
   ]);
   return {
@@ -92,26 +92,22 @@ export async function readOverview(
     freeze,
     topUp,
     days,
-    liveKeys: keys.filter(
-      ({ revokedAt, expiresAt }) => revokedAt === null && (expiresAt === null || expiresAt > now),
-    ).length,
+    liveKeys,
     members: members.length,
   };
 }
 
+/** All that are not revoked, and the newest that are. */
 export async function readKeys(
   { db }: ConsoleStore,
   accountId: string,
   now: number,
 ): Promise<readonly Key[]> {
-  const keys: Key[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await listKeys(db, accountId, { limit: PAGE_LIMIT_MAX, cursor }, now);
-    keys.push(...page.data);
-    cursor = page.next_cursor ?? undefined;
-  } while (cursor !== undefined);
-  return keys;
+  const [standing, revoked] = await Promise.all([
+    listUnrevokedKeys(db, accountId, now),
+    listRevokedKeys(db, accountId, REVOKED_KEYS_SHOWN, now),
+  ]);
+  return [...standing, ...revoked];
 }
 
 export interface Spending {

@@ -200,6 +200,33 @@ export async function listKeys(
   );
 }
 
+/** All that are not revoked, also those that have expired, newest first: an account has only so many. */
+export async function listUnrevokedKeys(
+  reader: Reader,
+  accountId: string,
+  now: number,
+): Promise<readonly Key[]> {
+  const rows = await reader.all(
+    `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is null order by api_key.id desc`,
+    [accountId],
+  );
+  return rows.map((row) => toKey(row, now));
+}
+
+/** The newest that are revoked, of which there is no end. */
+export async function listRevokedKeys(
+  reader: Reader,
+  accountId: string,
+  limit: number,
+  now: number,
+): Promise<readonly Key[]> {
+  const rows = await reader.all(
+    `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is not null order by api_key.id desc limit ?`,
+    [accountId, limit],
+  );
+  return rows.map((row) => toKey(row, now));
+}
+
 /** Changes only what is named; null takes a setting away. */
 export async function changeKey(
   tx: Tx,

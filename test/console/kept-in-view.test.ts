@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { human, own, visit, wordsOf, type Human } from "../billing/owner.ts";
 import { launchBrowser } from "../support/browser.ts";
+import { insertSpender } from "../../src/ledger/rows.ts";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 
 setDefaultTimeout(60_000);
@@ -51,6 +52,35 @@ test("every live key is on the page, and counted, however many were revoked afte
   expect((await api("GET", "/v1/account")).key.id).toBe(first);
   expect(wordsOf(await visit(gateway, place, owner))).toContain("1 live key");
   expect((await visit(gateway, `${place}/keys`, owner)).text).toContain(first);
+});
+
+const KEY_COLUMNS = [
+  "id:text",
+  "account_id:text",
+  "hash:text",
+  "prefix:text",
+  "last4:text",
+  "created_at:bigint",
+  "revoked_at:bigint",
+] as const;
+
+test("the page of the keys stays short, however many were revoked", async () => {
+  const place = await fresh();
+  const first = (await api("GET", "/v1/keys")).data[0]?.id ?? "none";
+  await own(gateway, account.id, owner);
+  const keys = Array.from({ length: 20_000 }, (_one, count) => {
+    const id = `key_zzz${count}`;
+    return [id, account.id, id, "sk-rt-", "last", 1, 2] as const;
+  });
+  await gateway.house.db.write(async (tx) => {
+    await tx.insertMany("api_key", KEY_COLUMNS, keys);
+    for (const [id] of keys) await insertSpender(tx, id, account.id, 1);
+  });
+  const page = await visit(gateway, `${place}/keys`, owner);
+  expect(page.text).toContain(first);
+  expect(page.text.length).toBeLessThan(100_000);
+  expect(wordsOf(page)).toContain("The newest 100.");
+  expect(wordsOf(await visit(gateway, place, owner))).toContain("1 live key ");
 });
 
 test("every live webhook is on the page, however many were deleted after it", async () => {
