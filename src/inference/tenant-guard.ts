@@ -70,17 +70,17 @@ const LATER = [
 
 function topLevel(json: Json): Reference | undefined {
   for (const [path, instead] of TOP_LEVEL) {
-    if (json[path] !== undefined && json[path] !== null) return { path, instead };
+    if (isGiven(json[path])) return { path, instead };
   }
   for (const [path, instead] of LATER) {
     if (json[path] === true) return { path, instead };
   }
   const { extra_body: extra, audio } = json;
   const voice = isObject(audio) ? audio["voice"] : undefined;
-  if (isObject(voice) && voice["id"] !== undefined)
+  if (isObject(voice) && isGiven(voice["id"]))
     return { path: "audio.voice.id", instead: "Name one of the built-in voices" };
   const google = isObject(extra) ? extra["google"] : undefined;
-  if (isObject(google) && google["cached_content"] !== undefined)
+  if (isObject(google) && isGiven(google["cached_content"]))
     return {
       path: "extra_body.google.cached_content",
       instead: "Send the content in the request",
@@ -112,9 +112,7 @@ const UNBOUNDED: readonly (readonly [field: string, instead: string])[] = [
 /** What makes the provider ask other models or services, at prices that it alone knows. */
 function unboundedUse(json: Json): Reference | undefined {
   for (const [path, instead] of UNBOUNDED) {
-    const value = json[path];
-    if (value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0))
-      return { path, instead };
+    if (isGiven(json[path])) return { path, instead };
   }
   return undefined;
 }
@@ -123,10 +121,10 @@ function inTools(tools: unknown, holder = ""): Reference | undefined {
   for (const [place, tool] of (Array.isArray(tools) ? tools : []).entries()) {
     if (!isObject(tool)) continue;
     const path = `${holder}tools[${place}]`;
-    if (tool["tunnel_id"] !== undefined)
+    if (isGiven(tool["tunnel_id"]))
       return { path: `${path}.tunnel_id`, instead: "Name the server by its server_url" };
     for (const stored of ["vector_store_ids", "collection_ids", "library_ids"]) {
-      if (tool[stored] !== undefined)
+      if (isGiven(tool[stored]))
         return { path: `${path}.${stored}`, instead: "Send the documents in the request" };
     }
     const container = tool["container"];
@@ -137,7 +135,7 @@ function inTools(tools: unknown, holder = ""): Reference | undefined {
       inContainer(container, `${path}.container`);
     if (inside !== undefined) return inside;
     const mask = tool["input_image_mask"];
-    if (isObject(mask) && mask["file_id"] !== undefined)
+    if (isObject(mask) && isGiven(mask["file_id"]))
       return { path: `${path}.input_image_mask.file_id`, instead: "Send the image as a data URL" };
   }
   return undefined;
@@ -146,15 +144,20 @@ function inTools(tools: unknown, holder = ""): Reference | undefined {
 // Where a tool runs: a container of its own, with what lies in it from the beginning.
 function inContainer(container: unknown, path: string): Reference | undefined {
   if (!isObject(container)) return undefined;
-  if (container["container_id"] !== undefined)
+  if (isGiven(container["container_id"]))
     return { path: `${path}.container_id`, instead: "Let the provider make a new container" };
-  if (container["file_ids"] !== undefined)
+  if (isGiven(container["file_ids"]))
     return { path: `${path}.file_ids`, instead: "Send the files' content in the request" };
   const { skills } = container;
   for (const [place, skill] of (Array.isArray(skills) ? skills : []).entries())
-    if (isObject(skill) && skill["skill_id"] !== undefined)
+    if (isObject(skill) && isGiven(skill["skill_id"]))
       return { path: `${path}.skills[${place}].skill_id`, instead: "Send the skill itself" };
   return undefined;
+}
+
+// Clients write out what they leave empty: null and an empty list refer to nothing.
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0);
 }
 
 const DEPTH_MAX = 8;
@@ -196,7 +199,7 @@ function fileOf(part: Json, path: string): Reference | undefined {
 const LENT_ADDRESS = /^\s*(?:gs:|s3:|https?:\/\/generativelanguage\.googleapis\.com[:/])/i;
 
 function lentAddress(part: Json, path: string): Reference | undefined {
-  for (const name of ["image_url", "source", "file_url", "file"]) {
+  for (const name of ["image_url", "video_url", "source", "file_url", "file"]) {
     const holder = part[name];
     const url = isObject(holder) ? (holder["url"] ?? holder["file_data"]) : holder;
     if (typeof url === "string" && LENT_ADDRESS.test(url))
@@ -231,6 +234,8 @@ function isPart(item: Json): boolean {
     type === "image" ||
     type === "document" ||
     type === "image_url" ||
+    type === "video_url" ||
+    type === "input_video" ||
     type === "computer_screenshot"
   );
 }

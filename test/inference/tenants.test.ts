@@ -206,6 +206,18 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
     "messages[0].content[0].source",
     user([{ type: "image", source: { type: "url", url } }]),
   ]),
+  [
+    "chat",
+    "messages[0].content[0].video_url",
+    user([{ type: "video_url", video_url: { url: "gs://b/x.mp4" } }]),
+  ],
+  [
+    "responses",
+    "input[0].content[0].video_url",
+    {
+      input: [{ role: "user", content: [{ type: "input_video", video_url: "gs://b/x.mp4" }] }],
+    },
+  ],
 ];
 
 /** What looks like a reference and is the caller's own. */
@@ -248,6 +260,10 @@ const INNOCENT: readonly (readonly [api: Api, more: Json])[] = [
   ["responses", { previous_response_id: null, conversation: null }],
   ["chat", { metadata: { container: "mine", conversation: "mine" } }],
   ["responses", { background: false }],
+  ["responses", tools({ type: "mcp", server_label: "x", tunnel_id: null })],
+  ["responses", tools({ type: "code_interpreter", container: { type: "auto", file_ids: [] } })],
+  ["responses", tools({ type: "code_interpreter", container: { type: "auto", file_ids: null } })],
+  ["chat", { extra_body: { google: { cached_content: null } } }],
 ];
 
 describe("a reference into a provider's account", () => {
