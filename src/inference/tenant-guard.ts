@@ -196,7 +196,7 @@ function fileOf(part: Json, path: string): Reference | undefined {
 }
 
 // Providers open these as the account that asks: what lies there may be the gateway's own.
-const LENT_ADDRESS = /^\s*(?:gs:|s3:|https?:\/\/generativelanguage\.googleapis\.com[:/])/i;
+const LENT_ADDRESS = /^\s*(?:gs:|s3:|files\/|https?:\/\/generativelanguage\.googleapis\.com[:/])/i;
 
 function lentAddress(part: Json, path: string): Reference | undefined {
   for (const name of ["image_url", "video_url", "source", "file_url", "file"]) {

@@ -200,6 +200,7 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
   ...[
     "gs://b/x.png",
     "s3://b/x.png",
+    "files/x",
     "https://generativelanguage.googleapis.com/v1beta/files/x",
   ].map((url): (typeof REFERENCES)[number] => [
     "messages",
