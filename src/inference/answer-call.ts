@@ -20,7 +20,7 @@ import { createStreamMeter } from "./meter/meter.ts";
 import { usageSoFar } from "./meter/stream.ts";
 import { createKeeper, keptReply } from "./kept-reply.ts";
 import { faultOfTrouble } from "./provider-error.ts";
-import { isWhole, relayStream, type StreamEnd } from "./relay-stream.ts";
+import { relayStream, type StreamEnd } from "./relay-stream.ts";
 import { settle } from "./settle-call.ts";
 
 export async function answerWhole(
@@ -82,16 +82,13 @@ export function answerStream(
     endsSilently: provider.endsByClosing || wire === "gemini",
     drainMs: drainMsOf(candidate),
     costUsd,
-    settle: (end: StreamEnd) => {
+    settle: (end: StreamEnd, isWhole: boolean) => {
       const charged = chargedAtEnd(call, candidate, { end, meter });
       return settle(parts, call, candidate, {
         charged,
         outcome: end,
         status: 200,
-        reply:
-          end === "completed" || (end === "client_aborted" && isWhole(meter))
-            ? kept?.reply(headers)
-            : undefined,
+        reply: isWhole ? kept?.reply(headers) : undefined,
         firstTokenMs,
       });
     },

@@ -41,8 +41,8 @@ export interface StreamParts {
   readonly drainMs: number;
   /** The cost of what the meter knows, as it is shown. */
   readonly costUsd: () => string | undefined;
-  /** Settles, once; the stream's last event waits for it. */
-  readonly settle: (end: StreamEnd) => Promise<void>;
+  /** Settles, once; the stream's last event waits for it. `isWhole`: the provider said all that it had to say. */
+  readonly settle: (end: StreamEnd, isWhole: boolean) => Promise<void>;
   /** The body of this API's error event for a stream that broke. */
   readonly failure: (end: StreamEnd | "unsettled") => unknown;
   /** Keeps what is sent, for an idempotent repetition. */
@@ -205,18 +205,24 @@ function send(parts: StreamParts, state: State, bytes: Uint8Array): void {
   roomAgain.then(goOn, goOn);
 }
 
-async function end(parts: StreamParts, state: State, how: StreamEnd): Promise<void> {
+async function end(
+  parts: StreamParts,
+  state: State,
+  how: StreamEnd,
+  isWhole: boolean,
+): Promise<void> {
   if (state.ended) return;
   state.ended = true;
   state.stopTicking();
-  await parts.settle(how);
+  await parts.settle(how, isWhole);
 }
 
 function finish(parts: StreamParts, state: State, how: StreamEnd): void {
-  keepEnd(parts, state, how);
-  if (how === "completed") releaseInflow(parts.inflow);
+  const isWhole = how === "completed";
+  keepEnd(parts, state, isWhole);
+  if (isWhole) releaseInflow(parts.inflow);
   else cancelInflow(parts.inflow);
-  void end(parts, state, how).then(
+  void end(parts, state, how, isWhole).then(
     () => close(parts, state, how),
     // What could not be settled must not look complete.
     () => {
@@ -227,8 +233,8 @@ function finish(parts: StreamParts, state: State, how: StreamEnd): void {
 }
 
 // What is kept for a repetition is written by the settle, and its last event belongs to it.
-function keepEnd(parts: StreamParts, state: State, how: StreamEnd): void {
-  const last = how === "completed" ? parts.shape.last(parts.meter.finished) : undefined;
+function keepEnd(parts: StreamParts, state: State, isWhole: boolean): void {
+  const last = isWhole ? parts.shape.last(parts.meter.finished) : undefined;
   if (last !== undefined) state.waiting.push(afterBlank(state, last));
   for (const bytes of state.waiting) parts.keep?.(bytes);
 }
@@ -252,11 +258,13 @@ async function leave(parts: StreamParts, state: State): Promise<void> {
   if (state.ended) return;
   if (state.out === undefined && parts.first !== undefined) passOn(parts, state, parts.first);
   const ms = countMsOf(parts);
-  if (ms > 0) await drain(parts, state, ms);
+  const hasClosed = ms > 0 && (await drain(parts, state, ms));
+  const { finished, failed } = parts.meter;
   // What was read to its end is paid for, and can be asked for again.
-  if (isWhole(parts.meter)) keepEnd(parts, state, "completed");
+  const isWhole = finished ? !failed : hasClosed && endOf(parts) === "completed";
+  keepEnd(parts, state, isWhole);
   cancelInflow(parts.inflow);
-  await end(parts, state, "client_aborted").catch(() => {});
+  await end(parts, state, "client_aborted", isWhole).catch(() => {});
 }
 
 /**
@@ -268,15 +276,10 @@ function countMsOf({ meter, drainMs }: StreamParts): number {
   return isAnswered(meter) ? Math.max(drainMs, COUNT_MAX_MS) : drainMs;
 }
 
-/** Whether the provider said all that it had to say. */
-export function isWhole({ finished, failed }: StreamMeter): boolean {
-  return finished && !failed;
-}
-
 /** How a stream ended that closed without its terminal event: well only where nothing of it can be missing. */
 function endOf({ meter, endsSilently }: StreamParts): StreamEnd {
-  const isAll = isAnswered(meter) && (endsSilently || meter.exact);
-  return isAll && !meter.failed ? "completed" : "upstream_error";
+  const isWhole = isAnswered(meter) && (endsSilently || meter.exact);
+  return isWhole && !meter.failed ? "completed" : "upstream_error";
 }
 
 function tick(parts: StreamParts, state: State, at: number): void {
@@ -291,24 +294,23 @@ function tick(parts: StreamParts, state: State, at: number): void {
   else if (at - state.lastSentAt >= KEEP_ALIVE_MS) send(parts, state, parts.shape.keepAlive);
 }
 
-/** Reads on to the provider's own count where leaving would not end the bill, within bounds. */
-function drain(parts: StreamParts, state: State, maxMs: number): Promise<void> {
+/** Reads on to the provider's own count where leaving would not end the bill, within bounds; answers whether it has closed. */
+function drain(parts: StreamParts, state: State, maxMs: number): Promise<boolean> {
   const most = state.bytes + DRAIN_MAX_BYTES;
   return new Promise((resolve) => {
-    const stop = deadline(maxMs, resolve);
-    const done = (): void => {
+    const stop = deadline(maxMs, () => resolve(false));
+    const done = (hasClosed: boolean): void => {
       stop();
-      resolve();
+      resolve(hasClosed);
     };
     flowTo(parts.inflow, {
       piece: (bytes) => {
         state.bytes += bytes.length;
         const isRead = passOn(parts, state, bytes);
-        if (!isRead || parts.meter.finished || state.bytes > most) done();
+        if (!isRead || parts.meter.finished || state.bytes > most) done(false);
       },
       end: () => {
-        passOn(parts, state, undefined);
-        done();
+        done(passOn(parts, state, undefined));
       },
     });
     resumeInflow(parts.inflow);

@@ -5,6 +5,7 @@ import { releaseDeadCalls } from "../../src/idempotency/idempotency.ts";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { openClient } from "./leaving.ts";
 import { twins, withModels } from "./models.ts";
+import { startRawProvider } from "./raw-provider.ts";
 import {
   type Api,
   bodyOf,
@@ -265,4 +266,34 @@ describe("Idempotency-Key on a model call", () => {
     }
     expect(gateway.logged.join("\n")).not.toContain("canary");
   });
+});
+
+test("a stream that just closes is kept as well for a reader who left in the midst of it", async () => {
+  const usageMetadata = { promptTokenCount: 5, candidatesTokenCount: 3, totalTokenCount: 8 };
+  const parts = ["a", "b", "c"].map((text, place) => {
+    const content = { role: "model", parts: [{ text }] };
+    const candidate = { index: 0, content, ...(place === 2 && { finishReason: "STOP" }) };
+    return `data: ${JSON.stringify({ candidates: [candidate], usageMetadata, modelVersion: "gemini-2.5-flash" })}\r\n\r\n`;
+  });
+  const slices = [1, 2].map((many) => parts.slice(0, many).join("").length);
+  const headers = { "content-type": "text/event-stream" };
+  const reply = { headers, body: parts.join(""), slices, pauseMs: 60 };
+  const google = await startRawProvider(() => reply);
+  const env = { GOOGLE_BASE_URL: google.url, GOOGLE_API_KEY: "test-key-0123456789" };
+  const one = await startGateway({ providers: [], env });
+  const reader = withHeaders(await register(one), { "idempotency-key": "left" });
+  const body = bodyOf("messages", "x", { model: "google/gemini-2.5-flash", stream: true });
+  const client = openClient(one, reader, "messages", body);
+  await client.saw("text_delta");
+  client.leave();
+  const [again] = await until(
+    () => post(one, reader, "messages", body).then(async (r) => [r, await r.text()] as const),
+    ([{ status }]) => status !== 409,
+  );
+  expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
+  expect(google.requests).toHaveLength(1);
+  const records = await recordsOf(one.house.db, reader.id);
+  expect(records.map(({ outcome }) => outcome)).toEqual(["client_aborted"]);
+  await one.stop();
+  await google.stop();
 });
