@@ -1,6 +1,7 @@
 // GET and POST /claim: the human's side of the ceremony. A GET changes nothing; a POST is a form of this very page.
 
 import { z } from "zod";
+import { roleOf } from "../accounts/members.ts";
 import { Fault } from "../base/fault.ts";
 import type { Secret } from "../base/secret.ts";
 import { networksOf } from "../http/address.ts";
@@ -18,6 +19,7 @@ import {
   codePage,
   deadPage,
   donePage,
+  formerMemberPage,
   fromAnotherPage,
   invalidPage,
   isDead,
@@ -198,8 +200,11 @@ async function pageOf(room: Room, attempt: Attempt, sight: Sight): Promise<Claim
   if (isDead(state)) return deadPage(state);
   if (state === "initiated") return await reviewAgain(room, attempt, sight);
   if (attempt.claimedBy !== visitor.personId) return claimedByAnotherPage();
+  // A link opens for ever, and a workspace is shown to those who belong to it now.
+  const role = await roleOf(room.db, attempt.accountId, visitor.personId);
+  if (role === undefined) return formerMemberPage(visitor);
   const review = await look(room, attempt, sight);
-  return donePage({ attempt, review, visitor, home: room.home });
+  return donePage({ attempt, role, review, visitor, home: room.home });
 }
 
 async function reviewAgain(

@@ -2,6 +2,7 @@
 // The pages of the ceremony beside the one on which a human decides: one for each state of an attempt.
 
 import type { Child } from "hono/jsx";
+import type { Role } from "../accounts/members.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
 import type { Attempt, State } from "./attempt.ts";
@@ -84,6 +85,25 @@ export function claimedByAnotherPage(): ClaimPage {
     "This link was used before, by another person with this address. Nothing was changed.",
     "If that was not you, ask the operator of this gateway for help.",
   ]);
+}
+
+/** For whoever used this link themselves, and does not belong to its workspace any more. */
+export function formerMemberPage(visitor: Visitor): ClaimPage {
+  return page(
+    403,
+    "You have left this workspace",
+    () => (
+      <>
+        <h1>You have left this workspace</h1>
+        <p class="lede">
+          You used this link before. Since then you have left its workspace, or its owner has taken
+          you out of it.
+        </p>
+        <p>If you work there again, ask its owner to invite you.</p>
+      </>
+    ),
+    visitor,
+  );
 }
 
 /** The cookie knows the newest link alone, and a form of an older tab means another claim than the page that is shown. */
@@ -192,6 +212,8 @@ export function wrongAccountPage(attempt: Attempt, visitor: Visitor): ClaimPage 
 
 export interface Done {
   readonly attempt: Attempt;
+  /** What they are in the workspace now: it may have been handed over since. */
+  readonly role: Role;
   readonly review: Review;
   readonly visitor: Visitor;
   /** Where the person goes on from here; absent where there is no console. */
@@ -199,13 +221,13 @@ export interface Done {
 }
 
 export function donePage(done: Done): ClaimPage {
-  const { attempt, visitor, home } = done;
+  const { role, visitor, home } = done;
   return page(
     200,
-    attempt.claimedRole === "owner" ? "The account is yours" : "You have joined",
+    role === "owner" ? "The account is yours" : "You have joined",
     () => (
       <>
-        {attempt.claimedRole === "owner" ? <OwnerDone {...done} /> : <DeveloperDone {...done} />}
+        {role === "owner" ? <OwnerDone {...done} /> : <DeveloperDone {...done} />}
         {home === undefined ? null : (
           <p>
             <a class="button" href={home}>
@@ -240,7 +262,11 @@ function OwnerDone({ attempt, review }: Done): Child {
       <h2>What happened</h2>
       <ul>
         {attempt.invitation ? (
-          <li>You owned this workspace already. Nothing was changed.</li>
+          <li>
+            {attempt.claimedRole === "owner"
+              ? "You owned this workspace already. Nothing was changed."
+              : "You joined it as a developer, and it was handed over to you since."}
+          </li>
         ) : (
           <li>
             {attempt.bonus > 0n

@@ -1,6 +1,7 @@
 // The human's side through HTTP: what each state shows, what is refused, and what the page gives away.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { addDeveloper, handOver, removeMember, roleOf } from "../../src/accounts/members.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
 import {
   type Agent,
@@ -216,6 +217,29 @@ describe("deciding", () => {
     expect(titleOf(again)).toBe("The account is yours");
     expect(await balanceOf(world, agent.accountId)).toBe(1_050_000_000n);
     expect(await statusOfPoll()).toBe(200);
+  });
+
+  test("the link shows the workspace to its members of now: what is handed over is no longer one's own", async () => {
+    await browser.post("/claim", fields());
+    const { accountId } = agent;
+    const { personId } = browser.session;
+    const heir = await signedIn(world, { email: `heir-${crypto.randomUUID()}@example.com` });
+    await world.db.write(async (tx) => {
+      const { personId: to } = heir.session;
+      await addDeveloper(tx, { accountId, personId: to, via: "test", now: world.clock.now });
+      await handOver(tx, accountId, personId, to);
+    });
+    const developer = await browser.visit(linkOf(start));
+    expect([developer.status, titleOf(developer)]).toEqual([200, "You have joined the workspace"]);
+    expect(developer.text).toContain(heir.session.email);
+    expect(developer.text).not.toContain("$1.05");
+    await world.db.write((tx) => removeMember(tx, accountId, personId));
+    const stranger = await browser.visit(linkOf(start));
+    expect([stranger.status, titleOf(stranger)]).toEqual([403, "You have left this workspace"]);
+    for (const secret of ["$1.05", accountId, heir.session.email, agent.key.slice(0, 12)])
+      expect(stranger.text).not.toContain(secret);
+    expect(titleOf(await browser.post("/claim", fields()))).toBe("You have left this workspace");
+    expect(await roleOf(world.db, accountId, personId)).toBeUndefined();
   });
 
   test("declining is final", async () => {
