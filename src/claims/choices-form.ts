@@ -12,6 +12,8 @@ export interface WrongChoice {
 }
 
 const PREFIX = "key.";
+/** A comma before three digits may part thousands: $1 in place of $1,000 would be another limit than was meant. */
+const COMMA_AS_POINT = /^(\d+),(\d{1,2})$/;
 
 /** The names of a key's fields in the form. */
 export function fieldsOf(keyId: string): {
@@ -51,7 +53,7 @@ function readLimit(fields: FormFields, keyId: string): KeyChoice | undefined {
   const typed = (fields[names.usd] ?? "")
     .trim()
     .replace(/^\$\s*/, "")
-    .replace(",", ".");
+    .replace(COMMA_AS_POINT, "$1.$2");
   const limit = nanoFromUsd(typed);
   if (limit === undefined || limit < 0n || limit > MAX_NANO) return undefined;
   const window: LimitWindow | null =

@@ -227,6 +227,7 @@ interface KeyFieldsProps {
 
 function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps): Child {
   const names = fieldsOf(key.id);
+  const wrongId = `${names.usd}.wrong`;
   const chosen = typed[names.choice] ?? "keep";
   const used =
     key.lastUsedAt === null
@@ -269,6 +270,8 @@ function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps)
           value={typed[names.usd] ?? "5"}
           aria-label="Limit in US dollars"
           aria-invalid={wrong === undefined ? undefined : "true"}
+          aria-describedby={wrong === undefined ? undefined : wrongId}
+          autofocus={wrong !== undefined}
         />
         <span>US dollars</span>
         <select name={names.window} aria-label="How often the limit opens again">
@@ -286,7 +289,7 @@ function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps)
         </label>
       </div>
       {wrong === undefined ? null : (
-        <p class="wrong" role="alert">
+        <p class="wrong" id={wrongId} role="alert">
           {wrong}
         </p>
       )}

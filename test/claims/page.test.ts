@@ -374,6 +374,10 @@ describe("deciding", () => {
     expect(tried.status).toBe(400);
     expect(tried.text).toContain("Give the limit in US dollars");
     expect(tried.text).toContain("&quot;&gt;&lt;b&gt;lots");
+    for (const typed of ["1,000", "1,000.50", "1.000,50", "1,2,3", ",5"]) {
+      const limit = { [`key.${id}`]: "limit", [`usd.${id}`]: typed };
+      expect([typed, (await browser.post("/claim", fields(limit))).status]).toEqual([typed, 400]);
+    }
     expect(await statusOfPoll()).toBe(400);
   });
 
