@@ -42,7 +42,7 @@ export function AccountForms({ operator, file, typed }: FormsProps): Child {
           button="Adjust the balance"
         >
           <Usd act="adjust" typed={typed} says="US dollars, with − for less" />
-          <BucketField />
+          <BucketField typed={typed} />
         </ActForm>
         <ActForm
           {...common}
@@ -136,14 +136,24 @@ function Usd({
   );
 }
 
-function BucketField(): Child {
+const BUCKETS = [
+  ["", "by the rule"],
+  ["paid", "paid only"],
+  ["promo", "promotional only"],
+] as const;
+
+/** Keeps what was chosen: sent again without it, the form would touch another bucket. */
+function BucketField({ typed }: { readonly typed: Readonly<Record<string, string>> }): Child {
+  const chosen = typed["do"] === "adjust" ? typed["bucket"] : undefined;
   return (
     <>
       <label for="adjust-bucket">Bucket</label>
       <select id="adjust-bucket" name="bucket">
-        <option value="">by the rule</option>
-        <option value="paid">paid only</option>
-        <option value="promo">promotional only</option>
+        {BUCKETS.map(([value, label]) => (
+          <option value={value} selected={value === chosen}>
+            {label}
+          </option>
+        ))}
       </select>
     </>
   );

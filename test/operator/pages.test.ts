@@ -180,6 +180,8 @@ eachStore((kind) => {
         expect((await submit("grant", { usd: "5x", reason: "kept text" })).text).toContain(
           'value="kept text"',
         );
+        const bucket = await submit("adjust", { usd: "-1", bucket: "promo", reason: "kept text" });
+        expect(bucket.text).toMatch(/<option value="promo" selected/);
         expect(await written(db())).toEqual(before);
         expect(await walletOf(db(), account.id)).toMatchObject({ promo: 50_000_000n, paid: 0n });
       });
