@@ -21,6 +21,7 @@ import type { Clock } from "./clocks.ts";
 import type { Config } from "./config.ts";
 import { onFalls, onMemberChange } from "./events/announce.ts";
 import { raise } from "./events/events.ts";
+import { networksOf } from "./http/address.ts";
 import type { Fall } from "./ledger/marks.ts";
 import type { Db, Tx } from "./store/db.ts";
 import { openCounter, type OpenedCounter } from "./x402-counter.ts";
@@ -83,7 +84,18 @@ async function tellOfPaid(tx: Tx, { invoice, now }: PaidInvoice): Promise<void> 
 /** Whoever owns a workspace now must not spend from the payment method of who owned it before. */
 export async function tellOfMembers(tx: Tx, change: MemberChange): Promise<void> {
   await onMemberChange(tx, change);
-  if (change.kind === "owner.changed") await endCharging(tx, change.accountId, change.now);
+  if (change.kind !== "owner.changed") return;
+  const { accountId, by, address, now } = change;
+  for (const action of await endCharging(tx, accountId, now))
+    await record(tx, {
+      accountId,
+      actor: { type: "person", id: by.personId },
+      action,
+      target: null,
+      detail: { by: by.email },
+      network: networksOf(address)[1],
+      now,
+    });
 }
 
 /** What charges tell of: those outside hear of low balances, and credits are bought where an owner allowed it. */

@@ -49,8 +49,17 @@ export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation
   return { id, accountId, email, invitedBy, createdAt: now, expiresAt: now + LIFETIME_MS };
 }
 
-export async function withdraw(tx: Tx, accountId: string, id: string): Promise<void> {
-  await tx.run("delete from invitation where id = ? and account_id = ?", [id, accountId]);
+/** Answers the address that was invited; undefined where the invitation is not there any more. */
+export async function withdraw(
+  tx: Tx,
+  accountId: string,
+  id: string,
+): Promise<string | undefined> {
+  const row = await tx.get(
+    "delete from invitation where id = ? and account_id = ? returning email",
+    [id, accountId],
+  );
+  return row === undefined ? undefined : text(row, "email");
 }
 
 export async function listInvitations(

@@ -167,8 +167,8 @@ export async function workspacesOf(
   }));
 }
 
-/** Takes a developer out of a workspace; an owner must hand over first. */
-export async function removeMember(tx: Tx, accountId: string, personId: string): Promise<void> {
+/** Takes a developer out of a workspace; an owner must hand over first. Answers their address. */
+export async function removeMember(tx: Tx, accountId: string, personId: string): Promise<string> {
   await lockWorkspace(tx, accountId);
   const role = await roleOf(tx, accountId, personId);
   if (role === undefined) throw noSuchMember();
@@ -180,10 +180,16 @@ export async function removeMember(tx: Tx, accountId: string, personId: string):
     accountId,
     personId,
   ]);
+  return await emailOf(tx, personId);
 }
 
-/** Makes another member the owner; the owner before becomes a developer. */
-export async function handOver(tx: Tx, accountId: string, from: string, to: string): Promise<void> {
+/** Makes another member the owner; the owner before becomes a developer. Answers the new owner's address. */
+export async function handOver(
+  tx: Tx,
+  accountId: string,
+  from: string,
+  to: string,
+): Promise<string> {
   await lockWorkspace(tx, accountId);
   if ((await roleOf(tx, accountId, from)) !== "owner")
     throw new Fault("forbidden", "only an owner hands over", {
@@ -192,6 +198,13 @@ export async function handOver(tx: Tx, accountId: string, from: string, to: stri
   if ((await roleOf(tx, accountId, to)) === undefined) throw noSuchMember();
   await setRole(tx, accountId, from, "developer");
   await setRole(tx, accountId, to, "owner");
+  return await emailOf(tx, to);
+}
+
+async function emailOf(reader: Reader, personId: string): Promise<string> {
+  const row = await reader.get("select email from person where id = ?", [personId]);
+  if (row === undefined) throw new Error(`no person ${personId}`);
+  return text(row, "email");
 }
 
 async function setRole(tx: Tx, accountId: string, personId: string, role: Role): Promise<void> {

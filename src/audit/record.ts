@@ -28,7 +28,13 @@ export const AUDIT_EXAMPLE = {
   actor: { type: "key", id: "key_01kah5t3mq7d2c9w4e6r8t0yax" },
   action: "key.revoked",
   target: "key_01kah5s0aa7d2c9w4e6r8t0yax",
-  detail: { name: "ci", last4: "Xy2b", limit_usd: "5", limit_window: "day" },
+  detail: {
+    name: "ci",
+    last4: "Xy2b",
+    limit_usd: "5",
+    limit_window: "day",
+    expires_at: "2027-01-01T00:00:00.000Z",
+  },
   network: "203.0.113.0/24",
 };
 

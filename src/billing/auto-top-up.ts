@@ -146,11 +146,18 @@ export async function turnOff(tx: Tx, accountId: string): Promise<boolean> {
   return changed === 1;
 }
 
-/** Nothing may be charged any more: the method was removed, or the workspace has another owner. */
-export async function endCharging(tx: Tx, accountId: string, now: number): Promise<boolean> {
+/** Nothing may be charged any more: the method was removed, or the workspace has another owner. Answers what that ended. */
+export async function endCharging(
+  tx: Tx,
+  accountId: string,
+  now: number,
+): Promise<readonly ("payment_method.removed" | "auto_top_up.turned_off")[]> {
   const dropped = await dropMethods(tx, accountId, now);
-  await turnOff(tx, accountId);
-  return dropped;
+  const turnedOff = await turnOff(tx, accountId);
+  return [
+    ...(dropped ? ["payment_method.removed" as const] : []),
+    ...(turnedOff ? ["auto_top_up.turned_off" as const] : []),
+  ];
 }
 
 /** Nothing is bought any more until the owner turns it on again. */

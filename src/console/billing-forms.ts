@@ -89,7 +89,7 @@ export async function carryOut(
     }
     case "remove_method":
       await write(async (tx) => {
-        if (await endCharging(tx, accountId, now)) await note(tx, "payment_method.removed", sent);
+        for (const ended of await endCharging(tx, accountId, now)) await note(tx, ended, sent);
       });
       return home;
     case "allow":

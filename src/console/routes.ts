@@ -190,6 +190,7 @@ function changeMembersRoute(parts: ConsoleRouteParts): Route {
         await parts.db.write(async (tx) => {
           await enterToChange(tx, account, caller.personId, MEMBER_ACTIONS[body.do]);
           const done = await changeMembers(tx, account, caller, { form: body, now });
+          if (done === undefined) return;
           const common = { accountId: account, by: caller, address, now };
           await parts.onMemberChange?.(tx, { ...common, ...done });
         });
@@ -205,29 +206,33 @@ function changeMembersRoute(parts: ConsoleRouteParts): Route {
   });
 }
 
+/** Answers what was changed; undefined for nothing. */
 async function changeMembers(
   tx: Tx,
   accountId: string,
   visitor: Visitor,
   { form, now }: { readonly form: MemberForm; readonly now: number },
-): Promise<Pick<MemberChange, "kind" | "target" | "email">> {
+): Promise<Pick<MemberChange, "kind" | "target" | "email"> | undefined> {
   switch (form.do) {
     case "invite": {
       const request = { accountId, email: form.email, invitedBy: visitor.email, now };
       const { id, email } = await invite(tx, request);
       return { kind: "member.invited", target: id, email };
     }
-    case "withdraw":
-      await withdraw(tx, accountId, form.invitation);
-      return { kind: "invitation.withdrawn", target: form.invitation };
+    case "withdraw": {
+      const email = await withdraw(tx, accountId, form.invitation);
+      if (email === undefined) return undefined;
+      return { kind: "invitation.withdrawn", target: form.invitation, email };
+    }
+    case "hand_over": {
+      const email = await handOver(tx, accountId, visitor.personId, form.person);
+      return { kind: "owner.changed", target: form.person, email };
+    }
     case "remove":
-      await removeMember(tx, accountId, form.person);
-      return { kind: "member.removed", target: form.person };
-    case "hand_over":
-      await handOver(tx, accountId, visitor.personId, form.person);
-      return { kind: "owner.changed", target: form.person };
-    case "leave":
-      await removeMember(tx, accountId, visitor.personId);
-      return { kind: "member.removed", target: visitor.personId };
+    case "leave": {
+      const target = form.do === "leave" ? visitor.personId : form.person;
+      const email = await removeMember(tx, accountId, target);
+      return { kind: "member.removed", target, email };
+    }
   }
 }

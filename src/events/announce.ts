@@ -29,7 +29,8 @@ export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise
     detail: email === null ? {} : { email },
     network,
   });
-  const detail = { name: key.name, last4: key.last4, limit_usd: null, limit_window: null };
+  const { name, last4 } = key;
+  const detail = { name, last4, limit_usd: null, limit_window: null, expires_at: null };
   await record(tx, { ...common, action: "key.created", target: key.id, detail, network });
 }
 
@@ -178,9 +179,10 @@ interface Told {
 }
 
 async function tellOfKey(tx: Tx, key: Key, { action, actor, network, now }: Told): Promise<void> {
-  const { id, accountId, name, prefix, last4, limit, limitWindow } = key;
+  const { id, accountId, name, prefix, last4, limit, limitWindow, expiresAt } = key;
   const limits = { limit_usd: limit === null ? null : usdText(limit), limit_window: limitWindow };
-  const detail = { name, last4, ...limits };
+  const expiry = { expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString() };
+  const detail = { name, last4, ...limits, ...expiry };
   await record(tx, { accountId, actor, action, target: id, detail, network, now });
   if (action === "key.changed") return;
   const data = { key_id: id, name, prefix, last4, by: actor.id };

@@ -40,7 +40,8 @@ eachStore((kind, open) => {
 
     test("has every change by a key, newest first, and no secret", async () => {
       const key = await idOf("/v1/keys", { name: "ci", limit_usd: 5, limit_window: "day" });
-      await change("PATCH", `/v1/keys/${key}`, { limit_usd: 6 });
+      const expires_at = new Date(world.clock.now + 60_000).toISOString();
+      await change("PATCH", `/v1/keys/${key}`, { limit_usd: 6, expires_at });
       await change("DELETE", `/v1/keys/${key}`);
       await change("DELETE", `/v1/keys/${key}`);
       const own = await idOf("/v1/provider-keys", { provider: "openai", api_key: PROVIDER_KEY });
@@ -72,7 +73,7 @@ eachStore((kind, open) => {
           actor: { type: "key", id: "key_alice" },
           network: "203.0.113.0/24",
         });
-      expect(entries[8]?.detail).toMatchObject({ limit_usd: "6", limit_window: "day" });
+      expect(entries[8]?.detail).toMatchObject({ limit_usd: "6", limit_window: "day", expires_at });
       expect(JSON.stringify(entries)).not.toContain("canary");
     });
 

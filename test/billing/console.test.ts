@@ -221,10 +221,19 @@ for (const store of ["sqlite", "postgres"] as const)
       });
       const members = `/console/${account.id}/members`;
       const form = { do: "hand_over", person: developer.personId };
+      const began = Date.now();
       expect((await visit(gateway, members, owner, form)).status).toBe(303);
       expect(await findMethod(gateway.house.db, account.id)).toBeUndefined();
       expect(await findAutoTopUp(gateway.house.db, account.id)).toMatchObject({ status: "off" });
       expect((await visit(gateway, page, owner, { do: "turn_off" })).status).toBe(403);
+      for (const action of ["auto_top_up.turned_off", "payment_method.removed"]) {
+        const path = `/v1/audit?limit=1&action=${action}`;
+        const told = await fetch(gateway.url + path, { headers: account.headers });
+        const { data } = (await told.json()) as { data: { created_at: string }[] };
+        const by = { actor: { type: "person", id: owner.personId }, detail: { by: owner.email } };
+        expect(data).toMatchObject([by]);
+        expect(Date.parse(data[0]?.created_at ?? "")).toBeGreaterThanOrEqual(began);
+      }
     });
 
     test("a card that is none cannot be saved from afar, nor one that there is none of", async () => {

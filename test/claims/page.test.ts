@@ -6,7 +6,6 @@ import { openStore, type TestStore } from "../support/stores.ts";
 import {
   type Agent,
   balanceOf,
-  type Browser,
   claimAs,
   createBrowser,
   createWorld,
@@ -193,7 +192,7 @@ describe("the page", () => {
 });
 
 describe("deciding", () => {
-  let browser: Browser;
+  let browser: Awaited<ReturnType<typeof signedIn>>;
   let page: Page;
   beforeEach(async () => {
     browser = await signedIn(world, { email });

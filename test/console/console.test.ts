@@ -493,6 +493,23 @@ for (const store of ["sqlite", "postgres"] as const) {
       ).toBe(404);
     });
 
+    test("an invitation that is withdrawn is written down once, with its address", async () => {
+      const members = `/console/${account.id}/members`;
+      const email = "nobody-yet@example.com";
+      await open(gateway, members, owner, { do: "invite", email });
+      const { text } = await open(gateway, members, owner);
+      const id = /name="invitation" value="([^"]+)"/.exec(text)?.[1] ?? "";
+      for (const invitation of [id, id, "inst_none"])
+        expect(
+          (await open(gateway, members, owner, { do: "withdraw", invitation })).location,
+        ).toBe(members);
+      const path = "/v1/audit?action=invitation.withdrawn";
+      const told = await fetch(gateway.url + path, { headers: account.headers });
+      const { data } = (await told.json()) as { data: object[] };
+      expect(data).toMatchObject([{ target: id, detail: { by: owner.email, email } }]);
+      expect(data.length).toBe(1);
+    });
+
     test("an owner leaves only after handing over, and then as a developer", async () => {
       const heir = await human(gateway, "heir");
       await gateway.house.db.write((tx) =>
@@ -518,6 +535,16 @@ for (const store of ["sqlite", "postgres"] as const) {
       expect(
         (await open(gateway, `/console/${account.id}/members`, owner, { do: "leave" })).location,
       ).toBe("/console");
+      const told = async (action: string): Promise<unknown> => {
+        const path = `/v1/audit?limit=1&action=${action}`;
+        return (await fetch(gateway.url + path, { headers: account.headers })).json();
+      };
+      expect(await told("member.removed")).toMatchObject({
+        data: [{ target: owner.personId, detail: { email: owner.email } }],
+      });
+      expect(await told("owner.changed")).toMatchObject({
+        data: [{ target: heir.personId, detail: { email: heir.email } }],
+      });
       expect((await open(gateway, `/console/${account.id}`, owner)).status).toBe(404);
       expect((await fetch(`${gateway.url}/v1/account`, { headers: account.headers })).status).toBe(
         200,
