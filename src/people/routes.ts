@@ -86,8 +86,8 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteParts): Rou
     id: "finishSignIn",
     summary: "Come back from the identity provider",
     run: async ({ request, headers, address, now }) => {
+      const cookies = headers.get("cookie");
       try {
-        const cookies = headers.get("cookie");
         const { search } = new URL(request.url, baseUrl);
         const { identity, returnTo } = await configured(signIn).finish(search, cookies, now);
         const session = await db.write(async (tx) => {
@@ -104,7 +104,7 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteParts): Rou
         return redirect(`${new URL(baseUrl).origin}${returnTo}`, [session, gone]);
       } catch (error) {
         const gone = signIn === undefined ? [] : [signIn.noCookie()];
-        return failed(toFault(error), "/", gone);
+        return failed(toFault(error), signIn?.returnToOf(cookies) ?? "/", gone);
       }
     },
   });

@@ -41,6 +41,8 @@ export interface SignIn {
     cookies: string | null,
     now: number,
   ) => Promise<{ readonly identity: Identity; readonly returnTo: string }>;
+  /** Where a sign-in that came to nothing was to lead; the root where nobody knows. */
+  readonly returnToOf: (cookies: string | null) => string;
   readonly noCookie: () => string;
   readonly providerName: string;
 }
@@ -75,9 +77,12 @@ export function createSignIn({ settings, baseUrl, master, door = CUSTOMERS }: Si
   const redirectUri = `${baseUrl}${door.callbackPath}`;
   const provider = providerOf(settings.issuer);
   const discovered = rediscovering(settings);
+  const tripOf = (cookies: string | null): Trip | undefined =>
+    openTrip(key, cookie, cookieNamed(cookies, form.name(cookie)));
 
   return {
     providerName: provider.name,
+    returnToOf: (cookies) => tripOf(cookies)?.returnTo ?? "/",
     noCookie: () => form.clear(cookie),
     begin: async (returnTo, switchAccount, now) => {
       const configuration = await discovered(now);
@@ -101,7 +106,7 @@ export function createSignIn({ settings, baseUrl, master, door = CUSTOMERS }: Si
       return { location: location.href, cookie: form.set(cookie, sealed, COOKIE_SECONDS) };
     },
     finish: async (search, cookies, now) => {
-      const trip = openTrip(key, cookie, cookieNamed(cookies, form.name(cookie)));
+      const trip = tripOf(cookies);
       if (trip === undefined || trip.until <= now)
         throw new Fault("invalid_request", "no sign-in in this browser", {
           message: `This sign-in took too long, or was begun in another browser or at another address than ${baseUrl}. Sign in again.`,

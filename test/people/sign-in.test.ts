@@ -169,6 +169,7 @@ describe("refusals", () => {
     ],
   ])("%s", async (_what, lies, status) => {
     const page = await signInWith(lies);
+    expect(page.text).toContain("/signin?return_to=%2Fsessions&amp;switch=1");
     expect([page.status, page.text.includes("You are not signed in")]).toEqual([status, true]);
     expect(page.headers.get("set-cookie")).not.toContain("postern_session");
     expect(page.headers.get("cache-control")).toBe("no-store");
