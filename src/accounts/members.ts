@@ -167,6 +167,19 @@ export async function workspacesOf(
   }));
 }
 
+/** The workspace that a person joined by this, where they belong to it still. */
+export async function joinedBy(
+  reader: Reader,
+  personId: string,
+  via: string,
+): Promise<string | undefined> {
+  const row = await reader.get(
+    "select account_id from membership where person_id = ? and via = ?",
+    [personId, via],
+  );
+  return row === undefined ? undefined : text(row, "account_id");
+}
+
 /** Takes a developer out of a workspace; an owner must hand over first. Answers their address. */
 export async function removeMember(tx: Tx, accountId: string, personId: string): Promise<string> {
   await lockWorkspace(tx, accountId);

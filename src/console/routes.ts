@@ -6,6 +6,7 @@ import { answerInvitation, invitationsFor, invite, withdraw } from "../accounts/
 import {
   type Action,
   handOver,
+  joinedBy,
   type MemberChange,
   removeMember,
   workspacesOf,
@@ -86,21 +87,24 @@ function invitationRoute({ db, onMemberChange: tell }: ConsoleRouteParts): Route
     example: { invitation: "inst_01kah5t3mq7d2c9w4e6r8t0yax", answer: "accept" },
     run: async ({ caller, body, address, now }) => {
       const { personId, email } = caller;
-      const { accountId, role } = await db.write(async (tx) => {
-        const answered = await answerInvitation(tx, {
-          id: body.invitation,
-          accept: body.answer === "accept",
-          personId,
-          email,
-          now,
+      const accept = body.answer === "accept";
+      try {
+        const { accountId, role } = await db.write(async (tx) => {
+          const answer = { id: body.invitation, accept, personId, email, now };
+          const answered = await answerInvitation(tx, answer);
+          const { role, joined } = answered;
+          const common = { accountId: answered.accountId, by: caller, address, now };
+          if (role !== undefined && joined)
+            await tell?.(tx, { ...common, kind: "member.added", target: personId, email, role });
+          return answered;
         });
-        const { role, joined } = answered;
-        const common = { accountId: answered.accountId, by: caller, address, now };
-        if (role !== undefined && joined)
-          await tell?.(tx, { ...common, kind: "member.added", target: personId, email, role });
-        return answered;
-      });
-      return redirect(role === undefined ? "/console" : pathOf(accountId, ""));
+        return redirect(role === undefined ? "/console" : pathOf(accountId, ""));
+      } catch (error) {
+        // The second of two clicks, or a page that is loaded again.
+        const joined = accept ? await joinedBy(db, personId, body.invitation) : undefined;
+        if (joined === undefined) throw error;
+        return redirect(pathOf(joined, ""));
+      }
     },
   });
 }

@@ -481,16 +481,21 @@ for (const store of ["sqlite", "postgres"] as const) {
           })
         ).status,
       ).toBe(404);
-      const joined = await open(gateway, "/console/invitations", guest, {
-        invitation: id,
-        answer: "accept",
-      });
-      expect(joined.location).toBe(`/console/${account.id}`);
+      const accept = { invitation: id, answer: "accept" };
+      const clicks = [1, 2, 3].map(() => open(gateway, "/console/invitations", guest, accept));
+      for (const joined of await Promise.all(clicks))
+        expect(joined.location).toBe(`/console/${account.id}`);
       expect(await roleOf(gateway.house.db, account.id, guest.personId)).toBe("developer");
-      expect(
-        (await open(gateway, "/console/invitations", guest, { invitation: id, answer: "accept" }))
-          .status,
-      ).toBe(404);
+      const told = await fetch(`${gateway.url}/v1/audit?target=${guest.personId}`, {
+        headers: account.headers,
+      });
+      expect(((await told.json()) as { data: object[] }).data.length).toBe(1);
+      const decline = { invitation: id, answer: "decline" };
+      expect((await open(gateway, "/console/invitations", guest, decline)).status).toBe(404);
+      const members = `/console/${account.id}/members`;
+      await open(gateway, members, owner, { do: "remove", person: guest.personId });
+      expect((await open(gateway, "/console/invitations", guest, accept)).status).toBe(404);
+      expect(await roleOf(gateway.house.db, account.id, guest.personId)).toBeUndefined();
     });
 
     test("an invitation that is withdrawn is written down once, with its address", async () => {
