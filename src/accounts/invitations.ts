@@ -50,11 +50,7 @@ export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation
 }
 
 /** Answers the address that was invited; undefined where the invitation is not there any more. */
-export async function withdraw(
-  tx: Tx,
-  accountId: string,
-  id: string,
-): Promise<string | undefined> {
+export async function withdraw(tx: Tx, accountId: string, id: string): Promise<string | undefined> {
   const row = await tx.get(
     "delete from invitation where id = ? and account_id = ? returning email",
     [id, accountId],

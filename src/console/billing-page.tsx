@@ -11,7 +11,7 @@ import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
 import { consolePage, Hidden, pathOf } from "./frame.tsx";
 import { InvoiceTable, type ShownInvoice } from "./invoice-table.tsx";
-import { TopUpCard, TopUpNotice } from "./top-up-card.tsx";
+import { TopUpCard, TopUpNotice, type TypedAmounts } from "./top-up-card.tsx";
 import { money } from "./words.ts";
 import type { Balance, Place } from "./workspace.ts";
 
@@ -37,6 +37,8 @@ export interface BillingState {
   readonly quote?: Quote;
   readonly notice?: string;
   readonly wrong?: string;
+  /** What was typed into the form that was refused, by its fields. */
+  readonly typed?: TypedAmounts;
 }
 
 export function billingPage(state: BillingState): PageFrame {
@@ -86,9 +88,10 @@ export function billingPage(state: BillingState): PageFrame {
   });
 }
 
-function BuyCard({ visitor, place, limits, quote, taxLater }: BillingState): Child {
+function BuyCard({ visitor, place, limits, quote, taxLater, typed }: BillingState): Child {
   const action = pathOf(place.accountId, "/billing");
   const { leastCents, mostCents } = limits;
+  const again = typed?.form === "buy" ? typed.amount_usd : "";
   return (
     <section class="card" aria-labelledby="buy">
       <h2 id="buy">Buy credits</h2>
@@ -100,7 +103,7 @@ function BuyCard({ visitor, place, limits, quote, taxLater }: BillingState): Chi
           inputmode="decimal"
           pattern="[0-9]{1,6}([.][0-9]{1,2})?"
           required
-          value={quote === undefined ? "" : String(usdOfCents(quote.amountCents))}
+          value={quote === undefined ? again : String(usdOfCents(quote.amountCents))}
           aria-describedby="buy-hint"
         />
         <p id="buy-hint" class="hint">

@@ -66,7 +66,8 @@ function showRoute(parts: BillingPageParts): Route {
         const amountCents = readAmount(typed.trim(), parts.till.limits);
         return page(parts, { ...shown, quote: { amountCents, once: newId("req", now) } });
       } catch (error) {
-        return page(parts, { ...shown, wrong: correctable(error) }, 400);
+        const again = { form: "buy", amount_usd: typed } as const;
+        return page(parts, { ...shown, wrong: correctable(error), typed: again }, 400);
       }
     },
   });
@@ -91,7 +92,8 @@ function changeRoute(parts: BillingPageParts): Route {
       } catch (error) {
         const wrong = correctable(error);
         const shown = await readBilling(parts, { visitor: caller, place, now });
-        return page(parts, { ...shown, wrong }, 400);
+        const typed = "amount_usd" in body ? { typed: { form: body.do, ...body } } : {};
+        return page(parts, { ...shown, wrong, ...typed }, 400);
       }
     },
   });

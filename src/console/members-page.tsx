@@ -15,9 +15,11 @@ export interface MembersState {
   readonly place: Place;
   readonly people: People;
   readonly wrong?: string;
+  /** The address that was typed into the form that was refused. */
+  readonly typed?: string | undefined;
 }
 
-export function membersPage({ visitor, place, people, wrong }: MembersState): PageFrame {
+export function membersPage({ visitor, place, people, wrong, typed }: MembersState): PageFrame {
   const action = pathOf(place.accountId, "/members");
   return consolePage({
     title: "Members",
@@ -35,7 +37,12 @@ export function membersPage({ visitor, place, people, wrong }: MembersState): Pa
           <MemberCard member={member} action={action} visitor={visitor} place={place} />
         ))}
         {mayDo(place.role, "members.invite") ? (
-          <Invite action={action} visitor={visitor} invitations={people.invitations} />
+          <Invite
+            action={action}
+            visitor={visitor}
+            invitations={people.invitations}
+            typed={typed}
+          />
         ) : null}
         {mayDo(place.role, "workspace.leave") ? (
           <form method="post" action={action}>
@@ -89,9 +96,10 @@ interface InviteProps {
   readonly action: string;
   readonly visitor: Visitor;
   readonly invitations: readonly Invitation[];
+  readonly typed: string | undefined;
 }
 
-function Invite({ action, visitor, invitations }: InviteProps): Child {
+function Invite({ action, visitor, invitations, typed }: InviteProps): Child {
   return (
     <section class="card" aria-labelledby="invite">
       <h2 id="invite">Invite a developer</h2>
@@ -102,7 +110,7 @@ function Invite({ action, visitor, invitations }: InviteProps): Child {
       <form method="post" action={action}>
         <Hidden visitor={visitor} fields={{ do: "invite" }} />
         <label for="invite-email">Email address</label>
-        <input id="invite-email" name="email" type="email" required />
+        <input id="invite-email" name="email" type="email" required value={typed} />
         <button type="submit">Invite</button>
       </form>
       {invitations.map((invitation) => (

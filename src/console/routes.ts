@@ -200,10 +200,9 @@ function changeMembersRoute(parts: ConsoleRouteParts): Route {
         });
       } catch (error) {
         const people = await readPeople(parts, account, now);
-        return show(
-          membersPage({ visitor: caller, place, people, wrong: correctable(error) }),
-          400,
-        );
+        const typed = body.do === "invite" ? body.email : undefined;
+        const told = { wrong: correctable(error), typed };
+        return show(membersPage({ visitor: caller, place, people, ...told }), 400);
       }
       return redirect(body.do === "leave" ? "/console" : pathOf(account, "/members"));
     },

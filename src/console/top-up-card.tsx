@@ -66,14 +66,23 @@ export function TopUpNotice({
   return null;
 }
 
+/** The amounts of a form that was refused, as they were typed. */
+export interface TypedAmounts {
+  readonly form: "buy" | "allow";
+  readonly amount_usd: string;
+  readonly threshold_usd?: string;
+  readonly monthly_ceiling_usd?: string;
+}
+
 export interface TopUpCardState {
   readonly visitor: Visitor;
   readonly place: Place;
   readonly topUp: TopUpState;
   readonly hasVault: boolean;
+  readonly typed?: TypedAmounts;
 }
 
-export function TopUpCard({ visitor, place, topUp, hasVault }: TopUpCardState): Child {
+export function TopUpCard({ visitor, place, topUp, hasVault, typed }: TopUpCardState): Child {
   const { settings, method } = topUp;
   const mayChange = mayDo(place.role, "billing.auto_top_up");
   return (
@@ -86,7 +95,9 @@ export function TopUpCard({ visitor, place, topUp, hasVault }: TopUpCardState): 
       {hasVault && mayChange ? (
         <>
           <Method visitor={visitor} place={place} method={method} />
-          {method === null ? null : <Rules visitor={visitor} place={place} settings={settings} />}
+          {method === null ? null : (
+            <Rules visitor={visitor} place={place} settings={settings} typed={typed} />
+          )}
         </>
       ) : null}
       {mayChange ? null : <p class="note">The owner turns it on and off.</p>}
@@ -173,6 +184,7 @@ interface RulesProps {
   readonly visitor: Visitor;
   readonly place: Place;
   readonly settings: AutoTopUp | undefined;
+  readonly typed: TypedAmounts | undefined;
 }
 
 const FIELDS = [
@@ -181,7 +193,8 @@ const FIELDS = [
   ["monthly_ceiling_usd", "In a calendar month for no more than, in US dollars", "ceilingCents"],
 ] as const;
 
-function Rules({ visitor, place, settings }: RulesProps): Child {
+function Rules({ visitor, place, settings, typed }: RulesProps): Child {
+  const again = typed?.form === "allow" ? typed : undefined;
   return (
     <form method="post" action={pathOf(place.accountId, "/billing")}>
       <Hidden visitor={visitor} fields={{ do: "allow" }} />
@@ -194,7 +207,9 @@ function Rules({ visitor, place, settings }: RulesProps): Child {
             inputmode="decimal"
             pattern="[0-9]{1,7}([.][0-9]{1,2})?"
             required
-            value={settings === undefined ? "" : String(usdOfCents(settings[field]))}
+            value={
+              again?.[name] ?? (settings === undefined ? "" : String(usdOfCents(settings[field])))
+            }
             aria-describedby="auto-hint"
           />
         </>

@@ -77,6 +77,7 @@ for (const store of ["sqlite", "postgres"] as const)
         expect(shown.status).toBe(400);
         expect(wordsOf(shown)).toContain(why);
         expect(wordsOf(shown)).toContain("from $1.00 to $25,000.00");
+        expect(shown.text).toMatch(new RegExp(`id="buy-amount"[^>]* value="${usd}"`));
       });
 
     test("two clicks, and the form sent again later, are one invoice, and lead to its page", async () => {
@@ -166,8 +167,12 @@ for (const store of ["sqlite", "postgres"] as const)
         [{ amount_usd: "0.10" }, "The amount is too small"],
         [{ threshold_usd: "0" }, "The balance to buy below must be an amount"],
         [{ monthly_ceiling_usd: "9.99" }, "The most in a calendar month must be an amount"],
-      ] as const)
-        expect(wordsOf(await allow(rules))).toContain(why);
+      ] as const) {
+        const refused = await allow(rules);
+        expect(wordsOf(refused)).toContain(why);
+        for (const [name, typed] of Object.entries(rules))
+          expect(refused.text).toMatch(new RegExp(`name="${name}"[^>]* value="${typed}"`));
+      }
       expect(await findAutoTopUp(gateway.house.db, account.id)).toBeUndefined();
       expect((await allow()).status).toBe(303);
       const words = wordsOf(await visit(gateway, page, owner));

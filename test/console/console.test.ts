@@ -410,6 +410,11 @@ for (const store of ["sqlite", "postgres"] as const) {
       for (const kept of ['value="typed name"', 'value="7"', 'value="2020-01-01"'])
         expect(refused.text).toContain(kept);
       expect(refused.text).toMatch(/<option value="week" selected/);
+      const invited = await open(gateway, `/console/${account.id}/members`, owner, {
+        do: "invite",
+        email: "ada at example.com",
+      });
+      expect(invited.text).toContain('value="ada at example.com"');
       const lost = await open(gateway, `/console/${account.id}/billing?cursor=zzz`, owner);
       expect(lost.status).toBe(400);
       expect(lost.text).toContain("Go back");
@@ -505,9 +510,9 @@ for (const store of ["sqlite", "postgres"] as const) {
       const { text } = await open(gateway, members, owner);
       const id = /name="invitation" value="([^"]+)"/.exec(text)?.[1] ?? "";
       for (const invitation of [id, id, "inst_none"])
-        expect(
-          (await open(gateway, members, owner, { do: "withdraw", invitation })).location,
-        ).toBe(members);
+        expect((await open(gateway, members, owner, { do: "withdraw", invitation })).location).toBe(
+          members,
+        );
       const path = "/v1/audit?action=invitation.withdrawn";
       const told = await fetch(gateway.url + path, { headers: account.headers });
       const { data } = (await told.json()) as { data: object[] };
