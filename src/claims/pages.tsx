@@ -8,7 +8,7 @@ import type { Visitor } from "../http/route.ts";
 import type { Attempt, State } from "./attempt.ts";
 import { maskEmail } from "./email.ts";
 import type { Review } from "./review.ts";
-import { count, dollars } from "./words.ts";
+import { count, dollars, setUpWords } from "./words.ts";
 
 /** What a page says, and with which status. */
 export interface ClaimPage {
@@ -252,6 +252,7 @@ const NO_BONUS = { had: ONCE, open: LATE, spent_today: LATE } as const;
 
 function OwnerDone({ attempt, review }: Done): Child {
   const keys = review.keys.length + review.moreKeys;
+  const setUp = setUpWords(review);
   return (
     <>
       <h1>The account is yours</h1>
@@ -280,12 +281,17 @@ function OwnerDone({ attempt, review }: Done): Child {
             : `${count(keys, "key")} ${keys === 1 ? "works" : "work"}: whoever holds ${keys === 1 ? "it" : "one"} can spend the balance.`}
           <KeyList review={review} />
         </li>
+        {setUp.map((said) => (
+          <li>{said}.</li>
+        ))}
         <li>Workspaces that you had before are as they were.</li>
       </ul>
       <h2>What next</h2>
       <p>
-        Before you add credits, revoke or limit every key that you do not know. Calls are billed at
-        the providers' list prices from this balance.
+        Before you add credits, revoke or limit every key that you do not know
+        {review.webhookHosts.length === 0 ? "" : ", and delete every such webhook"}. Calls are
+        billed at the providers' list prices from this balance
+        {review.ownProviders.length === 0 ? "" : ", but for those on provider keys"}.
       </p>
     </>
   );

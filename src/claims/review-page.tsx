@@ -9,7 +9,7 @@ import type { Key } from "../keys/keys.ts";
 import type { Attempt } from "./attempt.ts";
 import { fieldsOf, type FormFields, OTHERS_FIELD, type WrongChoice } from "./choices-form.ts";
 import type { Review } from "./review.ts";
-import { ago, count, dollars, halves, place, span } from "./words.ts";
+import { ago, count, dollars, halves, place, setUpWords, span } from "./words.ts";
 
 export interface ReviewState {
   readonly attempt: Attempt;
@@ -127,6 +127,7 @@ function Compare({ userCode, wrongCode }: ReviewState): Child {
 }
 
 function TakeOverFacts({ review, attempt, now }: ReviewState): Child {
+  const setUp = setUpWords(review);
   return (
     <dl class="facts">
       <dt>Who asks</dt>
@@ -148,6 +149,14 @@ function TakeOverFacts({ review, attempt, now }: ReviewState): Child {
           ? "Nothing"
           : `${count(review.calls, "model call")} for ${dollars(review.spent)}`}
       </dd>
+      {setUp.length === 0 ? null : (
+        <>
+          <dt>Set up in it</dt>
+          {setUp.map((said) => (
+            <dd>{said}</dd>
+          ))}
+        </>
+      )}
       <dt>It risks</dt>
       <dd>
         <strong>Whoever holds one of its keys can spend this balance</strong>, and what you add to

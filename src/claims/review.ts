@@ -2,6 +2,7 @@
 
 import { membersOf } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
+import { listLiveWebhooks } from "../events/webhooks.ts";
 import type { Key } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { type Db, text, whole } from "../store/db.ts";
@@ -28,6 +29,10 @@ export interface Review {
   readonly keys: readonly Key[];
   /** Live keys beyond those listed. */
   readonly moreKeys: number;
+  /** Where its webhooks tell what happens in it. */
+  readonly webhookHosts: readonly string[];
+  /** The providers that its calls reach with provider keys of its own. */
+  readonly ownProviders: readonly string[];
   /** Whose workspace it is; null where nobody has claimed it. */
   readonly owner: string | null;
   readonly memberCount: number;
@@ -49,6 +54,11 @@ export function reviewOf(
     const used = await totalUsage(reader, accountId);
     const keys = await liveKeys(reader, accountId, now);
     const members = await membersOf(reader, accountId);
+    const webhooks = await listLiveWebhooks(reader, accountId);
+    const ownProviders = await reader.all(
+      "select distinct provider from provider_key where account_id = ? and status = 'active' order by provider",
+      [accountId],
+    );
     const bonusState = await claims.bonusStateOf(reader, claimer, now);
     return {
       accountId,
@@ -61,6 +71,8 @@ export function reviewOf(
       spent: used.cost,
       keys: keys.slice(0, KEYS_LISTED_MAX),
       moreKeys: Math.max(0, keys.length - KEYS_LISTED_MAX),
+      webhookHosts: [...new Set(webhooks.map(({ url }) => new URL(url).host))],
+      ownProviders: ownProviders.map((row) => text(row, "provider")),
       owner: members.find((member) => member.role === "owner")?.email ?? null,
       memberCount: members.length,
     };

@@ -42,6 +42,24 @@ export function halves(userCode: string): string {
   return `${userCode.slice(0, 3)} ${userCode.slice(3)}`;
 }
 
+/** What the agent set up beside keys, and goes on after the claim. */
+export function setUpWords({
+  webhookHosts,
+  ownProviders,
+}: {
+  readonly webhookHosts: readonly string[];
+  readonly ownProviders: readonly string[];
+}): readonly string[] {
+  const hosts = webhookHosts.length === 0 ? [] : [webhookHosts.join(", ")];
+  const providers = ownProviders.length === 0 ? [] : [ownProviders.join(", ")];
+  return [
+    ...hosts.map((named) => `Webhooks tell ${named} what happens in it, and who belongs to it`),
+    ...providers.map(
+      (named) => `Calls at ${named} go on a provider key that came with it, not on its balance`,
+    ),
+  ];
+}
+
 function decimals(units: bigint, digits: number): string {
   const text = units.toString().padStart(digits + 1, "0");
   const whole = BigInt(text.slice(0, -digits)).toLocaleString("en-US");

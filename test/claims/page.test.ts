@@ -241,6 +241,37 @@ describe("deciding", () => {
     expect(await roleOf(world.db, accountId, personId)).toBeUndefined();
   });
 
+  test("what the agent set up beside keys is said before and after: webhooks, and keys at providers", async () => {
+    const { accountId } = agent;
+    expect(page.text).not.toContain("Set up in it");
+    await store.db.write(async (tx) => {
+      for (const [id, url, status] of [
+        ["wh_1", "https://hooks.example.net:8443/path-canary?token=canary", "active"],
+        ["wh_2", "https://gone.example.net/", "deleted"],
+      ] as const)
+        await tx.run(
+          `insert into webhook (id, account_id, url, events, status, former_until, created_at)
+           values (?, ?, ?, '[]', ?, 0, 1)`,
+          [`${id}_${accountId}`, accountId, url, status],
+        );
+      for (const [provider, status] of [
+        ["openai", "active"],
+        ["google", "deleted"],
+      ] as const)
+        await tx.run(
+          `insert into provider_key (id, account_id, provider, last4, status, kek_version, created_at)
+           values (?, ?, ?, 'canary', ?, 1, 1)`,
+          [`pk_${provider}_${accountId}`, accountId, provider, status],
+        );
+    });
+    for (const shown of [await browser.visit("/claim"), await browser.post("/claim", fields())]) {
+      expect(shown.status).toBe(200);
+      expect(shown.text).toContain("Webhooks tell hooks.example.net:8443 what happens in it");
+      expect(shown.text).toContain("Calls at openai go on a provider key that came with it");
+      expect(shown.text).not.toMatch(/canary|gone\.example|google/);
+    }
+  });
+
   test("declining is final", async () => {
     const done = await browser.post("/claim", fields({ decision: "decline" }));
     expect([done.status, titleOf(done)]).toEqual([200, "You declined"]);
