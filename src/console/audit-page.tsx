@@ -20,7 +20,7 @@ export function auditPage(visitor: Visitor, place: Place, entries: readonly Entr
       ) : (
         <>
           <p>The newest fifty; all of them are in GET /v1/audit.</p>
-          <div class="scroll">
+          <div class="scroll" role="region" aria-label="Entries" tabindex={0}>
             <table>
               <thead>
                 <tr>

@@ -43,7 +43,7 @@ function Nothing(): Child {
 
 function Workspaces({ workspaces }: { readonly workspaces: readonly Membership[] }): Child {
   return (
-    <div class="scroll">
+    <div class="scroll" role="region" aria-label="Workspaces" tabindex={0}>
       <table>
         <thead>
           <tr>

@@ -33,7 +33,7 @@ export function InvoiceTable({ visitor, place, invoices, older }: InvoiceTableSt
       {invoices.length === 0 ? (
         <p>None yet.</p>
       ) : (
-        <div class="scroll">
+        <div class="scroll" role="region" aria-label="Invoices" tabindex={0}>
           <table>
             <thead>
               <tr>

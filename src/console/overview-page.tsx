@@ -67,7 +67,7 @@ export function SumTable({
   readonly sums: readonly UsageSum[];
 }): Child {
   return (
-    <div class="scroll">
+    <div class="scroll" role="region" aria-label={`Usage by ${name.toLowerCase()}`} tabindex={0}>
       <table>
         <thead>
           <tr>

@@ -35,7 +35,7 @@ export function inline(text: string): readonly Child[] {
 function MarkdownTable({ lines }: { readonly lines: readonly string[] }): Child {
   const [head = [], , ...rows] = lines.map(cellsOf);
   return (
-    <div class="scroll">
+    <div class="scroll" role="region" aria-label="Table" tabindex={0}>
       <table>
         <thead>
           <tr>

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import type { Child } from "hono/jsx";
 
 const STYLE = `:root{color-scheme:light dark}
-body{margin:0 auto;padding:4rem 1.25rem;max-width:26rem;font:1.0625rem/1.55 system-ui,sans-serif}
+body{margin:0 auto;padding:4rem 1.25rem;max-width:26rem;font:1.0625rem/1.55 system-ui,sans-serif;overflow-wrap:anywhere}
 .flag{display:inline-block;padding:.2rem .6rem;border:1px solid;border-radius:1rem;font-size:.85rem}
 h1{font-size:1.6rem;font-weight:600;line-height:1.2}
 label{display:block;margin:1.25rem 0 .3rem;font-weight:600}
@@ -13,7 +13,7 @@ input{box-sizing:border-box;width:100%;min-height:2.75rem;padding:.5rem .7rem;bo
 input[name=code]{font-family:ui-monospace,monospace;font-size:1.5rem;letter-spacing:.2em}
 button{margin-top:1.25rem;min-height:2.75rem;padding:.6rem 1.4rem;border:0;border-radius:6px;background:#1d5d53;color:#fff;font:600 1rem system-ui,sans-serif;cursor:pointer}
 :focus-visible{outline:3px solid #4a9a8c;outline-offset:2px}
-.wrong{color:#c23b30;font-weight:600}
+.wrong{color:light-dark(#b3261e,#ff8a7d);font-weight:600}
 .soft{opacity:.75}`;
 
 const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");

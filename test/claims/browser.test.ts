@@ -108,6 +108,29 @@ const heading = (page: Page) => page.getByRole("heading", { level: 1 }).textCont
 
 describe("in a browser without JavaScript", () => {
   test(
+    "a long address fits the sign-in of development on a phone, and a wrong code can be read in the dark",
+    async () => {
+      const { page } = await openWindow({ dark: true, narrow: true });
+      const attempt = await startFor(await openAccount(), "x@example.com");
+      await page.goto(attempt.verification_uri_complete);
+      await page.getByRole("link", { name: "Sign in" }).click();
+      await page.getByLabel("Email").fill(`${"x".repeat(60)}@${"y".repeat(60)}.example.com`);
+      await page.getByRole("button", { name: "Continue" }).click();
+      await page.getByLabel("Six digits").fill("0");
+      await page.getByRole("button", { name: "Sign in" }).click();
+      const [content, screen, red] = await page.evaluate(() => {
+        const wrong = document.querySelector(".wrong");
+        const color = wrong === null ? "" : getComputedStyle(wrong).color;
+        const { scrollWidth, clientWidth } = document.documentElement;
+        return [scrollWidth, clientWidth, Number(/\d+/.exec(color)?.[0])];
+      });
+      expect(content).toBeLessThanOrEqual(screen);
+      expect(red).toBeGreaterThan(220);
+    },
+    START_TIMEOUT_MS,
+  );
+
+  test(
     "an account is taken over",
     async () => {
       const { page, failures } = await openWindow();

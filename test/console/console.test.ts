@@ -151,6 +151,16 @@ for (const store of ["sqlite", "postgres"] as const) {
       );
     });
 
+    test("a table that is wider than its page can be scrolled by keyboard, and has a name", async () => {
+      for (const path of ["", "/usage", "/audit"]) {
+        const { text } = await open(gateway, `/console/${account.id}${path}`, owner);
+        const scrolled = text.match(/<div class="scroll"[^>]*>/g) ?? [];
+        expect([path, scrolled.length]).not.toEqual([path, 0]);
+        for (const one of scrolled)
+          expect(one).toMatch(/role="region" aria-label="[^"]+" tabindex="0"/);
+      }
+    });
+
     test("lists a person's workspaces, or goes to the only one", async () => {
       expect((await open(gateway, "/console", owner)).location).toBe(`/console/${account.id}`);
       const nobody = await human(gateway, "nobody");
