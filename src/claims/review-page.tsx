@@ -117,11 +117,7 @@ function Compare({ userCode, wrongCode }: ReviewState): Child {
         aria-describedby={wrongCode === undefined ? undefined : "wrong-code"}
         autofocus={wrongCode !== undefined}
       />
-      {wrongCode === undefined ? null : (
-        <p class="wrong" id="wrong-code" role="alert">
-          {wrongCode}
-        </p>
-      )}
+      <Wrong id="wrong-code" said={wrongCode} />
     </section>
   );
 }
@@ -297,12 +293,16 @@ function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps)
           Revoke it{isAsking ? ": this agent is locked out at once" : ""}
         </label>
       </div>
-      {wrong === undefined ? null : (
-        <p class="wrong" id={wrongId} role="alert">
-          {wrong}
-        </p>
-      )}
+      <Wrong id={wrongId} said={wrong} />
     </fieldset>
+  );
+}
+
+function Wrong({ id, said }: { readonly id: string; readonly said: string | undefined }): Child {
+  return said === undefined ? null : (
+    <p class="wrong" id={id} role="alert">
+      {said}
+    </p>
   );
 }
 
