@@ -16,6 +16,11 @@ import {
 
 const CONNECTIONS_MAX = 10;
 const CONNECT_TIMEOUT_SECONDS = 5;
+/** How often the statements that wait are looked at, and how often one may be seen waiting: for longer than `FROZEN_MS`. */
+const LOOK_MS = 5_000;
+const LOOKS_MAX = 9;
+/** What a migration sends may take as long as it takes. */
+const UNHURRIED = /^(create|alter) /;
 const ATTEMPTS_MAX = 4;
 const RETRY_BASE_MS = 5;
 /** A process that freezes inside a transaction must not keep its rows from the others for longer. */
@@ -37,28 +42,82 @@ interface Runner {
   readonly unsafe: (sql: string, params?: Values) => Promise<Rows>;
 }
 
-export function openPostgres(url: string): Db {
+export interface PostgresOptions {
+  /** Another pause between two looks, for tests. */
+  readonly lookMs?: number;
+}
+
+export function openPostgres(url: string, { lookMs = LOOK_MS }: PostgresOptions = {}): Db {
+  let pool = openPool(url);
+  // A server whose machine died says nothing, not even that it is gone, and the kernel believes in it for a quarter of an
+  // hour. Whoever waits is told that the store is unavailable, and the next statement asks on a new connection.
+  const watch = setInterval(() => {
+    if (!isAnyLate(pool)) return;
+    const given = pool;
+    pool = openPool(url);
+    given.client.close({ timeout: 0 }).catch(() => {});
+  }, lookMs);
+  watch.unref();
+  return {
+    ...readerOn({
+      unsafe: (sql, params) => retrying(() => send(pool.client, sql, params)),
+    }),
+    write: (work) =>
+      retrying(() => inTransaction(pool, BEGIN_WRITE, (runner) => work(transactionOn(runner)))),
+    snapshot: (work) =>
+      retrying(() =>
+        inTransaction(unwatched(pool), BEGIN_SNAPSHOT, (runner) => work(readerOn(runner))),
+      ),
+    backup: async () => {
+      throw new Error(
+        "a PostgreSQL store is backed up with pg_dump or by its service, not by Postern",
+      );
+    },
+    close: () => {
+      clearInterval(watch);
+      return pool.client.close({ timeout: 5 });
+    },
+  };
+}
+
+/** The connections, and the steps of transactions that wait for an answer on them. */
+interface Pool {
+  readonly client: Bun.SQL;
+  readonly waiting: Set<{ looks: number }>;
+}
+
+function openPool(url: string): Pool {
   // By its global name, which loads the client where it is used: its import takes 50 ms, of a start on SQLite as well.
-  const pool = new Bun.SQL(url, {
+  const client = new Bun.SQL(url, {
     max: CONNECTIONS_MAX,
     idleTimeout: 0,
     connectionTimeout: CONNECT_TIMEOUT_SECONDS,
     bigint: true,
     connection: { application_name: "postern" },
   });
-  return {
-    ...readerOn({ unsafe: (sql, params) => retrying(() => send(pool, sql, params)) }),
-    write: (work) =>
-      retrying(() => inTransaction(pool, BEGIN_WRITE, (runner) => work(transactionOn(runner)))),
-    snapshot: (work) =>
-      retrying(() => inTransaction(pool, BEGIN_SNAPSHOT, (runner) => work(readerOn(runner)))),
-    backup: async () => {
-      throw new Error(
-        "a PostgreSQL store is backed up with pg_dump or by its service, not by Postern",
-      );
-    },
-    close: () => pool.close({ timeout: 5 }),
-  };
+  return { client, waiting: new Set() };
+}
+
+/** What reads the whole store takes its time, and nothing waits for it. */
+function unwatched({ client }: Pool): Pool {
+  return { client, waiting: new Set() };
+}
+
+// Looks are counted, not time: a process that was stopped for minutes has answers before it that it has not read yet.
+function isAnyLate({ waiting }: Pool): boolean {
+  let late = false;
+  for (const one of waiting) {
+    one.looks += 1;
+    late ||= one.looks > LOOKS_MAX;
+  }
+  return late;
+}
+
+function watched<T>({ waiting }: Pool, answer: Promise<T>, sql = ""): Promise<T> {
+  if (UNHURRIED.test(sql)) return answer;
+  const one = { looks: 0 };
+  waiting.add(one);
+  return answer.finally(() => waiting.delete(one));
 }
 
 async function retrying<T>(work: () => Promise<T>): Promise<T> {
@@ -98,11 +157,11 @@ function send(connection: Bun.SQL, sql: string, params?: Values): Promise<Rows> 
 
 // `begin` travels together with the work's first statement: one round trip less in every transaction.
 async function inTransaction<T>(
-  pool: Bun.SQL,
+  pool: Pool,
   begin: string,
   work: (runner: Runner) => Promise<T>,
 ): Promise<T> {
-  const connection = await reserved(pool);
+  const connection = await watched(pool, reserved(pool.client));
   let spoilt: { readonly cause: unknown } | undefined;
   const spoil = (cause: unknown): never => {
     spoilt ??= { cause };
@@ -111,21 +170,21 @@ async function inTransaction<T>(
   const runner: Runner = {
     unsafe: async (sql, params) => {
       if (spoilt !== undefined) throw spoilt.cause;
-      return send(connection, sql, params).catch(spoil);
+      return watched(pool, send(connection, sql, params), sql).catch(spoil);
     },
   };
   try {
-    const begun = send(connection, begin).catch(spoil);
+    const begun = watched(pool, send(connection, begin)).catch(spoil);
     const [result] = await Promise.all([(async () => work(runner))(), begun]);
     if (spoilt !== undefined) throw spoilt.cause;
     spoilt = { cause: new Error("the transaction is over") };
     // PostgreSQL answers the commit of a failed transaction with the word ROLLBACK, not with an error.
-    const { command } = await send(connection, "commit");
+    const { command } = await watched(pool, send(connection, "commit"));
     if (command !== "COMMIT") throw new Error(`the commit was answered with ${String(command)}`);
     return result;
   } catch (error) {
     spoilt ??= { cause: error };
-    await send(connection, "rollback").catch(() => {});
+    await watched(pool, send(connection, "rollback")).catch(() => {});
     throw error;
   } finally {
     await connection.release();

@@ -6,6 +6,8 @@ export interface Wire {
   readonly url: string;
   /** Cuts the next connection that says `commit`, before or after the server hears of it; resolves when it is cut. */
   readonly cutAtCommit: (when: "before" | "after") => Promise<void>;
+  /** From here on the server's machine is gone: no connection that is open now says anything, not even that it is closed. */
+  readonly silence: () => void;
   /** Nothing comes through any more. */
   readonly fall: () => void;
   /** Again, at the same address. */
@@ -20,9 +22,12 @@ export async function wireTo(url: string): Promise<Wire> {
   const port = Number(target.port);
   let armed: { readonly when: "before" | "after"; readonly done: () => void } | undefined;
   const sockets = new Set<Socket>();
+  let silenced = 0;
+  let opened = 0;
   const server = createServer((client) => {
     const upstream = connect(port, target.hostname);
     let deaf = false;
+    const number = ++opened;
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.on("error", () => {});
@@ -33,6 +38,7 @@ export async function wireTo(url: string): Promise<Wire> {
       });
     }
     client.on("data", (chunk: Buffer) => {
+      if (number <= silenced) return;
       if (armed === undefined || !chunk.includes(COMMIT)) {
         upstream.write(chunk);
         return;
@@ -48,7 +54,7 @@ export async function wireTo(url: string): Promise<Wire> {
       }, REPLY_MS);
     });
     upstream.on("data", (chunk: Buffer) => {
-      if (!deaf) client.write(chunk);
+      if (!deaf && number > silenced) client.write(chunk);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -60,6 +66,9 @@ export async function wireTo(url: string): Promise<Wire> {
       new Promise((done) => {
         armed = { when, done };
       }),
+    silence: () => {
+      silenced = opened;
+    },
     fall: () => {
       for (const socket of sockets) socket.destroy();
       server.close();

@@ -11,6 +11,7 @@ import {
 } from "bun:test";
 import { type Db, isUnavailable, whole } from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
+import { wireTo } from "../ledger/lost-reply.ts";
 import { rejection } from "../support/rejection.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
 
@@ -144,6 +145,42 @@ describe("the store on PostgreSQL", () => {
       expect(one.status === "rejected" && isUnavailable(one.reason)).toBe(true);
     expect(performance.now() - started).toBeLessThan(6_000);
     await nobody.close();
+  });
+
+  test("a server that says nothing any more is given up, and those who wait are told that the store is unavailable", async () => {
+    const wire = await wireTo(store.place.at);
+    const through = openPostgres(wire.url, { lookMs: 50 });
+    const bump = () => through.write((tx) => tx.run(raise, ["k07"]));
+    await Promise.all(Array.from({ length: 20 }, bump));
+    wire.silence();
+    const late = await Promise.allSettled([
+      ...Array.from({ length: 20 }, bump),
+      through.get("select 1"),
+      through.snapshot((reader) => reader.get("select 1")),
+    ]);
+    for (const one of late)
+      expect(one.status === "rejected" && isUnavailable(one.reason)).toBe(true);
+    await bump();
+    expect(await total()).toBe(21);
+    await through.close();
+    wire.fall();
+  }, 10_000);
+
+  test("a statement that is slow alone is waited for, outside of what writes", async () => {
+    const through = openPostgres(store.place.at, { lookMs: 20 });
+    const slow = [
+      through.snapshot((reader) => reader.get("select pg_sleep(0.5)")),
+      through.get("select pg_sleep(0.5)"),
+    ];
+    for (let times = 0; times < 10; times++) {
+      await through.write((tx) => tx.run(raise, ["k07"]));
+      await Bun.sleep(40);
+    }
+    expect((await Promise.allSettled(slow)).map(({ status }) => status)).toEqual([
+      "fulfilled",
+      "fulfilled",
+    ]);
+    await through.close();
   });
 
   test("far more transactions than connections wait for their turn", async () => {
