@@ -2,7 +2,10 @@
 // called; only a Fault's public part ever leaves.
 
 import { Fault, type FaultCode, NEXT_STEPS } from "../base/fault.ts";
+import { isUnavailable } from "../store/db.ts";
 import type { Answer, Dialect } from "./route.ts";
+
+const UNAVAILABLE_RETRY_SECONDS = 1;
 
 const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   invalid_request: "invalid_request_error",
@@ -52,6 +55,12 @@ export interface ErrorContext {
 
 export function toFault(error: unknown): Fault {
   if (error instanceof Fault) return error;
+  // The same request may succeed in a moment, and clients are told so: they try again what is a 503.
+  if (isUnavailable(error))
+    return new Fault("overloaded", "the store cannot be used", {
+      retryAfterSeconds: UNAVAILABLE_RETRY_SECONDS,
+      cause: error,
+    });
   return new Fault("internal", "unexpected", { cause: error });
 }
 
