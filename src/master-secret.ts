@@ -1,10 +1,23 @@
 // The secret that every other key is derived from. Outside of development the operator sets it.
 
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { randomBase62, type Secret, secret } from "./base/secret.ts";
 
 const SECRET_CHARACTERS = 43;
+/** As many as a secret that is set must have. */
+const LEAST_CHARACTERS = 32;
 
 /** In development it is made on the first start and kept beside the data that it protects. */
 export function masterSecret(set: Secret | undefined, dataDir: string): Secret {
@@ -12,7 +25,36 @@ export function masterSecret(set: Secret | undefined, dataDir: string): Secret {
   const file = path.join(dataDir, "secret");
   if (!existsSync(file)) {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    writeFileSync(file, randomBase62(SECRET_CHARACTERS), { mode: 0o600, flag: "wx" });
+    writeWhole(file, randomBase62(SECRET_CHARACTERS));
   }
-  return secret(readFileSync(file, "utf8").trim());
+  const kept = readFileSync(file, "utf8").trim();
+  // Keys that were made under nothing could be made by anybody.
+  if (kept.length < LEAST_CHARACTERS)
+    throw new Error(
+      `${file} is empty, or was cut: put the secret back, or delete the file, which voids every key that was made with it`,
+    );
+  return secret(kept);
+}
+
+// A disk that is full, or a machine that loses its power, must not leave a name with nothing in it.
+function writeWhole(file: string, content: string): void {
+  const draft = `${file}.${process.pid}`;
+  try {
+    const handle = openSync(draft, "w", 0o600);
+    writeFileSync(handle, content);
+    fsyncSync(handle);
+    closeSync(handle);
+    nameOnce(draft, file);
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+// Another process on the same folder may have been first; and some disks have no second names for a file.
+function nameOnce(draft: string, file: string): void {
+  try {
+    linkSync(draft, file);
+  } catch {
+    if (!existsSync(file)) renameSync(draft, file);
+  }
 }
