@@ -372,6 +372,10 @@ async function beat(
   epoch: number,
   surroundings: HouseSurroundings,
 ): Promise<void> {
+  if (db.isGone?.() === true) {
+    surroundings.onFatal("the store's file was removed or replaced while it was in use");
+    return;
+  }
   if (await heartbeat(db, name, epoch, surroundings.now())) return;
   surroundings.onFatal(
     `another process runs under the name ${name}; give each its own POSTERN_PROCESS_NAME`,

@@ -46,6 +46,8 @@ export interface Db extends Reader {
   backup(file: string): Promise<void>;
   /** Where only this process serves from the store: a number that changes when anybody else has written to it. */
   readonly version?: () => number;
+  /** Where the store is a file: whether its name leads elsewhere by now, or nowhere, so that nobody will find what is written. */
+  readonly isGone?: () => boolean;
   close(): Promise<void>;
 }
 

@@ -2,7 +2,7 @@
 // means that a commit is on the disk when it returns. SQLite answers at once, so promises here are only a form.
 
 import { Database, type SQLQueryBindings, type Statement } from "bun:sqlite";
-import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync } from "node:fs";
+import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
 import path from "node:path";
 import { remembered } from "../base/remembered.ts";
 import {
@@ -67,6 +67,7 @@ export function openSqlite(options: SqliteOptions): Db {
     snapshot,
     backup: async (target) => backup(file, target),
     version: createVersion(writer),
+    isGone: createGone(file),
     close: async () => {
       await last;
       reader.close();
@@ -96,6 +97,16 @@ function createDiskSwitch(database: Database): (waits: boolean) => void {
     if (waits === waitsNow) return;
     database.run(`pragma synchronous = ${waits ? "full" : "normal"}`);
     waitsNow = waits;
+  };
+}
+
+// What has a file open goes on writing to it, whatever becomes of its name.
+function createGone(file: string): () => boolean {
+  const find = () => statSync(file, { throwIfNoEntry: false });
+  const opened = find();
+  return () => {
+    const found = find();
+    return found?.ino !== opened?.ino || found?.dev !== opened?.dev;
   };
 }
 
