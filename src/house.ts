@@ -12,6 +12,7 @@ import { remembered } from "./base/remembered.ts";
 import { deriveKey, fingerprint } from "./base/seal.ts";
 import type { Secret } from "./base/secret.ts";
 import { type Clock, startClocks } from "./clocks.ts";
+import { closeHouse } from "./closing.ts";
 import type { Config } from "./config.ts";
 import { onBudgetsReached } from "./events/announce.ts";
 import { createAddressReader } from "./http/address.ts";
@@ -270,21 +271,8 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
       draining = true;
     },
     idle: inference.idle,
-    close: () => thenClose(db, () => lastWork(ground, callables, stopClocks)),
+    close: () => closeHouse({ ...ground, ...callables }, stopClocks),
   };
-}
-
-async function lastWork(
-  { ledger, keys, postman }: Foundation,
-  { inference, responses, providerKeys, carrier }: Callables,
-  stopClocks: () => Promise<void>,
-): Promise<void> {
-  await inference.idle();
-  await responses.idle();
-  await Promise.all([stopClocks(), postman.stop()]);
-  await ledger.idle();
-  await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed()]);
-  carrier.close();
 }
 
 /** What humans meet: as customers, and as operators. */
@@ -292,15 +280,6 @@ function openDoors(config: Config, surroundings: HouseSurroundings, ground: Foun
   const { identity = config.identity } = surroundings;
   const doors = { ...ground, identity };
   return { ...openReception(config, doors), office: openOffice(config, doors) };
-}
-
-/** Whatever goes wrong before, the store is closed: its folder must not stay locked. */
-async function thenClose(db: Db, lastWork: () => Promise<void>): Promise<void> {
-  try {
-    await lastWork();
-  } finally {
-    await db.close();
-  }
 }
 
 async function grantStart(tx: Tx, accountId: string, amount: Nano, now: number): Promise<void> {

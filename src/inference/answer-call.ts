@@ -54,15 +54,14 @@ export function answerStream(
   candidate: Candidate,
   answered: Answered & { kind: "stream" },
 ): Response {
-  const { input, ask } = call;
-  if (ask.api === "embeddings") throw new Error("embeddings are not streamed");
-  const { api } = ask;
+  const { api } = call.ask;
+  if (api === "embeddings") throw new Error("embeddings are not streamed");
   const { provider } = candidate.credential;
   const passage = passageOf(call);
   const { wire } = passage;
   if (wire === "embeddings" || wire === "count_tokens") throw new Error(`${wire} is not streamed`);
   const meter = createStreamMeter(wire, provider.id);
-  const kept = input.idempotent === undefined ? undefined : createKeeper();
+  const kept = call.input.idempotent === undefined ? undefined : createKeeper();
   const costUsd = (): string | undefined => {
     const usage = usageSoFar(meter);
     if (usage === undefined) return undefined;
@@ -81,6 +80,7 @@ export function answerStream(
     endsByClosing: provider.endsByClosing && !passage.isTranslated,
     endsSilently: provider.endsByClosing || wire === "gemini",
     drainMs: drainMsOf(candidate),
+    hurried: parts.hurried,
     costUsd,
     settle: (end: StreamEnd, isWhole: boolean) => {
       const charged = chargedAtEnd(call, candidate, { end, meter });
@@ -102,11 +102,11 @@ export function answerStream(
               end === "upstream_timeout" ? "timed_out" : "garbled",
               end,
             ),
-        input.requestId,
+        call.input.requestId,
       ),
     ...(kept === undefined ? {} : { keep: kept.keep }),
   });
-  const firstTokenMs = parts.now() - input.now;
+  const firstTokenMs = parts.now() - call.input.now;
   const headers = ownHeaders(call, candidate, answered.headers);
   headers["content-type"] = passage.isTranslated
     ? "text/event-stream; charset=utf-8"

@@ -2,7 +2,7 @@
 
 import type { Log } from "../base/log.ts";
 import type { Fault } from "../base/fault.ts";
-import type { Stop } from "../base/stop.ts";
+import type { Stop, StopSignal } from "../base/stop.ts";
 import { OPEN_ORIGINS } from "../http/answer.ts";
 import type { Caller } from "../http/route.ts";
 import type { Carry } from "../outbound/carrier.ts";
@@ -77,6 +77,8 @@ export interface InferParts extends RoutingParts {
   readonly errorBody: (api: Api, fault: Fault, requestId: string) => unknown;
   /** Called around every call, so that a shutdown can wait for the money. */
   readonly onOpen: () => () => void;
+  /** Aborted when the process ends: nothing is waited for on behalf of a caller who has left. */
+  readonly hurried: Pick<StopSignal, "aborted">;
   /** What a call has to do with stored responses: undefined for most, or an answer where it runs in the background. */
   readonly stateOf?: (
     ask: Ask,

@@ -1,6 +1,7 @@
 // The inference room, put together: accounts at the providers, circuits, the clock of the streams, and the count of the
 // calls that are open.
 
+import { createStop } from "../base/stop.ts";
 import type { Log } from "../base/log.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Model } from "../models/catalog.ts";
@@ -39,6 +40,8 @@ export interface Inference {
   readonly available: (providerId: string) => boolean;
   readonly health: (model: Model, now: number) => ReturnType<typeof healthOf>;
   readonly idle: () => Promise<void>;
+  /** Waits for no provider any more whose caller has left: what is known by then is charged. */
+  readonly hurry: () => void;
 }
 
 const BURST_SECONDS = 10;
@@ -49,6 +52,7 @@ export function createInference(parts: InferenceParts): Inference {
     operatorProviders: () => parts.catalog.current().providers,
   });
   const open = createOpenCount();
+  const hurry = createStop();
   const breaker = createBreaker();
   const routing = createRouting(breaker);
   const { requestsPerMinute, openCallsPerKey } = parts.limits;
@@ -75,12 +79,14 @@ export function createInference(parts: InferenceParts): Inference {
         keySent: true,
       }),
     onOpen: open.enter,
+    hurried: hurry.signal,
   };
   return {
     parts: inferParts,
     available: accounts.available,
     health: (model, now) => healthOf(routing, model, now),
     idle: open.idle,
+    hurry: hurry.abort,
   };
 }
 

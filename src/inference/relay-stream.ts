@@ -1,8 +1,9 @@
 // Relays a provider's stream: as it comes, no faster than the caller reads, metered as it goes by. The terminal event
 // waits until the money is settled, so that whoever saw the end is in the ledger after any crash.
 
-import { deadline } from "../base/deadline.ts";
+import { deadline, onceAborted } from "../base/deadline.ts";
 import { readSse, type SseEvent, type SseParser } from "../base/sse.ts";
+import type { StopSignal } from "../base/stop.ts";
 import { type Outlet, streamOut } from "../http/outlet.ts";
 import {
   cancelInflow,
@@ -39,6 +40,8 @@ export interface StreamParts {
   readonly endsSilently: boolean;
   /** How long the provider is read on for its count after the reader has left in the midst of the answer. */
   readonly drainMs: number;
+  /** Aborted when the process ends, and there is no time left for that. */
+  readonly hurried: Pick<StopSignal, "aborted">;
   /** The cost of what the meter knows, as it is shown. */
   readonly costUsd: () => string | undefined;
   /** Settles, once; the stream's last event waits for it. `isWhole`: the provider said all that it had to say. */
@@ -298,11 +301,13 @@ function tick(parts: StreamParts, state: State, at: number): void {
 function drain(parts: StreamParts, state: State, maxMs: number): Promise<boolean> {
   const most = state.bytes + DRAIN_MAX_BYTES;
   return new Promise((resolve) => {
-    const stop = deadline(maxMs, () => resolve(false));
     const done = (hasClosed: boolean): void => {
       stop();
+      stopHeeding();
       resolve(hasClosed);
     };
+    const stop = deadline(maxMs, () => done(false));
+    const stopHeeding = onceAborted(parts.hurried, () => done(false));
     flowTo(parts.inflow, {
       piece: (bytes) => {
         state.bytes += bytes.length;

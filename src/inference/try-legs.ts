@@ -182,15 +182,15 @@ async function attempt(
     triesMax: next === undefined || isSamePlace(candidate, next.candidate) ? undefined : 1,
   };
   const before = call.attempts.length;
-  // Where leaving does not end the bill, the call goes on without the caller, to the provider's own count. A stream that
-  // has begun learns by its own cancellation that its reader is gone.
-  const { signal } = input;
-  const stopHeeding = stopsBilling(candidate) ? onceAborted(signal, call.abort.abort) : undefined;
+  // Where leaving does not end the bill, the call goes on without the caller, to the provider's own count, or to the end of
+  // the process. A stream that has begun learns by its own cancellation that its reader is gone.
+  const signal = stopsBilling(candidate) ? input.signal : parts.hurried;
+  const stopHeeding = onceAborted(signal, call.abort.abort);
   try {
-    if (stopHeeding !== undefined && signal.aborted) call.abort.abort();
+    if (signal.aborted) call.abort.abort();
     return await tryCandidate(candidate, trial, call.attempts, parts);
   } finally {
-    stopHeeding?.();
+    stopHeeding();
     if (!candidate.credential.byok) noteTries(parts, call, before);
   }
 }

@@ -7,6 +7,7 @@ import type { Log } from "../base/log.ts";
 import { isObject, type Json } from "../inference/ask.ts";
 import type { CallInput, IdempotentCall, StoredReply } from "../inference/call.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { DIED } from "./record.ts";
 import { insertResponse, stillWanted, stopResponse } from "./rows.ts";
 import type { Turn } from "./turn.ts";
 
@@ -20,6 +21,8 @@ export interface Background {
   readonly stop: (id: string) => void;
   /** Stops what was cancelled or deleted, also through another process. */
   readonly watch: () => Promise<void>;
+  /** The process ends: what runs is stopped, has failed, and says why. */
+  readonly stopAll: () => void;
   readonly idle: () => Promise<void>;
 }
 
@@ -46,6 +49,7 @@ interface Running {
 export function createBackground(parts: BackgroundParts): Background {
   const { db, log } = parts;
   const running = new Map<string, Running>();
+  let isEnding = false;
 
   const start: Background["start"] = async (turn, input) => {
     const { accountId } = input.caller;
@@ -77,7 +81,7 @@ export function createBackground(parts: BackgroundParts): Background {
       try {
         await readToEnd(await parts.infer(detached), abort.signal);
         if (!one.accepted) throw new Error("a background call ended that held nothing");
-        failure = turn.seen.failure;
+        failure = isEnding ? DIED : turn.seen.failure;
       } catch (error) {
         if (!one.accepted) return accepted.reject(error);
         failure = { message: error instanceof Fault ? error.publicMessage : undefined };
@@ -103,6 +107,10 @@ export function createBackground(parts: BackgroundParts): Background {
       const ids = [...running].filter(([, one]) => one.accepted).map(([id]) => id);
       const wanted = await stillWanted(db, ids);
       for (const id of ids) if (!wanted.has(id)) running.get(id)?.abort.abort();
+    },
+    stopAll: () => {
+      isEnding = true;
+      for (const { abort } of running.values()) abort.abort();
     },
     idle: async () => {
       await Promise.all([...running.values()].map(({ work }) => work));

@@ -27,7 +27,8 @@ export const InputItemList = z
   })
   .meta({ id: "InputItemList" });
 
-const DIED = {
+/** Why a response failed whose process ended. */
+export const DIED = {
   code: "server_error",
   message: "The gateway stopped while this response was in progress. Create it again.",
 };

@@ -43,6 +43,8 @@ export interface Responses {
   readonly failDead: (startedBefore: number) => Promise<void>;
   /** Ends what was cancelled or deleted through another process. */
   readonly watch: () => Promise<void>;
+  /** Ends what runs in the background, since the process does: what was metered is charged. */
+  readonly stopAll: () => void;
   /** Resolves when nothing runs in the background. */
   readonly idle: () => Promise<void>;
 }
@@ -117,6 +119,7 @@ export function createResponses(parts: ResponsesParts): Responses {
       await db.write((tx) => failDead(tx, startedBefore));
     },
     watch: background.watch,
+    stopAll: background.stopAll,
     idle: background.idle,
   };
 }

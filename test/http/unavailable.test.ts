@@ -14,7 +14,9 @@ test("on PostgreSQL that is not there every request is a 503 with retry-after, a
   const { key } = await register(gateway);
   wire.fall();
   for (const asked of ["GET /v1/account", "GET /v1/usage", "POST /v1/keys"])
-    expectRetry(await call(gateway, asked, { key, ...(asked.startsWith("P") ? { body: {} } : {}) }));
+    expectRetry(
+      await call(gateway, asked, { key, ...(asked.startsWith("P") ? { body: {} } : {}) }),
+    );
   expectRetry(await call(gateway, "POST /v1/accounts", { body: {} }));
   expect(gateway.logged.join("\n")).toContain("the store cannot be used");
   await wire.rise();

@@ -67,6 +67,7 @@ function openRelay(given: Given = {}) {
     endsByClosing: false,
     endsSilently: false,
     drainMs,
+    hurried: { aborted: false },
     costUsd: () => "0.000001",
     settle: async (how) => {
       settled.push(how);
