@@ -41,7 +41,8 @@ export function createMetrics({ version, ledgerDepth }: MetricsParts): Metrics {
     request: (route, status, ms) => {
       let answers = routes.get(route);
       if (answers === undefined) routes.set(route, (answers = noAnswers()));
-      note(answers, status, ms / 1_000);
+      // The clock may have been set back meanwhile, and a sum that falls looks like a restart.
+      note(answers, status, Math.max(0, ms) / 1_000);
     },
     text: () => {
       const { user, system } = process.cpuUsage();

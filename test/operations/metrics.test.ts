@@ -33,6 +33,15 @@ describe("the metrics", () => {
       expect(line === "" || line.startsWith("# ") || sample.test(line)).toBe(true);
   });
 
+  test("a clock that is set back takes no time away", () => {
+    const metrics = newMetrics();
+    metrics.request("readBalance", 200, 2_000);
+    metrics.request("readBalance", 200, -3_600_000);
+    expect(linesOf(metrics, "postern_request_seconds_sum")).toEqual([
+      'postern_request_seconds_sum{route="readBalance"} 2',
+    ]);
+  });
+
   test("answers are counted by their route and status", () => {
     const metrics = newMetrics();
     for (const status of [200, 200, 404]) metrics.request("readBalance", status, 1);
