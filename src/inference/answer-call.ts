@@ -3,6 +3,7 @@
 import { Fault } from "../base/fault.ts";
 import { usdText } from "../base/money.ts";
 import { createSseParser } from "../base/sse.ts";
+import { limitsOf } from "../models/catalog.ts";
 import type { Answered } from "./attempt.ts";
 import {
   type Call,
@@ -16,6 +17,7 @@ import {
 import type { Candidate } from "./candidates.ts";
 import { type Charged, chargeFor, estimatedUsage, isEmpty, NOTHING } from "./charge.ts";
 import { createFrameParser } from "./frames-as-sse.ts";
+import { likelyInput } from "./input-bound.ts";
 import { createStreamMeter } from "./meter/meter.ts";
 import { usageSoFar } from "./meter/stream.ts";
 import { createKeeper, keptReply } from "./kept-reply.ts";
@@ -128,7 +130,9 @@ function chargedAtEnd(call: Call, candidate: Candidate, { end, meter }: Ending):
   if (end === "client_aborted" && !final) {
     const { outputBytes } = meter;
     if (outputBytes === 0 && usage === undefined) return NOTHING;
-    const charged = chargeFor(estimatedUsage(usage, outputBytes, call.ask.text.length), context);
+    const { text, json } = call.ask;
+    const inputTokens = (): number => likelyInput(text, json, limitsOf(candidate.model).input);
+    const charged = chargeFor(estimatedUsage(usage, outputBytes, inputTokens), context);
     return {
       ...charged,
       exact: false,

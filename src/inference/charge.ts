@@ -7,10 +7,8 @@ import type { Catalog, Model } from "../models/catalog.ts";
 import { cardFor, cardResolver } from "../models/catalog.ts";
 import { price, type Priced, type PriceLine } from "../models/price.ts";
 import type { PricedLine } from "../usage/usage.ts";
+import { BYTES_PER_TOKEN } from "./input-bound.ts";
 import type { Quote } from "./quote.ts";
-
-/** What UTF-8 text costs in tokens on the average; only for calls that ended before the provider counted. */
-const BYTES_PER_TOKEN = 4;
 
 export interface Charged {
   readonly usage: Usage;
@@ -53,10 +51,10 @@ export function chargeFor(usage: Usage, context: ChargeContext): Charged {
 export function estimatedUsage(
   told: Usage | undefined,
   outputBytes: number,
-  inputBytes: number,
+  inputTokens: () => number,
 ): Usage {
   const counted = Math.ceil(outputBytes / BYTES_PER_TOKEN);
-  const base = told ?? { tokens: { input: Math.ceil(inputBytes / BYTES_PER_TOKEN) }, fees: {} };
+  const base = told ?? { tokens: { input: inputTokens() }, fees: {} };
   const output = Math.max(base.tokens.output ?? 0, counted - (base.tokens.reasoning ?? 0));
   return { ...base, tokens: { ...base.tokens, output } };
 }

@@ -66,7 +66,8 @@ const MESSAGES_PATHS = {
   messages: "/v1/messages",
   count_tokens: "/v1/messages/count_tokens",
 } as const;
-const IMAGE_TOKENS_MAX = 16_000;
+/** What the open models that cut an image into the most pieces make of one. */
+const IMAGE_TOKENS_MAX = 16_384;
 const OPENAI_IMAGE_TOKENS_MAX = 50_000;
 const ANTHROPIC_IMAGE_TOKENS_MAX = 6_000;
 
@@ -185,6 +186,8 @@ export const PROVIDERS: readonly Provider[] = [
     knowsCompletionLimit: true,
     baseUrl: "https://openrouter.ai/api/v1",
     endUserField: "user",
+    // It sells OpenAI's models, too.
+    imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
   }),
   row({
     id: "perplexity",

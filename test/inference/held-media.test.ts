@@ -1,0 +1,188 @@
+// What a request carries beside its text is held at the most that it can count for, and where its reader leaves it is charged
+// as what it is: never by the bytes that it takes to send it.
+
+import { afterEach, describe, expect, test } from "bun:test";
+import { inputBound } from "../../src/inference/input-bound.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { openClient } from "./leaving.ts";
+import { type RawProvider, type RawReply, startRawProvider } from "./raw-provider.ts";
+import { fund, type Json, post, recordsOf, until, USD, walletOf } from "./world.ts";
+
+let gateway: Gateway | undefined;
+let provider: RawProvider | undefined;
+
+async function open(stem: string, reply: RawReply): Promise<[Gateway, Account]> {
+  provider = await startRawProvider(() => reply);
+  const env = { [`${stem}_BASE_URL`]: provider.url, [`${stem}_API_KEY`]: "test-key-0123456789" };
+  gateway = await startGateway({ providers: [], env });
+  const account = await register(gateway);
+  await fund(gateway, account, 100n * USD);
+  return [gateway, account];
+}
+
+afterEach(async () => {
+  await gateway?.stop();
+  await provider?.stop();
+  gateway = provider = undefined;
+});
+
+async function spent({ house }: Gateway, { id }: Account): Promise<bigint> {
+  const { promo, paid } = await walletOf(house.db, id);
+  return 100n * USD + 50_000_000n - promo - paid;
+}
+
+const user = (...content: Json[]): Json[] => [{ role: "user", content }];
+const counted = (prompt_tokens: number): RawReply => ({
+  body: JSON.stringify({
+    object: "chat.completion",
+    choices: [{ index: 0, message: { role: "assistant", content: "a" }, finish_reason: "stop" }],
+    usage: { prompt_tokens, completion_tokens: 1 },
+  }),
+});
+
+test("who leaves before the provider has counted pays for an image as one, however many bytes it has", async () => {
+  const chunk = (content: string): string =>
+    `data: ${JSON.stringify({ object: "chat.completion.chunk", model: "gpt-4.1", choices: [{ index: 0, delta: { content } }] })}\n\n`;
+  const [first, last] = [chunk("It is "), chunk("42.")];
+  const [target, account] = await open("OPENAI", {
+    headers: { "content-type": "text/event-stream" },
+    body: first + last,
+    slices: [first.length],
+    pauseMs: 60,
+    after: "silence",
+  });
+  const url = `data:image/png;base64,${"A".repeat(1_000_000)}`;
+  const client = openClient(target, account, "chat", {
+    model: "openai/gpt-4.1",
+    stream: true,
+    max_tokens: 1_000,
+    messages: user({ type: "image_url", image_url: { url } }),
+  });
+  await client.saw("42.");
+  client.leave();
+  const [record] = await until(
+    () => recordsOf(target.house.db, account.id),
+    (records) => records.length === 1,
+  );
+  expect(record).toMatchObject({ outcome: "client_aborted", exact: 0 });
+  expect(await spent(target, account)).toBeGreaterThan(1_000n * 2_000n);
+  expect(await spent(target, account)).toBeLessThan(2_000n * 2_000n);
+});
+
+test.each([
+  [
+    "a document by its address",
+    "MISTRAL",
+    "mistral/mistral-large-latest",
+    { type: "document_url", document_url: "https://x.test/a.pdf" },
+    [100_000, 500n],
+  ],
+  [
+    "a file by its address",
+    "PERPLEXITY",
+    "perplexity/sonar-pro",
+    { type: "file_url", file_url: { url: "https://x.test/a.pdf" } },
+    [100_000, 3_000n],
+  ],
+  [
+    "an image of a model that OpenRouter sells for OpenAI",
+    "OPENROUTER",
+    "openrouter/openai/gpt-4o-mini",
+    { type: "image_url", image_url: { url: "https://x.test/a.png" } },
+    [48_200, 150n],
+  ],
+] as const)("%s is charged as it is counted", async (_, stem, model, part, [tokens, each]) => {
+  const [target, account] = await open(stem, counted(tokens));
+  const answer = await post(target, account, "chat", {
+    model,
+    max_tokens: 10,
+    messages: user(part),
+  });
+  expect(answer.status).toBe(200);
+  expect(await spent(target, account)).toBeGreaterThanOrEqual(BigInt(tokens) * each);
+  expect((await recordsOf(target.house.db, account.id))[0]).toMatchObject({ exact: 1 });
+});
+
+describe("what is held for", () => {
+  const CONTEXT = 1_000_000;
+  const IMAGE = 5_000;
+  const held = (...parts: Json[]): number => {
+    const json = { messages: user(...parts) };
+    return inputBound(JSON.stringify(json), json, {
+      imageTokensMax: IMAGE,
+      contextTokens: CONTEXT,
+    });
+  };
+  const base64 = (bytes: Buffer): string => bytes.toString("base64");
+  const wav = (rate: number, format = 1): string => {
+    const head = Buffer.alloc(44);
+    head.write("RIFF", 0);
+    head.write("WAVEfmt ", 8);
+    head.writeUInt16LE(format, 20);
+    head.writeUInt32LE(rate, 24);
+    head.writeUInt16LE(2, 32);
+    return base64(Buffer.concat([head, Buffer.alloc(32_000)]));
+  };
+  const sound = (data: string, format: string): Json => ({
+    type: "input_audio",
+    input_audio: { data, format },
+  });
+
+  test("sound goes by its length where its bytes tell that, and is a whole context elsewhere", () => {
+    const mp3 = base64(Buffer.concat([Buffer.from("ID3"), Buffer.alloc(30_000)]));
+    const bare = base64(Buffer.concat([Buffer.from([0xff, 0xfb]), Buffer.alloc(30_000)]));
+    for (const steady of [sound(wav(16_000), "wav"), sound(mp3, "mp3"), sound(bare, "mp3")])
+      expect(held(steady)).toBeLessThan(3_000);
+    const silence = base64(Buffer.concat([Buffer.from("fLaC"), Buffer.alloc(3_000)]));
+    for (const open of [
+      sound(silence, "flac"),
+      sound(silence, "wav"),
+      sound(wav(1), "wav"),
+      sound(wav(16_000, 85), "wav"),
+      { type: "input_audio", input_audio: "https://x.test/a.mp3" },
+      { type: "audio_url", audio_url: { url: "https://x.test/a.mp3" } },
+    ])
+      expect(held(open)).toBe(CONTEXT);
+  });
+
+  test("an image is an image's, unless it is none", () => {
+    const image = (url: string): Json => ({ type: "image_url", image_url: { url } });
+    const bytes = "A".repeat(2_000);
+    for (const one of [
+      "https://x.test/a.png",
+      "https://x.test/pdf",
+      `data:image/png;base64,${bytes}`,
+    ])
+      expect(held(image(one))).toBeLessThan(IMAGE + 500);
+    for (const other of [
+      "https://x.test/a.mp4?t=1",
+      "https://www.youtube.com/watch?v=abc",
+      "https://youtu.be/abc",
+      `data:application/pdf;base64,${bytes}`,
+      `data:video/mp4;base64,${bytes}`,
+    ])
+      expect(held(image(other))).toBe(CONTEXT);
+    const screen = { type: "computer_screenshot", image_url: "https://x.test/a.png" };
+    const json = { input: [{ type: "computer_call_output", output: screen }] };
+    const bounds = { imageTokensMax: IMAGE, contextTokens: CONTEXT };
+    expect(inputBound(JSON.stringify(json), json, bounds)).toBeGreaterThan(IMAGE);
+  });
+
+  test("a document whose text stands in the request is its text", () => {
+    const document = (source: Json): Json => ({ type: "document", source });
+    const data = "word ".repeat(1_000);
+    expect(held(document({ type: "text", media_type: "text/plain", data }))).toBeLessThan(6_000);
+    const picture = { type: "image", source: { type: "url", url: "https://x.test/a.png" } };
+    const parts = { type: "content", content: [{ type: "text", text: data }, picture] };
+    expect(held(document(parts))).toBeLessThan(IMAGE + 6_000);
+    expect(held(document(parts))).toBeGreaterThan(IMAGE + 5_000);
+    expect(held(document({ type: "url", url: "https://x.test/a.pdf" }))).toBe(CONTEXT);
+  });
+
+  test("text is not lowered by bytes that stand in a source within a source", () => {
+    const words = "some words ".repeat(20_000);
+    const inner = { type: "image", data: "A".repeat(100_000) };
+    const image = { type: "image", source: inner };
+    expect(held({ type: "text", text: words }, image)).toBeGreaterThan(words.length);
+  });
+});
