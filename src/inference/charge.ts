@@ -10,6 +10,9 @@ import type { PricedLine } from "../usage/usage.ts";
 import { BYTES_PER_TOKEN } from "./input-bound.ts";
 import type { Quote } from "./quote.ts";
 
+/** No call's tools are used more often; a second of sound is no piece. */
+const PIECES_MAX = 1_000;
+
 export interface Charged {
   readonly usage: Usage;
   readonly lines: readonly PricedLine[];
@@ -35,7 +38,7 @@ export function chargeFor(usage: Usage, context: ChargeContext): Charged {
   const found = cardFor(catalog, model, usage.model, at);
   if (found === undefined) throw new Error(`${model.id} was called without a price`);
   const priced: Priced = price(usage, found.card, cardResolver(catalog, model.provider, at));
-  const absurd = usage.clamped === true || isBeyond(usage, quote);
+  const absurd = [usage, ...(usage.also ?? [])].some((leg) => isAbsurd(leg, quote));
   const capped = absurd && priced.cost > held;
   const gaps = found.exact ? priced.gaps : [...priced.gaps, `model:${usage.model ?? ""}`];
   return {
@@ -105,9 +108,14 @@ export function isEmpty(usage: Usage): boolean {
   );
 }
 
-function isBeyond(usage: Usage, { credible }: Quote): boolean {
-  const sums = sumsOfLeg(usage);
-  return sums.inputTokens > credible.inputTokens || sums.outputTokens > credible.outputTokens;
+function isAbsurd(leg: Usage, { credible }: Quote): boolean {
+  const sums = sumsOfLeg(leg);
+  return (
+    leg.clamped === true ||
+    sums.inputTokens > credible.inputTokens ||
+    sums.outputTokens > credible.outputTokens ||
+    FEE_METERS.some((fee) => fee !== "audio_second" && (leg.fees[fee] ?? 0) > PIECES_MAX)
+  );
 }
 
 function showLine(line: PriceLine): PricedLine {

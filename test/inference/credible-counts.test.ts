@@ -7,7 +7,15 @@ import { openClient } from "./leaving.ts";
 import { type RawProvider, type RawReply, startRawProvider } from "./raw-provider.ts";
 import { type Api, fund, type Json, PATHS, recordsOf, until, USD, walletOf } from "./world.ts";
 
-type Stem = "ANTHROPIC" | "OPENAI" | "DEEPSEEK" | "PERPLEXITY" | "GROQ";
+type Stem =
+  | "ANTHROPIC"
+  | "OPENAI"
+  | "DEEPSEEK"
+  | "PERPLEXITY"
+  | "GROQ"
+  | "XAI"
+  | "MOONSHOT"
+  | "OPENROUTER";
 
 let gateway: Gateway;
 let provider: RawProvider;
@@ -98,6 +106,24 @@ test("a compaction, which reads all once more, is held", async () => {
 
 test("a count that nothing accounts for is charged no more than was held", async () => {
   await open("ANTHROPIC", replyOf({ input_tokens: 128_638, output_tokens: 365 }));
+  await ask("messages", sonnet({}));
+  expect(await spent()).toBeLessThan(20_000_000n);
+  expect((await recordsOf(gateway.house.db, account.id))[0]).toMatchObject({ exact: 0 });
+});
+
+test.each([
+  [
+    "a further leg",
+    {
+      iterations: [
+        { type: "message", input_tokens: 9, output_tokens: 1 },
+        { type: "compaction", input_tokens: 900_000_000, output_tokens: 1 },
+      ],
+    },
+  ],
+  ["the uses of a tool", { server_tool_use: { web_search_requests: 1_000_000 } }],
+])("what nothing accounts for in %s is charged no more than was held", async (_, more) => {
+  await open("ANTHROPIC", replyOf({ input_tokens: 9, output_tokens: 1, ...more }));
   await ask("messages", sonnet({}));
   expect(await spent()).toBeLessThan(20_000_000n);
   expect((await recordsOf(gateway.house.db, account.id))[0]).toMatchObject({ exact: 0 });
