@@ -21,7 +21,8 @@ export const ADVICE_TOKENS = 8_000;
 const ADVICES_HELD = 3;
 
 const TOOL_FEES: readonly (readonly [type: RegExp, fee: FeeMeter])[] = [
-  [/^web_search/, "web_search"],
+  // Groq's, OpenRouter's and Moonshot's names for it.
+  [/^(openrouter:)?web_search|^browser_search|^builtin_function$/, "web_search"],
   [/^web_fetch/, "web_fetch"],
   [/^(code_execution|code_interpreter)/, "code_execution"],
   [/^(file_search|collections_search)/, "file_search"],

@@ -129,6 +129,21 @@ test.each([
   expect((await recordsOf(gateway.house.db, account.id))[0]).toMatchObject({ exact: 0 });
 });
 
+test.each([
+  [
+    "MOONSHOT",
+    "moonshot/kimi-k2.6",
+    { type: "builtin_function", function: { name: "$web_search" } },
+  ],
+  ["OPENROUTER", "openrouter/openai/gpt-4o", { type: "openrouter:web_search" }],
+  ["GROQ", "groq/openai/gpt-oss-120b", { type: "browser_search" }],
+] as const)("a search by %s's own name has no price, and is refused", async (stem, model, tool) => {
+  await open(stem, completion({ prompt_tokens: 20, completion_tokens: 1 }));
+  const refused = await ask("chat", { model, max_tokens: 8, messages: MESSAGES, tools: [tool] });
+  expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining("tools")]);
+  expect(provider.requests).toEqual([]);
+});
+
 test("every text of a batch of embeddings is held and charged, also where they are more than one context", async () => {
   const usage = { prompt_tokens: 128_000, total_tokens: 128_000 };
   await open("OPENAI", {
