@@ -22,7 +22,8 @@ export function legsOf(
   for (const candidate of candidates) {
     try {
       const { model, credential } = candidate;
-      legs.push({ candidate, quote: quoteOf(ask, model, credential.provider, parts) });
+      const { provider, byok } = credential;
+      legs.push({ candidate, quote: quoteOf(ask, model, provider, { ...parts, byok }) });
     } catch (error) {
       // What has no price at one provider may have one at the next.
       if (!(error instanceof Fault)) throw error;

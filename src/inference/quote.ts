@@ -30,19 +30,21 @@ export interface Quote {
   readonly minimum: Nano | undefined;
 }
 
-export function quoteOf(
-  ask: Ask,
-  model: Model,
-  provider: Provider,
-  parts: { readonly catalog: Catalog; readonly now: number },
-): Quote {
+export interface QuoteParts {
+  readonly catalog: Catalog;
+  readonly now: number;
+  /** Whether the caller pays at the provider, by a key of their own: what costs nothing here needs no price. */
+  readonly byok: boolean;
+}
+
+export function quoteOf(ask: Ask, model: Model, provider: Provider, parts: QuoteParts): Quote {
   const cards = boundCards(parts.catalog, model, parts.now);
   const [card] = cards;
   if (card === undefined)
     throw new Fault("provider_not_configured", `${model.id} has no price`, {
       message: `${model.id} has no price, so it cannot be called. Use another model.`,
     });
-  for (const one of cards) refuseUnpriced(one, ask, model);
+  if (!parts.byok) for (const one of cards) refuseUnpriced(one, ask, model);
   const limits = limitsOf(model);
   const sentTokens = inputBound(ask.text, ask.json, {
     imageTokensMax: provider.imageTokensMax,
@@ -84,9 +86,10 @@ function adviceBound(
   ask: Ask,
   { id, provider }: Model,
   inputTokens: number,
-  { catalog, now }: { readonly catalog: Catalog; readonly now: number },
+  { catalog, now, byok }: QuoteParts,
 ): Nano {
   let sum = 0n;
+  if (byok) return sum;
   for (const { model, calls, param } of advisorsOf(ask.json)) {
     const card = cardResolver(catalog, provider, now)(model);
     if (card === undefined)

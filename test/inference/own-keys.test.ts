@@ -123,6 +123,23 @@ describe("the caller's own provider key", () => {
     );
   });
 
+  test("is used for what has no price here, too: the caller pays for it at the provider", async () => {
+    await start(() => ({ body: RESPONSE }));
+    const tools = [{ type: "image_generation" }];
+    const body = { model: MODEL, input: "a cat", max_output_tokens: 64 };
+    for (const more of [{ tools }, { service_tier: "scale" }])
+      expect((await post(gateway, account, "responses", { ...body, ...more })).status).toBe(200);
+    expect(keysUsed()).toEqual([OWN, OWN]);
+  });
+
+  test("is all that such a call is made on: the gateway's own account does not follow it", async () => {
+    await start(() => ({ status: 500, body: '{"error":{"message":"no"}}' }));
+    const tools = [{ type: "image_generation" }];
+    const body = { model: MODEL, input: "a cat", max_output_tokens: 64, tools };
+    expect((await post(gateway, account, "responses", body)).status).toBe(500);
+    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+  });
+
   test("may refer to what lies in the caller's own account: nothing is refused, changed or added", async () => {
     await start(() => ({ body: RESPONSE }));
     const body = {
