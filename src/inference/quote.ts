@@ -21,6 +21,8 @@ export interface Quote {
   readonly bounds: Omit<Bounds, "outputTokens">;
   /** The most output tokens, all choices together. */
   readonly outputTokens: number;
+  /** Those among them that no limit of the caller's bounds. */
+  readonly hiddenTokens: number;
   /** What a provider counts beyond these numbers is a fault of its own, and not what the call has used. */
   readonly credible: { readonly inputTokens: number; readonly outputTokens: number };
   /** What other models may cost that the provider asks. */
@@ -74,6 +76,7 @@ export function quoteOf(ask: Ask, model: Model, provider: Provider, parts: Quote
     cards,
     bounds,
     outputTokens,
+    hiddenTokens: hidden * ask.choices,
     credible: credibleOf({ inputTokens, outputTokens, brought }, limits),
     advice,
     amount: most(outputTokens),
@@ -102,10 +105,12 @@ function adviceBound(
   return sum;
 }
 
-/** The output tokens, all choices together, that a sum pays for after the rest of the call. */
+/** The output tokens, all choices together, that a sum pays for after the rest of the call, its hidden ones included. */
 export function affordableTokens(quote: Quote, available: Nano): number {
   const left = available - quote.advice;
-  return left < 0n ? 0 : affordableOutput(left, quote.bounds, quote.cards, quote.outputTokens);
+  if (left < 0n) return 0;
+  const all = affordableOutput(left, quote.bounds, quote.cards, quote.outputTokens);
+  return Math.max(0, all - quote.hiddenTokens);
 }
 
 // Each text has the model's context to itself. A list of numbers is one text, in tokens.

@@ -144,6 +144,15 @@ test.each([
   expect(provider.requests).toEqual([]);
 });
 
+test("no lower limit is advised where what the model thinks alone is more than there is", async () => {
+  await open("XAI", completion({ prompt_tokens: 20, completion_tokens: 1 }), 0n);
+  const refused = await ask("chat", { model: "xai/grok-4.7", max_tokens: 64, messages: MESSAGES });
+  expect(refused.status).toBe(402);
+  const { error } = (await refused.json()) as { error: Json };
+  expect(error).toMatchObject({ affordable_max_tokens: 0 });
+  expect(error["message"]).not.toContain("Ask for at most");
+});
+
 test("every text of a batch of embeddings is held and charged, also where they are more than one context", async () => {
   const usage = { prompt_tokens: 128_000, total_tokens: 128_000 };
   await open("OPENAI", {
