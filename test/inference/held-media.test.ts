@@ -72,26 +72,20 @@ test("who leaves before the provider has counted pays for an image as one, howev
 test.each([
   [
     "a document by its address",
-    "MISTRAL",
-    "mistral/mistral-large-latest",
+    { stem: "MISTRAL", model: "mistral/mistral-large-latest", tokens: 100_000, each: 500n },
     { type: "document_url", document_url: "https://x.test/a.pdf" },
-    [100_000, 500n],
   ],
   [
     "a file by its address",
-    "PERPLEXITY",
-    "perplexity/sonar-pro",
+    { stem: "PERPLEXITY", model: "perplexity/sonar-pro", tokens: 100_000, each: 3_000n },
     { type: "file_url", file_url: { url: "https://x.test/a.pdf" } },
-    [100_000, 3_000n],
   ],
   [
     "an image of a model that OpenRouter sells for OpenAI",
-    "OPENROUTER",
-    "openrouter/openai/gpt-4o-mini",
+    { stem: "OPENROUTER", model: "openrouter/openai/gpt-4o-mini", tokens: 48_200, each: 150n },
     { type: "image_url", image_url: { url: "https://x.test/a.png" } },
-    [48_200, 150n],
   ],
-] as const)("%s is charged as it is counted", async (_, stem, model, part, [tokens, each]) => {
+] as const)("%s is charged as it is counted", async (_, { stem, model, tokens, each }, part) => {
   const [target, account] = await open(stem, counted(tokens));
   const answer = await post(target, account, "chat", {
     model,
