@@ -8,7 +8,7 @@ import type { Catalog, Model } from "../models/catalog.ts";
 import { boundCards, cardResolver, limitsOf } from "../models/catalog.ts";
 import { isPriced, type PriceCard } from "../models/price.ts";
 import { affordableOutput, boundOn, type Bounds, priceUpperBound } from "../models/price-bound.ts";
-import type { Ask } from "./ask.ts";
+import { type Ask, isObject } from "./ask.ts";
 import { inputBound } from "./input-bound.ts";
 import type { Provider } from "./providers.ts";
 import { ADVICE_TOKENS, advisorsOf, NO_FEES, OPEN_TOKENS } from "./tool-fees.ts";
@@ -39,13 +39,14 @@ export interface QuoteParts {
   readonly byok: boolean;
 }
 
-export function quoteOf(ask: Ask, model: Model, provider: Provider, parts: QuoteParts): Quote {
+export function quoteOf(sent: Ask, model: Model, provider: Provider, parts: QuoteParts): Quote {
   const cards = boundCards(parts.catalog, model, parts.now);
   const [card] = cards;
   if (card === undefined)
     throw new Fault("provider_not_configured", `${model.id} has no price`, {
       message: `${model.id} has no price, so it cannot be called. Use another model.`,
     });
+  const ask = searchesByItself(sent, card) ? { ...sent, fees: NO_FEES, brought: 0 } : sent;
   if (!parts.byok) for (const one of cards) refuseUnpriced(one, ask, model);
   const limits = limitsOf(model);
   const sentTokens = inputBound(ask.text, ask.json, {
@@ -57,31 +58,51 @@ export function quoteOf(ask: Ask, model: Model, provider: Provider, parts: Quote
   const brought = Math.max(ask.brought, habit?.brings ?? 0);
   const inputTokens = Math.max(sentTokens, Math.min(limits.input, sentTokens + brought));
   const bounds = boundsOf(ask, inputTokens, habit?.searches);
-  const visible =
-    ask.outputMax === undefined ? limits.output : Math.min(ask.outputMax, limits.output);
-  // Some providers do not count reasoning towards the limit that the caller set.
-  const hidden =
-    ask.outputMax !== undefined &&
-    (habit?.thinksFreely === true ||
-      (!provider.limitsReasoning && model.supported.includes("reasoning")))
-      ? limits.output
-      : 0;
-  const outputTokens = (visible + hidden) * ask.choices;
+  const thinksFreely =
+    habit?.thinksFreely === true ||
+    // Some providers do not count reasoning towards the limit that the caller set.
+    (!provider.limitsReasoning && model.supported.includes("reasoning"));
+  const { outputTokens, hiddenTokens } = outputBound(ask, limits.output, thinksFreely);
   const advice = adviceBound(ask, model, inputTokens, parts);
   const bound = boundOn(bounds, cards);
   const most = (tokens: number): Nano => bound(tokens) + advice;
   const open = ask.outputMax === undefined && limits.output > 0;
-  const floor = Math.min(OUTPUT_FLOOR_TOKENS * ask.choices, outputTokens);
+  const floor = Math.min(OUTPUT_FLOOR_TOKENS * ask.choices + hiddenTokens, outputTokens);
   return {
     cards,
     bounds,
     outputTokens,
-    hiddenTokens: hidden * ask.choices,
+    hiddenTokens,
     credible: credibleOf({ inputTokens, outputTokens, brought }, limits),
     advice,
     amount: most(outputTokens),
     minimum: open ? most(floor) : undefined,
   };
+}
+
+/** What a model is taken to think at most where no limit bounds that and the caller set none. */
+const THOUGHTS_HELD_TOKENS = 64_000;
+
+// Where the limit is open, thoughts are within the model's own; a limit that is set, or lowered, leaves them out.
+function outputBound(
+  { outputMax, choices }: Ask,
+  most: number,
+  thinksFreely: boolean,
+): Pick<Quote, "outputTokens" | "hiddenTokens"> {
+  if (outputMax === undefined) {
+    const hidden = thinksFreely ? Math.min(THOUGHTS_HELD_TOKENS, most) : 0;
+    return { outputTokens: most * choices, hiddenTokens: hidden * choices };
+  }
+  const hidden = thinksFreely ? most : 0;
+  return {
+    outputTokens: (Math.min(outputMax, most) + hidden) * choices,
+    hiddenTokens: hidden * choices,
+  };
+}
+
+// Perplexity's models search in every call: the fee for the request is for that, and what they find is not counted.
+function searchesByItself({ fees, json }: Ask, { requestFees }: PriceCard): boolean {
+  return fees !== NO_FEES && json["tools"] === undefined && Object.keys(requestFees).length > 0;
 }
 
 // An advisor reads what the model reads, at the price of its own model.
@@ -182,6 +203,9 @@ function boundsOf(
   };
 }
 
+/** How a search is asked for without a tool. */
+const BESIDE_TOOLS = ["web_search_options", "search_parameters"] as const;
+
 // What has no price is refused before it is used, and never guessed.
 function refuseUnpriced(card: PriceCard, ask: Ask, model: Model): void {
   const { serviceTier, speed, fees } = ask;
@@ -193,7 +217,7 @@ function refuseUnpriced(card: PriceCard, ask: Ask, model: Model): void {
         ? "speed"
         : isPriced(card, { fees: FEE_METERS.filter((fee) => (fees[fee] ?? 0) > 0) })
           ? undefined
-          : "tools";
+          : (BESIDE_TOOLS.find((one) => isObject(ask.json[one])) ?? "tools");
   if (field === undefined) return;
   throw new Fault("invalid_request", `no price for this ${field}`, {
     message: `${model.id} has no known price for what ${field} asks for, so it cannot be billed. Leave it out.`,

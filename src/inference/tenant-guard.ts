@@ -114,7 +114,15 @@ function unboundedUse(json: Json): Reference | undefined {
   for (const [path, instead] of UNBOUNDED) {
     if (isGiven(json[path])) return { path, instead };
   }
-  return undefined;
+  return deeperSearch(json["web_search_options"]);
+}
+
+// Perplexity's search in several steps has a fee of its own, and "auto" may be it; no reply says which it was.
+function deeperSearch(options: unknown): Reference | undefined {
+  const type = isObject(options) ? (options["search_type"] ?? "fast") : "fast";
+  return type === "fast"
+    ? undefined
+    : { path: "web_search_options.search_type", instead: 'Say "fast"' };
 }
 
 function inTools(tools: unknown, holder = ""): Reference | undefined {

@@ -153,6 +153,42 @@ test("no lower limit is advised where what the model thinks alone is more than t
   expect(error["message"]).not.toContain("Ask for at most");
 });
 
+test("where thoughts are not bounded by the limit, a lowered one leaves them 64,000 tokens", async () => {
+  const details = { completion_tokens_details: { reasoning_tokens: 60_000 } };
+  const usage = { prompt_tokens: 20, completion_tokens: 10, total_tokens: 60_030, ...details };
+  await open("XAI", completion(usage), 0n);
+  const body = { model: "xai/grok-4.7", messages: MESSAGES };
+  const refused = await ask("chat", body);
+  expect([refused.status, provider.requests.length]).toEqual([402, 0]);
+  await fund(gateway, account, USD / 2n);
+  const answer = await ask("chat", body);
+  const visible = Number(answer.headers.get("x-postern-max-tokens"));
+  expect(sent()).toMatchObject({ max_tokens: visible });
+  expect(visible).toBeGreaterThan(256);
+  expect(BigInt(visible + 64_000) * 6_000n).toBeLessThan(550_000_000n);
+  const { promo, paid } = await walletOf(gateway.house.db, account.id);
+  expect(550_000_000n - promo - paid).toBe(20n * 2_000n + 60_010n * 6_000n);
+});
+
+test("the size of Perplexity's search is priced by its fee; a search in several steps, which is not, is refused", async () => {
+  const usage = { prompt_tokens: 20, completion_tokens: 1, search_context_size: "high" };
+  await open("PERPLEXITY", completion(usage));
+  const asked = (web_search_options: Json): Promise<Response> =>
+    ask("chat", {
+      model: "perplexity/sonar-pro",
+      max_tokens: 8,
+      messages: MESSAGES,
+      web_search_options,
+    });
+  expect((await asked({ search_context_size: "high", search_type: "fast" })).status).toBe(200);
+  expect(await spent()).toBe(14_000_000n + 20n * 3_000n + 15_000n);
+  for (const search_type of ["pro", "auto"]) {
+    const refused = await asked({ search_type });
+    expect(refused.status).toBe(400);
+    expect(await refused.text()).toContain("web_search_options.search_type");
+  }
+});
+
 test("every text of a batch of embeddings is held and charged, also where they are more than one context", async () => {
   const usage = { prompt_tokens: 128_000, total_tokens: 128_000 };
   await open("OPENAI", {
