@@ -2,6 +2,7 @@
 
 import { deadline } from "../base/deadline.ts";
 import { Fault, invalid } from "../base/fault.ts";
+import { SMALL_SHARE_BYTES } from "./body-share.ts";
 
 const SMALL_BODY_BYTES = 65_536;
 const DEPTH_MAX = 64;
@@ -19,11 +20,15 @@ export interface Patience {
 
 const PATIENCE: Patience = { smallBodyMs: 30_000, largeBodyMs: 120_000 };
 
-/** Not `async`, and neither is what it waits with: every call has a body, and each promise of it has its price. */
+/**
+ * Not `async`, and neither is what it waits with: every call has a body, and each promise of it has its price. `grow` is told
+ * how much has come of one that is not small, and may throw.
+ */
 export function readBody(
   request: Request,
   limitBytes: number,
   patience: Patience = PATIENCE,
+  grow: (bytes: number) => void = () => {},
 ): Promise<Uint8Array> {
   const { headers } = request;
   demandPlain(headers.get("content-encoding"));
@@ -34,8 +39,10 @@ export function readBody(
   if (announced !== null && Number(announced) > limitBytes) throw tooLarge(limitBytes);
   const timeoutMs = limitBytes > SMALL_BODY_BYTES ? patience.largeBodyMs : patience.smallBodyMs;
   if (request.body === null) return Promise.resolve(new Uint8Array());
-  // A body of known length is read in one go, which is far cheaper; any other is counted as it comes.
-  const reading = announced === null ? readCounted(request.body, limitBytes) : request.bytes();
+  // A small body of known length is read in one go, which is far cheaper; any other is counted as it comes, since a length
+  // that is only announced takes no memory.
+  const isSmall = announced !== null && Number(announced) <= SMALL_SHARE_BYTES;
+  const reading = isSmall ? request.bytes() : readCounted(request.body, limitBytes, grow);
   return within(reading, timeoutMs);
 }
 
@@ -50,12 +57,14 @@ function demandPlain(encoding: string | null): void {
 async function readCounted(
   stream: ReadableStream<Uint8Array>,
   limitBytes: number,
+  grow: (bytes: number) => void,
 ): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of stream) {
     size += chunk.length;
     if (size > limitBytes) throw tooLarge(limitBytes);
+    grow(size);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

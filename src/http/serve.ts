@@ -14,6 +14,7 @@ import {
   toFault,
 } from "./answer.ts";
 import { BODY_LIMIT_DEFAULT_BYTES, type Patience, readBody, textOfBody } from "./body.ts";
+import { type BodyShares, createBodyShares, SMALL_SHARE_BYTES } from "./body-share.ts";
 import { decodeForm, decodeJson, demandJson, parse } from "./decode.ts";
 import { dialectOf } from "./dialect.ts";
 import { closeToPages, isForeignPage } from "./foreign-page.ts";
@@ -58,6 +59,8 @@ export interface ServeParts {
   readonly isDraining: () => boolean;
   /** In development: pages of other machines are told nothing. */
   readonly ownPagesOnly?: boolean;
+  /** Smaller shares for tests. */
+  readonly bodyShares?: BodyShares | undefined;
   /** Shorter waits for tests. */
   readonly patience?: Patience | undefined;
   readonly onAnswer?: (route: Route | undefined, status: number, ms: number) => void;
@@ -86,6 +89,9 @@ interface Exchange {
   route: Route | undefined;
   /** The key of a call that its hold counts: where it is refused, it is counted here. */
   heldKeyId: string | undefined;
+  /** How much of a large body is counted as in memory, and as whose. */
+  largeBytes: number;
+  largeCaller: string;
 }
 
 /** The whole service as one function from a request to its answer; it never throws. */
@@ -93,6 +99,7 @@ export function createServe(
   parts: ServeParts,
 ): (request: Request, peer: Peer) => Promise<Response> {
   const match = createMatcher(parts.routes);
+  const { bodyShares: shares = createBodyShares() } = parts;
   return async (request, peer) => {
     const now = parts.now();
     const [path, query] = splitTarget(request.url);
@@ -107,13 +114,16 @@ export function createServe(
       keySent: false,
       route: undefined,
       heldKeyId: undefined,
+      largeBytes: 0,
+      largeCaller: "",
     };
     let answer: Response;
     try {
-      answer = await answerRequest(parts, match, exchange);
+      answer = await answerRequest({ parts, match, shares }, exchange);
     } catch (error) {
       answer = answerTrouble(parts, exchange, error);
     }
+    if (exchange.largeBytes > 0) shares.giveBack(exchange.largeCaller, exchange.largeBytes);
     if (answer.status >= 400 && exchange.heldKeyId !== undefined)
       parts.refusals?.count(exchange.heldKeyId, parts.now());
     // A model call's answer is born with its headers: adding them one by one costs more than its routing.
@@ -146,9 +156,14 @@ function answerTrouble(parts: ServeParts, exchange: Exchange, error: unknown): R
   return answerFault(fault, context);
 }
 
+interface Serving {
+  readonly parts: ServeParts;
+  readonly match: (method: string, path: string) => Match;
+  readonly shares: BodyShares;
+}
+
 async function answerRequest(
-  parts: ServeParts,
-  match: (method: string, path: string) => Match,
+  { parts, match, shares }: Serving,
   exchange: Exchange,
 ): Promise<Response> {
   const { request, path } = exchange;
@@ -173,13 +188,28 @@ async function answerRequest(
     return toSignIn(path, exchange.query);
   }
   const limitBytes = route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES;
+  const grow = (bytes: number): void => countLarge(shares, exchange, caller, bytes);
   const bodyText =
-    route.method === "GET" ? "" : textOfBody(await readBody(request, limitBytes, parts.patience));
+    route.method === "GET"
+      ? ""
+      : textOfBody(await readBody(request, limitBytes, parts.patience, grow));
   const input = inputOf(parts, exchange, found, { caller, bodyText });
   if (route.write !== undefined) return await runWrite(parts, exchange, route, input);
   const answer = await route.read?.(input);
   if (answer === undefined) throw new Error(`route ${route.id} has nothing to run`);
   return answer instanceof Response ? answer : answerJson(answer);
+}
+
+function countLarge(
+  shares: BodyShares,
+  exchange: Exchange,
+  caller: RawInput["caller"],
+  bytes: number,
+): void {
+  if (bytes <= SMALL_SHARE_BYTES) return;
+  exchange.largeCaller = caller !== undefined && "accountId" in caller ? caller.accountId : "";
+  shares.take(exchange.largeCaller, bytes - exchange.largeBytes);
+  exchange.largeBytes = bytes;
 }
 
 function demandRoute(found: Match): Match & { kind: "route" } {

@@ -5,7 +5,7 @@ import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
 import { createAddressReader } from "../../src/http/address.ts";
 import { listen } from "../../src/http/listen.ts";
-import { createServe } from "../../src/http/serve.ts";
+import { createServe, type ServeParts } from "../../src/http/serve.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys } from "../../src/keys/keys.ts";
 import { insertSpender } from "../../src/ledger/rows.ts";
@@ -18,7 +18,10 @@ export const LARGE_BODY_MS = 900;
 
 const MASTER = "a master secret that only these tests know";
 
-export async function startImpatientGateway(options: GatewayOptions = {}): Promise<Gateway> {
+export async function startImpatientGateway(
+  options: GatewayOptions = {},
+  more: Pick<ServeParts, "bodyShares" | "patience"> = {},
+): Promise<Gateway> {
   const gateway = await startGateway({
     ...options,
     env: { ...options.env, POSTERN_SECRET: MASTER },
@@ -46,6 +49,7 @@ export async function startImpatientGateway(options: GatewayOptions = {}): Promi
     addressOf: createAddressReader([]),
     isDraining: () => false,
     patience: { smallBodyMs: SMALL_BODY_MS, largeBodyMs: LARGE_BODY_MS },
+    ...more,
   });
   const listener = listen({ host: "127.0.0.1", port: 0, idleSeconds: IDLE_SECONDS }, handle);
   return {
