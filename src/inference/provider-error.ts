@@ -183,7 +183,8 @@ function firstText(...values: readonly unknown[]): string {
 
 /**
  * How keys and accounts are written. Where words are written alike, such as `api_connection`, a digit or a capital tells that
- * it was drawn, near enough that no text takes long to look through. Anthropic's organizations and xAI's teams are UUIDs, Google's projects and Amazon's accounts stand in paths.
+ * it was drawn, near enough that no text takes long to look through. Anthropic's organizations and xAI's teams are UUIDs,
+ * Google's projects and Amazon's accounts stand in paths.
  */
 const TELLING: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\b(sk|pk|gsk|xai|rk|pplx|csk|fw)[-_][A-Za-z0-9*_-]{8,}/g, "[key]"],

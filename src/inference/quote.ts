@@ -112,8 +112,8 @@ function adviceBound(
   inputTokens: number,
   { catalog, now, byok }: QuoteParts,
 ): Nano {
+  if (byok) return 0n;
   let sum = 0n;
-  if (byok) return sum;
   for (const { model, calls, param } of advisorsOf(ask.json)) {
     const card = cardResolver(catalog, provider, now)(model);
     if (card === undefined)

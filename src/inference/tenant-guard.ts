@@ -1,5 +1,6 @@
 // All tenants share the gateway's accounts at the providers, so an object inside such an account is nobody's own: its id
-// might be another tenant's. References to them are refused on the gateway's credentials, and relayed on a caller's own.
+// might be another tenant's. References to them are refused on the gateway's credentials, and so is what the provider alone
+// knows the price of; both are relayed on a caller's own.
 
 import { Fault, type NextStep } from "../base/fault.ts";
 import { type Ask, isObject, type Json } from "./ask.ts";
@@ -51,7 +52,9 @@ function refuseUnbounded({ path, instead }: Reference): Fault {
   });
 }
 
-const TOP_LEVEL: readonly (readonly [field: string, instead: string])[] = [
+type Refusable = readonly (readonly [field: string, instead: string])[];
+
+const TOP_LEVEL: Refusable = [
   ["previous_response_id", SEND_OR_STORE],
   ["conversation", SEND_WHOLE],
   ["prompt", "Send the prompt's text in the request"],
@@ -68,10 +71,16 @@ const LATER = [
   ["deferred", "Leave it out and stream the reply"],
 ] as const;
 
-function topLevel(json: Json): Reference | undefined {
-  for (const [path, instead] of TOP_LEVEL) {
+function givenOf(fields: Refusable, json: Json): Reference | undefined {
+  for (const [path, instead] of fields) {
     if (isGiven(json[path])) return { path, instead };
   }
+  return undefined;
+}
+
+function topLevel(json: Json): Reference | undefined {
+  const given = givenOf(TOP_LEVEL, json);
+  if (given !== undefined) return given;
   for (const [path, instead] of LATER) {
     if (json[path] === true) return { path, instead };
   }
@@ -103,7 +112,7 @@ function compared(json: Json): Reference | undefined {
   return undefined;
 }
 
-const UNBOUNDED: readonly (readonly [field: string, instead: string])[] = [
+const UNBOUNDED: Refusable = [
   ["fallbacks", "Name the models to fall back on in `models`, which this gateway tries itself"],
   ["plugins", "Use the model's own tools"],
   ["data_sources", "Send the documents in the request"],
@@ -111,10 +120,7 @@ const UNBOUNDED: readonly (readonly [field: string, instead: string])[] = [
 
 /** What makes the provider ask other models or services, at prices that it alone knows. */
 function unboundedUse(json: Json): Reference | undefined {
-  for (const [path, instead] of UNBOUNDED) {
-    if (isGiven(json[path])) return { path, instead };
-  }
-  return deeperSearch(json["web_search_options"]);
+  return givenOf(UNBOUNDED, json) ?? deeperSearch(json["web_search_options"]);
 }
 
 // Perplexity's search in several steps has a fee of its own, and "auto" may be it; no reply says which it was.

@@ -3,6 +3,7 @@
 // where it does not, a stated number is held, and the reply decides what is charged.
 
 import type { FeeMeter } from "../base/meters.ts";
+import { isObject } from "./canonical-json.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -73,7 +74,8 @@ export function advisorsOf(json: Json): readonly Advisor[] {
   const { tools } = json;
   if (!Array.isArray(tools)) return [];
   return tools.flatMap((tool: unknown, place): readonly Advisor[] => {
-    if (!isTool(tool) || typeof tool["type"] !== "string" || !ADVISOR.test(tool["type"])) return [];
+    if (!isObject(tool) || typeof tool["type"] !== "string" || !ADVISOR.test(tool["type"]))
+      return [];
     const calls = isCount(tool["max_uses"]) ? Math.min(tool["max_uses"], CALLS_MAX) : ADVICES_HELD;
     return [{ model: String(tool["model"]), calls, param: `tools[${place}].model` }];
   });
@@ -89,17 +91,17 @@ function isOpen({ mcp_servers, context_management, reasoning }: Json): boolean {
   return (
     (Array.isArray(mcp_servers) && mcp_servers.length > 0) ||
     compacts(context_management) ||
-    (isTool(reasoning) && isGiven(reasoning["mode"]))
+    (isObject(reasoning) && isGiven(reasoning["mode"]))
   );
 }
 
 // Agents ask in every call that old thoughts or results be left out, which only makes the prompt shorter.
 function compacts(management: unknown): boolean {
-  const edits = isTool(management) ? management["edits"] : management;
+  const edits = isObject(management) ? management["edits"] : management;
   if (!Array.isArray(edits)) return isGiven(edits);
   return !edits.every(
     (edit: unknown) =>
-      isTool(edit) && typeof edit["type"] === "string" && edit["type"].startsWith("clear_"),
+      isObject(edit) && typeof edit["type"] === "string" && edit["type"].startsWith("clear_"),
   );
 }
 
@@ -107,10 +109,10 @@ const NO_TOOLS: readonly Json[] = [];
 
 /** The tools of a request. The Responses API takes them among the items as well. */
 function toolsOf({ tools, input }: Json): readonly Json[] {
-  const own = Array.isArray(tools) ? tools.filter(isTool) : NO_TOOLS;
+  const own = Array.isArray(tools) ? tools.filter(isObject) : NO_TOOLS;
   if (!Array.isArray(input)) return own;
   const lent = input.flatMap((item: unknown) =>
-    isTool(item) && Array.isArray(item["tools"]) ? item["tools"].filter(isTool) : NO_TOOLS,
+    isObject(item) && Array.isArray(item["tools"]) ? item["tools"].filter(isObject) : NO_TOOLS,
   );
   return lent.length === 0 ? own : [...own, ...lent];
 }
@@ -135,7 +137,7 @@ function feeOf(tool: Json): FeeMeter | undefined {
 }
 
 function isHosted({ environment }: Json): boolean {
-  return isTool(environment) && environment["type"] !== "local";
+  return isObject(environment) && environment["type"] !== "local";
 }
 
 // What the whole request may do at most bounds each of its tools.
@@ -154,8 +156,4 @@ function isGiven(value: unknown): boolean {
 
 function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isInteger(value) && value >= 0;
-}
-
-function isTool(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
