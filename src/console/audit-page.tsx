@@ -8,6 +8,8 @@ import { consolePage } from "./frame.tsx";
 import { minute } from "./words.ts";
 import type { Place } from "./workspace.ts";
 
+export const ENTRIES_SHOWN = 50;
+
 export function auditPage(visitor: Visitor, place: Place, entries: readonly Entry[]): PageFrame {
   return consolePage({
     title: "Audit log",
@@ -19,7 +21,11 @@ export function auditPage(visitor: Visitor, place: Place, entries: readonly Entr
         <p>Nothing was changed yet.</p>
       ) : (
         <>
-          <p>The newest fifty; all of them are in GET /v1/audit.</p>
+          {entries.length < ENTRIES_SHOWN ? null : (
+            <p>
+              The newest {ENTRIES_SHOWN}. <code>GET /v1/audit</code> lists all of them.
+            </p>
+          )}
           <div class="scroll" role="region" aria-label="Entries" tabindex={0}>
             <table>
               <thead>

@@ -17,7 +17,7 @@ import { doOnce, FORM_NAME } from "../idempotency/form.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
-import { auditPage } from "./audit-page.tsx";
+import { auditPage, ENTRIES_SHOWN } from "./audit-page.tsx";
 import { pathOf } from "./frame.tsx";
 import { type ShownWebhook, webhooksPage, type WebhooksState } from "./webhooks-page.tsx";
 import { type ConsoleStore, enter, enterToChange } from "./workspace.ts";
@@ -28,7 +28,6 @@ export interface OperatingParts extends ConsoleStore {
   readonly idempotency: Idempotency;
 }
 
-const SHOWN = 50;
 const DELIVERIES_SHOWN = 5;
 
 export function operatingRoutes(parts: OperatingParts): readonly Route[] {
@@ -178,7 +177,7 @@ function auditRoute(parts: OperatingParts): Route {
     params: AccountPath,
     run: async ({ caller, params }) => {
       const place = await enter(parts, params.account, caller.personId, "audit.read");
-      const { data } = await listEntries(parts.db, params.account, { limit: SHOWN });
+      const { data } = await listEntries(parts.db, params.account, { limit: ENTRIES_SHOWN });
       return show(auditPage(caller, place, data));
     },
   });
