@@ -90,7 +90,7 @@ export const SETTINGS: Readonly<
   POSTERN_BASE_URL: {
     fallback: "http://127.0.0.1:<port>",
     means:
-      "The public address of the service. Anything but a loopback address turns development aids off.",
+      "The public address of the service: scheme, host and port. Anything but a loopback address turns development aids off.",
   },
   POSTERN_DOCS_URL: {
     fallback: "<base URL>/docs",
