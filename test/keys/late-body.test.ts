@@ -3,7 +3,7 @@
 
 import { expect, test } from "bun:test";
 import { connect } from "node:net";
-import { register, startGateway } from "../support/gateway.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 
 interface Late {
   readonly path: string;
@@ -33,6 +33,12 @@ async function begin(port: number, key: string, path: string, body: string): Pro
   };
 }
 
+async function mint(gateway: Gateway, { headers }: Account) {
+  const minted = await fetch(`${gateway.url}/v1/keys`, { method: "POST", headers, body: "{}" });
+  // Safe because a new key is answered with both.
+  return (await minted.json()) as { readonly id: string; readonly api_key: string };
+}
+
 const WRITES = [
   ["/v1/keys", "{}"],
   ["/v1/provider-keys", '{"provider":"sim","api_key":"sk-aaaaaaaaaaaaaaaaaaaaaaaaaaa"}'],
@@ -45,12 +51,7 @@ for (const store of ["sqlite", "postgres"] as const)
   test(`a key that is revoked while its body comes does nothing any more (${store})`, async () => {
     const gateway = await startGateway({ store });
     const account = await register(gateway);
-    const minted = await fetch(`${gateway.url}/v1/keys`, {
-      method: "POST",
-      headers: account.headers,
-      body: "{}",
-    });
-    const stolen = (await minted.json()) as { id: string; api_key: string };
+    const stolen = await mint(gateway, account);
     const port = Number(new URL(gateway.url).port);
     const late = await Promise.all(
       WRITES.map(([path, body]) => begin(port, stolen.api_key, path, body)),
@@ -68,12 +69,7 @@ for (const store of ["sqlite", "postgres"] as const)
 test("a revoked key is not given a kept answer", async () => {
   const gateway = await startGateway();
   const account = await register(gateway);
-  const minted = await fetch(`${gateway.url}/v1/keys`, {
-    method: "POST",
-    headers: account.headers,
-    body: "{}",
-  });
-  const key = (await minted.json()) as { id: string; api_key: string };
+  const key = await mint(gateway, account);
   const call = () =>
     fetch(`${gateway.url}/v1/chat/completions`, {
       method: "POST",

@@ -4,7 +4,7 @@ import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { deposit, getWallet } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { eachStore } from "../support/stores.ts";
+import { eachStore, type TestStore } from "../support/stores.ts";
 import { wireTo } from "./lost-reply.ts";
 import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
 
@@ -14,26 +14,37 @@ setDefaultTimeout(60_000);
 const NOW = Date.UTC(2026, 10, 21, 12);
 const HOUR_MS = 3_600_000;
 
+const OWNER = { accountId: "a", keyId: "k", now: NOW };
+
+/** A process of one account with 1,000 nano, whose ledger reaches the store by a wire that can be cut. */
+async function onWire({ db, place, close }: TestStore) {
+  const wire = await wireTo(place.at);
+  const through = openPostgres(wire.url);
+  await db.write(async (tx) => {
+    await openAccount(tx, "a", ["k"], NOW);
+    await deposit(tx, promoDeposit("a.start", "a", 1_000n, NOW));
+  });
+  const ledger = await openProcess(db, "p", NOW, { db: through });
+  await through.get("select 1");
+  const stop = async (): Promise<void> => {
+    await through.close();
+    wire.fall();
+    await close();
+  };
+  return { db, wire, ledger, stop };
+}
+
 eachStore(
   (_, open) => {
     describe("a wire that is cut at the commit", () => {
       for (const when of ["before", "after"] as const) {
         test(`${when} the server heard of it: a hold holds once and a settle charges once`, async () => {
-          const { db, place, close } = await open();
-          const wire = await wireTo(place.at);
-          const through = openPostgres(wire.url);
-          await db.write(async (tx) => {
-            await openAccount(tx, "a", ["k"], NOW);
-            await deposit(tx, promoDeposit("a.start", "a", 1_000n, NOW));
-          });
-          const ledger = await openProcess(db, "p", NOW, { db: through });
-          const owner = { accountId: "a", keyId: "k", now: NOW };
+          const { db, wire, ledger, stop } = await onWire(await open());
           const names = Array.from({ length: 20 }, (_one, count) => `h${count}`);
-          await through.get("select 1");
 
           let cut = wire.cutAtCommit(when);
           const holds = await Promise.all(
-            names.map((id) => ledger.hold({ ...owner, id, amount: 100n, expiresAt: NOW + 1 })),
+            names.map((id) => ledger.hold({ ...OWNER, id, amount: 100n, expiresAt: NOW + 1 })),
           );
           await cut;
           expect(holds.filter((one) => one.status === "held")).toHaveLength(10);
@@ -43,7 +54,7 @@ eachStore(
           const ends = await Promise.all(
             names.slice(0, 10).map((id) =>
               ledger.settle({
-                ...owner,
+                ...OWNER,
                 id,
                 cost: 30n,
                 record: usageRecord({
@@ -62,26 +73,15 @@ eachStore(
           );
           expect(await getWallet(db, "a")).toEqual({ promo: 700n, paid: 0n, held: 0n });
           expect((await verifyLedger(db)).problems).toEqual([]);
-          await through.close();
-          wire.fall();
-          await close();
+          await stop();
         }, 20_000);
       }
 
       test("a hold whose caller was refused meanwhile is given back when the store is there again", async () => {
-        const { db, place, close } = await open();
-        const wire = await wireTo(place.at);
-        const through = openPostgres(wire.url);
-        await db.write(async (tx) => {
-          await openAccount(tx, "a", ["k"], NOW);
-          await deposit(tx, promoDeposit("a.start", "a", 1_000n, NOW));
-        });
-        const ledger = await openProcess(db, "p", NOW, { db: through });
-        await through.get("select 1");
+        const { db, wire, ledger, stop } = await onWire(await open());
         const cut = wire.cutAtCommit("after");
-        const owner = { accountId: "a", keyId: "k", now: NOW };
         const held = ledger
-          .hold({ ...owner, id: "h", amount: 1_000n, expiresAt: NOW + HOUR_MS })
+          .hold({ ...OWNER, id: "h", amount: 1_000n, expiresAt: NOW + HOUR_MS })
           .catch((error: unknown) => error);
         await cut;
         wire.fall();
@@ -91,9 +91,7 @@ eachStore(
         await ledger.idle();
         expect(await getWallet(db, "a")).toEqual({ promo: 1_000n, paid: 0n, held: 0n });
         expect((await verifyLedger(db)).problems).toEqual([]);
-        await through.close();
-        wire.fall();
-        await close();
+        await stop();
       }, 30_000);
     });
   },
