@@ -1,4 +1,5 @@
-// Structured lines: JSON for machines, and readable ones on a terminal. What is logged is data, never a request's body.
+// Structured lines: JSON for machines, and readable ones on a terminal. What is logged is data, never a request's body. Words
+// about a request may quote it, and with it a key that was pasted where none belongs: no line has one.
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFields = Readonly<Record<string, unknown>>;
@@ -17,6 +18,8 @@ export interface LogOptions {
   readonly write: (line: string) => void;
 }
 
+const RAW_KEY = /-rt-\w{8,}/g;
+
 const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
 export function createLog(options: LogOptions): Log {
@@ -25,11 +28,10 @@ export function createLog(options: LogOptions): Log {
     if (LEVELS.indexOf(level) < least) return () => {};
     return (event: string, fields: LogFields = {}) => {
       const time = new Date(options.now()).toISOString();
-      options.write(
-        options.readable
-          ? readableLine(time, level, event, fields)
-          : JSON.stringify({ time, level, event, ...plain(fields) }),
-      );
+      const line = options.readable
+        ? readableLine(time, level, event, fields)
+        : JSON.stringify({ time, level, event, ...plain(fields) });
+      options.write(line.replaceAll(RAW_KEY, "-rt-[secret]"));
     };
   };
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };

@@ -74,8 +74,6 @@ export interface Peer {
 }
 
 const OVERLOADED_RETRY_SECONDS = 2;
-/** A key that was pasted into an address must not stay in the log. */
-const RAW_KEY = /-rt-\w{8,}/g;
 
 interface Exchange {
   readonly request: Request;
@@ -138,7 +136,7 @@ function answerTrouble(parts: ServeParts, exchange: Exchange, error: unknown): R
   const fault = toFault(error);
   const fields = {
     request_id: exchange.requestId,
-    path: exchange.path.replaceAll(RAW_KEY, "-rt-[secret]"),
+    path: exchange.path,
     code: fault.code,
     detail: fault.message,
   };

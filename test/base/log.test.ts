@@ -56,6 +56,16 @@ describe("the log", () => {
     expect(cause).toMatch(/outer[^]*caused by: [^]*inner[^]*caused by: why/);
   });
 
+  test("no line has a key, wherever in it somebody pasted one", () => {
+    const key = "acme-rt-dFOQTv5s5cWgFDw9J3Yo26nzcs4Vp5uS4LCGYepZBcU2ftNTU";
+    for (const readable of [false, true]) {
+      const { lines, log } = written(readable);
+      log.error(`failed: ${key}`, { detail: `no model "${key}"`, cause: new Error(`not ${key}`) });
+      expect(lines.join("").includes("dFOQTv5s")).toBe(false);
+      expect(lines.join("").match(/acme-rt-\[secret\]/g)?.length).toBeGreaterThanOrEqual(3);
+    }
+  });
+
   test("a line break in a value cannot forge a line", () => {
     for (const readable of [false, true]) {
       const { lines, log } = written(readable);

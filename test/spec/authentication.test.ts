@@ -240,6 +240,10 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     await read({ authorization: `Bearer ${bad}` });
     await chat(gateway, account.key, { model: "no/such" });
     await call(gateway, `GET /v1/keys/${account.key}`, { key: bad });
+    await call(gateway, `GET /v1/models/${account.key}`);
+    await call(gateway, `GET /v1/keys?${account.key}=1`, { key: account.key });
+    await call(gateway, "POST /v1/keys", { key: account.key, body: { [account.key]: 1 } });
+    await chat(gateway, account.key, { model: account.key });
     const logged = gateway.logged.join("\n");
     expect(logged.includes(account.key.slice(7, -CHECKSUM_CHARACTERS))).toBe(false);
     expect(logged.includes("-rt-[secret]")).toBe(true);
