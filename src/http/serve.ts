@@ -376,8 +376,11 @@ function keepOutOfCaches(headers: Headers): void {
   headers.set("pragma", "no-cache");
 }
 
-function dress(headers: Headers, { requestId, path, dialect }: Exchange): void {
+function dress(headers: Headers, { requestId, path, dialect, route }: Exchange): void {
   headers.set("x-request-id", requestId);
+  // Caches keep out of what an `authorization` header asked for, and know nothing of an `x-api-key`.
+  if (route?.auth === "key" && !headers.has("cache-control"))
+    headers.set("cache-control", "no-store");
   if (path.startsWith("/v1/")) {
     for (const [name, value] of Object.entries(OPEN_ORIGINS)) headers.set(name, value);
   }

@@ -249,6 +249,27 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     expect(logged.includes("-rt-[secret]")).toBe(true);
   });
 
+  test("what a key may see is kept out of caches, which know nothing of an x-api-key", async () => {
+    for (const headers of [
+      { "x-api-key": account.key },
+      { authorization: `Bearer ${account.key}` },
+    ])
+      for (const path of [
+        "account",
+        "keys",
+        "usage",
+        "billing/invoices",
+        "provider-keys",
+        "audit",
+      ]) {
+        const answer = await call(gateway, `GET /v1/${path}`, { headers });
+        expect(answer.status).toBe(200);
+        expect(answer.headers.get("cache-control")).toBe("no-store");
+      }
+    const models = await call(gateway, "GET /v1/models", { key: account.key });
+    expect(models.headers.get("cache-control")).toBe("public, max-age=300");
+  });
+
   test("every 401 is harmless and kept out of caches", async () => {
     const answer = await read({ authorization: "Bearer x" });
     expectHarmless(answer);
