@@ -186,6 +186,13 @@ async function getProviderKey(reader: Reader, accountId: string, id: string): Pr
     throw new Fault("not_found", "no such provider key", {
       message: "There is no provider key with that id. List them with GET /v1/provider-keys.",
       param: "id",
+      next: [
+        {
+          method: "GET",
+          url: "/v1/provider-keys",
+          why: "List the provider keys that there are.",
+        },
+      ],
     });
   return toProviderKey(row);
 }

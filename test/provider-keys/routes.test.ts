@@ -199,7 +199,11 @@ eachStore((kind, open) => {
       const id = await idOf();
       const { status, body } = await room.call("bob", "DELETE", `${PATH}/${id}`);
       expect(status).toBe(404);
-      expect(body["error"]).toMatchObject({ code: "not_found", param: "id" });
+      expect(body["error"]).toMatchObject({
+        code: "not_found",
+        param: "id",
+        next: [{ method: "GET", url: "/v1/provider-keys" }],
+      });
       const none = await room.call("bob", "DELETE", `${PATH}/pk_00000000000000000000000000`);
       expect([none.status, none.body["error"]]).toEqual([
         404,
