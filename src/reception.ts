@@ -15,6 +15,8 @@ export interface Reception {
   readonly claims: Claims;
   readonly sessions: Sessions;
   readonly signIn: SignIn | undefined;
+  /** In development there is always the bundled provider, which the tests of other rooms do without. */
+  readonly nobodySignsIn: boolean;
   readonly master: Secret;
   readonly baseUrl: string;
   readonly vendor: string;
@@ -41,6 +43,7 @@ export function openReception(config: Config, ground: ReceptionGround): Receptio
     sessions: createSessions({ db, master, baseUrl }),
     signIn:
       identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master }),
+    nobodySignsIn: identity === undefined && !config.development,
     master,
     baseUrl,
     vendor,

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { getAccount } from "../accounts/accounts.ts";
 import { ACCOUNT_EXAMPLE, AccountRecord, showAccount } from "../accounts/record.ts";
+import { Fault } from "../base/fault.ts";
 import { networksOf } from "../http/address.ts";
 import { timestamp } from "../http/record.ts";
 import { type Answer, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
@@ -16,6 +17,8 @@ export interface ClaimRouteParts {
   readonly baseUrl: string;
   /** Names the grant type: `urn:<vendor>:agent-auth:grant-type:claim`. */
   readonly vendor: string;
+  /** Nobody signs humans in here: a link would lead to a page that nobody gets past. */
+  readonly nobodySignsIn?: boolean;
 }
 
 const EMAIL_LENGTH_MAX = 320;
@@ -65,7 +68,7 @@ export function claimRoutes(parts: ClaimRouteParts): readonly Route[] {
   return [startRoute(parts), tokenRoute(parts)];
 }
 
-function startRoute({ claims, baseUrl }: ClaimRouteParts): Route {
+function startRoute({ claims, baseUrl, nobodySignsIn = false }: ClaimRouteParts): Route {
   return keyWriteRoute({
     method: "POST",
     path: "/agent/identity/claim",
@@ -95,8 +98,9 @@ function startRoute({ claims, baseUrl }: ClaimRouteParts): Route {
         ),
       },
     },
-    faults: ["rate_limited"],
+    faults: ["rate_limited", "provider_not_configured"],
     run: async (tx, { body, caller, address, now }) => {
+      if (nobodySignsIn) throw unclaimable();
       const started = await claims.start(tx, {
         ...caller,
         email: body.email,
@@ -105,6 +109,13 @@ function startRoute({ claims, baseUrl }: ClaimRouteParts): Route {
       });
       return { status: 200, body: showStarted(started, now, baseUrl) };
     },
+  });
+}
+
+function unclaimable(): Fault {
+  return new Fault("provider_not_configured", "no identity provider", {
+    message:
+      "Sign-in is not set up on this gateway, so no human can take the account over. Its operator must set OIDC_ISSUER; trying again does not help.",
   });
 }
 

@@ -20,6 +20,7 @@ export function handOver(desk: Desk): Section | undefined {
       "Give the human `verification_uri_complete`, and show the `user_code` beside it, with words like these:",
       "> To take over the account that I opened, open this link and sign in as human@example.com. Check that the page shows the code 123456, then confirm. The code belongs on that page: nobody needs it back from you.",
       "Do not open the link yourself. The code lives for `expires_in` seconds. A new start makes the former link and code useless.",
+      "A `503` with `provider_not_configured` says that no human can sign in on this gateway. Do not start again; tell your human. Your key works as before.",
       "### Poll",
       `Send this every \`interval\` seconds, until the answer is neither \`authorization_pending\` nor \`slow_down\`. The grant type is \`${claimGrantType(settings)}\`.`,
       desk.curl(CLAIM_TOKEN),

@@ -31,12 +31,13 @@ const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   upstream_timeout: "timeout_error",
 };
 
-/** RFC 6749's own codes, for the endpoints that speak it. */
+/** RFC 6749's own codes, for the endpoints that speak it; it has none for what only the operator can mend. */
 const OAUTH_ERRORS: Readonly<Partial<Record<FaultCode, string>>> = {
   invalid_api_key: "invalid_client",
   rate_limited: "temporarily_unavailable",
   overloaded: "temporarily_unavailable",
   internal: "server_error",
+  provider_not_configured: "provider_not_configured",
 };
 
 /** Any page may call the API from a browser: it is a key that counts, and never a cookie. Development closes this again. */

@@ -80,6 +80,25 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     expect(textAt(body, "error.message")).toMatch(/other model|another model|not set up|no key/i);
   });
 
+  test("503 with code provider_not_configured, too, for a claim where nobody signs humans in", async () => {
+    const env = { POSTERN_BASE_URL: "https://gateway.example", POSTERN_SECRET: "s".repeat(40) };
+    const mute = await startGateway({ env });
+    try {
+      const { key } = await register(mute);
+      const body = { email: "human@example.com" };
+      const refused = await call(mute, "POST /agent/identity/claim", { key, body });
+      expect(refused.status).toBe(503);
+      expect(refused.body).toEqual({
+        error: "provider_not_configured",
+        error_description: expect.stringMatching(/OIDC_ISSUER; trying again does not help/),
+      });
+      expect(refused.headers.get("retry-after")).toBeNull();
+      expect((await call(mute, "GET /v1/account", { key })).status).toBe(200);
+    } finally {
+      await mute.stop();
+    }
+  });
+
   describe("the envelope belongs to the API that was called", () => {
     test("under /v1, OpenAI's: error with message, type, code, param, request_id, and next", async () => {
       const answer = await call(gateway, "GET /v1/account");
