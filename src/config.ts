@@ -198,6 +198,10 @@ const Environment = z.object({
   DATABASE_URL: z
     .string()
     .regex(/^postgres(ql)?:\/\//, "must begin with postgres://")
+    .refine(
+      (url) => URL.canParse(url),
+      "is no address: in its user and password, characters such as # / ? @ : are written as %23 %2F %3F %40 %3A",
+    )
     .optional(),
   POSTERN_SECRET: z
     .string()

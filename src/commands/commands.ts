@@ -1,6 +1,7 @@
 // Every command by its name, and how a command line finds its own.
 
 import { Fault } from "../base/fault.ts";
+import { isUnavailable } from "../store/db.ts";
 import { adminCommands } from "./admin.ts";
 import { adminAccountCommands } from "./admin-accounts.ts";
 import { adminBillingCommands } from "./admin-billing.ts";
@@ -53,7 +54,12 @@ export async function runCommandLine(args: readonly string[], world: World): Pro
   try {
     return await command.run(read.line, world);
   } catch (error) {
-    world.complain(`postern ${name}: ${describeFailure(error)}`);
+    const says = describeFailure(error);
+    world.complain(
+      isUnavailable(error)
+        ? `postern ${name}: the store cannot be used: ${says}. postern doctor says what to look at.`
+        : `postern ${name}: ${says}`,
+    );
     const isMisused = error instanceof Fault && error.code === "invalid_request";
     return isMisused ? EXIT_MISUSED : EXIT_FAILED;
   }

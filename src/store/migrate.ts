@@ -60,9 +60,12 @@ export async function migrate(db: Db, now: number): Promise<readonly string[]> {
   return missing.map(([name]) => name);
 }
 
-/** The migrations that the store still lacks, without changing it. */
+/** The migrations that the store still lacks, without changing it. Throws where the store does not answer. */
 export async function missingMigrations(db: Db): Promise<readonly string[]> {
-  const applied = await appliedMigrations(db).catch(() => new Set<string>());
+  const applied = await appliedMigrations(db).catch((error: unknown) => {
+    if (isUnmade(error)) return new Set<string>();
+    throw error;
+  });
   return MIGRATIONS.map(([name]) => name).filter((name) => !applied.has(name));
 }
 
@@ -97,6 +100,14 @@ async function patiently(db: Db, statement: string): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS * attempt));
     }
   }
+}
+
+/** SQLite's words for a table that nobody has made yet, and PostgreSQL's. */
+function isUnmade(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    /no such table: migration|relation "migration" does not exist/.test(error.message)
+  );
 }
 
 function isAlreadyThere(error: unknown): boolean {

@@ -134,15 +134,30 @@ describe("postern serve", () => {
     );
   });
 
-  test("says where it cannot reach its PostgreSQL, without the password", async () => {
-    const { code, stderr } = await runPostern(["serve"], {
+  test("says that it cannot reach its PostgreSQL, without the password; so does every other command", async () => {
+    const settings = {
       ...place.settings,
       DATABASE_URL: "postgres://postern:hunter2@127.0.0.1:1/postern",
+    };
+    for (const line of ["serve", "migrate", "admin list"]) {
+      const { code, stderr } = await runPostern(line.split(" "), settings);
+      expect(code).toBe(1);
+      expect(stderr).toStartWith(`postern ${line}: the store cannot be used: `);
+      expect(stderr).toContain("postern doctor");
+      expect(stderr).not.toContain("hunter2");
+      expect(stderr).not.toContain("    at ");
+    }
+  });
+
+  test("says which setting is wrong where a password was not written as an address has it", async () => {
+    const { code, stderr } = await runPostern(["serve"], {
+      ...place.settings,
+      DATABASE_URL: "postgres://postern:hunter#2@127.0.0.1/postern",
     });
-    expect(code).toBe(1);
-    expect(stderr).toStartWith("postern serve: ");
-    expect(stderr).not.toContain("hunter2");
-    expect(stderr).not.toContain("    at ");
+    expect(code).toBe(2);
+    expect(stderr).toContain("DATABASE_URL is no address");
+    expect(stderr).toContain("%23");
+    expect(stderr).not.toContain("hunter");
   });
 });
 
