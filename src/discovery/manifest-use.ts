@@ -57,7 +57,7 @@ export function callModel(desk: Desk): Section | undefined {
       [
         "- Name the most tokens that you want (`max_tokens`, on Responses `max_output_tokens`): the balance must cover the dearest outcome before a call begins, and you pay for what was used.",
         '- `"stream": true` streams in the form of the API that you called.',
-        "- Every JSON answer says its cost in `x-postern-cost-usd`, and `usage.cost` says it on streams too.",
+        '- Every JSON answer says its cost in `x-postern-cost-usd`, and `usage.cost` says it on streams too; on a chat stream with `"stream_options":{"include_usage":true}`, which asks for `usage`.',
         simulated === true
           ? `- \`${exampleModel}\` is simulated: it is there to try the steps, and its words mean nothing.`
           : "",

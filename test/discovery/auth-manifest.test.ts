@@ -112,6 +112,11 @@ describe("/auth.md", () => {
     expect(manifest).toContain("10.00 USD of credits cost 10.50 USD before tax");
   });
 
+  test("says where a stream has its cost, and how a chat stream comes to have it", () => {
+    expect(manifest).toContain("`usage.cost` says it on streams too");
+    expect(manifest).toContain('`"stream_options":{"include_usage":true}`');
+  });
+
   test("names the exact claim grant of this gateway", () => {
     expect(manifest).toContain("urn:acme:agent-auth:grant-type:claim");
     expect(manifest).not.toContain("<vendor>");
