@@ -27,7 +27,8 @@ export function discoverySettings(config: Config, version: string): DiscoverySet
     startingCredits: creditsOf(STARTING_CREDIT),
     claimBonusCredits: creditsOf(CLAIM_BONUS),
     feePercent: FEE_PERCENT,
-    exampleModel: simulates(config) ? "sim/echo" : exampleModelOf(config),
+    exampleModel: simulates(config) ? "sim/echo" : exampleOf(config, EXAMPLE_MODELS),
+    exampleEmbedder: simulates(config) ? "sim/embed" : exampleOf(config, EXAMPLE_EMBEDDERS),
     simulated: simulates(config),
     requestsPerMinute: config.limits.requestsPerMinute,
     callsAtOnce: config.limits.openCallsPerKey,
@@ -35,13 +36,23 @@ export function discoverySettings(config: Config, version: string): DiscoverySet
   };
 }
 
-const EXAMPLE_MODELS: Readonly<Record<string, string>> = {
+/** One for each provider that has one; OpenAI's stand where none of these is switched on. */
+type Examples = Readonly<Record<string, string>> & { readonly openai: string };
+
+const EXAMPLE_MODELS: Examples = {
   openai: "openai/gpt-5-mini",
   anthropic: "anthropic/claude-haiku-4-5",
   sim: "sim/echo",
 };
 
-function exampleModelOf(config: Config): string {
-  const provider = Object.keys(config.providers).find((id) => EXAMPLE_MODELS[id] !== undefined);
-  return EXAMPLE_MODELS[provider ?? "openai"] ?? "openai/gpt-5-mini";
+const EXAMPLE_EMBEDDERS: Examples = {
+  openai: "openai/text-embedding-3-small",
+  google: "google/gemini-embedding-001",
+  mistral: "mistral/mistral-embed",
+  sim: "sim/embed",
+};
+
+function exampleOf(config: Config, examples: Examples): string {
+  const provider = Object.keys(config.providers).find((id) => examples[id] !== undefined);
+  return examples[provider ?? "openai"] ?? examples.openai;
 }

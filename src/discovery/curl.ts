@@ -1,6 +1,7 @@
 // A route as a command that can be pasted into a shell. Its body is the route's own example.
 
 import type { Route } from "../http/route.ts";
+import { EMBED } from "./addresses.ts";
 import type { DiscoverySettings } from "./settings.ts";
 
 export interface CurlOptions {
@@ -26,7 +27,8 @@ export function curlOf(
 export function exampleOf(route: Route, settings: DiscoverySettings): unknown {
   const { example } = route;
   if (!isRecord(example) || typeof example["model"] !== "string") return example;
-  return { ...example, model: settings.exampleModel };
+  const embeds = `${route.method} ${route.path}` === EMBED;
+  return { ...example, model: embeds ? settings.exampleEmbedder : settings.exampleModel };
 }
 
 /** OpenAPI knows no parameter that takes the rest of a path. */

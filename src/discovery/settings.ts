@@ -15,6 +15,8 @@ export interface DiscoverySettings {
   readonly feePercent: number;
   /** A model that this gateway can call now; the examples use it. */
   readonly exampleModel: string;
+  /** The same for embeddings, which no other model makes. */
+  readonly exampleEmbedder: string;
   /** Set where the example model only pretends, so that no reader mistakes its answers for a real model's. */
   readonly simulated?: boolean;
   /** Of these three, zero is no limit. */

@@ -20,6 +20,7 @@ export const settings: DiscoverySettings = {
   claimBonusCredits: 1_000_000,
   feePercent: 5,
   exampleModel: "sim/small",
+  exampleEmbedder: "sim/embed",
   simulated: true,
   requestsPerMinute: 600,
   callsAtOnce: 32,

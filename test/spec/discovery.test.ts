@@ -272,6 +272,29 @@ describe("the specification's versioning", () => {
   });
 });
 
+describe("the examples of the documents", () => {
+  test.each([
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/v1/embeddings",
+  ])("that of %s is answered as it is printed", async (path) => {
+    const { body: document } = await call(gateway, "GET /openapi.json");
+    const paths = document["paths"] as Readonly<Record<string, Json>>;
+    const example = at(paths[path], "post.requestBody.content.application/json.example");
+    const { key } = await register(gateway);
+    const answer = await call(gateway, `POST ${path}`, { key, body: example });
+    expect([path, answer.status, answer.text.slice(0, 200)]).toEqual([
+      path,
+      200,
+      expect.any(String),
+    ]);
+    const page = (await call(gateway, "GET /docs", { headers: HTML })).text;
+    expect(page).toContain(JSON.stringify(example).replaceAll('"', "&quot;"));
+  });
+});
+
 describe("GET, HEAD and OPTIONS", () => {
   const getRoutes = (): readonly string[] =>
     gateway.house.routes
