@@ -314,12 +314,15 @@ function waitOf(parts: ServeParts, exchange: Exchange, route: Route, keyId: stri
 
 function rawKeyOf(headers: Headers, dialect: Dialect): string | undefined {
   const bearer = headers.get("authorization");
-  const plain = headers.get("x-api-key");
-  if (bearer === null) return plain ?? undefined;
+  // An unset variable makes an empty header, which Anthropic's clients send beside the one that has the key.
+  const plain = headers.get("x-api-key")?.trim() || undefined;
   // Two headers of one name arrive joined by a comma, which no key has.
+  if (plain?.includes(",") === true && dialect !== "oauth")
+    throw invalid("x-api-key", "The x-api-key header must be one API key, once.");
+  if (bearer === null || (plain !== undefined && /^bearer$/i.test(bearer.trim()))) return plain;
   const match = /^bearer +([^\s,]+)$/i.exec(bearer.trim());
   if (match?.[1] === undefined) throw notBearer(bearer, dialect);
-  if (plain !== null && plain !== match[1])
+  if (plain !== undefined && plain !== match[1])
     throw invalid("x-api-key", "Two different API keys were sent. Send one.");
   return match[1];
 }

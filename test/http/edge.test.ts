@@ -108,12 +108,13 @@ describe("requests of which two readers could make two different things are refu
     }
   });
 
-  test("two x-api-keys are no key", async () => {
+  test("two x-api-keys, which agree or not", async () => {
     const { answers } = await exchange(
       gateway,
       head("GET /v1/account", `X-Api-Key: ${account.key}\r\nX-Api-Key: ${account.key}\r\n`),
     );
-    expect(answers[0]?.status).toBe(401);
+    expect(answers[0]?.status).toBe(400);
+    expect(at(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("x-api-key");
   });
 
   test("two content-types", async () => {

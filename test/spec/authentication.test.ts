@@ -227,6 +227,21 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
       provoked("readAccount", 400, answer);
     });
 
+    test("two keys in one header's name are a 400, as in two", async () => {
+      const answer = await read({ "x-api-key": `${account.key}, ${unknownKey()}` });
+      expectRefusal(answer, { status: 400, code: "invalid_request", param: "x-api-key" });
+    });
+
+    test("an empty x-api-key, which an unset variable makes, is no key beside a bearer key, and none alone", async () => {
+      const bearer = { authorization: `Bearer ${account.key}`, "x-api-key": "" };
+      expect((await read(bearer)).status).toBe(200);
+      const plain = { authorization: "Bearer ", "x-api-key": account.key };
+      expect((await read(plain)).status).toBe(200);
+      const none = await read({ "x-api-key": "" });
+      expect(none.status).toBe(401);
+      expect(none.headers.get("www-authenticate")).toBe(`Bearer ${metadata}`);
+    });
+
     test("a key in the query, in the body or in a cookie is no key", async () => {
       expect((await call(gateway, `GET /v1/account?api_key=${account.key}`)).status).toBe(401);
       expect((await read({ cookie: `api_key=${account.key}` })).status).toBe(401);
