@@ -49,6 +49,7 @@ import { type Mailroom, openMailroom } from "./mailroom.ts";
 import { masterSecret } from "./master-secret.ts";
 import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
 import { createMetrics } from "./operations/metrics.ts";
+import { createReadiness } from "./operations/readiness.ts";
 import { sweepOperatorSessions } from "./operator/sessions.ts";
 import { type Carrier, carryByFetch, createCarrier } from "./outbound/carrier.ts";
 import type { IdentitySettings } from "./people/sign-in.ts";
@@ -221,6 +222,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   const routes = createRoutes({
     ...ground,
     metrics,
+    isWritable: createReadiness(() => heartbeat(db, config.processName, ground.epoch, now())),
     ...moving,
     ...reception,
     ...inference,

@@ -2,20 +2,24 @@
 
 import { z } from "zod";
 import { openRoute, type Route } from "../http/route.ts";
-import type { Db } from "../store/db.ts";
 import { type Metrics, METRICS_CONTENT_TYPE } from "./metrics.ts";
 
 const Health = z
-  .object({ status: z.enum(["ok", "draining", "store unreachable"]) })
+  .object({ status: z.enum(["ok", "draining", "store unavailable"]) })
   .meta({ id: "Health" });
 
 export interface OperationsParts {
-  readonly db: Db;
   readonly metrics: Metrics;
+  /** Whether the store takes writes. */
+  readonly isWritable: () => Promise<boolean>;
   readonly isDraining: () => boolean;
 }
 
-export function operationsRoutes({ db, metrics, isDraining }: OperationsParts): readonly Route[] {
+export function operationsRoutes({
+  metrics,
+  isWritable,
+  isDraining,
+}: OperationsParts): readonly Route[] {
   return [
     openRoute({
       method: "GET",
@@ -41,7 +45,8 @@ export function operationsRoutes({ db, metrics, isDraining }: OperationsParts): 
       dialect: "openai",
       answers: {
         200: {
-          description: "The store answers and the process is not shutting down.",
+          description:
+            "The store takes writes, as seen in the last second, and the process is not shutting down.",
           schema: Health,
           example: { status: "ok" },
         },
@@ -53,7 +58,11 @@ export function operationsRoutes({ db, metrics, isDraining }: OperationsParts): 
       },
       faults: [],
       run: async () => {
-        const status = isDraining() ? "draining" : await storeStatus(db);
+        const status = isDraining()
+          ? "draining"
+          : (await isWritable())
+            ? "ok"
+            : "store unavailable";
         return {
           status: status === "ok" ? 200 : 503,
           body: { status },
@@ -78,16 +87,4 @@ export function operationsRoutes({ db, metrics, isDraining }: OperationsParts): 
         }),
     }),
   ];
-}
-
-const STORE_TIMEOUT_MS = 2_000;
-
-async function storeStatus(db: Db): Promise<"ok" | "store unreachable"> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), STORE_TIMEOUT_MS);
-  });
-  const row = await Promise.race([db.get("select 1 as one").catch(() => undefined), late]);
-  clearTimeout(timer);
-  return row === undefined ? "store unreachable" : "ok";
 }
