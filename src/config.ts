@@ -172,12 +172,15 @@ const KEY_SECRET_MIN = 32;
 const httpUrl = z
   .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
   .transform((url) => url.replace(/\/+$/, ""));
-const count = (least: number, most: number) =>
-  z.coerce
-    .number({ error: "must be a number" })
-    .int("must be a whole number")
-    .min(least, `must be ${least} or more`)
-    .max(most, `must be ${most} or less`);
+// What JavaScript would make a number of, such as a blank, `0x10` or `1e3`, is more often a slip than meant so.
+const count = (least: number, most: number) => {
+  const error = `must be a whole number from ${least} to ${most}`;
+  return z
+    .string()
+    .regex(/^\d{1,9}$/, { error, abort: true })
+    .transform(Number)
+    .refine((number) => number >= least && number <= most, error);
+};
 
 const usd = z
   .string()

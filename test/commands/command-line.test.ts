@@ -4,6 +4,7 @@ import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
+import { readConfig } from "../../src/config.ts";
 import { makePlace, runPostern, startPostern, stop } from "./postern.ts";
 
 describe("postern", () => {
@@ -97,6 +98,22 @@ describe("postern", () => {
     expect(stderr).not.toContain("hunter2");
   });
 
+  test("takes digits alone for a number", () => {
+    for (const typed of [" ", "0x10", "1e3", "80.0", "-1", "+80", "65536", " 80"])
+      expect([
+        typed,
+        mistakesIn({ POSTERN_PORT: typed, POSTERN_ACCOUNTS_PER_HOUR: "1e3" }),
+      ]).toEqual([
+        typed,
+        [
+          "POSTERN_PORT must be a whole number from 0 to 65535",
+          "POSTERN_ACCOUNTS_PER_HOUR must be a whole number from 0 to 1000000",
+        ],
+      ]);
+    expect(mistakesIn({ POSTERN_PORT: "0", POSTERN_DRAIN_SECONDS: "3600" })).toEqual([]);
+    expect(mistakesIn({ POSTERN_PORT: "", POSTERN_DRAIN_SECONDS: "" })).toEqual([]);
+  });
+
   test("demands a secret as soon as the base URL is public", async () => {
     const { code, stderr } = await runPostern(["serve"], {
       POSTERN_BASE_URL: "https://gateway.example.com",
@@ -113,6 +130,11 @@ describe("postern", () => {
     remove();
   });
 });
+
+function mistakesIn(env: Readonly<Record<string, string>>): readonly string[] {
+  const read = readConfig({ env, hostName: "test", providers: [] });
+  return read.ok ? [] : read.mistakes;
+}
 
 describe("postern simulate", () => {
   test("serves a provider alone, and stops on SIGTERM with exit code 0", async () => {

@@ -196,7 +196,9 @@ describe("postern doctor", () => {
   test("names every mistake in the settings", async () => {
     const { code, stdout } = await runPostern(["doctor"], { POSTERN_PORT: "x", POSTERN_FROB: "1" });
     expect(code).toBe(1);
-    expect(stdout).toContain("fail  settings    POSTERN_PORT must be a number");
+    expect(stdout).toContain(
+      "fail  settings    POSTERN_PORT must be a whole number from 0 to 65535",
+    );
     expect(stdout).toContain("fail  settings    POSTERN_FROB is not a setting");
     expect(stdout).toContain("2 things must be mended.");
   });
