@@ -33,7 +33,7 @@ export interface LiveCatalog {
   problem(): { readonly error: string; readonly since: number } | undefined;
 }
 
-/** Reads everything once. A file that is broken at the start is thrown: nothing could be kept instead. */
+/** Reads everything once. A file that is broken or not there at the start is thrown: nothing could be kept instead. */
 export function createCatalog(options: {
   readonly file?: ModelsFileSource;
   readonly now: number;
@@ -43,7 +43,7 @@ export function createCatalog(options: {
   let stamp = file?.stamp();
   let catalog = mergeModels(
     builtIn,
-    file === undefined || stamp === undefined ? EMPTY_MODELS_FILE : parseModelsFile(file.read()),
+    file === undefined ? EMPTY_MODELS_FILE : parseModelsFile(file.read()),
     options.now,
   );
   let problem: { readonly error: string; readonly since: number } | undefined;
@@ -52,11 +52,7 @@ export function createCatalog(options: {
     if (file === undefined || found === stamp)
       return problem === undefined ? { changed: false } : { changed: false, error: problem.error };
     try {
-      catalog = mergeModels(
-        builtIn,
-        found === undefined ? EMPTY_MODELS_FILE : parseModelsFile(file.read()),
-        now,
-      );
+      catalog = mergeModels(builtIn, parseModelsFile(file.read()), now);
       problem = undefined;
     } catch (cause) {
       problem = { error: cause instanceof Error ? cause.message : String(cause), since: now };
@@ -67,14 +63,28 @@ export function createCatalog(options: {
   return { current: () => catalog, refresh, problem: () => problem };
 }
 
-/** A file on disk as a source. */
+/** A file on disk as a source. Where it is not there nobody wanted the list prices instead: reading it is an error. */
 export function modelsFileAt(path: string): ModelsFileSource {
   return {
     stamp: () => {
-      const found = statSync(path, { throwIfNoEntry: false });
-      return found === undefined ? undefined : `${found.mtimeMs}-${found.size}-${found.ino}`;
+      try {
+        const { mtimeMs, size, ino } = statSync(path);
+        return `${mtimeMs}-${size}-${ino}`;
+      } catch {
+        return undefined;
+      }
     },
-    read: () => readFileSync(path, "utf8"),
+    read: () => {
+      try {
+        return readFileSync(path, "utf8");
+      } catch (cause) {
+        const why = cause instanceof Error && "code" in cause ? ` (${String(cause.code)})` : "";
+        throw new Error(
+          `POSTERN_MODELS_FILE names ${path}, which cannot be read${why}: put the file there, or unset the setting`,
+          { cause },
+        );
+      }
+    },
   };
 }
 

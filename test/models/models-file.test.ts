@@ -263,21 +263,32 @@ describe("createCatalog", () => {
     expect(() => createCatalog({ file, now: NOW })).toThrow("not valid JSON");
   });
 
-  test("a file on disk is watched by its stamp, and may come and go", () => {
+  test("a file on disk is watched by its stamp, and one that goes away keeps the catalog that was there", () => {
     const folder = mkdtempSync(join(tmpdir(), "models-"));
     try {
       const path = join(folder, "models.json");
+      const hiding = JSON.stringify({ hide: ["sim/*"] });
+      writeFileSync(path, hiding);
       const live = createCatalog({ file: modelsFileAt(path), now: NOW });
-      expect(live.refresh(NOW)).toEqual({ changed: false });
-      writeFileSync(path, JSON.stringify({ hide: ["sim/*"] }));
-      utimesSync(path, 1_700_000_000, 1_700_000_000);
-      expect(live.refresh(NOW)).toEqual({ changed: true });
-      expect(findModel(live.current(), "sim/echo")).toBeUndefined();
       rmSync(path);
+      expect(live.refresh(NOW).error).toContain("(ENOENT)");
+      expect(live.problem()?.since).toBe(NOW);
+      expect(findModel(live.current(), "sim/echo")).toBeUndefined();
+      writeFileSync(path, hiding);
+      expect(live.refresh(NOW)).toEqual({ changed: true });
+      expect(live.problem()).toBeUndefined();
+      writeFileSync(path, "{}");
+      utimesSync(path, 1_700_000_000, 1_700_000_000);
       expect(live.refresh(NOW)).toEqual({ changed: true });
       expect(findModel(live.current(), "sim/echo")).toBeDefined();
     } finally {
       rmSync(folder, { recursive: true });
     }
+  });
+
+  test("a file that is not there at the start is an error that names the setting", () => {
+    expect(() => createCatalog({ file: modelsFileAt("/nowhere/models.json"), now: NOW })).toThrow(
+      "POSTERN_MODELS_FILE names /nowhere/models.json, which cannot be read (ENOENT)",
+    );
   });
 });
