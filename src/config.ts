@@ -200,10 +200,10 @@ const Environment = z.object({
   POSTERN_DATA_DIR: z.string().default("./data"),
   DATABASE_URL: z
     .string()
-    .regex(/^postgres(ql)?:\/\//, "must begin with postgres://")
+    .regex(/^postgres(ql)?:\/\//, { error: "must begin with postgres://", abort: true })
     .refine(
-      (url) => URL.canParse(url),
-      "is no address: in its user and password, characters such as # / ? @ : are written as %23 %2F %3F %40 %3A",
+      isAddress,
+      "must be an address such as postgres://user:password@host:5432/database; what is no letter or digit in the password is written as %40 and the like",
     )
     .optional(),
   POSTERN_SECRET: z
@@ -347,6 +347,17 @@ function identityOf(env: z.infer<typeof Environment>): Pick<Config, "identity"> 
       allowedTenants: env.OIDC_ALLOWED_TENANTS,
     },
   };
+}
+
+function isAddress(text: string): boolean {
+  try {
+    const { username, password, pathname } = new URL(text);
+    return [username, password, pathname].every(
+      (part) => typeof decodeURIComponent(part) === "string",
+    );
+  } catch {
+    return false;
+  }
 }
 
 function listed(list: string): readonly string[] {

@@ -114,7 +114,7 @@ interface Foundation extends Mailroom {
 
 // The store, and what rests on it alone. What an earlier run of this process left open is given back first.
 async function layFoundation(config: Config, { log, now }: HouseSurroundings): Promise<Foundation> {
-  const store = openStore(config.store, true);
+  const store = await openStore(config.store, true);
   // Only a store that serves this process alone lets it keep a hold to itself for a moment.
   const holding = store.kind === "sqlite" ? keepYoungHolds(store) : undefined;
   const db = holding ?? store;

@@ -19,31 +19,32 @@ export async function checkStore(config: Config, now: number): Promise<readonly 
   const isSqlite = config.store.databaseUrl === undefined;
   const { dataDir } = config.store;
   if (isSqlite && !existsSync(path.join(dataDir, "postern.db"))) return [newFolder(dataDir)];
+  let db: Db;
+  try {
+    db = await openStore(config.store, false);
+  } catch (error) {
+    return [{ verdict: "fail", about: "store", says: describeFailure(error) }];
+  }
   const where = isSqlite ? `SQLite in ${dataDir}` : "PostgreSQL";
   try {
-    const db = openStore(config.store, false);
-    try {
-      const findings = await checkSchema(db, where, now);
-      const isSound = findings.every(({ verdict }) => verdict === "ok");
-      return [
-        ...findings,
-        ...(isSound && config.x402 === undefined ? await leftByX402(db) : []),
-        ...(isSqlite ? roomIn(dataDir) : []),
-      ];
-    } finally {
-      await db.close();
-    }
+    const findings = await checkSchema(db, where, now);
+    const isSound = findings.every(({ verdict }) => verdict === "ok");
+    return [
+      ...findings,
+      ...(isSound && config.x402 === undefined ? await leftByX402(db) : []),
+      ...(isSqlite ? roomIn(dataDir) : []),
+    ];
   } catch (error) {
     return [
       {
         verdict: "fail",
         about: "store",
-        says: `${where} cannot be opened: ${describeFailure(error)}`,
-        mend: isSqlite
-          ? "See that the folder belongs to the user who runs Postern, or set POSTERN_DATA_DIR."
-          : "See that the server runs and that DATABASE_URL names its host, database, user and password.",
+        says: `${where} cannot be used: ${describeFailure(error)}`,
+        mend: "The gateway needs to read and to write there, with tables of its own version.",
       },
     ];
+  } finally {
+    await db.close();
   }
 }
 

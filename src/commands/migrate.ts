@@ -12,7 +12,7 @@ export const migrateStore: Command = {
   flags: {},
   run: (_line, world) =>
     withSettings(world, async (config) => {
-      const db = openStore(config.store, false);
+      const db = await openStore(config.store, false);
       try {
         const applied = await migrate(db, world.now());
         world.print(

@@ -24,7 +24,7 @@ export function withStore(
   work: (db: Db, config: Config) => Promise<number>,
 ): Promise<number> {
   return withSettings(world, async (config) => {
-    const db = openStore(config.store, false);
+    const db = await openStore(config.store, false);
     try {
       const missing = await missingMigrations(db);
       if (missing.length === 0) return await work(db, config);

@@ -41,12 +41,7 @@ export async function migrate(db: Db, now: number): Promise<readonly string[]> {
     "create table if not exists migration (name text primary key, applied_at bigint not null)",
   );
   const applied = await appliedMigrations(db);
-  const known = new Set(MIGRATIONS.map(([name]) => name));
-  const foreign = [...applied].find((name) => !known.has(name));
-  if (foreign !== undefined)
-    throw new Error(
-      `the store was migrated by a newer Postern (${foreign}); run that version, or a newer one`,
-    );
+  demandKnown(applied);
   const missing = MIGRATIONS.filter(([name]) => !applied.has(name));
   for (const [name, sql] of missing) {
     for (const statement of statementsOf(sql)) await patiently(db, spelled(statement, db.kind));
@@ -60,17 +55,28 @@ export async function migrate(db: Db, now: number): Promise<readonly string[]> {
   return missing.map(([name]) => name);
 }
 
-/** The migrations that the store still lacks, without changing it. Throws where the store does not answer. */
+/** The migrations that the store still lacks, without changing it. Throws where it does not answer, or has some of a newer version. */
 export async function missingMigrations(db: Db): Promise<readonly string[]> {
   const applied = await appliedMigrations(db).catch((error: unknown) => {
     if (isUnmade(error)) return new Set<string>();
     throw error;
   });
+  demandKnown(applied);
   return MIGRATIONS.map(([name]) => name).filter((name) => !applied.has(name));
 }
 
-async function appliedMigrations(db: Db): Promise<Set<string>> {
+async function appliedMigrations(db: Db): Promise<ReadonlySet<string>> {
   return new Set((await db.all("select name from migration")).map((row) => String(row["name"])));
+}
+
+// What a newer version means by its columns is not known here: nothing is read or written by guess.
+function demandKnown(applied: ReadonlySet<string>): void {
+  const known = new Set(MIGRATIONS.map(([name]) => name));
+  const foreign = [...applied].find((name) => !known.has(name));
+  if (foreign !== undefined)
+    throw new Error(
+      `the store was migrated by a newer Postern (${foreign}); run that version, or a newer one`,
+    );
 }
 
 // A SQLite table is its primary key's tree and nothing beside it: one page to write for a row, where it would be two.
@@ -102,12 +108,10 @@ async function patiently(db: Db, statement: string): Promise<void> {
   }
 }
 
-/** SQLite's words for a table that nobody has made yet, and PostgreSQL's. */
+// What SQLite says of a table that nobody has made yet, and PostgreSQL's code for it: its words are in the server's language.
 function isUnmade(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    /no such table: migration|relation "migration" does not exist/.test(error.message)
-  );
+  if (!(error instanceof Error)) return false;
+  return ("errno" in error && error.errno === "42P01") || /no such table: migration/.test(error.message);
 }
 
 function isAlreadyThere(error: unknown): boolean {

@@ -2,7 +2,15 @@
 // means that a commit is on the disk when it returns. SQLite answers at once, so promises here are only a form.
 
 import { Database, type SQLQueryBindings, type Statement } from "bun:sqlite";
-import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  statSync,
+} from "node:fs";
 import path from "node:path";
 import { remembered } from "../base/remembered.ts";
 import {
@@ -36,6 +44,7 @@ export function openSqlite(options: SqliteOptions): Db {
   mkdirSync(options.folder, { recursive: true, mode: 0o700 });
   const unlock = options.lock ? lockFolder(options.folder) : () => {};
   const file = path.join(options.folder, "postern.db");
+  makePrivate(file);
   const writer = openFile(file);
   const reader = openFile(file);
   reader.run("pragma query_only = on");
@@ -78,6 +87,11 @@ export function openSqlite(options: SqliteOptions): Db {
   };
 }
 
+// SQLite makes its files readable for everybody, where the folder was not made here; those beside it become like it.
+function makePrivate(file: string): void {
+  if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
+}
+
 function openFile(file: string): Database {
   const database = new Database(file, { create: true });
   database.run(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
@@ -118,7 +132,9 @@ function createVersion(database: Database): () => number {
 
 // The kernel drops this lock when the process ends, however it ends; a file with a process id in it would go stale.
 function lockFolder(folder: string): () => void {
-  const lock = new Database(path.join(folder, "postern.lock"), { create: true });
+  const file = path.join(folder, "postern.lock");
+  makePrivate(file);
+  const lock = new Database(file, { create: true });
   try {
     lock.run("pragma locking_mode = exclusive");
     lock.run("begin exclusive");

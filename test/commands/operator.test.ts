@@ -209,7 +209,7 @@ describe("postern doctor", () => {
       DATABASE_URL: "postgres://postern:hunter2@127.0.0.1:1/postern",
     });
     expect(code).toBe(1);
-    expect(stdout).toContain("fail  store       PostgreSQL cannot be opened");
+    expect(stdout).toContain("fail  store       PostgreSQL at 127.0.0.1:1 cannot be used");
     expect(stdout + stderr).not.toContain("hunter2");
   });
 

@@ -1,0 +1,71 @@
+// What a store that cannot be opened is said to be: which it is, which setting names it, and what to do.
+
+import { describe, expect, test } from "bun:test";
+import { chmodSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { secret } from "../../src/base/secret.ts";
+import { openStore } from "../../src/store/open.ts";
+import { testPostgres } from "../support/postgres.ts";
+import { rejection } from "../support/rejection.ts";
+import { scratchFolder } from "../support/stores.ts";
+
+describe("a data folder", () => {
+  test("with a file in it that is no SQLite file is told by its name and the setting's", async () => {
+    for (const name of ["postern.db", "postern.lock"]) {
+      const dataDir = scratchFolder();
+      writeFileSync(path.join(dataDir, name), "neither this nor that ".repeat(100));
+      expect(await rejection(openStore({ dataDir }, true))).toMatch(
+        /^postern\.db or postern\.lock in \/.+ is no SQLite file, .+\(SQLITE_NOTADB\).+POSTERN_DATA_DIR/,
+      );
+      rmSync(dataDir, { recursive: true });
+    }
+  });
+
+  test("that is no folder, or may not be made, is told with the setting", async () => {
+    const folder = scratchFolder();
+    writeFileSync(path.join(folder, "file"), "");
+    for (const dataDir of [path.join(folder, "file"), path.join(folder, "file", "data")])
+      expect(await rejection(openStore({ dataDir }, true))).toMatch(
+        /^the data folder \/.+ cannot be used \((EEXIST|ENOTDIR)\): set POSTERN_DATA_DIR/,
+      );
+    mkdirSync(path.join(folder, "data", "postern.db"), { recursive: true });
+    expect(await rejection(openStore({ dataDir: path.join(folder, "data") }, true))).toContain(
+      "(SQLITE_CANTOPEN): set POSTERN_DATA_DIR",
+    );
+    rmSync(folder, { recursive: true });
+  });
+
+  test("lets nobody but its owner read what is made in it, whoever may look into it", async () => {
+    const dataDir = scratchFolder();
+    chmodSync(dataDir, 0o755);
+    const db = await openStore({ dataDir }, true);
+    await db.write((tx) => tx.run("create table one (id text primary key)"));
+    const names = readdirSync(dataDir);
+    expect(names).toContain("postern.db-wal");
+    for (const name of names)
+      expect([name, statSync(path.join(dataDir, name)).mode & 0o777]).toEqual([name, 0o600]);
+    await db.close();
+    rmSync(dataDir, { recursive: true });
+  });
+});
+
+test("a PostgreSQL that cannot be used is told with what it said and what to set, and without the password", async () => {
+  const at = (change: (url: URL) => void, url: URL): string => {
+    change(url);
+    return url.href;
+  };
+  const right = await testPostgres();
+  const cases: readonly (readonly [(url: URL) => void, string])[] = [
+    [(url) => (url.password = "hunter2"), "See that DATABASE_URL has the right user and password"],
+    [(url) => (url.pathname = "/nowhere"), '"nowhere" does not exist. Create that database'],
+    [(url) => (url.port = "1"), "127.0.0.1:1 cannot be used: Failed to connect. See that"],
+    [(url) => (url.search = "sslmode=require"), "sslmode DATABASE_URL asks for"],
+  ];
+  for (const [change, says] of cases) {
+    const url = at(change, new URL(right));
+    const told = await rejection(openStore({ dataDir: "", databaseUrl: secret(url) }, true));
+    expect(told).toContain(says);
+    expect(told).toStartWith("PostgreSQL at 127.0.0.1:");
+    expect(told).not.toContain(new URL(url).password);
+  }
+}, 60_000);
