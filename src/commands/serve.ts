@@ -6,7 +6,7 @@ import type { Config } from "../config.ts";
 import { buildHouse, type House } from "../house.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
-import { isLoopback } from "./address.ts";
+import { cannotListen, isLoopback } from "./address.ts";
 import { type Command, EXIT_FAILED, type World } from "./command.ts";
 import { withSettings } from "./with-store.ts";
 
@@ -100,13 +100,7 @@ async function listenOrClose(config: Config, house: House): Promise<Listener> {
     return listen({ host, port }, house.handle);
   } catch (cause) {
     await house.close();
-    if (!(cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")) throw cause;
-    throw new Error(
-      `port ${port} of ${host} is taken: stop what listens there, or set POSTERN_PORT`,
-      {
-        cause,
-      },
-    );
+    throw cannotListen({ host, port }, { host: "POSTERN_HOST", port: "POSTERN_PORT" }, cause);
   }
 }
 

@@ -1,7 +1,8 @@
 // `postern simulate`: the simulated provider alone, for tests of other programs and for the bench.
 
-import { listen } from "../http/listen.ts";
+import { listen, type Listener } from "../http/listen.ts";
 import { createSimulator } from "../simulator/simulator.ts";
+import { cannotListen, type Place } from "./address.ts";
 import { type Command, EXIT_MISUSED } from "./command.ts";
 
 const PORT_DEFAULT = 8_788;
@@ -39,8 +40,7 @@ export const simulate: Command = {
       ...(key === undefined ? {} : { requireKey: key }),
     });
     const host = line.text("host") ?? "127.0.0.1";
-    // Its silences are ordered, and as long as they were ordered.
-    const listener = listen({ host, port, idleSeconds: 0 }, simulator.fetch);
+    const listener = listenOr({ host, port }, simulator.fetch);
     world.print(`The simulated provider is at http://${host}:${listener.port}`);
     await new Promise<void>((resolve) => {
       for (const signal of ["SIGTERM", "SIGINT"] as const) world.onSignal(signal, resolve);
@@ -49,6 +49,15 @@ export const simulate: Command = {
     return 0;
   },
 };
+
+function listenOr(place: Place, handle: (request: Request) => Promise<Response>): Listener {
+  try {
+    // Its silences are ordered, and as long as they were ordered.
+    return listen({ ...place, idleSeconds: 0 }, handle);
+  } catch (cause) {
+    throw cannotListen(place, { host: "--host", port: "--port" }, cause);
+  }
+}
 
 function portOf(text: string | undefined): number | undefined {
   if (text === undefined) return PORT_DEFAULT;

@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
+import { isLoopback } from "../../src/commands/address.ts";
 import { makePlace, runPostern, startPostern, stop, stopAll } from "./postern.ts";
 
 const STARTS_WITHIN_MS = 3_000;
@@ -121,6 +122,23 @@ describe("postern serve", () => {
     expect(second).toMatch(/port \d+ of 127\.0\.0\.1 is taken/);
     other.remove();
     await stop(running);
+  });
+
+  test("refuses an address that is not this machine's, and says which setting it is", async () => {
+    for (const POSTERN_HOST of ["no-such-host.invalid", "192.0.2.1"]) {
+      const { code, stderr } = await runPostern([], { ...place.settings, POSTERN_HOST });
+      expect(`${code} ${stderr}`).toStartWith(
+        `1 postern serve: nothing can listen on port 0 of ${POSTERN_HOST}`,
+      );
+      expect(stderr).toContain("set POSTERN_HOST to an address of this machine");
+    }
+  });
+
+  test("takes every way to write a loopback address for one", () => {
+    for (const host of ["127.0.0.1", "127.1.2.3", "localhost", "::1", "[::1]"])
+      expect([host, isLoopback(host)]).toEqual([host, true]);
+    for (const host of ["0.0.0.0", "::", "[::]", "10.0.0.1", "::11", "localhost.example.com"])
+      expect([host, isLoopback(host)]).toEqual([host, false]);
   });
 
   test("logs one JSON object a line where nobody watches, and readable lines when told", async () => {
