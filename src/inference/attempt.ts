@@ -2,7 +2,7 @@
 // what is the caller's own fault is never tried again.
 
 import { deadline } from "../base/deadline.ts";
-import type { Fault } from "../base/fault.ts";
+import { Fault } from "../base/fault.ts";
 import { createSseParser, readSse, type SseMessage } from "../base/sse.ts";
 import type { Stop } from "../base/stop.ts";
 import type { Carry } from "../outbound/carrier.ts";
@@ -78,6 +78,8 @@ type One =
       readonly aborted?: boolean;
     };
 
+/** Nobody is told, so it is nobody's failure: neither in the log nor where answers are counted. */
+const LEFT_STATUS = 499;
 const TRIES_PER_CANDIDATE = 2;
 const BACKOFF_MS = 250;
 /** A provider that asks for a longer wait than this is left to the caller's patience. */
@@ -188,8 +190,8 @@ async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts):
     };
   return {
     ok: false,
-    fault: faultOfTrouble(credential, "unreachable", "the caller left"),
-    status: 499,
+    fault: new Fault("upstream_error", "the caller left", { status: LEFT_STATUS }),
+    status: LEFT_STATUS,
     again: false,
     aborted: true,
   };

@@ -35,6 +35,13 @@ async function settled() {
   return record;
 }
 
+/** How many answers of a route are counted with a status. */
+async function answered(route: string, status: number): Promise<number> {
+  const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+  const sample = `postern_requests_total{route="${route}",status="${status}"} `;
+  return Number(metrics.split(sample)[1]?.split("\n")[0] ?? 0);
+}
+
 function upstreamGone(ms: number) {
   return until(
     () => simStats(gateway),
@@ -47,6 +54,8 @@ describe("a client that leaves", () => {
   for (const stream of [false, true]) {
     test(`before the first byte ends the call upstream within a second and pays nothing${stream ? ", streamed" : ""}`, async () => {
       const before = await simStats(gateway);
+      const answeredBefore = await answered("createChatCompletion", 499);
+      const linesBefore = gateway.logged.length;
       const client = openClient(
         gateway,
         account,
@@ -66,6 +75,11 @@ describe("a client that leaves", () => {
         cost_nano: 0,
         output_tokens: 0,
       });
+      await until(
+        () => answered("createChatCompletion", 499),
+        (count) => count === answeredBefore + 1,
+      );
+      expect(gateway.logged.slice(linesBefore).join("\n")).not.toContain('"level":"error"');
     });
   }
 
