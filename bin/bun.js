@@ -58,9 +58,11 @@ function runInPlace(bun, args, settings) {
   process.execve(bun, [bun, ...args], settings);
 }
 
-// The child decides how to end; this process waits for it, passes signals on, and ends the same way.
+// The child decides how to end; this process waits for it, passes signals on, and ends the same way. Nobody can pass on what
+// kills this process itself, but then the channel between the two is closed, and the child stops by that (`main.ts`).
 function runBeside(bun, args, settings) {
-  const child = spawn(bun, args, { stdio: "inherit", env: settings });
+  const stdio = ["inherit", "inherit", "inherit", "ipc"];
+  const child = spawn(bun, args, { stdio, env: settings });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR2"])
     process.on(signal, () => child.kill(signal));
   child.on("error", (error) => {

@@ -33,4 +33,6 @@ const world: World = {
   complain: (text) => process.stderr.write(`${text}\n`),
   onSignal: (signal, then) => process.on(signal, then),
 };
+// A launcher that could not be replaced by this process, and was killed: who killed it meant this one.
+process.on("disconnect", () => process.kill(process.pid, "SIGTERM"));
 process.exit(await runCommandLine(argv.slice(2), world));

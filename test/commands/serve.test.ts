@@ -101,6 +101,13 @@ describe("postern serve", () => {
     expect(performance.now() - asked).toBeLessThan(3_000);
   });
 
+  test("leaves nothing running when the process that was started is killed", async () => {
+    const running = await startPostern(["serve"], place.settings);
+    running.process.kill("SIGKILL");
+    await running.ended;
+    expect(await fetch(running.url).then(String, () => "nobody listens")).toBe("nobody listens");
+  }, 10_000);
+
   test("refuses a data folder that another process serves from, and says so", async () => {
     const running = await startPostern(["serve"], place.settings);
     const { code, stderr } = await runPostern(["serve"], place.settings);
