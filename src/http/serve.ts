@@ -15,6 +15,7 @@ import {
 } from "./answer.ts";
 import { BODY_LIMIT_DEFAULT_BYTES, type Patience, readBody, textOfBody } from "./body.ts";
 import { type BodyShares, createBodyShares, SMALL_SHARE_BYTES } from "./body-share.ts";
+import { createFailureLog } from "./failure-log.ts";
 import { decodeForm, decodeJson, demandJson, parse } from "./decode.ts";
 import { dialectOf } from "./dialect.ts";
 import { closeToPages, isForeignPage } from "./foreign-page.ts";
@@ -98,6 +99,7 @@ export function createServe(
 ): (request: Request, peer: Peer) => Promise<Response> {
   const match = createMatcher(parts.routes);
   const { bodyShares: shares = createBodyShares() } = parts;
+  const tellFailure = createFailureLog(parts.log);
   return async (request, peer) => {
     const now = parts.now();
     const [path, query] = splitTarget(request.url);
@@ -119,7 +121,9 @@ export function createServe(
     try {
       answer = await answerRequest({ parts, match, shares }, exchange);
     } catch (error) {
-      answer = answerTrouble(parts, exchange, error);
+      const fault = toFault(error);
+      tell(parts, exchange, { fault, tellFailure });
+      answer = answerTrouble(parts, exchange, fault);
     }
     if (exchange.largeBytes > 0) shares.giveBack(exchange.largeCaller, exchange.largeBytes);
     if (answer.status >= 400 && exchange.heldKeyId !== undefined)
@@ -132,8 +136,12 @@ export function createServe(
   };
 }
 
-function answerTrouble(parts: ServeParts, exchange: Exchange, error: unknown): Response {
-  const fault = toFault(error);
+interface Trouble {
+  readonly fault: Fault;
+  readonly tellFailure: ReturnType<typeof createFailureLog>;
+}
+
+function tell(parts: ServeParts, exchange: Exchange, { fault, tellFailure }: Trouble): void {
   const fields = {
     request_id: exchange.requestId,
     path: exchange.path,
@@ -141,8 +149,11 @@ function answerTrouble(parts: ServeParts, exchange: Exchange, error: unknown): R
     detail: fault.message,
   };
   if (fault.status >= 500)
-    parts.log.error("request failed", { ...fields, cause: fault.options.cause });
+    tellFailure({ ...fields, cause: fault.options.cause }, performance.now());
   else parts.log.debug("request refused", fields);
+}
+
+function answerTrouble(parts: ServeParts, exchange: Exchange, fault: Fault): Response {
   if (exchange.dialect === "page" && parts.faultPage !== undefined)
     return parts.faultPage(fault, exchange.requestId);
   const context: ErrorContext = {
