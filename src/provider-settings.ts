@@ -46,6 +46,10 @@ function readOne(
   mistakes: string[],
 ): ProviderSetting | undefined {
   const apiKey = given[`${stem}_API_KEY`];
+  if (apiKey !== undefined && !isOneWord(apiKey))
+    mistakes.push(
+      `${stem}_API_KEY has white space or another character that no key has, perhaps a line's end that came with it`,
+    );
   const baseUrl = urlIn(given, `${stem}_BASE_URL`, mistakes);
   const { plain, secrets } = readFurther(given, stem, settings, mistakes);
   const isSet = Object.keys(plain).length + Object.keys(secrets).length > 0;
@@ -55,6 +59,11 @@ function readOne(
     ...(baseUrl === undefined ? {} : { baseUrl }),
     ...(isSet ? { plain, secrets } : {}),
   };
+}
+
+// It travels in a header, which bears nothing else: every call would fail as if the provider could not be reached.
+function isOneWord(key: string): boolean {
+  return /^[\x21-\x7e]+$/.test(key);
 }
 
 function readFurther(

@@ -5,6 +5,7 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { readConfig } from "../../src/config.ts";
+import { PROVIDERS } from "../../src/inference/providers.ts";
 import { makePlace, runPostern, startPostern, stop } from "./postern.ts";
 
 describe("postern", () => {
@@ -114,6 +115,14 @@ describe("postern", () => {
     expect(mistakesIn({ POSTERN_PORT: "", POSTERN_DRAIN_SECONDS: "" })).toEqual([]);
   });
 
+  test("takes no provider's key that came with a line's end or white space, and does not print it", () => {
+    for (const key of ["sk-one\n", "sk-one\r", " sk-one", "sk one", "sk-öne"])
+      expect(mistakesIn({ OPENAI_API_KEY: key })).toEqual([
+        expect.stringMatching(/^OPENAI_API_KEY has white space or another character/),
+      ]);
+    expect(mistakesIn({ OPENAI_API_KEY: "sk-one_2:three/four==" })).toEqual([]);
+  });
+
   test("demands a secret as soon as the base URL is public", async () => {
     const { code, stderr } = await runPostern(["serve"], {
       POSTERN_BASE_URL: "https://gateway.example.com",
@@ -132,7 +141,7 @@ describe("postern", () => {
 });
 
 function mistakesIn(env: Readonly<Record<string, string>>): readonly string[] {
-  const read = readConfig({ env, hostName: "test", providers: [] });
+  const read = readConfig({ env, hostName: "test", providers: PROVIDERS });
   return read.ok ? [] : read.mistakes;
 }
 
