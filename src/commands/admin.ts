@@ -1,6 +1,7 @@
 // `postern admin …`: what an operator does by hand, beside a gateway that may be running on the same store.
 
 import { existsSync } from "node:fs";
+import path from "node:path";
 import { nanoFromUsd, usdText } from "../base/money.ts";
 import { onOperatorRevokes } from "../events/announce.ts";
 import { lockKey, revokeKey } from "../keys/keys.ts";
@@ -88,6 +89,12 @@ async function backUp(db: Db, line: Line, world: World): Promise<number> {
   const [file = ""] = line.positionals;
   if (existsSync(file)) {
     world.complain(`${file} is there already; a backup never overwrites one.`);
+    return EXIT_FAILED;
+  }
+  if (file === "" || !existsSync(path.dirname(file))) {
+    world.complain(
+      `"${file}" cannot be made: name a new file in a folder that is there, such as /backups/postern.db.`,
+    );
     return EXIT_FAILED;
   }
   await db.backup(file);

@@ -1,5 +1,7 @@
 // For commands that work on the store: settings first, then the store, which is closed whatever happens.
 
+import { existsSync } from "node:fs";
+import path from "node:path";
 import { Fault } from "../base/fault.ts";
 import type { Config } from "../config.ts";
 import { openStore } from "../store/open.ts";
@@ -24,6 +26,13 @@ export function withStore(
   work: (db: Db, config: Config) => Promise<number>,
 ): Promise<number> {
   return withSettings(world, async (config) => {
+    const { databaseUrl, dataDir } = config.store;
+    if (databaseUrl === undefined && !existsSync(path.join(dataDir, "postern.db"))) {
+      world.complain(
+        `There is no store in ${path.resolve(dataDir)}: set POSTERN_DATA_DIR to the gateway's data folder. A new store is made by postern migrate, or by the gateway's first start.`,
+      );
+      return EXIT_FAILED;
+    }
     const db = await openStore(config.store, false);
     try {
       const missing = await missingMigrations(db);

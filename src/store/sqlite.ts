@@ -2,15 +2,7 @@
 // means that a commit is on the disk when it returns. SQLite answers at once, so promises here are only a form.
 
 import { Database, type SQLQueryBindings, type Statement } from "bun:sqlite";
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  statSync,
-} from "node:fs";
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import { remembered } from "../base/remembered.ts";
 import {
@@ -149,15 +141,19 @@ function lockFolder(folder: string): () => void {
   return () => lock.close();
 }
 
-// SQLite does not flush the copy that it makes, and makes it readable for everybody.
+// SQLite does not flush the copy that it makes, and makes it readable for everybody, unless an empty file is there already.
+// What was not copied whole is no backup, and the name is free again for the next attempt.
 function backup(file: string, target: string): void {
+  closeSync(openSync(target, "wx", 0o600));
   const own = openFile(file);
   try {
     own.run("vacuum into ?", [target]);
+  } catch (error) {
+    rmSync(target, { force: true });
+    throw error;
   } finally {
     own.close();
   }
-  chmodSync(target, 0o600);
   sync(target);
   sync(path.dirname(target));
 }

@@ -40,7 +40,7 @@ describe("postern migrate", () => {
     const other = makePlace();
     const { code, stderr } = await runPostern(["admin", "verify-ledger"], other.settings);
     expect(code).toBe(1);
-    expect(stderr).toContain("Run postern migrate first");
+    expect(stderr).toContain("A new store is made by postern migrate");
     other.remove();
   });
 
@@ -123,6 +123,22 @@ describe("postern admin backup and verify-ledger", () => {
     const again = await admin("backup", file);
     expect(`${again.code} ${again.stderr}`).toContain("1 ");
     expect(again.stderr).toContain("is there already");
+    for (const nowhere of ["", path.join(folder, "no-such-folder", "copy.db")]) {
+      const refused = await admin("backup", nowhere);
+      expect(`${refused.code} ${refused.stderr}`).toStartWith(`1 "${nowhere}" cannot be made`);
+    }
+  });
+
+  test("make no store where there is none, and say where they looked", async () => {
+    const elsewhere = path.join(folder, "elsewhere");
+    const { code, stderr } = await runPostern(["admin", "list"], {
+      ...settings,
+      POSTERN_DATA_DIR: elsewhere,
+    });
+    expect(`${code} ${stderr}`).toStartWith(
+      `1 There is no store in ${elsewhere}: set POSTERN_DATA_DIR`,
+    );
+    expect(existsSync(elsewhere)).toBe(false);
   });
 
   test("find everything in order in a copy that is restored", async () => {
