@@ -71,7 +71,10 @@ export const BILLING_ENVIRONMENT = {
   POSTERN_OPERATOR_TAX_ID: line,
   POSTERN_OPERATOR_CONTACT: line,
   POSTERN_BANK_DETAILS: line,
-  STRIPE_SECRET_KEY: z.string().optional(),
+  STRIPE_SECRET_KEY: z
+    .string()
+    .regex(/^[\x21-\x7e]+$/, "has white space or another character that no key has")
+    .optional(),
   STRIPE_WEBHOOK_SECRET: z.string().optional(),
   STRIPE_API_BASE: z
     .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })

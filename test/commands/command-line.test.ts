@@ -121,6 +121,9 @@ describe("postern", () => {
         expect.stringMatching(/^OPENAI_API_KEY has white space or another character/),
       ]);
     expect(mistakesIn({ OPENAI_API_KEY: "sk-one_2:three/four==" })).toEqual([]);
+    expect(mistakesIn({ STRIPE_SECRET_KEY: "rk_live_1\n" })).toEqual([
+      "STRIPE_SECRET_KEY has white space or another character that no key has",
+    ]);
   });
 
   test("demands a secret as soon as the base URL is public", async () => {
