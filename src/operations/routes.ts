@@ -15,11 +15,7 @@ export interface OperationsParts {
   readonly isDraining: () => boolean;
 }
 
-export function operationsRoutes({
-  metrics,
-  isWritable,
-  isDraining,
-}: OperationsParts): readonly Route[] {
+export function operationsRoutes(parts: OperationsParts): readonly Route[] {
   return [
     openRoute({
       method: "GET",
@@ -58,11 +54,7 @@ export function operationsRoutes({
       },
       faults: [],
       run: async () => {
-        const status = isDraining()
-          ? "draining"
-          : (await isWritable())
-            ? "ok"
-            : "store unavailable";
+        const status = await statusOf(parts);
         return {
           status: status === "ok" ? 200 : 503,
           body: { status },
@@ -82,9 +74,17 @@ export function operationsRoutes({
       },
       faults: [],
       run: () =>
-        new Response(metrics.text(), {
+        new Response(parts.metrics.text(), {
           headers: { "content-type": METRICS_CONTENT_TYPE, "cache-control": "no-store" },
         }),
     }),
   ];
+}
+
+async function statusOf({
+  isDraining,
+  isWritable,
+}: OperationsParts): Promise<z.infer<typeof Health>["status"]> {
+  if (isDraining()) return "draining";
+  return (await isWritable()) ? "ok" : "store unavailable";
 }
