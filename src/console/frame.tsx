@@ -10,6 +10,7 @@ import type { Place } from "./workspace.ts";
 const PAGES = [
   ["", "Overview"],
   ["/keys", "Keys"],
+  ["/provider-keys", "Provider keys"],
   ["/usage", "Usage"],
   ["/budgets", "Budgets"],
   ["/billing", "Billing"],
@@ -20,6 +21,7 @@ const PAGES = [
 
 /** The pages that only some roles may see; the others are everybody's. */
 const NEEDS: Readonly<Record<string, Action>> = {
+  "/provider-keys": "provider_keys.read",
   "/webhooks": "webhooks.read",
   "/audit": "audit.read",
 };

@@ -23,6 +23,7 @@ import { type KeyPageParts, keyPageRoutes } from "./key-routes.ts";
 import { membersPage } from "./members-page.tsx";
 import { operatingRoutes } from "./operating-routes.ts";
 import { overviewPage } from "./overview-page.tsx";
+import { type ProviderKeyPageParts, providerKeyPageRoutes } from "./provider-key-routes.ts";
 import { usagePage } from "./usage-page.tsx";
 import {
   type ConsoleStore,
@@ -33,7 +34,7 @@ import {
   readSpending,
 } from "./workspace.ts";
 
-export interface ConsoleRouteParts extends BillingPageParts, KeyPageParts {
+export interface ConsoleRouteParts extends BillingPageParts, KeyPageParts, ProviderKeyPageParts {
   readonly db: Db;
   readonly walletOf: ConsoleStore["walletOf"];
   readonly webhooks: Webhooks;
@@ -48,6 +49,7 @@ export function consoleRoutes(parts: ConsoleRouteParts): readonly Route[] {
     overviewRoute(parts),
     usageRoute(parts),
     ...keyPageRoutes(parts),
+    ...providerKeyPageRoutes(parts),
     membersRoute(parts),
     changeMembersRoute(parts),
     ...budgetPageRoutes(parts),

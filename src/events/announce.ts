@@ -50,10 +50,10 @@ export async function onOperatorRevokes(tx: Tx, key: Key, now: number): Promise<
 }
 
 export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Promise<void> {
-  const { kind, key, caller, address, now } = change;
+  const { kind, key, by, address, now } = change;
   await record(tx, {
     accountId: key.accountId,
-    actor: { type: "key", id: caller.keyId },
+    actor: by,
     action: kind,
     target: key.id,
     detail: { provider: key.provider, name: key.name, last4: key.last4 },

@@ -10,6 +10,8 @@ const NAMES: Readonly<Record<string, string>> = {
   limit_usd: "The limit",
   expires_at: "The last day",
   url: "The address",
+  provider: "The provider",
+  api_key: "The key",
 };
 const FOR_PROGRAMS = /\/v1\/|\/openapi\.|`next_cursor`|`allow` header/;
 const WAIT = "Wait for `retry-after` seconds";
@@ -23,7 +25,10 @@ export function plainWords({ publicMessage, options }: Fault): string {
       ? "Wait a moment"
       : `Wait for ${Math.max(1, Math.ceil(retryAfterSeconds))} seconds`;
   const named = publicMessage
-    .replace(/^\w+/, (first) => (Object.hasOwn(NAMES, first) ? (NAMES[first] ?? first) : first))
+    .replace(/^(\w+)(?:: (?=(?:must|is) ))?/, (start, first: string) => {
+      const name = Object.hasOwn(NAMES, first) ? NAMES[first] : undefined;
+      return name === undefined ? start : start.endsWith(" ") ? `${name} ` : name;
+    })
     .replaceAll(WAIT, wait);
   const sentences = named.split(/(?<=\.) (?=[A-Z])/);
   const plain = sentences.filter((sentence) => !FOR_PROGRAMS.test(sentence));

@@ -44,6 +44,8 @@ export interface NewProviderKey {
 }
 
 export interface ProviderKeys {
+  /** The providers that a key may be brought for now. */
+  readonly providers: () => readonly string[];
   /** Asks the provider about a key before it is added; belongs before the transaction. */
   readonly check: CheckKey;
   readonly add: (
@@ -67,8 +69,7 @@ export interface ProviderKeys {
 export interface ProviderKeysParts {
   readonly db: Db;
   readonly master: Secret;
-  /** The providers that a key may be brought for now. */
-  readonly providers: () => readonly string[];
+  readonly providers: ProviderKeys["providers"];
   readonly check: CheckKey;
 }
 
@@ -125,6 +126,7 @@ export function createProviderKeys({
     for (const [id, at] of used) if (lastUsed.get(id) === at) lastUsed.delete(id);
   };
   return {
+    providers,
     // A key is sent nowhere but to a provider that it may be added for.
     check: async (provider, apiKey) =>
       providers().includes(provider) ? check(provider, apiKey) : UNCHECKED,
@@ -172,6 +174,31 @@ export async function listProviderKeys(
     [accountId, page.cursor ?? afterEveryId("pk"), page.limit + 1],
   );
   return toPage(rows.map(toProviderKey), page.limit);
+}
+
+/** All that are not deleted, newest first: an account has only so many. */
+export async function listLiveProviderKeys(
+  reader: Reader,
+  accountId: string,
+): Promise<readonly ProviderKey[]> {
+  const rows = await reader.all(
+    `${SELECT_RECORD} where account_id = ? and status <> 'deleted' order by id desc`,
+    [accountId],
+  );
+  return rows.map(toProviderKey);
+}
+
+/** The newest that are deleted, of which there is no end. */
+export async function listDeletedProviderKeys(
+  reader: Reader,
+  accountId: string,
+  limit: number,
+): Promise<readonly ProviderKey[]> {
+  const rows = await reader.all(
+    `${SELECT_RECORD} where account_id = ? and status = 'deleted' order by id desc limit ?`,
+    [accountId, limit],
+  );
+  return rows.map(toProviderKey);
 }
 
 /** The record as it is, and stays until the transaction ends. */

@@ -1,8 +1,47 @@
-// How a provider key is shown: its public record, and one example for the documents.
+// What a provider key is asked for with, how it is shown, and one example for the documents.
 
 import { z } from "zod";
+import { HIDDEN_REFUSED, hidesNothing } from "../base/shown-text.ts";
 import { timestamp, timestampOrNull } from "../http/record.ts";
 import { type ProviderKey, STATUSES } from "./provider-keys.ts";
+
+export const NAME_MAX = 100;
+const PROVIDER_MAX = 100;
+const API_KEY_MIN = 16;
+export const API_KEY_MAX = 2_048;
+
+/** The form of this gateway's own keys, which must not be sent to a provider by mistake. */
+const GATEWAY_KEY = /-rt-[0-9A-Za-z]{49}$/;
+
+export const NewProviderKeyRequest = z
+  .strictObject({
+    provider: z.string().min(1).max(PROVIDER_MAX).meta({
+      description:
+        "The provider's id, the part of its models' ids before the slash. A wrong one is answered with the list of those that exist.",
+    }),
+    api_key: z
+      .string()
+      .min(API_KEY_MIN, `must have ${API_KEY_MIN} characters or more`)
+      .max(API_KEY_MAX, `must have ${API_KEY_MAX} characters or fewer`)
+      .regex(
+        /^[\x21-\x7e]+$/,
+        "must be printable ASCII without spaces or line breaks, just as the provider gave it",
+      )
+      .refine(
+        (key) => !GATEWAY_KEY.test(key),
+        "is a key of this gateway; send the one that the provider gave you",
+      )
+      .meta({ description: "The raw key. It is kept sealed and never shown again." }),
+    name: z
+      .string()
+      .trim()
+      .min(1)
+      .max(NAME_MAX)
+      .refine(hidesNothing, HIDDEN_REFUSED)
+      .nullable()
+      .optional(),
+  })
+  .meta({ id: "NewProviderKeyRequest" });
 
 export const ProviderKeyRecord = z
   .object({

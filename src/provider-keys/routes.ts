@@ -2,9 +2,8 @@
 
 import { z } from "zod";
 import { secret } from "../base/secret.ts";
-import { HIDDEN_REFUSED, hidesNothing } from "../base/shown-text.ts";
 import { cursorOf, listOf, PageQuery } from "../http/record.ts";
-import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type KeyVerdict, UNCHECKED } from "./check.ts";
 import {
@@ -13,45 +12,12 @@ import {
   type ProviderKey,
   type ProviderKeys,
 } from "./provider-keys.ts";
-import { PROVIDER_KEY_EXAMPLE, ProviderKeyRecord, showProviderKey } from "./record.ts";
-
-const NAME_MAX = 100;
-const PROVIDER_MAX = 100;
-const API_KEY_MIN = 16;
-const API_KEY_MAX = 2_048;
-
-/** The form of this gateway's own keys, which must not be sent to a provider by mistake. */
-const GATEWAY_KEY = /-rt-[0-9A-Za-z]{49}$/;
-
-const NewProviderKeyBody = z
-  .strictObject({
-    provider: z.string().min(1).max(PROVIDER_MAX).meta({
-      description:
-        "The provider's id, the part of its models' ids before the slash. A wrong one is answered with the list of those that exist.",
-    }),
-    api_key: z
-      .string()
-      .min(API_KEY_MIN, `must have ${API_KEY_MIN} characters or more`)
-      .max(API_KEY_MAX, `must have ${API_KEY_MAX} characters or fewer`)
-      .regex(
-        /^[\x21-\x7e]+$/,
-        "must be printable ASCII without spaces or line breaks, just as the provider gave it",
-      )
-      .refine(
-        (key) => !GATEWAY_KEY.test(key),
-        "is a key of this gateway; send the one that the provider gave you",
-      )
-      .meta({ description: "The raw key. It is kept sealed and never shown again." }),
-    name: z
-      .string()
-      .trim()
-      .min(1)
-      .max(NAME_MAX)
-      .refine(hidesNothing, HIDDEN_REFUSED)
-      .nullable()
-      .optional(),
-  })
-  .meta({ id: "NewProviderKeyRequest" });
+import {
+  NewProviderKeyRequest,
+  PROVIDER_KEY_EXAMPLE,
+  ProviderKeyRecord,
+  showProviderKey,
+} from "./record.ts";
 
 export interface ProviderKeyRouteParts {
   readonly db: Db;
@@ -63,7 +29,8 @@ export interface ProviderKeyRouteParts {
 export interface ProviderKeyChange {
   readonly kind: "provider_key.added" | "provider_key.deleted";
   readonly key: ProviderKey;
-  readonly caller: Caller;
+  /** Whoever changed it: a key's id, or a person's. */
+  readonly by: { readonly type: "key" | "person"; readonly id: string };
   readonly address: string;
   readonly now: number;
 }
@@ -88,7 +55,7 @@ function addRoute(providerKeys: ProviderKeys, tell: Tell): Route {
     description:
       "Calls to that provider's models then go on your own account there and cost no credits. The provider is asked about the key first, for at most five seconds; a key that it refuses is not stored. Where several keys for one provider exist, the newest is used: to change a key without a gap, add the new one, then delete the old one.",
     dialect: "openai",
-    body: NewProviderKeyBody,
+    body: NewProviderKeyRequest,
     example: { provider: "openai", api_key: "<YOUR_OPENAI_API_KEY>", name: "team account" },
     answers: {
       201: {
@@ -109,7 +76,8 @@ function addRoute(providerKeys: ProviderKeys, tell: Tell): Route {
         verdict: verdicts.get(request) ?? UNCHECKED,
       };
       const key = await providerKeys.add(tx, caller.accountId, fresh, now);
-      await tell(tx, { kind: "provider_key.added", key, caller, address, now });
+      const by = { type: "key", id: caller.keyId } as const;
+      await tell(tx, { kind: "provider_key.added", key, by, address, now });
       return { status: 201, body: showProviderKey(key) };
     },
   });
@@ -171,8 +139,9 @@ function deleteRoute(providerKeys: ProviderKeys, tell: Tell): Route {
     run: async (tx, { caller, params, address, now }) => {
       const before = await lockProviderKey(tx, caller.accountId, params.id);
       const key = await providerKeys.remove(tx, caller.accountId, params.id, now);
+      const by = { type: "key", id: caller.keyId } as const;
       if (before.status !== "deleted")
-        await tell(tx, { kind: "provider_key.deleted", key, caller, address, now });
+        await tell(tx, { kind: "provider_key.deleted", key, by, address, now });
       return { status: 200, body: showProviderKey(key) };
     },
   });

@@ -240,6 +240,10 @@ for (const store of ["sqlite", "postgres"] as const) {
           ["billing.auto_top_up", { do: "turn_off" }],
         ],
         saveDevelopmentCard: [["billing.auto_top_up", { card: "works" }]],
+        changeWorkspaceProviderKeys: [
+          ["provider_keys.change", { do: "add", provider: "sim", api_key: "short" }],
+          ["provider_keys.change", { do: "remove", provider_key: "pk_none" }],
+        ],
         changeWorkspaceWebhooks: [
           ["webhooks.change", { do: "add", url: "not an address" }],
           ["webhooks.change", { do: "remove", webhook: "whk_none" }],
@@ -255,6 +259,7 @@ for (const store of ["sqlite", "postgres"] as const) {
         showWorkspaceBudgets: "budgets.read",
         showWorkspaceBilling: "billing.read",
         showDevelopmentCards: "billing.auto_top_up",
+        showWorkspaceProviderKeys: "provider_keys.read",
         showWorkspaceWebhooks: "webhooks.read",
         showWorkspaceAudit: "audit.read",
       };

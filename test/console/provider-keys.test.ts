@@ -1,0 +1,178 @@
+// The console's page of a workspace's own keys at providers. The provider is the simulator, which takes one key.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import path from "node:path";
+import { type Human, human, join, own, type Shown, visit, wordsOf } from "../billing/owner.ts";
+import { launchBrowser } from "../support/browser.ts";
+import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { LOOKS } from "../support/page-manners.ts";
+import { eachStore, type StoreKind } from "../support/stores.ts";
+
+setDefaultTimeout(60_000);
+
+const PICTURES = process.env["POSTERN_TEST_PICTURES"];
+const GOOD_KEY = "sk-canary-0123456789abcdefghijklmnop-9fQz";
+const ADD = { do: "add", provider: "openai", api_key: GOOD_KEY, name: "team" };
+
+interface Workplace {
+  readonly gateway: Gateway;
+  readonly account: Account;
+  readonly owner: Human;
+  readonly page: string;
+}
+
+async function openWorkplace(store: StoreKind): Promise<Workplace> {
+  const gateway = await startGateway({ store, providers: ["openai"], requireKey: GOOD_KEY });
+  const owner = await human(gateway, "olga");
+  const account = await register(gateway);
+  await own(gateway, account.id, owner);
+  return { gateway, account, owner, page: `/console/${account.id}/provider-keys` };
+}
+
+/** What these tests read of the API's lists. */
+interface Listed {
+  readonly id: string;
+  readonly status: string;
+  readonly action: string;
+  readonly actor: object;
+  readonly detail: object;
+}
+
+async function list({ gateway, account }: Workplace, query: string): Promise<readonly Listed[]> {
+  const response = await fetch(`${gateway.url}/v1/${query}`, { headers: account.headers });
+  // Safe because these lists hold nothing but what the tests read.
+  return ((await response.json()) as { readonly data: readonly Listed[] }).data;
+}
+
+eachStore((store) => {
+  describe(`the page of provider keys on ${store}`, () => {
+    let place: Workplace;
+    beforeAll(async () => {
+      place = await openWorkplace(store);
+    });
+    afterAll(() => place.gateway.stop());
+
+    const send = (form: Readonly<Record<string, string>>): Promise<Shown> =>
+      visit(place.gateway, place.page, place.owner, form);
+    const keys = () => list(place, "provider-keys");
+
+    test("an owner brings a key, sees it without the key itself, and deletes it; both are written down", async () => {
+      expect((await send(ADD)).status).toBe(303);
+      const shown = await visit(place.gateway, place.page, place.owner);
+      expect(wordsOf(shown)).toContain("team , openai …9fQz");
+      expect(wordsOf(shown)).toContain("Calls to openai go on it. The provider took it");
+      expect(shown.text).not.toContain("canary");
+      const [key] = await keys();
+      const remove = { do: "remove", provider_key: key?.id ?? "" };
+      for (let click = 0; click < 2; click++) expect((await send(remove)).status).toBe(303);
+      expect((await keys()).map(({ status }) => status)).toEqual(["deleted"]);
+      const told = (await list(place, "audit")).filter(({ action }) =>
+        action.startsWith("provider_key"),
+      );
+      expect(told.map(({ action }) => action)).toEqual([
+        "provider_key.deleted",
+        "provider_key.added",
+      ]);
+      for (const { actor, detail } of told) {
+        expect(actor).toEqual({ type: "person", id: place.owner.personId });
+        expect(detail).toEqual({ provider: "openai", name: "team", last4: "9fQz" });
+      }
+    });
+
+    test("a key that the provider refuses is not stored; the page says why, and keeps all but the key", async () => {
+      const wrong = { ...ADD, name: "to keep", api_key: "sk-wrong-zyxwvutsrqponmlkjihgfedcba" };
+      const before = await keys();
+      const refused = await send(wrong);
+      expect([refused.status, wordsOf(refused)]).toEqual([
+        400,
+        expect.stringMatching(/OpenAI refused this key: .* \(status 401\)\. It was not stored\./),
+      ]);
+      expect(refused.text).toContain('value="to keep"');
+      expect(refused.text).toMatch(/<option value="openai" selected/);
+      expect(refused.text).not.toContain("zyxw");
+      expect(await keys()).toEqual(before);
+    });
+
+    test("what cannot be a key, or is one of this gateway, is refused by the name of its field", async () => {
+      for (const [change, said] of [
+        [{ api_key: "short" }, "The key must have 16 characters or more"],
+        [{ api_key: place.account.key }, "The key is a key of this gateway"],
+        [{ provider: "nobody" }, "The provider must be one of openai,"],
+      ] as const) {
+        const refused = await send({ ...ADD, ...change });
+        expect([refused.status, wordsOf(refused)]).toEqual([400, expect.stringContaining(said)]);
+      }
+    });
+
+    test("a form that is sent twice adds one key", async () => {
+      const before = (await keys()).length;
+      const form = { ...ADD, once: "a".repeat(22) };
+      for (const { status } of await Promise.all([send(form), send(form), send(form)]))
+        expect(status).toBe(303);
+      expect((await keys()).length).toBe(before + 1);
+    });
+
+    test("a developer finds neither the page nor a link to it, and a key of somebody else's is not there", async () => {
+      const { gateway, account, page } = place;
+      const developer = await human(gateway, "dev");
+      await join(gateway, account.id, developer);
+      for (const form of [undefined, ADD, { do: "remove", provider_key: "pk_none" }])
+        expect((await visit(gateway, page, developer, form)).status).toBe(403);
+      expect((await visit(gateway, `/console/${account.id}`, developer)).text).not.toContain(
+        "provider-keys",
+      );
+      await send(ADD);
+      const [key] = await keys();
+      const stranger = await human(gateway, "stranger");
+      const other = await register(gateway);
+      await own(gateway, other.id, stranger);
+      const remove = { do: "remove", provider_key: key?.id ?? "" };
+      const theirs = `/console/${other.id}/provider-keys`;
+      expect((await visit(gateway, theirs, stranger, remove)).status).toBe(404);
+      expect((await visit(gateway, theirs, stranger)).text).not.toContain("9fQz");
+      expect((await keys())[0]?.status).toBe("active");
+    });
+  });
+});
+
+test("in a browser without JavaScript a key is brought, and deleted after one more question", async () => {
+  const place = await openWorkplace("sqlite");
+  const browser = await launchBrowser();
+  try {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const [name = "", value = ""] = place.owner.cookie.split("=");
+    await context.addCookies([{ name, value, url: place.gateway.url }]);
+    const page = await context.newPage();
+    await page.goto(`${place.gateway.url}/console/${place.account.id}`);
+    await page.click("nav >> text=Provider keys");
+    expect(await page.textContent("main")).toContain("No provider key is here.");
+    for (const called of ["the first", "the second"]) {
+      await page.selectOption("#add-provider", "openai");
+      await page.fill("#add-key", GOOD_KEY);
+      await page.fill("#add-name", called);
+      await page.click("text=Add the key");
+    }
+    expect(await page.textContent("section:has(h2:has-text('first'))")).toContain("It is not used");
+    await page.click("section:has(h2:has-text('second')) >> text=Delete");
+    expect(await page.textContent("main")).toContain("then go on the key that ends in 9fQz");
+    if (PICTURES !== undefined)
+      for (const { screen, scheme } of LOOKS) {
+        await page.setViewportSize({ width: screen === "phone" ? 360 : 1_280, height: 800 });
+        await page.emulateMedia({ colorScheme: scheme });
+        const file = `provider-keys-${screen}-${scheme}.png`;
+        await page.screenshot({ path: path.join(PICTURES, file), fullPage: true });
+      }
+    await page.click("text=Keep it");
+    expect(await page.locator("section:has(h2:has-text('second'))").count()).toBe(1);
+    await page.click("section:has(h2:has-text('second')) >> text=Delete");
+    await page.click("text=Delete the key");
+    expect(await page.textContent("section:has(h2:has-text('first'))")).toContain("go on it");
+    expect(await page.textContent("li:has-text('second')")).toContain("…9fQz");
+    await page.goBack();
+    await page.click("text=Delete the key");
+    expect(await page.locator("section:has(h2:has-text('second'))").count()).toBe(0);
+  } finally {
+    await browser.close();
+    await place.gateway.stop();
+  }
+});
