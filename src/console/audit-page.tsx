@@ -1,11 +1,12 @@
 /** @jsxImportSource hono/jsx */
 // Who did what in a workspace, the newest first.
 
+import { dayOf } from "../base/day.ts";
 import type { Entry } from "../audit/audit.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
 import { consolePage } from "./frame.tsx";
-import { minute } from "./words.ts";
+import { detailText, minute } from "./words.ts";
 import type { Place } from "./workspace.ts";
 
 export const ENTRIES_SHOWN = 50;
@@ -30,27 +31,36 @@ export function auditPage(visitor: Visitor, place: Place, entries: readonly Entr
             <table>
               <thead>
                 <tr>
-                  <th scope="col">When</th>
+                  <th scope="col" class="date">
+                    When
+                  </th>
                   <th scope="col">Who</th>
-                  <th scope="col">What</th>
-                  <th scope="col">On</th>
+                  <th scope="col">What, and on what</th>
                 </tr>
               </thead>
               <tbody>
                 {entries.map((entry) => (
                   <tr>
-                    <th scope="row">{minute(entry.at)}</th>
+                    <th scope="row" class="date">
+                      {dayOf(entry.at)}
+                      <span class="type">{minute(entry.at).slice("YYYY-MM-DD ".length)}</span>
+                    </th>
                     <td>
-                      {entry.actor.type} <code>{entry.actor.id}</code>
+                      {entry.actor.type}
+                      <br />
+                      <code>{entry.actor.id}</code>
                     </td>
                     <td>
                       {entry.action}
-                      {typeof entry.detail["reason"] === "string" ? (
-                        <p class="note">{entry.detail["reason"]}</p>
-                      ) : null}
-                    </td>
-                    <td>
-                      <code>{entry.target ?? ""}</code>
+                      {entry.target === null ? null : (
+                        <>
+                          <br />
+                          <code>{entry.target}</code>
+                        </>
+                      )}
+                      <span class="type">
+                        <bdi>{detailText(entry.detail)}</bdi>
+                      </span>
                     </td>
                   </tr>
                 ))}

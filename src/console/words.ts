@@ -20,3 +20,11 @@ export function minute(at: number): string {
 export function number(value: number): string {
   return value.toLocaleString("en-US");
 }
+
+/** What an audit entry tells besides who, what and on what. */
+export function detailText(detail: Readonly<Record<string, unknown>>): string {
+  return Object.entries(detail)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => `${name.replaceAll("_", " ")}: ${String(value)}`)
+    .join("; ");
+}

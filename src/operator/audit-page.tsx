@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import { AUDIT_ACTIONS, type Entry, type HouseFilter } from "../audit/audit.ts";
 import type { Page } from "../base/page.ts";
-import { minute } from "../console/words.ts";
+import { detailText, minute } from "../console/words.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import { Choice, More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
@@ -101,11 +101,4 @@ function AccountLink({ id }: { readonly id: string | null }): Child {
       {id}
     </a>
   );
-}
-
-function detailText(detail: Readonly<Record<string, unknown>>): string {
-  return Object.entries(detail)
-    .filter(([, value]) => value !== null)
-    .map(([name, value]) => `${name.replaceAll("_", " ")}: ${String(value)}`)
-    .join("; ");
 }
