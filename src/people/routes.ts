@@ -111,13 +111,16 @@ function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteParts): Rou
 }
 
 function signOutRoute({ db, sessions, onSessionsEnded: tell }: PeopleRouteParts): Route {
-  return personRoute({
+  // The second of two clicks, or another tab, finds itself signed out, as it asked for.
+  return visitorRoute({
     ...PAGE_DOC,
     method: "POST",
     path: "/signout",
     id: "signOut",
     summary: "Sign out",
-    run: async ({ caller: { personId, sessionId }, address, now }) => {
+    run: async ({ caller, address, now }) => {
+      if (caller === undefined) return redirect("/signout", [sessions.noCookie()]);
+      const { personId, sessionId } = caller;
       await db.write(async (tx) => {
         await endSession(tx, personId, sessionId, now);
         await tell?.(tx, { personId, sessionId, others: false, address, now });

@@ -125,6 +125,12 @@ eachStore((kind, open) => {
       const out = await browser.post("/signout", { csrf });
       expect(out.text).toContain("You are signed out");
       expect(browser.cookies.has("postern_session")).toBe(false);
+      const again = await browser.post("/signout", { csrf });
+      expect([again.status, again.text]).toEqual([
+        200,
+        expect.stringContaining("You are signed out"),
+      ]);
+      expect((await browser.post("/signout", { csrf }, evil)).status).toBe(403);
     });
 
     test("a stranger is sent to sign in, and back to where they were", async () => {
