@@ -208,6 +208,11 @@ export async function handOver(
     throw new Fault("forbidden", "only an owner hands over", {
       message: "Only the owner can hand a workspace over.",
     });
+  // The owner's payment method would go, and nothing come of it.
+  if (from === to)
+    throw new Fault("conflict", "handing over to oneself", {
+      message: "You own this workspace already. Choose another member to hand it over to.",
+    });
   if ((await roleOf(tx, accountId, to)) === undefined) throw noSuchMember();
   await setRole(tx, accountId, from, "developer");
   await setRole(tx, accountId, to, "owner");

@@ -557,6 +557,12 @@ for (const store of ["sqlite", "postgres"] as const) {
         ).status,
       ).toBe(303);
       expect(await roleOf(gateway.house.db, account.id, heir.personId)).toBe("owner");
+      const toOneself = { do: "hand_over", person: heir.personId };
+      const kept = await open(gateway, `/console/${account.id}/members`, heir, toOneself);
+      expect([kept.status, kept.text]).toEqual([
+        400,
+        expect.stringContaining("You own this workspace already."),
+      ]);
       expect(
         (await open(gateway, `/console/${account.id}/members`, owner, { do: "leave" })).location,
       ).toBe("/console");
