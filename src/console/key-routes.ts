@@ -105,7 +105,7 @@ function changeKeysRoute(parts: KeyPageParts): Route {
         });
         return fresh === undefined ? redirect(pathOf(account, "/keys")) : await shown({ fresh });
       } catch (error) {
-        const typed = body.do === "mint" ? body : undefined;
+        const typed = body.do === "revoke" ? undefined : body;
         return await shown({ wrong: correctable(error), typed });
       }
     },

@@ -25,8 +25,12 @@ export interface KeysState {
   readonly typed?: TypedKey | undefined;
 }
 
-/** The fields of the form that makes a key. */
+/** The fields of the form that makes a key, or of one that changes it. */
 export interface TypedKey {
+  /** Which form was refused. */
+  readonly do: "mint" | "limit" | "expiry";
+  /** The key that was to be changed. */
+  readonly key?: string;
   readonly name?: string | undefined;
   readonly limit_usd?: string | undefined;
   readonly limit_window?: string | undefined;
@@ -55,10 +59,20 @@ export function keysPage({ visitor, place, keys, fresh, wrong, typed }: KeysStat
           expiries are widened here alone: a key can lower them, and hand on a part of its own.
         </p>
         {live.map((key) => (
-          <KeyCard key_={key} action={action} visitor={visitor} place={place} />
+          <KeyCard
+            key_={key}
+            action={action}
+            visitor={visitor}
+            place={place}
+            typed={typed?.key === key.id ? typed : undefined}
+          />
         ))}
         {mayDo(place.role, "keys.mint") ? (
-          <MintForm action={action} visitor={visitor} typed={typed} />
+          <MintForm
+            action={action}
+            visitor={visitor}
+            typed={typed?.do === "mint" ? typed : undefined}
+          />
         ) : null}
         {dead.length === 0 ? null : <Dead keys={dead} />}
       </>
@@ -83,9 +97,11 @@ interface KeyCardProps {
   readonly action: string;
   readonly visitor: Visitor;
   readonly place: Place;
+  /** What was typed into a form of this key and could not be taken. */
+  readonly typed: TypedKey | undefined;
 }
 
-function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
+function KeyCard({ key_: key, action, visitor, place, typed }: KeyCardProps): Child {
   const window = key.limitWindow === null ? "in all" : `a ${key.limitWindow}`;
   const limit = key.limit === null ? "no limit" : `a limit of ${money(key.limit)} ${window}`;
   return (
@@ -102,17 +118,10 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
       {mayDo(place.role, "keys.change") ? (
         <>
           <ChangeForm id={key.id} action={action} visitor={visitor} changes="limit">
-            <LimitFields
-              id={key.id}
-              limit={key.limit === null ? undefined : usdText(key.limit)}
-              window={key.limitWindow ?? undefined}
-            />
+            <LimitFields id={key.id} {...limitShown(key, typed)} />
           </ChangeForm>
           <ChangeForm id={key.id} action={action} visitor={visitor} changes="expiry">
-            <ExpiryField
-              id={key.id}
-              lastDay={key.expiresAt === null ? undefined : dayOf(key.expiresAt - 1)}
-            />
+            <ExpiryField id={key.id} lastDay={lastDayShown(key, typed)} />
           </ChangeForm>
         </>
       ) : null}
@@ -128,6 +137,22 @@ function KeyCard({ key_: key, action, visitor, place }: KeyCardProps): Child {
       ) : null}
     </section>
   );
+}
+
+// What was refused stays in its form, to be mended; the other form shows the key as it is.
+
+function limitShown(
+  { limit, limitWindow }: Key,
+  typed: TypedKey | undefined,
+): { readonly limit: string | undefined; readonly window: string | undefined } {
+  return typed?.do === "limit"
+    ? { limit: typed.limit_usd, window: typed.limit_window }
+    : { limit: limit === null ? undefined : usdText(limit), window: limitWindow ?? undefined };
+}
+
+function lastDayShown({ expiresAt }: Key, typed: TypedKey | undefined): string | undefined {
+  if (typed?.do === "expiry") return typed.last_day;
+  return expiresAt === null ? undefined : dayOf(expiresAt - 1);
 }
 
 /** A form that changes one thing of a key. */
@@ -207,7 +232,7 @@ function LimitFields({
 function MintForm({
   action,
   visitor,
-  typed = {},
+  typed,
 }: {
   readonly action: string;
   readonly visitor: Visitor;
@@ -219,9 +244,9 @@ function MintForm({
       <form method="post" action={action}>
         <Hidden visitor={visitor} fields={{ do: "mint", once: newFormName() }} />
         <label for="mint-name">Name</label>
-        <input id="mint-name" name="name" maxlength={100} value={typed.name} />
-        <LimitFields id="mint" limit={typed.limit_usd} window={typed.limit_window} />
-        <ExpiryField id="mint" lastDay={typed.last_day} />
+        <input id="mint-name" name="name" maxlength={100} value={typed?.name} />
+        <LimitFields id="mint" limit={typed?.limit_usd} window={typed?.limit_window} />
+        <ExpiryField id="mint" lastDay={typed?.last_day} />
         <div class="choices">
           <button type="submit">Make the key</button>
         </div>

@@ -43,7 +43,7 @@ export function overviewPage(visitor: Visitor, place: Place, overview: Overview)
           can spend this balance.
         </p>
         <h2>{money(spent)} in the last thirty days</h2>
-        {days.length === 0 ? <p>No model was called.</p> : <SumTable name="Day" sums={days} />}
+        {days.length === 0 ? <p>No model was called.</p> : <SumTable by="day" sums={days} />}
       </>
     ),
   });
@@ -59,19 +59,24 @@ function Frozen({ freeze }: { readonly freeze: Freeze }): Child {
   );
 }
 
+const HEADS = { model: "Model", key: "Key", day: "Day, in UTC" } as const;
+
 export function SumTable({
-  name,
+  by,
   sums,
+  headOf = (group) => group,
 }: {
-  readonly name: string;
+  readonly by: keyof typeof HEADS;
   readonly sums: readonly UsageSum[];
+  /** How a group is named, where not by itself. */
+  readonly headOf?: (group: string) => Child;
 }): Child {
   return (
-    <div class="scroll" role="region" aria-label={`Usage by ${name.toLowerCase()}`} tabindex={0}>
+    <div class="scroll" role="region" aria-label={`Usage by ${by}`} tabindex={0}>
       <table>
         <thead>
           <tr>
-            <th scope="col">{name}</th>
+            <th scope="col">{HEADS[by]}</th>
             <th scope="col" class="number">
               Calls
             </th>
@@ -89,7 +94,7 @@ export function SumTable({
         <tbody>
           {sums.map((sum) => (
             <tr>
-              <th scope="row">{sum.group}</th>
+              <th scope="row">{headOf(sum.group)}</th>
               <td class="number">{number(sum.calls)}</td>
               <td class="number">{number(sum.inputTokens)}</td>
               <td class="number">{number(sum.outputTokens)}</td>

@@ -134,9 +134,20 @@ function usageRoute(parts: ConsoleRouteParts): Route {
     id: "showWorkspaceUsage",
     summary: "What a workspace spent",
     params: AccountPath,
-    run: async ({ caller, params, now }) => {
+    query: z.object({
+      models: z
+        .string()
+        .regex(/^model:./)
+        .optional(),
+      keys: z
+        .string()
+        .regex(/^key:./)
+        .optional(),
+    }),
+    run: async ({ caller, params, query, now }) => {
       const place = await enter(parts, params.account, caller.personId, "usage.read");
-      return show(usagePage(caller, place, await readSpending(parts, params.account, now)));
+      const spending = await readSpending(parts, params.account, now, query);
+      return show(usagePage({ visitor: caller, place, spending, from: query }));
     },
   });
 }

@@ -11,11 +11,18 @@ import {
   type Role,
 } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
+import type { Page } from "../base/page.ts";
 import { readTopUpState, type TopUpState } from "../billing/top-up-state.ts";
-import { countLiveKeys, type Key, listRevokedKeys, listUnrevokedKeys } from "../keys/keys.ts";
+import {
+  countLiveKeys,
+  type Key,
+  labelsOf,
+  listRevokedKeys,
+  listUnrevokedKeys,
+} from "../keys/keys.ts";
 import { type Freeze, findFreeze } from "../ledger/freezes.ts";
 import type { Reader, Tx } from "../store/db.ts";
-import { sumUsage, type UsageSum } from "../usage/usage.ts";
+import { GROUPS_MAX, pageSums, sumUsage, type UsageSum } from "../usage/usage.ts";
 
 export const REVOKED_KEYS_SHOWN = 100;
 const DAYS_SHOWN = 30;
@@ -111,23 +118,43 @@ export async function readKeys(
 }
 
 export interface Spending {
-  readonly byModel: readonly UsageSum[];
-  readonly byKey: readonly UsageSum[];
+  readonly byModel: Page<UsageSum>;
+  readonly byKey: Page<UsageSum>;
   readonly byDay: readonly UsageSum[];
+  /** What tells the keys apart of whose calls the sums are. */
+  readonly labels: Awaited<ReturnType<typeof labelsOf>>;
+}
+
+/** Where the tables go on; absent for their beginning. */
+export interface SpendingCursors {
+  readonly models?: string | undefined;
+  readonly keys?: string | undefined;
 }
 
 export async function readSpending(
   { db }: ConsoleStore,
   accountId: string,
   now: number,
+  { models, keys }: SpendingCursors,
 ): Promise<Spending> {
   const filter = { from: now - DAYS_SHOWN * DAY_MS };
+  const page = (by: "model" | "key", cursor: string | undefined) =>
+    pageSums(db, accountId, filter, {
+      by,
+      limit: GROUPS_MAX,
+      ...(cursor === undefined ? {} : { cursor }),
+    });
   const [byModel, byKey, byDay] = await Promise.all([
-    sumUsage(db, accountId, filter, "model"),
-    sumUsage(db, accountId, filter, "key"),
+    page("model", models),
+    page("key", keys),
     sumUsage(db, accountId, filter, "day"),
   ]);
-  return { byModel, byKey, byDay };
+  const labels = await labelsOf(
+    db,
+    accountId,
+    byKey.data.map(({ group }) => group),
+  );
+  return { byModel, byKey, byDay, labels };
 }
 
 export interface People {

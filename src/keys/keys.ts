@@ -227,6 +227,26 @@ export async function listRevokedKeys(
   return rows.map((row) => toKey(row, now));
 }
 
+/** What tells keys apart for a human; the ids are those of one page. */
+export async function labelsOf(
+  reader: Reader,
+  accountId: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Pick<Key, "name" | "prefix" | "last4">>> {
+  if (ids.length === 0) return new Map();
+  const rows = await reader.all(
+    `select id, name, prefix, last4 from api_key
+     where account_id = ? and id in (${ids.map(() => "?").join(", ")})`,
+    [accountId, ...ids],
+  );
+  return new Map(
+    rows.map((row) => [
+      text(row, "id"),
+      { name: textOrNull(row, "name"), prefix: text(row, "prefix"), last4: text(row, "last4") },
+    ]),
+  );
+}
+
 /** Changes only what is named; null takes a setting away. */
 export async function changeKey(
   tx: Tx,

@@ -59,8 +59,22 @@ export function accountPage(operator: Operator, state: AccountPageState): PageFr
         {file.invoices.length === 0 ? <p>None.</p> : <InvoiceTable invoices={file.invoices} />}
         <h2>Movements of its money, but for usage</h2>
         <Movements movements={file.movements} />
-        <h2>Usage in the last thirty days</h2>
-        {file.usage.length === 0 ? <p>None.</p> : <SumTable name="Model" sums={file.usage} />}
+        <h2 id="usage">Usage in the last thirty days</h2>
+        {file.usage.data.length === 0 ? (
+          <p>None.</p>
+        ) : (
+          <SumTable by="model" sums={file.usage.data} />
+        )}
+        {file.usage.next_cursor === null ? null : (
+          <p>
+            There are more.{" "}
+            <a
+              href={`${pathOfAccount(account.id)}?${new URLSearchParams({ models: file.usage.next_cursor }).toString()}#usage`}
+            >
+              More models
+            </a>
+          </p>
+        )}
         <h2>Audit log</h2>
         {file.entries.length === 0 ? <p>Nothing yet.</p> : <EntryTable entries={file.entries} />}
         <p>
@@ -83,8 +97,7 @@ function FreezeNotice({ file: { freeze } }: { readonly file: AccountFile }): Chi
 }
 
 function Summary({ file }: { readonly file: AccountFile }): Child {
-  const { account, createdFrom, promo, paid, held, owed, freeze, keys } = file;
-  const used = keys.flatMap(({ lastUsedAt }) => (lastUsedAt === null ? [] : [lastUsedAt]));
+  const { account, createdFrom, promo, paid, held, owed, freeze, lastUsedAt } = file;
   return (
     <>
       <Figures
@@ -110,7 +123,7 @@ function Summary({ file }: { readonly file: AccountFile }): Child {
         {account.claimedAt === null
           ? "no human has claimed it"
           : `claimed ${minute(account.claimedAt)}`}
-        ; {used.length === 0 ? "never used" : `last used ${minute(Math.max(...used))}`}.
+        ; {lastUsedAt === null ? "never used" : `last used ${minute(lastUsedAt)}`}.
       </p>
     </>
   );
@@ -142,7 +155,11 @@ function Keys({ file: { keys, moreKeys } }: { readonly file: AccountFile }): Chi
           money(key.spent),
         ])}
       />
-      {moreKeys ? <p class="note">And older ones; these are the newest.</p> : null}
+      {moreKeys ? (
+        <p class="note">
+          There may be more: these are the newest, and those that are not revoked come first.
+        </p>
+      ) : null}
     </>
   );
 }

@@ -4,12 +4,13 @@ import { type Account, getAccount } from "../accounts/accounts.ts";
 import { type Member, membersOf } from "../accounts/members.ts";
 import { type Entry, listEntries } from "../audit/audit.ts";
 import { type Nano, toNano } from "../base/money.ts";
+import type { Page } from "../base/page.ts";
 import { listInvoices } from "../billing/billing.ts";
 import { paymentsOf } from "../billing/payment-rows.ts";
-import { type Key, listKeys } from "../keys/keys.ts";
+import { type Key, listRevokedKeys, listUnrevokedKeys } from "../keys/keys.ts";
 import { type Freeze, findFreeze } from "../ledger/freezes.ts";
-import { type Reader, text, textOrNull, whole } from "../store/db.ts";
-import { sumUsage, type UsageSum } from "../usage/usage.ts";
+import { type Reader, text, textOrNull, whole, wholeOrNull } from "../store/db.ts";
+import { GROUPS_MAX, pageSums, type UsageSum } from "../usage/usage.ts";
 import type { InvoiceLine } from "./payments.ts";
 
 const KEYS_SHOWN_MAX = 100;
@@ -41,14 +42,18 @@ export interface AccountFile {
   readonly owed: Nano;
   /** Why it makes no calls. */
   readonly freeze: Freeze | undefined;
+  /** Those that are not revoked first, then the newest that are. */
   readonly keys: readonly Key[];
+  /** There may be more. */
   readonly moreKeys: boolean;
+  /** Of all its keys; null for never. */
+  readonly lastUsedAt: number | null;
   readonly members: readonly Member[];
   readonly invoices: readonly InvoiceLine[];
   /** What moved its money, but for usage; the newest first. */
   readonly movements: readonly Movement[];
   /** The last thirty days, by model. */
-  readonly usage: readonly UsageSum[];
+  readonly usage: Page<UsageSum>;
   readonly entries: readonly Entry[];
 }
 
@@ -56,6 +61,8 @@ export async function readAccountFile(
   reader: Reader,
   accountId: string,
   now: number,
+  /** Where the table of models goes on; its beginning unless told. */
+  models?: string,
 ): Promise<AccountFile> {
   const account = await getAccount(reader, accountId);
   const row = await reader.get(
@@ -64,7 +71,9 @@ export async function readAccountFile(
     [accountId],
   );
   if (row === undefined) throw new Error(`account ${accountId} has no wallet`);
-  const keys = await listKeys(reader, accountId, { limit: KEYS_SHOWN_MAX }, now);
+  const standing = await listUnrevokedKeys(reader, accountId, now);
+  const revoked = await listRevokedKeys(reader, accountId, KEYS_SHOWN_MAX, now);
+  const keys = [...standing, ...revoked];
   return {
     account,
     createdFrom: text(row, "created_from"),
@@ -73,14 +82,32 @@ export async function readAccountFile(
     held: toNano(row["held"]),
     owed: toNano(row["owed"]),
     freeze: await findFreeze(reader, accountId),
-    keys: keys.data,
-    moreKeys: keys.has_more,
+    keys: keys.slice(0, KEYS_SHOWN_MAX),
+    moreKeys: keys.length >= KEYS_SHOWN_MAX,
+    lastUsedAt: await lastUseOf(reader, accountId),
     members: await membersOf(reader, accountId),
     invoices: await listInvoiceLines(reader, accountId),
     movements: await listMovements(reader, accountId),
-    usage: await sumUsage(reader, accountId, { from: now - USAGE_MS }, "model"),
+    usage: await pageSums(
+      reader,
+      accountId,
+      { from: now - USAGE_MS },
+      {
+        by: "model",
+        limit: GROUPS_MAX,
+        ...(models === undefined ? {} : { cursor: models }),
+      },
+    ),
     entries: (await listEntries(reader, accountId, { limit: SHOWN })).data,
   };
+}
+
+async function lastUseOf(reader: Reader, accountId: string): Promise<number | null> {
+  const row = await reader.get(
+    "select max(last_used_at) as used_at from api_key where account_id = ?",
+    [accountId],
+  );
+  return row === undefined ? null : wholeOrNull(row, "used_at");
 }
 
 async function listInvoiceLines(

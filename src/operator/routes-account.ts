@@ -48,9 +48,16 @@ function showRoute(office: Office): Route {
     id: "showAccountFile",
     summary: "Everything about one account",
     params: AccountPath,
-    query: z.object({ done: DoneName.optional() }),
+    query: z.object({
+      done: DoneName.optional(),
+      models: z
+        .string()
+        .regex(/^model:./)
+        .optional(),
+    }),
     run: async ({ params, query, now }, operator) => {
-      const file = await readAccountFile(office.db, demandAccountId(params.account), now);
+      const accountId = demandAccountId(params.account);
+      const file = await readAccountFile(office.db, accountId, now, query.models);
       return show(accountPage(operator, { file, done: query.done }));
     },
   });

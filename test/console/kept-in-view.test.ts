@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { human, own, visit, wordsOf, type Human } from "../billing/owner.ts";
 import { launchBrowser } from "../support/browser.ts";
 import { insertSpender } from "../../src/ledger/rows.ts";
+import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 
 setDefaultTimeout(60_000);
@@ -53,6 +54,29 @@ test("every live key is on the page, and counted, however many were revoked afte
   expect(wordsOf(await visit(gateway, place, owner))).toContain("1 live key");
   expect((await visit(gateway, `${place}/keys`, owner)).text).toContain(first);
 });
+
+function callOf(accountId: string, call: Pick<UsageRecord, "id" | "keyId" | "model">): UsageRecord {
+  const tokens = { inputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0, outputTokens: 1 };
+  return {
+    ...call,
+    ...tokens,
+    accountId,
+    createdAt: Date.now(),
+    provider: "sim",
+    api: "chat",
+    stream: false,
+    outcome: "completed",
+    status: 200,
+    reasoningTokens: 0,
+    price: [],
+    attempts: [],
+    cost: 1n,
+    byok: false,
+    exact: true,
+    latencyMs: 1,
+    firstTokenMs: null,
+  };
+}
 
 const KEY_COLUMNS = [
   "id:text",
@@ -110,6 +134,50 @@ test("changing when a limit opens again keeps the limit", async () => {
     limit_window: "week",
   });
   expect(await api("GET", `/v1/keys/${id}`)).toMatchObject({ limit_usd: 5, limit_window: "week" });
+});
+
+test("a limit or an expiry of a key that was refused stays in its form", async () => {
+  const place = await fresh();
+  const { id } = await api("POST", "/v1/keys", { limit_usd: 5, limit_window: "day" });
+  await own(gateway, account.id, owner);
+  const send = async (form: Readonly<Record<string, string>>): Promise<string> => {
+    const refused = await visit(gateway, `${place}/keys`, owner, { key: id, ...form });
+    expect(refused.status).toBe(400);
+    return refused.text.slice(refused.text.indexOf(`id="${id}"`));
+  };
+  const limit = await send({ do: "limit", limit_usd: "7.5 EUR", limit_window: "week" });
+  expect(limit).toMatch(new RegExp(`id="${id}-limit"[^>]* value="7\\.5 EUR"`));
+  expect(/<option [^>]*selected[^>]*>/.exec(limit)?.[0]).toContain('value="week"');
+  const expiry = await send({ do: "expiry", last_day: "2001-02-03" });
+  expect(expiry).toMatch(new RegExp(`id="${id}-expiry"[^>]* value="2001-02-03"`));
+  expect(expiry).toMatch(new RegExp(`id="${id}-limit"[^>]* value="5"`));
+});
+
+test("the tables of usage name their keys and their days, and go on where they end", async () => {
+  const place = await fresh();
+  const key = (await api("GET", "/v1/account")).key.id;
+  await api("PATCH", `/v1/keys/${key}`, { name: "night shift" });
+  await own(gateway, account.id, owner);
+  const calls = Array.from({ length: 1_001 }, (_one, count) => {
+    const number = String(count).padStart(4, "0");
+    const keyId = count === 0 ? key : `key_zz${number}`;
+    return callOf(account.id, { id: `req_${number}`, keyId, model: `sim/model-${number}` });
+  });
+  await gateway.house.db.write((tx) => writeUsage(tx, calls));
+  const usage = `${place}/usage`;
+  const first = await visit(gateway, usage, owner);
+  expect(wordsOf(first)).toContain("Day, in UTC");
+  expect(wordsOf(await visit(gateway, place, owner))).toContain("Day, in UTC");
+  expect(first.text).not.toContain("sim/model-0000");
+  const [models = "", keys = ""] = [...first.text.matchAll(/href="([^"]+)#(?:models|keys)"/g)].map(
+    ([, href = ""]) => href.replaceAll("&amp;", "&"),
+  );
+  expect((await visit(gateway, models, owner)).text).toContain("sim/model-0000");
+  const last = await visit(gateway, keys, owner);
+  expect(wordsOf(last)).toContain("night shift");
+  expect(last.text).toContain("The first keys");
+  expect(last.text).toContain("sim/model-1000");
+  expect((await visit(gateway, `${usage}?models=key:x`, owner)).status).toBe(400);
 });
 
 test("a form that is sent after the session has ended says so", async () => {

@@ -59,6 +59,27 @@ eachStore((kind) => {
     const told = async (action: string) =>
       (await written(db(), action)).filter((one) => one.account_id === account.id);
 
+    test("a key that works is shown, and when it was last used, however many were revoked after it", async () => {
+      const keys = `${desk.gateway.url}/v1/keys`;
+      const { headers } = account;
+      // Safe because a list of keys has their ids.
+      const listed = (await (await fetch(keys, { headers })).json()) as { data: { id: string }[] };
+      for (let made = 0; made < 100; made++) {
+        const minted = await fetch(keys, { method: "POST", headers, body: "{}" });
+        // Safe because a key has an id.
+        const { id } = (await minted.json()) as { id: string };
+        await fetch(`${keys}/${id}`, { method: "DELETE", headers });
+      }
+      const first = listed.data[0]?.id ?? "none";
+      await db().write((tx) =>
+        tx.updateMany("api_key", ["id:text", "last_used_at:bigint"], [[first, desk.clock.now]]),
+      );
+      const { text } = await page();
+      expect(text).toContain(first);
+      expect(text).not.toContain("; never used");
+      expect(text).toContain("those that are not revoked come first");
+    });
+
     describe("the forms of an account", () => {
       test("grant promotional credit, under the operator's name", async () => {
         const done = await submit("grant", { usd: "2.5", reason: "for the outage" });
