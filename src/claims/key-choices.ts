@@ -26,7 +26,9 @@ export async function liveKeys(
   accountId: string,
   now: number,
 ): Promise<readonly Key[]> {
-  const keys = (await listUnrevokedKeys(reader, accountId, now)).filter((key) => isLive(key, now));
+  const keys = (await listUnrevokedKeys(reader, accountId, { now })).filter((key) =>
+    isLive(key, now),
+  );
   return keys.sort((a, b) => (b.lastUsedAt ?? 0) - (a.lastUsedAt ?? 0) || (a.id < b.id ? 1 : -1));
 }
 

@@ -5,6 +5,7 @@ import type { Action } from "../accounts/members.ts";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/window.ts";
+import { cursorOf } from "../http/record.ts";
 import { personRoute, type Route } from "../http/route.ts";
 import { doOnce, FORM_NAME } from "../idempotency/form.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
@@ -12,8 +13,7 @@ import { changeKey, type Keys, type KeySettings, lockKey, revokeKey } from "../k
 import type { KeyChange } from "../keys/routes.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
-import { pathOf } from "./frame.tsx";
-import { keysPage, type TypedKey } from "./keys-page.tsx";
+import { keysPage, keysPath, type TypedKey } from "./keys-page.tsx";
 import { type ConsoleStore, enter, enterToChange, readKeys } from "./workspace.ts";
 
 const DAY_MS = 86_400_000;
@@ -38,14 +38,17 @@ function keysRoute(parts: KeyPageParts): Route {
     id: "showWorkspaceKeys",
     summary: "The keys of a workspace",
     params: AccountPath,
-    run: async ({ caller, params, now }) => {
+    query: z.object({ from: cursorOf("key") }),
+    run: async ({ caller, params, query, now }) => {
       const place = await enter(parts, params.account, caller.personId, "keys.read");
-      return show(
-        keysPage({ visitor: caller, place, keys: await readKeys(parts, params.account, now) }),
-      );
+      const shown = await readKeys(parts, params.account, now, query.from);
+      return show(keysPage({ visitor: caller, place, shown }));
     },
   });
 }
+
+/** With which key the page begins that the form is on. */
+const FromKey = cursorOf("key");
 
 const KeyForm = z.discriminatedUnion("do", [
   z.object({
@@ -62,9 +65,15 @@ const KeyForm = z.discriminatedUnion("do", [
     key: z.string(),
     limit_usd: z.string().optional(),
     limit_window: z.string().optional(),
+    from: FromKey,
   }),
-  z.object({ do: z.literal("expiry"), key: z.string(), last_day: z.string().optional() }),
-  z.object({ do: z.literal("revoke"), key: z.string() }),
+  z.object({
+    do: z.literal("expiry"),
+    key: z.string(),
+    last_day: z.string().optional(),
+    from: FromKey,
+  }),
+  z.object({ do: z.literal("revoke"), key: z.string(), from: FromKey }),
 ]);
 type KeyForm = z.infer<typeof KeyForm>;
 
@@ -88,22 +97,23 @@ function changeKeysRoute(parts: KeyPageParts): Route {
     run: async ({ caller, params, body, address, now }) => {
       const { account } = params;
       const place = await enter(parts, account, caller.personId, KEY_ACTIONS[body.do]);
+      const from = body.do === "mint" ? undefined : body.from;
       const shown = async (told: {
         readonly fresh?: string;
         readonly wrong?: string;
         readonly typed?: TypedKey | undefined;
-      }): Promise<Response> =>
-        show(
-          keysPage({ visitor: caller, place, keys: await readKeys(parts, account, now), ...told }),
-          told.wrong === undefined ? 200 : 400,
-        );
+      }): Promise<Response> => {
+        const keys = await readKeys(parts, account, now, from);
+        const page = keysPage({ visitor: caller, place, shown: keys, ...told });
+        return show(page, told.wrong === undefined ? 200 : 400);
+      };
       try {
         const fresh = await parts.db.write(async (tx) => {
           await enterToChange(tx, account, caller.personId, KEY_ACTIONS[body.do]);
           const by = { type: "person", id: caller.personId } as const;
           return changeKeys(tx, parts, account, { form: body, by, address, now });
         });
-        return fresh === undefined ? redirect(pathOf(account, "/keys")) : await shown({ fresh });
+        return fresh === undefined ? redirect(keysPath(account, from)) : await shown({ fresh });
       } catch (error) {
         const typed = body.do === "revoke" ? undefined : body;
         return await shown({ wrong: correctable(error), typed });

@@ -12,12 +12,12 @@ import { newFormName } from "../idempotency/form.ts";
 import type { Key } from "../keys/keys.ts";
 import { consolePage, Hidden, pathOf } from "./frame.tsx";
 import { minute, money } from "./words.ts";
-import { type Place, REVOKED_KEYS_SHOWN } from "./workspace.ts";
+import { type Place, REVOKED_KEYS_SHOWN, type ShownKeys } from "./workspace.ts";
 
 export interface KeysState {
   readonly visitor: Visitor;
   readonly place: Place;
-  readonly keys: readonly Key[];
+  readonly shown: ShownKeys;
   /** A key that was just made, to be shown this once. */
   readonly fresh?: string;
   readonly wrong?: string;
@@ -37,7 +37,14 @@ export interface TypedKey {
   readonly last_day?: string | undefined;
 }
 
-export function keysPage({ visitor, place, keys, fresh, wrong, typed }: KeysState): PageFrame {
+/** The page, from a key on where there are too many for one. */
+export function keysPath(accountId: string, from: string | undefined): string {
+  const path = pathOf(accountId, "/keys");
+  return from === undefined ? path : `${path}?from=${from}`;
+}
+
+export function keysPage({ visitor, place, shown, fresh, wrong, typed }: KeysState): PageFrame {
+  const { keys, from, next } = shown;
   const action = pathOf(place.accountId, "/keys");
   const live = keys.filter((key) => key.revokedAt === null);
   const dead = keys.filter((key) => key.revokedAt !== null);
@@ -64,9 +71,19 @@ export function keysPage({ visitor, place, keys, fresh, wrong, typed }: KeysStat
             action={action}
             visitor={visitor}
             place={place}
+            from={from}
             typed={typed?.key === key.id ? typed : undefined}
           />
         ))}
+        {next === undefined && from === undefined ? null : (
+          <p>
+            {next === undefined ? (
+              <a href={action}>The newest keys</a>
+            ) : (
+              <a href={keysPath(place.accountId, next)}>Older keys</a>
+            )}
+          </p>
+        )}
         {mayDo(place.role, "keys.mint") ? (
           <MintForm
             action={action}
@@ -97,11 +114,14 @@ interface KeyCardProps {
   readonly action: string;
   readonly visitor: Visitor;
   readonly place: Place;
+  /** The first key of this page, where it is not the newest. */
+  readonly from: string | undefined;
   /** What was typed into a form of this key and could not be taken. */
   readonly typed: TypedKey | undefined;
 }
 
-function KeyCard({ key_: key, action, visitor, place, typed }: KeyCardProps): Child {
+function KeyCard({ key_: key, action, visitor, place, from, typed }: KeyCardProps): Child {
+  const fields = { key: key.id, ...(from === undefined ? {} : { from }) };
   const window = key.limitWindow === null ? "in all" : `a ${key.limitWindow}`;
   const limit = key.limit === null ? "no limit" : `a limit of ${money(key.limit)} ${window}`;
   return (
@@ -117,17 +137,17 @@ function KeyCard({ key_: key, action, visitor, place, typed }: KeyCardProps): Ch
       </p>
       {mayDo(place.role, "keys.change") ? (
         <>
-          <ChangeForm id={key.id} action={action} visitor={visitor} changes="limit">
+          <ChangeForm fields={fields} action={action} visitor={visitor} changes="limit">
             <LimitFields id={key.id} {...limitShown(key, typed)} />
           </ChangeForm>
-          <ChangeForm id={key.id} action={action} visitor={visitor} changes="expiry">
+          <ChangeForm fields={fields} action={action} visitor={visitor} changes="expiry">
             <ExpiryField id={key.id} lastDay={lastDayShown(key, typed)} />
           </ChangeForm>
         </>
       ) : null}
       {mayDo(place.role, "keys.revoke") ? (
         <form method="post" action={action}>
-          <Hidden visitor={visitor} fields={{ do: "revoke", key: key.id }} />
+          <Hidden visitor={visitor} fields={{ do: "revoke", ...fields }} />
           <div class="choices">
             <button type="submit" class="danger">
               Revoke
@@ -157,13 +177,13 @@ function lastDayShown({ expiresAt }: Key, typed: TypedKey | undefined): string |
 
 /** A form that changes one thing of a key. */
 function ChangeForm({
-  id,
+  fields,
   action,
   visitor,
   changes,
   children,
 }: {
-  readonly id: string;
+  readonly fields: Readonly<Record<string, string>>;
   readonly action: string;
   readonly visitor: Visitor;
   readonly changes: "limit" | "expiry";
@@ -171,7 +191,7 @@ function ChangeForm({
 }): Child {
   return (
     <form method="post" action={action}>
-      <Hidden visitor={visitor} fields={{ do: changes, key: id }} />
+      <Hidden visitor={visitor} fields={{ do: changes, ...fields }} />
       {children}
       <div class="choices">
         <button type="submit" class="quiet">

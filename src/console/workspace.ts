@@ -24,6 +24,7 @@ import { type Freeze, findFreeze } from "../ledger/freezes.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import { GROUPS_MAX, pageSums, sumUsage, type UsageSum } from "../usage/usage.ts";
 
+const KEYS_SHOWN = 100;
 export const REVOKED_KEYS_SHOWN = 100;
 const DAYS_SHOWN = 30;
 const DAY_MS = 86_400_000;
@@ -104,17 +105,32 @@ export async function readOverview(
   };
 }
 
-/** All that are not revoked, and the newest that are. */
+export interface ShownKeys {
+  /** Those that are not revoked, with which the page begins, and the newest that are. */
+  readonly keys: readonly Key[];
+  /** The first key of the page; absent for the newest. */
+  readonly from?: string;
+  /** With which the next page begins. */
+  readonly next?: string;
+}
+
 export async function readKeys(
   { db }: ConsoleStore,
   accountId: string,
   now: number,
-): Promise<readonly Key[]> {
+  from?: string,
+): Promise<ShownKeys> {
+  const begin = from === undefined ? {} : { from };
   const [standing, revoked] = await Promise.all([
-    listUnrevokedKeys(db, accountId, now),
+    listUnrevokedKeys(db, accountId, { ...begin, limit: KEYS_SHOWN + 1, now }),
     listRevokedKeys(db, accountId, REVOKED_KEYS_SHOWN, now),
   ]);
-  return [...standing, ...revoked];
+  const next = standing[KEYS_SHOWN];
+  return {
+    ...begin,
+    keys: [...standing.slice(0, KEYS_SHOWN), ...revoked],
+    ...(next === undefined ? {} : { next: next.id }),
+  };
 }
 
 export interface Spending {

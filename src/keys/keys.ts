@@ -200,15 +200,17 @@ export async function listKeys(
   );
 }
 
-/** All that are not revoked, also those that have expired, newest first: an account has only so many. */
+/** Those that are not revoked, also those that have expired, newest first; `from` is the first of them. */
 export async function listUnrevokedKeys(
   reader: Reader,
   accountId: string,
-  now: number,
+  page: { readonly from?: string; readonly limit?: number; readonly now: number },
 ): Promise<readonly Key[]> {
+  const { from = afterEveryId("key"), limit = KEYS_PER_ACCOUNT_MAX, now } = page;
   const rows = await reader.all(
-    `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is null order by api_key.id desc`,
-    [accountId],
+    `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is null and api_key.id <= ?
+     order by api_key.id desc limit ?`,
+    [accountId, from, limit],
   );
   return rows.map((row) => toKey(row, now));
 }

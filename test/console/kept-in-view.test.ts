@@ -107,6 +107,34 @@ test("the page of the keys stays short, however many were revoked", async () => 
   expect(wordsOf(await visit(gateway, place, owner))).toContain("1 live key ");
 });
 
+test("a thousand live keys are shown a hundred at a time, and a form leads back to its page", async () => {
+  const place = await fresh();
+  const first = (await api("GET", "/v1/keys")).data[0]?.id ?? "none";
+  await own(gateway, account.id, owner);
+  const keys = Array.from({ length: 999 }, (_one, count) => {
+    const id = `key_zz${String(count).padStart(24, "0")}`;
+    return [id, account.id, `${account.id} ${id}`, "sk-rt-", "last", 1, null] as const;
+  });
+  await gateway.house.db.write(async (tx) => {
+    await tx.insertMany("api_key", KEY_COLUMNS, keys);
+    for (const [id] of keys) await insertSpender(tx, id, account.id, 1);
+  });
+  const seen = new Set<string>();
+  let path = `${place}/keys`;
+  for (let pages = 0; pages < 10; pages++) {
+    const { text } = await visit(gateway, path, owner);
+    expect(text.length).toBeLessThan(300_000);
+    for (const [, id = ""] of text.matchAll(/<h2 id="(key_\w+)"/g)) seen.add(id);
+    path = /href="([^"]+)">Older keys/.exec(text)?.[1] ?? path;
+  }
+  expect([seen.size, seen.has(first)]).toEqual([1_000, true]);
+  const from = path.slice(path.indexOf("key_"));
+  const limit = { do: "limit", key: first, from, limit_usd: "3", limit_window: "" };
+  expect((await visit(gateway, `${place}/keys`, owner, limit)).location).toBe(path);
+  const refused = await visit(gateway, `${place}/keys`, owner, { ...limit, limit_usd: "3 EUR" });
+  expect(refused.text).toContain('value="3 EUR"');
+});
+
 test("every live webhook is on the page, however many were deleted after it", async () => {
   const place = await fresh();
   const { id } = await api("POST", "/v1/webhooks", { url: "http://127.0.0.1:21399/old" });
