@@ -241,6 +241,12 @@ test("the widest name of a key stays within the claim's page", async () => {
     expect(await page.textContent("legend")).toContain("WWW");
     const html = page.locator("html");
     expect(await html.evaluate((node) => node.scrollWidth)).toBeLessThanOrEqual(360);
+    const [top = 0, border = 0] = await page.evaluate(() =>
+      ["legend", "fieldset"].map(
+        (name) => document.querySelector(name)?.getBoundingClientRect().top ?? 0,
+      ),
+    );
+    expect(top).toBeGreaterThan(border);
   } finally {
     await browser.close();
   }
