@@ -38,13 +38,17 @@ export const AUDIT_EXAMPLE = {
   network: "203.0.113.0/24",
 };
 
+/** Which operator it was is the house's own matter. */
+export function shownActor(actor: Entry["actor"]): Entry["actor"] {
+  return actor.type === "operator" ? { type: "operator", id: "operator" } : actor;
+}
+
 export function showEntry(entry: Entry): z.infer<typeof AuditEntryRecord> {
   return {
     id: entry.id,
     object: "audit_entry",
     created_at: timestamp(entry.at),
-    // Which operator it was is the house's own matter.
-    actor: entry.actor.type === "operator" ? { type: "operator", id: "operator" } : entry.actor,
+    actor: shownActor(entry.actor),
     action: entry.action,
     target: entry.target,
     detail: entry.detail,

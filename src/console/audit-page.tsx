@@ -1,17 +1,21 @@
 /** @jsxImportSource hono/jsx */
 // Who did what in a workspace, the newest first.
 
-import { dayOf } from "../base/day.ts";
+import type { Child } from "hono/jsx";
 import type { Entry } from "../audit/audit.ts";
+import { shownActor } from "../audit/record.ts";
+import { dayOf } from "../base/day.ts";
+import type { Page } from "../base/page.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
-import { consolePage } from "./frame.tsx";
+import { consolePage, pathOf } from "./frame.tsx";
 import { detailText, minute } from "./words.ts";
 import type { Place } from "./workspace.ts";
 
 export const ENTRIES_SHOWN = 50;
 
-export function auditPage(visitor: Visitor, place: Place, entries: readonly Entry[]): PageFrame {
+export function auditPage(visitor: Visitor, place: Place, page: Page<Entry>): PageFrame {
+  const entries = page.data;
   return consolePage({
     title: "Audit log",
     place,
@@ -22,11 +26,6 @@ export function auditPage(visitor: Visitor, place: Place, entries: readonly Entr
         <p>Nothing was changed yet.</p>
       ) : (
         <>
-          {entries.length < ENTRIES_SHOWN ? null : (
-            <p>
-              The newest {ENTRIES_SHOWN}. <code>GET /v1/audit</code> lists all of them.
-            </p>
-          )}
           <div class="scroll" role="region" aria-label="Entries" tabindex={0}>
             <table>
               <thead>
@@ -46,9 +45,7 @@ export function auditPage(visitor: Visitor, place: Place, entries: readonly Entr
                       <span class="type">{minute(entry.at).slice("YYYY-MM-DD ".length)}</span>
                     </th>
                     <td>
-                      {entry.actor.type}
-                      <br />
-                      <code>{entry.actor.id}</code>
+                      <Who actor={shownActor(entry.actor)} />
                     </td>
                     <td>
                       {entry.action}
@@ -67,7 +64,25 @@ export function auditPage(visitor: Visitor, place: Place, entries: readonly Entr
               </tbody>
             </table>
           </div>
+          {page.next_cursor === null ? null : (
+            <p>
+              <a href={`${pathOf(place.accountId, "/audit")}?cursor=${page.next_cursor}`}>
+                Older entries
+              </a>
+            </p>
+          )}
         </>
       ),
   });
+}
+
+function Who({ actor: { type, id } }: { readonly actor: Entry["actor"] }): Child {
+  if (type === id) return type;
+  return (
+    <>
+      {type}
+      <br />
+      <code>{id}</code>
+    </>
+  );
 }

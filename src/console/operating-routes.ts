@@ -12,6 +12,7 @@ import {
   type Webhooks,
 } from "../events/webhooks.ts";
 import { networksOf } from "../http/address.ts";
+import { cursorOf } from "../http/record.ts";
 import { type Input, personRoute, type Route, type Visitor } from "../http/route.ts";
 import { doOnce, FORM_NAME } from "../idempotency/form.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
@@ -175,10 +176,11 @@ function auditRoute(parts: OperatingParts): Route {
     id: "showWorkspaceAudit",
     summary: "Who did what in a workspace",
     params: AccountPath,
-    run: async ({ caller, params }) => {
+    query: z.object({ cursor: cursorOf("aud") }),
+    run: async ({ caller, params, query: { cursor } }) => {
       const place = await enter(parts, params.account, caller.personId, "audit.read");
-      const { data } = await listEntries(parts.db, params.account, { limit: ENTRIES_SHOWN });
-      return show(auditPage(caller, place, data));
+      const page = { limit: ENTRIES_SHOWN, ...(cursor === undefined ? {} : { cursor }) };
+      return show(auditPage(caller, place, await listEntries(parts.db, params.account, page)));
     },
   });
 }
