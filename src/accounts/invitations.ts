@@ -4,6 +4,7 @@
 import { foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
+import { hidesNothing } from "../base/shown-text.ts";
 import { type Reader, type Row, text, type Tx, whole } from "../store/db.ts";
 import { addDeveloper, lockWorkspace, type Role, roleOf } from "./members.ts";
 
@@ -32,16 +33,17 @@ export interface NewInvitation {
 export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation> {
   const { accountId, invitedBy, now } = request;
   const typed = request.email.trim();
-  if (!EMAIL.test(typed)) throw invalid("email", "That is not an email address.");
+  if (!EMAIL.test(typed) || !hidesNothing(typed))
+    throw invalid("email", "That is not an email address.");
   const email = foldEmail(typed);
   await lockWorkspace(tx, accountId);
+  await tx.run("delete from invitation where account_id = ? and email = ?", [accountId, email]);
   const open = await listInvitations(tx, accountId, now);
   if (open.length >= OPEN_MAX)
     throw new Fault("conflict", "too many invitations", {
       message: `A workspace may have ${OPEN_MAX} open invitations. Withdraw one first.`,
     });
   const id = newId("inst", now);
-  await tx.run("delete from invitation where account_id = ? and email = ?", [accountId, email]);
   await tx.run(
     "insert into invitation (id, account_id, email, invited_by, created_at, expires_at) values (?, ?, ?, ?, ?, ?)",
     [id, accountId, email, invitedBy, now, now + LIFETIME_MS],
