@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import type { Action } from "../accounts/members.ts";
+import { dayOf } from "../base/day.ts";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/window.ts";
@@ -182,6 +183,8 @@ function expiryOf({
 }): Pick<KeySettings, "expiresAt"> {
   if (lastDay === "") return { expiresAt: null };
   const begins = /^\d{4}-\d\d-\d\d$/.test(lastDay) ? Date.parse(lastDay) : NaN;
-  if (Number.isNaN(begins)) throw invalid("last_day", "The last day must be a date.");
+  // The thirtieth of February would be the second of March.
+  if (Number.isNaN(begins) || dayOf(begins) !== lastDay)
+    throw invalid("last_day", "The last day must be a date, such as 2027-01-31.");
   return { expiresAt: begins + DAY_MS };
 }

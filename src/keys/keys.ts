@@ -25,6 +25,7 @@ import { isRawKey, newRawKey } from "./raw-key.ts";
 
 const PREFIX_SHOWN_CHARACTERS = 12;
 const KEYS_PER_ACCOUNT_MAX = 1_000;
+export const NAME_MAX = 100;
 const CACHE_MS = 5_000;
 const CACHE_MAX = 50_000;
 
@@ -354,6 +355,8 @@ function toKey(row: Row, now: number): Key {
 }
 
 function checkSettings(settings: KeySettings, now: number): void {
+  if (typeof settings.name === "string" && settings.name.length > NAME_MAX)
+    throw invalid("name", `name must have ${NAME_MAX} characters or fewer.`);
   if (typeof settings.name === "string" && !hidesNothing(settings.name))
     throw invalid("name", `name ${HIDDEN_REFUSED}.`);
   if (

@@ -16,11 +16,10 @@ import {
   type KeySettings,
   listKeys,
   lockKey,
+  NAME_MAX,
   revokeKey,
 } from "./keys.ts";
 import { KEY_EXAMPLE, KeyRecord, showKey } from "./record.ts";
-
-const NAME_MAX = 100;
 
 const KeyChange = z
   .strictObject({

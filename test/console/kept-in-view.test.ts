@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { human, own, visit, wordsOf, type Human } from "../billing/owner.ts";
 import { launchBrowser } from "../support/browser.ts";
 import { insertSpender } from "../../src/ledger/rows.ts";
+import { freezeAccount } from "../../src/operator/operator.ts";
 import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 
@@ -206,6 +207,48 @@ test("the tables of usage name their keys and their days, and go on where they e
   expect(last.text).toContain("The first keys");
   expect(last.text).toContain("sim/model-1000");
   expect((await visit(gateway, `${usage}?models=key:x`, owner)).status).toBe(400);
+});
+
+test("the log of who did what is read to its beginning, and does not name the operator", async () => {
+  const place = await fresh();
+  await own(gateway, account.id, owner);
+  const frozen = { accountId: account.id, network: null, reason: "resells credits" };
+  const by = { type: "operator", id: "ada@operator.example" } as const;
+  await gateway.house.db.write((tx) => freezeAccount(tx, { ...frozen, by, now: Date.now() }));
+  for (let made = 0; made < 50; made++) await api("POST", "/v1/keys", {});
+  const newest = await visit(gateway, `${place}/audit`, owner);
+  expect(newest.text).not.toContain("account.frozen");
+  const older = /href="([^"]+)">\s*Older entries/.exec(newest.text)?.[1] ?? place;
+  const oldest = await visit(gateway, older, owner);
+  expect(wordsOf(oldest)).toContain("account.created");
+  expect(wordsOf(oldest)).toContain("operator account.frozen");
+  expect(wordsOf(oldest)).toContain("reason: resells credits");
+  expect(oldest.text).not.toContain(by.id);
+  expect(oldest.text).not.toContain("Older entries");
+});
+
+test("what no form of the page can send is refused all the same: long names, days that there are not", async () => {
+  const place = await fresh();
+  await own(gateway, account.id, owner);
+  for (const [form, said] of [
+    [{ name: "x".repeat(101) }, "name must have 100 characters or fewer."],
+    [{ last_day: "2098-02-30" }, "The last day must be a date"],
+  ] as const) {
+    const refused = await visit(gateway, `${place}/keys`, owner, { do: "mint", ...form });
+    expect([refused.status, wordsOf(refused)]).toEqual([400, expect.stringContaining(said)]);
+  }
+  const turned = { do: "invite", email: "a\u202eb@example.com" };
+  expect((await visit(gateway, `${place}/members`, owner, turned)).status).toBe(400);
+});
+
+test("an address can be invited anew where a workspace has all the invitations that it may have", async () => {
+  const place = await fresh();
+  await own(gateway, account.id, owner);
+  const send = async (email: string): Promise<number> =>
+    (await visit(gateway, `${place}/members`, owner, { do: "invite", email })).status;
+  for (let made = 0; made < 50; made++) expect(await send(`guest-${made}@example.com`)).toBe(303);
+  expect(await send("guest-50@example.com")).toBe(400);
+  expect(await send("guest-0@example.com")).toBe(303);
 });
 
 test("a form that is sent after the session has ended says so", async () => {
