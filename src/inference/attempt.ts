@@ -25,6 +25,8 @@ export interface AttemptParts {
 }
 
 export interface Trial {
+  /** Whose call it is. */
+  readonly accountId: string;
   readonly wire: UpstreamWire;
   readonly path?: string | undefined;
   readonly stream: boolean;
@@ -103,14 +105,14 @@ export async function tryCandidate(
   let before: Fault | undefined;
   for (let attempt = 1; ; attempt++) {
     const startedAt = parts.now();
-    const waitMs = parts.breaker.enter(circuit, startedAt);
+    const waitMs = parts.breaker.enter(circuit, trial.accountId, startedAt);
     // Where its own first try has opened the circuit, what the provider said then says more.
     if (waitMs > 0) {
       const fault = before ?? circuitFault(candidate, waitMs);
       return { ok: false, fault, aborted: false, attempts };
     }
     const one = await tryOnce(candidate, trial, parts).catch((error: unknown) => {
-      parts.breaker.left(circuit);
+      parts.breaker.left(circuit, trial.accountId);
       throw error;
     });
     const status = one.ok ? 200 : one.status;
@@ -126,8 +128,8 @@ export async function tryCandidate(
     }
     // What is not worth another try, such as a silence that used up the time, may still be the provider's failure.
     if (one.aborted !== true && (one.again || one.status >= 500))
-      parts.breaker.failed(circuit, parts.now());
-    else parts.breaker.left(circuit);
+      parts.breaker.failed(circuit, trial.accountId, parts.now());
+    else parts.breaker.left(circuit, trial.accountId);
     const pauseMs = pauseOf(one, attempt, trial.triesMax);
     if (pauseMs === undefined || trial.abort.signal.aborted)
       return { ok: false, fault: one.fault, aborted: one.aborted === true, attempts };

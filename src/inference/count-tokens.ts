@@ -37,6 +37,7 @@ export async function countTokens(parts: InferParts, input: CallInput): Promise<
   const leave = (): void => abort.abort();
   input.signal.addEventListener("abort", leave);
   const trial = {
+    accountId,
     wire: "count_tokens",
     stream: false,
     translated: false,

@@ -18,12 +18,14 @@ export interface Routing {
     provider: string,
     account: string,
     upstreamName: string,
-    now: number,
+    asked: { readonly now: number; readonly by?: string },
   ) => boolean;
 }
 
 export interface OrderContext {
   readonly now: number;
+  /** The account that calls. */
+  readonly by: string;
   readonly stream: boolean;
   readonly routing: Routing;
   /** The provider of the conversation's last turn. */
@@ -43,7 +45,7 @@ export function inOrder(
   }
   const isDown = (one: Endpoint): boolean =>
     one.every(({ credential, upstreamName }) =>
-      context.routing.isDownAt(credential.provider.id, credential.label, upstreamName, context.now),
+      context.routing.isDownAt(credential.provider.id, credential.label, upstreamName, context),
     );
   const up = sorted.filter((one) => !isDown(one));
   const last = up.filter((one) => providerOf(one) === context.last);

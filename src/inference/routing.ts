@@ -53,8 +53,8 @@ export function createRouting(breaker: Breaker): Routing {
   return {
     statistics: createStatistics(),
     sticky: createSticky(),
-    isDownAt: (provider, account, upstreamName, now) =>
-      breaker.isOpen(circuitOf(provider, account, upstreamName), now),
+    isDownAt: (provider, account, upstreamName, { now, by }) =>
+      breaker.isOpen(circuitOf(provider, account, upstreamName), now, by),
   };
 }
 
@@ -65,7 +65,7 @@ export function healthOf(
   now: number,
 ): Health & { readonly status: "up" | "degraded" | "down" } {
   const health = statistics.health(provider, id, now);
-  const status = isDownAt(provider, GATEWAY, name, now)
+  const status = isDownAt(provider, GATEWAY, name, { now })
     ? "down"
     : health.isDegraded
       ? "degraded"
@@ -140,6 +140,7 @@ async function endpointsFor(
   const conversation = conversationOf(ask, asking.accountId);
   const ordered = inOrder(endpoints, preferences, {
     now,
+    by: asking.accountId,
     stream: ask.stream,
     routing: parts.routing,
     last: parts.routing.sticky.providerOf(conversation, id, now),

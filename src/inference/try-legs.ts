@@ -172,6 +172,7 @@ async function attempt(
   if (passage instanceof Fault) return passage;
   call.passage = passage;
   const trial: Trial = {
+    accountId: input.caller.accountId,
     wire: passage.wire,
     path: passage.path,
     stream: ask.stream,

@@ -5,8 +5,37 @@ const NOW = Date.UTC(2026, 10, 21, 12);
 
 test("an open circuit stays open however many others come and go", () => {
   const breaker = createBreaker();
-  for (let count = 0; count < 5; count++) breaker.failed("openai gateway gpt-5", NOW);
-  for (let count = 0; count < 25_000; count++) breaker.failed(`openai key_${count} gpt-5`, NOW);
+  for (let count = 0; count < 5; count++)
+    breaker.failed("openai gateway gpt-5", `acct_${count}`, NOW);
+  for (let count = 0; count < 25_000; count++)
+    breaker.failed(`openai key_${count} gpt-5`, "acct_own", NOW);
   expect(breaker.isOpen("openai gateway gpt-5", NOW + 1)).toBe(true);
-  expect(breaker.enter("openai gateway gpt-5", NOW + 1)).toBeGreaterThan(0);
+  expect(breaker.enter("openai gateway gpt-5", "acct_0", NOW + 1)).toBeGreaterThan(0);
+});
+
+const CIRCUIT = "openai gateway gpt-5";
+
+test("what one account alone provokes opens the circuit for that account, and for no other", () => {
+  const breaker = createBreaker();
+  for (let count = 0; count < 20; count++) breaker.failed(CIRCUIT, "acct_one", NOW);
+  expect(breaker.enter(CIRCUIT, "acct_one", NOW + 1)).toBeGreaterThan(0);
+  expect(breaker.enter(CIRCUIT, "acct_other", NOW + 1)).toBe(0);
+  expect(breaker.isOpen(CIRCUIT, NOW + 1, "acct_one")).toBe(true);
+  expect(breaker.isOpen(CIRCUIT, NOW + 1, "acct_other")).toBe(false);
+  // Another's stumble leaves room for its second try, and what answers that one closes the circuit.
+  breaker.failed(CIRCUIT, "acct_other", NOW + 2);
+  expect(breaker.enter(CIRCUIT, "acct_other", NOW + 3)).toBe(0);
+  breaker.succeeded(CIRCUIT);
+  expect(breaker.enter(CIRCUIT, "acct_one", NOW + 4)).toBe(0);
+});
+
+test("what two accounts run into opens the circuit for all, and one call tries it again", () => {
+  const breaker = createBreaker();
+  for (let count = 0; count < 3; count++) breaker.failed(CIRCUIT, "acct_one", NOW);
+  for (let count = 0; count < 2; count++) breaker.failed(CIRCUIT, "acct_other", NOW);
+  expect(breaker.enter(CIRCUIT, "acct_third", NOW + 1)).toBe(29_999);
+  expect(breaker.enter(CIRCUIT, "acct_third", NOW + 30_000)).toBe(0);
+  expect(breaker.enter(CIRCUIT, "acct_one", NOW + 30_000)).toBeGreaterThan(0);
+  breaker.left(CIRCUIT, "acct_third");
+  expect(breaker.enter(CIRCUIT, "acct_one", NOW + 30_000)).toBe(0);
 });

@@ -61,6 +61,19 @@ describe("one caller", () => {
     expect((await post(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
   });
 
+  test("whose calls fail and fail keeps the provider from itself, and from no other", async () => {
+    await start(({ body }) =>
+      body.includes("poison") ? { status: 500, body: "{}" } : { body: WHOLE },
+    );
+    const poison = () => post(gateway, account, "chat", bodyOf("chat", "poison"));
+    for (let again = 0; again < 3; again++) expect((await poison()).status).toBe(500);
+    const asked = provider.requests.length;
+    expect((await poison()).headers.get("retry-after")).toBe("30");
+    expect(provider.requests.length).toBe(asked);
+    const other = await register(gateway);
+    expect((await post(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
+  });
+
   test("whose counts of tokens are refused closes no circuit on calls", async () => {
     await start(({ path }) =>
       path.endsWith("count_tokens") ? { status: 429, body: "{}" } : { body: WHOLE },
