@@ -263,11 +263,13 @@ async function leave(parts: StreamParts, state: State): Promise<void> {
   const ms = countMsOf(parts);
   const hasClosed = ms > 0 && (await drain(parts, state, ms));
   const { finished, failed } = parts.meter;
-  // What was read to its end is paid for, and can be asked for again.
+  // What was read to its end is paid for, and can be asked for again; what the provider broke is its failure, as it is for
+  // whoever stays.
   const isWhole = finished ? !failed : hasClosed && endOf(parts) === "completed";
+  const isBroken = failed || (hasClosed && !isWhole);
   keepEnd(parts, state, isWhole);
   cancelInflow(parts.inflow);
-  await end(parts, state, "client_aborted", isWhole).catch(() => {});
+  await end(parts, state, isBroken ? "upstream_error" : "client_aborted", isWhole).catch(() => {});
 }
 
 /**

@@ -66,6 +66,36 @@ const completion = (usage: Json): RawReply => ({
 });
 
 test.each([
+  ["says so", 'data: {"error":{"message":"overloaded","code":529}}\n\n'],
+  ["just closes", ""],
+])("a provider that fails after its reader has left is paid nothing: it %s", async (_, last) => {
+  const chunk = (content: string): string =>
+    `data: ${JSON.stringify({ model: "m", choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`;
+  const [first, second] = [chunk("one "), chunk("two ")];
+  await open("GROQ", {
+    headers: { "content-type": "text/event-stream" },
+    body: first + second + last,
+    slices: [first.length],
+    pauseMs: 100,
+  });
+  const body = {
+    model: "groq/openai/gpt-oss-20b",
+    stream: true,
+    max_tokens: 50,
+    messages: MESSAGES,
+  };
+  const client = openClient(gateway, account, "chat", body);
+  await client.saw("one ");
+  client.leave();
+  const [record] = await until(
+    () => recordsOf(gateway.house.db, account.id),
+    (records) => records.length === 1,
+  );
+  expect(record).toMatchObject({ outcome: "upstream_error", cost_nano: 0 });
+  expect(await spent()).toBe(0n);
+});
+
+test.each([
   ["fetched", { tools: [{ type: "web_fetch_20250910", name: "web_fetch" }] }],
   ["got from a server", { mcp_servers: [{ type: "url", url: "https://mcp.test", name: "m" }] }],
 ])(
