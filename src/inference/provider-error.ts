@@ -187,7 +187,7 @@ function firstText(...values: readonly unknown[]): string {
  * Google's projects and Amazon's accounts stand in paths.
  */
 const TELLING: readonly (readonly [pattern: RegExp, instead: string])[] = [
-  [/\b(sk|pk|gsk|xai|rk|pplx|csk|fw)[-_][A-Za-z0-9*_-]{8,}/g, "[key]"],
+  [/\b(sk|pk|gsk|xai|rk|pplx|csk|fw)[-_](?=[a-z*_-]{0,64}[A-Z\d*])[A-Za-z0-9*_-]{8,}/g, "[key]"],
   [/\b(key|api)[-_](?=[a-z*_-]{0,64}[A-Z\d*])[A-Za-z0-9*_-]{8,}/g, "[key]"],
   [/\b(org|proj|project|acct)-[A-Za-z0-9]{8,}/g, "[account]"],
   [/\b(org|proj|project|acct|team|user)[-_](?=[a-z]*[A-Z\d])[A-Za-z0-9]{8,}/g, "[account]"],

@@ -54,6 +54,7 @@ describe("a provider's error", () => {
     "user_location_unsupported",
     "project_suspended",
     "key_missing_or_malformed",
+    "Unknown model: sk-learn-model-x, or fw-instruct-large",
     "The model gpt-5.4-mini-2026-03-17 does not exist",
     "req_0123456789abcdef is the id to quote",
   ])("keeps the words that help: %s", (text) => {
