@@ -62,7 +62,7 @@ export function answerStream(
   const passage = passageOf(call);
   const { wire } = passage;
   if (wire === "embeddings" || wire === "count_tokens") throw new Error(`${wire} is not streamed`);
-  const meter = createStreamMeter(wire, provider.id);
+  const meter = createStreamMeter(wire, provider.id, call.ask.choices);
   const kept = call.input.idempotent === undefined ? undefined : createKeeper();
   const costUsd = (): string | undefined => {
     const usage = usageSoFar(meter);

@@ -111,6 +111,19 @@ describe("another try", () => {
     expect(provider.requests.length).toBe(2);
   });
 
+  test("is not made of two answers of which one came whole, and that one is not taken for both", async () => {
+    const answer = (index: number, finish_reason: string | null): string =>
+      `data: ${JSON.stringify({ model: "m", choices: [{ index, delta: { content: "word " }, finish_reason }], usage: { prompt_tokens: 10, completion_tokens: 5 } })}\n\n`;
+    const begun = Array.from({ length: 6 }, () => answer(0, null) + answer(1, null)).join("");
+    const more = [answer(1, "stop"), answer(1, "stop") + answer(0, "stop")];
+    await start((_, count) => ({ headers: SSE, body: begun + more[count - 1] }));
+    const cut = await (await chat({ stream: true, n: 2 })).text();
+    expect(cut).toContain('"code":"upstream_error"');
+    expect(await (await chat({ stream: true, n: 2 })).text()).toEndWith("data: [DONE]\n\n");
+    const outcomes = (await recordsOf(gateway.house.db, account.id)).map((one) => one["outcome"]);
+    expect(outcomes).toEqual(["upstream_error", "completed"]);
+  });
+
   test("is never made for what is the caller's fault, nor once the caller has seen a byte", async () => {
     await start((request) =>
       request.body.includes('"stream":true')

@@ -68,6 +68,8 @@ const RULES: ReadonlyMap<string, ChatRule> = new Map([
   ],
 ]);
 const PLAIN_RULE: ChatRule = {};
+/** More answers than any provider gives to one request. */
+const CHOICES_MAX = 128;
 
 // The same number under the names that it goes by, the surest first.
 const CACHED: readonly Path[] = [
@@ -104,8 +106,8 @@ function fold(slots: readonly number[]): number {
   return (slots[0] ?? 0) + Math.max(slots[1] ?? 0, slots[2] ?? 0, slots[3] ?? 0);
 }
 
-export function createChatStreamMeter(provider: string): StreamMeter {
-  return createMeter(readerOf(provider));
+export function createChatStreamMeter(provider: string, choices = 1): StreamMeter {
+  return createMeter(choices > 1 ? severalOn(provider) : readerOf(provider));
 }
 
 const readerOf = remembered((provider: string): StreamReader => ({
@@ -114,13 +116,37 @@ const readerOf = remembered((provider: string): StreamReader => ({
   read: (state, name, data) => readChunk(state, name, data, provider),
 }));
 
+// Of several answers one may end while another has hardly begun: every event is read, to know which are open.
+function severalOn(provider: string): StreamReader {
+  const open = new Set<unknown>();
+  const ended = new Set<unknown>();
+  return {
+    read: (state, name, data) => {
+      const bearsUsage = readChunk(state, name, data, provider);
+      for (const choice of listOf(data["choices"])) {
+        const index = member(choice, "index");
+        if (hasEnded(choice)) ended.add(index);
+        if (ended.has(index)) open.delete(index);
+        else if (open.size < CHOICES_MAX) open.add(index);
+      }
+      state.answered = ended.size > 0 && open.size === 0;
+      state.exact = state.usage !== undefined && state.answered;
+      return bearsUsage;
+    },
+  };
+}
+
+function hasEnded(choice: unknown): boolean {
+  const reason = member(choice, "finish_reason");
+  return typeof reason === "string" && reason !== "";
+}
+
 function readChunk(state: StreamState, name: string, data: Json, provider: string): boolean {
   noteModel(state, data["model"]);
   noteError(state, name, data);
   for (const choice of listOf(data["choices"])) {
-    const reason = member(choice, "finish_reason");
-    if (typeof reason === "string" && reason !== "") state.answered = true;
-    if (reason === "error") state.failed = true;
+    if (hasEnded(choice)) state.answered = true;
+    if (member(choice, "finish_reason") === "error") state.failed = true;
     noteDelta(state, member(choice, "delta"));
     noteText(state, member(choice, "text"));
   }

@@ -37,6 +37,7 @@ export function usageOf(wire: MeteredWire, body: unknown, provider: string): Usa
   return WHOLE[wire](typeof text === "string" ? parsed(text) : text, provider);
 }
 
-export function createStreamMeter(wire: StreamedWire, provider: string): StreamMeter {
-  return STREAMED[wire](provider);
+/** `choices`: how many answers were asked for, each of which has an end of its own. */
+export function createStreamMeter(wire: StreamedWire, provider: string, choices = 1): StreamMeter {
+  return STREAMED[wire](provider, choices);
 }
