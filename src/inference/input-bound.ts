@@ -31,6 +31,22 @@ export function inputBound(text: string, json: Json, bounds: MediaBounds): numbe
   return Math.min(bounds.contextTokens * (bounds.texts ?? 1), textBytes + frames + found.tokens);
 }
 
+/** Of a second of sound no model makes fewer tokens, and none that is sent in earnest has fewer bytes. */
+const TOKENS_PER_SECOND_MIN = 10;
+const BASE64_BYTES_PER_SECOND_MIN = 1_333;
+
+/** The most seconds of sound that a request holds, where they are what is charged. */
+export function secondsBound(json: Json, contextTokens: number): number {
+  const most = Math.ceil(contextTokens / TOKENS_PER_SECOND_MIN);
+  const { tokens: seconds } = mediaIn(json, (kind, part, bytes) => {
+    if (kind === "image") return 0;
+    return kind === "audio" && hasSteadyRate(part)
+      ? Math.ceil(bytes / BASE64_BYTES_PER_SECOND_MIN)
+      : most;
+  });
+  return Math.min(seconds, most);
+}
+
 /** What UTF-8 text costs in tokens on the average; only for calls that ended before the provider counted. */
 export const BYTES_PER_TOKEN = 4;
 const IMAGE_TOKENS_LIKELY = 1_000;

@@ -9,7 +9,7 @@ import { boundCards, cardResolver, limitsOf } from "../models/catalog.ts";
 import { isPriced, type PriceCard } from "../models/price.ts";
 import { affordableOutput, boundOn, type Bounds, priceUpperBound } from "../models/price-bound.ts";
 import { type Ask, isObject } from "./ask.ts";
-import { inputBound } from "./input-bound.ts";
+import { inputBound, secondsBound } from "./input-bound.ts";
 import type { Provider } from "./providers.ts";
 import { ADVICE_TOKENS, advisorsOf, NO_FEES, OPEN_TOKENS } from "./tool-fees.ts";
 
@@ -57,7 +57,10 @@ export function quoteOf(sent: Ask, model: Model, provider: Provider, parts: Quot
   const habit = habitOf(model);
   const brought = Math.max(ask.brought, habit?.brings ?? 0);
   const inputTokens = Math.max(sentTokens, Math.min(limits.input, sentTokens + brought));
-  const bounds = boundsOf(ask, inputTokens, habit?.searches);
+  const seconds = cards.some(({ base }) => (base.audio_second ?? 0n) > 0n)
+    ? secondsBound(ask.json, limits.input)
+    : 0;
+  const bounds = boundsOf(ask, inputTokens, { searches: habit?.searches ?? 0, seconds });
   const thinksFreely =
     habit?.thinksFreely === true ||
     // Some providers do not count reasoning towards the limit that the caller set.
@@ -189,10 +192,11 @@ function credibleOf(
 function boundsOf(
   { fees: asked, serviceTier, speed }: Ask,
   inputTokens: number,
-  searches = 0,
+  { searches, seconds }: { readonly searches: number; readonly seconds: number },
 ): Quote["bounds"] {
-  const fees =
+  const searched =
     searches === 0 ? asked : { ...asked, web_search: Math.max(asked.web_search ?? 0, searches) };
+  const fees = seconds === 0 ? searched : { ...searched, audio_second: seconds };
   if (serviceTier === undefined && speed === undefined)
     return fees === NO_FEES ? { inputTokens } : { inputTokens, fees };
   return {

@@ -12,6 +12,8 @@ const CALLS_HELD = 10;
 const CALLS_MAX = 1_000;
 /** What one search brings, with what is read again for it. */
 const SEARCH_TOKENS = 20_000;
+/** What one image that was made counts for where the model sees it again. */
+const IMAGE_TOKENS = 4_000;
 /** The words of the provider's own about a tool of its kind that the caller runs. */
 const DESCRIPTION_TOKENS = 4_000;
 /** Held where nothing bounds what comes: as long as most contexts are. */
@@ -91,7 +93,7 @@ function isOpen({ mcp_servers, context_management, reasoning }: Json): boolean {
   return (
     (Array.isArray(mcp_servers) && mcp_servers.length > 0) ||
     compacts(context_management) ||
-    (isObject(reasoning) && isGiven(reasoning["mode"]))
+    (isObject(reasoning) && isGiven(reasoning["mode"]) && reasoning["mode"] !== "standard")
   );
 }
 
@@ -108,7 +110,7 @@ function compacts(management: unknown): boolean {
 const NO_TOOLS: readonly Json[] = [];
 
 /** The tools of a request. The Responses API takes them among the items as well. */
-function toolsOf({ tools, input }: Json): readonly Json[] {
+export function toolsOf({ tools, input }: Json): readonly Json[] {
   const own = Array.isArray(tools) ? tools.filter(isObject) : NO_TOOLS;
   if (!Array.isArray(input)) return own;
   const lent = input.flatMap((item: unknown) =>
@@ -124,6 +126,8 @@ function broughtBy(tool: Json, json: Json): number {
     return DESCRIPTION_TOKENS;
   if (ADVISOR.test(type)) return DESCRIPTION_TOKENS;
   if (/search/.test(type)) return usesOf(tool, json) * SEARCH_TOKENS;
+  if (/^image_generation/.test(type))
+    return Math.min(DESCRIPTION_TOKENS + usesOf(tool, json) * IMAGE_TOKENS, OPEN_TOKENS);
   const each = tool["max_content_tokens"];
   return isCount(each) ? Math.min(usesOf(tool, json) * each, OPEN_TOKENS) : OPEN_TOKENS;
 }
@@ -134,6 +138,12 @@ function feeOf(tool: Json): FeeMeter | undefined {
   // A shell on the caller's own machine costs nothing; one in the provider's container costs that container.
   if (type === "shell") return isHosted(tool) ? "code_execution" : undefined;
   return TOOL_FEES.find(([pattern]) => pattern.test(type))?.[1];
+}
+
+/** Whether the provider runs it in a container that lasts from one call to the next. */
+export function runsCode(tool: Json): boolean {
+  const { type } = tool;
+  return type === "code_interpreter" || (type === "shell" && isHosted(tool));
 }
 
 function isHosted({ environment }: Json): boolean {

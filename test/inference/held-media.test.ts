@@ -2,7 +2,8 @@
 // as what it is: never by the bytes that it takes to send it.
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { inputBound } from "../../src/inference/input-bound.ts";
+import { inputBound, secondsBound } from "../../src/inference/input-bound.ts";
+import { mostBrought } from "../../src/inference/tool-fees.ts";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { openClient } from "./leaving.ts";
 import { type RawProvider, type RawReply, startRawProvider } from "./raw-provider.ts";
@@ -97,6 +98,33 @@ test.each([
   expect((await recordsOf(target.house.db, account.id))[0]).toMatchObject({ exact: 1 });
 });
 
+test("sound that is sold by the second is held and charged by the second", async () => {
+  const usage = {
+    prompt_audio_seconds: 60,
+    prompt_tokens: 9,
+    completion_tokens: 1,
+    total_tokens: 760,
+    prompt_tokens_details: { audio_tokens: 750 },
+  };
+  const reply = JSON.stringify({ ...JSON.parse(String(counted(9).body)), usage });
+  const [target, account] = await open("MISTRAL", { body: reply });
+  const heard = {
+    model: "mistral/voxtral-small-latest",
+    max_tokens: 10,
+    messages: user({ type: "input_audio", input_audio: "https://x.test/a.mp3" }),
+  };
+  expect((await post(target, account, "chat", heard)).status).toBe(200);
+  // 60 seconds at 0.004 USD a minute, 9 tokens at 0.1 and one at 0.4 USD a million.
+  expect(await spent(target, account)).toBe(4_001_301n);
+  const poor = await register(target);
+  const refused = await post(target, poor, "chat", heard);
+  expect(refused.status).toBe(402);
+  // As long as its context can hear, and not the 0.05 USD that there are.
+  expect(await refused.json()).toMatchObject({
+    error: { required_credits: expect.any(Number), affordable_max_tokens: 0 },
+  });
+});
+
 describe("what is held for", () => {
   const CONTEXT = 1_000_000;
   const IMAGE = 5_000;
@@ -137,6 +165,17 @@ describe("what is held for", () => {
       { type: "audio_url", audio_url: { url: "https://x.test/a.mp3" } },
     ])
       expect(held(open)).toBe(CONTEXT);
+    const seconds = (part: Json): number => secondsBound({ messages: user(part) }, CONTEXT);
+    expect(seconds(sound(mp3, "mp3"))).toBe(Math.ceil(mp3.length / 1_333));
+    expect(seconds(sound(silence, "flac"))).toBe(CONTEXT / 10);
+  });
+
+  test("an image that is made is an image's, and a mode that is the usual one is nothing", () => {
+    const image_generation = { tools: [{ type: "image_generation", quality: "low" }] };
+    expect(mostBrought(image_generation)).toBe(44_000);
+    expect(mostBrought({ ...image_generation, max_tool_calls: 1 })).toBe(8_000);
+    expect(mostBrought({ reasoning: { mode: "standard" } })).toBe(0);
+    expect(mostBrought({ reasoning: { mode: "pro" } })).toBe(200_000);
   });
 
   test("an image is an image's, unless it is none", () => {

@@ -219,6 +219,15 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
     source: OPENROUTER,
     checked: CHECKED,
   },
+  // Sound is sold by the minute, and what it counts in tokens is not charged besides.
+  {
+    providers: ["mistral"],
+    match: /^voxtral-small/,
+    tokens: { input_audio: "0" },
+    fees: { audio_second: "0.000066666667" },
+    source: "https://mistral.ai/pricing/api",
+    checked: "2026-11-22",
+  },
 ];
 
 /** Where `-latest` points today; the tables still price these names as the models before. */
