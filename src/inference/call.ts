@@ -37,6 +37,8 @@ export interface CallRecord {
 export interface StatefulCall {
   /** The request with all that came before it: what is bounded, held and sent. */
   readonly ask: Ask;
+  /** Why it cannot be made on the gateway's credentials, in terms of the request as it came. */
+  readonly refusal: () => Fault | undefined;
   /** How this candidate is spoken to, and its reply read. */
   readonly pass: (candidate: Candidate, make: (ask: Ask) => Passage) => Passage;
   /** Called when the money is held, before anything is sent. */

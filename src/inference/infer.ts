@@ -3,7 +3,7 @@
 
 import type { Fault } from "../base/fault.ts";
 import { answerStream, answerWhole } from "./answer-call.ts";
-import { type Ask, readAsk } from "./ask.ts";
+import { readAsk } from "./ask.ts";
 import { type CallInput, idsOf, type InferParts } from "./call.ts";
 import type { Candidate, Candidates } from "./candidates.ts";
 import { legsOf } from "./legs.ts";
@@ -20,7 +20,8 @@ export async function infer(parts: InferParts, input: CallInput): Promise<Respon
   const ask = state?.ask ?? asked;
   const catalog = parts.catalog.current();
   const found = candidatesOf(ask, input.api, input.caller.accountId, parts);
-  const candidates = usable(ask, found instanceof Promise ? await found : found);
+  const refusal = state === undefined ? refusedOnShared(ask) : state.refusal();
+  const candidates = usable(found instanceof Promise ? await found : found, refusal);
   const legs = legsOf(ask, candidates, { catalog, now: input.now });
 
   const closed = parts.onOpen();
@@ -49,8 +50,7 @@ export async function infer(parts: InferParts, input: CallInput): Promise<Respon
   throw failed;
 }
 
-function usable(ask: Ask, candidates: Candidates): Candidates {
-  const refusal = refusedOnShared(ask);
+function usable(candidates: Candidates, refusal: Fault | undefined): Candidates {
   if (refusal === undefined) return candidates;
   const [first, ...others] = candidates.filter((candidate) => candidate.credential.byok);
   if (first === undefined) throw refusal;

@@ -4,6 +4,7 @@
 
 import { Fault, type NextStep } from "../base/fault.ts";
 import { type Ask, isObject, type Json } from "./ask.ts";
+import { runsCode, toolsOf } from "./tool-fees.ts";
 
 interface Reference {
   readonly path: string;
@@ -14,8 +15,10 @@ const OWN_KEY = "or add your own provider key with POST /v1/provider-keys";
 const SEND_WHOLE = "Send the conversation's earlier turns in the request";
 const SEND_OR_STORE = `${SEND_WHOLE}, or create each of them with store: true, so that it is kept here`;
 
-/** Why a call cannot be made on the gateway's credentials, if there is a reason. */
-export function refusedOnShared(ask: Ask): Fault | undefined {
+const NO_CONTAINERS: ReadonlySet<string> = new Set();
+
+/** Why a call cannot be made on the gateway's credentials, if there is a reason. `own`: containers that are known to be the caller's. */
+export function refusedOnShared(ask: Ask, own = NO_CONTAINERS): Fault | undefined {
   const { json } = ask;
   const reference =
     topLevel(json) ??
@@ -23,7 +26,8 @@ export function refusedOnShared(ask: Ask): Fault | undefined {
     inTools(json["tools"]) ??
     inList(json["system"], "system") ??
     inList(json["messages"], "messages") ??
-    inList(json["input"], "input");
+    inList(json["input"], "input") ??
+    reopened(json, own);
   if (reference !== undefined) return refuseReference(reference);
   const unbounded = unboundedUse(json);
   return unbounded && refuseUnbounded(unbounded);
@@ -167,6 +171,29 @@ function inContainer(container: unknown, path: string): Reference | undefined {
     if (isObject(skill) && isGiven(skill["skill_id"]))
       return { path: `${path}.skills[${place}].skill_id`, instead: "Send the skill itself" };
   return undefined;
+}
+
+// A tool that runs code goes on in the container of an earlier call among the items. Without such a tool its name is history.
+function reopened(json: Json, own: ReadonlySet<string>): Reference | undefined {
+  const { input } = json;
+  if (!Array.isArray(input) || !toolsOf(json).some(runsCode)) return undefined;
+  for (const [place, item] of input.entries()) {
+    const container = containerOf(item);
+    if (container !== undefined && !own.has(container))
+      return {
+        path: `input[${place}]${isObject(item) && isGiven(item["container_id"]) ? "" : ".environment"}.container_id`,
+        instead: "Leave out this item, or go on from a response that was created with store: true",
+      };
+  }
+  return undefined;
+}
+
+/** The container in which an item of a conversation ran, where it names one. */
+export function containerOf(item: unknown): string | undefined {
+  if (!isObject(item)) return undefined;
+  const { container_id: own, environment } = item;
+  const id = own ?? (isObject(environment) ? environment["container_id"] : undefined);
+  return typeof id === "string" ? id : undefined;
 }
 
 // Clients write out what they leave empty: null and an empty list refer to nothing.

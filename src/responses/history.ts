@@ -76,10 +76,7 @@ export async function readHistory(
     });
   const items = chain.flatMap((stored) => {
     const { input, response } = openStored(kek, stored);
-    return [...input(), ...outputItems(response())].map((item) => ({
-      item,
-      origin: stored.origin ?? "",
-    }));
+    return pastItems(stored, input(), outputItems(response()));
   });
   return { parent, items };
 }
@@ -142,15 +139,29 @@ export async function withReferences(
   const known = new Map<string, PastItem>();
   for (const owner of owners)
     for (const item of itemsOf(kek, owner))
-      for (const id of itemIds([item])) known.set(id, { item, origin: owner.origin ?? "" });
+      for (const id of itemIds([item.item])) known.set(id, item);
   if (known.size === 0) return undefined;
   return input.map((item) => {
     const id = referenceOf(item);
-    return (id === undefined ? undefined : known.get(id)) ?? { item, origin: undefined };
+    return (
+      (id === undefined ? undefined : known.get(id)) ?? { item, origin: undefined, isReply: false }
+    );
   });
 }
 
-function itemsOf(kek: Uint8Array, owner: StoredResponse): readonly Json[] {
+function itemsOf(kek: Uint8Array, owner: StoredResponse): readonly PastItem[] {
   const { input, response } = openStored(kek, owner);
-  return [...shownItems(input(), owner.id), ...outputItems(response())];
+  return pastItems(owner, shownItems(input(), owner.id), outputItems(response()));
+}
+
+function pastItems(
+  stored: StoredResponse,
+  asked: readonly Json[],
+  replied: readonly Json[],
+): readonly PastItem[] {
+  const origin = stored.origin ?? "";
+  return [
+    ...asked.map((item) => ({ item, origin, isReply: false })),
+    ...replied.map((item) => ({ item, origin, isReply: true })),
+  ];
 }

@@ -9,6 +9,8 @@ import { openBlob } from "../inference/canonical-reasoning.ts";
 export interface PastItem {
   readonly item: Json;
   readonly origin: string | undefined;
+  /** Whether it is of a reply, and no request brought it. */
+  readonly isReply: boolean;
 }
 
 const ITEM_ID = /^[\x21-\x7e]{1,128}$/;

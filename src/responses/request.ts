@@ -55,7 +55,8 @@ export function inOwnTerms(make: () => Passage, pastItems: number): Passage {
   }
 }
 
-function ownFault(fault: Fault, pastItems: number): Fault {
+/** The same fault, said of the request as it came. */
+export function ownFault(fault: Fault, pastItems: number): Fault {
   const { message, param } = fault.options;
   if (pastItems === 0) return fault;
   const own = (path: string): string => ownPath(path, pastItems);

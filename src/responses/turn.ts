@@ -7,6 +7,7 @@ import { abilitiesOf } from "../inference/abilities.ts";
 import type { Ask, Json } from "../inference/ask.ts";
 import type { CallInput, StatefulCall } from "../inference/call.ts";
 import type { Candidate } from "../inference/candidates.ts";
+import { containerOf, refusedOnShared } from "../inference/tenant-guard.ts";
 import type { Tx } from "../store/db.ts";
 import { type Envelope, newEnvelope } from "./envelope.ts";
 import type { History } from "./history.ts";
@@ -20,7 +21,7 @@ import {
   shownItems,
 } from "./items.ts";
 import { dressedPassage, type ReplyDress, type Seen } from "./reply.ts";
-import { inOwnTerms, rewritten } from "./request.ts";
+import { inOwnTerms, ownFault, rewritten } from "./request.ts";
 import { endResponse, insertItems, insertResponse, STATUSES, type StoredResponse } from "./rows.ts";
 
 const KEPT_MS = 30 * 86_400_000;
@@ -100,6 +101,10 @@ export function createTurn(fresh: NewTurn): Turn {
     background: runsLater,
     fits: (length) => inputText.length + length <= STORED_MAX_BYTES,
   };
+  const refusal: StatefulCall["refusal"] = () => {
+    const refused = refusedOnShared(expanded, containersOf(fresh));
+    return refused && ownFault(refused, history?.items.length ?? 0);
+  };
   const pass: StatefulCall["pass"] = (candidate, make) => {
     origin = originOf(candidate);
     const { sent, pastItems, dropped } = askFor(candidate, { fresh, expanded, members });
@@ -108,7 +113,7 @@ export function createTurn(fresh: NewTurn): Turn {
   };
   return {
     id,
-    call: { ask: expanded, pass, stored },
+    call: { ask: expanded, refusal, pass, stored },
     seen,
     json: ask.json,
     createdAt: input.now,
@@ -116,6 +121,12 @@ export function createTurn(fresh: NewTurn): Turn {
     record,
     seal: envelope.seal,
   };
+}
+
+// Where the account's own replies ran code.
+function containersOf({ history, own }: NewTurn): ReadonlySet<string> {
+  const replied = [...(history?.items ?? []), ...(own ?? [])].filter(({ isReply }) => isReply);
+  return new Set(replied.map(({ item }) => containerOf(item)).filter((id) => id !== undefined));
 }
 
 type Members = Readonly<Record<string, string | undefined>>;

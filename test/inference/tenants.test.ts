@@ -42,6 +42,22 @@ const user = (content: unknown): Json => ({ messages: [{ role: "user", content }
 const input = (content: unknown): Json => ({ input: [{ type: "message", role: "user", content }] });
 const tools = (tool: Json): Json => ({ tools: [tool] });
 
+const SAID = { role: "user", content: "go on" };
+const RAN = {
+  type: "code_interpreter_call",
+  id: "ci_1",
+  code: "1 + 1",
+  container_id: "cntr_1",
+  outputs: null,
+  status: "completed",
+};
+const RAN_SHELL = {
+  type: "shell_call",
+  call_id: "c_1",
+  action: { commands: ["ls"] },
+  environment: { type: "container_reference", container_id: "cntr_1" },
+};
+
 /** Every place where an API takes the name of something that lies in a provider's account. */
 const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = [
   ["responses", "previous_response_id", { previous_response_id: "resp_1" }],
@@ -183,6 +199,22 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
     "input[0].tools[0].vector_store_ids",
     { input: [{ type, tools: [{ type: "file_search", vector_store_ids: ["vs_1"] }] }] },
   ]),
+  ...[
+    { type: "code_interpreter", container: { type: "auto" } },
+    { type: "shell", environment: { type: "container_auto" } },
+  ].flatMap((tool): readonly (typeof REFERENCES)[number][] => [
+    ["responses", "input[0].container_id", { ...tools(tool), input: [RAN, SAID] }],
+    [
+      "responses",
+      "input[0].environment.container_id",
+      { ...tools(tool), input: [RAN_SHELL, SAID] },
+    ],
+    [
+      "responses",
+      "input[0].container_id",
+      { input: [RAN, { type: "additional_tools", tools: [tool] }, SAID] },
+    ],
+  ]),
   ["chat", "audio.voice.id", { audio: { format: "mp3", voice: { id: "voice_1" } } }],
   [
     "messages",
@@ -265,6 +297,8 @@ const INNOCENT: readonly (readonly [api: Api, more: Json])[] = [
   ["responses", tools({ type: "code_interpreter", container: { type: "auto", file_ids: [] } })],
   ["responses", tools({ type: "code_interpreter", container: { type: "auto", file_ids: null } })],
   ["chat", { extra_body: { google: { cached_content: null } } }],
+  // Nothing runs code any more, so the container that it once ran in is history.
+  ["responses", { input: [RAN, SAID] }],
 ];
 
 describe("a reference into a provider's account", () => {
