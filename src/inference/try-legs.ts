@@ -27,6 +27,15 @@ interface Standing {
   readonly pays: boolean;
 }
 
+/** Refusals of a hold for which the caller's own key is as good as before. */
+const MONEY: ReadonlySet<string> = new Set([
+  "insufficient_credits",
+  "key_limit_reached",
+  "workspace_budget_reached",
+  "workspace_frozen",
+  "rate_limited",
+]);
+
 const NO_LEGS: readonly Leg[] = [];
 
 /** Refusals that an owner can mend, where there is one. */
@@ -47,7 +56,13 @@ export async function tryLegs(
       if (leg === undefined) break;
       const later = place + 1 < legs.length ? legs.slice(place + 1) : NO_LEGS;
       const isFirst = standing === undefined;
-      standing = await standingFor(parts, base, { leg, later, standing });
+      const next = { leg, later, standing };
+      if (tried === undefined) standing = await standingFor(parts, base, next);
+      else {
+        const further = await furtherStanding(parts, base, next);
+        if (further === undefined) break;
+        standing = further;
+      }
       if (isFirst) await base.state?.held?.();
       const call = callOn(leg, base, { attempts, held: standing.amount });
       const result = await attempt(parts, call, leg, later[0]);
@@ -88,8 +103,28 @@ function standingFor(
 ): Standing | Promise<Standing> {
   const pays = !leg.candidate.credential.byok;
   if (standing !== undefined && (standing.pays || !pays)) return standing;
-  const quote = pays ? quoteFor(leg, later) : { ...leg.quote, amount: 0n, minimum: undefined };
+  const quote = pays ? quoteFor(leg, later) : freeOf(leg);
   return hold(parts, base, { quote, pays, standing });
+}
+
+function freeOf({ quote }: Leg): Quote {
+  return { ...quote, amount: 0n, minimum: undefined };
+}
+
+/** Undefined where there is no money for another way: what the caller's own key has met before says more. */
+async function furtherStanding(
+  parts: InferParts,
+  base: CallBase,
+  next: Next,
+): Promise<Standing | undefined> {
+  try {
+    return await standingFor(parts, base, next);
+  } catch (error) {
+    if (!(error instanceof Fault && MONEY.has(error.code))) throw error;
+    // A hold of nothing again, under which the call is recorded.
+    await hold(parts, base, { ...next, quote: freeOf(next.leg), pays: false });
+    return undefined;
+  }
 }
 
 /** What pays for this leg and for whichever of the later ones may have to be paid. */
@@ -119,8 +154,9 @@ async function hold(
     keyId: input.caller.keyId,
     now,
     expiresAt: now + holdLifetimeMs(parts.timeouts),
-    pace: parts.pace,
-    openCallsMax: parts.openCallsMax,
+    // A further hold of a call is no further call.
+    pace: standing === undefined ? parts.pace : undefined,
+    openCallsMax: standing === undefined ? parts.openCallsMax : undefined,
   });
   // A call that costs nothing takes nothing from the wallet, so the hold would not look at its state.
   if (request.amount === 0n) await refuseFrozen(parts, input.caller.accountId);

@@ -185,6 +185,21 @@ describe("the caller's own provider key", () => {
     expect((await recordsOf(gateway.house.db, account.id)).length).toBe(1);
   });
 
+  test("that meets a limit keeps its own failure where the balance does not pay for the gateway's account", async () => {
+    await start(() => ({
+      status: 429,
+      headers: { "retry-after": "60" },
+      body: '{"error":{"message":"slow"}}',
+    }));
+    const response = await chat({ max_tokens: 100_000 });
+    expect([response.status, response.headers.get("retry-after")]).toEqual([429, "60"]);
+    expect(errorOf(await response.json())).toMatchObject({ code: "rate_limited" });
+    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+    expect(await recordsOf(gateway.house.db, account.id)).toMatchObject([
+      { outcome: "upstream_error", status: 429, byok: 1, cost_nano: 0 },
+    ]);
+  });
+
   test("and the gateway's account that both fail are one call, charged nothing", async () => {
     await start(
       () => ({ status: 503, body: "{}" }),
