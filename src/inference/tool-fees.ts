@@ -126,7 +126,7 @@ function broughtBy(tool: Json, json: Json): number {
     return DESCRIPTION_TOKENS;
   if (ADVISOR.test(type)) return DESCRIPTION_TOKENS;
   if (/search/.test(type)) return usesOf(tool, json) * SEARCH_TOKENS;
-  if (/^image_generation/.test(type))
+  if (type.startsWith("image_generation"))
     return Math.min(DESCRIPTION_TOKENS + usesOf(tool, json) * IMAGE_TOKENS, OPEN_TOKENS);
   const each = tool["max_content_tokens"];
   return isCount(each) ? Math.min(usesOf(tool, json) * each, OPEN_TOKENS) : OPEN_TOKENS;

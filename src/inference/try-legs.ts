@@ -57,12 +57,12 @@ export async function tryLegs(
       const later = place + 1 < legs.length ? legs.slice(place + 1) : NO_LEGS;
       const isFirst = standing === undefined;
       const next = { leg, later, standing };
-      if (tried === undefined) standing = await standingFor(parts, base, next);
-      else {
-        const further = await furtherStanding(parts, base, next);
-        if (further === undefined) break;
-        standing = further;
-      }
+      const held: Standing | undefined =
+        tried === undefined
+          ? await standingFor(parts, base, next)
+          : await furtherStanding(parts, base, next);
+      if (held === undefined) break;
+      standing = held;
       if (isFirst) await base.state?.held?.();
       const call = callOn(leg, base, { attempts, held: standing.amount });
       const result = await attempt(parts, call, leg, later[0]);
