@@ -325,6 +325,23 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
     },
   },
   {
+    title: "cache mark on instructions",
+    said: {
+      chat: {
+        messages: [
+          {
+            role: "system",
+            content: [{ type: "text", text: "be brief", cache_control: { type: "ephemeral" } }],
+          },
+          hello,
+        ],
+      },
+      messages: {
+        system: [{ type: "text", text: "be brief", cache_control: { type: "ephemeral" } }],
+      },
+    },
+  },
+  {
     title: "cache mark for an hour",
     said: {
       messages: {

@@ -126,6 +126,7 @@ function writeTurn(turn: Turn, at: string, writing: TurnWriting): JsonObject[] {
 }
 
 function writeInstruction(part: Part, at: string, writing: TurnWriting): JsonObject | undefined {
+  noteCache(part, at, writing);
   if (part.type === "text") return writeText(part, at, writing);
   return lose(writing, at, "Instructions are text at this provider.");
 }
