@@ -30,6 +30,20 @@ function card(id: string, at = NOW): PriceCard {
   return dated;
 }
 
+test("a model that speaks has a price for sound, and none is the text's", () => {
+  const speaking = models.filter(
+    ({ provider, outputModalities }) =>
+      ["openai", "azure"].includes(provider) && outputModalities.includes("audio"),
+  );
+  expect(speaking.length).toBeGreaterThan(0);
+  for (const { id, prices } of speaking)
+    for (const { card: one } of prices) {
+      const { input_audio: heard = 0n, output_audio: said = 0n } = one.base;
+      expect([id, heard > rateOf(one.base, "input").each]).toEqual([id, true]);
+      expect([id, said > rateOf(one.base, "output").each]).toEqual([id, true]);
+    }
+});
+
 const anyCard = fc.constantFrom(...cards);
 const tokens = fc.integer({ min: 0, max: 2_000_000 });
 const anyTokens = fc.record(Object.fromEntries(TOKEN_METERS.map((meter) => [meter, tokens])), {

@@ -187,6 +187,20 @@ export const OPENAI_PRICE_RULES: readonly PriceRule[] = [
   },
   {
     providers: OPENAI,
+    match: /^gpt-4o-audio/,
+    tokens: { input_audio: "40", output_audio: "80" },
+    source: `${MODELS}/gpt-4o-audio-preview`,
+    checked: "2026-11-22",
+  },
+  {
+    providers: OPENAI,
+    match: /^gpt-4o-mini-audio/,
+    tokens: { input_audio: "10", output_audio: "20" },
+    source: `${MODELS}/gpt-4o-mini-audio-preview`,
+    checked: null,
+  },
+  {
+    providers: OPENAI,
     match: /^gpt-4o$/,
     serviceTiers: { priority: "1.7" },
     source: PRIORITY,
