@@ -203,7 +203,7 @@ const Environment = z.object({
     .regex(/^postgres(ql)?:\/\//, { error: "must begin with postgres://", abort: true })
     .refine(
       isAddress,
-      "must be an address such as postgres://user:password@host:5432/database; what is no letter or digit in the password is written as %40 and the like",
+      "must be an address such as postgres://user:password@host:5432/database; in its user and password, characters such as # / ? @ are written as %23 %2F %3F %40",
     )
     .optional(),
   POSTERN_SECRET: z

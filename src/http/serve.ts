@@ -1,7 +1,7 @@
 // One place where a request becomes an answer: match, guard, validate, run, answer. It knows no capability: who a key
 // belongs to, and what was answered before, are functions that it is given.
 
-import { Fault, invalid } from "../base/fault.ts";
+import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
@@ -22,6 +22,7 @@ import { closeToPages, isForeignPage } from "./foreign-page.ts";
 import { type IdempotentCall, idempotentCallOf } from "./idempotent-call.ts";
 import { createMatcher, type Match } from "./match.ts";
 import type { RateGuard } from "./rate.ts";
+import { rawKeyOf } from "./raw-key.ts";
 import type { Answer, Caller, Dialect, Route, Visitor } from "./route.ts";
 import { demandSoundTarget, queryOf, splitTarget } from "./target.ts";
 import { ownForm, signedOut, toSignIn } from "./visitor.ts";
@@ -321,29 +322,6 @@ function waitOf(parts: ServeParts, exchange: Exchange, route: Route, keyId: stri
   const waitMs = parts.refusals?.wait(keyId, exchange.now) ?? 0;
   if (waitMs === 0) exchange.heldKeyId = keyId;
   return waitMs;
-}
-
-function rawKeyOf(headers: Headers, dialect: Dialect): string | undefined {
-  const bearer = headers.get("authorization");
-  // An unset variable makes an empty header, which Anthropic's clients send beside the one that has the key.
-  const plain = headers.get("x-api-key")?.trim() || undefined;
-  // Two headers of one name arrive joined by a comma, which no key has.
-  if (plain?.includes(",") === true && dialect !== "oauth")
-    throw invalid("x-api-key", "The x-api-key header must be one API key, once.");
-  if (bearer === null || (plain !== undefined && /^bearer$/i.test(bearer.trim()))) return plain;
-  const match = /^bearer +([^\s,]+)$/i.exec(bearer.trim());
-  if (match?.[1] === undefined) throw notBearer(bearer, dialect);
-  if (plain !== undefined && plain !== match[1])
-    throw invalid("x-api-key", "Two different API keys were sent. Send one.");
-  return match[1];
-}
-
-// RFC 6749 §5.2 and the specification agree: what is no key is answered 401. Two keys at once are a request that nobody
-// should guess the meaning of.
-function notBearer(header: string, dialect: Dialect): Fault {
-  const message = "The authorization header must be `Bearer <API_KEY>`, once.";
-  if (header.includes(",") && dialect !== "oauth") return invalid("authorization", message);
-  return new Fault("invalid_api_key", "not a bearer key", { message });
 }
 
 async function runWrite(

@@ -111,7 +111,9 @@ async function patiently(db: Db, statement: string): Promise<void> {
 // What SQLite says of a table that nobody has made yet, and PostgreSQL's code for it: its words are in the server's language.
 function isUnmade(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  return ("errno" in error && error.errno === "42P01") || /no such table: migration/.test(error.message);
+  return (
+    ("errno" in error && error.errno === "42P01") || /no such table: migration/.test(error.message)
+  );
 }
 
 function isAlreadyThere(error: unknown): boolean {
