@@ -1,7 +1,7 @@
 // What becomes of the things that a provider cannot be told: refused with the path in the caller's own words, or left out
 // and listed, where the caller allows that or a rule says so.
 
-import { type Fault, invalid } from "../base/fault.ts";
+import { Fault, invalid } from "../base/fault.ts";
 import { type Ask, isObject, type Json } from "./ask.ts";
 import type { CanonicalRequest, Loss } from "./canonical.ts";
 
@@ -25,12 +25,20 @@ export function isRefused(loss: Loss): boolean {
   return loss.byRule !== true;
 }
 
+/** By this Anthropic's SDKs know that a conversation must be sent whole, and do so: their tool runners begin every one as a thread. */
+export const NO_THREADS = {
+  details: { error_code: "thread_unsupported_request", unsupported: ["thread"] },
+};
+
 function refusal({ path, why, always }: Loss, model: string): Fault {
   const way =
     always === true
       ? "Change it, or use another model."
       : 'Leave it out, use another model, or set "postern": {"lossy": true} to have it dropped.';
-  return invalid(path, `${path} cannot be passed on to ${model}: ${why} ${way}`);
+  const message = `${path} cannot be passed on to ${model}: ${why} ${way}`;
+  return path === "thread"
+    ? new Fault("invalid_request", message, { message, param: path, fields: NO_THREADS })
+    : invalid(path, message);
 }
 
 // A turn of which nothing is left cannot be sent, and without it the conversation would be another.

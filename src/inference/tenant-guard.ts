@@ -4,11 +4,13 @@
 
 import { Fault, type NextStep } from "../base/fault.ts";
 import { type Ask, isObject, type Json } from "./ask.ts";
+import { NO_THREADS } from "./losses.ts";
 import { runsCode, toolsOf } from "./tool-fees.ts";
 
 interface Reference {
   readonly path: string;
   readonly instead: string;
+  readonly fields?: Readonly<Record<string, unknown>>;
 }
 
 const OWN_KEY = "or add your own provider key with POST /v1/provider-keys";
@@ -40,11 +42,12 @@ const ADD_OWN_KEY: NextStep = {
   why: "Use your own account at the provider.",
 };
 
-function refuseReference({ path, instead }: Reference): Fault {
+function refuseReference({ path, instead, fields = {} }: Reference): Fault {
   return new Fault("invalid_request", `reference at ${path}`, {
     message: `${path} refers to something stored in a provider's account, which all users of this gateway share. ${instead}, ${OWN_KEY}.`,
     param: path,
     next: [ADD_OWN_KEY],
+    fields,
   });
 }
 
@@ -85,6 +88,7 @@ function givenOf(fields: Refusable, json: Json): Reference | undefined {
 function topLevel(json: Json): Reference | undefined {
   const given = givenOf(TOP_LEVEL, json);
   if (given !== undefined) return given;
+  if (isGiven(json["thread"])) return { path: "thread", instead: SEND_WHOLE, fields: NO_THREADS };
   for (const [path, instead] of LATER) {
     if (json[path] === true) return { path, instead };
   }

@@ -123,6 +123,8 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
     "messages[0].content[0].file_id",
     user([{ type: "image_url", image_url: { file_id: "file-1" } }]),
   ],
+  ["messages", "thread", { thread: { type: "continue", previous_message_id: "msg_1" } }],
+  ["messages", "thread", { thread: { type: "create" } }],
   ["messages", "container", { container: "container_1" }],
   ["messages", "container", { container: { id: "container_1", skills: [] } }],
   [

@@ -44,6 +44,26 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
       expect(Number((message.usage as { cost?: number }).cost)).toBeGreaterThan(0);
     });
 
+    test("runs tools, where its runner wanted the conversation kept at the provider", async () => {
+      const runner = client.beta.messages.toolRunner({
+        model,
+        max_tokens: 200,
+        messages: [{ role: "user", content: "use a tool" }],
+        tools: [
+          {
+            type: "custom",
+            name: "weather",
+            input_schema: WEATHER,
+            parse: (input: unknown) => input,
+            run: () => "it rains",
+          },
+        ],
+      });
+      const last = await runner.runUntilDone();
+      expect(last.content[0]).toMatchObject({ text: expect.stringContaining("it rains") });
+      expect((await lastSeen(place.gateway)).body).not.toContain('"thread"');
+    });
+
     test("streams a message to its end", async () => {
       const stream = client.messages.stream({
         model,
