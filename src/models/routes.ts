@@ -9,6 +9,7 @@ import { findModel, modelNotFound } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { type EndpointRouteParts, endpointsRoute } from "./routes-endpoints.ts";
 import { anthropicModel, modelRecord, ShownModel, ShownModelList } from "./record.ts";
+import { modelsNamed } from "./same-model.ts";
 
 export type ModelRoutesParts = EndpointRouteParts;
 
@@ -118,7 +119,8 @@ function oneRoute(at: (now: number) => Snapshot): Route {
     dialect: "openai",
     params: z.object({
       id: z.string().meta({
-        description: "The model's id, slashes and all, or an alias of it.",
+        description:
+          "The model's id, slashes and all, an alias of it, or its name without a provider.",
         example: "sim/echo",
       }),
     }),
@@ -129,8 +131,9 @@ function oneRoute(at: (now: number) => Snapshot): Route {
     faults: ["model_not_found"],
     run: ({ params, headers, now }) => {
       const current = at(now);
-      const found = findModel(current.catalog, params.id);
-      const entry = found && current.entries.find(({ model }) => model.id === found.model.id);
+      const [named] = modelsNamed(current.catalog, params.id, now);
+      const asked = findModel(current.catalog, params.id)?.model ?? named;
+      const entry = current.entries.find(({ model }) => model === asked);
       if (entry === undefined) throw modelNotFound(current.catalog, params.id);
       const text = headers.has("anthropic-version")
         ? JSON.stringify(anthropicModel(entry.model))

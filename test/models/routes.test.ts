@@ -187,6 +187,15 @@ describe("GET /v1/models", () => {
 });
 
 describe("GET /v1/models/{id}", () => {
+  test("a name without a provider gives the model that a call by it goes to", async () => {
+    const read = async (name: string, headers?: Record<string, string>) =>
+      (await (await ask(`/v1/models/${name}`, headers)).json()) as { id: string };
+    expect((await read("gpt-5.4")).id).toBe("openai/gpt-5.4");
+    const claude = await read("claude-haiku-4-5", { "anthropic-version": "2023-06-01" });
+    expect(claude).toMatchObject({ id: "anthropic/claude-haiku-4-5", type: "model" });
+    await expect(read("claude-haiku-4-5-none")).rejects.toThrow(Fault);
+  });
+
   test("an id may hold slashes, and an alias gives its model", async () => {
     expect(await (await ask("/v1/models/groq/openai/gpt-oss-120b")).json()).toMatchObject({
       id: "groq/openai/gpt-oss-120b",
@@ -197,7 +206,7 @@ describe("GET /v1/models/{id}", () => {
   });
 
   test("an id that is not there is a 404 that says what to do", async () => {
-    const fault: unknown = await ask("/v1/models/gpt-5.4").catch((error: unknown) => error);
+    const fault: unknown = await ask("/v1/models/no-one/gpt-5.4").catch((error: unknown) => error);
     if (!(fault instanceof Fault)) throw new Error("no fault");
     expect([fault.code, fault.status]).toEqual(["model_not_found", 404]);
     expect(fault.publicMessage).toContain("openai/gpt-5.4");
