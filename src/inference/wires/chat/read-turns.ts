@@ -44,6 +44,7 @@ const CALL_KNOWN: ReadonlySet<string> = new Set([
   "function",
   "custom",
   "extra_content",
+  "cache_control",
 ]);
 const DATA_URL = /^data:([^;,]*)(?:;[^;,]*)*;base64,/i;
 
@@ -150,6 +151,7 @@ function readCall(call: JsonObject, path: string): ToolCallPart {
       : readArguments(held["arguments"], `${path}.function.arguments`),
     custom: custom || undefined,
     signature: readSignature(call, path, "call"),
+    cache: readCache(call, path),
     native: fields && { wire: "chat", fields },
     path,
   };

@@ -163,8 +163,10 @@ function writeReasoning(parts: readonly ReasoningPart[], at: string, writing: Wr
     });
 }
 
-function writeCall(call: ToolCallPart, at: string, { losses, items, ids, custom }: Writing): void {
+function writeCall(call: ToolCallPart, at: string, writing: Writing): void {
+  const { target, losses, items, ids, custom } = writing;
   const path = call.path ?? at;
+  if (call.cache !== undefined) writeCache(call.cache, { ...target, abilities: {} }, path, losses);
   if (call.signature !== undefined)
     losses.push({
       path,
