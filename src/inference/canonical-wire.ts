@@ -1,5 +1,6 @@
 // What a wire is: the functions by which one API is read into the canonical form and written from it.
 import type { Usage } from "../base/meters.ts";
+import { isObject } from "./canonical-json.ts";
 import type {
   CanonicalError,
   CanonicalEvent,
@@ -179,11 +180,27 @@ export function nativeFields(
   losses: Loss[],
 ): JsonObject | undefined {
   if (native === undefined || native.wire === wire) return native?.fields;
-  for (const key of Object.keys(native.fields)) {
+  for (const [key, value] of Object.entries(native.fields)) {
     losses.push({
       path: at === undefined || at === "" ? key : `${at}.${key}`,
       why: `It belongs to the ${native.wire} API and has no equivalent at this model's provider.`,
+      byRule: isNote(key, value) || undefined,
     });
   }
   return undefined;
+}
+
+/**
+ * What coding agents send with every call, and no answer of another model depends on: notes about the client, and which
+ * of Claude's earlier thoughts stay in the prompt, where another model reads none of them.
+ */
+function isNote(key: string, value: unknown): boolean {
+  if (key === "client_metadata") return true;
+  if (key !== "context_management" || !isObject(value)) return false;
+  const { edits, ...others } = value;
+  return (
+    Array.isArray(edits) &&
+    Object.keys(others).length === 0 &&
+    edits.every((edit) => isObject(edit) && String(edit["type"]).startsWith("clear_thinking_"))
+  );
 }

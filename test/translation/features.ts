@@ -458,6 +458,22 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
       messages: { tools: [{ ...messagesTool, cache_control: { type: "ephemeral" } }] },
     },
   },
+  {
+    title: "cache mark on a call",
+    said: {
+      chat: {
+        tools: [chatTool],
+        messages: [
+          user("weather"),
+          {
+            role: "assistant",
+            tool_calls: [{ ...chatCall(), cache_control: { type: "ephemeral" } }],
+          },
+          { role: "tool", tool_call_id: "call_1", content: "rain" },
+        ],
+      },
+    },
+  },
   { title: "tool result, text", said: answered("rain", "rain", { content: "rain" }) },
   {
     title: "tool result, empty",
@@ -611,6 +627,20 @@ const AFFAIRS: readonly Omit<Feature, "group">[] = [
   { title: "store", said: { chat: { store: true } } },
   { title: "max_tool_calls", said: { responses: { max_tool_calls: 3 } } },
   { title: "truncation", said: { responses: { truncation: "auto" } } },
+  {
+    title: "earlier thoughts that stay",
+    said: {
+      messages: {
+        context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] },
+      },
+    },
+  },
+  {
+    title: "earlier calls that go",
+    said: { messages: { context_management: { edits: [{ type: "clear_tool_uses_20250919" }] } } },
+  },
+  { title: "notes about the client", said: { responses: { client_metadata: { session: "s" } } } },
+  { title: "thread", said: { messages: { thread: { type: "create" } } } },
   { title: "container", said: { messages: { container: "container_1" } } },
   { title: "inference region", said: { messages: { inference_geo: "us" } } },
   { title: "a field that is not known", said: same({ frobnicate: true }) },
