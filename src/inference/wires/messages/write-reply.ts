@@ -48,7 +48,7 @@ function writePart(part: Part, at: string, losses: Loss[]): readonly JsonObject[
       return writeText(part, at, losses);
     case "refusal":
       if (part.logprobs !== undefined) losses.push(noLogprobs(at));
-      return part.text === "" ? [] : [{ type: "text", text: part.text, citations: null }];
+      return part.text === "" ? [] : [{ type: "text", text: part.text, citations: [] }];
     case "reasoning":
       return [writeThinking(part)];
     case "tool_call":
@@ -69,11 +69,8 @@ function writeText(part: TextPart, at: string, losses: Loss[]): readonly JsonObj
   const citations = part.citations
     ?.map((one) => writeCitation(one, at, losses))
     .filter((one) => one !== undefined);
-  const block = {
-    type: "text",
-    text: part.text,
-    citations: citations === undefined || citations.length === 0 ? null : citations,
-  };
+  // A list, though it be empty: the published schema demands the field, and `@ai-sdk/anthropic` before 4 takes no null.
+  const block = { type: "text", text: part.text, citations: citations ?? [] };
   if (part.logprobs !== undefined) losses.push(noLogprobs(at));
   const said = part.text === "" ? [] : [block];
   return part.signature === undefined
