@@ -190,12 +190,14 @@ export function nativeFields(
   return undefined;
 }
 
+const NOTES: ReadonlySet<string> = new Set(["client_metadata", "eager_input_streaming"]);
+
 /**
- * What coding agents send with every call, and no answer of another model depends on: notes about the client, and which
- * of Claude's earlier thoughts stay in the prompt, where another model reads none of them.
+ * What clients send with every call, and no answer of another model depends on: notes about the client, in what pieces
+ * a call's arguments come, and which of Claude's earlier thoughts stay in the prompt, where another model reads none.
  */
 function isNote(key: string, value: unknown): boolean {
-  if (key === "client_metadata") return true;
+  if (NOTES.has(key)) return true;
   if (key !== "context_management" || !isObject(value)) return false;
   const { edits, ...others } = value;
   return (

@@ -459,6 +459,10 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
+    title: "arguments as they are made",
+    said: { messages: { tools: [{ ...messagesTool, eager_input_streaming: true }] } },
+  },
+  {
     title: "cache mark on a call",
     said: {
       chat: {
