@@ -1,7 +1,7 @@
 // Who did what in an account: written in the transaction of the change, and never changed or deleted. It owns the table
 // audit. What was done is told without secrets.
 
-import { newId } from "../base/id.ts";
+import { newIdAfter } from "../base/id.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import { oneOf, type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
 
@@ -86,11 +86,14 @@ export interface Entry {
 /** Belongs in the transaction of what it tells of. */
 export async function record(tx: Tx, entry: NewEntry): Promise<void> {
   const { accountId, actor, action, target, detail = {}, network, now } = entry;
+  // The list's order is the order of writing: what waited for a lock knows of whatever was written before it.
+  const last = await tx.get("select id from audit order by id desc limit 1");
+  const id = newIdAfter("aud", now, last === undefined ? "" : text(last, "id"));
   await tx.run(
     `insert into audit (id, account_id, at, actor_type, actor_id, action, target, detail, network)
      values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     [
-      newId("aud", now),
+      id,
       accountId,
       now,
       actor.type,

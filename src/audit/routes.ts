@@ -23,7 +23,7 @@ export function auditRoutes({ db }: { readonly db: Db }): readonly Route[] {
       tag: "Audit",
       summary: "Who changed what in the account",
       description:
-        "Newest first. Every change of keys, provider keys, webhooks and members, by keys, humans and operators; entries are never changed or deleted.",
+        "Newest first, in the order in which they were written. Every change of keys, provider keys, webhooks, members, invoices, budgets and auto top-up, by keys, humans, operators and the gateway itself; entries are never changed or deleted.",
       dialect: "openai",
       query: z.strictObject({
         ...PageQuery,

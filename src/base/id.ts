@@ -46,6 +46,19 @@ export function newId(prefix: IdPrefix, now: number): string {
   return `${prefix}_${timeText}${letters.toString("latin1")}`;
 }
 
+/** An id that comes after another one also where both are of one millisecond, or a clock was set back. */
+export function newIdAfter(prefix: IdPrefix, now: number, last: string): string {
+  return newId(prefix, isId(prefix, last) ? Math.max(now, timeOf(prefix, last) + 1) : now);
+}
+
+function timeOf(prefix: IdPrefix, id: string): number {
+  const from = prefix.length + 1;
+  let time = 0;
+  for (const letter of id.slice(from, from + TIME_CHARACTERS))
+    time = time * ALPHABET.length + ALPHABET.indexOf(letter);
+  return time;
+}
+
 function textOfTime(now: number): string {
   let time = "";
   let rest = now;

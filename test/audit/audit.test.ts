@@ -77,6 +77,18 @@ eachStore((kind, open) => {
       expect(JSON.stringify(entries)).not.toContain("canary");
     });
 
+    test("is in the order of writing, also within a millisecond and where the clock is set back", async () => {
+      const keys: unknown[] = [];
+      for (const step of [0, 0, 0, 0, 0, 0, -60_000, 0, 0, 1]) {
+        world.clock.now += step;
+        keys.unshift((await world.call("alice", "POST", "/v1/keys", {})).body["id"]);
+      }
+      expect((await audit("?limit=100")).map(({ target }): unknown => target)).toEqual(keys);
+      const first = await world.call("alice", "GET", "/v1/audit?limit=4");
+      const rest = await audit(`?limit=100&cursor=${String(first.body["next_cursor"])}`);
+      expect(rest.map(({ target }): unknown => target)).toEqual(keys.slice(4));
+    });
+
     test("is read in pages, by action, actor and target", async () => {
       const key = await idOf("/v1/keys", {});
       await idOf("/v1/keys", {});

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { ID_PREFIXES, isId, newId } from "../../src/base/id.ts";
+import { ID_PREFIXES, isId, newId, newIdAfter } from "../../src/base/id.ts";
 import { afterEveryId, toPage } from "../../src/base/page.ts";
 
 const NOW = Date.UTC(2026, 10, 21);
@@ -25,6 +25,18 @@ describe("ids", () => {
     const ids = Array.from({ length: 20_000 }, () => newId("req", NOW));
     expect(new Set(ids).size).toBe(ids.length);
     expect(new Set(ids.map((id) => id.slice(0, 14))).size).toBe(1);
+  });
+
+  test("can be made to come after another, whatever the clock says", () => {
+    fc.assert(
+      fc.property(fc.nat(4e12), fc.nat(4e12), (one, other) => {
+        const last = newId("aud", one);
+        const next = newIdAfter("aud", other, last);
+        return isId("aud", next) && next > last && next >= newId("aud", other).slice(0, 14);
+      }),
+    );
+    for (const last of ["", "aud_1", "key_01kah5t3mq7d2c9w4e6r8t0yax"])
+      expect(newIdAfter("aud", NOW, last).slice(0, 14)).toBe(newId("aud", NOW).slice(0, 14));
   });
 
   test("have no letter that is taken for a digit", () => {
