@@ -30,8 +30,10 @@ export const AUDIT_ACTIONS = {
   "claim.declined": "The human declined.",
   "claim.locked": "Five wrong codes ended a claim.",
   "debt.written_off": "An operator bore what the account owed.",
+  "invoice.created": "Credits were asked for: an invoice was made.",
   "invoice.marked_paid": "An operator said that an invoice was paid by bank transfer.",
   "invoice.marked_refunded": "An operator said that a transfer was given back.",
+  "invoice.voided": "An invoice was withdrawn.",
   "key.created": "A key was minted.",
   "key.changed": "A key's name, limit or expiry was changed.",
   "key.revoked": "A key was revoked.",
@@ -58,6 +60,9 @@ export const AUDIT_ACTIONS = {
 export type AuditAction = keyof typeof AUDIT_ACTIONS;
 
 type Detail = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+/** Who did something, from where, and what else there is to say of them. */
+export type Author = Pick<NewEntry, "actor" | "network" | "detail">;
 
 export interface NewEntry {
   /** null where it concerns a person and no account. */
@@ -92,17 +97,7 @@ export async function record(tx: Tx, entry: NewEntry): Promise<void> {
   await tx.run(
     `insert into audit (id, account_id, at, actor_type, actor_id, action, target, detail, network)
      values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    [
-      id,
-      accountId,
-      now,
-      actor.type,
-      actor.id,
-      action,
-      target,
-      JSON.stringify(detail),
-      network,
-    ],
+    [id, accountId, now, actor.type, actor.id, action, target, JSON.stringify(detail), network],
   );
 }
 

@@ -1,11 +1,12 @@
 // Invoices: what an account is asked to pay for credits. This room owns the tables invoice, checkout, payment and
 // payment_fact. An invoice becomes paid by a payment alone, which comes in by `payments.ts`.
 
+import { type AuditAction, type Author, record } from "../audit/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import { oneOf, type Reader, type Row, text, type Tx, whole, wholeOrNull } from "../store/db.ts";
-import { centsFromUsd, feeOf, moneyOfCents } from "./cents.ts";
+import { centsFromUsd, feeOf, moneyOfCents, usdOfCents } from "./cents.ts";
 
 const OPEN_INVOICES_MAX = 100;
 
@@ -48,18 +49,21 @@ export function readAmount(usd: string | number, limits: AmountLimits): number {
   return cents;
 }
 
-export async function createInvoice(
-  tx: Tx,
-  { accountId, amountCents, now }: Pick<Invoice, "accountId" | "amountCents"> & { now: number },
-): Promise<Invoice> {
-  await refuseTooManyOpen(tx, accountId);
-  return insertInvoice(tx, { accountId, amountCents, now });
+export interface NewInvoice extends Pick<Invoice, "accountId" | "amountCents"> {
+  /** Absent where the gateway makes it by itself. */
+  readonly by?: Author | undefined;
+  readonly now: number;
+}
+
+export async function createInvoice(tx: Tx, wanted: NewInvoice): Promise<Invoice> {
+  await refuseTooManyOpen(tx, wanted.accountId);
+  return insertInvoice(tx, wanted);
 }
 
 /** For what the owner allowed beforehand: open invoices that others made do not stand in its way. */
 export async function insertInvoice(
   tx: Tx,
-  { accountId, amountCents, now }: Pick<Invoice, "accountId" | "amountCents"> & { now: number },
+  { accountId, amountCents, by, now }: NewInvoice,
 ): Promise<Invoice> {
   const id = newId("inv", now);
   await tx.run(
@@ -67,7 +71,9 @@ export async function insertInvoice(
      values (?, ?, 'open', ?, ?, 0, ?)`,
     [id, accountId, amountCents, feeOf(amountCents), now],
   );
-  return getInvoice(tx, id, accountId);
+  const invoice = await getInvoice(tx, id, accountId);
+  await note(tx, "invoice.created", invoice, { by, now });
+  return invoice;
 }
 
 /** An account's own invoice; another's is not there. */
@@ -112,7 +118,7 @@ export async function listInvoices(
 /** Takes an open invoice back; the same when repeated. One that was paid stays paid. */
 export async function voidInvoice(
   tx: Tx,
-  { id, accountId, now }: { readonly id: string; readonly accountId: string; readonly now: number },
+  { id, accountId, by, now }: Pick<Invoice, "id"> & Omit<NewInvoice, "amountCents">,
 ): Promise<Invoice> {
   const invoice = await lockInvoice(tx, id);
   if (invoice?.accountId !== accountId) return getInvoice(tx, id, accountId);
@@ -120,7 +126,7 @@ export async function voidInvoice(
     throw new Fault("conflict", `invoice is ${invoice.status}`, {
       message: `This invoice is ${invoice.status} and can no longer be voided.`,
     });
-  await setVoid(tx, id, now);
+  await setVoid(tx, invoice, { by, now });
   return getInvoice(tx, id, accountId);
 }
 
@@ -130,11 +136,17 @@ export async function lockInvoice(tx: Tx, id: string): Promise<Invoice | undefin
   return row === undefined ? undefined : toInvoice(row);
 }
 
-export async function setVoid(tx: Tx, id: string, now: number): Promise<void> {
-  await tx.run(
+/** Does nothing where it is not open. */
+export async function setVoid(
+  tx: Tx,
+  invoice: Pick<Invoice, "id" | "accountId" | "amountCents">,
+  { by, now }: Pick<NewInvoice, "by" | "now">,
+): Promise<void> {
+  const changed = await tx.run(
     "update invoice set status = 'void', voided_at = ? where id = ? and status = 'open'",
-    [now, id],
+    [now, invoice.id],
   );
+  if (changed === 1) await note(tx, "invoice.voided", invoice, { by, now });
 }
 
 /** A payment is stronger than a void: whoever paid gets what they paid for. */
@@ -155,6 +167,18 @@ export async function setRefunded(tx: Tx, id: string, isRefunded: boolean): Prom
     isRefunded ? "refunded" : "paid",
     id,
   ]);
+}
+
+const BY_ITSELF: Author = { actor: { type: "system", id: "billing" }, network: null };
+
+async function note(
+  tx: Tx,
+  action: AuditAction,
+  { id, accountId, amountCents }: Pick<Invoice, "id" | "accountId" | "amountCents">,
+  { by = BY_ITSELF, now }: Pick<NewInvoice, "by" | "now">,
+): Promise<void> {
+  const detail = { amount_usd: usdOfCents(amountCents), ...by.detail };
+  await record(tx, { ...by, accountId, action, target: id, detail, now });
 }
 
 async function refuseTooManyOpen(tx: Tx, accountId: string): Promise<void> {

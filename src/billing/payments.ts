@@ -127,7 +127,7 @@ async function decide(
       return await receive(tx, fact, invoice, context);
     case "voided":
       if (invoice.status !== "open") return aside(`the invoice is ${invoice.status}`);
-      await setVoid(tx, invoice.id, fact.at);
+      await setVoid(tx, invoice, { now: fact.at });
       return DONE;
     case "refunded":
     case "refund_failed":

@@ -1,8 +1,17 @@
 // /v1/billing: the HTTP face of invoices, and the address that a processor's webhooks come to.
 
 import { z } from "zod";
+import type { Author } from "../audit/audit.ts";
+import { networksOf } from "../http/address.ts";
 import { cursorOf, listOf, PageQuery } from "../http/record.ts";
-import { type AnswerDoc, keyRoute, keyWriteRoute, openRoute, type Route } from "../http/route.ts";
+import {
+  type AnswerDoc,
+  type Caller,
+  keyRoute,
+  keyWriteRoute,
+  openRoute,
+  type Route,
+} from "../http/route.ts";
 import {
   createInvoice,
   getInvoice,
@@ -76,9 +85,11 @@ function createRoute({ links, limits }: Till, counter: Counter | undefined): Rou
       },
     },
     faults: ["conflict"],
-    run: async (tx, { caller, body, now }) => {
+    run: async (tx, { caller, body, address, now }) => {
       const amountCents = readAmount(body.amount_usd, limits);
-      const invoice = await createInvoice(tx, { accountId: caller.accountId, amountCents, now });
+      const by = authorOf(caller, address);
+      const { accountId } = caller;
+      const invoice = await createInvoice(tx, { accountId, amountCents, by, now });
       const headers = headersOf(counter, invoice);
       return { status: 201, body: showInvoice(invoice, links.urlOf(invoice.id)), headers };
     },
@@ -178,11 +189,17 @@ function voidRoute(till: Till): Route {
     faults: ["not_found", "conflict", "overloaded"],
     before: ({ caller, params, now }) =>
       closePages(till, { id: params.id, accountId: caller.accountId, now }),
-    run: async (tx, { caller, params, now }) => {
-      const invoice = await voidInvoice(tx, { id: params.id, accountId: caller.accountId, now });
+    run: async (tx, { caller, params, address, now }) => {
+      const by = authorOf(caller, address);
+      const { accountId } = caller;
+      const invoice = await voidInvoice(tx, { id: params.id, accountId, by, now });
       return { status: 200, body: showInvoice(invoice, till.links.urlOf(invoice.id)) };
     },
   });
+}
+
+function authorOf({ keyId }: Caller, address: string): Author {
+  return { actor: { type: "key", id: keyId }, network: networksOf(address)[1] };
 }
 
 function webhookRoute(till: Till): Route {

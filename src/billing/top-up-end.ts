@@ -46,11 +46,11 @@ export async function endFailed(
   { id, invoiceId, accountId }: Pick<TopUp, "id" | "invoiceId" | "accountId">,
   { reason, now, tell }: { reason: FailReason; now: number; tell: TellTopUp | undefined },
 ): Promise<void> {
-  await lockInvoice(tx, invoiceId);
+  const invoice = await lockInvoice(tx, invoiceId);
   const settings = await lockAutoTopUp(tx, accountId);
   const topUp = await lockTopUp(tx, id);
   if (settings === undefined || topUp?.isOpen !== true) return;
-  await setVoid(tx, invoiceId, now);
+  if (invoice !== undefined) await setVoid(tx, invoice, { now });
   // What could not be asked after may turn up at the processor after all, so it is looked for once more.
   const lookAgainAt = reason === "processor_unreachable" ? now + DAY_MS : null;
   await tx.run(

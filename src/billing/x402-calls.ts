@@ -1,6 +1,7 @@
 // A model call that its balance does not cover may bring a payment: it is taken, buys credits, and the call runs on the
 // balance. Whoever sends none is told how. What was bought stays in the account, whatever becomes of the call.
 
+import type { Author } from "../audit/audit.ts";
 import { Fault, type NextStep } from "../base/fault.ts";
 import { NANO_PER_CREDIT } from "../base/money.ts";
 import { moneyOfCents, nanoOfCents } from "./cents.ts";
@@ -12,6 +13,7 @@ const TURN_MS = 15_000;
 
 export interface PaidCall {
   readonly accountId: string;
+  readonly keyId: string;
   readonly path: string;
   readonly headers: Headers;
   /** When it arrived. */
@@ -100,7 +102,7 @@ function isShortfall({ code }: Fault): boolean {
  */
 function billFor(
   { till, topUpCents }: Counter,
-  { accountId }: PaidCall,
+  { accountId, keyId }: PaidCall,
   shortfall: Fault,
 ): Bill | undefined {
   const required = shortfall.options.fields?.["required_credits"];
@@ -108,7 +110,10 @@ function billFor(
   const cent = nanoOfCents(1);
   const cents = Number((BigInt(required) * NANO_PER_CREDIT + cent - 1n) / cent);
   const amountCents = Math.max(cents, topUpCents);
-  return amountCents > till.limits.mostCents ? undefined : { accountId, invoice: { amountCents } };
+  // Where a model call comes from is not asked.
+  const by: Author = { actor: { type: "key", id: keyId }, network: null };
+  const invoice = { amountCents, by };
+  return amountCents > till.limits.mostCents ? undefined : { accountId, invoice };
 }
 
 /** The 402 as it was, and how to pay it with x402. */

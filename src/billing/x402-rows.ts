@@ -11,7 +11,8 @@ import {
   whole,
   wholeOrNull,
 } from "../store/db.ts";
-import { createInvoice, setVoid } from "./billing.ts";
+import type { Author } from "../audit/audit.ts";
+import { createInvoice, findInvoice, setVoid } from "./billing.ts";
 import { expiryOf, idOf, type SignedPayment } from "./x402-terms.ts";
 
 /**
@@ -40,12 +41,17 @@ export interface X402Payment {
   readonly dueAt: number | null;
 }
 
+export interface InvoiceToMake {
+  readonly amountCents: number;
+  readonly by?: Author | undefined;
+}
+
 export interface NewX402Payment {
   readonly accountId: string;
   readonly signed: SignedPayment;
   readonly totalCents: number;
   /** An invoice that is there, or what to make one of. */
-  readonly invoice: { readonly id: string } | { readonly amountCents: number };
+  readonly invoice: { readonly id: string } | InvoiceToMake;
   readonly now: number;
   readonly dueAt: number;
 }
@@ -72,8 +78,7 @@ export async function insertX402(tx: Tx, made: NewX402Payment): Promise<X402Paym
   );
   if (inserted === 0) return undefined;
   if (!("id" in invoice)) {
-    const { amountCents } = invoice;
-    const { id: invoiceId } = await createInvoice(tx, { accountId, amountCents, now });
+    const { id: invoiceId } = await createInvoice(tx, { ...invoice, accountId, now });
     await tx.run("update agent_payment set invoice_id = ? where id = ?", [invoiceId, id]);
   }
   return await findX402(tx, id);
@@ -165,7 +170,9 @@ export async function markX402(
      where id = ? and (state <> 'paid' or ? = 'paid')`,
     [state, reason, transaction, dueAt, id, state],
   );
-  if (changed === 1 && state === "refused" && madeInvoice) await setVoid(tx, invoiceId, now);
+  if (changed !== 1 || state !== "refused" || !madeInvoice) return;
+  const invoice = await findInvoice(tx, invoiceId);
+  if (invoice !== undefined) await setVoid(tx, invoice, { now });
 }
 
 function toPayment(row: Row): X402Payment {

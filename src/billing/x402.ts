@@ -15,6 +15,7 @@ import {
   insertX402,
   liveX402Of,
   markX402,
+  type InvoiceToMake,
   type X402Payment,
 } from "./x402-rows.ts";
 import {
@@ -60,7 +61,7 @@ export interface Counter {
 /** What somebody may pay: an invoice that is there, or one that is made once the payment is good. */
 export interface Bill {
   readonly accountId: string;
-  readonly invoice: Invoice | { readonly amountCents: number };
+  readonly invoice: Invoice | InvoiceToMake;
 }
 
 export type Taken =

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Action } from "../accounts/members.ts";
-import { type AuditAction, record } from "../audit/audit.ts";
+import { type AuditAction, type Author, record } from "../audit/audit.ts";
 import { endCharging, readRules, turnOff, turnOn, typedOf } from "../billing/auto-top-up.ts";
 import { createInvoice, readAmount, voidInvoice } from "../billing/billing.ts";
 import { beginSaving } from "../billing/methods.ts";
@@ -77,7 +77,9 @@ export async function carryOut(
       return await write((tx) => buy(tx, parts, { ...sent, ...body }));
     case "void":
       await closePages(till, { id: body.invoice, accountId, now });
-      await write((tx) => voidInvoice(tx, { id: body.invoice, accountId, now }));
+      await write((tx) =>
+        voidInvoice(tx, { id: body.invoice, accountId, by: authorOf(sent), now }),
+      );
       return home;
     case "save_method": {
       const about = {
@@ -111,13 +113,14 @@ export async function carryOut(
 async function buy(
   tx: Tx,
   { till, idempotency }: FormParts,
-  { accountId, amount_usd, once, now }: Sent & { amount_usd: string; once: string },
+  { amount_usd, once, ...sent }: Sent & { amount_usd: string; once: string },
 ): Promise<string> {
+  const { accountId, now } = sent;
   const amountCents = readAmount(amount_usd, till.limits);
   const call = { scope: `${accountId} console.buy`, key: once, body: String(amountCents), now };
   const before = await idempotency.begin(tx, call);
   if (before !== undefined) return before.body;
-  const invoice = await createInvoice(tx, { accountId, amountCents, now });
+  const invoice = await createInvoice(tx, { accountId, amountCents, by: authorOf(sent), now });
   const location = till.links.urlOf(invoice.id);
   await idempotency.finish(tx, call, { status: 303, body: location });
   return location;
@@ -126,16 +129,16 @@ async function buy(
 async function note(
   tx: Tx,
   action: AuditAction,
-  { accountId, visitor, address, now }: Sent,
+  sent: Sent,
   detail: Readonly<Record<string, number>> = {},
 ): Promise<void> {
-  await record(tx, {
-    accountId,
-    actor: { type: "person", id: visitor.personId },
-    action,
-    target: null,
-    detail: { ...detail, by: visitor.email },
-    network: networksOf(address)[1],
-    now,
-  });
+  const { accountId, now } = sent;
+  const by = authorOf(sent);
+  const about = { accountId, action, target: null, now };
+  await record(tx, { ...by, ...about, detail: { ...detail, ...by.detail } });
+}
+
+function authorOf({ visitor, address }: Sent): Author {
+  const { personId: id, email } = visitor;
+  return { actor: { type: "person", id }, network: networksOf(address)[1], detail: { by: email } };
 }

@@ -36,8 +36,7 @@ export interface InferenceRouteParts {
 
 type HeldCall = IdempotentCall & { readonly holdId: string };
 
-interface PayingCall {
-  readonly accountId: string;
+interface PayingCall extends Caller {
   readonly path: string;
   readonly headers: Headers;
   readonly now: number;
@@ -329,7 +328,7 @@ async function buying(
   // A shutdown waits for payments as it does for calls.
   const closed = onOpen();
   try {
-    return await callOrBuy({ accountId: caller.accountId, path, headers, now }, work);
+    return await callOrBuy({ ...caller, path, headers, now }, work);
   } finally {
     closed();
   }

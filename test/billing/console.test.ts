@@ -6,7 +6,15 @@ import { findMethod, methodsIn } from "../../src/billing/method-rows.ts";
 import { findAutoTopUp } from "../../src/billing/top-up-rows.ts";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
-import { api, buy, expectSound, type InvoiceBody, pageText, readInvoice } from "./desk.ts";
+import {
+  api,
+  buy,
+  expectSound,
+  type InvoiceBody,
+  pageText,
+  readInvoice,
+  toldOfInvoices,
+} from "./desk.ts";
 import { type Human, human, join, own, visit, wordsOf } from "./owner.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -134,6 +142,9 @@ for (const store of ["sqlite", "postgres"] as const)
       expect((await withdraw(paid?.id ?? "")).status).toBe(400);
       expect((await withdraw(theirs.id)).status).toBe(404);
       expect((await readInvoice(gateway, elsewhere, theirs.id)).status).toBe("open");
+      const told = await toldOfInvoices(gateway.house.db, account.id);
+      expect(told[0]).toMatch(new RegExp(`^invoice.created inv_\\w+ person ${owner.personId}$`));
+      expect(told.at(-1)).toBe(`invoice.voided ${open?.id} person ${owner.personId}`);
     });
 
     test("a developer is shown no form, and what they send all the same is refused", async () => {

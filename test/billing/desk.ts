@@ -69,6 +69,17 @@ export async function readInvoice(
   return body;
 }
 
+/** What the audit log has of invoices: what was done to which, and by what kind of actor; the oldest first. */
+export async function toldOfInvoices(db: Db, accountId: string): Promise<readonly string[]> {
+  const rows = await db.all(
+    "select action, target, actor_type, actor_id from audit where account_id = ? and action like 'invoice.%' order by id",
+    [accountId],
+  );
+  return rows.map((row) =>
+    [row["action"], row["target"], row["actor_type"], row["actor_id"]].map(String).join(" "),
+  );
+}
+
 /** Sends the form of a page, as a browser on that page would. */
 export function submit(
   payUrl: string,

@@ -230,6 +230,15 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
       provoked("voidInvoice", 200, answer);
       expect(answer.body).toEqual({ ...invoice, status: "void" });
     }
+    const { body: log } = await api<{ data: unknown[] }>(gateway, payer, [
+      "GET",
+      `/v1/audit?target=${invoice.id}`,
+    ]);
+    const [actor, detail] = [{ type: "key" }, { amount_usd: 10 }];
+    expect(log.data).toMatchObject([
+      { action: "invoice.voided", actor, detail, network: "127.0.0.0/24" },
+      { action: "invoice.created", actor, detail, network: "127.0.0.0/24" },
+    ]);
     await submit(invoice.pay_url, { decision: "pay" });
     expect((await readInvoice(gateway, payer, invoice.id)).status).toBe("void");
     expect(await pageText(invoice.pay_url)).toContain("withdrawn");

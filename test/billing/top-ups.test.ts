@@ -21,7 +21,7 @@ import { setFreeze } from "../../src/ledger/freezes.ts";
 import { rejection } from "../support/rejection.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
-import { CENT, expectSound, sumOf, USD, walletOf } from "./desk.ts";
+import { CENT, expectSound, sumOf, toldOfInvoices, USD, walletOf } from "./desk.ts";
 import { allow, expectEven, newBuyer, openShop, postAll, saveMethod, type Shop } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -237,6 +237,10 @@ eachStore((kind, open) => {
         const [failed] = await ofAccount(accountId);
         expect(failed).toMatchObject({ state: "failed", reason: behaviour, isOpen: false });
         expect((await findInvoice(shop.db, failed?.invoiceId ?? ""))?.status).toBe("void");
+        expect((await toldOfInvoices(shop.db, accountId)).slice(-2)).toEqual([
+          `invoice.created ${failed?.invoiceId} system billing`,
+          `invoice.voided ${failed?.invoiceId} system billing`,
+        ]);
         expect(await settings(accountId)).toMatchObject({ status: "on", failures: 1 });
         // Not at once: a bank that refused will refuse again.
         await turn();

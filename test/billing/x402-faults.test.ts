@@ -21,7 +21,16 @@ import { startFacilitator, type TestFacilitator, type Weather } from "../support
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
 import { testPostgres } from "../support/postgres.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../support/stores.ts";
-import { api, buy, CENT, expectSound, type Heard, sumOf, walletOf } from "./desk.ts";
+import {
+  api,
+  buy,
+  CENT,
+  expectSound,
+  type Heard,
+  sumOf,
+  toldOfInvoices,
+  walletOf,
+} from "./desk.ts";
 import { openShop, type Shop } from "./world.ts";
 import {
   challengeIn,
@@ -227,6 +236,8 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(await take(blind, buyer)).toEqual(taken);
     expect(await boughtBy(buyer)).toBe(0n);
     expect(await invoiceStatusOf(buyer)).toBe("void");
+    const told = await toldOfInvoices(store.db, buyer.bill.accountId);
+    expect(told.map((line) => line.split(" ")[0])).toEqual(["invoice.created", "invoice.voided"]);
   });
 
   test("what is refused after a lost reply is not believed: the first one may have moved money", async () => {

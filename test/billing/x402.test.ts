@@ -35,6 +35,7 @@ import {
   readInvoice,
   submit,
   sumOf,
+  toldOfInvoices,
   walletOf,
 } from "./desk.ts";
 import {
@@ -320,6 +321,11 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         fee_usd: 0.05,
         total_usd: 1,
       });
+      const [told = "", ...more] = await toldOfInvoices(gateway.house.db, account.id);
+      expect([told.slice(0, told.lastIndexOf("_")), more]).toEqual([
+        `invoice.created ${body.data[0]?.id} key key`,
+        [],
+      ]);
       const receipt = await (await fetch(`${body.data[0]?.pay_url}/receipt`)).text();
       expect(receipt).toContain(`x402:eip155:84532:`);
     });
