@@ -14,6 +14,7 @@ import {
   findX402,
   insertX402,
   liveX402Of,
+  lockX402,
   markX402,
   type InvoiceToMake,
   type X402Payment,
@@ -162,7 +163,12 @@ async function conclude(
   if (isRefusalBelieved) {
     // Where the chain can be asked, it has the last word on that.
     const dueAt = chain === undefined ? null : payment.expiresAt + GRACE_MS;
-    await till.db.write((tx) => markX402(tx, payment, { state: "refused", reason, dueAt, now }));
+    await till.db.write(async (tx) => {
+      // Whoever stood still for so long that another went on with it was not the first to settle it.
+      const kept = await lockX402(tx, payment.id);
+      if (kept?.dueAt === payment.dueAt)
+        await markX402(tx, payment, { state: "refused", reason, dueAt, now });
+    });
     return;
   }
   till.log.warn("what became of an x402 payment is not known", { payment: payment.id, reason });

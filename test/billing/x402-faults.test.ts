@@ -252,6 +252,27 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(await boughtBy(buyer)).toBe(PAID);
   });
 
+  test("who stood still before settling, while another settled, is not believed that it was refused", async () => {
+    const buyer = await newBuyer();
+    const still: Counter = {
+      ...blind,
+      facilitator: {
+        ...blind.facilitator,
+        settle: async (...asked) => {
+          pass(LEASE_MS);
+          await inWeather({ settle: "reply lost" }, () => pollX402(blind));
+          return await inWeather({ settle: "refuses" }, () => blind.facilitator.settle(...asked));
+        },
+      },
+    };
+    expect((await faultOf(take(still, buyer))).code).toBe("overloaded");
+    expect(await stateOf(buyer)).toBe("open");
+    expect(await invoiceStatusOf(buyer)).toBe("open");
+    pass(5_001);
+    await pollX402(seeing);
+    expect(await boughtBy(buyer)).toBe(PAID);
+  });
+
   test("a chain whose clock is behind is waited for", async () => {
     const buyer = await newBuyer();
     await inWeather({ settle: "dropped" }, () => faultOf(take(seeing, buyer)));
