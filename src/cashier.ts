@@ -24,10 +24,21 @@ import { raise } from "./events/events.ts";
 import { networksOf } from "./http/address.ts";
 import type { Fall } from "./ledger/marks.ts";
 import type { Db, Tx } from "./store/db.ts";
+import { bringForward, type DueTable } from "./store/due.ts";
 import { openCounter, type OpenedCounter } from "./x402-counter.ts";
 
 const POLL_MS = 60_000;
 const TOP_UP_MS = 1_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** A ceiling that is reached waits for the next month; all else is looked at within a day. */
+const DUE: readonly DueTable[] = [
+  { table: "auto_top_up", mostMs: 33 * DAY_MS },
+  { table: "top_up", mostMs: 2 * DAY_MS },
+  { table: "checkout", mostMs: 2 * DAY_MS },
+  { table: "payment_method", mostMs: HOUR_MS },
+  { table: "agent_payment", mostMs: 3 * HOUR_MS },
+];
 
 export interface Cashier extends Omit<OpenedCounter, "counterClocks"> {
   readonly till: Till;
@@ -56,6 +67,7 @@ export async function openCashier(config: Config, ground: CashierGround): Promis
     ...TOLD,
   };
   const poll = async (): Promise<void> => {
+    for (const table of DUE) await bringForward(db, table, now());
     if (processor.kind === "hosted") await pollCheckouts(till, processor, now());
     await collectDebts(db, till, now());
     await pollMethods(till, now());

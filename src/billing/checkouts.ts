@@ -121,8 +121,13 @@ export async function refreshInvoice(
 ): Promise<void> {
   if (invoice.status !== "open") return;
   const last = await lastCheckout(parts.db, processor.id, invoice.id);
-  if (last === undefined || last.state !== "open" || now - last.lookedAt < FRESH_MS) return;
+  if (last === undefined || last.state !== "open" || isFresh(last, now)) return;
   await lookAt(parts, processor, last, now);
+}
+
+/** What was looked at by a clock that was set back since was not looked at just now. */
+export function isFresh({ lookedAt }: Pick<Checkout, "lookedAt">, now: number): boolean {
+  return Math.abs(now - lookedAt) < FRESH_MS;
 }
 
 /** Asks after every page whose time has come. */

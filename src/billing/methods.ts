@@ -5,6 +5,7 @@ import { record } from "../audit/audit.ts";
 import { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { isFresh } from "./checkouts.ts";
 import {
   dropMethod,
   dueMethods,
@@ -17,8 +18,6 @@ import {
 import { type Processor, type Vault, vaultOf } from "./processor.ts";
 
 const MINUTE_MS = 60_000;
-/** How often readers of the billing page may make it be asked after. */
-const FRESH_MS = 2_000;
 
 export interface MethodParts {
   readonly db: Db;
@@ -72,7 +71,7 @@ export async function refreshMethods(
   const vault = vaultOf(parts.processor);
   if (vault === undefined) return;
   for (const method of await methodsIn(parts.db, accountId, "saving"))
-    if (now - method.lookedAt >= FRESH_MS && method.processor === parts.processor.id)
+    if (!isFresh(method, now) && method.processor === parts.processor.id)
       await lookAtMethod(parts, vault, method, now);
 }
 

@@ -5,6 +5,7 @@ import type { Log } from "../base/log.ts";
 import { newId } from "../base/id.ts";
 import { record } from "../audit/audit.ts";
 import { type Db, text, type Tx } from "../store/db.ts";
+import { bringForward, type DueTable } from "../store/due.ts";
 import {
   cancel,
   isAnyDue,
@@ -28,6 +29,12 @@ const DRAIN_MS = 4_000;
 /** A webhook is disabled when a delivery is given up and nothing has arrived for so long. */
 const FAILING_MS = 86_400_000;
 const GONE = 410;
+/** No pause between two tries is longer than a day. */
+const DUE: DueTable = {
+  table: "webhook_delivery",
+  where: "status = 'pending'",
+  mostMs: 2 * 86_400_000,
+};
 
 export interface PostmanParts {
   readonly db: Db;
@@ -100,6 +107,7 @@ export function createPostman(parts: PostmanParts): Postman {
       clearTimeout(timer);
     },
     sweep: async () => {
+      await bringForward(db, DUE, now());
       await db.write((tx) => sweepEvents(tx, now()));
     },
   };

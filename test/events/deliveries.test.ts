@@ -344,6 +344,18 @@ eachStore((kind, open) => {
       await postman.stop();
     });
 
+    test("what a clock that ran ahead put off is not left until then", async () => {
+      const { id } = await world.hook(receiver.url);
+      world.clock.now += 365 * 24 * HOUR;
+      await raiseLow();
+      world.clock.now -= 365 * 24 * HOUR;
+      await world.deliver();
+      expect(await world.log(id)).toMatchObject([{ status: "pending" }]);
+      await world.newPostman().sweep();
+      await world.deliver();
+      expect(await world.log(id)).toMatchObject([{ status: "delivered" }]);
+    });
+
     test("what is older than 30 days is forgotten", async () => {
       const { id } = await world.hook(receiver.url);
       await raiseLow();
