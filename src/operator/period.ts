@@ -25,8 +25,9 @@ export function readPeriod({ from, to }: AskedPeriod, now: number): Period {
 function readTime(name: string, typed: string | undefined): number | undefined {
   if (typed === undefined || typed === "") return undefined;
   const at = DAY.test(typed) || INSTANT.test(typed) ? Date.parse(typed) : Number.NaN;
+  const day = typed.slice(0, "2027-01-31".length);
   // JavaScript takes the 31st of June for the first of July.
-  if (Number.isNaN(at) || (DAY.test(typed) && dayOf(at) !== typed))
+  if (Number.isNaN(at) || dayOf(Date.parse(day)) !== day)
     throw invalid(
       name,
       `"${typed}" is no time: write a UTC day such as 2027-01-31, or 2027-01-31T12:00:00Z.`,

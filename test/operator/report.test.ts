@@ -257,7 +257,16 @@ describe.each(KINDS)("the report on %s", (kind) => {
     expect(readPeriod({ from: "2026-10-01T12:00:00+02:00", to: "" }, now).from).toBe(
       Date.parse("2026-10-01T10:00:00Z"),
     );
-    for (const from of ["yesterday", "2026-02-30", "2026-13-01", "20261001", "0x10", "2026-12-01"])
+    for (const from of [
+      "yesterday",
+      "2026-02-30",
+      "2026-02-30T00:00:00Z",
+      "2026-06-31T12:00+02:00",
+      "2026-13-01",
+      "20261001",
+      "0x10",
+      "2026-12-01",
+    ])
       expect(() => readPeriod({ from }, now)).toThrow();
   });
 });
