@@ -130,10 +130,11 @@ export async function writeOffDebt(
   return owed;
 }
 
-/** The accounts that owe something, at most so many. */
+/** The accounts that owe something and have credit to pay it with, at most so many: who has none stands in nobody's way. */
 export async function listDebtors(reader: Reader, most: number): Promise<readonly string[]> {
   const rows = await reader.all(
-    "select account_id from wallet where owed > 0 order by account_id limit ?",
+    `select account_id from wallet where owed > 0 and paid > 0 and promo + paid > held
+     order by account_id limit ?`,
     [most],
   );
   return rows.map((row) => text(row, "account_id"));

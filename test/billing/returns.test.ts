@@ -11,6 +11,7 @@ import {
   test,
 } from "bun:test";
 import { findInvoice } from "../../src/billing/billing.ts";
+import { listDebtors } from "../../src/ledger/purchases.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
 import { CENT, sumOf, USD, walletOf } from "./desk.ts";
@@ -148,7 +149,15 @@ eachStore((kind, open) => {
       const letGo = await shop.hold(accountId, 10n * USD);
       stripe.dispute(intent, 1_050);
       await deliver();
+      expect(await listDebtors(shop.db, 1)).toEqual([]);
       await letGo();
+      // However many owe something and have nothing.
+      const idle = await bought();
+      await shop.spend(idle.accountId, 10n * USD);
+      stripe.dispute(idle.intent, 1_050);
+      await deliver();
+      expect(await walletOf(shop.db, idle.accountId)).toMatchObject({ owed: 10n * USD });
+      expect(await listDebtors(shop.db, 500)).toEqual([accountId]);
       await shop.poll();
       expect(await walletOf(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
       const rows = await shop.db.all("select type from event where account_id = ? order by type", [
