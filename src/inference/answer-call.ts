@@ -108,7 +108,7 @@ export function answerStream(
       ),
     ...(kept === undefined ? {} : { keep: kept.keep }),
   });
-  const firstTokenMs = parts.now() - call.input.now;
+  const firstTokenMs = Math.max(0, parts.now() - call.input.now);
   const headers = ownHeaders(call, candidate, answered.headers);
   headers["content-type"] = passage.isTranslated
     ? "text/event-stream; charset=utf-8"

@@ -120,7 +120,7 @@ export async function tryCandidate(
       provider: credential.provider.id,
       model: model.id,
       status,
-      ms: parts.now() - startedAt,
+      ms: Math.max(0, parts.now() - startedAt),
     });
     if (one.ok) {
       parts.breaker.succeeded(circuit);
