@@ -9,6 +9,7 @@ import type { Carrier } from "./outbound/carrier.ts";
 import type { ProviderKeys } from "./provider-keys/provider-keys.ts";
 import type { Responses } from "./responses/responses.ts";
 import type { Db } from "./store/db.ts";
+import type { Telemetry } from "./telemetry/telemetry.ts";
 
 /** How long a provider's count is waited for whose reader is gone, where leaving would not end the bill. */
 const LAST_COUNTS_MS = 5_000;
@@ -22,6 +23,7 @@ export interface Closing {
   readonly responses: Responses;
   readonly providerKeys: ProviderKeys;
   readonly carrier: Carrier;
+  readonly telemetry: Telemetry | undefined;
 }
 
 /** Whatever goes wrong before, the store is closed: its folder must not stay locked. */
@@ -34,7 +36,7 @@ export async function closeHouse(closing: Closing, stopClocks: () => Promise<voi
 }
 
 async function lastWork(
-  { ledger, keys, postman, inference, responses, providerKeys, carrier }: Closing,
+  { ledger, keys, postman, inference, responses, providerKeys, carrier, telemetry }: Closing,
   stopClocks: () => Promise<void>,
 ): Promise<void> {
   responses.stopAll();
@@ -44,6 +46,6 @@ async function lastWork(
   clearTimeout(late);
   await Promise.all([stopClocks(), postman.stop()]);
   await ledger.idle();
-  await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed()]);
+  await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed(), telemetry?.stop()]);
   carrier.close();
 }

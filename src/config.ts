@@ -1,10 +1,9 @@
 // The only reader of the environment. Every setting is read, checked and given its unit here; all mistakes are told at
 // once, each naming its variable. The rest of the house is handed plain values.
 
-import { isIP } from "node:net";
 import { z } from "zod";
 import { isLoopbackHost } from "./base/loopback.ts";
-import { type Nano, nanoFromUsd } from "./base/money.ts";
+import type { Nano } from "./base/money.ts";
 import { type Secret, secret } from "./base/secret.ts";
 import {
   BILLING_ENVIRONMENT,
@@ -19,6 +18,13 @@ import {
   readProviders,
   type SettableProvider,
 } from "./provider-settings.ts";
+import { count, httpUrl, isNetwork, isPostgresUrl, listed, usd } from "./setting-kinds.ts";
+import {
+  TELEMETRY_ENVIRONMENT,
+  TELEMETRY_SETTINGS,
+  type TelemetryConfig,
+  telemetryOf,
+} from "./telemetry-settings.ts";
 import {
   X402_ENVIRONMENT,
   X402_SETTINGS,
@@ -70,6 +76,8 @@ export interface Config {
   readonly operators: readonly string[];
   /** Absent where agents cannot pay with wallets of their own. */
   readonly x402?: X402Config;
+  /** Absent where no collector is told of calls. */
+  readonly telemetry?: TelemetryConfig;
   readonly providers: Readonly<Record<string, ProviderSetting>>;
   /** Whether the environment names a proxy through which the providers are reached. */
   readonly leavesByProxy: boolean;
@@ -165,27 +173,10 @@ export const SETTINGS: Readonly<
   ...OPERATOR_SETTINGS,
   ...BILLING_SETTINGS,
   ...X402_SETTINGS,
+  ...TELEMETRY_SETTINGS,
 };
 
 const KEY_SECRET_MIN = 32;
-
-const httpUrl = z
-  .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
-  .transform((url) => url.replace(/\/+$/, ""));
-// What JavaScript would make a number of, such as a blank, `0x10` or `1e3`, is more often a slip than meant so.
-const count = (least: number, most: number) => {
-  const error = `must be a whole number from ${least} to ${most}`;
-  return z
-    .string()
-    .regex(/^\d{1,9}$/, { error, abort: true })
-    .transform(Number)
-    .refine((number) => number >= least && number <= most, error);
-};
-
-const usd = z
-  .string()
-  .optional()
-  .transform((typed, context) => moneyOf(typed, context));
 
 const Environment = z.object({
   POSTERN_PORT: count(0, 65_535).default(8_787),
@@ -202,7 +193,7 @@ const Environment = z.object({
     .string()
     .regex(/^postgres(ql)?:\/\//, { error: "must begin with postgres://", abort: true })
     .refine(
-      isAddress,
+      isPostgresUrl,
       "must be an address such as postgres://user:password@host:5432/database; in its user and password, characters such as # / ? @ are written as %23 %2F %3F %40",
     )
     .optional(),
@@ -254,6 +245,7 @@ const Environment = z.object({
   ...OPERATOR_ENVIRONMENT,
   ...BILLING_ENVIRONMENT,
   ...X402_ENVIRONMENT,
+  ...TELEMETRY_ENVIRONMENT,
 });
 
 export interface Surroundings {
@@ -332,6 +324,7 @@ function assemble(
     billing: billingOf(env),
     operators: env.POSTERN_OPERATORS,
     ...x402Of(env),
+    ...telemetryOf(env),
     providers,
   };
 }
@@ -349,24 +342,6 @@ function identityOf(env: z.infer<typeof Environment>): Pick<Config, "identity"> 
   };
 }
 
-function isAddress(text: string): boolean {
-  try {
-    const { username, password, pathname } = new URL(text);
-    return [username, password, pathname].every(
-      (part) => typeof decodeURIComponent(part) === "string",
-    );
-  } catch {
-    return false;
-  }
-}
-
-function listed(list: string): readonly string[] {
-  return list
-    .split(",")
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== "");
-}
-
 // A misspelt setting would be a default in silence.
 function unknownNames(given: Readonly<Record<string, unknown>>): readonly string[] {
   return Object.keys(given)
@@ -377,24 +352,4 @@ function unknownNames(given: Readonly<Record<string, unknown>>): readonly string
         !name.startsWith("POSTERN_TEST_"),
     )
     .map((name) => `${name} is not a setting; the README lists them`);
-}
-
-function isNetwork(entry: string): boolean {
-  const [address = "", bits, rest] = entry.split("/");
-  const family = isIP(address);
-  if (family === 0 || rest !== undefined) return false;
-  return (
-    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32))
-  );
-}
-
-function moneyOf(usd: string | undefined, context: z.core.$RefinementCtx): Nano | undefined {
-  if (usd === undefined) return undefined;
-  const amount = nanoFromUsd(usd);
-  if (amount === undefined || amount < 0n)
-    context.addIssue({
-      code: "custom",
-      message: "must be an amount of US dollars such as 5 or 2.50",
-    });
-  return amount;
 }

@@ -1,17 +1,17 @@
 // Builds the house out of its settings: opens the store, makes every room, and keeps the small clocks that sweep and
 // count. What runs a command holds one House, and tests hold several.
 
-import { getAccount, sweepCreationCounts } from "./accounts/accounts.ts";
+import { getAccount } from "./accounts/accounts.ts";
 import { discoverySettings, simulates } from "./advertised.ts";
 import { createRoutes } from "./app.ts";
 import { openOffice } from "./back-office.ts";
-import { type Cashier, openCashier, tellOfFalls } from "./cashier.ts";
+import { openCashier, tellOfFalls } from "./cashier.ts";
 import type { Log } from "./base/log.ts";
 import type { Nano } from "./base/money.ts";
 import { remembered } from "./base/remembered.ts";
 import { deriveKey, fingerprint } from "./base/seal.ts";
 import type { Secret } from "./base/secret.ts";
-import { type Clock, startClocks } from "./clocks.ts";
+import { startClocks } from "./clocks.ts";
 import { closeHouse } from "./closing.ts";
 import type { Config } from "./config.ts";
 import { onBudgetsReached } from "./events/announce.ts";
@@ -24,7 +24,6 @@ import {
   createIdempotency,
   type Idempotency,
   releaseDeadCalls,
-  sweepAnswers,
 } from "./idempotency/idempotency.ts";
 import { infer } from "./inference/infer.ts";
 import { createInference, type Inference } from "./inference/inference.ts";
@@ -43,37 +42,28 @@ import {
 } from "./ledger/ledger.ts";
 import { findFreeze } from "./ledger/freezes.ts";
 import { insertSpender } from "./ledger/rows.ts";
-import { createSweeper, sweepHolds } from "./ledger/sweep.ts";
+import { sweepHolds } from "./ledger/sweep.ts";
 import { keepYoungHolds } from "./ledger/young-holds.ts";
 import { type Mailroom, openMailroom } from "./mailroom.ts";
 import { masterSecret } from "./master-secret.ts";
 import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
 import { createMetrics } from "./operations/metrics.ts";
 import { createReadiness } from "./operations/readiness.ts";
-import { sweepOperatorSessions } from "./operator/sessions.ts";
 import { type Carrier, carryByFetch, createCarrier } from "./outbound/carrier.ts";
 import type { IdentitySettings } from "./people/sign-in.ts";
 import { createKeyCheck, mayBringKey } from "./provider-keys/check.ts";
 import { createProviderKeys, type ProviderKeys } from "./provider-keys/provider-keys.ts";
-import { openReception, sweepReception } from "./reception.ts";
+import { openReception } from "./reception.ts";
 import { createResponses, type Responses } from "./responses/responses.ts";
 import { createSimulator } from "./simulator/simulator.ts";
 import type { Db, Tx } from "./store/db.ts";
 import { migrate } from "./store/migrate.ts";
 import { openStore } from "./store/open.ts";
+import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
+import { CALL_BEGINS_MS, clocksOf, RESPONSE_BEGINS_MS } from "./upkeep.ts";
 import { writeUsage } from "./usage/usage.ts";
 
-const HEARTBEAT_MS = 5_000;
-const SWEEP_MS = 10_000;
-const LAST_USED_MS = 20_000;
 const PSEUDONYMS_MAX = 10_000;
-const CATALOG_MS = 5_000;
-const FORGET_MS = 600_000;
-const BACKGROUND_MS = 2_000;
-/** A call that is younger may be between its idempotency record and its hold: it may pay first, and clocks differ. */
-const CALL_BEGINS_MS = 300_000;
-/** The record of a background response is written when its hold is there. */
-const RESPONSE_BEGINS_MS = 60_000;
 
 export interface House {
   readonly db: Db;
@@ -153,6 +143,7 @@ interface Callables {
   readonly providerKeys: ProviderKeys;
   readonly responses: Responses;
   readonly carrier: Carrier;
+  readonly telemetry: Telemetry | undefined;
 }
 
 // What calls models: the gateway's accounts at the providers, and the callers' own keys there.
@@ -177,6 +168,7 @@ function connectProviders(
     check: createKeyCheck({ placeOf: (id) => inference.parts.providerOf(id) }),
   });
   const carrier = createCarrier();
+  const telemetry = openTelemetry(config, surroundings);
   const inference = createInference({
     catalog,
     ledger,
@@ -197,6 +189,9 @@ function connectProviders(
     freezeOf: (accountId) => findFreeze(db, accountId),
     ownKeyOf: (accountId, providerId) => providerKeys.ownKeyOf(accountId, providerId, now()),
     stateOf: (ask, input) => responses.stateOf(ask, input),
+    onSettled:
+      telemetry &&
+      ((record, { ask, input }) => telemetry.tell({ record, asked: ask.model }, input.headers)),
   });
   const responses = createResponses({
     ...ground,
@@ -204,7 +199,7 @@ function connectProviders(
     infer: (input) => infer(inference.parts, input),
     finishCall: ground.idempotency.finish,
   });
-  return { inference, providerKeys, responses, carrier };
+  return { inference, providerKeys, responses, carrier, telemetry };
 }
 
 export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
@@ -217,7 +212,11 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   const reception = openDoors(config, surroundings, ground);
   const cashier = await openCashier(config, { ...ground, log, now });
   const moving = { ...callables, ...cashier };
-  const metrics = createMetrics({ version: surroundings.version, ledgerDepth: ledger.depth });
+  const metrics = createMetrics({
+    version: surroundings.version,
+    ledgerDepth: ledger.depth,
+    spanCounts: callables.telemetry?.counts,
+  });
   let draining = false;
   const routes = createRoutes({
     ...ground,
@@ -262,7 +261,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     ownPagesOnly: config.development,
     onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
   });
-  const stopClocks = startClocks(log, clocksOf(config, surroundings, ground, moving));
+  const stopClocks = startClocks(log, clocksOf(config, { ...surroundings, ...ground, ...moving }));
   return {
     db,
     ledger,
@@ -277,6 +276,15 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   };
 }
 
+function openTelemetry(
+  { telemetry, processName }: Config,
+  { log, version }: HouseSurroundings,
+): Telemetry | undefined {
+  if (telemetry === undefined) return undefined;
+  const resource = { serviceName: telemetry.serviceName, version, instance: processName };
+  return createTelemetry({ ...telemetry, resource, log });
+}
+
 /** What humans meet: as customers, and as operators. */
 function openDoors(config: Config, surroundings: HouseSurroundings, ground: Foundation) {
   const { identity = config.identity } = surroundings;
@@ -286,28 +294,6 @@ function openDoors(config: Config, surroundings: HouseSurroundings, ground: Foun
 
 async function grantStart(tx: Tx, accountId: string, amount: Nano, now: number): Promise<void> {
   await grant(tx, { id: `start.${accountId}`, accountId, amount, now, reason: "starting credit" });
-}
-
-function clocksOf(
-  config: Config,
-  surroundings: HouseSurroundings,
-  { db, epoch, keys, catalog, mailClocks }: Foundation,
-  { providerKeys, responses, cashClocks }: Callables & Cashier,
-): readonly Clock[] {
-  const { log, now } = surroundings;
-  return [
-    [HEARTBEAT_MS, () => beat(db, config.processName, epoch, surroundings)],
-    [SWEEP_MS, createSweeper({ db, process: config.processName, now })],
-    [LAST_USED_MS, keys.flushLastUsed],
-    [LAST_USED_MS, providerKeys.flushLastUsed],
-    [CATALOG_MS, async () => reportCatalog(log, catalog.refresh(now()))],
-    [FORGET_MS, () => forget(db, now())],
-    [FORGET_MS, () => responses.sweep(now())],
-    [SWEEP_MS, () => responses.failDead(now() - RESPONSE_BEGINS_MS)],
-    [BACKGROUND_MS, responses.watch],
-    ...mailClocks,
-    ...cashClocks,
-  ];
 }
 
 // In one transaction with the charge: a reply that can be asked for again is kept, a failed call's key is let go.
@@ -345,37 +331,4 @@ function notesFor(config: Config): readonly string[] {
         ? "providers  none: replies of sim/… models are simulated"
         : "providers  none",
   ];
-}
-
-async function beat(
-  db: Db,
-  name: string,
-  epoch: number,
-  surroundings: HouseSurroundings,
-): Promise<void> {
-  if (db.isGone?.() === true) {
-    surroundings.onFatal("the store's file was removed or replaced while it was in use");
-    return;
-  }
-  if (await heartbeat(db, name, epoch, surroundings.now())) return;
-  surroundings.onFatal(
-    `another process runs under the name ${name}; give each its own POSTERN_PROCESS_NAME`,
-  );
-}
-
-function reportCatalog(
-  log: Log,
-  { changed, error }: { readonly changed: boolean; readonly error?: string },
-): void {
-  if (changed) log.info("the models file was read again");
-  if (error !== undefined)
-    log.error("the models file is not valid; the models before it are kept", { detail: error });
-}
-
-async function forget(db: Db, now: number): Promise<void> {
-  await sweepAnswers(db, now);
-  await releaseDeadCalls(db, now - CALL_BEGINS_MS);
-  await db.write((tx) => sweepCreationCounts(tx, now));
-  await sweepReception(db, now);
-  await db.write((tx) => sweepOperatorSessions(tx, now));
 }

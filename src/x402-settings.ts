@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { type Secret, secret } from "./base/secret.ts";
 import type { Token } from "./billing/x402-terms.ts";
+import { httpUrl } from "./setting-kinds.ts";
 
 export const X402_SETTINGS: Readonly<
   Record<string, { readonly fallback: string; readonly means: string }>
@@ -60,17 +61,12 @@ const TOP_UP_LEAST_CENTS = 5;
 const TOP_UP_MOST_CENTS = 100_000;
 const CENTS_PER_USD = 100;
 
-const httpUrl = z
-  .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
-  .transform((url) => url.replace(/\/+$/, ""))
-  .optional();
-
 export const X402_ENVIRONMENT = {
   X402_PAY_TO: z
     .string()
     .regex(ADDRESS, "must be an address of 0x and 40 hexadecimal digits")
     .optional(),
-  X402_FACILITATOR_URL: httpUrl,
+  X402_FACILITATOR_URL: httpUrl.optional(),
   X402_FACILITATOR_KEY: z.string().optional(),
   X402_NETWORK: z
     .string()
@@ -89,7 +85,7 @@ export const X402_ENVIRONMENT = {
       `must be from ${TOP_UP_LEAST_CENTS / CENTS_PER_USD} to ${TOP_UP_MOST_CENTS / CENTS_PER_USD}`,
     )
     .default(TOP_UP_CENTS),
-  X402_RPC_URL: httpUrl,
+  X402_RPC_URL: httpUrl.optional(),
 };
 
 const Environment = z.object(X402_ENVIRONMENT);

@@ -33,6 +33,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   usage: ["base", "store"],
   people: ["base", "store"],
   "provider-keys": ["base", "store"],
+  telemetry: ["base", "usage"],
 };
 const FACE = /\/(routes|record)(-[a-z-]+)?\.ts$|\.tsx$/;
 const WIRE = /^src\/inference\/wires\/([^/]+)\//;

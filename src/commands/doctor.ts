@@ -7,6 +7,7 @@ import { checkSignIn } from "./doctor-identity.ts";
 import { checkModels } from "./doctor-models.ts";
 import { checkProviders } from "./doctor-providers.ts";
 import { checkStore } from "./doctor-store.ts";
+import { checkTelemetry } from "./doctor-telemetry.ts";
 import { checkX402 } from "./doctor-x402.ts";
 
 /** `note` says how things are where nothing is wrong with it; only `fail` makes the exit code 1. */
@@ -41,11 +42,12 @@ export const doctor: Command = {
 };
 
 async function examine(config: Config, world: World): Promise<readonly Finding[]> {
-  const [store, providers, signIn, x402] = await Promise.all([
+  const [store, providers, signIn, x402, telemetry] = await Promise.all([
     checkStore(config, world.now()),
     checkProviders(config.providers, config.development),
     checkSignIn(config),
     checkX402(config),
+    checkTelemetry(config),
   ]);
   return [
     ...checkSettings(config),
@@ -55,6 +57,7 @@ async function examine(config: Config, world: World): Promise<readonly Finding[]
     ...signIn,
     ...checkPayments(config),
     ...x402,
+    ...telemetry,
   ];
 }
 

@@ -77,6 +77,8 @@ export interface InferParts extends RoutingParts {
   readonly openCallsMax: number | undefined;
   /** The error object of an API, for the last event of a stream that broke. */
   readonly errorBody: (api: Api, fault: Fault, requestId: string) => unknown;
+  /** Told of each call whose record is written. */
+  readonly onSettled?: ((record: UsageRecord, call: Call) => void) | undefined;
   /** Called around every call, so that a shutdown can wait for the money. */
   readonly onOpen: () => () => void;
   /** Aborted when the process ends: nothing is waited for on behalf of a caller who has left. */

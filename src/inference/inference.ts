@@ -33,6 +33,7 @@ export interface InferenceParts {
   readonly freezeOf?: NonNullable<InferParts["freezeOf"]>;
   readonly ownKeyOf: OwnKeyOf;
   readonly stateOf?: NonNullable<InferParts["stateOf"]>;
+  readonly onSettled?: InferParts["onSettled"];
 }
 
 export interface Inference {

@@ -68,6 +68,7 @@ export async function settle(
         model: usage.model,
         overrun_usd: usdText(settled.overrun),
       });
+    parts.onSettled?.(usage, call);
   } catch (cause) {
     parts.log.error("a call could not be settled", { request_id: usage.id, cause });
     // The caller will not see it complete, so at least nothing stays held for it.

@@ -9,6 +9,8 @@ export interface Metrics {
 export interface MetricsParts {
   readonly version: string;
   readonly ledgerDepth: () => number;
+  /** Spans of calls that a collector took, and that it never got; absent where there is none. */
+  readonly spanCounts?: (() => { readonly sent: number; readonly dropped: number }) | undefined;
 }
 
 export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
@@ -35,7 +37,7 @@ interface Answers {
   count: number;
 }
 
-export function createMetrics({ version, ledgerDepth }: MetricsParts): Metrics {
+export function createMetrics({ version, ledgerDepth, spanCounts }: MetricsParts): Metrics {
   const routes = new Map<string, Answers>();
   return {
     request: (route, status, ms) => {
@@ -63,6 +65,7 @@ export function createMetrics({ version, ledgerDepth }: MetricsParts): Metrics {
           "Operations that wait for the ledger's next commit.",
           [{ value: ledgerDepth() }],
         ),
+        ...(spanCounts === undefined ? [] : [spansOf(spanCounts())]),
         family("process_resident_memory_bytes", "gauge", "Resident memory.", [
           { value: process.memoryUsage.rss() },
         ]),
@@ -72,6 +75,13 @@ export function createMetrics({ version, ledgerDepth }: MetricsParts): Metrics {
       ].join("\n");
     },
   };
+}
+
+function spansOf({ sent, dropped }: { readonly sent: number; readonly dropped: number }): string {
+  return family("postern_spans_total", "counter", "Spans of calls, by what became of them.", [
+    { labels: { fate: "sent" }, value: sent },
+    { labels: { fate: "dropped" }, value: dropped },
+  ]);
 }
 
 function noAnswers(): Answers {

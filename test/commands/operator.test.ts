@@ -229,6 +229,31 @@ describe("postern doctor", () => {
     expect(stdout + stderr).not.toContain("hunter2");
   });
 
+  test("says whether the collector of its telemetry takes spans, and that calls go on without it", async () => {
+    const collector = Bun.serve({
+      port: 0,
+      fetch: (request) =>
+        Response.json({}, { status: request.headers.get("api-key") === "good" ? 200 : 401 }),
+    });
+    const settled = { ...settings, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url.href };
+    const good = await runPostern(["doctor"], {
+      ...settled,
+      OTEL_EXPORTER_OTLP_HEADERS: "api-key=good",
+    });
+    expect(good.stdout).toContain(`ok    telemetry   the collector at ${collector.url.host} takes`);
+    const bad = await runPostern(["doctor"], {
+      ...settled,
+      OTEL_EXPORTER_OTLP_HEADERS: "api-key=very-secret",
+    });
+    await collector.stop(true);
+    expect(bad.code).toBe(0);
+    expect(bad.stdout).toContain("does not take spans: status 401");
+    expect(bad.stdout).toContain("OTEL_EXPORTER_OTLP_HEADERS");
+    expect(bad.stdout).not.toContain("very-secret");
+    const away = await runPostern(["doctor"], settled);
+    expect(away.stdout).toContain("does not take spans: ");
+  });
+
   test("tries each provider's key without spending anything", async () => {
     const provider = Bun.serve({
       port: 0,

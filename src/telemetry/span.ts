@@ -1,0 +1,109 @@
+// A model call as OpenTelemetry tells it: what its usage record says, under the names of the conventions for generative
+// AI. No word of a prompt or a reply is in it.
+
+import { randomBytes } from "node:crypto";
+import { usdOf } from "../base/money.ts";
+import type { UsageRecord } from "../usage/usage.ts";
+
+export interface CallTold {
+  readonly record: UsageRecord;
+  /** The model as its caller named it. */
+  readonly asked: string;
+  readonly parent: TraceParent | undefined;
+}
+
+/** The trace that a caller's own work is part of. */
+export interface TraceParent {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly isSampled: boolean;
+}
+
+export type AttributeValue = string | number | boolean | readonly string[];
+
+export interface Span {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string | undefined;
+  readonly name: string;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly attributes: Readonly<Record<string, AttributeValue | undefined>>;
+  /** What went wrong that was not the caller's doing. */
+  readonly error: string | undefined;
+}
+
+const TRACE_BYTES = 16;
+const SPAN_BYTES = 8;
+const PARENT =
+  /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
+const SAMPLED = 1;
+
+const ROUTES = {
+  chat: "/v1/chat/completions",
+  responses: "/v1/responses",
+  messages: "/v1/messages",
+  embeddings: "/v1/embeddings",
+} as const satisfies Record<UsageRecord["api"], string>;
+
+/** The conventions' names for providers, where they are not ours. */
+const PROVIDERS: Readonly<Record<string, string>> = {
+  azure: "azure.ai.openai",
+  bedrock: "aws.bedrock",
+  google: "gcp.gemini",
+  mistral: "mistral_ai",
+  moonshot: "moonshot_ai",
+  vertex: "gcp.vertex_ai",
+  xai: "x_ai",
+};
+
+/** Undefined where a header is none by the W3C's trace context, which is then as good as not sent. */
+export function readTraceParent(header: string | null): TraceParent | undefined {
+  const [, traceId, spanId, flags] = (header === null ? null : PARENT.exec(header.trim())) ?? [];
+  if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
+  return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED };
+}
+
+export function spanOf({ record, asked, parent }: CallTold): Span {
+  const operation = record.api === "embeddings" ? "embeddings" : "chat";
+  return {
+    traceId: parent?.traceId ?? randomBytes(TRACE_BYTES).toString("hex"),
+    spanId: randomBytes(SPAN_BYTES).toString("hex"),
+    parentSpanId: parent?.spanId,
+    name: `${operation} ${record.model}`,
+    startedAt: record.createdAt,
+    endedAt: record.createdAt + record.latencyMs,
+    attributes: {
+      "gen_ai.operation.name": operation,
+      "gen_ai.provider.name": PROVIDERS[record.provider] ?? record.provider,
+      "gen_ai.request.model": asked,
+      "gen_ai.response.model": record.model,
+      "gen_ai.usage.input_tokens": record.inputTokens,
+      "gen_ai.usage.output_tokens": record.outputTokens,
+      "gen_ai.usage.cache_read.input_tokens": record.cacheReadTokens,
+      "gen_ai.usage.cache_creation.input_tokens": record.cacheWriteTokens,
+      "gen_ai.usage.reasoning.output_tokens": record.reasoningTokens,
+      "http.request.method": "POST",
+      "http.route": ROUTES[record.api],
+      "http.response.status_code": record.status,
+      "error.type": errorOf(record),
+      "postern.request_id": record.id,
+      "postern.account_id": record.accountId,
+      "postern.key_id": record.keyId,
+      "postern.cost_usd": usdOf(record.cost),
+      "postern.outcome": record.outcome,
+      "postern.stream": record.stream,
+      "postern.byok": record.byok,
+      "postern.exact": record.exact,
+      "postern.first_token_ms": record.firstTokenMs ?? undefined,
+      "postern.attempts": record.attempts.map(
+        ({ provider, model, status, ms }) => `${provider} ${model} ${status} ${ms} ms`,
+      ),
+    },
+    error: errorOf(record),
+  };
+}
+
+function errorOf({ outcome }: UsageRecord): string | undefined {
+  return outcome === "completed" || outcome === "client_aborted" ? undefined : outcome;
+}

@@ -1,0 +1,162 @@
+// How spans reach a collector that is slow, away, full, or of another opinion.
+
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { assert, boolean, property, string, stringMatching } from "fast-check";
+import { createLog } from "../../src/base/log.ts";
+import { secret } from "../../src/base/secret.ts";
+import { readTraceParent } from "../../src/telemetry/span.ts";
+import { createTelemetry, type Telemetry } from "../../src/telemetry/telemetry.ts";
+import type { UsageRecord } from "../../src/usage/usage.ts";
+import { type Collector, startCollector, taken } from "./collector.ts";
+
+const RECORD: UsageRecord = {
+  id: "req_01kah5t3mq7d2c9w4e6r8t0yax",
+  accountId: "acct_01kah5t3mq7d2c9w4e6r8t0yax",
+  keyId: "key_01kah5t3mq7d2c9w4e6r8t0yax",
+  createdAt: 1_800_000_000_000,
+  model: "openai/gpt-5-mini",
+  provider: "openai",
+  api: "chat",
+  stream: false,
+  outcome: "completed",
+  status: 200,
+  inputTokens: 10,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 5,
+  reasoningTokens: 0,
+  price: [],
+  attempts: [],
+  cost: 1_500n,
+  byok: false,
+  exact: true,
+  latencyMs: 12,
+  firstTokenMs: null,
+};
+
+let collector: Collector;
+let logged: string[];
+let telemetry: Telemetry;
+beforeEach(() => {
+  collector = startCollector();
+  logged = [];
+  telemetry = open();
+});
+afterEach(async () => {
+  await collector.stop();
+});
+
+function open(lastWithinMs?: number): Telemetry {
+  return createTelemetry({
+    url: `${collector.url}/v1/traces`,
+    headers: { "api-key": secret("hidden") },
+    joinsTraces: true,
+    resource: { serviceName: "postern", version: "1", instance: "one" },
+    log: createLog({
+      level: "warn",
+      readable: false,
+      now: Date.now,
+      write: (line) => logged.push(line),
+    }),
+    ...(lastWithinMs === undefined ? {} : { lastWithinMs }),
+  });
+}
+
+function tell(times = 1): void {
+  for (let count = 0; count < times; count++)
+    telemetry.tell({ record: RECORD, asked: "gpt-5-mini" }, new Headers());
+}
+
+describe("spans", () => {
+  test("are sent together, in batches of 512", async () => {
+    tell(600);
+    await telemetry.flush();
+    await telemetry.stop();
+    expect(collector.spans()).toHaveLength(600);
+    expect(collector.texts).toHaveLength(2);
+    expect(telemetry.counts()).toEqual({ sent: 600, dropped: 0 });
+  });
+
+  test("are kept while the collector is away, and sent when it is back", async () => {
+    collector.answer = () => new Response(null, { status: 503 });
+    tell(3);
+    await telemetry.flush();
+    expect(telemetry.counts()).toEqual({ sent: 0, dropped: 0 });
+    collector.answer = taken;
+    await telemetry.stop();
+    expect(telemetry.counts()).toEqual({ sent: 3, dropped: 0 });
+  });
+
+  test("wait as long as a collector asks them to", async () => {
+    collector.answer = () => new Response(null, { status: 429, headers: { "retry-after": "30" } });
+    tell();
+    await telemetry.flush();
+    await telemetry.flush();
+    expect(collector.texts).toHaveLength(1);
+  });
+
+  test("that are refused are let go of and counted, and the log says so once", async () => {
+    collector.answer = () => new Response("who are you?", { status: 401 });
+    tell(2);
+    await telemetry.flush();
+    tell();
+    await telemetry.flush();
+    expect(telemetry.counts()).toEqual({ sent: 0, dropped: 3 });
+    expect(logged).toHaveLength(1);
+    expect(logged[0]).toContain("status 401");
+    expect(logged[0]).not.toContain("hidden");
+  });
+
+  test("of which a part is rejected are counted as such", async () => {
+    collector.answer = () =>
+      Response.json({ partialSuccess: { rejectedSpans: "2", errorMessage: "too old" } });
+    tell(5);
+    await telemetry.flush();
+    expect(telemetry.counts()).toEqual({ sent: 3, dropped: 2 });
+  });
+
+  test("beyond 4,096 that wait are dropped", async () => {
+    collector.answer = () => new Response(null, { status: 503 });
+    tell(4_100);
+    expect(telemetry.counts().dropped).toBe(4);
+  });
+
+  test("do not hold a shutdown up where the collector is silent", async () => {
+    const silence = Promise.withResolvers<Response>();
+    collector.answer = () => silence.promise;
+    telemetry = open(20);
+    tell();
+    const began = performance.now();
+    await telemetry.stop();
+    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(telemetry.counts()).toEqual({ sent: 0, dropped: 1 });
+    silence.resolve(taken());
+  });
+});
+
+describe("a traceparent", () => {
+  const hex = (length: number) =>
+    stringMatching(new RegExp(`^[0-9a-f]{${length}}$`)).filter((text) => !/^0*$/.test(text));
+
+  test("is read for what it says, also by later versions with more in it", () => {
+    assert(
+      property(hex(32), hex(16), boolean(), (traceId, spanId, isSampled) => {
+        const flags = isSampled ? "01" : "00";
+        const read = { traceId, spanId, isSampled };
+        expect(readTraceParent(`00-${traceId}-${spanId}-${flags}`)).toEqual(read);
+        expect(readTraceParent(`01-${traceId}-${spanId}-${flags}-more`)).toEqual(read);
+        expect(readTraceParent(`ff-${traceId}-${spanId}-${flags}`)).toBeUndefined();
+      }),
+    );
+  });
+
+  test("that is anything else is as good as none", () => {
+    assert(
+      property(string(), (text) => {
+        expect(readTraceParent(text)).toBeUndefined();
+      }),
+    );
+    expect(readTraceParent(null)).toBeUndefined();
+    expect(readTraceParent(`00-${"A".repeat(32)}-${"b".repeat(16)}-01`)).toBeUndefined();
+  });
+});
