@@ -11,7 +11,7 @@ import { listen } from "../../src/http/listen.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
 import { TIMEOUTS, type Timeouts } from "../../src/inference/upstream.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
-import { testPostgres } from "./postgres.ts";
+import { migratedPostgres } from "./postgres.ts";
 
 export interface GatewayOptions {
   readonly store?: "sqlite" | "postgres";
@@ -38,7 +38,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const folder = mkdtempSync(path.join(tmpdir(), "postern-test-"));
   const simulator = startSimulator(options.requireKey);
   const databaseUrl =
-    options.databaseUrl ?? (options.store === "postgres" ? await testPostgres() : undefined);
+    options.databaseUrl ?? (options.store === "postgres" ? await migratedPostgres() : undefined);
   // The port is taken first: the base URL is part of what the gateway says of itself.
   let house: House | undefined;
   const listener = listen({ host: "127.0.0.1", port: 0 }, (request, peer) =>

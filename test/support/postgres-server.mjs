@@ -45,6 +45,11 @@ const server = spawn(
     "max_connections=200",
     "-c",
     "log_min_messages=fatal",
+    // What is in it ends with the tests, so nothing of it has to survive the machine.
+    "-c",
+    "fsync=off",
+    "-c",
+    "full_page_writes=off",
     ...process.argv.slice(2).flatMap((setting) => ["-c", setting]),
   ],
   { ...identity, env: environment, stdio: ["ignore", "inherit", "pipe"] },

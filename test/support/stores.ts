@@ -7,7 +7,7 @@ import type { Db } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { testPostgres } from "./postgres.ts";
+import { migratedPostgres, testPostgres } from "./postgres.ts";
 
 export const STORE_KINDS = ["sqlite", "postgres"] as const;
 export type StoreKind = (typeof STORE_KINDS)[number];
@@ -33,7 +33,7 @@ export function eachStore(
 }
 
 export async function openStore(kind: StoreKind): Promise<TestStore> {
-  const place = await newPlace(kind);
+  const place = kind === "postgres" ? { kind, at: await migratedPostgres() } : await newPlace(kind);
   const db = openPlace(place);
   await migrate(db, 1);
   return {
