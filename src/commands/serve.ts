@@ -3,7 +3,7 @@
 
 import { createLog, type Log } from "../base/log.ts";
 import type { Config } from "../config.ts";
-import { buildHouse, type House } from "../house.ts";
+import type { House } from "../house.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
 import { cannotListen, isLoopback } from "./address.ts";
@@ -43,6 +43,8 @@ async function serveWith(
   const { now, version } = world;
   const log = createLog({ level: config.log.level, readable, now, write: world.print });
   const ended = Promise.withResolvers<number>();
+  // Most of the program, which no other command needs.
+  const { buildHouse } = await import("../house.ts");
   const house = await buildHouse(config, {
     log,
     now,
