@@ -24,6 +24,8 @@ const BUSY_TIMEOUT_MS = 5_000;
 const LOG_MAX_PAGES = 4_000;
 /** Twice as much is no faster, with a thousand busy accounts either: what falls out of it is in the kernel's own cache. */
 const CACHE_KIB = 8_000;
+/** Bun keeps twenty compiled statements; a busy gateway has some hundreds, and compiling costs more than most of them. */
+const STATEMENTS_MAX = 500;
 const UNAVAILABLE_CODES = /^SQLITE_(BUSY|FULL|IOERR|READONLY|CANTOPEN|NOMEM|LOCKED|PROTOCOL)/;
 
 export interface SqliteOptions {
@@ -85,6 +87,7 @@ function makePrivate(file: string): void {
 }
 
 function openFile(file: string): Database {
+  Database.MAX_QUERY_CACHE_SIZE = STATEMENTS_MAX;
   const database = new Database(file, { create: true });
   database.run(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`);
   database.run("pragma journal_mode = wal");
