@@ -86,7 +86,7 @@ function batches(): readonly Batch[] {
 }
 
 function isLong(file: string): boolean {
-  return /ledger|histor|crash|kill|browser|processes|hostile|background|slow/.test(file);
+  return /ledger|histor|crash|kill|browser|processes|hostile|background|slow|commands/.test(file);
 }
 
 function weightOf(files: readonly string[]): number {
