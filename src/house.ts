@@ -203,20 +203,17 @@ function connectProviders(
 }
 
 export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
-  const { log, now } = surroundings;
+  const { log, now, version } = surroundings;
   const ground = await layFoundation(config, surroundings);
   const { db, idempotency, ledger, keys } = ground;
   const callables = connectProviders(config, surroundings, ground);
-  const { inference, responses } = callables;
+  const { inference, responses, telemetry } = callables;
   await responses.failDead(db.kind === "sqlite" ? now() : now() - RESPONSE_BEGINS_MS);
   const reception = openDoors(config, surroundings, ground);
   const cashier = await openCashier(config, { ...ground, log, now });
   const moving = { ...callables, ...cashier };
-  const metrics = createMetrics({
-    version: surroundings.version,
-    ledgerDepth: ledger.depth,
-    spanCounts: callables.telemetry?.counts,
-  });
+  const spanCounts = telemetry?.counts;
+  const metrics = createMetrics({ version, ledgerDepth: ledger.depth, spanCounts });
   let draining = false;
   const routes = createRoutes({
     ...ground,
@@ -233,7 +230,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
       forgetCall: idempotency.forget,
       callOrBuy: cashier.callOrBuy,
     },
-    discovery: discoverySettings(config, surroundings.version),
+    discovery: discoverySettings(config, version),
     isDraining: () => draining,
     ownPagesOnly: config.development,
     limits: { perHour: config.limits.accountsPerHour, grantPerDay: config.limits.grantPerDay },
