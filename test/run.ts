@@ -11,7 +11,9 @@ import { prepareBrowser } from "./support/browser.ts";
 const ROOT = path.dirname(import.meta.dir);
 const SHARDS = 3;
 const TEST_TIMEOUT_MS = 60_000;
-const BATCH_TIMEOUT_MS = 240_000;
+const BATCH_TIMEOUT_MS = 480_000;
+/** A folder with more is cut in equal parts, so that no shard waits for one batch at the end. */
+const BATCH_FILES_MAX = 10;
 /** How long the pipes of a batch that has ended may stay open, held by a process that it left behind. */
 const STRAGGLER_MS = 2_000;
 /** Nothing may keep this run from its last line: a machine that waits for it learns nothing. */
@@ -81,8 +83,20 @@ function batches(): readonly Batch[] {
     .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)));
   const byName = Map.groupBy(files, (file) => (isLong(file) ? file : path.dirname(file)));
   return [...byName]
-    .map(([name, members]) => ({ name, files: members.toSorted(), weight: weightOf(members) }))
+    .flatMap(([name, members]) =>
+      partsOf(members.toSorted()).map((part, place) => ({
+        name: place === 0 ? name : `${name}, part ${place + 1}`,
+        files: part,
+        weight: weightOf(part),
+      })),
+    )
     .toSorted((left, right) => right.weight - left.weight);
+}
+
+function partsOf(files: readonly string[]): readonly (readonly string[])[] {
+  const parts = Math.ceil(files.length / BATCH_FILES_MAX);
+  const size = Math.ceil(files.length / parts);
+  return Array.from({ length: parts }, (_, part) => files.slice(part * size, (part + 1) * size));
 }
 
 function isLong(file: string): boolean {
