@@ -47,7 +47,7 @@ import { keepYoungHolds } from "./ledger/young-holds.ts";
 import { type Mailroom, openMailroom } from "./mailroom.ts";
 import { masterSecret } from "./master-secret.ts";
 import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
-import { createMetrics } from "./operations/metrics.ts";
+import { createMetrics, type Metrics } from "./operations/metrics.ts";
 import { createReadiness } from "./operations/readiness.ts";
 import { type Carrier, carryByFetch, createCarrier } from "./outbound/carrier.ts";
 import type { IdentitySettings } from "./people/sign-in.ts";
@@ -143,6 +143,7 @@ interface Callables {
   readonly providerKeys: ProviderKeys;
   readonly responses: Responses;
   readonly carrier: Carrier;
+  readonly metrics: Metrics;
   readonly telemetry: Telemetry | undefined;
 }
 
@@ -169,6 +170,12 @@ function connectProviders(
   });
   const carrier = createCarrier();
   const telemetry = openTelemetry(config, surroundings);
+  const metrics = createMetrics({
+    version: surroundings.version,
+    ledgerDepth: ledger.depth,
+    openCircuits: () => inference.openCircuits(),
+    spanCounts: telemetry?.counts,
+  });
   const inference = createInference({
     catalog,
     ledger,
@@ -189,9 +196,10 @@ function connectProviders(
     freezeOf: (accountId) => findFreeze(db, accountId),
     ownKeyOf: (accountId, providerId) => providerKeys.ownKeyOf(accountId, providerId, now()),
     stateOf: (ask, input) => responses.stateOf(ask, input),
-    onSettled:
-      telemetry &&
-      ((record, { ask, input }) => telemetry.tell({ record, asked: ask.model }, input.headers)),
+    onSettled: (record, { ask, input }) => {
+      metrics.call(record);
+      telemetry?.tell({ record, asked: ask.model }, input.headers);
+    },
   });
   const responses = createResponses({
     ...ground,
@@ -199,7 +207,7 @@ function connectProviders(
     infer: (input) => infer(inference.parts, input),
     finishCall: ground.idempotency.finish,
   });
-  return { inference, providerKeys, responses, carrier, telemetry };
+  return { inference, providerKeys, responses, carrier, metrics, telemetry };
 }
 
 export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
@@ -207,17 +215,14 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
   const ground = await layFoundation(config, surroundings);
   const { db, idempotency, ledger, keys } = ground;
   const callables = connectProviders(config, surroundings, ground);
-  const { inference, responses, telemetry } = callables;
+  const { inference, responses, metrics } = callables;
   await responses.failDead(db.kind === "sqlite" ? now() : now() - RESPONSE_BEGINS_MS);
   const reception = openDoors(config, surroundings, ground);
   const cashier = await openCashier(config, { ...ground, log, now });
   const moving = { ...callables, ...cashier };
-  const spanCounts = telemetry?.counts;
-  const metrics = createMetrics({ version, ledgerDepth: ledger.depth, spanCounts });
   let draining = false;
   const routes = createRoutes({
     ...ground,
-    metrics,
     isWritable: createReadiness(() => heartbeat(db, config.processName, ground.epoch, now())),
     ...moving,
     ...reception,

@@ -40,6 +40,8 @@ export interface Inference {
   readonly parts: InferParts;
   readonly available: (providerId: string) => boolean;
   readonly health: (model: Model, now: number) => ReturnType<typeof healthOf>;
+  /** How many circuits calls are kept away from. */
+  readonly openCircuits: () => number;
   readonly idle: () => Promise<void>;
   /** Waits for no provider any more whose caller has left: what is known by then is charged. */
   readonly hurry: () => void;
@@ -86,6 +88,7 @@ export function createInference(parts: InferenceParts): Inference {
     parts: inferParts,
     available: accounts.available,
     health: (model, now) => healthOf(routing, model, now),
+    openCircuits: () => breaker.open(parts.now()),
     idle: open.idle,
     hurry: hurry.abort,
   };

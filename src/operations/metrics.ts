@@ -1,14 +1,19 @@
-// What is counted for Prometheus, and its text format 0.0.4. Labels have few values: a route's name, never a path or an
-// account.
+// What is counted for Prometheus. Labels have few values: a route's name, never a path or an account.
+
+import type { UsageRecord } from "../usage/usage.ts";
+import { createCallMetrics } from "./call-metrics.ts";
+import { family, type Sample } from "./prometheus.ts";
 
 export interface Metrics {
   readonly request: (route: string, status: number, ms: number) => void;
+  readonly call: (record: UsageRecord) => void;
   readonly text: () => string;
 }
 
 export interface MetricsParts {
   readonly version: string;
   readonly ledgerDepth: () => number;
+  readonly openCircuits: () => number;
   /** Spans of calls that a collector took, and that it never got; absent where there is none. */
   readonly spanCounts?: (() => { readonly sent: number; readonly dropped: number }) | undefined;
 }
@@ -19,15 +24,6 @@ const LATENCY_BUCKETS_SECONDS = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 ];
 
-type Labels = Readonly<Record<string, string | number>>;
-
-interface Sample {
-  /** What the family's name is continued by. */
-  readonly suffix?: "_bucket" | "_sum" | "_count";
-  readonly labels?: Labels;
-  readonly value: number;
-}
-
 /** What was answered on one route. */
 interface Answers {
   readonly byStatus: Map<number, number>;
@@ -37,8 +33,10 @@ interface Answers {
   count: number;
 }
 
-export function createMetrics({ version, ledgerDepth, spanCounts }: MetricsParts): Metrics {
+export function createMetrics(parts: MetricsParts): Metrics {
+  const { version, ledgerDepth, openCircuits, spanCounts } = parts;
   const routes = new Map<string, Answers>();
+  const calls = createCallMetrics();
   return {
     request: (route, status, ms) => {
       let answers = routes.get(route);
@@ -46,6 +44,7 @@ export function createMetrics({ version, ledgerDepth, spanCounts }: MetricsParts
       // The clock may have been set back meanwhile, and a sum that falls looks like a restart.
       note(answers, status, Math.max(0, ms) / 1_000);
     },
+    call: calls.note,
     text: () => {
       const { user, system } = process.cpuUsage();
       return [
@@ -55,6 +54,13 @@ export function createMetrics({ version, ledgerDepth, spanCounts }: MetricsParts
           "histogram",
           "Time from a request's arrival to the start of its answer.",
           timesOf(routes),
+        ),
+        ...calls.families(),
+        family(
+          "postern_open_circuits",
+          "gauge",
+          "Providers' models that calls are kept away from.",
+          [{ value: openCircuits() }],
         ),
         family("postern_info", "gauge", "The version that runs.", [
           { labels: { version }, value: 1 },
@@ -117,27 +123,4 @@ function timesOf(routes: ReadonlyMap<string, Answers>): readonly Sample[] {
     samples.push({ suffix: "_count", labels: { route }, value: count });
   }
   return samples;
-}
-
-function family(
-  name: string,
-  type: "counter" | "gauge" | "histogram",
-  help: string,
-  samples: readonly Sample[],
-): string {
-  const lines = samples.map(
-    ({ suffix = "", labels = {}, value }) => `${name}${suffix}${labelText(labels)} ${value}\n`,
-  );
-  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`;
-}
-
-function labelText(labels: Labels): string {
-  const pairs = Object.entries(labels).map(
-    ([name, value]) => `${name}="${escaped(String(value))}"`,
-  );
-  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
-}
-
-function escaped(value: string): string {
-  return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }

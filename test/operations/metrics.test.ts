@@ -2,8 +2,10 @@
 
 import { describe, expect, test } from "bun:test";
 import { createMetrics, type Metrics } from "../../src/operations/metrics.ts";
+import { RECORD } from "../support/usage-record.ts";
 
-const newMetrics = (version = "1.2.3"): Metrics => createMetrics({ version, ledgerDepth: () => 7 });
+const newMetrics = (version = "1.2.3"): Metrics =>
+  createMetrics({ version, ledgerDepth: () => 7, openCircuits: () => 2 });
 const linesOf = (metrics: Metrics, name: string): readonly string[] =>
   metrics
     .text()
@@ -17,6 +19,10 @@ describe("the metrics", () => {
     expect(kinds.map(([, name, kind]) => `${name} ${kind}`)).toEqual([
       "postern_requests_total counter",
       "postern_request_seconds histogram",
+      "postern_calls_total counter",
+      "postern_call_tokens_total counter",
+      "postern_call_charges_usd_total counter",
+      "postern_open_circuits gauge",
       "postern_info gauge",
       "postern_ledger_queue gauge",
       "process_resident_memory_bytes gauge",
@@ -51,6 +57,32 @@ describe("the metrics", () => {
       'postern_requests_total{route="readBalance",status="404"} 1',
       'postern_requests_total{route="none",status="404"} 1',
     ]);
+  });
+
+  test("model calls are summed by their provider, to the nano-dollar", () => {
+    const metrics = newMetrics();
+    metrics.call({ ...RECORD, cost: 5_000_000_001n });
+    metrics.call({ ...RECORD, cost: 2n });
+    metrics.call({
+      ...RECORD,
+      outcome: "upstream_error",
+      inputTokens: 0,
+      outputTokens: 0,
+      cost: 0n,
+    });
+    metrics.call({ ...RECORD, provider: "groq", cost: 0n });
+    expect(linesOf(metrics, "postern_call")).toEqual([
+      'postern_calls_total{provider="openai",outcome="completed"} 2',
+      'postern_calls_total{provider="openai",outcome="upstream_error"} 1',
+      'postern_calls_total{provider="groq",outcome="completed"} 1',
+      'postern_call_tokens_total{provider="openai",kind="input"} 20',
+      'postern_call_tokens_total{provider="openai",kind="output"} 10',
+      'postern_call_tokens_total{provider="groq",kind="input"} 10',
+      'postern_call_tokens_total{provider="groq",kind="output"} 5',
+      'postern_call_charges_usd_total{provider="openai"} 5.000000003',
+      'postern_call_charges_usd_total{provider="groq"} 0',
+    ]);
+    expect(linesOf(metrics, "postern_open_circuits")).toEqual(["postern_open_circuits 2"]);
   });
 
   test("a bucket counts what took as long or less, and the last counts everything", () => {

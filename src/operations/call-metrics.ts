@@ -1,0 +1,64 @@
+// What model calls came to, by provider: how they ended, what went in and out, and what was charged.
+
+import { usdOf } from "../base/money.ts";
+import type { Outcome, UsageRecord } from "../usage/usage.ts";
+import { family, type Sample } from "./prometheus.ts";
+
+export interface CallMetrics {
+  readonly note: (record: UsageRecord) => void;
+  readonly families: () => readonly string[];
+}
+
+interface Sums {
+  readonly byOutcome: Map<Outcome, number>;
+  input: number;
+  output: number;
+  charged: bigint;
+}
+
+export function createCallMetrics(): CallMetrics {
+  const providers = new Map<string, Sums>();
+  const samples = (of: (sums: Sums) => readonly Sample[]): readonly Sample[] =>
+    [...providers].flatMap(([provider, sums]) =>
+      of(sums).map(({ labels, value }) => ({ labels: { provider, ...labels }, value })),
+    );
+  return {
+    note: ({ provider, outcome, inputTokens, outputTokens, cost }) => {
+      let sums = providers.get(provider);
+      if (sums === undefined) providers.set(provider, (sums = newSums()));
+      sums.byOutcome.set(outcome, (sums.byOutcome.get(outcome) ?? 0) + 1);
+      sums.input += inputTokens;
+      sums.output += outputTokens;
+      sums.charged += cost;
+    },
+    families: () => [
+      family(
+        "postern_calls_total",
+        "counter",
+        "Model calls that were held, by how they ended.",
+        samples(({ byOutcome }) =>
+          [...byOutcome].map(([outcome, value]) => ({ labels: { outcome }, value })),
+        ),
+      ),
+      family(
+        "postern_call_tokens_total",
+        "counter",
+        "Tokens of model calls; the cached ones count as input, the thoughts as output.",
+        samples(({ input, output }) => [
+          { labels: { kind: "input" }, value: input },
+          { labels: { kind: "output" }, value: output },
+        ]),
+      ),
+      family(
+        "postern_call_charges_usd_total",
+        "counter",
+        "US dollars charged for model calls; nothing for those on callers' own keys.",
+        samples(({ charged }) => [{ value: usdOf(charged) }]),
+      ),
+    ],
+  };
+}
+
+function newSums(): Sums {
+  return { byOutcome: new Map(), input: 0, output: 0, charged: 0n };
+}
