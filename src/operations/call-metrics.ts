@@ -1,6 +1,6 @@
 // What model calls came to, by provider: how they ended, what went in and out, and what was charged.
 
-import { usdOf } from "../base/money.ts";
+import { usdText } from "../base/money.ts";
 import type { Outcome, UsageRecord } from "../usage/usage.ts";
 import { family, type Sample } from "./prometheus.ts";
 
@@ -53,7 +53,7 @@ export function createCallMetrics(): CallMetrics {
         "postern_call_charges_usd_total",
         "counter",
         "US dollars charged for model calls; nothing for those on callers' own keys.",
-        samples(({ charged }) => [{ value: usdOf(charged) }]),
+        samples(({ charged }) => [{ value: Number(usdText(charged)) }]),
       ),
     ],
   };

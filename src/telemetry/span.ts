@@ -2,7 +2,7 @@
 // AI. No word of a prompt or a reply is in it.
 
 import { randomBytes } from "node:crypto";
-import { usdOf } from "../base/money.ts";
+import { usdText } from "../base/money.ts";
 import type { UsageRecord } from "../usage/usage.ts";
 
 export interface CallTold {
@@ -90,7 +90,7 @@ export function spanOf({ record, asked, parent }: CallTold): Span {
       "postern.request_id": record.id,
       "postern.account_id": record.accountId,
       "postern.key_id": record.keyId,
-      "postern.cost_usd": usdOf(record.cost),
+      "postern.cost_usd": Number(usdText(record.cost)),
       "postern.outcome": record.outcome,
       "postern.stream": record.stream,
       "postern.byok": record.byok,
