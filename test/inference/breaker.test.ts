@@ -39,3 +39,31 @@ test("what two accounts run into opens the circuit for all, and one call tries i
   breaker.left(CIRCUIT, "acct_third");
   expect(breaker.enter(CIRCUIT, "acct_one", NOW + 30_000)).toBe(0);
 });
+
+test("an account that goes on provoking failures keeps nobody else away, whatever another ran into before", () => {
+  const breaker = createBreaker();
+  for (let count = 0; count < 20; count++) breaker.failed(CIRCUIT, "acct_one", NOW);
+  breaker.failed(CIRCUIT, "acct_other", NOW + 1);
+  for (let count = 0; count < 20; count++) breaker.failed(CIRCUIT, "acct_one", NOW + 2);
+  expect(breaker.enter(CIRCUIT, "acct_one", NOW + 3)).toBeGreaterThan(0);
+  expect(breaker.enter(CIRCUIT, "acct_other", NOW + 3)).toBe(0);
+  expect(breaker.enter(CIRCUIT, "acct_third", NOW + 3)).toBe(0);
+});
+
+test("a failed try of an open circuit keeps away who made it, and all once another's has failed as well", () => {
+  const breaker = createBreaker();
+  for (let count = 0; count < 3; count++) breaker.failed(CIRCUIT, "acct_one", NOW);
+  for (let count = 0; count < 2; count++) breaker.failed(CIRCUIT, "acct_other", NOW);
+  const over = NOW + 30_000;
+  expect(breaker.enter(CIRCUIT, "acct_one", over)).toBe(0);
+  breaker.failed(CIRCUIT, "acct_one", over + 1);
+  expect(breaker.enter(CIRCUIT, "acct_one", over + 2)).toBe(29_999);
+  expect(breaker.enter(CIRCUIT, "acct_third", over + 2)).toBe(0);
+  // One tries at a time.
+  expect(breaker.enter(CIRCUIT, "acct_other", over + 3)).toBeGreaterThan(0);
+  breaker.failed(CIRCUIT, "acct_third", over + 3);
+  expect(breaker.enter(CIRCUIT, "acct_other", over + 4)).toBeGreaterThan(0);
+  expect(breaker.enter(CIRCUIT, "acct_other", over + 30_001)).toBe(0);
+  breaker.succeeded(CIRCUIT);
+  expect(breaker.enter(CIRCUIT, "acct_one", over + 30_002)).toBe(0);
+});
