@@ -51,18 +51,16 @@ export async function tryLegs(
   let tried: Tried | undefined;
   let refusal: Fault | undefined;
   try {
-    for (let place = 0; place < legs.length; place++) {
-      const leg = legs[place];
-      if (leg === undefined) break;
+    for (const [place, leg] of legs.entries()) {
       const later = place + 1 < legs.length ? legs.slice(place + 1) : NO_LEGS;
       const isFirst = standing === undefined;
       const next = { leg, later, standing };
-      const held: Standing | undefined =
+      standing =
         tried === undefined
           ? await standingFor(parts, base, next)
           : await furtherStanding(parts, base, next);
-      if (held === undefined) break;
-      standing = held;
+      // There is no money for this way; one on another key of the caller's own takes none.
+      if (!standing.pays && !leg.candidate.credential.byok) continue;
       if (isFirst) await base.state?.held?.();
       const call = callOn(leg, base, { attempts, held: standing.amount });
       const result = await attempt(parts, call, leg, later[0]);
@@ -111,19 +109,14 @@ function freeOf({ quote }: Leg): Quote {
   return { ...quote, amount: 0n, minimum: undefined };
 }
 
-/** Undefined where there is no money for another way: what the caller's own key has met before says more. */
-async function furtherStanding(
-  parts: InferParts,
-  base: CallBase,
-  next: Next,
-): Promise<Standing | undefined> {
+/** Pays nothing where there is no money for another way: what the caller's own key has met before says more. */
+async function furtherStanding(parts: InferParts, base: CallBase, next: Next): Promise<Standing> {
   try {
     return await standingFor(parts, base, next);
   } catch (error) {
     if (!(error instanceof Fault && MONEY.has(error.code))) throw error;
     // A hold of nothing again, under which the call is recorded.
-    await hold(parts, base, { ...next, quote: freeOf(next.leg), pays: false });
-    return undefined;
+    return await hold(parts, base, { ...next, quote: freeOf(next.leg), pays: false });
   }
 }
 

@@ -54,16 +54,25 @@ async function start(
   });
   gateway = await startGateway({
     providers: [],
-    env: { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: HOUSE },
+    env: {
+      OPENAI_BASE_URL: provider.url,
+      OPENAI_API_KEY: HOUSE,
+      MISTRAL_BASE_URL: provider.url,
+      MISTRAL_API_KEY: HOUSE,
+    },
   });
   account = await register(gateway);
+  await bringKey("openai");
+  provider.requests.length = 0;
+}
+
+async function bringKey(to: string): Promise<void> {
   const made = await fetch(`${gateway.url}/v1/provider-keys`, {
     method: "POST",
     headers: account.headers,
-    body: JSON.stringify({ provider: "openai", api_key: OWN }),
+    body: JSON.stringify({ provider: to, api_key: OWN }),
   });
   expect(made.status).toBe(201);
-  provider.requests.length = 0;
 }
 
 afterEach(async () => {
@@ -197,6 +206,24 @@ describe("the caller's own provider key", () => {
     expect(new Set(keysUsed())).toEqual(new Set([OWN]));
     expect(await recordsOf(gateway.house.db, account.id)).toMatchObject([
       { outcome: "upstream_error", status: 429, byok: 1, cost_nano: 0 },
+    ]);
+  });
+
+  test("that fails gives way to the caller's key for the next model, also where no balance pays for the ways between", async () => {
+    await start(({ body }) =>
+      body.includes("gpt-5-mini")
+        ? { status: 429, headers: { "retry-after": "60" }, body: '{"error":{"message":"slow"}}' }
+        : { body: OK },
+    );
+    await bringKey("mistral");
+    provider.requests.length = 0;
+    const models = [MODEL, "mistral/mistral-small-latest"];
+    const response = await chat({ models, max_tokens: 100_000 });
+    expect(response.status).toBe(200);
+    expect(response.headers.get("x-postern-byok")).toBe("true");
+    expect(new Set(keysUsed())).toEqual(new Set([OWN]));
+    expect(await recordsOf(gateway.house.db, account.id)).toMatchObject([
+      { outcome: "completed", status: 200, byok: 1, cost_nano: 0 },
     ]);
   });
 
