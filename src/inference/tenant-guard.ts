@@ -182,22 +182,28 @@ function reopened(json: Json, own: ReadonlySet<string>): Reference | undefined {
   const { input } = json;
   if (!Array.isArray(input) || !toolsOf(json).some(runsCode)) return undefined;
   for (const [place, item] of input.entries()) {
-    const container = containerOf(item);
-    if (container !== undefined && !own.has(container))
+    const foreign = containersIn(item).find(({ id }) => !own.has(id));
+    if (foreign !== undefined)
       return {
-        path: `input[${place}]${isObject(item) && isGiven(item["container_id"]) ? "" : ".environment"}.container_id`,
+        path: `input[${place}].${foreign.at}`,
         instead: "Leave out this item, or go on from a response that was created with store: true",
       };
   }
   return undefined;
 }
 
-/** The container in which an item of a conversation ran, where it names one. */
-export function containerOf(item: unknown): string | undefined {
-  if (!isObject(item)) return undefined;
+/** The containers that an item of a conversation names, and where. */
+export function containersIn(
+  item: unknown,
+): readonly { readonly at: string; readonly id: string }[] {
+  if (!isObject(item)) return [];
   const { container_id: own, environment } = item;
-  const id = own ?? (isObject(environment) ? environment["container_id"] : undefined);
-  return typeof id === "string" ? id : undefined;
+  const around = isObject(environment) ? environment["container_id"] : undefined;
+  const named = [
+    { at: "container_id", id: own },
+    { at: "environment.container_id", id: around },
+  ];
+  return named.filter((one): one is { at: string; id: string } => typeof one.id === "string");
 }
 
 // Clients write out what they leave empty: null and an empty list refer to nothing.

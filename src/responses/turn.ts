@@ -7,7 +7,7 @@ import { abilitiesOf } from "../inference/abilities.ts";
 import type { Ask, Json } from "../inference/ask.ts";
 import type { CallInput, StatefulCall } from "../inference/call.ts";
 import type { Candidate } from "../inference/candidates.ts";
-import { containerOf, refusedOnShared } from "../inference/tenant-guard.ts";
+import { containersIn, refusedOnShared } from "../inference/tenant-guard.ts";
 import type { Tx } from "../store/db.ts";
 import { type Envelope, newEnvelope } from "./envelope.ts";
 import type { History } from "./history.ts";
@@ -126,7 +126,7 @@ export function createTurn(fresh: NewTurn): Turn {
 // Where the account's own replies ran code.
 function containersOf({ history, own }: NewTurn): ReadonlySet<string> {
   const replied = [...(history?.items ?? []), ...(own ?? [])].filter(({ isReply }) => isReply);
-  return new Set(replied.map(({ item }) => containerOf(item)).filter((id) => id !== undefined));
+  return new Set(replied.flatMap(({ item }) => containersIn(item).map(({ id }) => id)));
 }
 
 type Members = Readonly<Record<string, string | undefined>>;

@@ -213,6 +213,11 @@ const REFERENCES: readonly (readonly [api: Api, param: string, more: Json])[] = 
     ],
     [
       "responses",
+      "input[0].environment.container_id",
+      { ...tools(tool), input: [{ ...RAN_SHELL, container_id: 1 }, SAID] },
+    ],
+    [
+      "responses",
       "input[0].container_id",
       { input: [RAN, { type: "additional_tools", tools: [tool] }, SAID] },
     ],
