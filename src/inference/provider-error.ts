@@ -183,11 +183,12 @@ function firstText(...values: readonly unknown[]): string {
 
 /**
  * How keys and accounts are written. Where words are written alike, such as `api_connection`, a digit or a capital tells that
- * it was drawn, near enough that no text takes long to look through. Anthropic's organizations and xAI's teams are UUIDs,
- * Google's projects and Amazon's accounts stand in paths.
+ * it was drawn, near enough that no text takes long to look through; of a key also more letters in a row than a word has.
+ * Anthropic's organizations and xAI's teams are UUIDs, Google's projects and Amazon's accounts stand in paths.
  */
 const TELLING: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\b(sk|pk|gsk|xai|rk|pplx|csk|fw)[-_](?=[a-z*_-]{0,64}[A-Z\d*])[A-Za-z0-9*_-]{8,}/g, "[key]"],
+  [/\b(sk|pk|gsk|xai|rk|pplx|csk|fw)[-_](?:[a-z]{1,16}[-_]){0,3}[a-z]{16}[a-z_-]*/g, "[key]"],
   [/\b(key|api)[-_](?=[a-z*_-]{0,64}[A-Z\d*])[A-Za-z0-9*_-]{8,}/g, "[key]"],
   [/\b(org|proj|project|acct)-[A-Za-z0-9]{8,}/g, "[account]"],
   [/\b(org|proj|project|acct|team|user)[-_](?=[a-z]*[A-Z\d])[A-Za-z0-9]{8,}/g, "[account]"],

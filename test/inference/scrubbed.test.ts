@@ -25,6 +25,8 @@ describe("a provider's error", () => {
     ["Publisher Model `projects/acme-prod-1234/locations/global` was not found", "acme-prod"],
     ["User: arn:aws:iam::123456789012:user/gateway is not authorized", "123456789012"],
     ["Incorrect API key provided: sk-proj-ab12********cd34", "cd34"],
+    ["Incorrect API key provided: sk-abcdefghijklmnop", "abcdef"],
+    ["Incorrect API key provided: sk-proj-abcdefghijklmnop", "abcdef"],
     ["API key not valid: AIzaSyA1234567890abcdefghijklmnopq", "AIzaSy"],
     ["Bearer abc.def is bad", "abc.def"],
     ["the key was a plain word of a key", "plain word"],
