@@ -265,7 +265,7 @@ function open(writing: Writing, shown: ShownPart): string {
     writing,
     shown.head.type === "reasoning"
       ? { type: "thinking", thinking: "", signature: "" }
-      : { type: "text", text: "", citations: null },
+      : { type: "text", text: "", citations: [] },
   );
 }
 
