@@ -13,6 +13,7 @@ export const count = (least: number, most: number) => {
   const error = `must be a whole number from ${least} to ${most}`;
   return z
     .string()
+    .trim()
     .regex(/^\d{1,9}$/, { error, abort: true })
     .transform(Number)
     .refine((number) => number >= least && number <= most, error);

@@ -112,6 +112,8 @@ describe("postern", () => {
         ],
       ]);
     expect(mistakesIn({ POSTERN_PORT: "0", POSTERN_DRAIN_SECONDS: "3600" })).toEqual([]);
+    // A file from Windows leaves a carriage return behind.
+    expect(mistakesIn({ POSTERN_PORT: " 8787", POSTERN_DRAIN_SECONDS: "30\r" })).toEqual([]);
     expect(mistakesIn({ POSTERN_PORT: "", POSTERN_DRAIN_SECONDS: "" })).toEqual([]);
   });
 
