@@ -27,7 +27,7 @@ export interface ListedPrice {
   readonly title: string;
   readonly kind: "chat" | "embedding";
   readonly contextLength: number | null;
-  /** False for what has a price and no route of ours: it is deprecated, or belongs to another endpoint. */
+  /** False for what has a price and no route of ours: it is deprecated, belongs to another endpoint, or costs more than text. */
   readonly offered: boolean;
   readonly prices: readonly DatedCard[];
 }
@@ -81,6 +81,8 @@ const SECONDS_PER_HOUR = 3600;
  */
 const OTHER_ENDPOINTS =
   /(^|[/.-])(gpt-image|dall-e|whisper|tts|transcribe|realtime|live|moderation|ocr|sonic|imagen|veo)|^gpt-[\d.]+-image|-(tts|live|realtime|transcribe)(-|$)|^(ada|babbage|curie|davinci|text-(ada|babbage|curie|davinci)|computer-use)|gpt-3\.5-turbo-instruct|grok-voice|native-audio|titan-text/;
+/** OpenRouter's tables have the prices of text alone: what these put out, or take in, costs many times that. */
+const SOLD_BY_MORE_THAN_TEXT = /-image(-|$)|\/gpt-audio|\/voxtral/;
 const EMBEDDING = /embed/;
 /** Models that share another one's row in the tables, and are models all the same. */
 const MODELS_OF_THEIR_OWN = new Set([
@@ -139,7 +141,7 @@ function fromModel(provider: string, model: ModelInfo): ListedPrice[] {
     title: model.name ?? model.id,
     kind: EMBEDDING.test(model.id) ? "embedding" : "chat",
     contextLength: model.context_window ?? null,
-    offered: !(model.deprecated ?? false) && !OTHER_ENDPOINTS.test(model.id),
+    offered: !(model.deprecated ?? false) && isOffered(provider, model.id),
     prices: steps.map(datedOf),
   };
   return [
@@ -148,6 +150,11 @@ function fromModel(provider: string, model: ModelInfo): ListedPrice[] {
       .filter((alias) => MODELS_OF_THEIR_OWN.has(alias) && alias !== name)
       .map((alias) => ownEntry(listed, alias)),
   ];
+}
+
+function isOffered(provider: string, id: string): boolean {
+  if (provider === "openrouter" && SOLD_BY_MORE_THAN_TEXT.test(id)) return false;
+  return !OTHER_ENDPOINTS.test(id);
 }
 
 function ownEntry(listed: ListedPrice, name: string): ListedPrice {

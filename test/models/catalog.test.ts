@@ -68,6 +68,32 @@ describe("catalog", () => {
     }
   });
 
+  test("no price, no route: what puts out pictures or sound has a price for them, or is not offered", () => {
+    const media = /-image(-|$)|audio/;
+    for (const { id, prices } of catalog.models.filter((entry) => media.test(entry.id))) {
+      const base = cardAt(prices, NOW)?.base;
+      expect([id, base?.output_image ?? base?.output_audio]).not.toEqual([id, undefined]);
+    }
+    for (const name of [
+      "openai/gpt-audio",
+      "openai/gpt-5-image",
+      "mistralai/voxtral-small-24b-2507",
+    ])
+      expect([name, findModel(catalog, `openrouter/${name}`)]).toEqual([name, undefined]);
+  });
+
+  test("OpenRouter's Gemini hears at Google's price", () => {
+    const heard = (id: string): bigint | undefined =>
+      cardAt(catalog.byName.get(id)?.prices ?? [], NOW)?.base.input_audio;
+    for (const name of ["gemini-2.5-flash", "gemini-2.5-flash-lite", "gemini-3-flash-preview"])
+      expect([name, heard(`openrouter/google/${name}`)]).toEqual([name, heard(`google/${name}`)]);
+  });
+
+  test("Gemini's pictures are asked for where their tokens are told from those of text", () => {
+    for (const { id, wires } of catalog.models.filter(({ id }) => /^google\/.*-image/.test(id)))
+      expect([id, wires]).toEqual([id, ["gemini"]]);
+  });
+
   test("ids are unique, hold their provider, and are in order", () => {
     const ids = catalog.models.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);

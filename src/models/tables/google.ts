@@ -58,6 +58,8 @@ export const GOOGLE_FACTS: readonly Fact[] = [
     input: ["text", "image"],
     output: ["text", "image"],
     supported: [],
+    // Google's imitation of Chat Completions does not say which tokens were pictures.
+    wires: ["gemini"],
     source: MODELS,
     checked: null,
   },

@@ -11,6 +11,7 @@ const PERPLEXITY = "https://docs.perplexity.ai/docs/getting-started/pricing";
 const KIMI = "https://platform.kimi.ai/docs/models.md";
 const ZAI = "https://docs.z.ai/guides/overview/pricing";
 const OPENROUTER = "https://openrouter.ai/docs/api-reference/overview";
+const GEMINI = "https://ai.google.dev/gemini-api/docs/pricing";
 const BEDROCK = "https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference.html";
 
 export const OPEN_FACTS: readonly Fact[] = [
@@ -214,10 +215,31 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
   },
   {
     providers: ["openrouter"],
-    match: /^google\/gemini-2\.5-flash-lite$/,
+    match: /^google\/gemini-2\.5-flash-lite(-preview|$)/,
     tokens: { input_audio: "0.3" },
     source: OPENROUTER,
     checked: CHECKED,
+  },
+  {
+    providers: ["openrouter"],
+    match: /^google\/gemini-(2\.5-flash-preview|3-flash)/,
+    tokens: { input_audio: "1" },
+    source: GEMINI,
+    checked: null,
+  },
+  {
+    providers: ["openrouter"],
+    match: /^google\/gemini-2\.0-flash-001$/,
+    tokens: { input_audio: "0.7" },
+    source: GEMINI,
+    checked: null,
+  },
+  {
+    providers: ["openrouter"],
+    match: /^google\/gemini-3\.1-flash-lite$/,
+    tokens: { input_audio: "0.5" },
+    source: GEMINI,
+    checked: null,
   },
   // Sound is sold by the minute, and what it counts in tokens is not charged besides.
   {
