@@ -34,11 +34,14 @@ export const DIED = {
 };
 
 /** The record's status wins: a process that died, or a cancellation, left the reply as it was begun. */
-export function showResponse({ stored, opened }: Found): Json {
+export function showResponse({ stored, opened, usage }: Found): Json {
   const response = opened.response();
-  if (!stored.background || response["status"] === stored.status) return response;
+  if (!stored.background) return response;
+  const charged = { usage: response["usage"] ?? usage ?? null };
+  if (response["status"] === stored.status) return { ...response, ...charged };
   return {
     ...response,
+    ...charged,
     status: stored.status,
     ...(stored.status === "failed" ? { error: DIED } : {}),
   };

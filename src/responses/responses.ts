@@ -18,6 +18,7 @@ import {
   deleteResponse,
   failDead,
   findResponse,
+  findUsage,
   stopResponse,
   type StoredResponse,
   sumOfAccount,
@@ -52,6 +53,8 @@ export interface Responses {
 export interface Found {
   readonly stored: StoredResponse;
   readonly opened: Opened;
+  /** What was charged where the call was stopped, which its own response does not say. */
+  readonly usage: Json | undefined;
 }
 
 export interface ResponsesParts {
@@ -69,7 +72,9 @@ export function createResponses(parts: ResponsesParts): Responses {
   const find: Responses["find"] = async (accountId, id, now) => {
     const stored = await findResponse(db, accountId, id, now);
     if (stored === undefined) throw notFound(id);
-    return { stored, opened: openStored(kek, stored) };
+    const isStopped = stored.status === "cancelled" || stored.status === "failed";
+    const usage = isStopped ? await findUsage(db, stored) : undefined;
+    return { stored, opened: openStored(kek, stored), usage };
   };
 
   const begin = async (

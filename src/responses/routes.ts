@@ -166,7 +166,7 @@ function cancelRoute(responses: Responses): Route {
     tag: TAG,
     summary: "Cancel a response that runs in the background",
     description:
-      "The provider is stopped, and what it metered until then is charged. Repeating the call gives the same answer.",
+      "The provider is stopped, and what it metered until then is charged. Its `usage` is there as soon as it is known, which may be after this answer. Repeating the call gives the same answer.",
     dialect: "openai",
     params,
     answers: {

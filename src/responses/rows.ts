@@ -1,6 +1,8 @@
 // The tables of the room, stored_response and stored_item, as they are written and read. Every look-up names the account,
 // so that another's id finds nothing, and the time, so that what has expired is gone before it is swept.
 
+import { toNano, usdText } from "../base/money.ts";
+import type { Json } from "../inference/ask.ts";
 import {
   oneOf,
   type Reader,
@@ -111,6 +113,32 @@ export async function findResponse(
     [id, accountId, now],
   );
   return row && toResponse(row);
+}
+
+/** What a call used and was charged, as this API counts; undefined where nothing was metered, or not yet. */
+export async function findUsage(
+  reader: Reader,
+  { accountId, holdId }: StoredResponse,
+): Promise<Json | undefined> {
+  const row = await reader.get(
+    `select input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_nano
+     from usage_record where id = ? and account_id = ? and input_tokens + output_tokens + cost_nano > 0`,
+    [holdId, accountId],
+  );
+  if (row === undefined) return undefined;
+  const input = whole(row, "input_tokens");
+  const output = whole(row, "output_tokens");
+  return {
+    input_tokens: input,
+    input_tokens_details: {
+      cached_tokens: whole(row, "cache_read_tokens"),
+      cache_write_tokens: whole(row, "cache_write_tokens"),
+    },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: whole(row, "reasoning_tokens") },
+    total_tokens: input + output,
+    cost: Number(usdText(toNano(row["cost_nano"]))),
+  };
 }
 
 export interface ChainRequest {

@@ -141,6 +141,11 @@ for (const store of STORE_KINDS) {
       expect((await get(gateway, mine, id)).json).toMatchObject({
         status: "cancelled",
         output: [],
+        usage: {
+          input_tokens: Number(record?.["input_tokens"]),
+          output_tokens: Number(record?.["output_tokens"]),
+          cost: Number(record?.["cost_nano"]) / 1e9,
+        },
       });
       const on = await call(gateway, mine, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: id },
