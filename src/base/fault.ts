@@ -103,6 +103,8 @@ export interface FaultOptions {
   /** Further public fields of the error object, such as `affordable_max_tokens`. */
   readonly fields?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
+  /** What the balance did not cover, where what the caller's own key met is told instead. */
+  readonly shortfall?: Fault;
   readonly cause?: unknown;
 }
 

@@ -29,10 +29,11 @@ export function createCallOrBuy(counter: Counter): CallOrBuy {
     for (;;) {
       const answer = await answerOrShortfall(work);
       if (answer instanceof Response) return answer;
-      const bill = billFor(counter, call, answer);
+      const bill = billFor(counter, call, shortfallOf(answer) ?? answer);
       if (bill === undefined) throw answer;
       const header = call.headers.get("payment-signature");
       if (header === null) throw challenged(counter, call, { bill, shortfall: answer });
+      if (!isShortfall(answer)) throw answer;
       const others = under.get(call.accountId);
       if (others === undefined) {
         const taking = takePayment(counter, bill, header);
@@ -87,13 +88,18 @@ async function answerOrShortfall(work: () => Promise<Response>): Promise<Respons
   try {
     return await work();
   } catch (error) {
-    if (error instanceof Fault && isShortfall(error)) return error;
+    if (error instanceof Fault && shortfallOf(error) !== undefined) return error;
     throw error;
   }
 }
 
 function isShortfall({ code }: Fault): boolean {
   return code === "insufficient_credits";
+}
+
+/** What a payment would cover: also where the failure of an own key stands before it. */
+function shortfallOf(fault: Fault): Fault | undefined {
+  return isShortfall(fault) ? fault : fault.options.shortfall;
 }
 
 /**
@@ -116,7 +122,7 @@ function billFor(
   return amountCents > till.limits.mostCents ? undefined : { accountId, invoice };
 }
 
-/** The 402 as it was, and how to pay it with x402. */
+/** The 402, or what an own key met, as it was, and how to pay with x402. */
 function challenged(
   counter: Counter,
   { path }: PaidCall,
@@ -137,6 +143,7 @@ function challenged(
   const resource = { url: counter.baseUrl + path, description };
   return new Fault(shortfall.code, shortfall.message, {
     ...options,
+    status: shortfall.status,
     message:
       refused === undefined
         ? publicMessage

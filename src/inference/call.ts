@@ -99,6 +99,8 @@ export interface CallInput {
   readonly headers: Headers;
   readonly signal: AbortSignal;
   readonly idempotent: IdempotentCall | undefined;
+  /** Whether a payment came with it that would be taken: its caller would rather pay than wait. */
+  readonly bringsPayment?: boolean;
   /** Known already for a call that runs in the background. */
   readonly state?: StatefulCall;
 }

@@ -314,7 +314,9 @@ function inferOrBuy(
   input: ModelInput,
   idempotent: IdempotentCall | undefined,
 ): Promise<Response> {
-  const work = (): Promise<Response> => infer(inferParts, callInput(api, input, idempotent));
+  const bringsPayment = callOrBuy !== undefined && input.headers.has("payment-signature");
+  const work = (): Promise<Response> =>
+    infer(inferParts, { ...callInput(api, input, idempotent), bringsPayment });
   return callOrBuy === undefined ? work() : buying(inferParts, callOrBuy, input, work);
 }
 

@@ -25,6 +25,8 @@ interface Standing {
   readonly amount: bigint;
   /** False for the hold of nothing under which a caller's own key is tried. */
   readonly pays: boolean;
+  /** Why it does not pay for what would have to be paid for. */
+  readonly shortfall?: Fault;
 }
 
 /** Refusals of a hold for which the caller's own key is as good as before. */
@@ -50,6 +52,7 @@ export async function tryLegs(
   let standing: Standing | undefined;
   let tried: Tried | undefined;
   let refusal: Fault | undefined;
+  let shortfall: Fault | undefined;
   try {
     for (const [place, leg] of legs.entries()) {
       const later = place + 1 < legs.length ? legs.slice(place + 1) : NO_LEGS;
@@ -59,6 +62,7 @@ export async function tryLegs(
         tried === undefined
           ? await standingFor(parts, base, next)
           : await furtherStanding(parts, base, next);
+      shortfall ??= standing.shortfall;
       // There is no money for this way; one on another key of the caller's own takes none.
       if (!standing.pays && !leg.candidate.credential.byok) continue;
       if (isFirst) await base.state?.held?.();
@@ -73,7 +77,7 @@ export async function tryLegs(
       if (!goesOn(parts, tried)) break;
     }
     if (tried === undefined) throw refusal ?? new Error("a call without a leg");
-    return tried;
+    return withShortfall(tried, shortfall);
   } catch (error) {
     if (standing !== undefined)
       await parts.ledger.settle({ ...idsOf(base), cost: 0n, now: parts.now() }).catch(() => {});
@@ -115,9 +119,27 @@ async function furtherStanding(parts: InferParts, base: CallBase, next: Next): P
     return await standingFor(parts, base, next);
   } catch (error) {
     if (!(error instanceof Fault && MONEY.has(error.code))) throw error;
+    if (base.input.bringsPayment === true && error.code === "insufficient_credits") throw error;
     // A hold of nothing again, under which the call is recorded.
-    return await hold(parts, base, { ...next, quote: freeOf(next.leg), pays: false });
+    const unpaid = await hold(parts, base, { ...next, quote: freeOf(next.leg), pays: false });
+    return { ...unpaid, shortfall: error };
   }
+}
+
+/** Beside the failure of an own key it is told how the gateway's account could be paid for. */
+function withShortfall(tried: Tried, shortfall: Fault | undefined): Tried {
+  const { result } = tried;
+  if (result.ok || shortfall?.code !== "insufficient_credits") return tried;
+  const { code, message, status, publicMessage, options } = result.fault;
+  const next = [...(options.next ?? []), ...(shortfall.options.next ?? [])];
+  const fault = new Fault(code, message, {
+    ...options,
+    message: publicMessage,
+    status,
+    next,
+    shortfall,
+  });
+  return { ...tried, result: { ...result, fault } };
 }
 
 /** What pays for this leg and for whichever of the later ones may have to be paid. */

@@ -74,6 +74,7 @@ export function createBackground(parts: BackgroundParts): Background {
       ...input,
       signal: abort.signal,
       idempotent: undefined,
+      bringsPayment: false,
       state: { ...turn.call, held },
     };
     const run = async (): Promise<void> => {

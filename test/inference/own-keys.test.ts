@@ -1,5 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { challengeIn, fundedWallet, sign } from "../billing/x402-wallet.ts";
+import { startFacilitator } from "../support/facilitator.ts";
 import {
   type RawProvider,
   type RawReply,
@@ -47,6 +49,7 @@ let account: Account;
 async function start(
   own: (request: RawRequest) => RawReply,
   house: (request: RawRequest) => RawReply = () => ({ body: OK }),
+  env: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   provider = await startRawProvider((request) => {
     if (request.path.endsWith("/models")) return { body: '{"object":"list","data":[]}' };
@@ -59,6 +62,7 @@ async function start(
       OPENAI_API_KEY: HOUSE,
       MISTRAL_BASE_URL: provider.url,
       MISTRAL_API_KEY: HOUSE,
+      ...env,
     },
   });
   account = await register(gateway);
@@ -225,6 +229,34 @@ describe("the caller's own provider key", () => {
     expect(await recordsOf(gateway.house.db, account.id)).toMatchObject([
       { outcome: "completed", status: 200, byok: 1, cost_nano: 0 },
     ]);
+  });
+
+  test("that meets a limit does not keep an agent with a wallet from paying for the gateway's account", async () => {
+    const facilitator = startFacilitator();
+    try {
+      await start(() => ({ status: 429, body: "{}" }), undefined, facilitator.env);
+      const refused = await chat({ max_tokens: 60_000 });
+      expect(refused.status).toBe(429);
+      const next = errorOf(await refused.json())["next"] as Json[];
+      expect(next.map(({ url }) => url)).toContain("/v1/billing/invoice");
+      const [asked] = challengeIn(refused.headers).accepts;
+      if (asked === undefined) throw new Error("nothing is asked for");
+      const { header } = await sign(fundedWallet(facilitator, 500n), asked);
+      const paid = await fetch(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { ...account.headers, "payment-signature": header },
+        body: JSON.stringify(bodyOf("chat", "hello", { model: MODEL, max_tokens: 60_000 })),
+      });
+      expect([paid.status, paid.headers.get("x-postern-byok")]).toEqual([200, "false"]);
+      expect(paid.headers.get("payment-response")).not.toBeNull();
+      const records = await recordsOf(gateway.house.db, account.id);
+      expect(records.map(({ outcome, byok }) => [outcome, byok])).toEqual([
+        ["upstream_error", 1],
+        ["completed", 0],
+      ]);
+    } finally {
+      await facilitator.stop();
+    }
   });
 
   test("and the gateway's account that both fail are one call, charged nothing", async () => {
