@@ -103,6 +103,8 @@ export interface FaultOptions {
   /** Further public fields of the error object, such as `affordable_max_tokens`. */
   readonly fields?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
+  /** The caller chose what is not there: the status may be above 499, but nothing of the gateway failed. */
+  readonly isCallersChoice?: boolean;
   /** What the balance did not cover, where what the caller's own key met is told instead. */
   readonly shortfall?: Fault;
   readonly cause?: unknown;

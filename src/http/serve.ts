@@ -149,7 +149,7 @@ function tell(parts: ServeParts, exchange: Exchange, { fault, tellFailure }: Tro
     code: fault.code,
     detail: fault.message,
   };
-  if (fault.status >= 500)
+  if (fault.status >= 500 && fault.options.isCallersChoice !== true)
     tellFailure({ ...fields, cause: fault.options.cause }, performance.now());
   else parts.log.debug("request refused", fields);
 }

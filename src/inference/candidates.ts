@@ -78,7 +78,8 @@ function candidatesOn(
   ownKey: OwnKey | undefined,
 ): Candidates {
   if (ownKey === undefined) {
-    if (shared === undefined) throw notConfigured(model);
+    if (shared === undefined)
+      throw notConfigured([{ id: model.provider, takesKeys: takesKeys(place) }]);
     return shared;
   }
   const own: Candidate = {
@@ -133,16 +134,40 @@ function findWay(
   providerOf: CandidateParts["providerOf"],
 ): Way {
   const place = providerOf(model.provider);
-  if (place === undefined) throw notConfigured(model);
+  if (place === undefined) throw notConfigured([{ id: model.provider, takesKeys: false }]);
   const wires = wiresFor(model, place.provider, wire);
   const { own: credential } = place;
   const shared = credential && ([{ wires, model, upstreamName, credential }] as const);
   return { wires, place, shared };
 }
 
-function notConfigured(model: Model): Fault {
-  return new Fault("provider_not_configured", `no account at ${model.provider}`, {
-    message: `This gateway has no account at ${model.provider}. Use another model, or add your own key with POST /v1/provider-keys.`,
+interface Absent {
+  readonly id: string;
+  /** Whether callers can bring a key of their own there. */
+  readonly takesKeys: boolean;
+}
+
+function takesKeys(place: Place | undefined): boolean {
+  return place !== undefined && !place.provider.local && place.provider.ownKeys !== false;
+}
+
+/** Of a name that several providers have: none of them is set up. */
+export function noneConfigured(
+  models: readonly Model[],
+  providerOf: CandidateParts["providerOf"],
+): Fault {
+  const ids = [...new Set(models.map(({ provider }) => provider))];
+  return notConfigured(ids.map((id) => ({ id, takesKeys: takesKeys(providerOf(id)) })));
+}
+
+function notConfigured(absent: readonly Absent[]): Fault {
+  const names = oneOf(absent);
+  const open = absent.filter((one) => one.takesKeys);
+  const own =
+    open.length === 0 ? "" : `, or add your own key for ${oneOf(open)} with POST /v1/provider-keys`;
+  return new Fault("provider_not_configured", `no account at ${names}`, {
+    message: `This gateway has no account at ${names}. Use another model${own}.`,
+    isCallersChoice: true,
     param: "model",
     next: [
       {
@@ -152,6 +177,11 @@ function notConfigured(model: Model): Fault {
       },
     ],
   });
+}
+
+function oneOf(absent: readonly Absent[]): string {
+  const ids = absent.map(({ id }) => id);
+  return [ids.slice(0, -1).join(", "), ...ids.slice(-1)].filter((text) => text !== "").join(" or ");
 }
 
 const TRANSLATED: readonly UpstreamWire[] = ["messages", "responses", "gemini", "converse", "chat"];

@@ -20,6 +20,7 @@ import {
   type CandidateParts,
   type Candidates,
   localModel,
+  noneConfigured,
 } from "./candidates.ts";
 import { PROVIDERS, type RelayedWire } from "./providers.ts";
 import { type Endpoint, inOrder, type Routing } from "./routing-order.ts";
@@ -124,18 +125,28 @@ async function endpointsFor(
   const { found, preferences } = waysTo(id, path, search, now);
   const wanted = found.filter((one) => isWanted(one, preferences, now));
   if (wanted.length === 0) faults.push(noneLeft(id, found, preferences));
+  const failed: Fault[] = [];
   const tried = await Promise.all(
     wanted.map(async (one) => {
       try {
         return await candidatesAt(one, asking, parts);
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
-        faults.push(error);
+        failed.push(error);
         return undefined;
       }
     }),
   );
   const endpoints = tried.filter((one) => one !== undefined);
+  const isNowhere = failed.every(({ code }) => code === "provider_not_configured");
+  if (isNowhere && failed.length === wanted.length && failed.length > 1)
+    faults.push(
+      noneConfigured(
+        wanted.map(({ model }) => model),
+        parts.providerOf,
+      ),
+    );
+  else faults.push(...failed);
   if (endpoints.length < 2) return endpoints;
   const conversation = conversationOf(ask, asking.accountId);
   const ordered = inOrder(endpoints, preferences, {

@@ -265,4 +265,21 @@ describe("a model that cannot be called this way", () => {
       param: "model",
     });
   });
+
+  test("is a 503 that names every provider that a bare name stands for, and whose key can be brought", async () => {
+    const told = async (model: string): Promise<string> => {
+      const response = await send(PATHS.chat, good("chat", { model }));
+      expect(response.status).toBe(503);
+      return String(errorOf(await response.json())["message"]);
+    };
+    expect(await told("gpt-5.4")).toBe(
+      "This gateway has no account at openai, azure, openrouter or bedrock. Use another model, or add your own key for openai, openrouter or bedrock with POST /v1/provider-keys.",
+    );
+    expect(await told("azure/gpt-5.4")).toBe(
+      "This gateway has no account at azure. Use another model.",
+    );
+    // The caller chose it: nothing of the gateway failed.
+    const failures = gateway.logged.filter((line) => line.includes('"level":"error"'));
+    expect(failures.join()).not.toContain("provider_not_configured");
+  });
 });
