@@ -35,25 +35,35 @@ export function faultOfProvider(failure: ProviderFailure, credential: Credential
   const sense = senseOf(failure);
   const message = scrubbed(told.message, credential);
   const isFull = sense.nativeCode === CONTEXT_FULL;
+  const nativeCode = told.code === undefined ? undefined : scrubbed(told.code, credential);
   const fields = {
     provider: credential.provider.id,
     provider_status: status,
-    ...(told.code === undefined ? {} : { provider_code: scrubbed(told.code, credential) }),
+    ...(nativeCode === undefined ? {} : { provider_code: nativeCode }),
     ...(isFull ? { code: CONTEXT_FULL } : {}),
     ...(failure.translated && told.param !== undefined ? { provider_param: told.param } : {}),
   };
-  if (sense.code === "provider_not_configured" || ACCOUNT_STATUSES.has(status))
+  const isRefusedText = status === 403 && REFUSED_TEXT.test(message);
+  if (!isRefusedText && (sense.code === "provider_not_configured" || ACCOUNT_STATUSES.has(status)))
     return accountFault(credential, status, message, fields);
-  const [code, own] = verdictOn(sense.status, sense.code);
+  const [code, own] = isRefusedText
+    ? (["invalid_request", 400] as const)
+    : verdictOn(sense.status, sense.code);
   const { name } = credential.provider;
   const sentence = message === "" ? silenceOf(code, name) : `${name}: ${message}`;
-  return new Fault(code, `provider answered ${status}: ${message}`, {
+  // A provider's words may quote the prompt, which no log does.
+  return new Fault(code, `${credential.provider.id} answered ${status}${named(nativeCode)}`, {
     ...(sentence === undefined ? {} : { message: sentence }),
     ...(told.param === undefined || failure.translated ? {} : { param: told.param }),
     status: own,
     fields,
     ...waitOf(code, headers, sense.retryAfterSeconds),
   });
+}
+
+/** A code as the log tells it: one word, and no sentence. */
+function named(code: string | undefined): string {
+  return code !== undefined && /^[\w.-]{1,64}$/.test(code) ? ` (${code})` : "";
 }
 
 /** What callers of these codes are told to wait where the provider does not say. */
@@ -83,6 +93,9 @@ function silenceOf(code: FaultCode, name: string): string | undefined {
 
 /** Whatever its words, a provider that refuses an account refuses the gateway, and not the caller. */
 const ACCOUNT_STATUSES = new Set([401, 402, 403]);
+
+/** OpenRouter and xAI say 403 where it is the request's own text that they refuse. */
+const REFUSED_TEXT = /\binput was flagged\b|\bviolates usage guidelines\b/i;
 
 /** What clients look for to shorten a conversation. */
 const CONTEXT_FULL = "context_length_exceeded";

@@ -331,6 +331,40 @@ describe("what a provider sends", () => {
     expect(provider.requests[0]?.headers["authorization"]).toBe(`Bearer ${KEY}`);
   });
 
+  test("that quotes the prompt is told to the caller, and its words are in no log", async () => {
+    const body = '{"error":{"message":"cannot tokenize: my secret diary","code":"bad_token"}}';
+    await start(() => ({ status: 500, body }));
+    const response = await chat();
+    expect([response.status, await response.text()]).toEqual([
+      500,
+      expect.stringContaining("my secret diary"),
+    ]);
+    const logged = gateway.logged.join("\n");
+    expect(logged).toContain("sim answered 500 (bad_token)");
+    expect(logged).not.toContain("diary");
+  });
+
+  test("as a 403 for the request's own text is the caller's to mend, and no refused account", async () => {
+    const messages = [
+      "Your chosen model requires moderation and your input was flagged",
+      "Content violates usage guidelines. Team: x, API key ID: y, Model: z",
+    ];
+    await start((_, count) => ({
+      status: 403,
+      body: JSON.stringify({ error: { code: 403, message: messages[count % 2] } }),
+    }));
+    for (const _ of messages) {
+      const response = await chat();
+      expect(response.status).toBe(400);
+      expect(errorOf(await response.json())).toMatchObject({
+        code: "invalid_request",
+        provider_status: 403,
+      });
+    }
+    expect(provider.requests).toHaveLength(2);
+    expect(gateway.logged.join("\n")).not.toContain("was refused with");
+  });
+
   test("as a redirect is not followed, whatever it points at", async () => {
     let followed = 0;
     const other = await startRawProvider(() => {

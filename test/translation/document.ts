@@ -257,7 +257,7 @@ function errorTable(): string {
   ];
   return `## A provider's errors\n\n${table(head, rows)}
 The provider's own sentence and code travel along, without keys and names of accounts. What a provider's words say beyond its
-status counts too: a refused key that is a 400 at Google, a quota that is used up and a 429 at OpenAI. A full context has the
+status counts too: a refused key that is a 400 at Google, a quota that is used up and a 429 at OpenAI, a prompt that OpenRouter or xAI refuses with a 403 (here a 400). A full context has the
 code \`context_length_exceeded\` on every API. A provider that refuses the gateway's own account is never the caller's 401.
 What may pass (408, 409, 429, 5xx) is tried again, here or at another provider, before the caller sees it.\n`;
 }
