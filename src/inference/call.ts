@@ -186,7 +186,22 @@ export function ownHeaders(
   for (const name in returned) headers[name] = returned[name] ?? "";
   const dropped = call.passage?.dropped ?? [];
   if (dropped.length + lost.length > 0)
-    headers["x-postern-dropped"] = [...new Set([...dropped, ...lost])].join(", ");
+    headers["x-postern-dropped"] = listed([...dropped, ...lost]);
   if (call.outputMax !== undefined) headers["x-postern-max-tokens"] = String(call.outputMax);
   return headers;
+}
+
+/** Node refuses an answer whose headers are more than 16 KiB together. */
+const LIST_MAX_LENGTH = 4_000;
+
+// Every turn of a long conversation may have lost something.
+function listed(paths: readonly string[]): string {
+  const all = [...new Set(paths)];
+  let text = "";
+  for (const [place, path] of all.entries()) {
+    if (text.length + path.length > LIST_MAX_LENGTH)
+      return `${text}, and ${all.length - place} more`;
+    text += place === 0 ? path : `, ${path}`;
+  }
+  return text;
 }
