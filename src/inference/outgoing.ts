@@ -13,6 +13,8 @@ export interface Adjustments {
   readonly pseudonym: () => string;
   /** The output limit that the balance affords, where it had to be lowered. */
   readonly outputMax: number | undefined;
+  /** A chat's messages, where they cannot be sent as they came. */
+  readonly messages?: string | undefined;
 }
 
 export function outgoingBody(
@@ -31,6 +33,7 @@ export function outgoingBody(
     });
   }
   if (ask.api === "chat" && !provider.knowsCompletionLimit) sayOlderLimit(changes, ask.json);
+  if (adjust.messages !== undefined) changes["messages"] = adjust.messages;
   if (adjust.outputMax !== undefined)
     changes[limitField(ask, provider.outputLimitField)] = String(adjust.outputMax);
   if (!byok) {

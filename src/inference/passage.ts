@@ -13,6 +13,7 @@ import type {
   WrittenRequest,
 } from "./canonical-wire.ts";
 import type { Candidate } from "./candidates.ts";
+import { historyFor } from "./chat-history.ts";
 import { droppedOf, isRefused } from "./losses.ts";
 import { usageOf } from "./meter/meter.ts";
 import { type Adjustments, outgoingBody } from "./outgoing.ts";
@@ -68,12 +69,14 @@ export function passageFor(ask: Ask, candidate: Candidate, context: PassageConte
 
 function relayed(ask: Ask, candidate: Candidate, { adjust }: PassageContext): Passage {
   const { api, wantsUsage } = ask;
-  const { id, endsByClosing: endsSilently } = candidate.credential.provider;
+  const { provider } = candidate.credential;
+  const { id, endsByClosing: endsSilently } = provider;
+  const { messages, dropped } = historyFor(ask, provider);
   return {
     wire: api,
     path: pathOn(api, candidate, ask.stream),
-    body: outgoingBody(ask, candidate, adjust),
-    dropped: candidate.credential.provider.storesReplies ? unstored(ask, candidate) : [],
+    body: outgoingBody(ask, candidate, messages === undefined ? adjust : { ...adjust, messages }),
+    dropped: provider.storesReplies ? unstored(ask, candidate) : dropped,
     usageOf: (json) => usageOf(api, json, id),
     whole: ({ text, json }, usage, costUsd) => {
       const shown = isObject(json["error"]) ? scrubbed(text, candidate.credential) : text;

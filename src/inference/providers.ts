@@ -38,6 +38,8 @@ export interface Provider {
   readonly knowsCompletionLimit: boolean;
   /** Whether it knows `store`, which is false on the gateway's own account. */
   readonly storesReplies: boolean;
+  /** Members of earlier replies, as others write them, for which it refuses a whole request of the chat wire. */
+  readonly refusesBack?: readonly string[];
   /** Whether a stream's end is its closing, without a last event. */
   readonly endsByClosing: boolean;
   /** Whether the caller's output limit bounds reasoning as well. */
@@ -124,6 +126,7 @@ export const PROVIDERS: readonly Provider[] = [
     baseUrl: "https://api.mistral.ai/v1",
     paths: { ...CHAT, embeddings: "/embeddings" },
     asksForUsage: false,
+    refusesBack: ["reasoning_content", "reasoning_details", "reasoning"],
   }),
   row({
     id: "groq",
@@ -133,6 +136,7 @@ export const PROVIDERS: readonly Provider[] = [
     baseUrl: "https://api.groq.com/openai/v1",
     paths: { ...CHAT, responses: "/responses" },
     endUserField: "user",
+    refusesBack: ["reasoning_content", "reasoning_details"],
   }),
   row({
     id: "xai",
@@ -178,6 +182,7 @@ export const PROVIDERS: readonly Provider[] = [
     knowsCompletionLimit: true,
     baseUrl: "https://api.cerebras.ai/v1",
     endUserField: "user",
+    refusesBack: ["reasoning_content", "reasoning_details"],
   }),
   row({
     id: "openrouter",

@@ -67,6 +67,7 @@ const RULES = `## Rules
   Completions, \`encrypted_content\` on Responses, \`signature\` on Messages) and goes back only to the provider and model that
   made it. For any other model it is dropped by rule. So do the signatures of calls, texts and images: beside the call or the image on Chat Completions
   (\`extra_content.google.thought_signature\`), else as reasoning that shows nothing. To go on with an image that Gemini made, send back the message that brought it, as it came.
+  Groq, Mistral and Cerebras refuse a request for such members of earlier replies, also where their own API was called: they are left out there, and listed.
 - **Effort and budget** are mapped into each other, and clamped to what the model knows: a clamp is listed.
 - **Forbidding parallel calls** means little where one tool must be called, and is then dropped by rule where it cannot be said.
 - **Streams** obey the grammar of the API that was called. Usage and cost stand where that API has usage; on Messages in
