@@ -58,10 +58,7 @@ export async function tryLegs(
       const later = place + 1 < legs.length ? legs.slice(place + 1) : NO_LEGS;
       const isFirst = standing === undefined;
       const next = { leg, later, standing };
-      standing =
-        tried === undefined
-          ? await standingFor(parts, base, next)
-          : await furtherStanding(parts, base, next);
+      standing = await (tried === undefined ? standingFor : standingOrNone)(parts, base, next);
       shortfall ??= standing.shortfall;
       // There is no money for this way; one on another key of the caller's own takes none.
       if (!standing.pays && !leg.candidate.credential.byok) continue;
@@ -114,7 +111,7 @@ function freeOf({ quote }: Leg): Quote {
 }
 
 /** Pays nothing where there is no money for another way: what the caller's own key has met before says more. */
-async function furtherStanding(parts: InferParts, base: CallBase, next: Next): Promise<Standing> {
+async function standingOrNone(parts: InferParts, base: CallBase, next: Next): Promise<Standing> {
   try {
     return await standingFor(parts, base, next);
   } catch (error) {
