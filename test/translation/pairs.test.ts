@@ -256,7 +256,7 @@ describe("older models", () => {
 describe("a provider's error midway", () => {
   for (const api of ["responses", "messages"] as const)
     test(`over ${api} says nothing of the gateway's account`, async () => {
-      const secret = "sk-abcdefghijklmnop";
+      const secret = "sk-abcdefgh1jklmnop";
       world.answer = () =>
         new Response(
           [
