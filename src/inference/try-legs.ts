@@ -55,7 +55,7 @@ export async function tryLegs(
   let shortfall: Fault | undefined;
   try {
     for (const [place, leg] of legs.entries()) {
-      const later = place + 1 < legs.length ? legs.slice(place + 1) : NO_LEGS;
+      const later = legsAfter(place, legs);
       const isFirst = standing === undefined;
       const next = { leg, later, standing };
       standing = await (tried === undefined ? standingFor : standingOrNone)(parts, base, next);
@@ -80,6 +80,10 @@ export async function tryLegs(
       await parts.ledger.settle({ ...idsOf(base), cost: 0n, now: parts.now() }).catch(() => {});
     throw error;
   }
+}
+
+function legsAfter(place: number, legs: readonly Leg[]): readonly Leg[] {
+  return place + 1 < legs.length ? legs.slice(place + 1) : NO_LEGS;
 }
 
 function goesOn(parts: InferParts, { call, result }: Tried): boolean {
