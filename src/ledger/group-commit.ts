@@ -2,7 +2,8 @@
 // of its own, and a busy process commits hundreds of operations at once.
 
 import { Fault } from "../base/fault.ts";
-import { isUnavailable } from "../store/db.ts";
+import { isLocked, isUnavailable } from "../store/db.ts";
+import { createLockedLanes, type LockedLanes } from "./locked-lanes.ts";
 
 /** New work is refused while the queue is full; what ends work that was let in is always taken. */
 export type Admission = "new" | "owed";
@@ -15,13 +16,22 @@ const ATTEMPTS_MAX = 3;
 const TRIES_MAX: Readonly<Record<Admission, number>> = { new: 6, owed: 64 };
 const PAUSE_MS = 50;
 const PAUSE_DOUBLINGS_MAX = 4;
+/** What is owed and finds its rows locked is tried again after so many pauses, for half an hour: 5 s, 360 times. */
+const LOCKED_PAUSES = 100;
+const LOCKED_TIMES_MAX = 360;
 
 interface Waiting<Operation, Outcome> {
   readonly operation: Operation;
   readonly admission: Admission;
+  /** How often its rows were found locked. */
+  lockedTimes: number;
+  /** Whether it was tried, and nobody heard what became of it. */
+  isDoubtful: boolean;
   readonly resolve: (outcome: Outcome) => void;
   readonly reject: (error: unknown) => void;
 }
+
+const UNTRIED = { lockedTimes: 0, isDoubtful: false } as const;
 
 type Commit<Operation, Outcome> = (operations: readonly Operation[]) => Promise<readonly Outcome[]>;
 
@@ -35,26 +45,43 @@ export interface GroupCommit<Operation, Outcome> {
   readonly idle: () => Promise<void>;
 }
 
+/** What is known of operations. */
+export interface Kinds<Operation> {
+  /** What takes back one that was given up, and may have been committed. */
+  readonly undoOf?: (operation: Operation) => Operation | undefined;
+  /** Where rows are locked by somebody else, the operations of the same lane wait, and no others. */
+  readonly laneOf?: (operation: Operation) => string;
+}
+
 /**
- * `commit` may see an operation again whose first commit was not heard of, so it must know what it has done; `undoOf` says
- * what takes back one that was given up so.
+ * `commit` may see an operation again whose first commit was not heard of, so it must know what it has done.
  */
 export function createGroupCommit<Operation, Outcome>(
   commit: Commit<Operation, Outcome>,
   pauseMs = PAUSE_MS,
-  undoOf: (operation: Operation) => Operation | undefined = () => undefined,
+  { undoOf = () => undefined, laneOf = () => "" }: Kinds<Operation> = {},
 ): GroupCommit<Operation, Outcome> {
   let queue: Waiting<Operation, Outcome>[] = [];
   let running: Promise<void> | undefined;
   let away: Fault | undefined;
   let failing = false;
+  const run = (): void => {
+    // One turn of the event loop is waited for, so that all requests which arrived together share a commit.
+    running ??= nextTurn().then(flushAll);
+  };
+  const lanes = lanesFor<Operation, Outcome>({ pauseMs, undoOf, laneOf }, (more) => {
+    queue.push(...more);
+    if (more.length > 0) run();
+  });
+  const way: Way<Operation, Outcome> = { commit, lanes };
 
   // A store that cannot be used fails every half of a batch alike, so the whole batch waits for it. New work waits for
   // a moment only; what is owed is tried for longer, since giving it up loses a charge.
   const commitPatiently = async (batch: readonly Waiting<Operation, Outcome>[]): Promise<void> => {
     let rest = batch;
     for (let attempt = 1; rest.length > 0; attempt++) {
-      const stopped = await commitBatch(rest, commit);
+      const stopped = await commitBatch(rest, way);
+      for (const one of stopped?.rest ?? []) one.isDoubtful = true;
       failing = stopped !== undefined;
       if (stopped === undefined) break;
       if (attempt >= TRIES_MAX.new) {
@@ -76,19 +103,12 @@ export function createGroupCommit<Operation, Outcome>(
     away = undefined;
   };
 
-  // A crowd that still grows is worth another turn, since what a commit costs is shared; one alone waits for nobody.
-  const untilGathered = async (): Promise<void> => {
-    for (let turn = 0, before = 1; turn < TURNS_MAX && queue.length > before; turn++) {
-      before = queue.length;
-      await nextTurn();
-    }
-  };
-
   const flushAll = async (): Promise<void> => {
     while (queue.length > 0) {
-      await untilGathered();
-      const batch = queue.slice(0, BATCH_MAX);
-      queue = queue.slice(BATCH_MAX);
+      await untilGathered(() => queue.length);
+      const size = lanes.together(queue, BATCH_MAX);
+      const batch = queue.slice(0, size);
+      queue = queue.slice(size);
       await commitPatiently(batch);
     }
     running = undefined;
@@ -100,19 +120,46 @@ export function createGroupCommit<Operation, Outcome>(
         new Fault("overloaded", "the ledger's queue is full", { retryAfterSeconds: 1 }),
       );
     }
-    const outcome = new Promise<Outcome>((resolve, reject) =>
-      queue.push({ operation, admission, resolve, reject }),
-    );
-    // One turn of the event loop is waited for, so that all requests which arrived together share a commit.
-    running ??= nextTurn().then(flushAll);
+    const { promise: outcome, resolve, reject } = Promise.withResolvers<Outcome>();
+    queue.push({ operation, admission, ...UNTRIED, resolve, reject });
+    run();
     return outcome;
   };
   return {
     submit,
-    depth: () => queue.length,
+    depth: () => queue.length + lanes.kept(),
     isFailing: () => failing,
-    idle: () => running ?? Promise.resolve(),
+    idle: async () => {
+      await running;
+      for (; lanes.kept() > 0; await running) await lanes.empty();
+    },
   };
+}
+
+// A crowd that still grows is worth another turn, since what a commit costs is shared; one alone waits for nobody.
+async function untilGathered(size: () => number): Promise<void> {
+  for (let turn = 0, before = 1; turn < TURNS_MAX && size() > before; turn++) {
+    before = size();
+    await nextTurn();
+  }
+}
+
+/** New work on locked rows is refused; what is owed comes back by `queueUp`. */
+function lanesFor<Operation, Outcome>(
+  { pauseMs, undoOf, laneOf }: Required<Kinds<Operation>> & { readonly pauseMs: number },
+  queueUp: (more: readonly Waiting<Operation, Outcome>[]) => void,
+): LockedLanes<Waiting<Operation, Outcome>> {
+  return createLockedLanes({
+    pauseMs: pauseMs * LOCKED_PAUSES,
+    laneOf: ({ operation }) => laneOf(operation),
+    mayKeep: (one, cause) => {
+      if (one.admission === "owed" && one.lockedTimes <= LOCKED_TIMES_MAX) return true;
+      one.reject(new Fault("overloaded", "its rows are locked", { retryAfterSeconds: 1, cause }));
+      if (one.isDoubtful) queueUp(undoings([one], undoOf));
+      return false;
+    },
+    again: queueUp,
+  });
 }
 
 /** The next turn of the event loop. */
@@ -145,40 +192,62 @@ function undoings<Operation, Outcome>(
     const undoing = admission === "new" ? undoOf(operation) : undefined;
     return undoing === undefined
       ? []
-      : [{ operation: undoing, admission: "owed", resolve: () => {}, reject: () => {} }];
+      : [
+          {
+            operation: undoing,
+            admission: "owed",
+            ...UNTRIED,
+            resolve: () => {},
+            reject: () => {},
+          },
+        ];
   });
+}
+
+interface Way<Operation, Outcome> {
+  readonly commit: Commit<Operation, Outcome>;
+  readonly lanes: LockedLanes<Waiting<Operation, Outcome>>;
 }
 
 // One operation that cannot be written must not take the others with it, so a failing batch is halved.
 async function commitBatch<Operation, Outcome>(
-  batch: readonly Waiting<Operation, Outcome>[],
-  commit: Commit<Operation, Outcome>,
+  given: readonly Waiting<Operation, Outcome>[],
+  way: Way<Operation, Outcome>,
   attempt = 1,
 ): Promise<Stopped<Operation, Outcome> | undefined> {
+  const batch = way.lanes.admit(given);
+  const [first] = batch;
+  if (first === undefined) return undefined;
   try {
-    const outcomes = await commit(batch.map((waiting) => waiting.operation));
+    const outcomes = await way.commit(batch.map((waiting) => waiting.operation));
     batch.forEach((waiting, place) => {
       const outcome = outcomes[place];
       if (outcome === undefined) waiting.reject(new Error("the batch gave no outcome"));
       else waiting.resolve(outcome);
     });
+    way.lanes.open(batch);
     return undefined;
   } catch (error) {
-    if (isUnavailable(error)) return { rest: batch, cause: error };
-    if (batch.length > 1) return commitHalves(batch, commit);
-    if (attempt < ATTEMPTS_MAX) return commitBatch(batch, commit, attempt + 1);
-    batch[0]?.reject(error);
+    if (isUnavailable(error) && !isLocked(error)) return { rest: batch, cause: error };
+    if (batch.length > 1) return commitHalves(batch, way);
+    if (isLocked(error)) {
+      first.lockedTimes += 1;
+      way.lanes.shut(first, error);
+      return undefined;
+    }
+    if (attempt < ATTEMPTS_MAX) return commitBatch(batch, way, attempt + 1);
+    first.reject(error);
     return undefined;
   }
 }
 
 async function commitHalves<Operation, Outcome>(
   batch: readonly Waiting<Operation, Outcome>[],
-  commit: Commit<Operation, Outcome>,
+  way: Way<Operation, Outcome>,
 ): Promise<Stopped<Operation, Outcome> | undefined> {
   const middle = Math.ceil(batch.length / 2);
-  const first = await commitBatch(batch.slice(0, middle), commit);
+  const first = await commitBatch(batch.slice(0, middle), way);
   const second = batch.slice(middle);
   if (first !== undefined) return { ...first, rest: [...first.rest, ...second] };
-  return commitBatch(second, commit);
+  return commitBatch(second, way);
 }

@@ -55,8 +55,11 @@ export function createLedger<Record>({
       return outcomes;
     },
     undefined,
-    // Young holds are of one process with its store, where no reply is lost on the way.
-    (operation) => (holding === undefined ? givingBack(operation) : undefined),
+    {
+      // Young holds are of one process with its store, where no reply is lost on the way.
+      undoOf: (operation) => (holding === undefined ? givingBack(operation) : undefined),
+      laneOf: ({ request }) => request.accountId,
+    },
   );
   return {
     // Not `async`: every call waits here twice, and each promise has its price.

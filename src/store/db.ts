@@ -65,6 +65,13 @@ export function isUnavailable(error: unknown): boolean {
   return typeof error === "object" && error !== null && UNAVAILABLE in error;
 }
 
+/** Thrown with it where only some rows cannot be used, because somebody else keeps them locked. Nothing was changed. */
+export const LOCKED = Symbol("locked");
+
+export function isLocked(error: unknown): boolean {
+  return typeof error === "object" && error !== null && LOCKED in error;
+}
+
 const INTEGER_MAX = 2n ** 63n - 1n;
 
 /**

@@ -7,6 +7,7 @@ import {
   columnName,
   type Db,
   DUPLICATE,
+  LOCKED,
   type Reader,
   type Row,
   type Tx,
@@ -25,12 +26,17 @@ const ATTEMPTS_MAX = 4;
 const RETRY_BASE_MS = 5;
 /** A process that freezes inside a transaction must not keep its rows from the others for longer. */
 const FROZEN_MS = 30_000;
-const BEGIN_WRITE = `begin; set local idle_in_transaction_session_timeout = ${FROZEN_MS}`;
+/** Rows that somebody else keeps locked are not waited for any longer: who waits holds rows and a connection, too. */
+const LOCKED_MS = 2_000;
+const beginWrite = (lockedMs: number): string =>
+  `begin; set local idle_in_transaction_session_timeout = ${FROZEN_MS}; set local lock_timeout = ${lockedMs}`;
+const LOCK_PATIENTLY = "set local lock_timeout = 0";
 const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
 /** Serialisation failure, deadlock, stale plan; all are promised to have changed nothing. */
 const RETRIED = new Set(["40001", "40P01"]);
 const STALE_PLAN = /cached plan must not change result type/;
 /** Connection, resources, operator intervention, a server that has become read-only. */
+const LOCK_NOT_AVAILABLE = "55P03";
 const UNAVAILABLE_STATES = /^(08|53|57|25006|25P03)/;
 
 type Rows = readonly Row[] & {
@@ -45,10 +51,16 @@ interface Runner {
 export interface PostgresOptions {
   /** Another pause between two looks, for tests. */
   readonly lookMs?: number;
+  /** A shorter wait for rows that are locked, for tests. */
+  readonly lockedMs?: number;
 }
 
-export function openPostgres(url: string, { lookMs = LOOK_MS }: PostgresOptions = {}): Db {
+export function openPostgres(
+  url: string,
+  { lookMs = LOOK_MS, lockedMs = LOCKED_MS }: PostgresOptions = {},
+): Db {
   let pool = openPool(url);
+  const begin = beginWrite(lockedMs);
   // A server whose machine died says nothing, not even that it is gone, and the kernel believes in it for a quarter of an
   // hour. Whoever waits is told that the store is unavailable, and the next statement asks on a new connection.
   const watch = setInterval(() => {
@@ -63,7 +75,7 @@ export function openPostgres(url: string, { lookMs = LOOK_MS }: PostgresOptions 
       unsafe: (sql, params) => retrying(() => send(pool.client, sql, params)),
     }),
     write: (work) =>
-      retrying(() => inTransaction(pool, BEGIN_WRITE, (runner) => work(transactionOn(runner)))),
+      retrying(() => inTransaction(pool, begin, (runner) => work(transactionOn(runner)))),
     snapshot: (work) =>
       retrying(() =>
         inTransaction(unwatched(pool), BEGIN_SNAPSHOT, (runner) => work(readerOn(runner))),
@@ -170,6 +182,7 @@ async function inTransaction<T>(
   const runner: Runner = {
     unsafe: async (sql, params) => {
       if (spoilt !== undefined) throw spoilt.cause;
+      if (UNHURRIED.test(sql)) void send(connection, LOCK_PATIENTLY).catch(spoil);
       return watched(pool, send(connection, sql, params), sql).catch(spoil);
     },
   };
@@ -203,6 +216,7 @@ function marked(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const state = sqlState(error);
   if (state === "23505") Object.assign(error, { [DUPLICATE]: true });
+  if (state === LOCK_NOT_AVAILABLE) Object.assign(error, { [LOCKED]: true, [UNAVAILABLE]: true });
   const lost =
     "code" in error && /^ERR_POSTGRES_(CONNECTION|IDLE|LIFETIME)/.test(String(error.code));
   if (lost || UNAVAILABLE_STATES.test(state)) Object.assign(error, { [UNAVAILABLE]: true });

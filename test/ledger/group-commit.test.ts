@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../src/base/fault.ts";
 import { createGroupCommit } from "../../src/ledger/group-commit.ts";
-import { UNAVAILABLE } from "../../src/store/db.ts";
+import { LOCKED, UNAVAILABLE } from "../../src/store/db.ts";
 
 const unavailable = (): Error => Object.assign(new Error("gone"), { [UNAVAILABLE]: true });
+const locked = (): Error => Object.assign(unavailable(), { [LOCKED]: true });
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, place) => place);
 
 describe("group commit", () => {
@@ -151,5 +152,58 @@ describe("group commit", () => {
     gate.resolve();
     expect(await owed).toBe(-2);
     await Promise.all(taken);
+  });
+
+  test("rows that somebody else keeps locked hold up nobody else: new work on them is refused, what is owed is done later", async () => {
+    let isLocked = true;
+    const tried: number[][] = [];
+    const group = createGroupCommit<number, number>(
+      async (operations) => {
+        tried.push([...operations]);
+        if (isLocked && operations.some((one) => one < 0)) throw locked();
+        return operations;
+      },
+      0.2,
+      { laneOf: (one) => (one < 0 ? "locked" : `${one}`) },
+    );
+    const owed = [-1, -2].map((one) => group.submit(one, "owed"));
+    const fresh = group.submit(-3, "new").catch((error: unknown) => error);
+    const others = numbers(61).map((one) => group.submit(one, "new"));
+    expect(await Promise.all(others)).toEqual(numbers(61));
+    const refused = await fresh;
+    expect(
+      refused instanceof Fault ? [refused.code, refused.options.retryAfterSeconds] : refused,
+    ).toEqual(["overloaded", 1]);
+    // Halves, down to the one alone; the others of its lane are not tried after it.
+    expect(tried.length).toBeLessThan(16);
+    expect(group.depth()).toBe(2);
+    expect(await group.submit(7, "new")).toBe(7);
+    await Bun.sleep(50);
+    // Whoever tries them again is alone, so that nobody waits for locked rows with them.
+    const later = tried.slice(20).filter((batch) => batch.some((one) => one < 0));
+    expect(later.filter((batch) => batch.length > 1)).toEqual([]);
+    isLocked = false;
+    expect(await Promise.all(owed)).toEqual([-1, -2]);
+    await group.idle();
+    expect(group.depth()).toBe(0);
+    expect(await group.submit(-4, "new")).toBe(-4);
+  });
+
+  test("what was tried and not heard of is taken back where its rows are locked by then", async () => {
+    const weather = [unavailable(), locked()];
+    const done: number[] = [];
+    const group = createGroupCommit<number, number>(
+      async (operations) => {
+        const error = weather.shift();
+        if (error !== undefined) throw error;
+        done.push(...operations);
+        return operations;
+      },
+      0.1,
+      { undoOf: (one) => 100 + one },
+    );
+    expect(await group.submit(1, "new").catch((error: unknown) => error)).toBeInstanceOf(Fault);
+    await group.idle();
+    expect(done).toEqual([101]);
   });
 });

@@ -5,9 +5,10 @@ import path from "node:path";
 import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, getWallet } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
+import { openPostgres } from "../../src/store/postgres.ts";
 import { type Child, startChild } from "../support/child.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
-import { openAccount, promoDeposit } from "./record.ts";
+import { openAccount, openProcess, promoDeposit } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -123,6 +124,34 @@ describe("three processes on one PostgreSQL", () => {
       );
       expect(await holdEverywhere(id, 1, 9)).toEqual({ key_refused: 9 });
     }
+  });
+
+  test("a wallet that somebody keeps locked stands in the way of its own calls alone", async () => {
+    const db = openPostgres(store.place.at, { lockedMs: 50 });
+    const ledger = await openProcess(db, "hasty", now);
+    const hold = (id: string) =>
+      ledger.hold({
+        id: `locked.${id}`,
+        accountId: id,
+        keyId: `${id}.k`,
+        amount: 1n,
+        now,
+        expiresAt: now + 60_000,
+      });
+    await Promise.all(["bound", "free1", "free2"].map((id) => account(id, 1_000n)));
+    const [held, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const locker = store.db.write(async (tx) => {
+      await tx.lockMany("wallet", "account_id", ["bound"]);
+      held.resolve();
+      await letGo.promise;
+    });
+    await held.promise;
+    const [bound, ...others] = await Promise.allSettled(["bound", "free1", "free2"].map(hold));
+    letGo.resolve();
+    await locker;
+    expect(bound).toMatchObject({ status: "rejected", reason: { code: "overloaded" } });
+    expect(others).toMatchObject([{ value: { status: "held" } }, { value: { status: "held" } }]);
+    await db.close();
   });
 
   test("afterwards every balance adds up", async () => {

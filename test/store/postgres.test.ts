@@ -9,7 +9,7 @@ import {
   test,
   setDefaultTimeout,
 } from "bun:test";
-import { type Db, isUnavailable, whole } from "../../src/store/db.ts";
+import { type Db, isLocked, isUnavailable, whole } from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { wireTo } from "../ledger/lost-reply.ts";
 import { rejection } from "../support/rejection.ts";
@@ -202,6 +202,28 @@ describe("the store on PostgreSQL", () => {
   test("a process that freezes inside a transaction loses its locks after a while", async () => {
     const row = await db.write((tx) => tx.get("show idle_in_transaction_session_timeout"));
     expect(row?.["idle_in_transaction_session_timeout"]).toBe("30s");
+  });
+
+  test("rows that somebody keeps locked are not waited for without end, and a migration is", async () => {
+    const hasty = openPostgres(store.place.at, { lockedMs: 50 });
+    const [held, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const other = db.write(async (tx) => {
+      await tx.lockMany("thing", "id", ["k00"]);
+      held.resolve();
+      await letGo.promise;
+    });
+    await held.promise;
+    const late: unknown = await hasty
+      .write((tx) => tx.lockMany("thing", "id", ["k00"]))
+      .catch((error: unknown) => error);
+    expect([isLocked(late), isUnavailable(late)]).toEqual([true, true]);
+    expect(await hasty.write((tx) => tx.run(raise, ["k01"]))).toBe(1);
+    const altered = hasty.write((tx) => tx.run("alter table thing add column later text"));
+    await Bun.sleep(150);
+    letGo.resolve();
+    await Promise.all([other, altered]);
+    await hasty.write((tx) => tx.run("alter table thing drop column later"));
+    await hasty.close();
   });
 
   test("a backup is the server's own affair", async () => {
