@@ -85,10 +85,7 @@ export function createGroupCommit<Operation, Outcome>(
       failing = stopped !== undefined;
       if (stopped === undefined) break;
       if (attempt >= TRIES_MAX.new) {
-        away = new Fault("overloaded", "the store cannot be used", {
-          retryAfterSeconds: 1,
-          cause: stopped.cause,
-        });
+        away = busy("the store cannot be used", stopped.cause);
         queue = refuse(queue, "new", away);
         queue.push(...undoings(stopped.rest, undoOf));
         rest = refuse(stopped.rest, "new", away);
@@ -106,20 +103,14 @@ export function createGroupCommit<Operation, Outcome>(
   const flushAll = async (): Promise<void> => {
     while (queue.length > 0) {
       await untilGathered(() => queue.length);
-      const size = lanes.together(queue, BATCH_MAX);
-      const batch = queue.slice(0, size);
-      queue = queue.slice(size);
-      await commitPatiently(batch);
+      await commitPatiently(queue.splice(0, lanes.together(queue, BATCH_MAX)));
     }
     running = undefined;
   };
   const submit = (operation: Operation, admission: Admission): Promise<Outcome> => {
     if (admission === "new" && away !== undefined) return Promise.reject(away);
-    if (admission === "new" && queue.length >= QUEUE_MAX) {
-      return Promise.reject(
-        new Fault("overloaded", "the ledger's queue is full", { retryAfterSeconds: 1 }),
-      );
-    }
+    if (admission === "new" && queue.length >= QUEUE_MAX)
+      return Promise.reject(busy("the ledger's queue is full"));
     const { promise: outcome, resolve, reject } = Promise.withResolvers<Outcome>();
     queue.push({ operation, admission, ...UNTRIED, resolve, reject });
     run();
@@ -154,12 +145,16 @@ function lanesFor<Operation, Outcome>(
     laneOf: ({ operation }) => laneOf(operation),
     mayKeep: (one, cause) => {
       if (one.admission === "owed" && one.lockedTimes <= LOCKED_TIMES_MAX) return true;
-      one.reject(new Fault("overloaded", "its rows are locked", { retryAfterSeconds: 1, cause }));
+      one.reject(busy("its rows are locked", cause));
       if (one.isDoubtful) queueUp(undoings([one], undoOf));
       return false;
     },
     again: queueUp,
   });
+}
+
+function busy(detail: string, cause?: unknown): Fault {
+  return new Fault("overloaded", detail, { retryAfterSeconds: 1, cause });
 }
 
 /** The next turn of the event loop. */
