@@ -206,16 +206,18 @@ async function lookAt(
 ): Promise<Seen> {
   const seen = await processor.look(checkout.ref);
   await enter(parts, seen.facts, now);
-  // What was paid stays paid, also where the processor has forgotten the page.
-  const state = checkout.state === "done" ? "done" : seen.state;
-  await parts.db.write((tx) =>
-    tx.run("update checkout set state = ?, looked_at = ?, due_at = ? where id = ?", [
+  await parts.db.write(async (tx) => {
+    // What was paid stays paid, also where the processor has forgotten the page, or where this look was slower than another.
+    const [row] = await tx.lockMany("checkout", "id", [checkout.id]);
+    const wasPaid = row !== undefined && toCheckout(row).state === "done";
+    const state = wasPaid ? "done" : seen.state;
+    await tx.run("update checkout set state = ?, looked_at = ?, due_at = ? where id = ?", [
       state === "processing" ? "open" : state,
       now,
       nextLook(checkout, state, now),
       checkout.id,
-    ]),
-  );
+    ]);
+  });
   return seen;
 }
 
@@ -227,11 +229,15 @@ function nextLook({ createdAt }: Checkout, state: Seen["state"], now: number): n
   return now + Math.min(DAY_MS, Math.max(PAID_WAIT_MIN_MS, Math.floor(age / PAID_WAIT_SHARE)));
 }
 
-/** Brings facts to the door, one after the other, and tells the operator of what did not fit. */
+/**
+ * Brings facts to the door, one after the other, and tells the operator of what did not fit. `demand` throws, in the same
+ * transaction, what speaks against it.
+ */
 export async function enter(
   { db, log, onApplied, ...parts }: TillParts,
   facts: readonly PaymentFact[],
   now: number,
+  demand?: (tx: Tx) => Promise<void>,
 ): Promise<readonly Applied[]> {
   const all: Applied[] = [];
   for (const fact of facts) {
@@ -241,6 +247,7 @@ export async function enter(
     );
     if (known !== undefined) continue;
     const applied = await db.write(async (tx) => {
+      await demand?.(tx);
       const done = await applyPayment(tx, fact, now, parts);
       await onApplied?.(tx, done);
       return done;

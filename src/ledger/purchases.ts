@@ -140,10 +140,9 @@ export async function listDebtors(reader: Reader, most: number): Promise<readonl
   return rows.map((row) => text(row, "account_id"));
 }
 
-/** What a refund could take now without a loss. */
-export async function refundableOf(reader: Reader, accountId: string): Promise<Nano> {
-  const row = await reader.get("select * from wallet where account_id = ?", [accountId]);
-  return freeOf(walletIn(row, accountId));
+/** What a refund could take without a loss, until the transaction ends. */
+export async function lockRefundable(tx: Tx, accountId: string): Promise<Nano> {
+  return freeOf(await lockWallet(tx, accountId));
 }
 
 type Leg = readonly [name: string, from: string, to: string, amount: Nano];

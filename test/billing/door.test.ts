@@ -315,6 +315,37 @@ eachStore((kind, open) => {
       ).toContain("not paid by transfer");
     });
 
+    test("of two transfers back that are told at once, the second is judged by what the first left: the house bears nothing", async () => {
+      const { accountId, invoice, payment } = await newPurchase();
+      const told = { invoiceId: invoice.id, reference: `bank ${payment}`, now: 1 };
+      const suspense = await sumOf(shop.db, "system:suspense");
+      const paid = await Promise.allSettled(
+        ["", " again"].map((more) =>
+          markPaid(shop.till, { ...told, reference: told.reference + more }),
+        ),
+      );
+      expect(paid.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+      expect(await sumOf(shop.db, "system:suspense")).toBe(suspense);
+      await shop.spend(accountId, 3n * USD);
+      const loss = await sumOf(shop.db, "system:refund_expense");
+      const back = await Promise.allSettled(
+        [1, 2, 3].map((count) =>
+          markRefunded(shop.till, {
+            ...told,
+            reference: `back ${count} of ${payment}`,
+            amountCents: 420,
+          }),
+        ),
+      );
+      expect(back.map(({ status }) => status).toSorted()).toEqual([
+        "fulfilled",
+        "rejected",
+        "rejected",
+      ]);
+      expect(await sumOf(shop.db, "system:refund_expense")).toBe(loss);
+      expect((await walletOf(shop.db, accountId)).paid).toBe(3n * USD);
+    });
+
     test("the operator is told of what does not fit, without the house stopping", async () => {
       const { fact } = await newPurchase();
       await enter(shop.till, [fact("paid", 1)], 1);

@@ -11,6 +11,8 @@ import {
   test,
 } from "bun:test";
 import { findInvoice } from "../../src/billing/billing.ts";
+import { hearOf } from "../../src/billing/checkouts.ts";
+import { payAt } from "../../src/billing/till.ts";
 import { listDebtors } from "../../src/ledger/purchases.ts";
 import { eachStore, type TestStore } from "../support/stores.ts";
 import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
@@ -87,6 +89,36 @@ eachStore((kind, open) => {
         }
         expect(await paidOf(accountId)).toBe(10n * USD);
       }
+    });
+
+    test("it is found without a webhook, also where a slow look took the page for expired after it was paid", async () => {
+      const { processor } = shop.till;
+      if (processor.kind !== "hosted") throw new Error("no pages");
+      const { id: invoiceId } = await shop.newInvoice(await shop.newAccount(), 1_000);
+      const begun = await payAt(shop.till, invoiceId, shop.clock.now);
+      const session = stripe.sessionAt(begun.kind === "page" ? begun.url : null);
+      const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const slow = {
+        ...processor,
+        look: async () => {
+          asked.resolve();
+          await answered.promise;
+          return { state: "expired", url: undefined, facts: [] } as const;
+        },
+      };
+      const late = hearOf(shop.till, slow, session.id, shop.clock.now);
+      await asked.promise;
+      const intent = stripe.pay(session);
+      await deliver();
+      answered.resolve();
+      await late;
+      stripe.refund(intent, 1_050);
+      stripe.letters.length = 0;
+      const today = shop.clock.now;
+      shop.clock.now += 86_400_000;
+      await shop.poll();
+      expect(await statusOf(invoiceId)).toBe("refunded");
+      shop.clock.now = today;
     });
 
     test("one that failed before anybody heard of it changes nothing in the end", async () => {
