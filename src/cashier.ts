@@ -73,7 +73,7 @@ export async function openCashier(config: Config, ground: CashierGround): Promis
     await pollMethods(till, now());
     await sweepTopUps(till, now());
   };
-  const topUp = (): Promise<void> => turnTopUps(till, now());
+  const topUp = (): Promise<void> => turnTopUps({ ...till, clock: now }, now());
   const { counterClocks, ...counter } = openCounter(config, till, now);
   return { till, ...counter, cashClocks: [[POLL_MS, poll], [TOP_UP_MS, topUp], ...counterClocks] };
 }

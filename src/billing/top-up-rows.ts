@@ -121,11 +121,11 @@ export async function listTopUps(
   return rows.map(toTopUp);
 }
 
-/** What was bought since, with what is being bought. */
+/** What was bought since, with what is being bought, and what was given up and may turn up: it is looked for once more. */
 export async function sumTopUps(reader: Reader, accountId: string, since: number): Promise<number> {
   const row = await reader.get(
     `select cast(coalesce(sum(amount_cents), 0) as bigint) as total from top_up
-     where account_id = ? and created_at >= ? and state <> 'failed'`,
+     where account_id = ? and created_at >= ? and (state <> 'failed' or due_at is not null)`,
     [accountId, since],
   );
   return row === undefined ? 0 : whole(row, "total");

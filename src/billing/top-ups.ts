@@ -37,6 +37,8 @@ const SWEPT_AT_ONCE = 500;
 
 export interface TopUpParts extends TillParts {
   readonly processor: Processor;
+  /** What time it is by now, while a turn goes on. */
+  readonly clock: () => number;
 }
 
 /** One turn of the clock: begins what is due, and goes on with what was begun and not heard of. */
@@ -61,7 +63,7 @@ export async function turnTopUps(parts: TopUpParts, now: number): Promise<void> 
 }
 
 /** Finds balances that are below their threshold without a charge having said so: a new month, a crash, a refund. */
-export async function sweepTopUps({ db }: TopUpParts, now: number): Promise<void> {
+export async function sweepTopUps({ db }: Pick<TopUpParts, "db">, now: number): Promise<void> {
   const rows = await db.all(
     `select auto_top_up.account_id from auto_top_up join wallet on wallet.account_id = auto_top_up.account_id
      where auto_top_up.status = 'on' and auto_top_up.due_at is null and wallet.promo + wallet.paid < wallet.top_up_at
@@ -174,18 +176,26 @@ async function carryOut(parts: TopUpParts, topUp: TopUp, now: number): Promise<v
       createdAt: topUp.createdAt,
       now,
     };
-    await conclude(parts, topUp, await ask(vault, topUp, charge), now);
+    const charged = await ask(vault, topUp, charge, () => parts.clock() - now > LEASE_MS);
+    await conclude(parts, topUp, charged, now);
   } catch (cause) {
     parts.log.warn("a top-up could not be carried out, and is tried again", { ...about, cause });
   }
 }
 
 /** Throws while nobody knows; `lost` where it is certain enough that nothing was charged. */
-async function ask(vault: Vault, topUp: TopUp, charge: Charge): Promise<Charged | "lost"> {
+async function ask(
+  vault: Vault,
+  topUp: TopUp,
+  charge: Charge,
+  isLate: () => boolean,
+): Promise<Charged | "lost"> {
   const isFirst = charge.now === topUp.createdAt;
   const found = isFirst ? undefined : await vault.find(charge);
   if (found !== undefined) return found;
   if (!topUp.isOpen) return "lost";
+  // A process that stood still has lost its lease: another may have charged, given up, and the key may be forgotten.
+  if (isLate()) throw new Error("the process stood still before the charge");
   try {
     return await vault.charge(charge);
   } catch (error) {

@@ -13,7 +13,9 @@ import {
 import { endCharging, turnOff } from "../../src/billing/auto-top-up.ts";
 import { createInvoice, findInvoice } from "../../src/billing/billing.ts";
 import { closePages, payAt } from "../../src/billing/till.ts";
-import { findAutoTopUp, listTopUps } from "../../src/billing/top-up-rows.ts";
+import { endFailed } from "../../src/billing/top-up-end.ts";
+import { findAutoTopUp, listTopUps, setDue } from "../../src/billing/top-up-rows.ts";
+import { turnTopUps } from "../../src/billing/top-ups.ts";
 import { getMethod } from "../../src/billing/method-rows.ts";
 import { demandVault } from "../../src/billing/methods.ts";
 import { windowEnd } from "../../src/base/window.ts";
@@ -396,6 +398,43 @@ eachStore((kind, open) => {
       expect(await paidOf(accountId)).toBe(11n * USD);
       expect((await ofAccount(accountId))[0]).toMatchObject({ state: "paid", dueAt: null });
       shop.clock.now = today;
+    });
+
+    test("what was given up counts to the ceiling until it was looked for once more", async () => {
+      const { accountId } = await allowed({}, { monthly_ceiling_usd: "15" });
+      await shop.spend(accountId, 9n * USD);
+      stripe.weather = "down";
+      await turn();
+      stripe.weather = "fine";
+      const [lost] = await ofAccount(accountId);
+      if (lost === undefined) throw new Error("no attempt");
+      const about = { reason: "processor_unreachable", now: shop.clock.now } as const;
+      await shop.db.write((tx) => endFailed(tx, lost, { ...about, tell: undefined }));
+      const today = shop.clock.now;
+      shop.clock.now += 11 * MINUTE_MS;
+      for (let turns = 0; turns < 3; turns++) await turn();
+      expect(await ofAccount(accountId)).toHaveLength(1);
+      await shop.db.write((tx) =>
+        tx.run("update top_up set due_at = null where id = ?", [lost.id]),
+      );
+      await shop.db.write((tx) => setDue(tx, accountId, today));
+      await turn();
+      expect(await paidOf(accountId)).toBe(11n * USD);
+      shop.clock.now = today;
+    });
+
+    test("a process that stood still between the attempt and the charge charges nothing: another may have", async () => {
+      const { accountId } = await allowed();
+      const before = charges().length;
+      await shop.spend(accountId, 9n * USD);
+      const { now } = shop.clock;
+      await turnTopUps({ ...shop.till, clock: () => now + DAY_MS }, now + 1);
+      expect(charges()).toHaveLength(before);
+      expect((await ofAccount(accountId))[0]).toMatchObject({ state: "charging", isOpen: true });
+      shop.clock.now += MINUTE_MS + 2;
+      await turn();
+      expect(charges()).toHaveLength(before + 1);
+      expect(await paidOf(accountId)).toBe(11n * USD);
     });
 
     test("a method that is gone at Stripe stops it at once", async () => {
