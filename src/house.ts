@@ -21,6 +21,7 @@ import { guardFor } from "./http/rate.ts";
 import type { Route } from "./http/route.ts";
 import { createServe, type Peer } from "./http/serve.ts";
 import {
+  CALL_BEGINS_MS,
   createIdempotency,
   type Idempotency,
   releaseDeadCalls,
@@ -60,7 +61,7 @@ import type { Db, Tx } from "./store/db.ts";
 import { migrate } from "./store/migrate.ts";
 import { openStore } from "./store/open.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
-import { CALL_BEGINS_MS, clocksOf, RESPONSE_BEGINS_MS } from "./upkeep.ts";
+import { clocksOf, RESPONSE_BEGINS_MS } from "./upkeep.ts";
 import { writeUsage } from "./usage/usage.ts";
 
 const PSEUDONYMS_MAX = 10_000;

@@ -4,7 +4,7 @@ import { sweepCreationCounts } from "./accounts/accounts.ts";
 import type { Log } from "./base/log.ts";
 import type { Clock } from "./clocks.ts";
 import type { Config } from "./config.ts";
-import { releaseDeadCalls, sweepAnswers } from "./idempotency/idempotency.ts";
+import { CALL_BEGINS_MS, releaseDeadCalls, sweepAnswers } from "./idempotency/idempotency.ts";
 import type { Keys } from "./keys/keys.ts";
 import { heartbeat } from "./ledger/ledger.ts";
 import { createSweeper } from "./ledger/sweep.ts";
@@ -23,8 +23,6 @@ const CATALOG_MS = 5_000;
 const FORGET_MS = 600_000;
 const BACKGROUND_MS = 2_000;
 const TELEMETRY_MS = 5_000;
-/** A call that is younger may be between its idempotency record and its hold: it may pay first, and clocks differ. */
-export const CALL_BEGINS_MS = 300_000;
 /** The record of a background response is written when its hold is there. */
 export const RESPONSE_BEGINS_MS = 60_000;
 

@@ -5,9 +5,11 @@
 import { Fault } from "../base/fault.ts";
 import { deriveKey, fingerprint, seal, unseal } from "../base/seal.ts";
 import { type Secret, secret } from "../base/secret.ts";
-import { type Db, text, type Tx, whole } from "../store/db.ts";
+import { type Db, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
 
 const KEPT_MS = 86_400_000;
+/** A call that is younger may be between its record here and its hold: it may pay first, and clocks differ. */
+export const CALL_BEGINS_MS = 300_000;
 
 export interface IdempotentRequest {
   /** Who asks for what: the account, one key of it or the network, and the route. */
@@ -69,7 +71,10 @@ export function createIdempotency(master: Secret): Idempotency {
           param: "idempotency-key",
         });
       }
-      if (text(row, "state") !== "done") throw running();
+      if (text(row, "state") !== "done") {
+        if (!(await takeOver(tx, row, request))) throw running();
+        return undefined;
+      }
       return {
         status: whole(row, "status"),
         body: unseal(sealKeyOf(request), id, text(row, "sealed")),
@@ -91,18 +96,32 @@ export function createIdempotency(master: Secret): Idempotency {
   };
 }
 
+/** Makes the record of a call that died with its process this request's own; of two that do, one succeeds. */
+async function takeOver(tx: Tx, row: Row, request: IdempotentRequest): Promise<boolean> {
+  const taken = await tx.run(
+    `update idempotent_answer set hold_id = ?, created_at = ?, expires_at = ? where id = ? and hold_id = ? and ${DEAD}`,
+    [
+      request.holdId ?? null,
+      request.now,
+      request.now + KEPT_MS,
+      text(row, "id"),
+      textOrNull(row, "hold_id"),
+      request.now - CALL_BEGINS_MS,
+    ],
+  );
+  return taken === 1;
+}
+
+/** Still running by its record, and holding nothing. */
+const DEAD = `state = 'running' and created_at < ?
+  and not exists (select 1 from hold where hold.id = idempotent_answer.hold_id)`;
+
 // A key that was let go while its call lived may be another call's by now.
 const OWN = "id = ? and coalesce(hold_id, '') = ?";
 
-/** Lets go of keys whose call died with its process: still running by their record, and holding nothing. */
+/** Lets go of keys whose call died with its process. */
 export async function releaseDeadCalls(db: Db, startedBefore: number): Promise<void> {
-  await db.write((tx) =>
-    tx.run(
-      `delete from idempotent_answer where state = 'running' and created_at < ?
-       and not exists (select 1 from hold where hold.id = idempotent_answer.hold_id)`,
-      [startedBefore],
-    ),
-  );
+  await db.write((tx) => tx.run(`delete from idempotent_answer where ${DEAD}`, [startedBefore]));
 }
 
 /** Deletes the answers that nobody can ask for any more. */

@@ -207,6 +207,26 @@ describe("Idempotency-Key on a model call", () => {
     expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
   });
 
+  test("of a call that died is free five minutes later, and not when somebody sweeps: of two that repeat it, one is made", async () => {
+    const key = newKey();
+    const ask = () => keyed("chat", key, bodyOf("chat", "[[sim: latency=300]] who died"));
+    const die = (ageMs: number) =>
+      gateway.house.db.write((tx) =>
+        tx.run(
+          `update idempotent_answer set state = 'running', hold_id = 'req_z_dead', created_at = ?
+           where hold_id = (select max(hold_id) from idempotent_answer)`,
+          [Date.now() - ageMs],
+        ),
+      );
+    await ask();
+    await die(290_000);
+    expect((await ask()).status).toBe(409);
+    await die(301_000);
+    const both = await Promise.all([ask(), ask()]);
+    expect(both.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+    expect((await ask()).headers.get("idempotent-replayed")).toBe("true");
+  });
+
   test("whose answer was too large to be kept is a 409 that says so, and is not run again", async () => {
     for (const stream of [false, true]) {
       const key = newKey();
