@@ -223,7 +223,7 @@ describe("Idempotency-Key on a model call", () => {
     expect((await ask()).status).toBe(409);
     await die(301_000);
     const both = await Promise.all([ask(), ask()]);
-    expect(both.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+    expect(new Set(both.map(({ status }) => status))).toEqual(new Set([200, 409]));
     expect((await ask()).headers.get("idempotent-replayed")).toBe("true");
   });
 
