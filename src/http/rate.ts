@@ -38,20 +38,23 @@ export function createRateGuard(limit: RateLimit): RateGuard {
     due.delete(key);
     due.set(key, next);
   };
+  // What lies further ahead than anything can be was counted by a clock that was set back since.
+  const furthestMs = toleranceMs + intervalMs + WAIT_MAX_MS;
+  const dueOf = (key: string, now: number): number => {
+    const next = due.get(key) ?? 0;
+    return next > now + furthestMs ? 0 : next;
+  };
   return {
     take: (key, now) => {
-      const next = due.get(key) ?? 0;
+      const next = dueOf(key, now);
       const wait = next - toleranceMs - now;
       if (wait > 0) return wait;
       put(key, Math.max(next, now) + intervalMs);
       return 0;
     },
-    wait: (key, now) => {
-      const next = due.get(key);
-      return next === undefined ? 0 : Math.max(0, next - toleranceMs - now);
-    },
+    wait: (key, now) => Math.max(0, dueOf(key, now) - toleranceMs - now),
     count: (key, now) => {
-      const next = Math.max(due.get(key) ?? 0, now) + intervalMs;
+      const next = Math.max(dueOf(key, now), now) + intervalMs;
       put(key, Math.min(next, now + toleranceMs + WAIT_MAX_MS));
     },
   };

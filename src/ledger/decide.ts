@@ -5,6 +5,9 @@ import type { Nano } from "../base/money.ts";
 import { type LimitWindow, type Spent, spend, spentInWindow, windowEnd } from "../base/window.ts";
 import { blockedBy, type Budget, budgetRoom, type BudgetState, spendOf } from "./budget-rules.ts";
 
+/** Clocks of processes differ by so much without anything being wrong. */
+const CLOCKS_DIFFER_MS = 10_000;
+
 export interface Pace {
   readonly intervalMs: number;
   readonly burst: number;
@@ -134,9 +137,13 @@ function paceWait(pace: Pace, spender: Spender, now: number): number {
   return soonest(pace, spender, now) - pace.intervalMs * (pace.burst - 1) - now;
 }
 
-// What was paced by another clock, or at a slower pace, may lie far ahead: a key waits for one interval at the most.
-function soonest(pace: Pace, spender: Spender, now: number): number {
-  return Math.min(spender.pacedUntil, now + pace.intervalMs * pace.burst);
+// What was paced by a clock that was ahead, or at a slower pace, may lie far ahead. A refusal writes nothing, so a key that
+// were made to wait for it would wait until then: its next call goes through, and its pace is counted from there.
+function soonest({ intervalMs, burst }: Pace, { pacedUntil }: Spender, now: number): number {
+  const furthest = now + intervalMs * burst;
+  return pacedUntil > furthest + CLOCKS_DIFFER_MS
+    ? furthest - intervalMs
+    : Math.min(pacedUntil, furthest);
 }
 
 function decideAmount(

@@ -292,7 +292,8 @@ export function withYoungCalls(young: YoungCalls | undefined, spender: KeptSpend
   spender.young = { held, openCalls };
   spender.held += held;
   spender.openCalls += openCalls;
-  spender.pacedUntil = Math.max(spender.pacedUntil, pacedUntil);
+  // The younger of the two, also where a clock that was set back made it the earlier one.
+  spender.pacedUntil = pacedUntil;
   return spender;
 }
 
@@ -354,8 +355,7 @@ async function insertYoung(tx: Tx, young: YoungHolds, all: readonly Aged[]): Pro
     wallet.held += amount;
     spender.held += amount;
     spender.openCalls += 1;
-    const { pacedUntil = 0 } = young.spenders.get(hold.keyId) ?? {};
-    spender.pacedUntil = Math.max(spender.pacedUntil, pacedUntil);
+    spender.pacedUntil = young.spenders.get(hold.keyId)?.pacedUntil ?? spender.pacedUntil;
     holds.push({ ...hold, amount });
   }
   await updateWallets(tx, wallets);

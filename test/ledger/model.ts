@@ -221,9 +221,13 @@ function waitFor(
   now: number,
 ): number {
   let next = 0;
+  const seenAt = (at: number, { interval, burst }: { interval: number; burst: number }): number =>
+    next > at + interval * burst + 10_000
+      ? at + interval * (burst - 1)
+      : Math.min(next, at + interval * burst);
   for (const one of model.paced.filter((paced) => paced.key === key))
-    next = Math.max(Math.min(next, one.at + one.interval * one.burst), one.at) + one.interval;
-  return Math.min(next, now + pace.interval * pace.burst) - pace.interval * (pace.burst - 1) - now;
+    next = Math.max(seenAt(one.at, one), one.at) + one.interval;
+  return seenAt(now, pace) - pace.interval * (pace.burst - 1) - now;
 }
 
 /** What the act does, and the words that the ledger must answer. */
