@@ -35,8 +35,8 @@ const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
 /** Serialisation failure, deadlock, stale plan; all are promised to have changed nothing. */
 const RETRIED = new Set(["40001", "40P01"]);
 const STALE_PLAN = /cached plan must not change result type/;
-/** Connection, resources, operator intervention, a server that has become read-only. */
 const LOCK_NOT_AVAILABLE = "55P03";
+/** Connection, resources, operator intervention, a server that has become read-only. */
 const UNAVAILABLE_STATES = /^(08|53|57|25006|25P03)/;
 
 type Rows = readonly Row[] & {
