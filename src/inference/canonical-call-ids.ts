@@ -13,7 +13,7 @@ const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 export function encodeCallId(id: string): string {
   if (TOKEN64.test(id) && !id.startsWith(ENCODED)) return id;
   const encoded = ENCODED + Buffer.from(id).toString("base64url");
-  return encoded.length <= 64 ? encoded : `${DIGEST}${digest(id, 0)}${digest(id, 1)}`;
+  return encoded.length <= 64 ? encoded : `${DIGEST}${shortDigest(id, 0)}${shortDigest(id, 1)}`;
 }
 
 export function decodeCallId(id: string): string {
@@ -50,11 +50,11 @@ export function createCallIds(grammar: CallIdGrammar): CallIds {
 function fit(id: string, grammar: CallIdGrammar, salt: number): string {
   if (grammar === "any") return id;
   if (grammar === "token64") return encodeCallId(id);
-  return ALPHANUMERIC9.test(id) ? id : digest(id, salt);
+  return ALPHANUMERIC9.test(id) ? id : shortDigest(id, salt);
 }
 
-// Nine characters from two FNV-1a hashes. No secret depends on it; a collision within a request is resolved above.
-function digest(text: string, salt: number): string {
+/** Nine characters from two FNV-1a hashes. No secret depends on it, and a collision within a request is seen by who asks. */
+export function shortDigest(text: string, salt = 0): string {
   let low = 0x811c9dc5 ^ salt;
   let high = 0xcbf29ce4 ^ salt;
   for (let at = 0; at < text.length; at++) {

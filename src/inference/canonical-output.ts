@@ -1,6 +1,7 @@
 // An answer by a JSON schema from a model that has no field for one. Either it must call a tool whose input is the answer,
 // or, where a call cannot be forced, its JSON output is switched on and the schema stands among the instructions.
-import type { CanonicalRequest, JsonObject, Loss, OutputFormat, ToolChoice } from "./canonical.ts";
+import type { CanonicalRequest, JsonObject, Loss, ToolChoice } from "./canonical.ts";
+import type { OutputFormat } from "./canonical-format.ts";
 import { isObject } from "./canonical-json.ts";
 import { loseField } from "./canonical-wire.ts";
 import type { Emulation } from "./canonical-wire.ts";

@@ -10,6 +10,7 @@ import type {
   JsonObject,
   Loss,
   Native,
+  NativeTool,
   Origin,
   Part,
   RequestField,
@@ -170,6 +171,21 @@ export function losePart(losses: Loss[], path: string, part: Part): void {
   const told = part.type === "native" ? (part.value["type"] ?? only) : part.type;
   const kind = typeof told === "string" && KIND.test(told) ? told : part.type;
   losses.push({ path: `${path}.${kind}`, why: `This API's replies have no place for it.` });
+}
+
+/** Codex sends a search of its own accord, and only who set it up can turn that off. */
+export function codexSetting(toolType: unknown): string {
+  return toolType === "web_search"
+    ? ' With Codex, put this line at the top of its config.toml: web_search = "disabled".'
+    : "";
+}
+
+/** Why a tool of one API has no place in another. */
+export function whyNative({ name, wire, value }: NativeTool): string {
+  if (wire === "responses" && value["type"] === "namespace")
+    return `The namespace ${name} holds more than functions and custom tools, or says more of them than other APIs can.`;
+  const codex = wire === "responses" ? codexSetting(value["type"]) : "";
+  return `The server tool ${name} runs only at a provider of the ${wire} API.${codex}`;
 }
 
 /** The fields to spread into this wire's own object; another wire's become losses, one a field. */

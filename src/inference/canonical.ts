@@ -2,6 +2,7 @@
 // writes this form as its own API; nothing here knows any wire. Absent and `undefined` mean the same everywhere.
 import type { FaultCode } from "../base/fault.ts";
 import type { Usage } from "../base/meters.ts";
+import type { OutputFormat } from "./canonical-format.ts";
 
 export const WIRE_NAMES = ["chat", "responses", "messages", "gemini", "converse"] as const;
 export type WireName = (typeof WIRE_NAMES)[number];
@@ -173,13 +174,22 @@ export interface Turn extends Placed {
   readonly name?: string | undefined;
 }
 
+/** Where the caller's API keeps a tool, and what it is called and said there: a name that is unique in its namespace alone. */
+export interface NamespaceMember {
+  readonly namespace: { readonly name: string; readonly description?: string | undefined };
+  readonly name: string;
+  readonly description?: string | undefined;
+}
+
 export interface FunctionTool extends Placed {
   readonly type: "function";
+  /** Unique among all tools, also for one of a namespace. */
   readonly name: string;
   readonly description?: string | undefined;
   readonly parameters?: JsonObject | undefined;
   readonly strict?: boolean | undefined;
   readonly cache?: CacheMark | undefined;
+  readonly member?: NamespaceMember | undefined;
 }
 
 /** A tool whose input is free text, or text of a grammar. */
@@ -188,6 +198,7 @@ export interface CustomTool extends Placed {
   readonly name: string;
   readonly description?: string | undefined;
   readonly format?: { readonly syntax: "lark" | "regex"; readonly definition: string } | undefined;
+  readonly member?: NamespaceMember | undefined;
 }
 
 /** A tool that runs at the provider. It means nothing elsewhere and is never turned into a function. */
@@ -210,18 +221,6 @@ export type ToolChoice =
       readonly names: readonly string[];
     }
   | { readonly type: "native"; readonly wire: WireName; readonly value: JsonObject };
-
-export type OutputFormat =
-  | { readonly type: "text" }
-  | { readonly type: "json_object" }
-  | {
-      readonly type: "json_schema";
-      readonly schema: JsonObject;
-      readonly name?: string | undefined;
-      readonly description?: string | undefined;
-      readonly strict?: boolean | undefined;
-      readonly strictPath?: string | undefined;
-    };
 
 export const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 export type Effort = (typeof EFFORTS)[number];

@@ -14,6 +14,8 @@ export interface MediaBounds {
 const INLINE_MEDIA_MIN = 1_024;
 /** Tokens for each message or tool that a provider adds around what was written. */
 const FRAME_TOKENS = 16;
+/** What a tool of a namespace is called elsewhere, which is longer than what it is called in it. */
+const NAME_TOKENS = 64;
 const AUDIO_BYTES_PER_TOKEN = 32;
 const DEPTH_MAX = 32;
 
@@ -24,9 +26,15 @@ export function inputBound(text: string, json: Json, bounds: MediaBounds): numbe
       ? Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN) + FRAME_TOKENS
       : bounds.contextTokens;
   });
+  const members = membersIn(json["tools"]);
   const frames =
     FRAME_TOKENS *
-    (lengthOf(json["messages"]) + lengthOf(json["input"]) + lengthOf(json["tools"]) + 1);
+      (lengthOf(json["messages"]) +
+        lengthOf(json["input"]) +
+        lengthOf(json["tools"]) +
+        members +
+        1) +
+    NAME_TOKENS * members;
   const textBytes = Buffer.byteLength(text) - found.inlineBytes;
   return Math.min(bounds.contextTokens * (bounds.texts ?? 1), textBytes + frames + found.tokens);
 }
@@ -195,6 +203,13 @@ function isInline(value: string): boolean {
     (value.startsWith("data:") || /^[A-Za-z0-9+/_-]{64}/.test(value)) &&
     !value.slice(0, 512).includes(" ")
   );
+}
+
+function membersIn(tools: unknown): number {
+  let members = 0;
+  for (const tool of Array.isArray(tools) ? tools : [])
+    if (isObject(tool) && tool["type"] === "namespace") members += lengthOf(tool["tools"]);
+  return members;
 }
 
 function lengthOf(value: unknown): number {

@@ -9,9 +9,10 @@ import { boundCards, cardResolver, limitsOf } from "../models/catalog.ts";
 import { isPriced, type PriceCard } from "../models/price.ts";
 import { affordableOutput, boundOn, type Bounds, priceUpperBound } from "../models/price-bound.ts";
 import { type Ask, isObject } from "./ask.ts";
+import { codexSetting } from "./canonical-wire.ts";
 import { inputBound, secondsBound } from "./input-bound.ts";
 import type { Provider } from "./providers.ts";
-import { ADVICE_TOKENS, advisorsOf, NO_FEES, OPEN_TOKENS } from "./tool-fees.ts";
+import { ADVICE_TOKENS, advisorsOf, NO_FEES, OPEN_TOKENS, toolsOf } from "./tool-fees.ts";
 
 /** A call is not worth its input with less output than this. */
 const OUTPUT_FLOOR_TOKENS = 256;
@@ -223,10 +224,15 @@ function refuseUnpriced(card: PriceCard, ask: Ask, model: Model): void {
           ? undefined
           : (BESIDE_TOOLS.find((one) => isObject(ask.json[one])) ?? "tools");
   if (field === undefined) return;
+  const codex = ask.api === "responses" && field === "tools" ? codexHint(ask) : "";
   throw new Fault("invalid_request", `no price for this ${field}`, {
-    message: `${model.id} has no known price for what ${field} asks for, so it cannot be billed. Leave it out.`,
+    message: `${model.id} has no known price for what ${field} asks for, so it cannot be billed. Leave it out.${codex}`,
     param: field,
   });
+}
+
+function codexHint({ json }: Ask): string {
+  return codexSetting(toolsOf(json).find(({ type }) => type === "web_search")?.["type"]);
 }
 
 /** The output limit of each choice that a lowered hold pays for; undefined where nothing was lowered. */

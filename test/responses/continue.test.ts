@@ -4,7 +4,17 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { errorOf, expectClean, type Json, lastSeen } from "../inference/world.ts";
 import { type Account, type Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { call, create, eventsOf, get, MODELS, openGateway, richAccount, textOf } from "./world.ts";
+import {
+  call,
+  create,
+  ended,
+  eventsOf,
+  get,
+  MODELS,
+  openGateway,
+  richAccount,
+  textOf,
+} from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -14,6 +24,12 @@ const WEATHER = {
   name: "weather",
   parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
   strict: false,
+};
+
+const WAYS: Readonly<Record<string, Json>> = {
+  whole: {},
+  streamed: { stream: true },
+  "in the background": { background: true },
 };
 
 /** Everything that was said, in the order in which a provider was told it, whatever its wire. */
@@ -77,6 +93,57 @@ for (const store of STORE_KINDS) {
           expect(body["previous_response_id"]).toBeUndefined();
           expect(body["store"] ?? false).toBe(false);
           expect(said).not.toContain('"id":');
+        });
+
+    for (const wire of ["messages", "gemini", "chat"] as const)
+      test(`says what Codex must be told where ${wire} has no search for it`, async () => {
+        const answer = await call(gateway, account, "POST /v1/responses", {
+          body: { model: MODELS[wire], input: "hi", tools: [{ type: "web_search" }] },
+        });
+        expect(answer.status).toBe(400);
+        expect(errorOf(answer.json)["param"]).toStartWith("tools");
+        expect(errorOf(answer.json)["message"]).toContain('web_search = "disabled"');
+      });
+
+    for (const wire of ["messages", "gemini", "chat"] as const)
+      for (const [how, said] of Object.entries(WAYS))
+        test(`keeps the namespace of a call, ${how}, on ${wire}`, async () => {
+          const model = MODELS[wire];
+          const tools = ["sky", "sea"].map((name) => ({
+            type: "namespace",
+            name,
+            description: `The ${name}.`,
+            tools: [WEATHER],
+          }));
+          const first = await create(gateway, account, {
+            model,
+            input: "How is it?",
+            tools,
+            tool_choice: { type: "function", name: "weather", namespace: "sea" },
+            store: true,
+            ...said,
+          });
+          const kept = await ended(gateway, account, first["id"]);
+          const output = kept["output"] as readonly Json[];
+          const called = output.find(({ type }) => type === "function_call");
+          expect(called).toMatchObject({ name: "weather", namespace: "sea" });
+          expect(kept["tools"]).toMatchObject(tools);
+          const next = await create(gateway, account, {
+            model,
+            input: [
+              {
+                type: "function_call_output",
+                call_id: called?.["call_id"],
+                output: "rain",
+              },
+            ],
+            tools,
+            previous_response_id: first["id"],
+          });
+          expect(textOf(next)).toContain("rain");
+          const told = saidTo(await seenBody(gateway));
+          expect(told).toContain('"sea__weather"');
+          expect(told).not.toContain("namespace");
         });
 
     for (const [wire, model] of Object.entries(MODELS))

@@ -59,6 +59,8 @@ const RULES = `## Rules
 - **Tool results** stand directly after the turn that called, in one message where the wire wants that, in the order in which they came. Orphan results, doubled or foreign ids
   and calls without a result are a 400 on all three APIs.
 - **Call ids** are kept; where a wire cannot carry one it is encoded, reversibly.
+- **Tools in a namespace** (Responses) are functions of the name \`namespace__name\` on every other wire; in replies, streams and stored responses they have both names again, and items that are sent
+  back may keep them. A joined name of more than 64 characters, or of others than letters, digits, \`_\` and \`-\`, becomes a digest and its own end. Two tools that would then be called the same are a 400.
 - **JSON schema** becomes a forced tool where the model has no field for one; the call comes back as text with \`stop\`. Where a call cannot be forced either
   (DeepSeek, Moonshot, Z.ai), JSON output is switched on and the schema stands among the instructions. This holds on the model's own API, too, where the field would be
   refused. What no provider keeps the model to is not promised: \`strict\` is then listed as dropped (decision 0021).

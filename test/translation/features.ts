@@ -445,6 +445,21 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     },
   },
   {
+    title: "tools in a namespace",
+    said: {
+      responses: {
+        tools: [
+          {
+            type: "namespace",
+            name: "home",
+            description: "At home.",
+            tools: [responsesTool, responsesClock],
+          },
+        ],
+      },
+    },
+  },
+  {
     title: "server tool",
     said: {
       chat: { web_search_options: {} },

@@ -1,10 +1,10 @@
 import { invalid } from "../../../base/fault.ts";
 import { EFFORTS } from "../../canonical.ts";
+import type { OutputFormat } from "../../canonical-format.ts";
 import type {
   CanonicalRequest,
   FieldNames,
   JsonObject,
-  OutputFormat,
   Reasoning,
   Tool,
   ToolChoice,

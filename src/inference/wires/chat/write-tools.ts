@@ -1,6 +1,6 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
 import { outputChoice, outputTool } from "../../canonical-output.ts";
-import { loseField, nativeFields } from "../../canonical-wire.ts";
+import { loseField, nativeFields, whyNative } from "../../canonical-wire.ts";
 import type { Emulation, Target } from "../../canonical-wire.ts";
 import { writeCache } from "./write-parts.ts";
 
@@ -42,7 +42,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
     if (tool.wire === "chat") return tool.value;
     losses.push({
       path: at,
-      why: `The server tool ${tool.name} runs only at a provider of the ${tool.wire} API.`,
+      why: whyNative(tool),
     });
     return undefined;
   }

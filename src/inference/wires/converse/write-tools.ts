@@ -1,6 +1,6 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
 import { outputChoice, outputTool } from "../../canonical-output.ts";
-import { loseField, loseParallel, nativeFields } from "../../canonical-wire.ts";
+import { loseField, loseParallel, nativeFields, whyNative } from "../../canonical-wire.ts";
 import type { Emulation, Target } from "../../canonical-wire.ts";
 import { writeCache } from "./write-cache.ts";
 
@@ -76,7 +76,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): readonly JsonObj
       why:
         tool.type === "custom"
           ? "This provider has no tools with free text for input."
-          : `The server tool ${tool.name} runs only at a provider of the ${tool.wire} API.`,
+          : whyNative(tool),
     });
     return [];
   }

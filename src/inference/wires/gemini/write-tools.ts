@@ -1,6 +1,6 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool } from "../../canonical.ts";
 import { outputChoice, outputTool } from "../../canonical-output.ts";
-import { loseField, loseParallel, nativeFields } from "../../canonical-wire.ts";
+import { loseField, loseParallel, nativeFields, whyNative } from "../../canonical-wire.ts";
 import type { Emulation, Target } from "../../canonical-wire.ts";
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/;
@@ -46,7 +46,7 @@ function writeFunction(tool: Tool, target: Target, losses: Loss[]): readonly Jso
       why:
         tool.type === "custom"
           ? "This provider has no tools with free text for input."
-          : `The server tool ${tool.name} runs only at a provider of the ${tool.wire} API.`,
+          : whyNative(tool),
     });
     return [];
   }

@@ -3,11 +3,11 @@ import type {
   CanonicalRequest,
   FieldNames,
   JsonObject,
-  OutputFormat,
   Reasoning,
   Tool,
   ToolChoice,
 } from "../../canonical.ts";
+import type { OutputFormat } from "../../canonical-format.ts";
 import { checkRequest, checkSchema } from "../../canonical-check.ts";
 import {
   mustBeArray,

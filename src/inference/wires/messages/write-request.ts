@@ -7,7 +7,7 @@ import type {
   ToolChoice,
 } from "../../canonical.ts";
 import { emulateByTool, instructJson, outputChoice, outputTool } from "../../canonical-output.ts";
-import { loseField, nativeFields } from "../../canonical-wire.ts";
+import { loseField, nativeFields, whyNative } from "../../canonical-wire.ts";
 import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
 import { writeCache } from "./write-blocks.ts";
 import { writeThinking } from "./write-thinking.ts";
@@ -189,7 +189,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
       why:
         tool.type === "custom"
           ? "This provider has no tools with free text for input."
-          : `The server tool ${tool.name} runs only at a provider of the ${tool.wire} API.`,
+          : whyNative(tool),
     });
     return undefined;
   }

@@ -4,6 +4,7 @@ import type {
   Blob,
   JsonObject,
   Part,
+  Tool,
   ToolCallPart,
   ToolResultPart,
   Turn,
@@ -19,15 +20,19 @@ import {
   unknownFields,
 } from "../../canonical-json.ts";
 import { decodeCallId } from "../../canonical-call-ids.ts";
+import { calledElsewhere } from "./namespaces.ts";
 import { readContent } from "./read-content.ts";
 import { ownImage, phaseOf, provesNext, readReasoningItem } from "./read-output.ts";
 
 const ROLES = ["user", "assistant", "system", "developer"] as const;
 const MESSAGE_KNOWN: ReadonlySet<string> = new Set("type role content id status phase".split(" "));
 const CALL_KNOWN: ReadonlySet<string> = new Set(
-  "type id call_id name arguments input status".split(" "),
+  "type id call_id name namespace arguments input status".split(" "),
 );
-const RESULT_KNOWN: ReadonlySet<string> = new Set("type id call_id output status".split(" "));
+// Which tool a result is of, its call has said.
+const RESULT_KNOWN: ReadonlySet<string> = new Set(
+  "type id call_id name namespace output status".split(" "),
+);
 // What answers the model's own items; every other item that only this API knows belongs to the model's turn.
 const ANSWERS: ReadonlySet<string> = new Set([
   "computer_call_output",
@@ -41,14 +46,15 @@ type MutableTurn = Turn & { readonly parts: Part[] };
 
 interface Reading {
   readonly turns: MutableTurn[];
+  readonly tools: readonly Tool[];
   /** The blob of the call or the image that is to come next. */
   signature: Blob | undefined;
 }
 
-export function readTurns(input: unknown): readonly Turn[] {
+export function readTurns(input: unknown, tools: readonly Tool[] = []): readonly Turn[] {
   if (typeof input === "string")
     return [{ role: "user", parts: readContent(input, "input"), path: "input" }];
-  const reading: Reading = { turns: [], signature: undefined };
+  const reading: Reading = { turns: [], tools, signature: undefined };
   for (const [at, value] of mustBeArray(input, "input").entries()) {
     const path = `input[${at}]`;
     readItem(reading, mustBeObject(value, path), path);
@@ -145,7 +151,10 @@ function readCall(reading: Reading, item: JsonObject, path: string): ToolCallPar
   return {
     type: "tool_call",
     id: decodeCallId(mustBeName(item["call_id"], `${path}.call_id`)),
-    name: mustBeName(item["name"], `${path}.name`),
+    name: calledElsewhere(reading.tools, {
+      name: mustBeName(item["name"], `${path}.name`),
+      namespace: optionalString(item["namespace"], `${path}.namespace`) || undefined,
+    }),
     arguments: custom
       ? mustBeString(item["input"], `${path}.input`)
       : readArguments(item["arguments"], `${path}.arguments`),

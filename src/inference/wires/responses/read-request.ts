@@ -1,11 +1,5 @@
-import type {
-  CanonicalRequest,
-  FieldNames,
-  JsonObject,
-  OutputFormat,
-  Reasoning,
-  Turn,
-} from "../../canonical.ts";
+import type { CanonicalRequest, FieldNames, JsonObject, Reasoning, Turn } from "../../canonical.ts";
+import type { OutputFormat } from "../../canonical-format.ts";
 import { EFFORTS } from "../../canonical.ts";
 import { checkRequest, checkSchema } from "../../canonical-check.ts";
 import {
@@ -23,7 +17,7 @@ import {
   unknownFields,
 } from "../../canonical-json.ts";
 import { readTurns } from "./read-items.ts";
-import { readTool, readToolChoice } from "./read-tools.ts";
+import { readToolChoice, readTools } from "./read-tools.ts";
 
 const TOKENS_MAX = 100_000_000;
 
@@ -68,12 +62,13 @@ export function readRequest(input: unknown): CanonicalRequest {
   const body = mustBeObject(input, "");
   const text = optionalObject(body["text"], "text");
   const include = readInclude(body["include"]);
+  const tools = readTools(body["tools"]);
   return checkRequest({
     model: mustBeName(body["model"], "model"),
-    turns: [...readInstructions(body["instructions"]), ...readTurns(body["input"])],
+    turns: [...readInstructions(body["instructions"]), ...readTurns(body["input"], tools)],
     stream: optionalBoolean(body["stream"], "stream"),
-    tools: optionalArray(body["tools"], "tools")?.map(readTool),
-    toolChoice: readToolChoice(body["tool_choice"]),
+    tools,
+    toolChoice: readToolChoice(body["tool_choice"], tools ?? []),
     parallelToolCalls: optionalBoolean(body["parallel_tool_calls"], "parallel_tool_calls"),
     output: readFormat(text?.["format"]),
     verbosity: optionalOneOf(text?.["verbosity"], "text.verbosity", ["low", "medium", "high"]),

@@ -1,4 +1,4 @@
-import type { FunctionTool, JsonObject, Tool, ToolChoice } from "../../canonical.ts";
+import type { FunctionTool, JsonObject, NativeTool, Tool, ToolChoice } from "../../canonical.ts";
 import {
   isObject,
   mustBeArray,
@@ -6,23 +6,57 @@ import {
   mustBeObject,
   mustBeString,
   oneOf,
+  optionalArray,
   optionalBoolean,
   optionalObject,
   optionalString,
   unknownFields,
 } from "../../canonical-json.ts";
+import { asMember, calledElsewhere, isMember, type Member, refuseTwins } from "./namespaces.ts";
 
 const FUNCTION_KNOWN: ReadonlySet<string> = new Set(
   "type name description parameters strict cache_control".split(" "),
 );
 
-export function readTool(value: unknown, at: number): Tool {
-  const path = `tools[${at}]`;
-  const tool = mustBeObject(value, path);
+export function readTools(value: unknown): readonly Tool[] | undefined {
+  const tools = optionalArray(value, "tools")?.flatMap((one, at): readonly Tool[] => {
+    const path = `tools[${at}]`;
+    const tool = mustBeObject(one, path);
+    return tool["type"] === "namespace" ? readNamespace(tool, path) : [readTool(tool, path)];
+  });
+  if (tools !== undefined) refuseTwins(tools);
+  return tools;
+}
+
+// One that holds more than the caller's own tools, or says more of them than other APIs can, stays whole.
+function readNamespace(value: JsonObject, path: string): readonly Tool[] {
+  const namespace = {
+    name: mustBeName(value["name"], `${path}.name`),
+    description: optionalString(value["description"], `${path}.description`),
+  };
+  const members: Member[] = [];
+  for (const [at, one] of mustBeArray(value["tools"], `${path}.tools`).entries()) {
+    const inner = `${path}.tools[${at}]`;
+    const tool = readTool(mustBeObject(one, inner), inner);
+    if (tool.type === "native") return [nativeTool(value, path)];
+    members.push(asMember(tool, namespace, at === 0));
+  }
+  const isPlain = members.length > 0 && unknownFields(value, NAMESPACE_KNOWN) === undefined;
+  return isPlain ? members : [nativeTool(value, path)];
+}
+
+const NAMESPACE_KNOWN: ReadonlySet<string> = new Set("type name description tools".split(" "));
+
+function nativeTool(value: JsonObject, path: string): NativeTool {
+  const type = mustBeName(value["type"], `${path}.type`);
+  return { type: "native", wire: "responses", name: nativeName(value, type), value, path };
+}
+
+function readTool(tool: JsonObject, path: string): Tool {
   const type = mustBeName(tool["type"], `${path}.type`);
   if (type === "function") return readFunction(tool, path);
   if (type !== "custom" || unknownFields(tool, CUSTOM_KNOWN) !== undefined)
-    return { type: "native", wire: "responses", name: nativeName(tool, type), value: tool, path };
+    return nativeTool(tool, path);
   const format = optionalObject(tool["format"], `${path}.format`);
   return {
     type: "custom",
@@ -61,29 +95,46 @@ function readFunction(tool: JsonObject, path: string): FunctionTool {
 }
 
 /** A choice among server tools stays as it is; one among functions and custom tools has a form of its own. */
-export function readToolChoice(value: unknown): ToolChoice | undefined {
+export function readToolChoice(value: unknown, tools: readonly Tool[]): ToolChoice | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value === "string")
     return { type: oneOf(value, "tool_choice", ["auto", "none", "required"]) };
   const choice = mustBeObject(value, "tool_choice");
   const type = mustBeName(choice["type"], "tool_choice.type");
   if (type === "function" || type === "custom") {
-    const name = mustBeName(choice["name"], "tool_choice.name");
+    const name = chosenName(choice, "tool_choice", tools);
     return { type: "tool", name, custom: type === "custom" || undefined };
   }
-  const names = type === "allowed_tools" ? allowedNames(choice) : undefined;
+  const names = type === "allowed_tools" ? allowedNames(choice, tools) : undefined;
   if (names === undefined) return { type: "native", wire: "responses", value: choice };
   const mode = oneOf(choice["mode"] ?? "auto", "tool_choice.mode", ["auto", "required"]);
   return { type: "allowed", mode, names };
 }
 
-function allowedNames(choice: JsonObject): readonly string[] | undefined {
+function allowedNames(choice: JsonObject, tools: readonly Tool[]): readonly string[] | undefined {
   const names: string[] = [];
   for (const [at, value] of mustBeArray(choice["tools"], "tool_choice.tools").entries()) {
     const path = `tool_choice.tools[${at}]`;
     const tool = mustBeObject(value, path);
-    if (tool["type"] !== "function" && tool["type"] !== "custom") return undefined;
-    names.push(mustBeName(tool["name"], `${path}.name`));
+    if (tool["type"] === "namespace") {
+      const members = membersOf(tools, mustBeName(tool["name"], `${path}.name`));
+      if (members.length === 0) return undefined;
+      names.push(...members.map(({ name }) => name));
+    } else if (tool["type"] === "function" || tool["type"] === "custom")
+      names.push(chosenName(tool, path, tools));
+    else return undefined;
   }
   return names;
+}
+
+function membersOf(tools: readonly Tool[], namespace: string): readonly Member[] {
+  return tools.filter(isMember).filter(({ member }) => member.namespace.name === namespace);
+}
+
+function chosenName(choice: JsonObject, path: string, tools: readonly Tool[]): string {
+  return calledElsewhere(tools, {
+    name: mustBeName(choice["name"], `${path}.name`),
+    namespace: optionalString(choice["namespace"], `${path}.namespace`),
+    path,
+  });
 }

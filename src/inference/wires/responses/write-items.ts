@@ -5,6 +5,7 @@ import type {
   ReasoningPart,
   RefusalPart,
   TextPart,
+  Tool,
   ToolCallPart,
   ToolResultPart,
   Turn,
@@ -14,10 +15,12 @@ import type { CallIds } from "../../canonical-call-ids.ts";
 import { mayReplay } from "../../canonical-reasoning.ts";
 import { nativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
+import { callHere } from "./namespaces.ts";
 import { writeCache, writePart } from "./write-content.ts";
 import { joinsReasoning, reasoningItem, writeAnnotation } from "./write-output.ts";
 
 interface Writing {
+  readonly tools: readonly Tool[] | undefined;
   readonly target: Target;
   readonly losses: Loss[];
   readonly items: JsonObject[];
@@ -39,6 +42,7 @@ export function writeItems(
   losses: Loss[],
 ): WrittenItems {
   const writing: Writing = {
+    tools: request.tools,
     target,
     losses,
     items: [],
@@ -163,8 +167,9 @@ function writeReasoning(parts: readonly ReasoningPart[], at: string, writing: Wr
     });
 }
 
-function writeCall(call: ToolCallPart, at: string, writing: Writing): void {
-  const { target, losses, items, ids, custom } = writing;
+function writeCall(part: ToolCallPart, at: string, writing: Writing): void {
+  const { tools, target, losses, items, ids, custom } = writing;
+  const call = callHere(tools, part);
   const path = call.path ?? at;
   if (call.cache !== undefined) writeCache(call.cache, { ...target, abilities: {} }, path, losses);
   if (call.signature !== undefined)

@@ -8,11 +8,13 @@ import type {
   ReasoningPart,
   RefusalPart,
   TextPart,
+  Tool,
   ToolCallPart,
 } from "../../canonical.ts";
 import { sealBlob } from "../../canonical-reasoning.ts";
 import { losePart } from "../../canonical-wire.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
+import { callHere } from "./namespaces.ts";
 import { IMAGE_ID } from "./read-output.ts";
 import { joinsReasoning, reasoningItem, writeAnnotation, writeLogprobs } from "./write-output.ts";
 import { writeResponse } from "./write-response.ts";
@@ -25,7 +27,7 @@ export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): W
   const parts = [...choice.parts, ...refusalOf(choice)];
   const refusal = parts.some((part) => part.type === "refusal");
   const base = idBase(reply.id ?? context.id);
-  const output = writeOutput(parts, base, losses);
+  const output = writeOutput(parts, base, context.request.tools, losses);
   const head = writeResponse(reply, context, {
     finish: choice.finish,
     refusal,
@@ -52,6 +54,7 @@ type Item = Record<string, unknown>;
 interface Writing {
   readonly output: Item[];
   readonly base: string;
+  readonly tools: readonly Tool[] | undefined;
   readonly losses: Loss[];
   /** What the message that the last part belongs to holds. */
   content: JsonObject[] | undefined;
@@ -59,8 +62,13 @@ interface Writing {
   thoughts: ReasoningPart[];
 }
 
-function writeOutput(parts: readonly Part[], base: string, losses: Loss[]): Item[] {
-  const writing: Writing = { output: [], base, losses, content: undefined, thoughts: [] };
+function writeOutput(
+  parts: readonly Part[],
+  base: string,
+  tools: readonly Tool[] | undefined,
+  losses: Loss[],
+): Item[] {
+  const writing: Writing = { output: [], base, tools, losses, content: undefined, thoughts: [] };
   for (const part of parts) {
     if (part.type !== "text" && part.type !== "refusal") writing.content = undefined;
     if (part.type !== "reasoning") writing.thoughts = [];
@@ -82,7 +90,7 @@ function pushPart(writing: Writing, part: Part): void {
       pushSignature(writing, part.signature);
       output.push(
         callItem(
-          part,
+          callHere(writing.tools, part),
           mintId(writing, part.custom === true ? "ctc" : "fc"),
           part.arguments,
           "completed",

@@ -13,6 +13,7 @@ import { shownTier } from "../../canonical-tier.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import type { WrittenFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
+import { inNamespaces } from "./namespaces.ts";
 import { flatChoice, flatTool } from "./write-tools.ts";
 
 export type ReplyHead = Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier">;
@@ -99,7 +100,7 @@ function echo(request: CanonicalRequest): JsonObject {
   const summary = reasoning?.summary === "none" ? undefined : reasoning?.summary;
   return {
     ...withDefaults(said, DEFAULTS),
-    tools: (request.tools ?? []).map(echoTool),
+    tools: inNamespaces(request.tools ?? [], echoTool),
     text: { format: echoFormat(request), verbosity: request.verbosity ?? "medium" },
     reasoning: withDefaults(
       { effort: reasoning?.effort, summary },

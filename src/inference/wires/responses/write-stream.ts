@@ -29,6 +29,7 @@ import {
   wholeItem,
 } from "./stream-output.ts";
 import type { Output, OutputSlot } from "./stream-output.ts";
+import { callHere } from "./namespaces.ts";
 import { IMAGE_ID } from "./read-output.ts";
 import { writeAnnotation, writeLogprobs } from "./write-output.ts";
 import { idBase, imageItem, refusalOf, signatureItem } from "./write-reply.ts";
@@ -230,7 +231,8 @@ function startPart(writing: Writing, head: PartHead): string {
     case "reasoning":
       return beginThought(output, head);
     case "tool_call": {
-      return writeProof(output, head.signature) + openCall(output, head);
+      const call = callHere(writing.context.request.tools, head);
+      return writeProof(output, head.signature) + openCall(output, call);
     }
     case "whole": {
       const { value } = head;

@@ -1,13 +1,12 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
-import { loseField, nativeFields } from "../../canonical-wire.ts";
+import { loseField, nativeFields, whyNative } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
+import { calledHere, inNamespaces, isMember, type Member } from "./namespaces.ts";
 
 export function writeTools(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
   const { tools, toolChoice } = request;
-  const written = tools
-    ?.map((tool) => writeTool(tool, target, losses))
-    .filter((tool) => tool !== undefined);
-  if (written === undefined || written.length === 0) return {};
+  const written = inNamespaces(tools ?? [], (tool) => writeTool(tool, target, losses));
+  if (written.length === 0) return {};
   return {
     tools: written,
     tool_choice: toolChoice && writeChoice(toolChoice, request, losses),
@@ -43,13 +42,14 @@ function writeOtherTool(
   if (tool.type === "custom" || tool.wire === "responses") return flatTool(tool);
   losses.push({
     path: at,
-    why: `The server tool ${tool.name} runs only at a provider of the ${tool.wire} API.`,
+    why: whyNative(tool),
   });
   return undefined;
 }
 
 /** A tool in this API's flat form; a reply repeats the caller's tools in it. */
-export function flatTool(tool: Tool): JsonObject {
+export function flatTool(one: Tool): JsonObject {
+  const tool = isMember(one) ? { ...one, ...namesOf(one) } : one;
   switch (tool.type) {
     case "function":
       return {
@@ -75,6 +75,10 @@ export function flatTool(tool: Tool): JsonObject {
   }
 }
 
+function namesOf({ member }: Member): Pick<Member, "name" | "description"> {
+  return { name: member.name, description: member.description };
+}
+
 function writeChoice(choice: ToolChoice, request: CanonicalRequest, losses: Loss[]): unknown {
   if (choice.type !== "native" || choice.wire === "responses") return flatChoice(choice, request);
   loseField(
@@ -93,14 +97,17 @@ export function flatChoice(choice: ToolChoice, { tools = [] }: CanonicalRequest)
     case "required":
       return choice.type;
     case "tool":
-      return { type: choice.custom === true ? "custom" : "function", name: choice.name };
+      return {
+        type: choice.custom === true ? "custom" : "function",
+        ...calledHere(tools, choice.name),
+      };
     case "allowed": {
       const custom = new Set(
         tools.filter((tool) => tool.type === "custom").map(({ name }) => name),
       );
       const allowed = choice.names.map((name) => ({
         type: custom.has(name) ? "custom" : "function",
-        name,
+        ...calledHere(tools, name),
       }));
       return { type: "allowed_tools", mode: choice.mode, tools: allowed };
     }

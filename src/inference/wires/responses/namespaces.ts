@@ -1,0 +1,137 @@
+// This API keeps tools in namespaces; the others have one list of names. There a tool is called by both names in one, the
+// same in every call of a conversation, and a reply says both again.
+import { invalid } from "../../../base/fault.ts";
+import { shortDigest } from "../../canonical-call-ids.ts";
+import type {
+  CustomTool,
+  FunctionTool,
+  JsonObject,
+  NamespaceMember,
+  Tool,
+  ToolCallPart,
+} from "../../canonical.ts";
+
+export type Member = (FunctionTool | CustomTool) & { readonly member: NamespaceMember };
+
+/** What every provider takes for a name. */
+const NAME_MAX = 64;
+const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
+
+/** The one name for both. Where that is too long or has other characters, its end stands behind a digest of the whole. */
+function flatName(namespace: string, name: string): string {
+  const joined = `${namespace}__${name}`;
+  if (NAME.test(joined)) return joined;
+  const head = `_${shortDigest(JSON.stringify([namespace, name]))}_`;
+  return head + joined.replaceAll(/[^A-Za-z0-9_-]/g, "_").slice(head.length - NAME_MAX);
+}
+
+/** A tool as one of a namespace's. What the namespace is for is told once, with its first tool. */
+export function asMember(
+  tool: FunctionTool | CustomTool,
+  namespace: NamespaceMember["namespace"],
+  isFirst: boolean,
+): Member {
+  const { name, description } = tool;
+  const about = isFirst && namespace.description ? namespace.description : undefined;
+  const told = about === undefined ? description : `${namespace.name}: ${about}`;
+  return {
+    ...tool,
+    name: flatName(namespace.name, name),
+    description: about !== undefined && description ? `${told}\n\n${description}` : told,
+    member: { namespace, name, description },
+  };
+}
+
+export function isMember(tool: Tool): tool is Member {
+  return tool.type !== "native" && tool.member !== undefined;
+}
+
+/** Two that this API tells apart, and no other could. */
+export function refuseTwins(tools: readonly Tool[]): void {
+  const seen = new Map<string, Tool>();
+  for (const tool of tools) {
+    if (tool.type === "native") continue;
+    const twin = seen.get(tool.name);
+    if (twin !== undefined && (isMember(tool) || isMember(twin)))
+      throw invalid(
+        tool.path,
+        `${tool.path} and ${twin.path} would both be called ${JSON.stringify(tool.name)} at this model's provider, which has no namespaces. Rename one of them.`,
+      );
+    seen.set(tool.name, tool);
+  }
+}
+
+/** What a tool is called elsewhere that this API calls so. A call of a tool that was searched for has a namespace of its own. */
+export function calledElsewhere(
+  tools: readonly Tool[],
+  { name, namespace, path }: { name: string; namespace: string | undefined; path?: string },
+): string {
+  if (tools.some((tool) => tool.name === name && !isMember(tool))) {
+    if (namespace === undefined || !inNamespace(tools, namespace, name)) return name;
+  }
+  if (namespace !== undefined) return flatName(namespace, name);
+  const found = tools.filter((tool) => isMember(tool) && tool.member.name === name);
+  if (found.length > 1 && path !== undefined)
+    throw invalid(
+      `${path}.name`,
+      `${JSON.stringify(name)} is a tool of several namespaces. Say which in ${path}.namespace.`,
+    );
+  return found[0]?.name ?? name;
+}
+
+function inNamespace(tools: readonly Tool[], namespace: string, name: string): boolean {
+  return tools.some(
+    (tool) =>
+      isMember(tool) && tool.member.namespace.name === namespace && tool.member.name === name,
+  );
+}
+
+/** A call of a tool of a namespace as this API names it. One that came over this API says its namespace itself. */
+export function callHere<T extends Pick<ToolCallPart, "name" | "native">>(
+  tools: readonly Tool[] | undefined,
+  call: T,
+): T {
+  const own = call.native?.wire === "responses" ? call.native.fields : undefined;
+  const { name, namespace } = calledHere(tools, call.name);
+  return namespace === undefined || own?.["namespace"] !== undefined
+    ? call
+    : { ...call, name, native: { wire: "responses", fields: { ...own, namespace } } };
+}
+
+/** The names by which this API calls the tool that is called so elsewhere. */
+export function calledHere(
+  tools: readonly Tool[] | undefined,
+  name: string,
+): { readonly name: string; readonly namespace?: string } {
+  const tool = tools?.find((one) => one.name === name);
+  return tool === undefined || !isMember(tool)
+    ? { name }
+    : { name: tool.member.name, namespace: tool.member.namespace.name };
+}
+
+/** The tools in this API's form, those of a namespace within it again. */
+export function inNamespaces(
+  tools: readonly Tool[],
+  write: (tool: Tool) => JsonObject | undefined,
+): readonly JsonObject[] {
+  const written: JsonObject[] = [];
+  let open:
+    | { readonly namespace: NamespaceMember["namespace"]; readonly tools: JsonObject[] }
+    | undefined;
+  for (const tool of tools) {
+    const one = write(tool);
+    if (one === undefined) continue;
+    if (!isMember(tool)) {
+      open = undefined;
+      written.push(one);
+      continue;
+    }
+    const { namespace } = tool.member;
+    if (open?.namespace.name !== namespace.name) {
+      open = { namespace, tools: [] };
+      written.push({ type: "namespace", ...namespace, tools: open.tools });
+    }
+    open.tools.push(one);
+  }
+  return written;
+}
