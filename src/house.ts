@@ -29,6 +29,7 @@ import {
 import { infer } from "./inference/infer.ts";
 import { createInference, type Inference } from "./inference/inference.ts";
 import type { CallRecord } from "./inference/call.ts";
+import { notOffered } from "./inference/not-offered.ts";
 import { PROVIDERS } from "./inference/providers.ts";
 import { TIMEOUTS, type Timeouts } from "./inference/upstream.ts";
 import { createKeys, isLiveKey, type Keys } from "./keys/keys.ts";
@@ -261,6 +262,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
     refusals: guardFor(config.limits.requestsPerMinute),
     addressOf: createAddressReader(config.trustedProxies),
     isDraining: () => draining,
+    notOffered,
     ownPagesOnly: config.development,
     onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
   });

@@ -59,6 +59,8 @@ export interface ServeParts {
   readonly refusals?: RateGuard | undefined;
   readonly addressOf: (peer: string, forwarded: string | null) => string;
   readonly isDraining: () => boolean;
+  /** What to say of an address that has no route for the request, where there is more to say than that. */
+  readonly notOffered?: (path: string) => Fault | undefined;
   /** In development: pages of other machines are told nothing. */
   readonly ownPagesOnly?: boolean;
   /** Smaller shares for tests. */
@@ -179,7 +181,7 @@ async function answerRequest(
   const { request, path } = exchange;
   demandSoundTarget(request, path, exchange.query);
   if (request.method === "OPTIONS" && path.startsWith("/v1/")) return answerPreflight(request);
-  const found = demandRoute(match(request.method, path));
+  const found = demandRoute(match(request.method, path), () => parts.notOffered?.(path));
   const { route } = found;
   exchange.route = route;
   exchange.dialect = route.dialect;
@@ -222,8 +224,10 @@ function countLarge(
   exchange.largeBytes = bytes;
 }
 
-function demandRoute(found: Match): Match & { kind: "route" } {
+function demandRoute(found: Match, notOffered: () => Fault | undefined): Match & { kind: "route" } {
   if (found.kind === "route") return found;
+  const told = notOffered();
+  if (told !== undefined) throw told;
   if (found.kind === "none") throw new Fault("not_found", "no route");
   throw new Fault("method_not_allowed", "no such method here", {
     headers: { allow: found.allow.join(", ") },

@@ -181,6 +181,49 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
       expect(at(body, "error.next.0")).toMatchObject({ method: "GET", url: "/openapi.yaml" });
     });
 
+    test("an endpoint of a provider's API that is not offered is a 404 that says so, and what to use instead", async () => {
+      const cases: readonly (readonly [string, RegExp, string | undefined])[] = [
+        ["POST /v1/responses/compact", /summary of the earlier turns/, "/v1/responses"],
+        ["POST /v1/responses/input_tokens", /count_tokens/, "/v1/messages/count_tokens"],
+        ["POST /v1/messages/batches", /each request by itself/, "/v1/messages"],
+        ["GET /v1/messages/batches/msgbatch_1/results", /no batches/, "/v1/messages"],
+        ["GET /v1/batches", /no batches/, "/v1/chat/completions"],
+        ["GET /v1/files/file-1/content", /in the request that needs it/, "/v1/responses"],
+        ["POST /v1/uploads", /in the request that needs it/, "/v1/responses"],
+        ["POST /v1/images/generations", /output_modalities/, "/v1/models"],
+        ["POST /v1/audio/transcriptions", /input_modalities/, "/v1/models"],
+        ["POST /v1/conversations", /previous_response_id/, "/v1/responses"],
+        ["POST /v1/completions", /as a message/, "/v1/chat/completions"],
+        ["POST /v1/complete", /as a message/, "/v1/messages"],
+        ["POST /v1/moderations", /used at the provider/, undefined],
+      ];
+      for (const [line, instead, url] of cases) {
+        const { body, status, headers } = await call(gateway, line, { key: account.key });
+        const isMessages = line.includes(" /v1/messages");
+        expect([line, status, at(body, "error.code"), headers.get("allow")]).toEqual([
+          line,
+          404,
+          "not_found",
+          null,
+        ]);
+        expect(at(body, "type")).toBe(isMessages ? "error" : undefined);
+        expect(textAt(body, "error.message")).toStartWith("This gateway does not offer /v1/");
+        expect(textAt(body, "error.message")).toMatch(instead);
+        const next = at(body, "error.next.0.url");
+        expect(next).toBe(url ?? "/openapi.yaml");
+        // What it points to is there.
+        const known = gateway.house.routes.some(({ path }) => path === next);
+        expect([next, known]).toEqual([next, true]);
+      }
+      const near = await call(gateway, "GET /v1/filesystem");
+      expect(textAt(near.body, "error.message")).toContain("nothing here under that name");
+      const stored = await call(gateway, "POST /v1/responses/resp_1", {
+        key: account.key,
+        body: {},
+      });
+      expect([stored.status, stored.headers.get("allow")]).toEqual([405, "GET, DELETE, HEAD"]);
+    });
+
     test("a method that a path does not take is a 405 with an allow header that is true", async () => {
       const paths = [...new Set(gateway.house.routes.map(({ path }) => path))];
       for (const path of paths) {
