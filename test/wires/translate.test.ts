@@ -909,3 +909,20 @@ describe("the rules between wires", () => {
     ]).toEqual(["high", "none", "low"]);
   });
 });
+
+test("a model that does not reason by request refuses what asked for it: the effort, or the thinking", () => {
+  const abilities: Abilities = { reasoning: "none" };
+  const target = { provider: "acme", model: "deep-1", abilities };
+  const lost = (said: object) => {
+    const request = messagesWire.readRequest({
+      model: "m",
+      max_tokens: 9,
+      messages: [{ role: "user", content: "hi" }],
+      ...said,
+    });
+    return chatWire.writeRequest(request, target).losses.map(({ path }) => path);
+  };
+  const output_config = { effort: "high" };
+  expect(lost({ output_config })).toEqual(["output_config.effort"]);
+  expect(lost({ output_config, thinking: { type: "adaptive" } })).toEqual(["thinking"]);
+});

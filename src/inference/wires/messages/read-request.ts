@@ -44,6 +44,9 @@ const NAMES: FieldNames = {
   cache: "cache_control",
 };
 
+/** Where nothing is said of thinking, what asks for it is the effort. */
+const EFFORT_NAMES: FieldNames = { ...NAMES, reasoning: "output_config.effort" };
+
 const KNOWN: ReadonlySet<string> = new Set(
   "model messages system stream tools tool_choice output_config output_format thinking max_tokens temperature top_p top_k stop_sequences service_tier metadata cache_control".split(
     " ",
@@ -101,7 +104,7 @@ export function readRequest(input: unknown): CanonicalRequest {
       user: optionalString(metadata?.["user_id"], "metadata.user_id"),
       cache: readCache(body, ""),
       native: readNative(body, config, metadata),
-      names: NAMES,
+      names: (body["thinking"] ?? undefined) === undefined ? EFFORT_NAMES : NAMES,
     },
     "input_schema",
   );
