@@ -328,6 +328,23 @@ test("a call of a function that was searched for is one of that function, whatev
   for (const wire of OTHERS) expect(wire.writeRequest(request, ORIGIN).losses).toEqual([]);
 });
 
+test("a call without a namespace is one of the only tool of that name, and of none where several have it", () => {
+  const called = (...offered: object[]) =>
+    read({
+      tools: offered,
+      input: [
+        USER,
+        { type: "function_call", call_id: "a", name: "lookup", arguments: "{}" },
+        { type: "function_call_output", call_id: "a", output: "ok" },
+      ],
+    }).turns[1]?.parts;
+  const dict = space("dict", fn("lookup"));
+  const map = space("map", fn("lookup"));
+  expect(called(dict)).toMatchObject([{ name: "dict__lookup" }]);
+  expect(called(dict, fn("lookup"))).toMatchObject([{ name: "lookup" }]);
+  expect(called(dict, map)).toMatchObject([{ name: "lookup" }]);
+});
+
 test("a search of the provider's is refused with what a user of Codex must set", () => {
   const request = read({ tools: [{ type: "web_search", external_web_access: false }] });
   for (const wire of OTHERS)

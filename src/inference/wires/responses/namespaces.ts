@@ -61,28 +61,50 @@ export function refuseTwins(tools: readonly Tool[]): void {
   }
 }
 
+interface Names {
+  /** By the names that they have elsewhere. */
+  readonly tools: ReadonlyMap<string, Tool>;
+  /** By the names that they have in their namespaces. */
+  readonly members: ReadonlyMap<string, readonly Member[]>;
+}
+
+// A conversation may call thousands of times, and a request offer thousands of tools: they are looked through once.
+const NAMES = new WeakMap<readonly Tool[], Names>();
+
+function namesOf(tools: readonly Tool[]): Names {
+  const known = NAMES.get(tools);
+  if (known !== undefined) return known;
+  const members = new Map<string, Member[]>();
+  for (const tool of tools.filter(isMember)) {
+    const { name } = tool.member;
+    const list = members.get(name);
+    if (list === undefined) members.set(name, [tool]);
+    else list.push(tool);
+  }
+  const names = { tools: new Map(tools.map((tool) => [tool.name, tool])), members };
+  NAMES.set(tools, names);
+  return names;
+}
+
 /** What a tool is called elsewhere that this API calls so. A call of a tool that was searched for has a namespace of its own. */
 export function calledElsewhere(
   tools: readonly Tool[],
   { name, namespace, path }: { name: string; namespace: string | undefined; path?: string },
 ): string {
-  if (tools.some((tool) => tool.name === name && !isMember(tool))) {
-    if (namespace === undefined || !inNamespace(tools, namespace, name)) return name;
+  const names = namesOf(tools);
+  const alone = names.tools.get(name);
+  const isAlone = alone !== undefined && !isMember(alone);
+  if (namespace !== undefined) {
+    const flat = flatName(namespace, name);
+    const member = names.tools.get(flat);
+    return isAlone && (member === undefined || !isMember(member)) ? name : flat;
   }
-  if (namespace !== undefined) return flatName(namespace, name);
-  const found = tools.filter((tool) => isMember(tool) && tool.member.name === name);
-  if (found.length > 1 && path !== undefined)
-    throw invalid(
-      `${path}.name`,
-      `${JSON.stringify(name)} is a tool of several namespaces. Say which in ${path}.namespace.`,
-    );
-  return found[0]?.name ?? name;
-}
-
-function inNamespace(tools: readonly Tool[], namespace: string, name: string): boolean {
-  return tools.some(
-    (tool) =>
-      isMember(tool) && tool.member.namespace.name === namespace && tool.member.name === name,
+  const [only, ...others] = isAlone ? [] : (names.members.get(name) ?? []);
+  if (others.length === 0) return only?.name ?? name;
+  if (path === undefined) return name;
+  throw invalid(
+    `${path}.name`,
+    `${JSON.stringify(name)} is a tool of several namespaces. Say which in ${path}.namespace.`,
   );
 }
 
@@ -103,7 +125,7 @@ export function calledHere(
   tools: readonly Tool[] | undefined,
   name: string,
 ): { readonly name: string; readonly namespace?: string } {
-  const tool = tools?.find((one) => one.name === name);
+  const tool = tools && namesOf(tools).tools.get(name);
   return tool === undefined || !isMember(tool)
     ? { name }
     : { name: tool.member.name, namespace: tool.member.namespace.name };
