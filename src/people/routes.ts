@@ -122,7 +122,7 @@ function signOutRoute({ db, sessions, onSessionsEnded: tell }: PeopleRouteParts)
       if (caller === undefined) return redirect("/signout", [sessions.noCookie()]);
       const { personId, sessionId } = caller;
       await db.write(async (tx) => {
-        await endSession(tx, personId, sessionId, now);
+        if ((await endSession(tx, personId, sessionId, now)) === 0) return;
         await tell?.(tx, { personId, sessionId, others: false, address, now });
       });
       return redirect("/signout", [sessions.noCookie()]);
@@ -168,8 +168,11 @@ function endSessionRoute({ db, sessions, onSessionsEnded: tell }: PeopleRoutePar
       const { personId, sessionId } = caller;
       const others = body.session === "others";
       await db.write(async (tx) => {
-        if (others) await endOtherSessions(tx, personId, sessionId, now);
-        else await endSession(tx, personId, body.session, now);
+        const count = others
+          ? await endOtherSessions(tx, personId, sessionId, now)
+          : await endSession(tx, personId, body.session, now);
+        // The second of two clicks ended nothing, and nothing is written down of it.
+        if (count === 0) return;
         const ended = others ? sessionId : body.session;
         await tell?.(tx, { personId, sessionId: ended, others, address, now });
       });

@@ -144,19 +144,25 @@ export async function listSessions(
   }));
 }
 
-/** Ends one session of a person; what is not theirs is not there. */
+/** Ends one session of a person; what is not theirs is not there. Answers how many it ended: none for one that is over. */
 export async function endSession(
   tx: Tx,
   personId: string,
   sessionId: string,
   now: number,
-): Promise<void> {
+): Promise<number> {
   const ended = await tx.run(
-    "update session set ended_at = coalesce(ended_at, ?) where id = ? and person_id = ?",
+    "update session set ended_at = ? where id = ? and person_id = ? and ended_at is null",
     [now, sessionId, personId],
   );
-  if (ended === 0)
+  if (ended === 1) return ended;
+  const row = await tx.get("select id from session where id = ? and person_id = ?", [
+    sessionId,
+    personId,
+  ]);
+  if (row === undefined)
     throw new Fault("not_found", "no such session", { message: "There is no such session." });
+  return 0;
 }
 
 export async function endOtherSessions(

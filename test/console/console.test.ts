@@ -518,6 +518,24 @@ for (const store of ["sqlite", "postgres"] as const) {
       expect(await roleOf(gateway.house.db, account.id, guest.personId)).toBeUndefined();
     });
 
+    test("sessions that are ended by two clicks are written down once", async () => {
+      const guest = await human(gateway, "guest-3");
+      const elsewhere = await human(gateway, "guest-3");
+      const { db } = gateway.house;
+      const written = async (): Promise<number> =>
+        (await db.all("select id from audit where actor_id = ?", [guest.personId])).length;
+      const { text } = await open(gateway, "/sessions", guest);
+      const session = /value="(ses_\w+)"[^>]*>\s*End this session/.exec(text)?.[1] ?? "";
+      const end = (session: string) => open(gateway, "/sessions", guest, { session });
+      const clicks = await Promise.all([end(session), end(session), end(session)]);
+      expect(clicks.map(({ location }) => location)).toEqual(Array(3).fill("/sessions"));
+      expect(await written()).toBe(1);
+      expect((await open(gateway, "/sessions", elsewhere)).status).toBe(303);
+      expect((await end("others")).location).toBe("/sessions");
+      expect(await written()).toBe(1);
+      expect((await end("ses_none")).status).toBe(404);
+    });
+
     test("an invitation that is withdrawn is written down once, with its address", async () => {
       const members = `/console/${account.id}/members`;
       const email = "nobody-yet@example.com";
