@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { roleOf } from "../accounts/members.ts";
-import { Fault } from "../base/fault.ts";
+import { Fault, type FaultOptions } from "../base/fault.ts";
 import type { Secret } from "../base/secret.ts";
 import { networksOf } from "../http/address.ts";
 import { pageHeaders, renderPage } from "../http/layout.tsx";
@@ -166,7 +166,8 @@ function codeRoute({ db, claims, link }: Room): Route {
         if (found !== undefined) return toPage([link.set({ attemptId: found.id, userCode })]);
       } catch (error) {
         if (!(error instanceof Fault) || error.code !== "rate_limited") throw error;
-        return show(codePage(caller, { status: error.status, message: error.publicMessage }));
+        const { status, publicMessage, options } = error;
+        return show(codePage(caller, { status, message: publicMessage }), options);
       }
       const message = `No open claim for ${caller.email} has that code. Check the digits, and the account that you are signed in with; or open the full link that your agent gave you.`;
       return show(codePage(caller, { status: 404, message }));
@@ -228,10 +229,19 @@ async function attemptOf({ db }: Room, id: string | undefined): Promise<Attempt 
   return id === undefined ? undefined : await readAttempt(db, id);
 }
 
-function show({ status, frame }: ClaimPage): Response {
+function show(
+  { status, frame }: ClaimPage,
+  { retryAfterSeconds }: Pick<FaultOptions, "retryAfterSeconds"> = {},
+): Response {
   return new Response(renderPage(frame), {
     status,
-    headers: { ...pageHeaders(), "cache-control": "no-store" },
+    headers: {
+      ...pageHeaders(),
+      "cache-control": "no-store",
+      ...(retryAfterSeconds === undefined
+        ? {}
+        : { "retry-after": String(Math.max(1, Math.ceil(retryAfterSeconds))) }),
+    },
   });
 }
 

@@ -629,6 +629,10 @@ describe("the code alone", () => {
     const statuses = [];
     for (let time = 0; time < 5; time++) statuses.push(await guess());
     expect(statuses).toEqual([404, 404, 404, 404, 429]);
+    const fields = { csrf, user_code: start.claim_attempt.user_code };
+    const refused = await eve.post("/claim/code", fields);
+    const seconds = Number(refused.headers.get("retry-after"));
+    expect([refused.status, seconds > 0, seconds <= 600]).toEqual([429, true, true]);
     world.clock.now += 600_000;
     expect(await guess()).toBe(404);
   });
