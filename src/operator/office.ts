@@ -42,6 +42,9 @@ export const OPERATOR_PAGE = {
 
 export const OPERATOR_SIGN_IN = `${OPERATOR_PATH}/signin`;
 
+/** Says at the sign-in that a form came after its session had ended, and did nothing. */
+export const LOST_FORM = "lost";
+
 interface PageSpec<P, Q> {
   readonly path: string;
   readonly id: string;
@@ -55,6 +58,8 @@ interface PageSpec<P, Q> {
 }
 
 interface FormSpec<P> extends Omit<PageSpec<P, undefined>, "run" | "query"> {
+  /** A session that is over already is all that this form asks for. */
+  readonly endsSession?: boolean;
   readonly run: (
     input: Input<P, undefined, undefined, undefined>,
     operator: Operator,
@@ -79,7 +84,7 @@ export function pageRoute<P = undefined, Q = undefined>(
 
 export function formRoute<P = undefined>(
   { sessions, baseUrl }: Office,
-  { run, ...spec }: FormSpec<P>,
+  { run, endsSession = false, ...spec }: FormSpec<P>,
 ): Route {
   return openRoute<P>({
     ...OPERATOR_PAGE,
@@ -88,7 +93,8 @@ export function formRoute<P = undefined>(
     run: async (input) => {
       const { headers, now, request, bodyText } = input;
       const operator = await sessions.find(headers.get("cookie"), now);
-      if (operator === undefined) return redirect(OPERATOR_SIGN_IN);
+      if (operator === undefined && endsSession) return redirect(OPERATOR_SIGN_IN);
+      if (operator === undefined) return toSignIn(request.url, { form: LOST_FORM });
       const fields = ownForm(decodeForm(request, bodyText), headers, operator, baseUrl);
       return await run(input, operator, fields);
     },
@@ -155,8 +161,9 @@ export function redirect(location: string, cookies: readonly string[] = []): Res
   return new Response(null, { status: 303, headers });
 }
 
-function toSignIn(url: string): Response {
+function toSignIn(url: string, more: Readonly<Record<string, string>> = {}): Response {
   const [path, query] = splitTarget(url);
-  const back = new URLSearchParams({ return_to: query === "" ? path : `${path}?${query}` });
+  const returnTo = query === "" ? path : `${path}?${query}`;
+  const back = new URLSearchParams({ return_to: returnTo, ...more });
   return redirect(`${OPERATOR_SIGN_IN}?${back.toString()}`);
 }

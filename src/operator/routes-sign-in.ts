@@ -11,6 +11,7 @@ import type { Identity } from "../people/people.ts";
 import { OPERATOR_CALLBACK_PATH, ownPath, type SignIn } from "../people/sign-in.ts";
 import {
   formRoute,
+  LOST_FORM,
   type Office,
   OPERATOR_PAGE,
   OPERATOR_SIGN_IN,
@@ -33,9 +34,12 @@ function doorRoute({ signIn, baseUrl }: Office): Route {
     path: OPERATOR_SIGN_IN,
     id: "showOperatorSignIn",
     summary: "Where operators sign in",
-    query: ReturnQuery,
-    run: ({ query }) =>
-      show(signInPage(signIn?.providerName, ownOperatorPath(query.return_to, baseUrl))),
+    query: ReturnQuery.extend({ form: z.literal(LOST_FORM).optional() }),
+    run: ({ query }) => {
+      const returnTo = ownOperatorPath(query.return_to, baseUrl);
+      const isFormLost = query.form === LOST_FORM;
+      return show(signInPage({ providerName: signIn?.providerName, returnTo, isFormLost }));
+    },
   });
 }
 
@@ -107,6 +111,7 @@ function signOutRoute(office: Office): Route {
     path: `${OPERATOR_PATH}/signout`,
     id: "signOperatorOut",
     summary: "Sign out as an operator",
+    endsSession: true,
     run: async ({ address, now }, { email, sessionId }) => {
       await office.db.write(async (tx) => {
         await endOperatorSession(tx, sessionId, now);

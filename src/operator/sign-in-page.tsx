@@ -4,7 +4,14 @@
 import type { PageFrame } from "../http/layout.tsx";
 import { OPERATOR_SIGN_IN } from "./office.ts";
 
-export function signInPage(providerName: string | undefined, returnTo: string): PageFrame {
+export interface SignInState {
+  readonly providerName: string | undefined;
+  readonly returnTo: string;
+  /** A form came after its session had ended. */
+  readonly isFormLost: boolean;
+}
+
+export function signInPage({ providerName, returnTo, isFormLost }: SignInState): PageFrame {
   const begin = `${OPERATOR_SIGN_IN}/begin?${new URLSearchParams({ return_to: returnTo }).toString()}`;
   return {
     title: "Operator – Postern",
@@ -12,6 +19,12 @@ export function signInPage(providerName: string | undefined, returnTo: string): 
     main: (
       <>
         <h1>Operator</h1>
+        {isFormLost ? (
+          <p class="wrong" role="alert">
+            You were not signed in any more when the form arrived. Nothing was changed. Sign in, and
+            send it once more.
+          </p>
+        ) : null}
         <p class="lede">These pages are for those who run this gateway.</p>
         <p>
           Being signed in as a customer does not count here. Every sign-in is written down, and so

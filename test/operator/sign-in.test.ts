@@ -253,8 +253,18 @@ eachStore((kind) => {
           `/operator/signin?${new URLSearchParams({ return_to: path }).toString()}`,
         ]);
       }
-      const posted = await open(desk, PATHS[4] ?? "", undefined, { form: { do: "freeze" } });
-      expect([posted.status, posted.location]).toEqual([303, "/operator/signin"]);
+    });
+
+    test("a form that comes after the session has ended changes nothing, and its human is told so", async () => {
+      const [file = ""] = PATHS.slice(-1);
+      const posted = await open(desk, file, undefined, { form: { do: "freeze" } });
+      const back = new URLSearchParams({ return_to: file, form: "lost" }).toString();
+      expect([posted.status, posted.location]).toEqual([303, `/operator/signin?${back}`]);
+      const door = await open(desk, posted.location ?? "");
+      expect(door.text).toContain("Nothing was changed.");
+      expect((await open(desk, "/operator/signin")).text).not.toContain("Nothing was changed.");
+      const out = await open(desk, "/operator/signout", undefined, { form: {} });
+      expect([out.status, out.location]).toEqual([303, "/operator/signin"]);
     });
 
     test("a customer's session is none, under whichever name", async () => {
