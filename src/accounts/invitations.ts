@@ -36,6 +36,8 @@ export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation
   if (!EMAIL.test(typed) || !hidesNothing(typed))
     throw invalid("email", "That is not an email address.");
   const email = foldEmail(typed);
+  if (email === foldEmail(invitedBy))
+    throw invalid("email", "That is your own address, and you belong to this workspace already.");
   await lockWorkspace(tx, accountId);
   await tx.run("delete from invitation where account_id = ? and email = ?", [accountId, email]);
   const open = await listInvitations(tx, accountId, now);

@@ -54,5 +54,10 @@ eachStore((kind, open) => {
       for (const email of ["friend.example", "@example.com", "a b@example.com"])
         expect(await rejection(invited(email))).toContain("email");
     });
+
+    test("is not the owner's own", async () => {
+      expect(await rejection(invited(" Owner@Example.com"))).toContain("your own address");
+      expect(await invitationsFor(store.db, "owner@example.com", NOW)).toEqual([]);
+    });
   });
 });
