@@ -2,11 +2,12 @@
 
 import type { Dialect } from "./route.ts";
 
-/** Where the pages are, a browser is shown a page, also for an address that is none of theirs. */
-const PAGES = /^\/(?:console|operator|claim|pay|sessions|signin|signout)(?:\/|$)/;
+/** Where programs call, there are no pages, whatever a program says that it takes. */
+const PROGRAMS = /^\/(?:v1|agent|oauth2|\.well-known)(?:\/|$)/;
 
+/** A browser is shown a page, also for an address that leads nowhere. */
 export function dialectOf(path: string, headers: Headers): Dialect {
-  if (PAGES.test(path) && /\btext\/html\b/i.test(headers.get("accept") ?? "")) return "page";
+  if (!PROGRAMS.test(path) && /\btext\/html\b/i.test(headers.get("accept") ?? "")) return "page";
   if (path.startsWith("/v1/messages")) return "messages";
   if (path.startsWith("/oauth2/") || path.startsWith("/agent/")) return "oauth";
   return "openai";

@@ -449,6 +449,9 @@ for (const store of ["sqlite", "postgres"] as const) {
         ["GET", "/operator/nope", 404],
         ["GET", "/claim/code", 405],
         ["GET", "/pay/a/b/c/d", 404],
+        ["GET", "/nope", 404],
+        ["GET", "/docs/nope", 404],
+        ["GET", "/v1beta", 404],
       ] as const) {
         const ask = (accept: string) => fetch(gateway.url + path, { method, headers: { accept } });
         const page = await ask("text/html,application/xhtml+xml,*/*;q=0.8");
@@ -467,8 +470,14 @@ for (const store of ["sqlite", "postgres"] as const) {
           "application/json",
         ]);
       }
-      const api = await fetch(`${gateway.url}/v1/nope`, { headers: { accept: "text/html" } });
-      expect([api.status, api.headers.get("content-type")]).toEqual([404, "application/json"]);
+      for (const path of ["/v1", "/v1/nope", "/agent/nope", "/oauth2/nope", "/.well-known/nope"]) {
+        const api = await fetch(gateway.url + path, { headers: { accept: "text/html" } });
+        expect([path, api.status, api.headers.get("content-type")]).toEqual([
+          path,
+          404,
+          "application/json",
+        ]);
+      }
     });
 
     test("another account's key cannot be changed through one's own workspace", async () => {
