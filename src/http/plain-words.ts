@@ -12,13 +12,18 @@ const NAMES: Readonly<Record<string, string>> = {
   url: "The address",
   provider: "The provider",
   api_key: "The key",
+  name: "The name",
 };
+/** What a schema says by itself of a field that no form of ours sends so. */
+const OF_SCHEMA = /^(?:(\w+): )?(?:Invalid |Too (?:small|big)|Unrecognized )|`next_cursor`/;
 const FOR_PROGRAMS = /\/v1\/|\/openapi\.|`next_cursor`|`allow` header/;
 const WAIT = "Wait for `retry-after` seconds";
 
 export function plainWords({ publicMessage, options }: Fault): string {
   if (publicMessage.startsWith("query "))
     return "The address holds something that this page does not know. Go back, and follow the links of the page.";
+  const ofSchema = OF_SCHEMA.exec(publicMessage);
+  if (ofSchema !== null) return notOfThisPage(ofSchema[1] ?? options.param);
   const { retryAfterSeconds } = options;
   const wait =
     retryAfterSeconds === undefined
@@ -32,5 +37,11 @@ export function plainWords({ publicMessage, options }: Fault): string {
     .replaceAll(WAIT, wait);
   const sentences = named.split(/(?<=\.) (?=[A-Z])/);
   const plain = sentences.filter((sentence) => !FOR_PROGRAMS.test(sentence));
-  return plain.length === 0 ? named : plain.join(" ");
+  const said = plain.length === 0 ? named : plain.join(" ");
+  return /[.!?]$/.test(said) ? said : `${said}.`;
+}
+
+function notOfThisPage(field: string | undefined): string {
+  const what = field === undefined ? "What was sent" : `The field “${field}” of the form`;
+  return `${what} is missing, or holds what this page does not know. Nothing was changed. Go back, load the page again, and use its form.`;
 }

@@ -5,6 +5,7 @@ import { z } from "zod";
 import { Fault, invalid } from "../base/fault.ts";
 import { decodeForm } from "../http/decode.ts";
 import { type PageFrame, pageHeaders, renderPage } from "../http/layout.tsx";
+import { plainWords } from "../http/plain-words.ts";
 import type { RateGuard } from "../http/rate.ts";
 import { type Input, openRoute, type Route } from "../http/route.ts";
 import { splitTarget } from "../http/target.ts";
@@ -138,7 +139,7 @@ export function parseFields<T>(schema: z.ZodType<T>, fields: unknown): T {
 /** What the operator can mend is said on the page; anything else is thrown on. */
 export function mendable(error: unknown): string {
   if (error instanceof Fault && (error.status === 400 || error.status === 409))
-    return error.publicMessage;
+    return plainWords(error);
   throw error;
 }
 

@@ -15,10 +15,14 @@ const GATEWAY_KEY = /-rt-[0-9A-Za-z]{49}$/;
 
 export const NewProviderKeyRequest = z
   .strictObject({
-    provider: z.string().min(1).max(PROVIDER_MAX).meta({
-      description:
-        "The provider's id, the part of its models' ids before the slash. A wrong one is answered with the list of those that exist.",
-    }),
+    provider: z
+      .string()
+      .min(1, "must not be empty")
+      .max(PROVIDER_MAX, `must have ${PROVIDER_MAX} characters or fewer`)
+      .meta({
+        description:
+          "The provider's id, the part of its models' ids before the slash. A wrong one is answered with the list of those that exist.",
+      }),
     api_key: z
       .string()
       .min(API_KEY_MIN, `must have ${API_KEY_MIN} characters or more`)
@@ -35,8 +39,8 @@ export const NewProviderKeyRequest = z
     name: z
       .string()
       .trim()
-      .min(1)
-      .max(NAME_MAX)
+      .min(1, "must not be empty; send null for no name")
+      .max(NAME_MAX, `must have ${NAME_MAX} characters or fewer`)
       .refine(hidesNothing, HIDDEN_REFUSED)
       .nullable()
       .optional(),

@@ -237,6 +237,18 @@ test("what no form of the page can send is refused all the same: long names, day
     const refused = await visit(gateway, `${place}/keys`, owner, { do: "mint", ...form });
     expect([refused.status, wordsOf(refused)]).toEqual([400, expect.stringContaining(said)]);
   }
+  const said = /The field “(\w+)” of the form is missing, or holds what this page does not know\./;
+  for (const [page, form, field] of [
+    ["keys", {}, "do"],
+    ["members", { do: "nope" }, "do"],
+    ["keys", { do: "revoke" }, "key"],
+    ["keys", { do: "revoke", key: "key_none", from: "x" }, "from"],
+    ["budgets", {}, "daily_usd"],
+  ] as const) {
+    const refused = await visit(gateway, `${place}/${page}`, owner, form);
+    expect([refused.status, said.exec(wordsOf(refused))?.[1]]).toEqual([400, field]);
+    expect(wordsOf(refused)).not.toMatch(/Invalid|next_cursor|undefined/);
+  }
   const turned = { do: "invite", email: "a\u202eb@example.com" };
   expect((await visit(gateway, `${place}/members`, owner, turned)).status).toBe(400);
 });

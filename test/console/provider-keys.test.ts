@@ -98,6 +98,8 @@ eachStore((store) => {
         [{ api_key: "short" }, "The key must have 16 characters or more"],
         [{ api_key: place.account.key }, "The key is a key of this gateway"],
         [{ provider: "nobody" }, "The provider must be one of openai,"],
+        [{ provider: "" }, "The provider must not be empty."],
+        [{ name: "x".repeat(101) }, "The name must have 100 characters or fewer."],
       ] as const) {
         const refused = await send({ ...ADD, ...change });
         expect([refused.status, wordsOf(refused)]).toEqual([400, expect.stringContaining(said)]);
