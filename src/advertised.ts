@@ -17,7 +17,11 @@ export function simulates(config: Config): boolean {
   );
 }
 
-export function discoverySettings(config: Config, version: string): DiscoverySettings {
+export function discoverySettings(
+  config: Config,
+  version: string,
+  nobodySignsIn: boolean,
+): DiscoverySettings {
   return {
     baseUrl: config.baseUrl,
     docsUrl: config.docsUrl,
@@ -30,6 +34,7 @@ export function discoverySettings(config: Config, version: string): DiscoverySet
     exampleModel: simulates(config) ? "sim/echo" : exampleOf(config, EXAMPLE_MODELS),
     exampleEmbedder: simulates(config) ? "sim/embed" : exampleOf(config, EXAMPLE_EMBEDDERS),
     simulated: simulates(config),
+    nobodySignsIn,
     requestsPerMinute: config.limits.requestsPerMinute,
     callsAtOnce: config.limits.openCallsPerKey,
     accountsPerHour: config.limits.accountsPerHour,

@@ -55,7 +55,7 @@ import { type Carrier, carryByFetch, createCarrier } from "./outbound/carrier.ts
 import type { IdentitySettings } from "./people/sign-in.ts";
 import { createKeyCheck, mayBringKey } from "./provider-keys/check.ts";
 import { createProviderKeys, type ProviderKeys } from "./provider-keys/provider-keys.ts";
-import { openReception } from "./reception.ts";
+import { nobodySignsIn, openReception } from "./reception.ts";
 import { createResponses, type Responses } from "./responses/responses.ts";
 import { createSimulator } from "./simulator/simulator.ts";
 import type { Db, Tx } from "./store/db.ts";
@@ -195,6 +195,7 @@ function connectProviders(
       PSEUDONYMS_MAX,
     ),
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
+    nobodySignsIn: nobodySignsIn(config, identityOf(config, surroundings)),
     freezeOf: (accountId) => findFreeze(db, accountId),
     ownKeyOf: (accountId, providerId) => providerKeys.ownKeyOf(accountId, providerId, now()),
     stateOf: (ask, input) => responses.stateOf(ask, input),
@@ -237,7 +238,7 @@ export async function buildHouse(config: Config, surroundings: HouseSurroundings
       forgetCall: idempotency.forget,
       callOrBuy: cashier.callOrBuy,
     },
-    discovery: discoverySettings(config, version),
+    discovery: discoverySettings(config, version, reception.nobodySignsIn),
     isDraining: () => draining,
     ownPagesOnly: config.development,
     limits: { perHour: config.limits.accountsPerHour, grantPerDay: config.limits.grantPerDay },
@@ -290,10 +291,13 @@ function openTelemetry(
   return createTelemetry({ ...telemetry, resource, log });
 }
 
+function identityOf(config: Config, { identity }: HouseSurroundings): IdentitySettings | undefined {
+  return identity ?? config.identity;
+}
+
 /** What humans meet: as customers, and as operators. */
 function openDoors(config: Config, surroundings: HouseSurroundings, ground: Foundation) {
-  const { identity = config.identity } = surroundings;
-  const doors = { ...ground, identity };
+  const doors = { ...ground, identity: identityOf(config, surroundings) };
   return { ...openReception(config, doors), office: openOffice(config, doors) };
 }
 

@@ -43,13 +43,21 @@ export function openReception(config: Config, ground: ReceptionGround): Receptio
     sessions: createSessions({ db, master, baseUrl }),
     signIn:
       identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master }),
-    nobodySignsIn: identity === undefined && !config.development,
+    nobodySignsIn: nobodySignsIn(config, identity),
     master,
     baseUrl,
     vendor,
     membersOf: async (reader, accountId) =>
       (await membersOf(reader, accountId)).map(({ email, role }) => ({ email, role })),
   };
+}
+
+/** Where no human comes in, an account is not handed to one either. */
+export function nobodySignsIn(
+  { development }: Pick<Config, "development">,
+  identity: ReceptionGround["identity"],
+): boolean {
+  return identity === undefined && !development;
 }
 
 /** Forgets sessions and counts that mean nothing any more. */

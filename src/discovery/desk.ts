@@ -1,5 +1,6 @@
 // What the writers of the text documents work with: the routes by their address, their commands and their records.
 
+import { CLAIM_START, CLAIM_TOKEN } from "./addresses.ts";
 import type { Method, Route } from "../http/route.ts";
 import { type CurlOptions, curlOf } from "./curl.ts";
 import { type OpenApiDocument } from "./openapi-form.ts";
@@ -8,9 +9,12 @@ import type { DiscoverySettings } from "./settings.ts";
 
 export type Address = `${Method} /${string}`;
 
+const CLAIM_ADDRESSES: ReadonlySet<Address> = new Set([CLAIM_START, CLAIM_TOKEN]);
+
 export interface Desk {
   readonly routes: readonly Route[];
   readonly settings: DiscoverySettings;
+  /** Whether an agent can do that here. */
   readonly has: (address: Address) => boolean;
   /** A fenced shell command, or nothing where that route is not mounted. */
   readonly curl: (
@@ -33,7 +37,9 @@ export function openDesk(
   return {
     routes,
     settings,
-    has: (address) => find(address) !== undefined,
+    has: (address) =>
+      find(address) !== undefined &&
+      !(settings.nobodySignsIn === true && CLAIM_ADDRESSES.has(address)),
     curl: (address, options) => {
       const route = find(address);
       if (route === undefined) return "";

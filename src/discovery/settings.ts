@@ -19,6 +19,8 @@ export interface DiscoverySettings {
   readonly exampleEmbedder: string;
   /** Set where the example model only pretends, so that no reader mistakes its answers for a real model's. */
   readonly simulated?: boolean;
+  /** Set where no human can sign in: a claim is not offered, since it would lead nowhere. */
+  readonly nobodySignsIn?: boolean;
   /** Of these three, zero is no limit. */
   readonly requestsPerMinute?: number;
   readonly callsAtOnce?: number;

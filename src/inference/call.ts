@@ -71,6 +71,8 @@ export interface InferParts extends RoutingParts {
   /** A steady name for an account that says nothing about it. */
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
+  /** No human can take an account over here. */
+  readonly nobodySignsIn: boolean;
   /** Why an account makes no calls. */
   readonly freezeOf?: (accountId: string) => Promise<Freeze | undefined>;
   readonly pace: { readonly intervalMs: number; readonly burst: number } | undefined;

@@ -17,6 +17,8 @@ interface Refused {
   readonly keyId: string;
   /** Whether a human owns the account; asked where the owner is who can mend it. */
   readonly claimed: boolean;
+  /** Then no human can take the account over either. */
+  readonly nobodySignsIn: boolean;
   readonly now: number;
 }
 
@@ -146,7 +148,7 @@ function purchaseOf(missing: Nano, why: string): NextStep {
 function insufficient(
   available: Nano,
   quote: Quote,
-  { ask, claimed }: { readonly ask: Ask; readonly claimed: boolean },
+  { ask, claimed, nobodySignsIn }: Pick<Refused, "ask" | "claimed" | "nobodySignsIn">,
 ): Fault {
   const required = quote.minimum ?? quote.amount;
   const affordable = Math.floor(affordableTokens(quote, available) / ask.choices);
@@ -172,7 +174,7 @@ function insufficient(
       available_credits: Math.max(0, creditsOf(available)),
       affordable_max_tokens: affordable,
     },
-    next: claimed ? [buy] : [buy, claim],
+    next: claimed || nobodySignsIn ? [buy] : [buy, claim],
   });
 }
 

@@ -30,6 +30,7 @@ export interface InferenceParts {
   readonly limits: { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
+  readonly nobodySignsIn: boolean;
   readonly freezeOf?: NonNullable<InferParts["freezeOf"]>;
   readonly ownKeyOf: OwnKeyOf;
   readonly stateOf?: NonNullable<InferParts["stateOf"]>;

@@ -180,8 +180,9 @@ async function hold(
   if (outcome.status === "held") return { amount: outcome.amount, pays };
   if (outcome.status === "frozen") await refuseFrozen(parts, input.caller.accountId);
   const { caller } = input;
+  const { nobodySignsIn } = parts;
   const claimed = ADVISES_OWNER.has(outcome.status) && (await parts.isClaimed(caller.accountId));
-  throw faultOfHold(outcome, quote, { ask, ...caller, claimed, now });
+  throw faultOfHold(outcome, quote, { ask, ...caller, claimed, nobodySignsIn, now });
 }
 
 /** Throws where the operator froze the account; what it owes is another matter. */

@@ -82,7 +82,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
 
   test("503 with code provider_not_configured, too, for a claim where nobody signs humans in", async () => {
     const env = { POSTERN_BASE_URL: "https://gateway.example", POSTERN_SECRET: "s".repeat(40) };
-    const mute = await startGateway({ env });
+    const mute = await startGateway({ env, providers: ["sim"] });
     try {
       const { key } = await register(mute);
       const body = { email: "human@example.com" };
@@ -94,6 +94,17 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
       });
       expect(refused.headers.get("retry-after")).toBeNull();
       expect((await call(mute, "GET /v1/account", { key })).status).toBe(200);
+      // Nor is it offered.
+      const poor = await chat(mute, key, { max_tokens: 16_000, n: 8 });
+      expect(listAt(poor.body, "error.next").map((step) => textAt(step, "url"))).toEqual([
+        "/v1/billing/invoice",
+      ]);
+      const manifest = await (await fetch(`${mute.url}/auth.md`)).text();
+      expect(manifest).toContain("/v1/accounts");
+      expect(manifest).not.toMatch(/identity.claim|take the account over|oauth2.token/);
+      const server = await call(mute, "GET /.well-known/oauth-authorization-server");
+      expect(at(server.body, "agent_auth.claim_uri")).toBeUndefined();
+      expect(at(server.body, "token_endpoint")).toBeUndefined();
     } finally {
       await mute.stop();
     }
