@@ -76,8 +76,8 @@ function InvitationCard({
   readonly visitor: Visitor;
 }): Child {
   return (
-    <section class="card">
-      <h2>{invitation.invitedBy} invites you</h2>
+    <section class="card" aria-labelledby={invitation.id}>
+      <h2 id={invitation.id}>{invitation.invitedBy} invites you</h2>
       <p>
         You would join the workspace <code>{invitation.accountId}</code> as a developer: you could
         see its usage and make keys that spend its balance. The invitation stands until{" "}
@@ -86,10 +86,16 @@ function InvitationCard({
       <form method="post" action="/console/invitations">
         <Hidden visitor={visitor} fields={{ invitation: invitation.id }} />
         <div class="choices">
-          <button type="submit" name="answer" value="accept">
+          <button type="submit" name="answer" value="accept" aria-describedby={invitation.id}>
             Join the workspace
           </button>
-          <button type="submit" name="answer" value="decline" class="quiet">
+          <button
+            type="submit"
+            name="answer"
+            value="decline"
+            class="quiet"
+            aria-describedby={invitation.id}
+          >
             Decline
           </button>
         </div>

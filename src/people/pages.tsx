@@ -91,15 +91,23 @@ interface SessionCardProps {
 function SessionCard({ visitor, session }: SessionCardProps): Child {
   const isThis = session.id === visitor.sessionId;
   return (
-    <section class="card">
-      <h2>{isThis ? "This browser" : session.browser.slice(0, 80) || "Unknown browser"}</h2>
+    <section class="card" aria-labelledby={session.id}>
+      <h2 id={session.id}>
+        {isThis ? "This browser" : session.browser.slice(0, 80) || "Unknown browser"}
+      </h2>
       <p class="note">
         Since <Time at={session.createdAt} />, last used <Time at={session.seenAt} />, from the
         network {session.network}
       </p>
       <form method="post" action="/sessions">
         <input type="hidden" name="csrf" value={visitor.csrf} />
-        <button type="submit" name="session" value={session.id} class="quiet">
+        <button
+          type="submit"
+          name="session"
+          value={session.id}
+          class="quiet"
+          aria-describedby={session.id}
+        >
           {isThis ? "Sign out" : "End this session"}
         </button>
       </form>
