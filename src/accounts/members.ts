@@ -138,17 +138,43 @@ export async function requireRole(
 
 /** Everybody in a workspace, the owner first. */
 export async function membersOf(reader: Reader, accountId: string): Promise<readonly Member[]> {
+  const rows = await reader.all(`${SELECT_MEMBER} where account_id = ? ${OWNER_FIRST}`, [
+    accountId,
+  ]);
+  return rows.map(toMember);
+}
+
+export interface MemberPageRequest {
+  readonly limit: number;
+  /** The first of the page, as `cursorOfMember` tells them; absent for the owner, who comes before all. */
+  readonly from?: string | undefined;
+}
+
+/** The same, from one member on. */
+export async function listMembers(
+  reader: Reader,
+  accountId: string,
+  { limit, from }: MemberPageRequest,
+): Promise<readonly Member[]> {
+  const [, addedAt = "", personId = ""] = /^(\d+)-(.+)$/.exec(from ?? "") ?? [];
   const rows = await reader.all(
-    `select membership.*, person.email from membership join person on person.id = membership.person_id
-     where account_id = ? order by case role when 'owner' then 0 else 1 end, added_at, person_id`,
-    [accountId],
+    `${SELECT_MEMBER} where account_id = ?
+       ${from === undefined ? "" : "and role <> 'owner' and (added_at, person_id) >= (?, ?)"} ${OWNER_FIRST} limit ?`,
+    [accountId, ...(from === undefined ? [] : [Number(addedAt), personId]), limit],
   );
-  return rows.map((row) => ({
-    personId: text(row, "person_id"),
-    email: text(row, "email"),
-    role: toRole(row),
-    addedAt: whole(row, "added_at"),
-  }));
+  return rows.map(toMember);
+}
+
+/** Tells a place in the list that stays where it is when the member is removed. */
+export function cursorOfMember({ addedAt, personId }: Member): string {
+  return `${addedAt}-${personId}`;
+}
+
+export async function countMembers(reader: Reader, accountId: string): Promise<number> {
+  const row = await reader.get("select count(*) as count from membership where account_id = ?", [
+    accountId,
+  ]);
+  return row === undefined ? 0 : whole(row, "count");
 }
 
 /** The workspaces that a person belongs to, the oldest membership first. */
@@ -238,6 +264,19 @@ async function insertMember(tx: Tx, member: NewMember): Promise<void> {
     "insert into membership (account_id, person_id, role, owner_of, added_at, via) values (?, ?, ?, ?, ?, ?)",
     [accountId, personId, role, role === "owner" ? accountId : null, now, via],
   );
+}
+
+const SELECT_MEMBER =
+  "select membership.*, person.email from membership join person on person.id = membership.person_id";
+const OWNER_FIRST = "order by case role when 'owner' then 0 else 1 end, added_at, person_id";
+
+function toMember(row: Row): Member {
+  return {
+    personId: text(row, "person_id"),
+    email: text(row, "email"),
+    role: toRole(row),
+    addedAt: whole(row, "added_at"),
+  };
 }
 
 function toRole(row: Row): Role {

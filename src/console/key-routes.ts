@@ -39,11 +39,16 @@ function keysRoute(parts: KeyPageParts): Route {
     id: "showWorkspaceKeys",
     summary: "The keys of a workspace",
     params: AccountPath,
-    query: z.object({ from: cursorOf("key") }),
+    query: z.object({
+      from: cursorOf("key"),
+      revoked: cursorOf("key"),
+      revoke: z.string().optional(),
+    }),
     run: async ({ caller, params, query, now }) => {
+      const { revoke: toRevoke, ...begins } = query;
       const place = await enter(parts, params.account, caller.personId, "keys.read");
-      const shown = await readKeys(parts, params.account, now, query.from);
-      return show(keysPage({ visitor: caller, place, shown }));
+      const shown = await readKeys(parts, params.account, now, begins);
+      return show(keysPage({ visitor: caller, place, shown, toRevoke }));
     },
   });
 }
@@ -104,7 +109,7 @@ function changeKeysRoute(parts: KeyPageParts): Route {
         readonly wrong?: string;
         readonly typed?: TypedKey | undefined;
       }): Promise<Response> => {
-        const keys = await readKeys(parts, account, now, from);
+        const keys = await readKeys(parts, account, now, { from });
         const page = keysPage({ visitor: caller, place, shown: keys, ...told });
         return show(page, told.wrong === undefined ? 200 : 400);
       };
@@ -114,7 +119,7 @@ function changeKeysRoute(parts: KeyPageParts): Route {
           const by = { type: "person", id: caller.personId } as const;
           return changeKeys(tx, parts, account, { form: body, by, address, now });
         });
-        return fresh === undefined ? redirect(keysPath(account, from)) : await shown({ fresh });
+        return fresh === undefined ? redirect(keysPath(account, { from })) : await shown({ fresh });
       } catch (error) {
         const typed = body.do === "revoke" ? undefined : body;
         return await shown({ wrong: correctable(error), typed });

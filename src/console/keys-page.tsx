@@ -10,14 +10,17 @@ import type { PageFrame } from "../http/layout.tsx";
 import type { Visitor } from "../http/route.ts";
 import { newFormName } from "../idempotency/form.ts";
 import type { Key } from "../keys/keys.ts";
+import { AskingLink, Question, withQuery } from "./ask-first.tsx";
 import { consolePage, Hidden, pathOf } from "./frame.tsx";
 import { minute, money } from "./words.ts";
-import { type Place, REVOKED_KEYS_SHOWN, type ShownKeys } from "./workspace.ts";
+import type { KeyCursors, Place, ShownKeys } from "./workspace.ts";
 
 export interface KeysState {
   readonly visitor: Visitor;
   readonly place: Place;
   readonly shown: ShownKeys;
+  /** The key that is asked about once more before it is revoked. */
+  readonly toRevoke?: string | undefined;
   /** A key that was just made, to be shown this once. */
   readonly fresh?: string;
   readonly wrong?: string;
@@ -37,17 +40,20 @@ export interface TypedKey {
   readonly last_day?: string | undefined;
 }
 
-/** The page, from a key on where there are too many for one. */
-export function keysPath(accountId: string, from: string | undefined): string {
-  const path = pathOf(accountId, "/keys");
-  return from === undefined ? path : `${path}?from=${from}`;
+/** The page, from a key on where there are too many for one, and with a question where it asks one. */
+export function keysPath(
+  accountId: string,
+  query: KeyCursors & { readonly revoke?: string },
+): string {
+  const { from, revoked, revoke } = query;
+  return withQuery(pathOf(accountId, "/keys"), { from, revoked, revoke });
 }
 
-export function keysPage({ visitor, place, shown, fresh, wrong, typed }: KeysState): PageFrame {
-  const { keys, from, next } = shown;
+export function keysPage(state: KeysState): PageFrame {
+  const { visitor, place, shown, fresh, wrong, typed } = state;
+  const { from } = shown.begins;
+  const { next } = shown;
   const action = pathOf(place.accountId, "/keys");
-  const live = keys.filter((key) => key.revokedAt === null);
-  const dead = keys.filter((key) => key.revokedAt !== null);
   return consolePage({
     title: "Keys",
     place,
@@ -65,22 +71,15 @@ export function keysPage({ visitor, place, shown, fresh, wrong, typed }: KeysSta
           Whoever holds a key can spend the workspace's balance, up to the key's limit. Limits and
           expiries are widened here alone: a key can lower them, and hand on a part of its own.
         </p>
-        {live.map((key) => (
-          <KeyCard
-            key_={key}
-            action={action}
-            visitor={visitor}
-            place={place}
-            from={from}
-            typed={typed?.key === key.id ? typed : undefined}
-          />
+        {shown.standing.map((key) => (
+          <KeyCard key_={key} state={state} typed={typed?.key === key.id ? typed : undefined} />
         ))}
-        {next === undefined && from === undefined ? null : (
+        {next.from === undefined && from === undefined ? null : (
           <p>
-            {next === undefined ? (
+            {next.from === undefined ? (
               <a href={action}>The newest keys</a>
             ) : (
-              <a href={keysPath(place.accountId, next)}>Older keys</a>
+              <a href={keysPath(place.accountId, { from: next.from })}>Older keys</a>
             )}
           </p>
         )}
@@ -91,7 +90,7 @@ export function keysPage({ visitor, place, shown, fresh, wrong, typed }: KeysSta
             typed={typed?.do === "mint" ? typed : undefined}
           />
         ) : null}
-        {dead.length === 0 ? null : <Dead keys={dead} />}
+        {shown.revoked.length === 0 ? null : <Revoked place={place} shown={shown} />}
       </>
     ),
   });
@@ -111,16 +110,15 @@ function Fresh({ raw }: { readonly raw: string }): Child {
 
 interface KeyCardProps {
   readonly key_: Key;
-  readonly action: string;
-  readonly visitor: Visitor;
-  readonly place: Place;
-  /** The first key of this page, where it is not the newest. */
-  readonly from: string | undefined;
+  readonly state: KeysState;
   /** What was typed into a form of this key and could not be taken. */
   readonly typed: TypedKey | undefined;
 }
 
-function KeyCard({ key_: key, action, visitor, place, from, typed }: KeyCardProps): Child {
+function KeyCard({ key_: key, state, typed }: KeyCardProps): Child {
+  const { visitor, place, shown, toRevoke } = state;
+  const { from } = shown.begins;
+  const action = pathOf(place.accountId, "/keys");
   const fields = { key: key.id, ...(from === undefined ? {} : { from }) };
   const window = key.limitWindow === null ? "in all" : `a ${key.limitWindow}`;
   const limit = key.limit === null ? "no limit" : `a limit of ${money(key.limit)} ${window}`;
@@ -145,16 +143,26 @@ function KeyCard({ key_: key, action, visitor, place, from, typed }: KeyCardProp
           </ChangeForm>
         </>
       ) : null}
-      {mayDo(place.role, "keys.revoke") ? (
-        <form method="post" action={action}>
-          <Hidden visitor={visitor} fields={{ do: "revoke", ...fields }} />
-          <div class="choices">
-            <button type="submit" class="danger">
-              Revoke
-            </button>
-          </div>
-        </form>
-      ) : null}
+      {!mayDo(place.role, "keys.revoke") ? null : toRevoke === key.id ? (
+        <Question
+          visitor={visitor}
+          action={action}
+          fields={{ do: "revoke", ...fields }}
+          yes="Revoke the key"
+          no="Keep it"
+          back={keysPath(place.accountId, { from })}
+        >
+          Revoke this key for good? Whoever holds it is refused from the next request on.
+        </Question>
+      ) : (
+        <div class="choices">
+          <AskingLink
+            href={`${keysPath(place.accountId, { from, revoke: key.id })}#${key.id}`}
+            label="Revoke"
+            of={`the key that ends in ${key.last4}`}
+          />
+        </div>
+      )}
     </section>
   );
 }
@@ -275,23 +283,27 @@ function MintForm({
   );
 }
 
-function Dead({ keys }: { readonly keys: readonly Key[] }): Child {
+function Revoked({ place, shown }: { readonly place: Place; readonly shown: ShownKeys }): Child {
+  const { revoked, begins, next } = shown;
+  const { from } = begins;
   return (
-    <>
-      <h2>Revoked</h2>
+    <section aria-labelledby="revoked">
+      <h2 id="revoked">Revoked</h2>
       <ul>
-        {keys.map((key) => (
+        {revoked.map((key) => (
           <li>
             <bdi>{key.name ?? "Unnamed key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>,
             revoked {dayOf(key.revokedAt ?? 0)}
           </li>
         ))}
       </ul>
-      {keys.length < REVOKED_KEYS_SHOWN ? null : (
-        <p class="note">
-          The newest {REVOKED_KEYS_SHOWN}. <code>GET /v1/keys</code> lists all of them.
+      {next.revoked === undefined && begins.revoked === undefined ? null : (
+        <p>
+          <a href={`${keysPath(place.accountId, { from, revoked: next.revoked })}#revoked`}>
+            {next.revoked === undefined ? "The newest revoked keys" : "Older revoked keys"}
+          </a>
         </p>
       )}
-    </>
+    </section>
   );
 }

@@ -43,10 +43,11 @@ function webhooksRoute(parts: OperatingParts): Route {
     id: "showWorkspaceWebhooks",
     summary: "The webhooks of a workspace",
     params: AccountPath,
-    run: async ({ caller, params }) => {
+    query: z.object({ delete: z.string().optional() }),
+    run: async ({ caller, params, query }) => {
       const place = await enter(parts, params.account, caller.personId, "webhooks.read");
       const webhooks = await readWebhooks(parts.db, params.account);
-      return show(webhooksPage({ visitor: caller, place, webhooks }));
+      return show(webhooksPage({ visitor: caller, place, webhooks, toDelete: query.delete }));
     },
   });
 }

@@ -4,6 +4,7 @@ import { z } from "zod";
 import type { Action } from "../accounts/members.ts";
 import { secret } from "../base/secret.ts";
 import { parse } from "../http/decode.ts";
+import { cursorOf } from "../http/record.ts";
 import { personRoute, type Route } from "../http/route.ts";
 import { doOnce, FORM_NAME } from "../idempotency/form.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
@@ -50,10 +51,10 @@ function showRoute(parts: ProviderKeyPageParts): Route {
     id: "showWorkspaceProviderKeys",
     summary: "The provider keys of a workspace",
     params: AccountPath,
-    query: z.object({ delete: z.string().optional() }),
+    query: z.object({ delete: z.string().optional(), deleted: cursorOf("pk") }),
     run: async ({ caller, params, query }) => {
       const place = await enter(parts, params.account, caller.personId, "provider_keys.read");
-      const keys = await readProviderKeys(parts, params.account);
+      const keys = await readProviderKeys(parts, params.account, query.deleted);
       return show(providerKeysPage({ visitor: caller, place, ...keys, toDelete: query.delete }));
     },
   });
@@ -62,12 +63,18 @@ function showRoute(parts: ProviderKeyPageParts): Route {
 async function readProviderKeys(
   { db, providerKeys }: ProviderKeyPageParts,
   accountId: string,
+  from?: string,
 ): Promise<Pick<ProviderKeysState, "live" | "deleted" | "providers">> {
   const [live, deleted] = await Promise.all([
     listLiveProviderKeys(db, accountId),
-    listDeletedProviderKeys(db, accountId, DELETED_SHOWN),
+    listDeletedProviderKeys(db, accountId, { from, limit: DELETED_SHOWN + 1 }),
   ]);
-  return { live, deleted, providers: providerKeys.providers() };
+  const keys = deleted.slice(0, DELETED_SHOWN);
+  return {
+    live,
+    deleted: { keys, from, next: deleted[DELETED_SHOWN]?.id },
+    providers: providerKeys.providers(),
+  };
 }
 
 const ProviderKeyForm = z.discriminatedUnion("do", [

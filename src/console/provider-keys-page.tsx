@@ -8,6 +8,7 @@ import type { Visitor } from "../http/route.ts";
 import { newFormName } from "../idempotency/form.ts";
 import type { ProviderKey } from "../provider-keys/provider-keys.ts";
 import { API_KEY_MAX, NAME_MAX } from "../provider-keys/record.ts";
+import { AskingLink, Question, withQuery } from "./ask-first.tsx";
 import { consolePage, Hidden, pathOf } from "./frame.tsx";
 import { minute } from "./words.ts";
 import type { Place } from "./workspace.ts";
@@ -19,13 +20,21 @@ export interface ProviderKeysState {
   readonly place: Place;
   /** Newest first: the first of each provider is the one that is used. */
   readonly live: readonly ProviderKey[];
-  readonly deleted: readonly ProviderKey[];
+  readonly deleted: DeletedKeys;
   /** For which a key may be brought. */
   readonly providers: readonly string[];
   /** The key that is asked about once more before it is deleted. */
   readonly toDelete?: string | undefined;
   readonly wrong?: string;
   readonly typed?: TypedProviderKey | undefined;
+}
+
+interface DeletedKeys {
+  readonly keys: readonly ProviderKey[];
+  /** The first of the page; absent for the newest. */
+  readonly from: string | undefined;
+  /** The first of the next page. */
+  readonly next: string | undefined;
 }
 
 /** What was typed into the form that was refused, without the key itself. */
@@ -63,7 +72,7 @@ export function providerKeysPage(state: ProviderKeysState): PageFrame {
         ) : (
           <AddForm action={action} visitor={visitor} providers={providers} typed={typed} />
         )}
-        {deleted.length === 0 ? null : <Deleted keys={deleted} />}
+        {deleted.keys.length === 0 ? null : <Deleted deleted={deleted} action={action} />}
       </>
     ),
   });
@@ -95,34 +104,27 @@ function ProviderKeyCard({ key_: key, state, action }: CardProps): Child {
         {key.lastUsedAt === null ? "never used" : `last used ${minute(key.lastUsedAt)}`}.
       </p>
       {state.toDelete === key.id ? (
-        <ConfirmDeletion key_={key} state={state} action={action} />
+        <Question
+          visitor={state.visitor}
+          action={action}
+          fields={{ do: "remove", provider_key: key.id }}
+          yes="Delete the key"
+          no="Keep it"
+          back={action}
+        >
+          Delete this key for good? {whatThen(key, state.live)} Calls that run now go on to their
+          end.
+        </Question>
       ) : (
         <div class="choices">
-          <a class="button danger" href={`${action}?delete=${key.id}#${key.id}`}>
-            Delete <span class="visually-hidden">the key that ends in {key.last4}</span>
-          </a>
+          <AskingLink
+            href={`${withQuery(action, { delete: key.id })}#${key.id}`}
+            label="Delete"
+            of={`the key that ends in ${key.last4}`}
+          />
         </div>
       )}
     </section>
-  );
-}
-
-function ConfirmDeletion({ key_: key, state, action }: CardProps): Child {
-  return (
-    <form method="post" action={action}>
-      <Hidden visitor={state.visitor} fields={{ do: "remove", provider_key: key.id }} />
-      <p class="notice danger" role="status">
-        Delete this key for good? {whatThen(key, state.live)} Calls that run now go on to their end.
-      </p>
-      <div class="choices">
-        <button type="submit" class="danger">
-          Delete the key
-        </button>
-        <a class="button quiet" href={action}>
-          Keep it
-        </a>
-      </div>
-    </form>
   );
 }
 
@@ -182,10 +184,16 @@ function AddForm({ action, visitor, providers, typed }: AddProps): Child {
   );
 }
 
-function Deleted({ keys }: { readonly keys: readonly ProviderKey[] }): Child {
+function Deleted({
+  deleted: { keys, from, next },
+  action,
+}: {
+  readonly deleted: DeletedKeys;
+  readonly action: string;
+}): Child {
   return (
-    <>
-      <h2>Deleted</h2>
+    <section aria-labelledby="deleted">
+      <h2 id="deleted">Deleted</h2>
       <ul>
         {keys.map((key) => (
           <li>
@@ -193,12 +201,14 @@ function Deleted({ keys }: { readonly keys: readonly ProviderKey[] }): Child {
           </li>
         ))}
       </ul>
-      {keys.length < DELETED_SHOWN ? null : (
-        <p class="note">
-          The newest {DELETED_SHOWN}. <code>GET /v1/provider-keys</code> lists all of them.
+      {next === undefined && from === undefined ? null : (
+        <p>
+          <a href={`${withQuery(action, { deleted: next })}#deleted`}>
+            {next === undefined ? "The newest deleted keys" : "Older deleted keys"}
+          </a>
         </p>
       )}
-    </>
+    </section>
   );
 }
 

@@ -7,6 +7,7 @@ import type { Webhook } from "../events/webhooks.ts";
 import type { PageFrame } from "../http/layout.tsx";
 import { newFormName } from "../idempotency/form.ts";
 import type { Visitor } from "../http/route.ts";
+import { AskingLink, Question, withQuery } from "./ask-first.tsx";
 import { consolePage, Hidden, pathOf } from "./frame.tsx";
 import { minute } from "./words.ts";
 import type { Place } from "./workspace.ts";
@@ -20,6 +21,8 @@ export interface WebhooksState {
   readonly visitor: Visitor;
   readonly place: Place;
   readonly webhooks: readonly ShownWebhook[];
+  /** The webhook that is asked about once more before it is deleted. */
+  readonly toDelete?: string | undefined;
   /** A signing secret that was just made, to be shown this once. */
   readonly secret?: string;
   readonly wrong?: string;
@@ -52,7 +55,7 @@ export function webhooksPage(state: WebhooksState): PageFrame {
         )}
         <p>Postern posts what happens in this workspace to these addresses, signed.</p>
         {webhooks.map((shown) => (
-          <WebhookCard shown={shown} action={action} visitor={visitor} />
+          <WebhookCard shown={shown} state={state} />
         ))}
         <section class="card" aria-labelledby="add">
           <h2 id="add">Add an address</h2>
@@ -72,16 +75,17 @@ export function webhooksPage(state: WebhooksState): PageFrame {
 
 interface WebhookCardProps {
   readonly shown: ShownWebhook;
-  readonly action: string;
-  readonly visitor: Visitor;
+  readonly state: WebhooksState;
 }
 
-function WebhookCard({ shown, action, visitor }: WebhookCardProps): Child {
+function WebhookCard({ shown, state }: WebhookCardProps): Child {
   const { webhook, deliveries } = shown;
+  const { visitor, place, toDelete } = state;
+  const action = pathOf(place.accountId, "/webhooks");
   const isActive = webhook.status === "active";
   return (
-    <section class="card">
-      <h2>{webhook.url}</h2>
+    <section class="card" aria-labelledby={webhook.id}>
+      <h2 id={webhook.id}>{webhook.url}</h2>
       <p>{isActive ? "Active." : `Disabled: ${webhook.disabledReason ?? "by request"}.`}</p>
       {deliveries.length === 0 ? (
         <p class="note">Nothing was sent yet.</p>
@@ -95,17 +99,36 @@ function WebhookCard({ shown, action, visitor }: WebhookCardProps): Child {
           ))}
         </ul>
       )}
-      <form method="post" action={action}>
-        <Hidden visitor={visitor} fields={{ webhook: webhook.id }} />
-        <div class="choices">
-          <button type="submit" name="do" value={isActive ? "test" : "enable"} class="quiet">
-            {isActive ? "Send a test" : "Enable"}
-          </button>
-          <button type="submit" name="do" value="remove" class="danger">
-            Delete
-          </button>
-        </div>
-      </form>
+      {toDelete === webhook.id ? (
+        <Question
+          visitor={visitor}
+          action={action}
+          fields={{ do: "remove", webhook: webhook.id }}
+          yes="Delete the webhook"
+          no="Keep it"
+          back={action}
+        >
+          Delete this webhook for good? Nothing more is sent to its address, and its signing secret
+          is forgotten. What waits to be tried again is given up.
+        </Question>
+      ) : (
+        <form method="post" action={action}>
+          <Hidden visitor={visitor} fields={{ webhook: webhook.id }} />
+          <div class="choices">
+            <button type="submit" name="do" value={isActive ? "test" : "enable"} class="quiet">
+              {isActive ? "Send a test" : "Enable"}{" "}
+              <span class="visually-hidden">
+                {isActive ? "to" : ""} {webhook.url}
+              </span>
+            </button>
+            <AskingLink
+              href={`${withQuery(action, { delete: webhook.id })}#${webhook.id}`}
+              label="Delete"
+              of={webhook.url}
+            />
+          </div>
+        </form>
+      )}
     </section>
   );
 }

@@ -4,9 +4,11 @@ import { getAccount } from "../accounts/accounts.ts";
 import { type Invitation, listInvitations } from "../accounts/invitations.ts";
 import {
   type Action,
+  countMembers,
+  cursorOfMember,
+  listMembers,
   lockWorkspace,
   type Member,
-  membersOf,
   requireRole,
   type Role,
 } from "../accounts/members.ts";
@@ -25,7 +27,7 @@ import type { Reader, Tx } from "../store/db.ts";
 import { GROUPS_MAX, pageSums, sumUsage, type UsageSum } from "../usage/usage.ts";
 
 const KEYS_SHOWN = 100;
-export const REVOKED_KEYS_SHOWN = 100;
+const MEMBERS_SHOWN = 100;
 const DAYS_SHOWN = 30;
 const DAY_MS = 86_400_000;
 
@@ -93,7 +95,7 @@ export async function readOverview(
     readTopUpState(store.db, accountId, now),
     sumUsage(store.db, accountId, { from: now - DAYS_SHOWN * DAY_MS }, "day"),
     countLiveKeys(store.db, accountId, now),
-    membersOf(store.db, accountId),
+    countMembers(store.db, accountId),
   ]);
   return {
     balance,
@@ -101,35 +103,41 @@ export async function readOverview(
     topUp,
     days,
     liveKeys,
-    members: members.length,
+    members,
   };
 }
 
+/** With which key each list of the page begins; absent for the newest. */
+export interface KeyCursors {
+  readonly from?: string | undefined;
+  readonly revoked?: string | undefined;
+}
+
 export interface ShownKeys {
-  /** Those that are not revoked, with which the page begins, and the newest that are. */
-  readonly keys: readonly Key[];
-  /** The first key of the page; absent for the newest. */
-  readonly from?: string;
-  /** With which the next page begins. */
-  readonly next?: string;
+  readonly standing: readonly Key[];
+  readonly revoked: readonly Key[];
+  readonly begins: KeyCursors;
+  /** With which the next pages begin. */
+  readonly next: KeyCursors;
 }
 
 export async function readKeys(
   { db }: ConsoleStore,
   accountId: string,
   now: number,
-  from?: string,
+  begins: KeyCursors,
 ): Promise<ShownKeys> {
-  const begin = from === undefined ? {} : { from };
+  const limit = KEYS_SHOWN + 1;
+  const { from } = begins;
   const [standing, revoked] = await Promise.all([
-    listUnrevokedKeys(db, accountId, { ...begin, limit: KEYS_SHOWN + 1, now }),
-    listRevokedKeys(db, accountId, REVOKED_KEYS_SHOWN, now),
+    listUnrevokedKeys(db, accountId, { ...(from === undefined ? {} : { from }), limit, now }),
+    listRevokedKeys(db, accountId, { from: begins.revoked, limit, now }),
   ]);
-  const next = standing[KEYS_SHOWN];
   return {
-    ...begin,
-    keys: [...standing.slice(0, KEYS_SHOWN), ...revoked],
-    ...(next === undefined ? {} : { next: next.id }),
+    standing: standing.slice(0, KEYS_SHOWN),
+    revoked: revoked.slice(0, KEYS_SHOWN),
+    begins,
+    next: { from: standing[KEYS_SHOWN]?.id, revoked: revoked[KEYS_SHOWN]?.id },
   };
 }
 
@@ -174,7 +182,12 @@ export async function readSpending(
 }
 
 export interface People {
+  /** The owner first, a page of them. */
   readonly members: readonly Member[];
+  /** Where the page begins; absent for the owner. */
+  readonly from?: string;
+  /** Where the next page begins. */
+  readonly next?: string;
   readonly invitations: readonly Invitation[];
 }
 
@@ -182,10 +195,18 @@ export async function readPeople(
   { db }: ConsoleStore,
   accountId: string,
   now: number,
+  from?: string,
 ): Promise<People> {
+  const begin = from === undefined ? {} : { from };
   const [members, invitations] = await Promise.all([
-    membersOf(db, accountId),
+    listMembers(db, accountId, { ...begin, limit: MEMBERS_SHOWN + 1 }),
     listInvitations(db, accountId, now),
   ]);
-  return { members, invitations };
+  const next = members[MEMBERS_SHOWN];
+  return {
+    ...begin,
+    members: members.slice(0, MEMBERS_SHOWN),
+    ...(next === undefined ? {} : { next: cursorOfMember(next) }),
+    invitations,
+  };
 }

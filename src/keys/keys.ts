@@ -216,16 +216,17 @@ export async function listUnrevokedKeys(
   return rows.map((row) => toKey(row, now));
 }
 
-/** The newest that are revoked, of which there is no end. */
+/** Those that are revoked, of which there is no end, newest first; `from` is the first of them. */
 export async function listRevokedKeys(
   reader: Reader,
   accountId: string,
-  limit: number,
-  now: number,
+  page: { readonly from?: string | undefined; readonly limit: number; readonly now: number },
 ): Promise<readonly Key[]> {
+  const { from = afterEveryId("key"), limit, now } = page;
   const rows = await reader.all(
-    `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is not null order by api_key.id desc limit ?`,
-    [accountId, limit],
+    `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is not null and api_key.id <= ?
+     order by api_key.id desc limit ?`,
+    [accountId, from, limit],
   );
   return rows.map((row) => toKey(row, now));
 }

@@ -72,7 +72,7 @@ export async function readAccountFile(
   );
   if (row === undefined) throw new Error(`account ${accountId} has no wallet`);
   const standing = await listUnrevokedKeys(reader, accountId, { limit: KEYS_SHOWN_MAX, now });
-  const revoked = await listRevokedKeys(reader, accountId, KEYS_SHOWN_MAX, now);
+  const revoked = await listRevokedKeys(reader, accountId, { limit: KEYS_SHOWN_MAX, now });
   const keys = [...standing, ...revoked];
   return {
     account,

@@ -188,15 +188,18 @@ export async function listLiveProviderKeys(
   return rows.map(toProviderKey);
 }
 
-/** The newest that are deleted, of which there is no end. */
+/** Those that are deleted, of which there is no end, newest first; `from` is the first of them. */
 export async function listDeletedProviderKeys(
   reader: Reader,
   accountId: string,
-  limit: number,
+  {
+    from = afterEveryId("pk"),
+    limit,
+  }: { readonly from?: string | undefined; readonly limit: number },
 ): Promise<readonly ProviderKey[]> {
   const rows = await reader.all(
-    `${SELECT_RECORD} where account_id = ? and status = 'deleted' order by id desc limit ?`,
-    [accountId, limit],
+    `${SELECT_RECORD} where account_id = ? and status = 'deleted' and id <= ? order by id desc limit ?`,
+    [accountId, from, limit],
   );
   return rows.map(toProviderKey);
 }
