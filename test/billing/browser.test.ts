@@ -62,6 +62,17 @@ test("a human lets a payment fail, pays, and keeps the receipt", async () => {
   await page.click("text=Receipt");
   expect(await page.textContent("main")).toContain("Example Gateways Ltd");
   await picture("receipt");
+  // Paper is white, whatever the person has chosen for the screen.
+  await page.emulateMedia({ media: "print", colorScheme: "dark" });
+  const inks = await page
+    .locator("h1, td, dt")
+    .evaluateAll((words) =>
+      words.map((word) =>
+        Math.max(...(getComputedStyle(word).color.match(/\d+/g) ?? []).map(Number)),
+      ),
+    );
+  expect(Math.max(...inks)).toBeLessThan(110);
+  await page.emulateMedia({ media: null, colorScheme: null });
   expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
   expect(failures).toEqual([]);
 });
