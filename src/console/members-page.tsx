@@ -188,7 +188,9 @@ function Invite({ visitor, place, people, typed }: MembersState): Child {
         <Hidden visitor={visitor} fields={{ do: "invite" }} />
         <label for="invite-email">Email address</label>
         <input id="invite-email" name="email" type="email" required value={typed} />
-        <button type="submit">Invite</button>
+        <div class="choices">
+          <button type="submit">Invite</button>
+        </div>
       </form>
       {people.invitations.map((invitation) => (
         <Invited invitation={invitation} action={action} visitor={visitor} />
