@@ -94,7 +94,9 @@ export function SumTable({
         <tbody>
           {sums.map((sum) => (
             <tr>
-              <th scope="row">{headOf(sum.group)}</th>
+              <th scope="row" class={by === "day" ? "date" : "name"}>
+                {headOf(sum.group)}
+              </th>
               <td class="number">{number(sum.calls)}</td>
               <td class="number">{number(sum.inputTokens)}</td>
               <td class="number">{number(sum.outputTokens)}</td>

@@ -217,6 +217,31 @@ test("the tables of usage name their keys and their days, and go on where they e
   expect((await visit(gateway, `${usage}?models=key:x`, owner)).status).toBe(400);
 });
 
+test("a name of a model without a break leaves its figures in sight", async () => {
+  const place = await fresh();
+  await own(gateway, account.id, owner);
+  const keyId = (await api("GET", "/v1/keys")).data[0]?.id ?? "none";
+  const call = callOf(account.id, {
+    id: `req_long_${keyId}`,
+    keyId,
+    model: `sim/${"m".repeat(180)}`,
+  });
+  await gateway.house.db.write((tx) => writeUsage(tx, [call]));
+  const browser = await launchBrowser();
+  try {
+    const context = await browser.newContext({ viewport: { width: 1_280, height: 800 } });
+    const [name = "", value = ""] = owner.cookie.split("=");
+    await context.addCookies([{ name, value, url: gateway.url }]);
+    const page = await context.newPage();
+    await page.goto(`${gateway.url}${place}/usage`);
+    const table = page.getByRole("region", { name: "Usage by model" });
+    const [content, room] = await table.evaluate((node) => [node.scrollWidth, node.clientWidth]);
+    expect(content).toBeLessThanOrEqual(room ?? 0);
+  } finally {
+    await browser.close();
+  }
+});
+
 test("the log of who did what is read to its beginning, and does not name the operator", async () => {
   const place = await fresh();
   await own(gateway, account.id, owner);
