@@ -6,6 +6,9 @@ import type { Child } from "hono/jsx";
 import type { Visitor } from "../http/route.ts";
 import { Hidden } from "./frame.tsx";
 
+/** Where the question stands on its page: there is one at a time. */
+const QUESTION = "question";
+
 interface OpenerProps {
   /** The page with the question. */
   readonly href: string;
@@ -17,7 +20,7 @@ interface OpenerProps {
 
 export function AskingLink({ href, label, of, kind = "danger" }: OpenerProps): Child {
   return (
-    <a class={`button ${kind}`} href={href}>
+    <a class={`button ${kind}`} href={`${href}#${QUESTION}`}>
       {label} <span class="visually-hidden">{of}</span>
     </a>
   );
@@ -37,7 +40,7 @@ interface QuestionProps {
 export function Question(props: QuestionProps): Child {
   const { visitor, action, fields, yes, no, back, children } = props;
   return (
-    <form method="post" action={action}>
+    <form id={QUESTION} method="post" action={action}>
       <Hidden visitor={visitor} fields={fields} />
       <p class="notice danger" role="status">
         {children}

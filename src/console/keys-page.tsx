@@ -152,12 +152,12 @@ function KeyCard({ key_: key, state, typed }: KeyCardProps): Child {
           no="Keep it"
           back={keysPath(place.accountId, { from })}
         >
-          Revoke this key for good? Whoever holds it is refused from the next request on.
+          Revoke …{key.last4} for good? Whoever holds it is refused from the next request on.
         </Question>
       ) : (
         <div class="choices">
           <AskingLink
-            href={`${keysPath(place.accountId, { from, revoke: key.id })}#${key.id}`}
+            href={keysPath(place.accountId, { from, revoke: key.id })}
             label="Revoke"
             of={`the key that ends in ${key.last4}`}
           />

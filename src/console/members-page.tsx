@@ -86,7 +86,7 @@ function MemberCard({ member, state }: MemberCardProps): Child {
   const { personId, email } = member;
   const isOther = personId !== visitor.personId;
   const asking = (ask: "hand_over" | "remove"): string =>
-    `${membersPath(place.accountId, { from: people.from, ask, person: personId })}#${personId}`;
+    membersPath(place.accountId, { from: people.from, ask, person: personId });
   const isAsked = question?.person === personId && question.ask !== "leave";
   return (
     <section class="card" aria-labelledby={personId}>
@@ -165,7 +165,7 @@ function Leave({ visitor, place, people, question }: MembersState): Child {
       ) : (
         <div class="choices">
           <AskingLink
-            href={`${membersPath(place.accountId, { from, ask: "leave" })}#leave`}
+            href={membersPath(place.accountId, { from, ask: "leave" })}
             label="Leave"
             of="this workspace"
           />

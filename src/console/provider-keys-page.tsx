@@ -112,13 +112,13 @@ function ProviderKeyCard({ key_: key, state, action }: CardProps): Child {
           no="Keep it"
           back={action}
         >
-          Delete this key for good? {whatThen(key, state.live)} Calls that run now go on to their
-          end.
+          Delete …{key.last4} for good? {whatThen(key, state.live)} Calls that run now go on to
+          their end.
         </Question>
       ) : (
         <div class="choices">
           <AskingLink
-            href={`${withQuery(action, { delete: key.id })}#${key.id}`}
+            href={withQuery(action, { delete: key.id })}
             label="Delete"
             of={`the key that ends in ${key.last4}`}
           />

@@ -108,8 +108,8 @@ function WebhookCard({ shown, state }: WebhookCardProps): Child {
           no="Keep it"
           back={action}
         >
-          Delete this webhook for good? Nothing more is sent to its address, and its signing secret
-          is forgotten. What waits to be tried again is given up.
+          Delete {webhook.url} for good? Nothing more is sent there, and its signing secret is
+          forgotten. What waits to be tried again is given up.
         </Question>
       ) : (
         <form method="post" action={action}>
@@ -122,7 +122,7 @@ function WebhookCard({ shown, state }: WebhookCardProps): Child {
               </span>
             </button>
             <AskingLink
-              href={`${withQuery(action, { delete: webhook.id })}#${webhook.id}`}
+              href={withQuery(action, { delete: webhook.id })}
               label="Delete"
               of={webhook.url}
             />

@@ -92,7 +92,11 @@ test("what cannot be undone is asked about once more, and only the answer does i
       await page.goto(`${gateway.url}${place}/${path}`);
       const card = page.locator(`section[aria-labelledby=${id}]`);
       await card.getByRole("link", { name: opens }).click();
-      expect(page.url()).toEndWith(`#${id}`);
+      // The keyboard goes on at the question, and the eye finds it, however long the card is.
+      await page.waitForURL(/#question$/, { waitUntil: "load" });
+      await page.keyboard.press("Tab");
+      const inQuestion = page.locator("#question :focus");
+      expect([path, await inQuestion.count()]).toEqual([path, 1]);
       await button(no).click();
       expect(await card.count()).toBe(1);
       await card.getByRole("link", { name: opens }).click();
