@@ -13,6 +13,12 @@ export function faultPage(fault: Fault, requestId: string): Response {
       <>
         <h1>That did not work</h1>
         <p class="lede">{plainWords(fault)}</p>
+        {fault.code !== "not_found" ? null : (
+          <p>
+            Check the address, or go on from <a href="/console">your workspaces</a> or{" "}
+            <a href="/">the start page</a>.
+          </p>
+        )}
         <p class="note">
           Request <code>{requestId}</code>
         </p>

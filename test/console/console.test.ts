@@ -468,6 +468,7 @@ for (const store of ["sqlite", "postgres"] as const) {
         const text = await page.text();
         expect(text).toContain("That did not work");
         expect(text).not.toMatch(/openapi|`allow`/);
+        expect([path, text.includes('href="/console"')]).toEqual([path, status === 404]);
         const json = await ask("*/*");
         expect([path, json.status, json.headers.get("content-type")]).toEqual([
           path,
