@@ -241,6 +241,14 @@ describe("a choice names a tool of a namespace", () => {
     expect(same["tool_choice"]).toEqual({ type: "function", name: "lookup", namespace: "dict" });
   });
 
+  test("in a list that repeats it, which names each of its tools once", () => {
+    const namespace = { type: "namespace", name: "dict" };
+    const repeated = Array.from({ length: 1_000 }, () => namespace);
+    expect(
+      choice({ type: "allowed_tools", mode: "auto", tools: [...repeated, fn("add")] }),
+    ).toEqual({ type: "allowed", mode: "auto", names: ["dict__lookup", "dict__add", "add"] });
+  });
+
   test("and must say which, where several have it", () => {
     const fault = faultOf(() => choice({ type: "function", name: "lookup" }));
     expect(fault?.options.param).toBe("tool_choice.name");

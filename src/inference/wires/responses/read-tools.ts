@@ -111,20 +111,25 @@ export function readToolChoice(value: unknown, tools: readonly Tool[]): ToolChoi
   return { type: "allowed", mode, names };
 }
 
+// A namespace stands for all its tools, and is looked up once however often it is named.
 function allowedNames(choice: JsonObject, tools: readonly Tool[]): readonly string[] | undefined {
-  const names: string[] = [];
+  const names = new Set<string>();
+  const namespaces = new Set<string>();
   for (const [at, value] of mustBeArray(choice["tools"], "tool_choice.tools").entries()) {
     const path = `tool_choice.tools[${at}]`;
     const tool = mustBeObject(value, path);
     if (tool["type"] === "namespace") {
-      const members = membersOf(tools, mustBeName(tool["name"], `${path}.name`));
+      const namespace = mustBeName(tool["name"], `${path}.name`);
+      if (namespaces.has(namespace)) continue;
+      const members = membersOf(tools, namespace);
       if (members.length === 0) return undefined;
-      names.push(...members.map(({ name }) => name));
+      namespaces.add(namespace);
+      for (const { name } of members) names.add(name);
     } else if (tool["type"] === "function" || tool["type"] === "custom")
-      names.push(chosenName(tool, path, tools));
+      names.add(chosenName(tool, path, tools));
     else return undefined;
   }
-  return names;
+  return [...names];
 }
 
 function membersOf(tools: readonly Tool[], namespace: string): readonly Member[] {
