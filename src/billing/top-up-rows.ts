@@ -131,6 +131,22 @@ export async function sumTopUps(reader: Reader, accountId: string, since: number
   return row === undefined ? 0 : whole(row, "total");
 }
 
+/** What of that was given up and is still to be looked for, and when the first of it is. */
+export async function givenUpTopUps(
+  reader: Reader,
+  accountId: string,
+  since: number,
+): Promise<{ readonly cents: number; readonly nextLookAt: number | null }> {
+  const row = await reader.get(
+    `select cast(coalesce(sum(amount_cents), 0) as bigint) as total, min(due_at) as next_look_at from top_up
+     where account_id = ? and created_at >= ? and state = 'failed' and due_at is not null`,
+    [accountId, since],
+  );
+  return row === undefined
+    ? { cents: 0, nextLookAt: null }
+    : { cents: whole(row, "total"), nextLookAt: wholeOrNull(row, "next_look_at") };
+}
+
 export async function insertTopUp(
   tx: Tx,
   topUp: Omit<TopUp, "state" | "isOpen" | "ref" | "reason" | "endedAt">,

@@ -17,6 +17,7 @@ import { endFailed, type FailReason } from "./top-up-end.ts";
 import {
   findOpenTopUp,
   findTopUp,
+  givenUpTopUps,
   insertTopUp,
   lockAutoTopUp,
   setDue,
@@ -121,6 +122,10 @@ async function begin(
   const boughtCents = await sumTopUps(tx, accountId, month);
   const { amountCents, ceilingCents } = known;
   if (boughtCents + amountCents > ceilingCents) {
+    // What was given up takes its room for as long as nobody knows what became of it, and not for the month.
+    const { cents, nextLookAt } = await givenUpTopUps(tx, accountId, month);
+    if (nextLookAt !== null && boughtCents - cents + amountCents <= ceilingCents)
+      return wait(Math.max(now, nextLookAt) + LEASE_MS);
     const resumesAt = windowEnd("month", now);
     if (known.ceilingTold < month) {
       await tx.run("update auto_top_up set ceiling_told = ? where account_id = ?", [
