@@ -33,7 +33,11 @@ interface Waiting<Operation, Outcome> {
 
 const UNTRIED = { lockedTimes: 0, isDoubtful: false } as const;
 
-type Commit<Operation, Outcome> = (operations: readonly Operation[]) => Promise<readonly Outcome[]>;
+/** `isHurried` where locked rows have kept everybody waiting just before: they must not do so for each part of a batch. */
+type Commit<Operation, Outcome> = (
+  operations: readonly Operation[],
+  isHurried: boolean,
+) => Promise<readonly Outcome[]>;
 
 export interface GroupCommit<Operation, Outcome> {
   readonly submit: (operation: Operation, admission: Admission) => Promise<Outcome>;
@@ -208,13 +212,17 @@ interface Way<Operation, Outcome> {
 async function commitBatch<Operation, Outcome>(
   given: readonly Waiting<Operation, Outcome>[],
   way: Way<Operation, Outcome>,
-  attempt = 1,
+  { attempt = 1, wasLocked = false }: { attempt?: number; wasLocked?: boolean } = {},
 ): Promise<Stopped<Operation, Outcome> | undefined> {
   const batch = way.lanes.admit(given);
   const [first] = batch;
   if (first === undefined) return undefined;
+  const isHurried = wasLocked || batch.some(way.lanes.isDue);
   try {
-    const outcomes = await way.commit(batch.map((waiting) => waiting.operation));
+    const outcomes = await way.commit(
+      batch.map((waiting) => waiting.operation),
+      isHurried,
+    );
     batch.forEach((waiting, place) => {
       const outcome = outcomes[place];
       if (outcome === undefined) waiting.reject(new Error("the batch gave no outcome"));
@@ -224,13 +232,13 @@ async function commitBatch<Operation, Outcome>(
     return undefined;
   } catch (error) {
     if (isUnavailable(error) && !isLocked(error)) return { rest: batch, cause: error };
-    if (batch.length > 1) return commitHalves(batch, way);
+    if (batch.length > 1) return commitHalves(batch, way, isHurried || isLocked(error));
     if (isLocked(error)) {
       first.lockedTimes += 1;
       way.lanes.shut(first, error);
       return undefined;
     }
-    if (attempt < ATTEMPTS_MAX) return commitBatch(batch, way, attempt + 1);
+    if (attempt < ATTEMPTS_MAX) return commitBatch(batch, way, { attempt: attempt + 1, wasLocked });
     first.reject(error);
     return undefined;
   }
@@ -239,10 +247,11 @@ async function commitBatch<Operation, Outcome>(
 async function commitHalves<Operation, Outcome>(
   batch: readonly Waiting<Operation, Outcome>[],
   way: Way<Operation, Outcome>,
+  wasLocked: boolean,
 ): Promise<Stopped<Operation, Outcome> | undefined> {
   const middle = Math.ceil(batch.length / 2);
-  const first = await commitBatch(batch.slice(0, middle), way);
+  const first = await commitBatch(batch.slice(0, middle), way, { wasLocked });
   const second = batch.slice(middle);
   if (first !== undefined) return { ...first, rest: [...first.rest, ...second] };
-  return commitBatch(second, way);
+  return commitBatch(second, way, { wasLocked });
 }

@@ -4,7 +4,7 @@
 
 import { Fault } from "../base/fault.ts";
 import { MAX_NANO, type Nano, usdText } from "../base/money.ts";
-import { type Db, isDuplicate, type Lasting, type Reader, type Tx, whole } from "../store/db.ts";
+import { type Db, hurry, isDuplicate, type Lasting, type Reader, type Tx, whole } from "../store/db.ts";
 import { applyBatch, type Operation } from "./batch.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
 import { createGroupCommit } from "./group-commit.ts";
@@ -47,10 +47,13 @@ export function createLedger<Record>({
 }: LedgerParts<Record>): Ledger<Record> {
   const context = { process, epoch, writeRecords, tellFalls, tellBudgets };
   const group = createGroupCommit<Operation<Record>, HoldOutcome | SettleOutcome>(
-    async (operations) => {
+    async (operations, isHurried) => {
       const { outcomes } =
         holding === undefined
-          ? await db.write((tx) => applyBatch(tx, operations, context), lastingOf(operations))
+          ? await db.write(async (tx) => {
+              if (isHurried) await hurry(tx);
+              return applyBatch(tx, operations, context);
+            }, lastingOf(operations))
           : await holding.writeBatch((tx, young) => applyBatch(tx, operations, context, young));
       return outcomes;
     },

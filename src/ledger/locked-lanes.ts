@@ -8,6 +8,8 @@ export interface LockedLanes<One> {
   readonly shut: (one: One, cause: unknown) => void;
   /** These were written. */
   readonly open: (batch: readonly One[]) => void;
+  /** Whether its lane was locked, and is to be tried again. */
+  readonly isDue: (one: One) => boolean;
   /** How many of the first that wait may be tried together: a lane that was locked is tried by one alone. */
   readonly together: (queue: readonly One[], most: number) => number;
   readonly kept: () => number;
@@ -34,6 +36,7 @@ export function createLockedLanes<One>(parts: LanesParts<One>): LockedLanes<One>
   const { pauseMs, laneOf, mayKeep, again } = parts;
   const lanes = new Map<string, Lane<One>>();
   const isDue = (one: One): boolean => {
+    if (lanes.size === 0) return false;
     const lane = lanes.get(laneOf(one));
     return lane !== undefined && lane.pause === undefined;
   };
@@ -63,12 +66,13 @@ export function createLockedLanes<One>(parts: LanesParts<One>): LockedLanes<One>
       keep(lane, one);
     },
     open: (batch) => {
-      if (lanes.size > 0) for (const one of batch) if (isDue(one)) lanes.delete(laneOf(one));
+      for (const one of batch) if (isDue(one)) lanes.delete(laneOf(one));
     },
     together: (queue, most) => {
       const due = lanes.size === 0 ? -1 : queue.findIndex(isDue);
       return due < 0 ? most : Math.min(most, Math.max(due, 1));
     },
+    isDue,
     kept: () => [...lanes.values()].reduce((sum, { kept }) => sum + kept.length, 0),
     empty: async () => {
       for (;;) {

@@ -157,9 +157,11 @@ describe("group commit", () => {
   test("rows that somebody else keeps locked hold up nobody else: new work on them is refused, what is owed is done later", async () => {
     let isLocked = true;
     const tried: number[][] = [];
+    const waited: boolean[] = [];
     const group = createGroupCommit<number, number>(
-      async (operations) => {
+      async (operations, isHurried) => {
         tried.push([...operations]);
+        if (operations.some((one) => one < 0)) waited.push(!isHurried);
         if (isLocked && operations.some((one) => one < 0)) throw locked();
         return operations;
       },
@@ -182,6 +184,8 @@ describe("group commit", () => {
     // Whoever tries them again is alone, so that nobody waits for locked rows with them.
     const later = tried.slice(20).filter((batch) => batch.some((one) => one < 0));
     expect(later.filter((batch) => batch.length > 1)).toEqual([]);
+    // They are waited for once, and neither by each half of the batch nor by whoever tries again.
+    expect(waited.filter((patiently) => patiently)).toHaveLength(1);
     isLocked = false;
     expect(await Promise.all(owed)).toEqual([-1, -2]);
     await group.idle();

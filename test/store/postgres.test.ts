@@ -9,7 +9,7 @@ import {
   test,
   setDefaultTimeout,
 } from "bun:test";
-import { type Db, isLocked, isUnavailable, whole } from "../../src/store/db.ts";
+import { type Db, hurry, isLocked, isUnavailable, whole } from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { wireTo } from "../ledger/lost-reply.ts";
 import { rejection } from "../support/rejection.ts";
@@ -217,6 +217,15 @@ describe("the store on PostgreSQL", () => {
       .write((tx) => tx.lockMany("thing", "id", ["k00"]))
       .catch((error: unknown) => error);
     expect([isLocked(late), isUnavailable(late)]).toEqual([true, true]);
+    const patient = openPostgres(store.place.at, { lockedMs: 60_000 });
+    const inHaste: unknown = await patient
+      .write(async (tx) => {
+        await hurry(tx);
+        return tx.lockMany("thing", "id", ["k00"]);
+      })
+      .catch((error: unknown) => error);
+    expect(isLocked(inHaste)).toBe(true);
+    await patient.close();
     expect(await hasty.write((tx) => tx.run(raise, ["k01"]))).toBe(1);
     const altered = hasty.write((tx) => tx.run("alter table thing add column later text"));
     await Bun.sleep(150);
