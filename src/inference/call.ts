@@ -195,15 +195,27 @@ export function ownHeaders(
 
 /** Node refuses an answer whose headers are more than 16 KiB together. */
 const LIST_MAX_LENGTH = 4_000;
+/** A caller's own field may have a name of any length. */
+const PATH_MAX_LENGTH = 500;
 
 // Every turn of a long conversation may have lost something.
 function listed(paths: readonly string[]): string {
   const all = [...new Set(paths)];
   let text = "";
-  for (const [place, path] of all.entries()) {
+  for (const [place, given] of all.entries()) {
+    const path = inHeader(given);
     if (text.length + path.length > LIST_MAX_LENGTH)
       return `${text}, and ${all.length - place} more`;
     text += place === 0 ? path : `, ${path}`;
   }
   return text;
+}
+
+// A name may have characters that no header takes: they are written as in JSON.
+function inHeader(path: string): string {
+  const cut = path.length > PATH_MAX_LENGTH ? `${path.slice(0, PATH_MAX_LENGTH)}...` : path;
+  return cut.replaceAll(
+    /[^\x20-\x7e]/g,
+    (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }

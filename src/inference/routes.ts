@@ -109,7 +109,7 @@ const HEADERS = {
   "x-postern-max-tokens":
     "The output limit that was set because none was given and the balance does not afford the model's own.",
   "x-postern-dropped":
-    "What this model's provider could not be told and, on replies that are not streamed, what of the reply this API cannot say (`reply.…`): paths, with commas; of very many, the first, `and … more`. See docs/translation.md.",
+    "What this model's provider could not be told and, on replies that are not streamed, what of the reply this API cannot say (`reply.…`): paths, with commas; of very many, the first, `and … more`; characters that no header takes as `\\uXXXX`. See docs/translation.md.",
   "x-postern-byok": "Whether it went on the caller's own provider key, and cost no credits.",
   "x-postern-provider": "Who answered.",
   "x-postern-model":

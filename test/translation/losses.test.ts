@@ -262,6 +262,26 @@ for (const told of TOLD)
     }
   });
 
+describe("a field of any name that is dropped", () => {
+  const long = "x".repeat(5_000);
+  const cases: readonly (readonly [title: string, name: string, told: string])[] = [
+    ["of other letters than English ones", "größe😀", "gr\\u00f6\\u00dfe\\ud83d\\ude00"],
+    ["with a line's end", "a\r\nset-cookie: b", "a\\u000d\\u000aset-cookie: b"],
+    ["that is long", long, `${long.slice(0, 500)}...`],
+  ];
+  for (const [title, name, told] of cases)
+    for (const stream of [false, true])
+      test(`is told in a header that can be sent: one ${title}, ${stream ? "streamed" : "whole"}`, async () => {
+        const more = { [name]: 1, stream, postern: { lossy: true } };
+        const { status, headers } = await call(
+          world,
+          "responses",
+          saying("responses", "messages", "hello", more),
+        );
+        expect([status, headers.get("x-postern-dropped")]).toEqual([200, told]);
+      });
+});
+
 describe("a chat stream whose usage nobody asked for", () => {
   test("tells in a comment before its end what was left out", async () => {
     const [told] = TOLD;
