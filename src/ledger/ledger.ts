@@ -4,7 +4,15 @@
 
 import { Fault } from "../base/fault.ts";
 import { MAX_NANO, type Nano, usdText } from "../base/money.ts";
-import { type Db, hurry, isDuplicate, type Lasting, type Reader, type Tx, whole } from "../store/db.ts";
+import {
+  type Db,
+  hurry,
+  isDuplicate,
+  type Lasting,
+  type Reader,
+  type Tx,
+  whole,
+} from "../store/db.ts";
 import { applyBatch, type Operation } from "./batch.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
 import { createGroupCommit } from "./group-commit.ts";
