@@ -4,8 +4,10 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { assert, boolean, property, string, stringMatching } from "fast-check";
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
+import type { Config } from "../../src/config.ts";
 import { readTraceParent } from "../../src/telemetry/span.ts";
 import { createTelemetry, type Telemetry } from "../../src/telemetry/telemetry.ts";
+import { clocksOf, type Upkeep } from "../../src/upkeep.ts";
 import { RECORD } from "../support/usage-record.ts";
 import { type Collector, startCollector, taken } from "./collector.ts";
 
@@ -107,7 +109,27 @@ describe("spans", () => {
     expect(telemetry.counts()).toEqual({ sent: 0, dropped: 1 });
     silence.resolve(taken());
   });
+
+  test("that the house's clock sends are not waited for by it either", async () => {
+    const silence = Promise.withResolvers<Response>();
+    collector.answer = () => silence.promise;
+    tell();
+    // The clocks of the other rooms are made here and never run, so none of those rooms is needed.
+    const upkeep = { keys: {}, providerKeys: {}, responses: {}, mailClocks: [], cashClocks: [] };
+    const clocks = clocksOf({} as Config, { ...upkeep, telemetry } as unknown as Upkeep);
+    const tick = clocks.at(-1)?.[1]();
+    const first = await Promise.race([tick?.then(() => "the tick"), aWhile()]);
+    expect(first).toBe("the tick");
+    silence.resolve(taken());
+    await telemetry.stop();
+    expect(telemetry.counts()).toEqual({ sent: 1, dropped: 0 });
+  });
 });
+
+/** Long enough for the collector's silence to be noticed. */
+function aWhile(): Promise<string> {
+  return Bun.sleep(200).then(() => "the silence");
+}
 
 describe("a traceparent", () => {
   const hex = (length: number) =>
