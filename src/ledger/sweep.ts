@@ -1,7 +1,16 @@
 // Gives back what dead processes hold. A hold is swept when its process started anew, has gone silent, or let the
 // deadline pass. What is swept is remembered, so that a settle which comes late still charges, once.
 
-import { type Db, text, type Tx, type Value } from "../store/db.ts";
+import {
+  type Db,
+  hurry,
+  isLocked,
+  type Reader,
+  type Row,
+  text,
+  type Tx,
+  type Value,
+} from "../store/db.ts";
 import { toOpenHold, toSpender, toWallet, updateSpenders, updateWallets } from "./rows.ts";
 import { createLook, type Silent } from "./silence.ts";
 
@@ -30,32 +39,70 @@ export async function sweepHolds(
   now: number,
   silent: readonly Silent[] = [],
 ): Promise<number> {
-  let swept = 0;
-  for (;;) {
-    const batch = await db.write((tx) => sweepBatch(tx, now, silent));
-    swept += batch.swept;
-    if (batch.found < SWEEP_BATCH) break;
-  }
+  const swept = await sweepAll(db, { now, silent });
   await db.write((tx) =>
     tx.run("delete from swept_hold where swept_at < ?", [now - SWEPT_KEPT_MS]),
   );
   return swept;
 }
 
-/** Fewer are swept than found where a settle, or the sweeper of another process, came between. */
-async function sweepBatch(
-  tx: Tx,
-  now: number,
-  silent: readonly Silent[],
-): Promise<{ found: number; swept: number }> {
+interface Sweep {
+  readonly now: number;
+  readonly silent: readonly Silent[];
+  /** Whose holds; everybody's where it is not said. */
+  readonly accountId?: string;
+}
+
+async function sweepAll(db: Db, sweep: Sweep): Promise<number> {
+  let swept = 0;
+  try {
+    for (;;) {
+      const batch = await db.write((tx) => sweepBatch(tx, sweep));
+      swept += batch.swept;
+      if (batch.found < SWEEP_BATCH) return swept;
+    }
+  } catch (error) {
+    if (!isLocked(error)) throw error;
+    return swept + (await sweepApart(db, sweep));
+  }
+}
+
+// Rows that somebody keeps locked must not keep the credit of other accounts: what they hold waits for the next sweep.
+async function sweepApart(db: Db, sweep: Sweep): Promise<number> {
+  let swept = 0;
+  const dead = await deadHolds(db, sweep);
+  for (const accountId of new Set(dead.map((row) => text(row, "account_id"))))
+    try {
+      const batch = await db.write(async (tx) => {
+        await hurry(tx);
+        return sweepBatch(tx, { ...sweep, accountId });
+      });
+      swept += batch.swept;
+    } catch (error) {
+      if (!isLocked(error)) throw error;
+    }
+  return swept;
+}
+
+function deadHolds(reader: Reader, { now, silent, accountId }: Sweep): Promise<readonly Row[]> {
   // Whoever gave another sign of life since they were looked at is not silent.
   const isSilent = " or (process.name = ? and process.epoch = ? and process.seen_at = ?)";
-  const dead = await tx.all(
+  return reader.all(
     `select hold.id, hold.account_id, hold.key_id from hold left join process on process.name = hold.process
-     where hold.expires_at < ? or process.name is null or process.epoch > hold.epoch${isSilent.repeat(silent.length)}
-     order by hold.id limit ${SWEEP_BATCH}`,
-    [now, ...silent.flatMap(({ name, epoch, seenAt }) => [name, epoch, seenAt])],
+     where (hold.expires_at < ? or process.name is null or process.epoch > hold.epoch${isSilent.repeat(silent.length)})
+     ${accountId === undefined ? "" : "and hold.account_id = ?"} order by hold.id limit ${SWEEP_BATCH}`,
+    [
+      now,
+      ...silent.flatMap(({ name, epoch, seenAt }) => [name, epoch, seenAt]),
+      ...(accountId === undefined ? [] : [accountId]),
+    ],
   );
+}
+
+/** Fewer are swept than found where a settle, or the sweeper of another process, came between. */
+async function sweepBatch(tx: Tx, sweep: Sweep): Promise<{ found: number; swept: number }> {
+  const { now } = sweep;
+  const dead = await deadHolds(tx, sweep);
   if (dead.length === 0) return { found: 0, swept: 0 };
   const distinct = (column: string): string[] =>
     [...new Set(dead.map((row) => text(row, column)))].sort();

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "
 import path from "node:path";
 import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, getWallet } from "../../src/ledger/ledger.ts";
+import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { type Child, startChild } from "../support/child.ts";
@@ -151,6 +152,39 @@ describe("three processes on one PostgreSQL", () => {
     await locker;
     expect(bound).toMatchObject({ status: "rejected", reason: { code: "overloaded" } });
     expect(others).toMatchObject([{ value: { status: "held" } }, { value: { status: "held" } }]);
+    await db.close();
+  });
+
+  test("what a dead process held is given back to everybody but whose wallet is locked, and to them later", async () => {
+    const db = openPostgres(store.place.at, { lockedMs: 50 });
+    const dead = await openProcess(db, "dead", now);
+    const ids = ["swept1", "swept2", "swept3"];
+    await Promise.all(ids.map((id) => account(id, 1_000n)));
+    for (const id of ids)
+      await dead.hold({
+        id: `${id}.h`,
+        accountId: id,
+        keyId: `${id}.k`,
+        amount: 600n,
+        now,
+        expiresAt: now + 60_000,
+      });
+    await openProcess(db, "dead", now);
+    const [held, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const locker = store.db.write(async (tx) => {
+      await tx.lockMany("wallet", "account_id", ["swept2"]);
+      held.resolve();
+      await letGo.promise;
+    });
+    await held.promise;
+    const heldBy = (): Promise<readonly bigint[]> =>
+      Promise.all(ids.map(async (id) => (await getWallet(db, id)).held));
+    await sweepHolds(db, now);
+    expect(await heldBy()).toEqual([0n, 600n, 0n]);
+    letGo.resolve();
+    await locker;
+    await sweepHolds(db, now);
+    expect(await heldBy()).toEqual([0n, 0n, 0n]);
     await db.close();
   });
 
