@@ -2,7 +2,7 @@
 
 import type { Nano } from "../base/money.ts";
 import type { LimitWindow } from "../base/window.ts";
-import { changeKey, type Key, listUnrevokedKeys, revokeKey } from "../keys/keys.ts";
+import { changeKey, type Key, listKeysFrom, revokeKey } from "../keys/keys.ts";
 import type { Reader, Tx } from "../store/db.ts";
 
 export type KeyChoice =
@@ -26,7 +26,7 @@ export async function liveKeys(
   accountId: string,
   now: number,
 ): Promise<readonly Key[]> {
-  const keys = (await listUnrevokedKeys(reader, accountId, { now })).filter((key) =>
+  const keys = (await listKeysFrom(reader, accountId, { revoked: false, now })).filter((key) =>
     isLive(key, now),
   );
   return keys.sort((a, b) => (b.lastUsedAt ?? 0) - (a.lastUsedAt ?? 0) || (a.id < b.id ? 1 : -1));

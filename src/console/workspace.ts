@@ -15,13 +15,7 @@ import {
 import type { Nano } from "../base/money.ts";
 import type { Page } from "../base/page.ts";
 import { readTopUpState, type TopUpState } from "../billing/top-up-state.ts";
-import {
-  countLiveKeys,
-  type Key,
-  labelsOf,
-  listRevokedKeys,
-  listUnrevokedKeys,
-} from "../keys/keys.ts";
+import { countLiveKeys, type Key, labelsOf, listKeysFrom } from "../keys/keys.ts";
 import { type Freeze, findFreeze } from "../ledger/freezes.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import { GROUPS_MAX, pageSums, sumUsage, type UsageSum } from "../usage/usage.ts";
@@ -130,8 +124,8 @@ export async function readKeys(
   const limit = KEYS_SHOWN + 1;
   const { from } = begins;
   const [standing, revoked] = await Promise.all([
-    listUnrevokedKeys(db, accountId, { ...(from === undefined ? {} : { from }), limit, now }),
-    listRevokedKeys(db, accountId, { from: begins.revoked, limit, now }),
+    listKeysFrom(db, accountId, { revoked: false, from, limit, now }),
+    listKeysFrom(db, accountId, { revoked: true, from: begins.revoked, limit, now }),
   ]);
   return {
     standing: standing.slice(0, KEYS_SHOWN),

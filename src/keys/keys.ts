@@ -201,31 +201,16 @@ export async function listKeys(
   );
 }
 
-/** Those that are not revoked, also those that have expired, newest first; `from` is the first of them. */
-export async function listUnrevokedKeys(
+/** A part of the keys that are revoked, of which there is no end, or of all others; newest first, from `from` on. */
+export async function listKeysFrom(
   reader: Reader,
   accountId: string,
-  page: { readonly from?: string; readonly limit?: number; readonly now: number },
+  part: { revoked: boolean; from?: string | undefined; limit?: number; now: number },
 ): Promise<readonly Key[]> {
-  const { from = afterEveryId("key"), limit = KEYS_PER_ACCOUNT_MAX, now } = page;
+  const { revoked, from = afterEveryId("key"), limit = KEYS_PER_ACCOUNT_MAX, now } = part;
   const rows = await reader.all(
-    `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is null and api_key.id <= ?
-     order by api_key.id desc limit ?`,
-    [accountId, from, limit],
-  );
-  return rows.map((row) => toKey(row, now));
-}
-
-/** Those that are revoked, of which there is no end, newest first; `from` is the first of them. */
-export async function listRevokedKeys(
-  reader: Reader,
-  accountId: string,
-  page: { readonly from?: string | undefined; readonly limit: number; readonly now: number },
-): Promise<readonly Key[]> {
-  const { from = afterEveryId("key"), limit, now } = page;
-  const rows = await reader.all(
-    `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is not null and api_key.id <= ?
-     order by api_key.id desc limit ?`,
+    `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is ${revoked ? "not null" : "null"}
+     and api_key.id <= ? order by api_key.id desc limit ?`,
     [accountId, from, limit],
   );
   return rows.map((row) => toKey(row, now));

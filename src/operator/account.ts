@@ -7,7 +7,7 @@ import { type Nano, toNano } from "../base/money.ts";
 import type { Page } from "../base/page.ts";
 import { listInvoices } from "../billing/billing.ts";
 import { paymentsOf } from "../billing/payment-rows.ts";
-import { type Key, listRevokedKeys, listUnrevokedKeys } from "../keys/keys.ts";
+import { type Key, listKeysFrom } from "../keys/keys.ts";
 import { type Freeze, findFreeze } from "../ledger/freezes.ts";
 import { type Reader, text, textOrNull, whole, wholeOrNull } from "../store/db.ts";
 import { GROUPS_MAX, pageSums, type UsageSum } from "../usage/usage.ts";
@@ -71,8 +71,9 @@ export async function readAccountFile(
     [accountId],
   );
   if (row === undefined) throw new Error(`account ${accountId} has no wallet`);
-  const standing = await listUnrevokedKeys(reader, accountId, { limit: KEYS_SHOWN_MAX, now });
-  const revoked = await listRevokedKeys(reader, accountId, { limit: KEYS_SHOWN_MAX, now });
+  const part = { limit: KEYS_SHOWN_MAX, now };
+  const standing = await listKeysFrom(reader, accountId, { ...part, revoked: false });
+  const revoked = await listKeysFrom(reader, accountId, { ...part, revoked: true });
   const keys = [...standing, ...revoked];
   return {
     account,

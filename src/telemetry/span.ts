@@ -66,6 +66,7 @@ export function readTraceParent(header: string | null): TraceParent | undefined 
 
 export function spanOf({ record, asked, parent }: CallTold): Span {
   const operation = record.api === "embeddings" ? "embeddings" : "chat";
+  const error = errorOf(record);
   return {
     traceId: parent?.traceId ?? randomBytes(TRACE_BYTES).toString("hex"),
     spanId: randomBytes(SPAN_BYTES).toString("hex"),
@@ -86,7 +87,7 @@ export function spanOf({ record, asked, parent }: CallTold): Span {
       "http.request.method": "POST",
       "http.route": ROUTES[record.api],
       "http.response.status_code": record.status,
-      "error.type": errorOf(record),
+      "error.type": error,
       "postern.request_id": record.id,
       "postern.account_id": record.accountId,
       "postern.key_id": record.keyId,
@@ -100,7 +101,7 @@ export function spanOf({ record, asked, parent }: CallTold): Span {
         ({ provider, model, status, ms }) => `${provider} ${model} ${status} ${ms} ms`,
       ),
     },
-    error: errorOf(record),
+    error,
   };
 }
 

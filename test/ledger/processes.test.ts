@@ -127,6 +127,21 @@ describe("three processes on one PostgreSQL", () => {
     }
   });
 
+  /** Keeps a wallet locked, as somebody else's open transaction does, until the function that it answers is called. */
+  const keepLocked = async (id: string): Promise<() => Promise<void>> => {
+    const [held, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const locker = store.db.write(async (tx) => {
+      await tx.lockMany("wallet", "account_id", [id]);
+      held.resolve();
+      await letGo.promise;
+    });
+    await held.promise;
+    return async () => {
+      letGo.resolve();
+      await locker;
+    };
+  };
+
   test("a wallet that somebody keeps locked stands in the way of its own calls alone", async () => {
     const db = openPostgres(store.place.at, { lockedMs: 50 });
     const ledger = await openProcess(db, "hasty", now);
@@ -140,16 +155,9 @@ describe("three processes on one PostgreSQL", () => {
         expiresAt: now + 60_000,
       });
     await Promise.all(["bound", "free1", "free2"].map((id) => account(id, 1_000n)));
-    const [held, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const locker = store.db.write(async (tx) => {
-      await tx.lockMany("wallet", "account_id", ["bound"]);
-      held.resolve();
-      await letGo.promise;
-    });
-    await held.promise;
+    const letGo = await keepLocked("bound");
     const [bound, ...others] = await Promise.allSettled(["bound", "free1", "free2"].map(hold));
-    letGo.resolve();
-    await locker;
+    await letGo();
     expect(bound).toMatchObject({ status: "rejected", reason: { code: "overloaded" } });
     expect(others).toMatchObject([{ value: { status: "held" } }, { value: { status: "held" } }]);
     await db.close();
@@ -170,19 +178,12 @@ describe("three processes on one PostgreSQL", () => {
         expiresAt: now + 60_000,
       });
     await openProcess(db, "dead", now);
-    const [held, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const locker = store.db.write(async (tx) => {
-      await tx.lockMany("wallet", "account_id", ["swept2"]);
-      held.resolve();
-      await letGo.promise;
-    });
-    await held.promise;
+    const letGo = await keepLocked("swept2");
     const heldBy = (): Promise<readonly bigint[]> =>
       Promise.all(ids.map(async (id) => (await getWallet(db, id)).held));
     await sweepHolds(db, now);
     expect(await heldBy()).toEqual([0n, 600n, 0n]);
-    letGo.resolve();
-    await locker;
+    await letGo();
     await sweepHolds(db, now);
     expect(await heldBy()).toEqual([0n, 0n, 0n]);
     await db.close();

@@ -2,7 +2,16 @@
 
 import { describe, expect, test } from "bun:test";
 import { createMetrics, type Metrics } from "../../src/operations/metrics.ts";
-import { RECORD } from "../support/usage-record.ts";
+import { usageRecord } from "../ledger/record.ts";
+
+const RECORD = usageRecord({
+  id: "req_1",
+  accountId: "acct_1",
+  keyId: "key_1",
+  createdAt: 1_800_000_000_000,
+  provider: "openai",
+  cost: 0n,
+});
 
 const newMetrics = (version = "1.2.3"): Metrics =>
   createMetrics({ version, ledgerDepth: () => 7, openCircuits: () => 2 });

@@ -8,8 +8,18 @@ import type { Config } from "../../src/config.ts";
 import { readTraceParent } from "../../src/telemetry/span.ts";
 import { createTelemetry, type Telemetry } from "../../src/telemetry/telemetry.ts";
 import { clocksOf, type Upkeep } from "../../src/upkeep.ts";
-import { RECORD } from "../support/usage-record.ts";
+import { usageRecord } from "../ledger/record.ts";
 import { type Collector, startCollector, taken } from "./collector.ts";
+
+const RECORD = usageRecord({
+  id: "req_01kah5t3mq7d2c9w4e6r8t0yax",
+  accountId: "acct_01kah5t3mq7d2c9w4e6r8t0yax",
+  keyId: "key_01kah5t3mq7d2c9w4e6r8t0yax",
+  createdAt: 1_800_000_000_000,
+  model: "openai/gpt-5-mini",
+  provider: "openai",
+  cost: 1_500n,
+});
 
 let collector: Collector;
 let logged: string[];
