@@ -144,7 +144,7 @@ function Keys({ file: { keys, moreKeys } }: { readonly file: AccountFile }): Chi
         ]}
         rows={keys.map((key) => [
           <code>{key.id}</code>,
-          <bdi>{key.name ?? "–"}</bdi>,
+          <bdi class="name">{key.name ?? "–"}</bdi>,
           <code>{`${key.prefix}…${key.last4}`}</code>,
           key.revokedAt === null
             ? key.expiresAt === null
