@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 
 const TICKS_PER_SECOND = 100;
 
-export interface Child {
+export interface ServerProcess {
   readonly url: string;
   readonly cpuSeconds: () => number;
   readonly rssMb: () => number;
@@ -41,10 +41,10 @@ export async function fundedKey(url: string, folder: string): Promise<string> {
 }
 
 /** Runs a command of ours on a free port, and waits until it answers. */
-export async function start(
+export async function startServer(
   command: readonly string[],
   env: Readonly<Record<string, string>>,
-): Promise<Child> {
+): Promise<ServerProcess> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const full = command.includes("--port") ? [...command, String(port)] : [...command];

@@ -6,36 +6,35 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createLedger, deposit, startEpoch } from "../src/ledger/ledger.ts";
 import { verifyLedger } from "../src/ledger/verify.ts";
-import { type HoldingDb, keepYoungHolds } from "../src/ledger/young-holds.ts";
+import { type BufferedDb, bufferHolds } from "../src/ledger/young-holds.ts";
 import type { Db } from "../src/store/db.ts";
 import { migrate } from "../src/store/migrate.ts";
 import { openPostgres } from "../src/store/postgres.ts";
 import { openSqlite } from "../src/store/sqlite.ts";
 import { newId } from "../src/base/id.ts";
-import { type UsageRecord, writeUsage } from "../src/usage/usage.ts";
+import { type UsageRecord, insertUsage } from "../src/usage/usage.ts";
 import { openAccount, promoDeposit, usageRecord } from "../test/ledger/record.ts";
 import { testPostgres } from "../test/support/postgres.ts";
 
-const CELL_MS = Number(process.env["POSTERN_BENCH_MS"] ?? 1_500);
-const WARM_MS = 400;
+const MEASURE_MS = Number(process.env["POSTERN_BENCH_MS"] ?? 1_500);
+const WARM_UP_MS = 400;
 const CALLERS = [1, 32, 1_000];
 const ACCOUNTS = [1, 1_000];
-const FUNDS = 1_000_000_000_000n;
+const INITIAL_BALANCE = 1_000_000_000_000n;
 
-interface Cell {
+interface BenchResult {
   readonly calls: number;
   readonly seconds: number;
   readonly cpuMicros: number;
   readonly latencies: readonly number[];
 }
 
-const verified: string[] = [];
+const verifications: string[] = [];
 console.log("| store | accounts | callers | calls/s | CPU µs/call | p50 ms | p99 ms |");
 console.log("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
 for (const kind of ["sqlite", "postgres"] as const) {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
-  const holding =
-    kind === "sqlite" ? keepYoungHolds(openSqlite({ folder, lock: true })) : undefined;
+  const holding = kind === "sqlite" ? bufferHolds(openSqlite({ folder, lock: true })) : undefined;
   const db = holding ?? openPostgres(await testPostgres());
   await migrate(db, Date.now());
   const epoch = await startEpoch(db, "bench", Date.now());
@@ -43,8 +42,8 @@ for (const kind of ["sqlite", "postgres"] as const) {
     const owners = await openAccounts(db, accounts);
     for (const callers of CALLERS) {
       const load = { db, holding, epoch, owners, callers };
-      await run({ ...load, forMs: WARM_MS });
-      print(kind, accounts, callers, await run({ ...load, forMs: CELL_MS }));
+      await measure({ ...load, forMs: WARM_UP_MS });
+      printRow(kind, accounts, callers, await measure({ ...load, forMs: MEASURE_MS }));
     }
   }
   const began = performance.now();
@@ -52,11 +51,13 @@ for (const kind of ["sqlite", "postgres"] as const) {
   if (problems.length > 0) throw new Error(problems.join("\n"));
   const seconds = ((performance.now() - began) / 1_000).toFixed(1);
   const calls = checked.usageRecords.toLocaleString("en");
-  verified.push(`verify-ledger on ${kind}: ${calls} calls re-derived in ${seconds} s, no problems`);
+  verifications.push(
+    `verify-ledger on ${kind}: ${calls} calls re-derived in ${seconds} s, no problems`,
+  );
   await db.close();
   rmSync(folder, { recursive: true, force: true });
 }
-console.log(["", ...verified].join("\n"));
+console.log(["", ...verifications].join("\n"));
 process.exit(0);
 
 async function openAccounts(db: Db, count: number): Promise<readonly string[]> {
@@ -65,48 +66,55 @@ async function openAccounts(db: Db, count: number): Promise<readonly string[]> {
   await db.write(async (tx) => {
     for (const owner of owners) {
       await openAccount(tx, owner, [`${owner}.k`], now);
-      await deposit(tx, promoDeposit(`start.${owner}`, owner, FUNDS, now));
+      await deposit(tx, promoDeposit(`start.${owner}`, owner, INITIAL_BALANCE, now));
     }
   });
   return owners;
 }
 
-interface Load {
+interface BenchRun {
   readonly db: Db;
-  readonly holding: HoldingDb | undefined;
+  readonly holding: BufferedDb | undefined;
   readonly epoch: number;
   readonly owners: readonly string[];
   readonly callers: number;
   readonly forMs: number;
 }
 
-async function run({ db, holding, epoch, owners, callers, forMs }: Load): Promise<Cell> {
+async function measure({
+  db,
+  holding: holdBuffer,
+  epoch,
+  owners,
+  callers,
+  forMs,
+}: BenchRun): Promise<BenchResult> {
   const ledger = createLedger<UsageRecord>({
     db,
-    holding,
+    holdBuffer,
     process: "bench",
     epoch,
-    writeRecords: writeUsage,
+    writeRecords: insertUsage,
   });
   const latencies: number[] = [];
   const started = performance.now();
   const cpu = process.cpuUsage();
-  const caller = async (place: number): Promise<void> => {
-    for (let turn = place; performance.now() - started < forMs; turn += callers) {
-      const accountId = owners[turn % owners.length] ?? "";
+  const runCaller = async (callerIndex: number): Promise<void> => {
+    for (let callIndex = callerIndex; performance.now() - started < forMs; callIndex += callers) {
+      const accountId = owners[callIndex % owners.length] ?? "";
       const keyId = `${accountId}.k`;
       const now = Date.now();
       const id = newId("req", now);
       const began = performance.now();
-      const asked = { id, accountId, keyId, amount: 40_000n, now, expiresAt: now + 900_000 };
-      const held = ledger.holdNow(asked) ?? (await ledger.hold(asked));
+      const holdRequest = { id, accountId, keyId, amount: 40_000n, now, expiresAt: now + 900_000 };
+      const held = ledger.tryHoldSync(holdRequest) ?? (await ledger.hold(holdRequest));
       if (held.status !== "held") throw new Error(held.status);
       const record = usageRecord({ id, accountId, keyId, cost: 12_345n, createdAt: now });
       await ledger.settle({ id, accountId, keyId, cost: 12_345n, now, record });
       latencies.push(performance.now() - began);
     }
   };
-  await Promise.all(Array.from({ length: callers }, (_, place) => caller(place)));
+  await Promise.all(Array.from({ length: callers }, (_, callerIndex) => runCaller(callerIndex)));
   const { user, system } = process.cpuUsage(cpu);
   return {
     calls: latencies.length,
@@ -116,18 +124,19 @@ async function run({ db, holding, epoch, owners, callers, forMs }: Load): Promis
   };
 }
 
-function print(kind: string, accounts: number, callers: number, cell: Cell): void {
-  const sorted = cell.latencies.toSorted((a, b) => a - b);
-  const at = (share: number): string => (sorted[Math.floor(sorted.length * share)] ?? 0).toFixed(2);
+function printRow(kind: string, accounts: number, callers: number, result: BenchResult): void {
+  const sorted = result.latencies.toSorted((a, b) => a - b);
+  const percentile = (share: number): string =>
+    (sorted[Math.floor(sorted.length * share)] ?? 0).toFixed(2);
   const whole = (value: number): string => Math.round(value).toLocaleString("en");
   const columns = [
     kind,
     accounts,
     callers,
-    whole(cell.calls / cell.seconds),
-    whole(cell.cpuMicros / cell.calls),
-    at(0.5),
-    at(0.99),
+    whole(result.calls / result.seconds),
+    whole(result.cpuMicros / result.calls),
+    percentile(0.5),
+    percentile(0.99),
   ];
   console.log(`| ${columns.join(" | ")} |`);
 }

@@ -25,7 +25,7 @@ interface Connection {
 const HEAD_END = "\r\n\r\n";
 
 /** Repeats one request on each connection until the time is over. */
-export async function load(options: LoadOptions): Promise<LoadResult> {
+export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
   const { hostname, port } = new URL(options.url);
   const bytes = requestBytes(options, hostname);
   const latencies: number[] = [];
@@ -144,11 +144,14 @@ export async function openStreams(options: StreamsOptions): Promise<StreamsResul
   await done.promise;
   clearTimeout(timer);
   const all = { completed, failures: failures + options.connections - completed, events };
-  return { ...all, ...firstTokensOf(firsts), seconds: (performance.now() - startedAt) / 1_000 };
+  return { ...all, ...firstTokenStats(firsts), seconds: (performance.now() - startedAt) / 1_000 };
 }
 
 /** Opens one stream after another: what one of them waits for is then not the others. */
-export async function openOneByOne(times: number, options: StreamsOptions): Promise<StreamsResult> {
+export async function openSequentially(
+  times: number,
+  options: StreamsOptions,
+): Promise<StreamsResult> {
   const results: StreamsResult[] = [];
   for (let time = 0; time < times; time++) results.push(await openStreams(options));
   const sum = (name: "completed" | "failures" | "events" | "seconds"): number =>
@@ -158,16 +161,21 @@ export async function openOneByOne(times: number, options: StreamsOptions): Prom
     failures: sum("failures"),
     events: sum("events"),
     seconds: sum("seconds"),
-    ...firstTokensOf(results.flatMap(({ firstTokensMs }) => firstTokensMs)),
+    ...firstTokenStats(results.flatMap(({ firstTokensMs }) => firstTokensMs)),
   };
 }
 
-function firstTokensOf(
+function firstTokenStats(
   ms: readonly number[],
 ): Pick<StreamsResult, "firstTokensMs" | "firstTokenP50Ms" | "firstTokenP99Ms"> {
   const sorted = ms.toSorted((left, right) => left - right);
-  const at = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
-  return { firstTokensMs: sorted, firstTokenP50Ms: at(0.5), firstTokenP99Ms: at(0.99) };
+  const percentile = (share: number): number =>
+    sorted[Math.floor(sorted.length * share)] ?? Number.NaN;
+  return {
+    firstTokensMs: sorted,
+    firstTokenP50Ms: percentile(0.5),
+    firstTokenP99Ms: percentile(0.99),
+  };
 }
 
 function requestBytes(

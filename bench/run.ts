@@ -4,23 +4,36 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
-import { type Child, cpuSecondsOf, freePort, fundedKey, rssMbOf, start } from "./child.ts";
-import { load, type LoadResult, openOneByOne, openStreams, type StreamsOptions } from "./load.ts";
+import {
+  type ServerProcess,
+  cpuSecondsOf,
+  freePort,
+  fundedKey,
+  rssMbOf,
+  startServer,
+} from "./child.ts";
+import {
+  generateLoad,
+  type LoadResult,
+  openSequentially,
+  openStreams,
+  type StreamsOptions,
+} from "./load.ts";
 
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
 /** The runtime compiles what is busy in the first seconds of a process that is to run for months. */
-const WARM_SECONDS = 10;
-const ONE_BY_ONE = 100;
-const CHAT = "/v1/chat/completions";
-const BODY = JSON.stringify({
+const WARM_UP_SECONDS = 10;
+const SEQUENTIAL_STREAMS = 100;
+const CHAT_PATH = "/v1/chat/completions";
+const CHAT_BODY = JSON.stringify({
   model: "sim/tiny",
   max_tokens: 16,
   messages: [{ role: "user", content: "x".repeat(900) }],
 });
 
 const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
-const simulator = await start(["simulate", "--port"], {});
-const gateway = await start(["serve"], {
+const simulator = await startServer(["simulate", "--port"], {});
+const gateway = await startServer(["serve"], {
   SIM_BASE_URL: simulator.url,
   POSTERN_DATA_DIR: folder,
   POSTERN_LOG_LEVEL: "warn",
@@ -47,16 +60,18 @@ async function jsonTable(key: string): Promise<void> {
   console.log("|---|---|---|---|---|---|---|");
   const headers = { authorization: `Bearer ${key}` };
   for (const connections of [1, 64]) {
-    const common = { path: CHAT, headers, body: BODY, connections, seconds: SECONDS };
-    await load({ ...common, url: gateway.url, seconds: WARM_SECONDS });
-    const direct = await measured(simulator, () => load({ ...common, url: simulator.url }));
-    row("direct to the simulator", connections, direct);
+    const common = { path: CHAT_PATH, headers, body: CHAT_BODY, connections, seconds: SECONDS };
+    await generateLoad({ ...common, url: gateway.url, seconds: WARM_UP_SECONDS });
+    const direct = await measureCpu(simulator, () =>
+      generateLoad({ ...common, url: simulator.url }),
+    );
+    printRow("direct to the simulator", connections, direct);
     if (proxy !== undefined) {
-      const proxied = await measured(proxy, () => load({ ...common, url: proxy.url }));
-      row("through nginx proxy_pass", connections, proxied);
+      const proxied = await measureCpu(proxy, () => generateLoad({ ...common, url: proxy.url }));
+      printRow("through nginx proxy_pass", connections, proxied);
     }
-    const relayed = await measured(gateway, () => load({ ...common, url: gateway.url }));
-    row("through Postern, ledger on", connections, relayed);
+    const relayed = await measureCpu(gateway, () => generateLoad({ ...common, url: gateway.url }));
+    printRow("through Postern, ledger on", connections, relayed);
     const added = (name: "p50Ms" | "p99Ms"): string =>
       (relayed.result[name] - direct.result[name]).toFixed(2);
     console.log(
@@ -72,13 +87,13 @@ async function streamTable(key: string): Promise<void> {
   );
   console.log("|---|---|---|---|---|---|---|---|");
   const streams = (
-    target: Child,
+    target: ServerProcess,
     connections: number,
     chunks: number,
     paceMs: number,
   ): StreamsOptions => ({
     url: target.url,
-    path: CHAT,
+    path: CHAT_PATH,
     headers: { authorization: `Bearer ${key}` },
     body: JSON.stringify({
       model: "sim/echo",
@@ -100,22 +115,25 @@ async function streamTable(key: string): Promise<void> {
       const before = target.cpuSeconds();
       const options = streams(target, connections, chunks, paceMs);
       const result = await (connections === 1
-        ? openOneByOne(ONE_BY_ONE, options)
+        ? openSequentially(SEQUENTIAL_STREAMS, options)
         : openStreams(options));
       const cpu = ((target.cpuSeconds() - before) * 1e6) / Math.max(1, result.events);
       console.log(
-        `| ${name}, one event each ${paceMs} ms | ${connections === 1 ? `1, ${ONE_BY_ONE} times` : connections} | ${result.firstTokenP50Ms.toFixed(2)} | ${result.firstTokenP99Ms.toFixed(2)} | ${result.events} | ${cpu.toFixed(1)} | ${result.failures} | ${target.rssMb().toFixed(0)} |`,
+        `| ${name}, one event each ${paceMs} ms | ${connections === 1 ? `1, ${SEQUENTIAL_STREAMS} times` : connections} | ${result.firstTokenP50Ms.toFixed(2)} | ${result.firstTokenP99Ms.toFixed(2)} | ${result.events} | ${cpu.toFixed(1)} | ${result.failures} | ${target.rssMb().toFixed(0)} |`,
       );
     }
   }
 }
 
-interface Measured {
+interface CpuMeasurement {
   readonly result: LoadResult;
   readonly cpuMicros: number;
 }
 
-async function measured(target: Child, run: () => Promise<LoadResult>): Promise<Measured> {
+async function measureCpu(
+  target: ServerProcess,
+  run: () => Promise<LoadResult>,
+): Promise<CpuMeasurement> {
   const before = target.cpuSeconds();
   const result = await run();
   return {
@@ -124,14 +142,14 @@ async function measured(target: Child, run: () => Promise<LoadResult>): Promise<
   };
 }
 
-function row(name: string, connections: number, { result, cpuMicros }: Measured): void {
+function printRow(name: string, connections: number, { result, cpuMicros }: CpuMeasurement): void {
   console.log(
     `| ${name} | ${connections} | ${result.perSecond.toFixed(0)} | ${cpuMicros.toFixed(1)} | ${result.p50Ms.toFixed(2)} | ${result.p99Ms.toFixed(2)} | ${result.failures} |`,
   );
 }
 
 /** For comparison, where it is installed: the least that any proxy costs. */
-async function startNginx(upstream: string): Promise<Child | undefined> {
+async function startNginx(upstream: string): Promise<ServerProcess | undefined> {
   if (Bun.which("nginx") === null) return undefined;
   const port = await freePort();
   const config = path.join(folder, "nginx.conf");

@@ -2,46 +2,48 @@
 // simulator and clients are one process, so what is printed is an upper bound of what the gateway itself keeps.
 
 import { verifyLedger } from "../src/ledger/verify.ts";
-import { soak } from "../test/inference/leaving.ts";
-import { fund, recordsOf, USD } from "../test/inference/world.ts";
-import { register, startGateway } from "../test/support/gateway.ts";
+import { disconnectManyClients } from "../test/inference/leaving.ts";
+import { grantCredits, usageRecordsOf, USD } from "../test/inference/world.ts";
+import { registerAccount, startGateway } from "../test/support/gateway.ts";
 
-const WARM_UP = 2_000;
+const WARM_UP_CLIENTS = 2_000;
 
 const clients = Number(process.argv[2] ?? 30_000);
-const atOnce = Number(process.argv[3] ?? 100);
+const concurrency = Number(process.argv[3] ?? 100);
 
 const gateway = await startGateway({ env: { POSTERN_LOG_LEVEL: "error" } });
-const account = await register(gateway);
-await fund(gateway, account, 100_000n * USD);
-await soak(gateway, account, { clients: WARM_UP, atOnce });
-const result = await soak(gateway, account, {
+const account = await registerAccount(gateway);
+await grantCredits(gateway, account, 100_000n * USD);
+await disconnectManyClients(gateway, account, { clients: WARM_UP_CLIENTS, concurrency });
+const result = await disconnectManyClients(gateway, account, {
   clients,
-  atOnce,
-  tell: (done) => console.log(`${done} left, ${rss()} MiB`),
+  concurrency,
+  onProgress: (done) => console.log(`${done} left, ${rssMb()} MiB`),
 });
 await Bun.sleep(1_000);
 Bun.gc(true);
 
-const records = await recordsOf(gateway.house.db, account.id);
-const odd = records.filter(
+const records = await usageRecordsOf(gateway.server.db, account.id);
+const mischarged = records.filter(
   (record) => record["outcome"] !== "client_aborted" || Number(record["cost_nano"]) <= 0,
 );
-const { problems } = await verifyLedger(gateway.house.db);
+const { problems } = await verifyLedger(gateway.server.db);
 console.log(
   [
-    `${clients} clients, ${atOnce} at once, in ${result.seconds.toFixed(1)} s`,
-    `upstream gone and settled ${result.settledMs.toFixed(0)} ms after the last`,
-    `memory after each tenth: ${result.memory.join(" ")} MiB, now ${rss()} MiB`,
-    `slope over the second half: ${slope(result.memory.slice(5)).toFixed(2)} MiB for each tenth`,
+    `${clients} clients, ${concurrency} at once, in ${result.seconds.toFixed(1)} s`,
+    `upstream gone and settled ${result.cleanupMs.toFixed(0)} ms after the last`,
+    `memory after each tenth: ${result.memoryMiB.join(" ")} MiB, now ${rssMb()} MiB`,
+    `slope over the second half: ${slope(result.memoryMiB.slice(5)).toFixed(2)} MiB for each tenth`,
     `open files after each tenth: ${result.sockets.join(" ")}`,
-    `${records.length} records, ${odd.length} of them not charged as left, ${problems.length} problems in the ledger`,
+    `${records.length} records, ${mischarged.length} of them not charged as left, ${problems.length} problems in the ledger`,
   ].join("\n"),
 );
 await gateway.stop();
-process.exit(odd.length + problems.length === 0 && records.length === clients + WARM_UP ? 0 : 1);
+process.exit(
+  mischarged.length + problems.length === 0 && records.length === clients + WARM_UP_CLIENTS ? 0 : 1,
+);
 
-function rss(): number {
+function rssMb(): number {
   return Math.round(process.memoryUsage.rss() / 1_048_576);
 }
 
@@ -49,11 +51,11 @@ function rss(): number {
 function slope(points: readonly number[]): number {
   const middle = (points.length - 1) / 2;
   const mean = points.reduce((sum, point) => sum + point, 0) / points.length;
-  let up = 0;
-  let across = 0;
-  points.forEach((point, place) => {
-    up += (place - middle) * (point - mean);
-    across += (place - middle) ** 2;
+  let covariance = 0;
+  let variance = 0;
+  points.forEach((point, index) => {
+    covariance += (index - middle) * (point - mean);
+    variance += (index - middle) ** 2;
   });
-  return across === 0 ? 0 : up / across;
+  return variance === 0 ? 0 : covariance / variance;
 }

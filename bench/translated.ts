@@ -5,14 +5,14 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
-import { type Child, fundedKey, start } from "./child.ts";
+import { type ServerProcess, fundedKey, startServer } from "./child.ts";
 import { openStreams } from "./load.ts";
 
 const STREAMS = Number(process.env["BENCH_STREAMS"] ?? 500);
 const CHUNKS = Number(process.env["BENCH_CHUNKS"] ?? 200);
 const PACE_MS = Number(process.env["BENCH_PACE_MS"] ?? 50);
-const PICKED = process.env["BENCH_PAIRS"]?.split(",");
-const BUDGET_MICROS = { relayed: 20, translated: 35 } as const;
+const SELECTED_PAIRS = process.env["BENCH_PAIRS"]?.split(",");
+const BUDGET_MICROS = { passthrough: 20, translation: 35 } as const;
 
 const APIS = {
   chat: "/v1/chat/completions",
@@ -30,10 +30,10 @@ const WIRES = {
 type Wire = keyof typeof WIRES;
 
 const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
-const simulator = await start(["simulate", "--port"], {});
+const simulator = await startServer(["simulate", "--port"], {});
 const file = path.join(folder, "models.json");
 writeFileSync(file, JSON.stringify(modelsFile(simulator.url)));
-const gateway = await start(["serve"], {
+const gateway = await startServer(["serve"], {
   SIM_BASE_URL: simulator.url,
   POSTERN_DATA_DIR: folder,
   POSTERN_MODELS_FILE: file,
@@ -51,16 +51,21 @@ try {
   console.log("|---|---|---|---|---|---|---|---|");
   for (const api of keysOf(APIS))
     for (const wire of keysOf(WIRES))
-      if (PICKED === undefined || PICKED.includes(`${api}-${wire}`))
-        await row(gateway, key, api, wire);
+      if (SELECTED_PAIRS === undefined || SELECTED_PAIRS.includes(`${api}-${wire}`))
+        await measurePair(gateway, key, api, wire);
 } finally {
   await gateway.stop();
   await simulator.stop();
   rmSync(folder, { recursive: true, force: true });
 }
 
-async function row(target: Child, key: string, api: Api, wire: Wire): Promise<void> {
-  const asked = {
+async function measurePair(
+  target: ServerProcess,
+  key: string,
+  api: Api,
+  wire: Wire,
+): Promise<void> {
+  const streamOptions = {
     url: target.url,
     path: APIS[api],
     headers: { authorization: `Bearer ${key}` },
@@ -68,25 +73,28 @@ async function row(target: Child, key: string, api: Api, wire: Wire): Promise<vo
     timeoutSeconds: 90,
   };
   // The first streams of a pair compile its code.
-  await openStreams({ ...asked, connections: 200, body: bodyOf(api, wire, 150, 10) });
+  await openStreams({ ...streamOptions, connections: 200, body: requestBody(api, wire, 150, 10) });
   const before = target.cpuSeconds();
-  const result = await openStreams({ ...asked, body: bodyOf(api, wire, CHUNKS, PACE_MS) });
+  const result = await openStreams({
+    ...streamOptions,
+    body: requestBody(api, wire, CHUNKS, PACE_MS),
+  });
   const micros = ((target.cpuSeconds() - before) * 1e6) / (STREAMS * CHUNKS);
-  const budget = api === wire ? BUDGET_MICROS.relayed : BUDGET_MICROS.translated;
+  const budget = api === wire ? BUDGET_MICROS.passthrough : BUDGET_MICROS.translation;
   console.log(
     `| ${api} | ${wire} | ${micros.toFixed(1)} | ${budget} | ${result.firstTokenP50Ms.toFixed(1)} | ${result.firstTokenP99Ms.toFixed(1)} | ${result.failures} | ${target.rssMb().toFixed(0)} |`,
   );
 }
 
-function bodyOf(api: Api, wire: Wire, chunks: number, paceMs: number): string {
-  const said = `[[sim: tokens=${chunks} chunks=${chunks} pace=${paceMs}]]`;
+function requestBody(api: Api, wire: Wire, chunks: number, paceMs: number): string {
+  const prompt = `[[sim: tokens=${chunks} chunks=${chunks} pace=${paceMs}]]`;
   const common = { model: `on-${wire}/echo`, stream: true };
   if (api === "responses")
-    return JSON.stringify({ ...common, max_output_tokens: 2_000, input: said });
+    return JSON.stringify({ ...common, max_output_tokens: 2_000, input: prompt });
   return JSON.stringify({
     ...common,
     max_tokens: 2_000,
-    messages: [{ role: "user", content: said }],
+    messages: [{ role: "user", content: prompt }],
   });
 }
 

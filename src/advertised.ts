@@ -9,7 +9,7 @@ import type { DiscoverySettings } from "./discovery/settings.ts";
 const FEE_PERCENT = 5;
 
 /** A newcomer without a provider's key talks to the simulator; nobody else does without asking for it. */
-export function simulates(config: Config): boolean {
+export function usesSimulatorByDefault(config: Config): boolean {
   return (
     config.development &&
     Object.keys(config.providers).length === 0 &&
@@ -20,7 +20,7 @@ export function simulates(config: Config): boolean {
 export function discoverySettings(
   config: Config,
   version: string,
-  nobodySignsIn: boolean,
+  isSignInDisabled: boolean,
 ): DiscoverySettings {
   return {
     baseUrl: config.baseUrl,
@@ -31,33 +31,37 @@ export function discoverySettings(
     startingCredits: creditsOf(STARTING_CREDIT),
     claimBonusCredits: creditsOf(CLAIM_BONUS),
     feePercent: FEE_PERCENT,
-    exampleModel: simulates(config) ? "sim/echo" : exampleOf(config, EXAMPLE_MODELS),
-    exampleEmbedder: simulates(config) ? "sim/embed" : exampleOf(config, EXAMPLE_EMBEDDERS),
-    simulated: simulates(config),
-    nobodySignsIn,
+    exampleModel: usesSimulatorByDefault(config)
+      ? "sim/echo"
+      : pickExampleModel(config, EXAMPLE_MODELS),
+    exampleEmbeddingModel: usesSimulatorByDefault(config)
+      ? "sim/embed"
+      : pickExampleModel(config, EXAMPLE_EMBEDDING_MODELS),
+    isSimulated: usesSimulatorByDefault(config),
+    isSignInDisabled,
     requestsPerMinute: config.limits.requestsPerMinute,
-    callsAtOnce: config.limits.openCallsPerKey,
+    concurrentCalls: config.limits.openCallsPerKey,
     accountsPerHour: config.limits.accountsPerHour,
   };
 }
 
 /** One for each provider that has one; OpenAI's stand where none of these is switched on. */
-type Examples = Readonly<Record<string, string>> & { readonly openai: string };
+type ExampleModels = Readonly<Record<string, string>> & { readonly openai: string };
 
-const EXAMPLE_MODELS: Examples = {
+const EXAMPLE_MODELS: ExampleModels = {
   openai: "openai/gpt-5-mini",
   anthropic: "anthropic/claude-haiku-4-5",
   sim: "sim/echo",
 };
 
-const EXAMPLE_EMBEDDERS: Examples = {
+const EXAMPLE_EMBEDDING_MODELS: ExampleModels = {
   openai: "openai/text-embedding-3-small",
   google: "google/gemini-embedding-001",
   mistral: "mistral/mistral-embed",
   sim: "sim/embed",
 };
 
-function exampleOf(config: Config, examples: Examples): string {
+function pickExampleModel(config: Config, examples: ExampleModels): string {
   const provider = Object.keys(config.providers).find((id) => examples[id] !== undefined);
   return examples[provider ?? "openai"] ?? examples.openai;
 }

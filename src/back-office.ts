@@ -2,24 +2,24 @@
 
 import type { Config } from "./config.ts";
 import type { Secret } from "./base/secret.ts";
-import { tellOfFalls } from "./cashier.ts";
-import { createRateGuard } from "./http/rate.ts";
+import { handleBalanceThresholds } from "./cashier.ts";
+import { createRateLimiter } from "./http/rate.ts";
 import type { Idempotency } from "./idempotency/idempotency.ts";
-import type { Office } from "./operator/office.ts";
+import type { OperatorContext } from "./operator/office.ts";
 import { createOperatorSessions, OPERATOR_PATH } from "./operator/sessions.ts";
 import { createSignIn, type IdentitySettings, OPERATOR_CALLBACK_PATH } from "./people/sign-in.ts";
 import type { Db } from "./store/db.ts";
-import { chainOf } from "./x402-counter.ts";
+import { chainClientFromConfig } from "./x402-counter.ts";
 
-const DOOR = {
+const SIGN_IN_OPTIONS = {
   callbackPath: OPERATOR_CALLBACK_PATH,
   cookie: "postern_operator_signin",
   path: OPERATOR_PATH,
 } as const;
 /** Each way in takes two. */
-const ATTEMPTS = { perMinute: 10, burst: 20 } as const;
+const SIGN_IN_RATE_LIMIT = { perMinute: 10, burst: 20 } as const;
 
-export interface OfficeGround {
+export interface OperatorDeps {
   readonly db: Db;
   readonly master: Secret;
   readonly idempotency: Idempotency;
@@ -27,21 +27,24 @@ export interface OfficeGround {
   readonly identity: IdentitySettings | undefined;
 }
 
-export function openOffice(config: Config, ground: OfficeGround): Office | undefined {
+export function createOperatorContext(
+  config: Config,
+  deps: OperatorDeps,
+): OperatorContext | undefined {
   const { operators, baseUrl } = config;
-  const { db, master, idempotency, identity } = ground;
+  const { db, master, idempotency, identity } = deps;
   if (operators.length === 0) return undefined;
   return {
     db,
     idempotency,
     baseUrl,
-    tellFalls: tellOfFalls,
-    chain: chainOf(config),
+    onBalanceThresholds: handleBalanceThresholds,
+    chain: chainClientFromConfig(config),
     sessions: createOperatorSessions({ db, master, baseUrl, operators }),
     signIn:
       identity === undefined
         ? undefined
-        : createSignIn({ settings: identity, baseUrl, master, door: DOOR }),
-    attempts: createRateGuard(ATTEMPTS),
+        : createSignIn({ settings: identity, baseUrl, master, endpoint: SIGN_IN_OPTIONS }),
+    signInRateLimiter: createRateLimiter(SIGN_IN_RATE_LIMIT),
   };
 }

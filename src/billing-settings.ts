@@ -3,74 +3,88 @@
 import { z } from "zod";
 import { type Secret, secret } from "./base/secret.ts";
 
-interface Documented {
-  readonly fallback: string;
-  readonly means: string;
+interface SettingDoc {
+  readonly defaultValue: string;
+  readonly description: string;
 }
 
-export const BILLING_SETTINGS: Readonly<Record<string, Documented>> = {
-  POSTERN_INVOICE_MIN_USD: { fallback: "1", means: "The least that may be bought at once." },
-  POSTERN_INVOICE_MAX_USD: { fallback: "25000", means: "The most that may be bought at once." },
+export const BILLING_SETTINGS: Readonly<Record<string, SettingDoc>> = {
+  POSTERN_INVOICE_MIN_USD: {
+    defaultValue: "1",
+    description: "The least that may be bought at once.",
+  },
+  POSTERN_INVOICE_MAX_USD: {
+    defaultValue: "25000",
+    description: "The most that may be bought at once.",
+  },
   POSTERN_OPERATOR_NAME: {
-    fallback: "Postern",
-    means: "Who sells the credits, on invoices and receipts.",
+    defaultValue: "Postern",
+    description: "Who sells the credits, on invoices and receipts.",
   },
   POSTERN_OPERATOR_ADDRESS: {
-    fallback: "",
-    means: "Its postal address for receipts, with `;` between the lines.",
+    defaultValue: "",
+    description: "Its postal address for receipts, with `;` between the lines.",
   },
-  POSTERN_OPERATOR_TAX_ID: { fallback: "", means: "Its tax number for receipts." },
+  POSTERN_OPERATOR_TAX_ID: { defaultValue: "", description: "Its tax number for receipts." },
   POSTERN_OPERATOR_CONTACT: {
-    fallback: "",
-    means: "An address at which a human answers questions about payments.",
+    defaultValue: "",
+    description: "An address at which a human answers questions about payments.",
   },
   POSTERN_BANK_DETAILS: {
-    fallback: "",
-    means:
+    defaultValue: "",
+    description:
       "Where bank transfers go, with `;` between the lines; shown on invoices where there is no other way to pay.",
   },
   STRIPE_SECRET_KEY: {
-    fallback: "",
-    means: "Takes payments with Stripe, see `docs/billing.md`; a restricted key will do.",
+    defaultValue: "",
+    description: "Takes payments with Stripe, see `docs/billing.md`; a restricted key will do.",
   },
   STRIPE_WEBHOOK_SECRET: {
-    fallback: "",
-    means: "The signing secret of the webhook at `/webhooks/stripe`; without one Stripe is asked.",
+    defaultValue: "",
+    description:
+      "The signing secret of the webhook at `/webhooks/stripe`; without one Stripe is asked.",
   },
-  STRIPE_API_BASE: { fallback: "https://api.stripe.com", means: "Where Stripe's API is." },
+  STRIPE_API_BASE: {
+    defaultValue: "https://api.stripe.com",
+    description: "Where Stripe's API is.",
+  },
   STRIPE_AUTOMATIC_TAX: {
-    fallback: "false",
-    means: "`true` lets Stripe work out the tax and add it.",
+    defaultValue: "false",
+    description: "`true` lets Stripe work out the tax and add it.",
   },
 };
 
-const LEAST_CENTS = 50;
+const INVOICE_MIN_CENTS = 50;
 /** What the documents and the answer of a 402 suggest to buy; it must always be allowed. */
-const SUGGESTED_CENTS = 1_000;
-const MOST_CENTS = 2_500_000;
+const SUGGESTED_PURCHASE_CENTS = 1_000;
+const INVOICE_MAX_CENTS = 2_500_000;
 const CENTS_PER_USD = 100;
-const LINE_MAX = 1_000;
+const TEXT_MAX = 1_000;
 
-const cents = (least: number, most: number, fallback: number) =>
+const centsSetting = (min: number, max: number, fallback: number) =>
   z
     .string()
     .regex(/^\d{1,6}(\.\d{1,2})?$/, "must be an amount of US dollars such as 5 or 2.50")
     .transform((usd) => Math.round(Number(usd) * CENTS_PER_USD))
     .refine(
-      (amount) => amount >= least && amount <= most,
-      `must be from ${least / CENTS_PER_USD} to ${most / CENTS_PER_USD}`,
+      (amount) => amount >= min && amount <= max,
+      `must be from ${min / CENTS_PER_USD} to ${max / CENTS_PER_USD}`,
     )
     .default(fallback);
-const line = z.string().max(LINE_MAX).optional();
+const textSetting = z.string().max(TEXT_MAX).optional();
 
 export const BILLING_ENVIRONMENT = {
-  POSTERN_INVOICE_MIN_USD: cents(LEAST_CENTS, SUGGESTED_CENTS, CENTS_PER_USD),
-  POSTERN_INVOICE_MAX_USD: cents(SUGGESTED_CENTS, MOST_CENTS, MOST_CENTS),
-  POSTERN_OPERATOR_NAME: z.string().max(LINE_MAX).default("Postern"),
-  POSTERN_OPERATOR_ADDRESS: line,
-  POSTERN_OPERATOR_TAX_ID: line,
-  POSTERN_OPERATOR_CONTACT: line,
-  POSTERN_BANK_DETAILS: line,
+  POSTERN_INVOICE_MIN_USD: centsSetting(INVOICE_MIN_CENTS, SUGGESTED_PURCHASE_CENTS, CENTS_PER_USD),
+  POSTERN_INVOICE_MAX_USD: centsSetting(
+    SUGGESTED_PURCHASE_CENTS,
+    INVOICE_MAX_CENTS,
+    INVOICE_MAX_CENTS,
+  ),
+  POSTERN_OPERATOR_NAME: z.string().max(TEXT_MAX).default("Postern"),
+  POSTERN_OPERATOR_ADDRESS: textSetting,
+  POSTERN_OPERATOR_TAX_ID: textSetting,
+  POSTERN_OPERATOR_CONTACT: textSetting,
+  POSTERN_BANK_DETAILS: textSetting,
   STRIPE_SECRET_KEY: z
     .string()
     .regex(/^[\x21-\x7e]+$/, "has white space or another character that no key has")
@@ -84,11 +98,11 @@ export const BILLING_ENVIRONMENT = {
     .default("false"),
 };
 
-const Environment = z.object(BILLING_ENVIRONMENT);
+const BillingEnv = z.object(BILLING_ENVIRONMENT);
 
 export interface BillingConfig {
-  readonly leastCents: number;
-  readonly mostCents: number;
+  readonly minCents: number;
+  readonly maxCents: number;
   readonly operator: {
     readonly name: string;
     readonly address: readonly string[];
@@ -104,21 +118,21 @@ export interface BillingConfig {
   };
 }
 
-export function billingOf(env: z.infer<typeof Environment>): BillingConfig {
+export function billingConfigFrom(env: z.infer<typeof BillingEnv>): BillingConfig {
   const { STRIPE_SECRET_KEY: key, STRIPE_WEBHOOK_SECRET: hook, STRIPE_API_BASE: base } = env;
   return {
-    leastCents: env.POSTERN_INVOICE_MIN_USD,
-    mostCents: env.POSTERN_INVOICE_MAX_USD,
+    minCents: env.POSTERN_INVOICE_MIN_USD,
+    maxCents: env.POSTERN_INVOICE_MAX_USD,
     operator: {
       name: env.POSTERN_OPERATOR_NAME,
-      address: linesOf(env.POSTERN_OPERATOR_ADDRESS),
+      address: splitLines(env.POSTERN_OPERATOR_ADDRESS),
       taxId: env.POSTERN_OPERATOR_TAX_ID,
       contact: env.POSTERN_OPERATOR_CONTACT,
     },
     bankDetails:
       env.POSTERN_BANK_DETAILS === undefined
         ? undefined
-        : linesOf(env.POSTERN_BANK_DETAILS).join("\n"),
+        : splitLines(env.POSTERN_BANK_DETAILS).join("\n"),
     ...(key === undefined
       ? {}
       : {
@@ -132,9 +146,9 @@ export function billingOf(env: z.infer<typeof Environment>): BillingConfig {
   };
 }
 
-function linesOf(text: string | undefined): readonly string[] {
+function splitLines(text: string | undefined): readonly string[] {
   return (text ?? "")
     .split(";")
-    .map((one) => one.trim())
-    .filter((one) => one !== "");
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
 }

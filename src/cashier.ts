@@ -6,99 +6,107 @@ import type { Log } from "./base/log.ts";
 import { creditsOf } from "./base/money.ts";
 import type { Secret } from "./base/secret.ts";
 import { nanoOfCents, usdOfCents } from "./billing/cents.ts";
-import { endCharging, noteDue, type TopUpEvent } from "./billing/auto-top-up.ts";
+import { revokeCharging, scheduleTopUps, type TopUpEvent } from "./billing/auto-top-up.ts";
 import { pollCheckouts } from "./billing/checkouts.ts";
 import { collectDebts } from "./billing/debts.ts";
-import { developmentVault } from "./billing/development-card.ts";
+import { developmentPaymentMethods } from "./billing/development-card.ts";
 import { pollMethods } from "./billing/methods.ts";
 import { createPayLinks } from "./billing/pay-link.ts";
-import type { DoorParts, PaidInvoice } from "./billing/payments.ts";
-import type { Processor } from "./billing/processor.ts";
-import { openStripe } from "./billing/stripe.ts";
-import type { Till } from "./billing/till.ts";
-import { sweepTopUps, turnTopUps } from "./billing/top-ups.ts";
-import type { Clock } from "./clocks.ts";
+import type { PaymentCallbacks, PaidInvoice } from "./billing/payments.ts";
+import type { PaymentProcessor } from "./billing/processor.ts";
+import { createStripeProcessor } from "./billing/stripe.ts";
+import type { BillingDeps } from "./billing/till.ts";
+import { scheduleMissedTopUps, processTopUps } from "./billing/top-ups.ts";
+import type { Job } from "./clocks.ts";
 import type { Config } from "./config.ts";
-import { onFalls, onMemberChange } from "./events/announce.ts";
-import { raise } from "./events/events.ts";
+import { emitBalanceEvents, onMemberChange } from "./events/announce.ts";
+import { emitEvent } from "./events/events.ts";
 import { networksOf } from "./http/address.ts";
-import type { Fall } from "./ledger/marks.ts";
+import type { ThresholdCrossing } from "./ledger/marks.ts";
 import type { Db, Tx } from "./store/db.ts";
-import { bringForward, type DueTable } from "./store/due.ts";
-import { openCounter, type OpenedCounter } from "./x402-counter.ts";
+import { clampDueTimes, type DueTable } from "./store/due.ts";
+import { createX402, type X402Services } from "./x402-counter.ts";
 
-const POLL_MS = 60_000;
-const TOP_UP_MS = 1_000;
+const POLL_INTERVAL_MS = 60_000;
+const TOP_UP_INTERVAL_MS = 1_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** A ceiling that is reached waits for the next month; all else is looked at within a day. */
-const DUE: readonly DueTable[] = [
-  { table: "auto_top_up", mostMs: 33 * DAY_MS },
-  { table: "top_up", mostMs: 2 * DAY_MS },
-  { table: "checkout", mostMs: 2 * DAY_MS },
-  { table: "payment_method", mostMs: HOUR_MS },
-  { table: "agent_payment", mostMs: 3 * HOUR_MS },
+const DUE_TABLES: readonly DueTable[] = [
+  { table: "auto_top_up", maxAheadMs: 33 * DAY_MS },
+  { table: "top_up", maxAheadMs: 2 * DAY_MS },
+  { table: "checkout", maxAheadMs: 2 * DAY_MS },
+  { table: "payment_method", maxAheadMs: HOUR_MS },
+  { table: "agent_payment", maxAheadMs: 3 * HOUR_MS },
 ];
 
-export interface Cashier extends Omit<OpenedCounter, "counterClocks"> {
-  readonly till: Till;
-  readonly cashClocks: readonly Clock[];
+export interface BillingServices extends Omit<X402Services, "x402Jobs"> {
+  readonly billing: BillingDeps;
+  readonly billingJobs: readonly Job[];
 }
 
-export interface CashierGround {
+export interface CreateBillingDeps {
   readonly db: Db;
   readonly master: Secret;
   readonly log: Log;
   readonly now: () => number;
 }
 
-export async function openCashier(config: Config, ground: CashierGround): Promise<Cashier> {
-  const { db, master, log, now } = ground;
-  const { leastCents, mostCents, operator } = config.billing;
-  const processor = await processorFor(config);
-  const till: Till = {
+export async function createBilling(
+  config: Config,
+  deps: CreateBillingDeps,
+): Promise<BillingServices> {
+  const { db, master, log, now } = deps;
+  const { minCents, maxCents, operator } = config.billing;
+  const processor = await createProcessor(config);
+  const billing: BillingDeps = {
     db,
     log,
     processor,
     operator,
     links: createPayLinks(master, config.baseUrl),
-    limits: { leastCents, mostCents },
-    manageUrlOf: (accountId) => `${config.baseUrl}/console/${accountId}/billing`,
-    ...TOLD,
+    limits: { minCents, maxCents },
+    billingPageUrl: (accountId) => `${config.baseUrl}/console/${accountId}/billing`,
+    ...PAYMENT_CALLBACKS,
   };
   const poll = async (): Promise<void> => {
-    for (const table of DUE) await bringForward(db, table, now());
-    if (processor.kind === "hosted") await pollCheckouts(till, processor, now());
-    await collectDebts(db, till, now());
-    await pollMethods(till, now());
-    await sweepTopUps(till, now());
+    for (const table of DUE_TABLES) await clampDueTimes(db, table, now());
+    if (processor.kind === "hosted") await pollCheckouts(billing, processor, now());
+    await collectDebts(db, billing, now());
+    await pollMethods(billing, now());
+    await scheduleMissedTopUps(billing, now());
   };
-  const topUp = (): Promise<void> => turnTopUps({ ...till, clock: now }, now());
-  const { counterClocks, ...counter } = openCounter(config, till, now);
-  return { till, ...counter, cashClocks: [[POLL_MS, poll], [TOP_UP_MS, topUp], ...counterClocks] };
+  const processDueTopUps = (): Promise<void> =>
+    processTopUps({ ...billing, currentTime: now }, now());
+  const { x402Jobs, ...x402 } = createX402(config, billing, now);
+  return {
+    billing,
+    ...x402,
+    billingJobs: [[POLL_INTERVAL_MS, poll], [TOP_UP_INTERVAL_MS, processDueTopUps], ...x402Jobs],
+  };
 }
 
-async function processorFor(config: Config): Promise<Processor> {
+async function createProcessor(config: Config): Promise<PaymentProcessor> {
   const { stripe, bankDetails } = config.billing;
-  if (stripe !== undefined) return await openStripe(stripe);
+  if (stripe !== undefined) return await createStripeProcessor(stripe);
   return config.development
-    ? { kind: "development", id: "development", vault: developmentVault }
+    ? { kind: "development", id: "development", paymentMethods: developmentPaymentMethods }
     : { kind: "manual", id: "manual", instructions: bankDetails };
 }
 
-async function tellOfPaid(tx: Tx, { invoice, now }: PaidInvoice): Promise<void> {
+async function handleInvoicePaid(tx: Tx, { invoice, now }: PaidInvoice): Promise<void> {
   const { id, accountId, amountCents } = invoice;
   const credits = creditsOf(nanoOfCents(amountCents));
   const data = { invoice_id: id, amount_usd: usdOfCents(amountCents), credits };
-  await raise(tx, { type: "invoice.paid", accountId, data, now });
+  await emitEvent(tx, { type: "invoice.paid", accountId, data, now });
 }
 
 /** Whoever owns a workspace now must not spend from the payment method of who owned it before. */
-export async function tellOfMembers(tx: Tx, change: MemberChange): Promise<void> {
+export async function handleMemberChange(tx: Tx, change: MemberChange): Promise<void> {
   await onMemberChange(tx, change);
   if (change.kind !== "owner.changed") return;
   const { accountId, by, address, now } = change;
-  for (const action of await endCharging(tx, accountId, now))
+  for (const action of await revokeCharging(tx, accountId, now))
     await record(tx, {
       accountId,
       actor: { type: "person", id: by.personId },
@@ -111,12 +119,15 @@ export async function tellOfMembers(tx: Tx, change: MemberChange): Promise<void>
 }
 
 /** What charges tell of: those outside hear of low balances, and credits are bought where an owner allowed it. */
-export async function tellOfFalls(tx: Tx, falls: readonly Fall[]): Promise<void> {
-  await onFalls(tx, falls);
-  await noteDue(tx, falls);
+export async function handleBalanceThresholds(
+  tx: Tx,
+  crossings: readonly ThresholdCrossing[],
+): Promise<void> {
+  await emitBalanceEvents(tx, crossings);
+  await scheduleTopUps(tx, crossings);
 }
 
-async function tellOfTopUp(tx: Tx, event: TopUpEvent, now: number): Promise<void> {
+async function handleTopUpEvent(tx: Tx, event: TopUpEvent, now: number): Promise<void> {
   switch (event.kind) {
     case "failed": {
       const { topUp, reason, failures, nextTryAt } = event;
@@ -127,13 +138,13 @@ async function tellOfTopUp(tx: Tx, event: TopUpEvent, now: number): Promise<void
         failures_in_a_row: failures,
         next_try_at: nextTryAt === null ? null : new Date(nextTryAt).toISOString(),
       };
-      await raise(tx, { type: "top_up.failed", accountId: topUp.accountId, data, now });
+      await emitEvent(tx, { type: "top_up.failed", accountId: topUp.accountId, data, now });
       return;
     }
     case "stopped": {
       const { accountId, reason, failures } = event;
       const data = { reason, failures_in_a_row: failures };
-      await raise(tx, { type: "top_up.stopped", accountId, data, now });
+      await emitEvent(tx, { type: "top_up.stopped", accountId, data, now });
       await record(tx, {
         accountId,
         actor: { type: "system", id: "billing" },
@@ -152,14 +163,14 @@ async function tellOfTopUp(tx: Tx, event: TopUpEvent, now: number): Promise<void
         bought_this_month_usd: usdOfCents(boughtCents),
         resumes_at: new Date(resumesAt).toISOString(),
       };
-      await raise(tx, { type: "top_up.ceiling_reached", accountId, data, now });
+      await emitEvent(tx, { type: "top_up.ceiling_reached", accountId, data, now });
     }
   }
 }
 
 /** Whom the door for payments tells, whoever brings a fact to it. */
-export const TOLD: Required<DoorParts> = {
-  onPaid: tellOfPaid,
-  onFalls: tellOfFalls,
-  onTopUp: tellOfTopUp,
+export const PAYMENT_CALLBACKS: Required<PaymentCallbacks> = {
+  onInvoicePaid: handleInvoicePaid,
+  onBalanceThresholds: handleBalanceThresholds,
+  onTopUpEvent: handleTopUpEvent,
 };

@@ -3,27 +3,27 @@
 
 import type { Log } from "./base/log.ts";
 
-export type Clock = readonly [everyMs: number, tick: () => Promise<unknown>];
+export type Job = readonly [everyMs: number, tick: () => Promise<unknown>];
 
 /** Starts the clocks; the function that it answers stops them and waits for ticks that still run. */
-export function startClocks(log: Log, clocks: readonly Clock[]): () => Promise<void> {
+export function startJobs(log: Log, jobs: readonly Job[]): () => Promise<void> {
   const running = new Set<Promise<void>>();
-  const timers = clocks.map(([everyMs, tick]) => {
-    let busy = false;
+  const timers = jobs.map(([intervalMs, runJob]) => {
+    let isRunning = false;
     return setInterval(() => {
-      if (busy) return;
-      busy = true;
-      const turn = tick()
+      if (isRunning) return;
+      isRunning = true;
+      const run = runJob()
         .then(
           () => {},
           (error: unknown) => log.error("background work failed", { cause: error }),
         )
         .finally(() => {
-          busy = false;
-          running.delete(turn);
+          isRunning = false;
+          running.delete(run);
         });
-      running.add(turn);
-    }, everyMs);
+      running.add(run);
+    }, intervalMs);
   });
   return async () => {
     for (const timer of timers) clearInterval(timer);

@@ -4,48 +4,57 @@
 import type { Keys } from "./keys/keys.ts";
 import type { Ledger } from "./ledger/ledger.ts";
 import type { Inference } from "./inference/inference.ts";
-import type { Postman } from "./events/postman.ts";
-import type { Carrier } from "./outbound/carrier.ts";
+import type { DeliveryWorker } from "./events/postman.ts";
+import type { HttpClient } from "./outbound/carrier.ts";
 import type { ProviderKeys } from "./provider-keys/provider-keys.ts";
 import type { Responses } from "./responses/responses.ts";
 import type { Db } from "./store/db.ts";
 import type { Telemetry } from "./telemetry/telemetry.ts";
 
 /** How long a provider's count is waited for whose reader is gone, where leaving would not end the bill. */
-const LAST_COUNTS_MS = 5_000;
+const USAGE_DRAIN_MS = 5_000;
 
-export interface Closing {
+export interface ShutdownDeps {
   readonly db: Db;
   readonly ledger: Pick<Ledger<never>, "idle">;
   readonly keys: Keys;
-  readonly postman: Postman;
+  readonly deliveryWorker: DeliveryWorker;
   readonly inference: Inference;
   readonly responses: Responses;
   readonly providerKeys: ProviderKeys;
-  readonly carrier: Carrier;
+  readonly carrier: HttpClient;
   readonly telemetry: Telemetry | undefined;
 }
 
 /** Whatever goes wrong before, the store is closed: its folder must not stay locked. */
-export async function closeHouse(closing: Closing, stopClocks: () => Promise<void>): Promise<void> {
+export async function shutdown(deps: ShutdownDeps, stopJobs: () => Promise<void>): Promise<void> {
   try {
-    await lastWork(closing, stopClocks);
+    await drain(deps, stopJobs);
   } finally {
-    await closing.db.close();
+    await deps.db.close();
   }
 }
 
-async function lastWork(
-  { ledger, keys, postman, inference, responses, providerKeys, carrier, telemetry }: Closing,
-  stopClocks: () => Promise<void>,
+async function drain(
+  {
+    ledger,
+    keys,
+    deliveryWorker,
+    inference,
+    responses,
+    providerKeys,
+    carrier,
+    telemetry,
+  }: ShutdownDeps,
+  stopJobs: () => Promise<void>,
 ): Promise<void> {
-  responses.stopAll();
-  const late = setTimeout(inference.hurry, LAST_COUNTS_MS);
-  await inference.idle();
-  await responses.idle();
-  clearTimeout(late);
-  await Promise.all([stopClocks(), postman.stop()]);
+  responses.abortAll();
+  const drainTimer = setTimeout(inference.forceShutdown, USAGE_DRAIN_MS);
+  await inference.whenIdle();
+  await responses.whenIdle();
+  clearTimeout(drainTimer);
+  await Promise.all([stopJobs(), deliveryWorker.stop()]);
   await ledger.idle();
-  await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed(), telemetry?.stop()]);
+  await Promise.all([keys.flushLastUsed(), providerKeys.flushLastUsed(), telemetry?.shutdown()]);
   carrier.close();
 }

@@ -2,36 +2,36 @@
 // count. What runs a command holds one House, and tests hold several.
 
 import { getAccount } from "./accounts/accounts.ts";
-import { discoverySettings, simulates } from "./advertised.ts";
-import { createRoutes } from "./app.ts";
-import { openOffice } from "./back-office.ts";
-import { openCashier, tellOfFalls } from "./cashier.ts";
+import { discoverySettings, usesSimulatorByDefault } from "./advertised.ts";
+import { allRoutes } from "./app.ts";
+import { createOperatorContext } from "./back-office.ts";
+import { createBilling, handleBalanceThresholds } from "./cashier.ts";
 import type { Log } from "./base/log.ts";
 import type { Nano } from "./base/money.ts";
-import { remembered } from "./base/remembered.ts";
+import { memoize } from "./base/remembered.ts";
 import { deriveKey, fingerprint } from "./base/seal.ts";
 import type { Secret } from "./base/secret.ts";
-import { startClocks } from "./clocks.ts";
-import { closeHouse } from "./closing.ts";
+import { startJobs } from "./clocks.ts";
+import { shutdown } from "./closing.ts";
 import type { Config } from "./config.ts";
-import { onBudgetsReached } from "./events/announce.ts";
-import { createAddressReader } from "./http/address.ts";
+import { emitBudgetEvents } from "./events/announce.ts";
+import { createClientIpResolver } from "./http/address.ts";
 import { faultPage } from "./http/fault-page.tsx";
-import { guardFor } from "./http/rate.ts";
+import { rateLimiterFor } from "./http/rate.ts";
 import type { Route } from "./http/route.ts";
-import { createServe, type Peer } from "./http/serve.ts";
+import { createRequestHandler, type Peer } from "./http/serve.ts";
 import {
-  CALL_BEGINS_MS,
+  CALL_START_GRACE_MS,
   createIdempotency,
   type Idempotency,
-  releaseDeadCalls,
+  releaseAbandonedKeys,
 } from "./idempotency/idempotency.ts";
 import { infer } from "./inference/infer.ts";
 import { createInference, type Inference } from "./inference/inference.ts";
-import type { CallRecord } from "./inference/call.ts";
-import { notOffered } from "./inference/not-offered.ts";
+import type { SettledCall } from "./inference/call.ts";
+import { unsupportedEndpointFault } from "./inference/not-offered.ts";
 import { PROVIDERS } from "./inference/providers.ts";
-import { TIMEOUTS, type Timeouts } from "./inference/upstream.ts";
+import { DEFAULT_TIMEOUTS, type Timeouts } from "./inference/upstream.ts";
 import { createKeys, isLiveKey, type Keys } from "./keys/keys.ts";
 import {
   createLedger,
@@ -43,33 +43,33 @@ import {
   startEpoch,
 } from "./ledger/ledger.ts";
 import { findFreeze } from "./ledger/freezes.ts";
-import { insertSpender } from "./ledger/rows.ts";
+import { insertKeySpend } from "./ledger/rows.ts";
 import { sweepHolds } from "./ledger/sweep.ts";
-import { keepYoungHolds } from "./ledger/young-holds.ts";
-import { type Mailroom, openMailroom } from "./mailroom.ts";
-import { masterSecret } from "./master-secret.ts";
-import { createCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
+import { bufferHolds } from "./ledger/young-holds.ts";
+import { type WebhookServices, createWebhookServices } from "./mailroom.ts";
+import { loadMasterSecret } from "./master-secret.ts";
+import { createLiveCatalog, type LiveCatalog, modelsFileAt } from "./models/live-catalog.ts";
 import { createMetrics, type Metrics } from "./operations/metrics.ts";
-import { createReadiness } from "./operations/readiness.ts";
-import { type Carrier, carryByFetch, createCarrier } from "./outbound/carrier.ts";
+import { createReadinessCheck } from "./operations/readiness.ts";
+import { type HttpClient, sendByFetch, createHttpClient } from "./outbound/carrier.ts";
 import type { IdentitySettings } from "./people/sign-in.ts";
-import { createKeyCheck, mayBringKey } from "./provider-keys/check.ts";
+import { createKeyCheck, canAddKey } from "./provider-keys/check.ts";
 import { createProviderKeys, type ProviderKeys } from "./provider-keys/provider-keys.ts";
-import { nobodySignsIn, openReception } from "./reception.ts";
+import { isSignInDisabled, createIdentityServices } from "./reception.ts";
 import { createResponses, type Responses } from "./responses/responses.ts";
 import { createSimulator } from "./simulator/simulator.ts";
 import type { Db, Tx } from "./store/db.ts";
 import { migrate } from "./store/migrate.ts";
 import { openStore } from "./store/open.ts";
 import { createTelemetry, type Telemetry } from "./telemetry/telemetry.ts";
-import { clocksOf, RESPONSE_BEGINS_MS } from "./upkeep.ts";
-import { writeUsage } from "./usage/usage.ts";
+import { createJobs, RESPONSE_START_GRACE_MS } from "./upkeep.ts";
+import { insertUsage } from "./usage/usage.ts";
 
-const PSEUDONYMS_MAX = 10_000;
+const PSEUDONYM_CACHE_MAX = 10_000;
 
-export interface House {
+export interface Server {
   readonly db: Db;
-  readonly ledger: Ledger<CallRecord>;
+  readonly ledger: Ledger<SettledCall>;
   readonly routes: readonly Route[];
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
   /** What a person should know at the start. */
@@ -82,7 +82,7 @@ export interface House {
   readonly close: () => Promise<void>;
 }
 
-export interface HouseSurroundings {
+export interface ServerOptions {
   readonly log: Log;
   readonly now: () => number;
   readonly version: string;
@@ -94,39 +94,39 @@ export interface HouseSurroundings {
   readonly timeouts?: Timeouts;
 }
 
-interface Foundation extends Mailroom {
+interface Core extends WebhookServices {
   readonly db: Db;
   readonly epoch: number;
   readonly master: Secret;
   readonly idempotency: Idempotency;
-  readonly ledger: Ledger<CallRecord>;
+  readonly ledger: Ledger<SettledCall>;
   readonly keys: Keys;
   readonly catalog: LiveCatalog;
 }
 
 // The store, and what rests on it alone. What an earlier run of this process left open is given back first.
-async function layFoundation(config: Config, { log, now }: HouseSurroundings): Promise<Foundation> {
+async function openCore(config: Config, { log, now }: ServerOptions): Promise<Core> {
   const store = await openStore(config.store, true);
   // Only a store that serves this process alone lets it keep a hold to itself for a moment.
-  const holding = store.kind === "sqlite" ? keepYoungHolds(store) : undefined;
-  const db = holding ?? store;
+  const holdBuffer = store.kind === "sqlite" ? bufferHolds(store) : undefined;
+  const db = holdBuffer ?? store;
   await migrate(db, now());
   const epoch = await startEpoch(db, config.processName, now());
   const swept = await sweepHolds(db, now());
   if (swept > 0) log.info("holds of an earlier run were given back", { holds: swept });
-  await releaseDeadCalls(db, db.kind === "sqlite" ? now() : now() - CALL_BEGINS_MS);
-  const master = masterSecret(config.secret, config.store.dataDir);
+  await releaseAbandonedKeys(db, db.kind === "sqlite" ? now() : now() - CALL_START_GRACE_MS);
+  const master = loadMasterSecret(config.secret, config.store.dataDir);
   const idempotency = createIdempotency(master);
-  const ledger = createLedger<CallRecord>({
+  const ledger = createLedger<SettledCall>({
     db,
-    holding,
+    holdBuffer,
     process: config.processName,
     epoch,
-    writeRecords: (tx, records) => writeCalls(tx, records, idempotency),
-    tellFalls: tellOfFalls,
-    tellBudgets: onBudgetsReached,
+    writeRecords: (tx, records) => writeCallRecords(tx, records, idempotency),
+    onBalanceThresholds: handleBalanceThresholds,
+    onBudgetThresholds: emitBudgetEvents,
   });
-  const keys = createKeys({ db, master, prefix: config.keyPrefix, openSpender: insertSpender });
+  const keys = createKeys({ db, master, prefix: config.keyPrefix, createKeySpend: insertKeySpend });
   const file = config.modelsFile === undefined ? {} : { file: modelsFileAt(config.modelsFile) };
   return {
     db,
@@ -135,28 +135,28 @@ async function layFoundation(config: Config, { log, now }: HouseSurroundings): P
     idempotency,
     ledger,
     keys,
-    catalog: createCatalog({ now: now(), ...file }),
-    ...openMailroom(config, { db, master, log, now }),
+    catalog: createLiveCatalog({ now: now(), ...file }),
+    ...createWebhookServices(config, { db, master, log, now }),
   };
 }
 
-interface Callables {
+interface InferenceServices {
   readonly inference: Inference;
   readonly providerKeys: ProviderKeys;
   readonly responses: Responses;
-  readonly carrier: Carrier;
+  readonly carrier: HttpClient;
   readonly metrics: Metrics;
   readonly telemetry: Telemetry | undefined;
 }
 
 // What calls models: the gateway's accounts at the providers, and the callers' own keys there.
-function connectProviders(
+function createInferenceServices(
   config: Config,
-  surroundings: HouseSurroundings,
-  ground: Foundation,
-): Callables {
-  const { db, master, ledger, catalog } = ground;
-  const { log, now } = surroundings;
+  options: ServerOptions,
+  core: Core,
+): InferenceServices {
+  const { db, master, ledger, catalog } = core;
+  const { log, now } = options;
   const pseudonymKey = deriveKey(master, "end-user/v1");
   const providerKeys = createProviderKeys({
     db,
@@ -165,16 +165,16 @@ function connectProviders(
       [...PROVIDERS, ...catalog.current().providers]
         .map(({ id }) => id)
         .filter((id) => {
-          const place = inference.parts.providerOf(id);
-          return place !== undefined && mayBringKey(place, config.development);
+          const place = inference.deps.accountAt(id);
+          return place !== undefined && canAddKey(place, config.development);
         }),
-    check: createKeyCheck({ placeOf: (id) => inference.parts.providerOf(id) }),
+    check: createKeyCheck({ endpointOf: (id) => inference.deps.accountAt(id) }),
   });
-  const carrier = createCarrier();
-  const telemetry = openTelemetry(config, surroundings);
+  const carrier = createHttpClient();
+  const telemetry = openTelemetry(config, options);
   const metrics = createMetrics({
-    version: surroundings.version,
-    ledgerDepth: ledger.depth,
+    version: options.version,
+    ledgerQueueDepth: ledger.queueDepth,
     openCircuits: () => inference.openCircuits(),
     spanCounts: telemetry?.counts,
   });
@@ -183,160 +183,171 @@ function connectProviders(
     ledger,
     log,
     now,
-    timeouts: surroundings.timeouts ?? TIMEOUTS,
+    timeouts: options.timeouts ?? DEFAULT_TIMEOUTS,
     // Only the runtime's own client finds its way through a proxy.
-    carry: config.leavesByProxy ? carryByFetch : carrier.carry,
+    sendHttp: config.hasOutboundProxy ? sendByFetch : carrier.send,
     settings: config.providers,
-    keyNamed: config.keyNamed,
-    simulator: simulatorFor(config, now),
+    readKeyVariable: config.readKeyVariable,
+    simulator: createBundledSimulator(config, now),
     limits: config.limits,
-    pseudonymOf: remembered(
+    pseudonymOf: memoize(
       (accountId) => fingerprint(pseudonymKey, accountId).slice(0, 32),
-      PSEUDONYMS_MAX,
+      PSEUDONYM_CACHE_MAX,
     ),
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
-    nobodySignsIn: nobodySignsIn(config, identityOf(config, surroundings)),
+    isSignInDisabled: isSignInDisabled(config, identityOf(config, options)),
     freezeOf: (accountId) => findFreeze(db, accountId),
-    ownKeyOf: (accountId, providerId) => providerKeys.ownKeyOf(accountId, providerId, now()),
-    stateOf: (ask, input) => responses.stateOf(ask, input),
-    onSettled: (record, { ask, input }) => {
-      metrics.call(record);
-      telemetry?.tell({ record, asked: ask.model }, input.headers);
+    findProviderKey: (accountId, providerId) =>
+      providerKeys.findNewestKey(accountId, providerId, now()),
+    resolveStatefulCall: (ask, input) => responses.prepareCall(ask, input),
+    onSettled: (record, { request, input }) => {
+      metrics.recordCall(record);
+      telemetry?.recordCall({ record, requestedModel: request.model }, input.headers);
     },
   });
   const responses = createResponses({
-    ...ground,
+    ...core,
     log,
-    infer: (input) => infer(inference.parts, input),
-    finishCall: ground.idempotency.finish,
+    infer: (input) => infer(inference.deps, input),
+    storeIdempotentReply: core.idempotency.finish,
   });
   return { inference, providerKeys, responses, carrier, metrics, telemetry };
 }
 
-export async function buildHouse(config: Config, surroundings: HouseSurroundings): Promise<House> {
-  const { log, now, version } = surroundings;
-  const ground = await layFoundation(config, surroundings);
-  const { db, idempotency, ledger, keys } = ground;
-  const callables = connectProviders(config, surroundings, ground);
-  const { inference, responses, metrics } = callables;
-  await responses.failDead(db.kind === "sqlite" ? now() : now() - RESPONSE_BEGINS_MS);
-  const reception = openDoors(config, surroundings, ground);
-  const cashier = await openCashier(config, { ...ground, log, now });
-  const moving = { ...callables, ...cashier };
+export async function createServer(config: Config, options: ServerOptions): Promise<Server> {
+  const { log, now, version } = options;
+  const core = await openCore(config, options);
+  const { db, idempotency, ledger, keys } = core;
+  const inferenceServices = createInferenceServices(config, options, core);
+  const { inference, responses, metrics } = inferenceServices;
+  await responses.failOrphaned(db.kind === "sqlite" ? now() : now() - RESPONSE_START_GRACE_MS);
+  const identityServices = createSignIns(config, options, core);
+  const billingServices = await createBilling(config, { ...core, log, now });
+  const services = { ...inferenceServices, ...billingServices };
   let draining = false;
-  const routes = createRoutes({
-    ...ground,
-    isWritable: createReadiness(() => heartbeat(db, config.processName, ground.epoch, now())),
-    ...moving,
-    ...reception,
+  const routes = allRoutes({
+    ...core,
+    isWritable: createReadinessCheck(() => heartbeat(db, config.processName, core.epoch, now())),
+    ...services,
+    ...identityServices,
     ...inference,
     inference: {
-      infer: inference.parts,
+      infer: inference.deps,
       db,
       isLiveKey,
-      beginCall: idempotency.begin,
-      forgetCall: idempotency.forget,
-      callOrBuy: cashier.callOrBuy,
+      beginIdempotentCall: idempotency.begin,
+      forgetIdempotentCall: idempotency.release,
+      withPayment: billingServices.withPayment,
     },
-    discovery: discoverySettings(config, version, reception.nobodySignsIn),
+    discovery: discoverySettings(config, version, identityServices.isSignInDisabled),
     isDraining: () => draining,
-    ownPagesOnly: config.development,
+    requiresSameOrigin: config.development,
     limits: { perHour: config.limits.accountsPerHour, grantPerDay: config.limits.grantPerDay },
     openWallet,
-    grantStart,
-    walletOf: getWallet,
+    grantStartingCredit,
+    getWallet,
     home: "/console",
   });
-  const handle = createServe({
+  const handle = createRequestHandler({
     routes,
     db,
     baseUrl: config.baseUrl,
     log,
     now,
     authenticate: keys.find,
-    isLiveKey,
-    findVisitor: reception.sessions.find,
+    isKeyActive: isLiveKey,
+    findSessionUser: identityServices.sessions.find,
     faultPage,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,
-    rate: guardFor(config.limits.requestsPerMinute),
-    refusals: guardFor(config.limits.requestsPerMinute),
-    addressOf: createAddressReader(config.trustedProxies),
+    rateLimiter: rateLimiterFor(config.limits.requestsPerMinute),
+    refusalLimiter: rateLimiterFor(config.limits.requestsPerMinute),
+    clientIpOf: createClientIpResolver(config.trustedProxies),
     isDraining: () => draining,
-    notOffered,
-    ownPagesOnly: config.development,
-    onAnswer: (route, status, ms) => metrics.request(route?.id ?? "none", status, ms),
+    unsupportedEndpointFault,
+    blocksForeignOrigins: config.development,
+    onResponse: (route, status, ms) => metrics.recordRequest(route?.id ?? "none", status, ms),
   });
-  const stopClocks = startClocks(log, clocksOf(config, { ...surroundings, ...ground, ...moving }));
+  const stopJobs = startJobs(log, createJobs(config, { ...options, ...core, ...services }));
   return {
     db,
     ledger,
     routes,
     handle,
-    notes: notesFor(config),
+    notes: startupNotes(config),
     startDraining: () => {
       draining = true;
     },
-    idle: inference.idle,
-    close: () => closeHouse({ ...ground, ...callables }, stopClocks),
+    idle: inference.whenIdle,
+    close: () => shutdown({ ...core, ...inferenceServices }, stopJobs),
   };
 }
 
 function openTelemetry(
   { telemetry, processName }: Config,
-  { log, version }: HouseSurroundings,
+  { log, version }: ServerOptions,
 ): Telemetry | undefined {
   if (telemetry === undefined) return undefined;
   const resource = { serviceName: telemetry.serviceName, version, instance: processName };
   return createTelemetry({ ...telemetry, resource, log });
 }
 
-function identityOf(config: Config, { identity }: HouseSurroundings): IdentitySettings | undefined {
+function identityOf(config: Config, { identity }: ServerOptions): IdentitySettings | undefined {
   return identity ?? config.identity;
 }
 
 /** What humans meet: as customers, and as operators. */
-function openDoors(config: Config, surroundings: HouseSurroundings, ground: Foundation) {
-  const doors = { ...ground, identity: identityOf(config, surroundings) };
-  return { ...openReception(config, doors), office: openOffice(config, doors) };
+function createSignIns(config: Config, options: ServerOptions, core: Core) {
+  const deps = { ...core, identity: identityOf(config, options) };
+  return {
+    ...createIdentityServices(config, deps),
+    operatorContext: createOperatorContext(config, deps),
+  };
 }
 
-async function grantStart(tx: Tx, accountId: string, amount: Nano, now: number): Promise<void> {
+async function grantStartingCredit(
+  tx: Tx,
+  accountId: string,
+  amount: Nano,
+  now: number,
+): Promise<void> {
   await grant(tx, { id: `start.${accountId}`, accountId, amount, now, reason: "starting credit" });
 }
 
 // In one transaction with the charge: a reply that can be asked for again is kept, a failed call's key is let go.
-async function writeCalls(
+async function writeCallRecords(
   tx: Tx,
-  records: readonly CallRecord[],
+  records: readonly SettledCall[],
   idempotency: ReturnType<typeof createIdempotency>,
 ): Promise<void> {
-  await writeUsage(
+  await insertUsage(
     tx,
     records.map((record) => record.usage),
   );
-  for (const { usage, idempotent, stored } of records) {
-    await stored?.(tx);
+  for (const { usage, idempotent, storeReply } of records) {
+    await storeReply?.(tx);
     if (idempotent === undefined) continue;
     const call = { ...idempotent.call, holdId: usage.id };
-    if (idempotent.answer === undefined) await idempotency.forget(tx, call);
-    else await idempotency.finish(tx, call, idempotent.answer);
+    if (idempotent.reply === undefined) await idempotency.release(tx, call);
+    else await idempotency.finish(tx, call, idempotent.reply);
   }
 }
 
-function simulatorFor(
+function createBundledSimulator(
   config: Config,
   now: () => number,
 ): ((request: Request) => Promise<Response>) | undefined {
-  return simulates(config) ? createSimulator({ now, keepRequests: 0 }).fetch : undefined;
+  return usesSimulatorByDefault(config)
+    ? createSimulator({ now, maxRecordedRequests: 0 }).fetch
+    : undefined;
 }
 
-function notesFor(config: Config): readonly string[] {
+function startupNotes(config: Config): readonly string[] {
   const providers = Object.keys(config.providers);
   return [
     providers.length > 0
       ? `providers  ${providers.join(", ")}`
-      : simulates(config)
+      : usesSimulatorByDefault(config)
         ? "providers  none: replies of sim/… models are simulated"
         : "providers  none",
   ];

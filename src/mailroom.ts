@@ -2,8 +2,8 @@
 
 import type { Log } from "./base/log.ts";
 import type { Secret } from "./base/secret.ts";
-import { tellOfMembers } from "./cashier.ts";
-import type { Clock } from "./clocks.ts";
+import { handleMemberChange } from "./cashier.ts";
+import type { Job } from "./clocks.ts";
 import type { Config } from "./config.ts";
 import {
   onAccountCreated,
@@ -11,46 +11,49 @@ import {
   onProviderKeyChange,
   onSessionsEnded,
 } from "./events/announce.ts";
-import { createPostman, type Postman } from "./events/postman.ts";
+import { createDeliveryWorker, type DeliveryWorker } from "./events/postman.ts";
 import { createWebhooks, type Webhooks } from "./events/webhooks.ts";
 import type { Db } from "./store/db.ts";
 
-const POST_MS = 1_000;
+const DELIVERY_POLL_MS = 1_000;
 const SWEEP_MS = 3_600_000;
 
-export interface Mailroom {
+export interface WebhookServices {
   readonly webhooks: Webhooks;
   readonly onAccountCreated: typeof onAccountCreated;
   readonly onKeyChange: typeof onKeyChange;
-  readonly onMemberChange: typeof tellOfMembers;
+  readonly onMemberChange: typeof handleMemberChange;
   readonly onProviderKeyChange: typeof onProviderKeyChange;
   readonly onSessionsEnded: typeof onSessionsEnded;
-  readonly postman: Postman;
-  readonly mailClocks: readonly Clock[];
+  readonly deliveryWorker: DeliveryWorker;
+  readonly webhookJobs: readonly Job[];
 }
 
-export interface MailroomGround {
+export interface WebhookServicesDeps {
   readonly db: Db;
   readonly master: Secret;
   readonly log: Log;
   readonly now: () => number;
 }
 
-export function openMailroom(config: Config, { master, ...ground }: MailroomGround): Mailroom {
+export function createWebhookServices(
+  config: Config,
+  { master, ...deps }: WebhookServicesDeps,
+): WebhookServices {
   const allowLoopback = config.development;
   const webhooks = createWebhooks({ master, allowLoopback });
-  const postman = createPostman({ ...ground, webhooks, allowLoopback });
+  const deliveryWorker = createDeliveryWorker({ ...deps, webhooks, allowLoopback });
   return {
     webhooks,
     onAccountCreated,
     onKeyChange,
-    onMemberChange: tellOfMembers,
+    onMemberChange: handleMemberChange,
     onProviderKeyChange,
     onSessionsEnded,
-    postman,
-    mailClocks: [
-      [POST_MS, postman.tick],
-      [SWEEP_MS, postman.sweep],
+    deliveryWorker,
+    webhookJobs: [
+      [DELIVERY_POLL_MS, deliveryWorker.tick],
+      [SWEEP_MS, deliveryWorker.sweep],
     ],
   };
 }

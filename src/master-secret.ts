@@ -17,44 +17,44 @@ import { randomBase62, type Secret, secret } from "./base/secret.ts";
 
 const SECRET_CHARACTERS = 43;
 /** As many as a secret that is set must have. */
-const LEAST_CHARACTERS = 32;
+const MIN_CHARACTERS = 32;
 
 /** In development it is made on the first start and kept beside the data that it protects. */
-export function masterSecret(set: Secret | undefined, dataDir: string): Secret {
-  if (set !== undefined) return set;
+export function loadMasterSecret(configured: Secret | undefined, dataDir: string): Secret {
+  if (configured !== undefined) return configured;
   const file = path.join(dataDir, "secret");
   if (!existsSync(file)) {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    writeWhole(file, randomBase62(SECRET_CHARACTERS));
+    writeAtomically(file, randomBase62(SECRET_CHARACTERS));
   }
-  const kept = readFileSync(file, "utf8").trim();
+  const stored = readFileSync(file, "utf8").trim();
   // Keys that were made under nothing could be made by anybody.
-  if (kept.length < LEAST_CHARACTERS)
+  if (stored.length < MIN_CHARACTERS)
     throw new Error(
       `${file} is empty, or was cut: put the secret back, or delete the file, which voids every key that was made with it`,
     );
-  return secret(kept);
+  return secret(stored);
 }
 
 // A disk that is full, or a machine that loses its power, must not leave a name with nothing in it.
-function writeWhole(file: string, content: string): void {
-  const draft = `${file}.${process.pid}`;
+function writeAtomically(file: string, content: string): void {
+  const temporaryFile = `${file}.${process.pid}`;
   try {
-    const handle = openSync(draft, "w", 0o600);
+    const handle = openSync(temporaryFile, "w", 0o600);
     writeFileSync(handle, content);
     fsyncSync(handle);
     closeSync(handle);
-    nameOnce(draft, file);
+    linkIfAbsent(temporaryFile, file);
   } finally {
-    rmSync(draft, { force: true });
+    rmSync(temporaryFile, { force: true });
   }
 }
 
 // Another process on the same folder may have been first; and some disks have no second names for a file.
-function nameOnce(draft: string, file: string): void {
+function linkIfAbsent(temporaryFile: string, file: string): void {
   try {
-    linkSync(draft, file);
+    linkSync(temporaryFile, file);
   } catch {
-    if (!existsSync(file)) renameSync(draft, file);
+    if (!existsSync(file)) renameSync(temporaryFile, file);
   }
 }

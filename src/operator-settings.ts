@@ -5,8 +5,8 @@ import { foldEmail } from "./base/email.ts";
 
 export const OPERATOR_SETTINGS = {
   POSTERN_OPERATORS: {
-    fallback: "",
-    means:
+    defaultValue: "",
+    description:
       "Email addresses, with commas, whose owners may sign in at `/operator`, see `docs/operator.md`; not set, there is no such page.",
   },
 } as const;
@@ -31,7 +31,7 @@ export const OPERATOR_ENVIRONMENT = {
 };
 
 /** An operator signs in with an address that somebody has verified. */
-export function operatorMistakes(
+export function operatorConfigErrors(
   operators: readonly string[],
   { development, identity }: { readonly development: boolean; readonly identity?: unknown },
 ): readonly string[] {

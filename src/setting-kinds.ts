@@ -9,23 +9,23 @@ export const httpUrl = z
   .transform((url) => url.replace(/\/+$/, ""));
 
 // What JavaScript would make a number of, such as a blank, `0x10` or `1e3`, is more often a slip than meant so.
-export const count = (least: number, most: number) => {
-  const error = `must be a whole number from ${least} to ${most}`;
+export const integer = (min: number, max: number) => {
+  const error = `must be a whole number from ${min} to ${max}`;
   return z
     .string()
     .trim()
     .regex(/^\d{1,9}$/, { error, abort: true })
     .transform(Number)
-    .refine((number) => number >= least && number <= most, error);
+    .refine((number) => number >= min && number <= max, error);
 };
 
-export const usd = z
+export const usdAmount = z
   .string()
   .optional()
-  .transform((typed, context) => moneyOf(typed, context));
+  .transform((typed, context) => parseUsd(typed, context));
 
 /** Entries with commas between. */
-export function listed(list: string): readonly string[] {
+export function commaSeparated(list: string): readonly string[] {
   return list
     .split(",")
     .map((entry) => entry.trim())
@@ -44,7 +44,7 @@ export function isPostgresUrl(text: string): boolean {
 }
 
 /** An address, or one with the bits of its network. */
-export function isNetwork(entry: string): boolean {
+export function isIpOrCidr(entry: string): boolean {
   const [address = "", bits, rest] = entry.split("/");
   const family = isIP(address);
   if (family === 0 || rest !== undefined) return false;
@@ -53,7 +53,7 @@ export function isNetwork(entry: string): boolean {
   );
 }
 
-function moneyOf(usd: string | undefined, context: z.core.$RefinementCtx): Nano | undefined {
+function parseUsd(usd: string | undefined, context: z.core.$RefinementCtx): Nano | undefined {
   if (usd === undefined) return undefined;
   const amount = nanoFromUsd(usd);
   if (amount === undefined || amount < 0n)

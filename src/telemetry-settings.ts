@@ -2,24 +2,27 @@
 
 import { z } from "zod";
 import { type Secret, secret } from "./base/secret.ts";
-import { httpUrl, listed } from "./setting-kinds.ts";
+import { httpUrl, commaSeparated } from "./setting-kinds.ts";
 
 export const TELEMETRY_SETTINGS: Readonly<
-  Record<string, { readonly fallback: string; readonly means: string }>
+  Record<string, { readonly defaultValue: string; readonly description: string }>
 > = {
   OTEL_EXPORTER_OTLP_ENDPOINT: {
-    fallback: "",
-    means:
+    defaultValue: "",
+    description:
       "An OpenTelemetry collector's HTTP address, such as `http://127.0.0.1:4318`: it is told of each model call, see `docs/operations.md`.",
   },
   OTEL_EXPORTER_OTLP_HEADERS: {
-    fallback: "",
-    means: "Headers for it, such as `authorization=Bearer%20…`, with commas between.",
+    defaultValue: "",
+    description: "Headers for it, such as `authorization=Bearer%20…`, with commas between.",
   },
-  OTEL_SERVICE_NAME: { fallback: "postern", means: "Under which name the calls are told." },
+  OTEL_SERVICE_NAME: {
+    defaultValue: "postern",
+    description: "Under which name the calls are told.",
+  },
   OTEL_PROPAGATORS: {
-    fallback: "tracecontext",
-    means: "`none` begins a trace for each call, whatever `traceparent` its caller sent.",
+    defaultValue: "tracecontext",
+    description: "`none` begins a trace for each call, whatever `traceparent` its caller sent.",
   },
 };
 
@@ -31,7 +34,7 @@ export const TELEMETRY_ENVIRONMENT = {
   OTEL_EXPORTER_OTLP_HEADERS: z
     .string()
     .default("")
-    .transform((list, context) => headersIn(list, context)),
+    .transform((list, context) => parseHeaders(list, context)),
   OTEL_EXPORTER_OTLP_PROTOCOL: z
     .string()
     .refine(
@@ -40,10 +43,10 @@ export const TELEMETRY_ENVIRONMENT = {
     )
     .optional(),
   OTEL_SERVICE_NAME: z.string().max(200).default("postern"),
-  OTEL_PROPAGATORS: z.string().default("tracecontext").transform(listed),
+  OTEL_PROPAGATORS: z.string().default("tracecontext").transform(commaSeparated),
 };
 
-const Environment = z.object(TELEMETRY_ENVIRONMENT);
+const TelemetryEnvironment = z.object(TELEMETRY_ENVIRONMENT);
 
 export interface TelemetryConfig {
   /** Where spans are sent. */
@@ -51,10 +54,10 @@ export interface TelemetryConfig {
   readonly headers: Readonly<Record<string, Secret>>;
   readonly serviceName: string;
   /** Whether a call is part of the trace that its caller names. */
-  readonly joinsTraces: boolean;
+  readonly shouldContinueTraces: boolean;
 }
 
-export function telemetryOf(env: z.infer<typeof Environment>): {
+export function parseTelemetryConfig(env: z.infer<typeof TelemetryEnvironment>): {
   readonly telemetry?: TelemetryConfig;
 } {
   const endpoint = env.OTEL_EXPORTER_OTLP_ENDPOINT;
@@ -64,17 +67,17 @@ export function telemetryOf(env: z.infer<typeof Environment>): {
       url: `${endpoint}/v1/traces`,
       headers: env.OTEL_EXPORTER_OTLP_HEADERS,
       serviceName: env.OTEL_SERVICE_NAME,
-      joinsTraces: env.OTEL_PROPAGATORS.includes("tracecontext"),
+      shouldContinueTraces: env.OTEL_PROPAGATORS.includes("tracecontext"),
     },
   };
 }
 
-function headersIn(list: string, context: z.core.$RefinementCtx): Record<string, Secret> {
+function parseHeaders(list: string, context: z.core.$RefinementCtx): Record<string, Secret> {
   const headers: Record<string, Secret> = {};
-  for (const entry of listed(list)) {
+  for (const entry of commaSeparated(list)) {
     const at = entry.indexOf("=");
     const name = entry.slice(0, at).trim().toLowerCase();
-    const value = decoded(entry.slice(at + 1).trim());
+    const value = decodeHeaderValue(entry.slice(at + 1).trim());
     if (at > 0 && HEADER_NAME.test(name) && value !== undefined) headers[name] = secret(value);
     else
       context.addIssue({
@@ -86,7 +89,7 @@ function headersIn(list: string, context: z.core.$RefinementCtx): Record<string,
   return headers;
 }
 
-function decoded(text: string): string | undefined {
+function decodeHeaderValue(text: string): string | undefined {
   try {
     const value = decodeURIComponent(text);
     return HEADER_VALUE.test(value) ? value : undefined;

@@ -1,45 +1,45 @@
 // Where agents pay with wallets of their own: built where the settings name an address to be paid to.
 
-import type { Till } from "./billing/till.ts";
-import { type Chain, openChain } from "./billing/x402-chain.ts";
-import { type Counter, pollX402 } from "./billing/x402.ts";
-import { type CallOrBuy, createCallOrBuy } from "./billing/x402-calls.ts";
-import { openFacilitator } from "./billing/x402-facilitator.ts";
-import type { Clock } from "./clocks.ts";
+import type { BillingDeps } from "./billing/till.ts";
+import { type ChainClient, createChainClient } from "./billing/x402-chain.ts";
+import { type X402Deps, pollX402 } from "./billing/x402.ts";
+import { type WithPayment, createWithPayment } from "./billing/x402-calls.ts";
+import { createFacilitatorClient } from "./billing/x402-facilitator.ts";
+import type { Job } from "./clocks.ts";
 import type { Config } from "./config.ts";
 
-const POLL_MS = 10_000;
+const POLL_INTERVAL_MS = 10_000;
 
-export interface OpenedCounter {
-  readonly counter?: Counter;
-  readonly callOrBuy?: CallOrBuy;
-  readonly counterClocks: readonly Clock[];
+export interface X402Services {
+  readonly x402?: X402Deps;
+  readonly withPayment?: WithPayment;
+  readonly x402Jobs: readonly Job[];
 }
 
 /** The chain that agents pay on, where a node of it can be asked. */
-export function chainOf({ x402 }: Pick<Config, "x402">): Chain | undefined {
-  return x402?.rpcUrl === undefined ? undefined : openChain(x402.rpcUrl);
+export function chainClientFromConfig({ x402 }: Pick<Config, "x402">): ChainClient | undefined {
+  return x402?.rpcUrl === undefined ? undefined : createChainClient(x402.rpcUrl);
 }
 
-export function openCounter(config: Config, till: Till, now: () => number): OpenedCounter {
+export function createX402(config: Config, billing: BillingDeps, now: () => number): X402Services {
   const { x402, baseUrl } = config;
-  if (x402 === undefined) return { counterClocks: [] };
+  if (x402 === undefined) return { x402Jobs: [] };
   const { network, token, payTo, topUpCents, facilitatorUrl: url, facilitatorKey } = x402;
-  const counter: Counter = {
-    till,
-    terms: { network, token, payTo },
+  const x402Deps: X402Deps = {
+    billing,
+    paymentTerms: { network, token, payTo },
     topUpCents,
     baseUrl,
-    facilitator: openFacilitator({
+    facilitator: createFacilitatorClient({
       url,
       ...(facilitatorKey === undefined ? {} : { key: facilitatorKey }),
     }),
-    chain: chainOf(config),
+    chain: chainClientFromConfig(config),
     now,
   };
   return {
-    counter,
-    callOrBuy: createCallOrBuy(counter),
-    counterClocks: [[POLL_MS, () => pollX402(counter)]],
+    x402: x402Deps,
+    withPayment: createWithPayment(x402Deps),
+    x402Jobs: [[POLL_INTERVAL_MS, () => pollX402(x402Deps)]],
   };
 }

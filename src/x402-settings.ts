@@ -6,32 +6,37 @@ import type { Token } from "./billing/x402-terms.ts";
 import { httpUrl } from "./setting-kinds.ts";
 
 export const X402_SETTINGS: Readonly<
-  Record<string, { readonly fallback: string; readonly means: string }>
+  Record<string, { readonly defaultValue: string; readonly description: string }>
 > = {
   X402_PAY_TO: {
-    fallback: "",
-    means:
+    defaultValue: "",
+    description:
       "An address of your own, for this gateway alone: lets agents pay with x402, see `docs/x402.md`.",
   },
   X402_FACILITATOR_URL: {
-    fallback: "",
-    means: "The facilitator that checks and settles those payments; needed with `X402_PAY_TO`.",
+    defaultValue: "",
+    description:
+      "The facilitator that checks and settles those payments; needed with `X402_PAY_TO`.",
   },
-  X402_FACILITATOR_KEY: { fallback: "", means: "A bearer token for it, where it asks for one." },
-  X402_NETWORK: { fallback: "eip155:8453", means: "The chain, as CAIP-2 names it." },
+  X402_FACILITATOR_KEY: {
+    defaultValue: "",
+    description: "A bearer token for it, where it asks for one.",
+  },
+  X402_NETWORK: { defaultValue: "eip155:8453", description: "The chain, as CAIP-2 names it." },
   X402_ASSET: {
-    fallback: "USDC on Base and Base Sepolia",
-    means:
+    defaultValue: "USDC on Base and Base Sepolia",
+    description:
       "The token, worth a dollar each: address, decimals, EIP-712 name and version, with `;` between.",
   },
   X402_TOP_UP_USD: {
-    fallback: "0.95",
-    means:
+    defaultValue: "0.95",
+    description:
       "What a payment on a model call buys at least; with its fee 0.95 is one dollar, which clients pay without being told to.",
   },
   X402_RPC_URL: {
-    fallback: "",
-    means: "A node of that chain: answers what became of a payment that the facilitator lost.",
+    defaultValue: "",
+    description:
+      "A node of that chain: answers what became of a payment that the facilitator lost.",
   },
 };
 
@@ -54,11 +59,11 @@ const USDC: Readonly<Record<string, Token>> = {
 
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 const ASSET = /^(0x[0-9a-fA-F]{40});(\d{1,2});([^;]{1,64});([^;]{1,16})$/;
-const DECIMALS_LEAST = 2;
-const DECIMALS_MOST = 30;
-const TOP_UP_CENTS = 95;
-const TOP_UP_LEAST_CENTS = 5;
-const TOP_UP_MOST_CENTS = 100_000;
+const DECIMALS_MIN = 2;
+const DECIMALS_MAX = 30;
+const TOP_UP_DEFAULT_CENTS = 95;
+const TOP_UP_MIN_CENTS = 5;
+const TOP_UP_MAX_CENTS = 100_000;
 const CENTS_PER_USD = 100;
 
 export const X402_ENVIRONMENT = {
@@ -74,22 +79,22 @@ export const X402_ENVIRONMENT = {
     .default(BASE),
   X402_ASSET: z
     .string()
-    .transform((asset, context) => tokenOf(asset, context))
+    .transform((asset, context) => parseToken(asset, context))
     .optional(),
   X402_TOP_UP_USD: z
     .string()
     .regex(/^\d{1,4}(\.\d{1,2})?$/, "must be an amount of US dollars such as 0.95 or 10")
     .transform((usd) => Math.round(Number(usd) * CENTS_PER_USD))
     .refine(
-      (cents) => cents >= TOP_UP_LEAST_CENTS && cents <= TOP_UP_MOST_CENTS,
-      `must be from ${TOP_UP_LEAST_CENTS / CENTS_PER_USD} to ${TOP_UP_MOST_CENTS / CENTS_PER_USD}`,
+      (cents) => cents >= TOP_UP_MIN_CENTS && cents <= TOP_UP_MAX_CENTS,
+      `must be from ${TOP_UP_MIN_CENTS / CENTS_PER_USD} to ${TOP_UP_MAX_CENTS / CENTS_PER_USD}`,
     )
-    .default(TOP_UP_CENTS),
+    .default(TOP_UP_DEFAULT_CENTS),
   X402_RPC_URL: httpUrl.optional(),
 };
 
-const Environment = z.object(X402_ENVIRONMENT);
-type Environment = z.infer<typeof Environment>;
+const X402Env = z.object(X402_ENVIRONMENT);
+type X402Env = z.infer<typeof X402Env>;
 
 export interface X402Config {
   readonly payTo: string;
@@ -102,7 +107,7 @@ export interface X402Config {
   readonly rpcUrl?: Secret;
 }
 
-export function x402Of(env: Environment): { readonly x402?: X402Config } {
+export function x402ConfigFrom(env: X402Env): { readonly x402?: X402Config } {
   const { X402_PAY_TO: payTo, X402_FACILITATOR_URL: facilitatorUrl, X402_NETWORK: network } = env;
   const token = env.X402_ASSET ?? USDC[network];
   if (payTo === undefined || facilitatorUrl === undefined || token === undefined) return {};
@@ -121,27 +126,27 @@ export function x402Of(env: Environment): { readonly x402?: X402Config } {
 }
 
 /** What each setting cannot say by itself. */
-export function x402Mistakes(env: Environment): readonly string[] {
+export function x402ConfigErrors(env: X402Env): readonly string[] {
   const { X402_PAY_TO: payTo, X402_FACILITATOR_URL: facilitatorUrl, X402_NETWORK: network } = env;
-  const isOn = payTo !== undefined;
+  const isEnabled = payTo !== undefined;
   const token = env.X402_ASSET ?? USDC[network];
   return [
-    ...(isOn && facilitatorUrl === undefined
+    ...(isEnabled && facilitatorUrl === undefined
       ? ["X402_FACILITATOR_URL must be set where X402_PAY_TO is"]
       : []),
-    ...(isOn && token === undefined
+    ...(isEnabled && token === undefined
       ? [`X402_ASSET must be set: there is no token of its own for ${network}`]
       : []),
-    ...(!isOn && (facilitatorUrl ?? env.X402_RPC_URL ?? env.X402_FACILITATOR_KEY) !== undefined
+    ...(!isEnabled && (facilitatorUrl ?? env.X402_RPC_URL ?? env.X402_FACILITATOR_KEY) !== undefined
       ? ["X402_PAY_TO must be set where other settings of x402 are"]
       : []),
   ];
 }
 
-function tokenOf(asset: string, context: z.core.$RefinementCtx): Token | undefined {
+function parseToken(asset: string, context: z.core.$RefinementCtx): Token | undefined {
   const [, address = "", digits = "", name = "", version = ""] = ASSET.exec(asset) ?? [];
   const decimals = Number(digits);
-  if (address !== "" && decimals >= DECIMALS_LEAST && decimals <= DECIMALS_MOST)
+  if (address !== "" && decimals >= DECIMALS_MIN && decimals <= DECIMALS_MAX)
     return { address, decimals, name, version };
   context.addIssue({
     code: "custom",

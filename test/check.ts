@@ -11,14 +11,14 @@ export interface Check {
   readonly command: readonly string[];
 }
 
-export interface Checked {
+export interface CheckResult {
   readonly name: string;
   readonly passed: boolean;
   readonly output: string;
   readonly seconds: number;
 }
 
-const FORMATTED = ["src", "test", "bench", "bin"].filter((folder) =>
+const FORMATTED_FOLDERS = ["src", "test", "bench", "bin"].filter((folder) =>
   existsSync(path.join(ROOT, folder)),
 );
 
@@ -28,18 +28,18 @@ export const CHECKS: readonly Check[] = [
   { name: "lint (oxlint)", command: ["node", "node_modules/oxlint/bin/oxlint"] },
   {
     name: "format (oxfmt)",
-    command: ["node", "node_modules/oxfmt/bin/oxfmt", "--check", ...FORMATTED],
+    command: ["node", "node_modules/oxfmt/bin/oxfmt", "--check", ...FORMATTED_FOLDERS],
   },
   { name: "dead code (knip)", command: ["node", "node_modules/knip/bin/knip.js", "--no-progress"] },
 ];
 
 /** The compiler and the linter live for seconds: their collector may wait for more garbage than it does by itself. */
-const GARBAGE_PERCENT = "400";
+const GC_PERCENT = "400";
 
-export function runCheck(check: Check): Promise<Checked> {
+export function runCheck(check: Check): Promise<CheckResult> {
   const [program = "", ...args] = check.command;
   const started = performance.now();
-  const env = { GOGC: GARBAGE_PERCENT, ...process.env };
+  const env = { GOGC: GC_PERCENT, ...process.env };
   const child = spawn(program, args, { cwd: ROOT, env, stdio: ["ignore", "pipe", "pipe"] });
   const output: string[] = [];
   for (const stream of [child.stdout, child.stderr])
@@ -60,7 +60,7 @@ export function runCheck(check: Check): Promise<Checked> {
   });
 }
 
-export function showCheck({ name, passed, output, seconds }: Checked): string {
+export function formatCheck({ name, passed, output, seconds }: CheckResult): string {
   const head = `${passed ? "ok  " : "FAIL"}  ${name}  ${seconds.toFixed(1)} s`;
   return passed ? head : `${head}\n${output}\n`;
 }
@@ -71,6 +71,6 @@ if (import.meta.main) {
     command: [process.execPath, "test", "test/tidy.test.ts"],
   };
   const results = await Promise.all([...CHECKS, tidy].map(runCheck));
-  for (const result of results) console.log(showCheck(result));
+  for (const result of results) console.log(formatCheck(result));
   process.exit(results.every(({ passed }) => passed) ? 0 : 1);
 }

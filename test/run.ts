@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { CHECKS, runCheck, showCheck } from "./check.ts";
+import { CHECKS, runCheck, formatCheck } from "./check.ts";
 import { prepareBrowser } from "./support/browser.ts";
 
 const ROOT = path.dirname(import.meta.dir);
@@ -15,15 +15,15 @@ const BATCH_TIMEOUT_MS = 480_000;
 /** A folder with more is cut in equal parts, so that no shard waits for one batch at the end. */
 const BATCH_FILES_MAX = 10;
 /** How long the pipes of a batch that has ended may stay open, held by a process that it left behind. */
-const STRAGGLER_MS = 2_000;
+const PIPE_CLOSE_MS = 2_000;
 /** Nothing may keep this run from its last line: a machine that waits for it learns nothing. */
 const RUN_TIMEOUT_MS = 30 * 60_000;
 
 /** What Bun says of a file in which all is well; anything else, such as a seed or a skipped test, is shown. */
-const ROUTINE =
+const ROUTINE_OUTPUT =
   /^\s*$|^\(pass\) |^bun test v|^test\/\S+:$|^ *\d+ (pass|fail|expect\(\) calls?)$|^Ran \d+ tests? /;
 
-interface Tally {
+interface TestCounts {
   passed: number;
   failed: number;
   skipped: number;
@@ -36,7 +36,7 @@ interface Batch {
   readonly weight: number;
 }
 
-interface FileResult extends Tally {
+interface FileResult extends TestCounts {
   readonly file: string;
   readonly seconds: number;
 }
@@ -48,44 +48,44 @@ interface BatchResult {
   readonly output: string;
 }
 
-const total: Tally = { passed: 0, failed: 0, skipped: 0 };
+const total: TestCounts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
-const began = performance.now();
-const wanted = process.argv.slice(2);
-const running = new Map<string, ChildProcess>();
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => giveUp(signal));
-setTimeout(() => giveUp(`${RUN_TIMEOUT_MS / 60_000} minutes are over`), RUN_TIMEOUT_MS).unref();
+const startedAt = performance.now();
+const filters = process.argv.slice(2);
+const runningBatches = new Map<string, ChildProcess>();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => abortRun(signal));
+setTimeout(() => abortRun(`${RUN_TIMEOUT_MS / 60_000} minutes are over`), RUN_TIMEOUT_MS).unref();
 
 const [postgres] = await Promise.all([startPostgres(), prepareBrowser()]);
 // Tests wait for much, and the checks fill those gaps.
-await Promise.all([runBatches(batches(), postgres?.url), runChecks()]);
+await Promise.all([runBatches(createBatches(), postgres?.url), runChecks()]);
 postgres?.stop();
 for (const failure of failures) console.log(`\n${failure}`);
-console.log(`\n${((performance.now() - began) / 1_000).toFixed(1)} s in all`);
+console.log(`\n${((performance.now() - startedAt) / 1_000).toFixed(1)} s in all`);
 const skipped = total.skipped === 0 ? "" : `, ${total.skipped} skipped`;
 console.log(`${total.passed} passed, ${total.failed} failed${skipped}`);
 process.exit(total.failed === 0 ? 0 : 1);
 
 async function runChecks(): Promise<void> {
-  if (wanted.length > 0) return;
+  if (filters.length > 0) return;
   for (const result of await Promise.all(CHECKS.map(runCheck))) {
-    console.log(showCheck(result).split("\n", 1)[0]);
-    count({ passed: Number(result.passed), failed: Number(!result.passed), skipped: 0 });
-    if (!result.passed) failures.push(showCheck(result));
+    console.log(formatCheck(result).split("\n", 1)[0]);
+    addCounts({ passed: Number(result.passed), failed: Number(!result.passed), skipped: 0 });
+    if (!result.passed) failures.push(formatCheck(result));
   }
 }
 
 /** Heavy batches go first, so that no shard is left with one at the end; the size of its files stands for its time. */
-function batches(): readonly Batch[] {
+function createBatches(): readonly Batch[] {
   const files = readdirSync(path.join(ROOT, "test"), { recursive: true, encoding: "utf8" })
     .filter((file) => /\.test\.tsx?$/.test(file))
     .map((file) => path.join("test", file))
-    .filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)));
-  const byName = Map.groupBy(files, (file) => (isLong(file) ? file : path.dirname(file)));
+    .filter((file) => filters.length === 0 || filters.some((part) => file.includes(part)));
+  const byName = Map.groupBy(files, (file) => (isSlow(file) ? file : path.dirname(file)));
   return [...byName]
     .flatMap(([name, members]) =>
-      partsOf(members.toSorted()).map((part, place) => ({
-        name: place === 0 ? name : `${name}, part ${place + 1}`,
+      splitFiles(members.toSorted()).map((part, index) => ({
+        name: index === 0 ? name : `${name}, part ${index + 1}`,
         files: part,
         weight: weightOf(part),
       })),
@@ -93,19 +93,19 @@ function batches(): readonly Batch[] {
     .toSorted((left, right) => right.weight - left.weight);
 }
 
-function partsOf(files: readonly string[]): readonly (readonly string[])[] {
+function splitFiles(files: readonly string[]): readonly (readonly string[])[] {
   const parts = Math.ceil(files.length / BATCH_FILES_MAX);
   const size = Math.ceil(files.length / parts);
   return Array.from({ length: parts }, (_, part) => files.slice(part * size, (part + 1) * size));
 }
 
-function isLong(file: string): boolean {
+function isSlow(file: string): boolean {
   return /ledger|histor|crash|kill|browser|processes|hostile|background|slow|commands/.test(file);
 }
 
 function weightOf(files: readonly string[]): number {
   const bytes = files.map((file) => statSync(path.join(ROOT, file)).size);
-  return bytes.reduce((sum, one) => sum + one, files.some(isLong) ? 1_000_000 : 0);
+  return bytes.reduce((sum, one) => sum + one, files.some(isSlow) ? 1_000_000 : 0);
 }
 
 async function runBatches(
@@ -124,13 +124,13 @@ async function runBatches(
       `shard ${name}: ${files} files in ${((performance.now() - started) / 1_000).toFixed(1)} s`,
     );
   };
-  await Promise.all(Array.from({ length: SHARDS }, (_, place) => shard(place + 1)));
+  await Promise.all(Array.from({ length: SHARDS }, (_, index) => shard(index + 1)));
 }
 
 function report({ name, files, seconds, output }: BatchResult): void {
   for (const { file, seconds: own, ...tally } of files) {
     const { passed, failed, skipped } = tally;
-    count(tally);
+    addCounts(tally);
     const counts = `${passed} passed${failed === 0 ? "" : `, ${failed} failed`}${skipped === 0 ? "" : `, ${skipped} skipped`}`;
     console.log(`${failed === 0 ? "ok  " : "FAIL"}  ${file}  ${counts}  ${own.toFixed(1)} s`);
   }
@@ -139,13 +139,14 @@ function report({ name, files, seconds, output }: BatchResult): void {
   if (files.some(({ failed }) => failed > 0))
     failures.push(`--- ${name}\n${output.replaceAll(/^\(pass\) .*\n/gm, "")}`);
   else
-    for (const line of output.split("\n")) if (!ROUTINE.test(line)) console.log(`        ${line}`);
+    for (const line of output.split("\n"))
+      if (!ROUTINE_OUTPUT.test(line)) console.log(`        ${line}`);
 }
 
-function count(tally: Tally): void {
-  total.passed += tally.passed;
-  total.failed += tally.failed;
-  total.skipped += tally.skipped;
+function addCounts(counts: TestCounts): void {
+  total.passed += counts.passed;
+  total.failed += counts.failed;
+  total.skipped += counts.skipped;
 }
 
 async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<BatchResult> {
@@ -168,39 +169,39 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
       env: {
-        ...plainEnvironment(),
+        ...cleanEnvironment(),
         ...(databaseUrl === undefined ? {} : { POSTERN_TEST_DATABASE_URL: databaseUrl }),
       },
     },
   );
-  running.set(batch.name, child);
+  runningBatches.set(batch.name, child);
   const pieces: string[] = [];
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding("utf8").on("data", (chunk: string) => pieces.push(chunk));
   const timer = setTimeout(() => {
     pieces.push(`\n${batch.name} was ended after ${BATCH_TIMEOUT_MS / 1_000} seconds.\n`);
-    endGroup(child);
+    killProcessGroup(child);
   }, BATCH_TIMEOUT_MS);
   const code = await new Promise<number | null>((resolve) => {
     child.on("close", resolve);
     child.on("exit", (status) => {
-      endGroup(child);
-      setTimeout(() => resolve(status), STRAGGLER_MS);
+      killProcessGroup(child);
+      setTimeout(() => resolve(status), PIPE_CLOSE_MS);
     });
   });
   clearTimeout(timer);
-  running.delete(batch.name);
-  const told = existsSync(reportFile) ? readFileSync(reportFile, "utf8") : "";
+  runningBatches.delete(batch.name);
+  const junitXml = existsSync(reportFile) ? readFileSync(reportFile, "utf8") : "";
   rmSync(folder, { recursive: true, force: true });
   return {
     name: batch.name,
-    files: talliesOf(batch, told, code),
+    files: readJunitReport(batch, junitXml, code),
     output: pieces.join("").trim(),
     seconds: (performance.now() - started) / 1_000,
   };
 }
 
-function endGroup(child: ChildProcess): void {
+function killProcessGroup(child: ChildProcess): void {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
   } catch {
@@ -208,20 +209,20 @@ function endGroup(child: ChildProcess): void {
   }
 }
 
-function giveUp(why: string): never {
-  for (const [name, child] of running) {
+function abortRun(reason: string): never {
+  for (const [name, child] of runningBatches) {
     failures.push(`--- ${name} was still running.`);
-    count({ passed: 0, failed: 1, skipped: 0 });
-    endGroup(child);
+    addCounts({ passed: 0, failed: 1, skipped: 0 });
+    killProcessGroup(child);
   }
   for (const failure of failures) console.log(`\n${failure}`);
-  console.log(`\nended early: ${why}\n${total.passed} passed, ${total.failed} failed`);
+  console.log(`\nended early: ${reason}\n${total.passed} passed, ${total.failed} failed`);
   process.exit(1);
 }
 
 // Bun's own report in the form of JUnit. A file that ran no test at all is itself a failure, and so is a batch that ends
 // badly without a failed test.
-function talliesOf(batch: Batch, report: string, code: number | null): readonly FileResult[] {
+function readJunitReport(batch: Batch, report: string, code: number | null): readonly FileResult[] {
   const results = batch.files.map((file): FileResult => {
     const attributes = new RegExp(`<testsuite name="${file}" ([^>]*)>`).exec(report)?.[1] ?? "";
     const number = (name: string): number =>
@@ -236,14 +237,14 @@ function talliesOf(batch: Batch, report: string, code: number | null): readonly 
     };
   });
   const [first, ...others] = results;
-  const isTold = code === 0 || results.some(({ failed }) => failed > 0);
-  return first === undefined || isTold
+  const isReported = code === 0 || results.some(({ failed }) => failed > 0);
+  return first === undefined || isReported
     ? results
     : [{ ...first, failed: first.failed + 1 }, ...others];
 }
 
 /** The tests must not depend on the settings of whoever runs them. */
-function plainEnvironment(): Record<string, string | undefined> {
+function cleanEnvironment(): Record<string, string | undefined> {
   return Object.fromEntries(
     Object.entries(process.env).filter(
       ([name]) =>
@@ -270,7 +271,7 @@ async function startPostgres(): Promise<
     server.on("exit", () => resolve(undefined));
   });
   if (url === undefined) {
-    count({ passed: 0, failed: 1, skipped: 0 });
+    addCounts({ passed: 0, failed: 1, skipped: 0 });
     failures.push("--- PostgreSQL did not start, so nothing was tested on it.");
     return undefined;
   }

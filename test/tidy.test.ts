@@ -4,15 +4,15 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { SETTINGS } from "../src/config.ts";
-import { accountSettings, readmeWithTables, realRoutes } from "./support/readme.ts";
+import { accountSettings, readmeWithTables, defaultRoutes } from "./support/readme.ts";
 import {
-  codeOf,
+  codeLines,
   commentLines,
   filesUnder,
   importsOf,
   readText,
   ROOT,
-  roomOf,
+  moduleOf,
   type SourceFile,
 } from "./support/source.ts";
 
@@ -20,7 +20,7 @@ const source = filesUnder("src");
 const readme = readText("README.md");
 
 /** What a room may import of ours. Its routes, records and pages, which are its HTTP face, may import `http` besides. */
-const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+const ALLOWED_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   base: [],
   store: ["base"],
   models: ["base"],
@@ -35,8 +35,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "provider-keys": ["base", "store"],
   telemetry: ["base", "usage"],
 };
-const FACE = /\/(routes|record)(-[a-z-]+)?\.ts$|\.tsx$/;
-const WIRE = /^src\/inference\/wires\/([^/]+)\//;
+const HTTP_FILES = /\/(routes|record)(-[a-z-]+)?\.ts$|\.tsx$/;
+const WIRE_PATH = /^src\/inference\/wires\/([^/]+)\//;
 
 const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process"],
@@ -61,7 +61,7 @@ const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   operator: ["operator_session"],
   store: ["migration"],
 };
-const WRITES =
+const TABLE_WRITES =
   /\b(?:insert into|delete from)\s+([a-z_]+)|\bupdate\s+([a-z_]+)\s+set\b|\b(?:insertMany|updateMany|deleteMany)\(\s*"([a-z_]+)"/g;
 
 const RUNTIME_FILES = new Set([
@@ -85,14 +85,14 @@ const CAST =
 const UNEXPLAINED_CASTS_MAX = 0;
 
 describe("imports", () => {
-  for (const [room, allowed] of Object.entries(MAY_IMPORT)) {
+  for (const [room, allowed] of Object.entries(ALLOWED_IMPORTS)) {
     test(`${room} imports ${allowed.length === 0 ? "nothing of ours" : `${allowed.join(" and ")} only`}`, () => {
       expect(
-        breaches(source, (file, target) => {
-          if (roomOf(file) !== room) return false;
-          const other = roomOf(target);
+        violations(source, (file, target) => {
+          if (moduleOf(file) !== room) return false;
+          const other = moduleOf(target);
           // The routes of several rooms show one another's records.
-          const face = FACE.test(file) && (other === "http" || FACE.test(target));
+          const face = HTTP_FILES.test(file) && (other === "http" || HTTP_FILES.test(target));
           return other !== room && !allowed.includes(other) && !face;
         }),
       ).toEqual([]);
@@ -101,13 +101,13 @@ describe("imports", () => {
 
   test("a wire imports base, the canonical form and its own folder only", () => {
     expect(
-      breaches(source, (file, target) => {
-        const wire = WIRE.exec(file)?.[1];
+      violations(source, (file, target) => {
+        const wire = WIRE_PATH.exec(file)?.[1];
         if (wire === undefined) return false;
-        const isOwn = WIRE.exec(target)?.[1] === wire;
+        const isOwn = WIRE_PATH.exec(target)?.[1] === wire;
         return (
           !isOwn &&
-          roomOf(target) !== "base" &&
+          moduleOf(target) !== "base" &&
           !/^src\/inference\/canonical[a-z-]*\.ts$/.test(target)
         );
       }),
@@ -116,20 +116,20 @@ describe("imports", () => {
 
   test("nobody but app.ts imports a routes file", () => {
     expect(
-      breaches(
+      violations(
         source,
         (file, target, typeOnly) =>
           /\/routes\.tsx?$/.test(target) &&
           file !== "src/app.ts" &&
           !typeOnly &&
-          roomOf(file) !== roomOf(target),
+          moduleOf(file) !== moduleOf(target),
       ),
     ).toEqual([]);
   });
 
   test("nobody but main.ts imports config.ts as a value", () => {
     expect(
-      breaches(
+      violations(
         source,
         (file, target, typeOnly) =>
           target === "src/config.ts" && file !== "src/main.ts" && !typeOnly,
@@ -139,11 +139,11 @@ describe("imports", () => {
 
   test("a room's capability knows nothing of commands, the house or the app", () => {
     expect(
-      breaches(
+      violations(
         source,
         (file, target) =>
           /^src\/[a-z-]+\//.test(file) &&
-          roomOf(file) !== "commands" &&
+          moduleOf(file) !== "commands" &&
           /^src\/(commands\/|house\.ts|app\.ts|main\.ts)/.test(target),
       ),
     ).toEqual([]);
@@ -152,7 +152,7 @@ describe("imports", () => {
   test("the framework stays in http, routes files and pages", () => {
     expect(
       source
-        .filter(({ path: file }) => roomOf(file) !== "http" && !FACE.test(file))
+        .filter(({ path: file }) => moduleOf(file) !== "http" && !HTTP_FILES.test(file))
         .filter((file) =>
           importsOf(file).some(
             ({ from }) => from.split("/")[0] === "hono" || from === "@hono/zod-openapi",
@@ -169,7 +169,7 @@ describe("imports", () => {
         .filter(
           (file) =>
             importsOf(file).some(({ from }) => from === "bun" || from.startsWith("bun:")) ||
-            codeOf(file).some((line) => /\bBun\./.test(line)),
+            codeLines(file).some((line) => /\bBun\./.test(line)),
         )
         .map(({ path: file }) => file),
     ).toEqual([]);
@@ -190,9 +190,9 @@ describe("imports", () => {
 describe("tables", () => {
   const writers = new Map<string, Set<string>>();
   for (const { path: file, text } of source)
-    for (const [, inserted, updated, many] of text.matchAll(WRITES)) {
+    for (const [, inserted, updated, many] of text.matchAll(TABLE_WRITES)) {
       const table = inserted ?? updated ?? many ?? "";
-      writers.set(table, (writers.get(table) ?? new Set()).add(roomOf(file)));
+      writers.set(table, (writers.get(table) ?? new Set()).add(moduleOf(file)));
     }
   const tables = filesUnder("src/store/migrations", /\.sql$/).flatMap(({ text }) =>
     [...text.matchAll(/create table if not exists ([a-z_]+)/g)].map(([, table = ""]) => table),
@@ -243,7 +243,7 @@ describe("code", () => {
 
   test("no rule is switched off inside a file", () => {
     expect(
-      where([...source, ...filesUnder("test")], (line) =>
+      matchingLines([...source, ...filesUnder("test")], (line) =>
         /(ox|es)lint-disable|@ts-(ignore|nocheck|expect-error)/.test(line),
       ),
     ).toEqual([]);
@@ -251,7 +251,7 @@ describe("code", () => {
 
   test("no file hands on what another exports", () => {
     expect(
-      where(source, (line) => /^export (\*|\{[^}]*\}|type \{[^}]*\}) from /.test(line)),
+      matchingLines(source, (line) => /^export (\*|\{[^}]*\}|type \{[^}]*\}) from /.test(line)),
     ).toEqual([]);
   });
 
@@ -272,7 +272,7 @@ describe("code", () => {
   test("there are no classes but Fault", () => {
     expect(
       source.flatMap((file) =>
-        codeOf(file)
+        codeLines(file)
           .filter((line) => /^\s*(export )?(abstract )?class \w/.test(line))
           .map((line) => `${file.path} ${line.trim()}`),
       ),
@@ -305,16 +305,16 @@ describe("documents", () => {
     const folders = readdirSync(path.join(ROOT, "src"), { withFileTypes: true })
       .filter((entry) => entry.isDirectory())
       .map(({ name }) => name)
-      .sort(byText);
+      .sort(compareText);
     const rows = [...readme.matchAll(/^\| `([a-z-]+)\/` \| (.+) \|$/gm)];
-    expect(rows.map(([, folder = ""]) => folder).sort(byText)).toEqual(folders);
+    expect(rows.map(([, folder = ""]) => folder).sort(compareText)).toEqual(folders);
     expect(
       rows.filter(([, , sentence = ""]) => !sentence.endsWith(".")).map(([row]) => row),
     ).toEqual([]);
   });
 
   test("the README's tables of settings and endpoints are those of the program (npm run readme writes them)", async () => {
-    expect(readme).toBe(readmeWithTables(readme, await realRoutes()));
+    expect(readme).toBe(readmeWithTables(readme, await defaultRoutes()));
   });
 
   test("the README says why each dependency is there", () => {
@@ -377,48 +377,53 @@ describe("documents", () => {
     const folders = new RegExp(String.raw`(^|[\s"'(=])/(work|home|Users|root)/[a-z]`, "i");
     const secrets =
       /\bsk-(ant-|proj-)?[A-Za-z0-9_-]{40,}|\bAKIA[A-Z0-9]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY|\bgh[pousr]_[A-Za-z0-9]{36}/;
-    expect(where(everything, (line) => folders.test(line) || secrets.test(line))).toEqual([]);
+    expect(matchingLines(everything, (line) => folders.test(line) || secrets.test(line))).toEqual(
+      [],
+    );
   });
 });
 
-function byText(left: string, right: string): number {
+function compareText(left: string, right: string): number {
   return left < right ? -1 : Number(left > right);
 }
 
 /** The imports that break a rule, as `file → target`. */
-function breaches(
+function violations(
   files: readonly SourceFile[],
-  breaks: (file: string, target: string, typeOnly: boolean) => boolean,
+  isViolation: (file: string, target: string, typeOnly: boolean) => boolean,
 ): readonly string[] {
   return files.flatMap((file) =>
-    importsOf(file).flatMap(({ target, typeOnly }) =>
-      target?.startsWith("src/") === true && breaks(file.path, target, typeOnly)
+    importsOf(file).flatMap(({ target, isTypeOnly }) =>
+      target?.startsWith("src/") === true && isViolation(file.path, target, isTypeOnly)
         ? [`${file.path} → ${target}`]
         : [],
     ),
   );
 }
 
-function where(files: readonly SourceFile[], wrong: (line: string) => boolean): readonly string[] {
+function matchingLines(
+  files: readonly SourceFile[],
+  matches: (line: string) => boolean,
+): readonly string[] {
   return files.flatMap(({ path: file, lines }) =>
-    lines.flatMap((line, place) =>
-      wrong(line) && file !== "test/tidy.test.ts" ? [`${file}:${place + 1} ${line.trim()}`] : [],
+    lines.flatMap((line, index) =>
+      matches(line) && file !== "test/tidy.test.ts" ? [`${file}:${index + 1} ${line.trim()}`] : [],
     ),
   );
 }
 
 function unexplainedCasts(file: SourceFile): readonly string[] {
-  const code = codeOf(file);
+  const code = codeLines(file);
   let inImport = false;
-  return code.flatMap((line, place) => {
+  return code.flatMap((line, index) => {
     if (/^(import|export)\b.*\{?$|^(import|export) /.test(line))
       inImport = /^(import|export (type )?\{)/.test(line);
     const isName = inImport;
     if (line.includes(";")) inImport = false;
     if (isName || !CAST.test(line)) return [];
-    const above = file.lines.slice(Math.max(0, place - 3), place + 1);
+    const above = file.lines.slice(Math.max(0, index - 3), index + 1);
     return above.some((near) => /\/\/|\*\/|^\s*\*/.test(near))
       ? []
-      : [`${file.path}:${place + 1} ${(file.lines[place] ?? "").trim()}`];
+      : [`${file.path}:${index + 1} ${(file.lines[index] ?? "").trim()}`];
   });
 }

@@ -4,7 +4,7 @@
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { type Nano, NANO_PER_CREDIT, toNano } from "../base/money.ts";
-import { type Reader, text, textOrNull, type Tx, whole, wholeOrNull } from "../store/db.ts";
+import { type Reader, text, textOrNull, type Tx, integer, integerOrNull } from "../store/db.ts";
 
 /** Specification, Limits: 0.05 USD. */
 export const STARTING_CREDIT: Nano = 50_000n * NANO_PER_CREDIT;
@@ -12,8 +12,8 @@ export const STARTING_CREDIT: Nano = 50_000n * NANO_PER_CREDIT;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 /** A wider network may make this many times what a narrow one may: several people share it. */
-const WIDE_FACTOR = 4;
-const EVERYBODY = "*";
+const WIDE_NETWORK_FACTOR = 4;
+const ALL_NETWORKS = "*";
 
 export interface Account {
   readonly id: string;
@@ -36,18 +36,23 @@ export interface NewAccount {
   readonly now: number;
 }
 
-export interface AccountParts {
+export interface AccountDeps {
   readonly limits: CreationLimits;
   readonly openWallet: (tx: Tx, accountId: string) => Promise<void>;
-  readonly grantStart: (tx: Tx, accountId: string, amount: Nano, now: number) => Promise<void>;
+  readonly grantStartingCredit: (
+    tx: Tx,
+    accountId: string,
+    amount: Nano,
+    now: number,
+  ) => Promise<void>;
 }
 
 export async function createAccount(
   tx: Tx,
   request: NewAccount,
-  parts: AccountParts,
+  deps: AccountDeps,
 ): Promise<Account> {
-  await countCreation(tx, request, parts.limits);
+  await countCreation(tx, request, deps.limits);
   const { email, now } = request;
   const id = newId("acct", now);
   await tx.run("insert into account (id, email, created_at, created_from) values (?, ?, ?, ?)", [
@@ -56,8 +61,8 @@ export async function createAccount(
     now,
     request.networks[0],
   ]);
-  await parts.openWallet(tx, id);
-  await parts.grantStart(tx, id, STARTING_CREDIT, now);
+  await deps.openWallet(tx, id);
+  await deps.grantStartingCredit(tx, id, STARTING_CREDIT, now);
   return { id, email, createdAt: now, claimedAt: null };
 }
 
@@ -68,8 +73,8 @@ export async function getAccount(reader: Reader, id: string): Promise<Account> {
   return {
     id: text(row, "id"),
     email: textOrNull(row, "email"),
-    createdAt: whole(row, "created_at"),
-    claimedAt: wholeOrNull(row, "claimed_at"),
+    createdAt: integer(row, "created_at"),
+    claimedAt: integerOrNull(row, "claimed_at"),
   };
 }
 
@@ -90,12 +95,12 @@ async function countCreation(
     const [narrow, wide] = networks;
     const counts = [
       [narrow, limits.perHour],
-      [wide, limits.perHour * WIDE_FACTOR],
+      [wide, limits.perHour * WIDE_NETWORK_FACTOR],
     ] as const;
-    for (const [network, most] of counts) {
-      const { created } = await raise(tx, network, hour);
-      if (created > most)
-        throw tooMany(
+    for (const [network, max] of counts) {
+      const { created } = await incrementCount(tx, network, hour);
+      if (created > max)
+        throw rateLimitedFault(
           `too many accounts from ${network}`,
           "Too many accounts were created from this network.",
           hour + HOUR_MS - now,
@@ -103,9 +108,9 @@ async function countCreation(
     }
   }
   if (limits.grantPerDay > 0n) {
-    const { granted } = await raise(tx, EVERYBODY, day);
+    const { granted } = await incrementCount(tx, ALL_NETWORKS, day);
     if (granted > limits.grantPerDay)
-      throw tooMany(
+      throw rateLimitedFault(
         "daily grant budget spent",
         "Today's starting credit has been given away.",
         day + DAY_MS - now,
@@ -113,7 +118,7 @@ async function countCreation(
   }
 }
 
-async function raise(
+async function incrementCount(
   tx: Tx,
   prefix: string,
   hour: number,
@@ -125,10 +130,10 @@ async function raise(
     [prefix, hour, STARTING_CREDIT],
   );
   if (row === undefined) throw new Error("a count was not raised");
-  return { created: whole(row, "created"), granted: toNano(row["granted"]) };
+  return { created: integer(row, "created"), granted: toNano(row["granted"]) };
 }
 
-function tooMany(detail: string, message: string, waitMs: number): Fault {
+function rateLimitedFault(detail: string, message: string, waitMs: number): Fault {
   return new Fault("rate_limited", detail, {
     message: `${message} Wait for \`retry-after\` seconds, or use a key that you already have.`,
     retryAfterSeconds: waitMs / 1_000,

@@ -4,8 +4,8 @@
 import { foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { hidesNothing } from "../base/shown-text.ts";
-import { type Reader, type Row, text, type Tx, whole } from "../store/db.ts";
+import { isSafeText } from "../base/shown-text.ts";
+import { type Reader, type Row, text, type Tx, integer } from "../store/db.ts";
 import { addDeveloper, lockWorkspace, type Role, roleOf } from "./members.ts";
 
 const LIFETIME_MS = 14 * 86_400_000;
@@ -32,10 +32,10 @@ export interface NewInvitation {
 /** Invites somebody; a second invitation of the same address takes the place of the first. */
 export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation> {
   const { accountId, invitedBy, now } = request;
-  const typed = request.email.trim();
-  if (!EMAIL.test(typed) || !hidesNothing(typed))
+  const trimmed = request.email.trim();
+  if (!EMAIL.test(trimmed) || !isSafeText(trimmed))
     throw invalid("email", "That is not an email address.");
-  const email = foldEmail(typed);
+  const email = foldEmail(trimmed);
   if (email === foldEmail(invitedBy))
     throw invalid("email", "That is your own address, and you belong to this workspace already.");
   await lockWorkspace(tx, accountId);
@@ -54,7 +54,11 @@ export async function invite(tx: Tx, request: NewInvitation): Promise<Invitation
 }
 
 /** Answers the address that was invited; undefined where the invitation is not there any more. */
-export async function withdraw(tx: Tx, accountId: string, id: string): Promise<string | undefined> {
+export async function withdrawInvitation(
+  tx: Tx,
+  accountId: string,
+  id: string,
+): Promise<string | undefined> {
   const row = await tx.get(
     "delete from invitation where id = ? and account_id = ? returning email",
     [id, accountId],
@@ -75,7 +79,7 @@ export async function listInvitations(
 }
 
 /** What waits for the person with this verified address. */
-export async function invitationsFor(
+export async function listInvitationsForEmail(
   reader: Reader,
   email: string,
   now: number,
@@ -87,41 +91,45 @@ export async function invitationsFor(
   return rows.map(toInvitation);
 }
 
-export interface AnsweredInvitation {
+export interface InvitationResult {
   readonly accountId: string;
   /** Undefined where they declined. */
   readonly role: Role | undefined;
   /** False where they declined, or belonged to the workspace before. */
-  readonly joined: boolean;
+  readonly hasJoined: boolean;
 }
 
 /** Ends an invitation, and makes its addressee a developer where they accept. */
-export async function answerInvitation(
+export async function respondToInvitation(
   tx: Tx,
-  answer: {
+  response: {
     readonly id: string;
     readonly accept: boolean;
     readonly personId: string;
     readonly email: string;
     readonly now: number;
   },
-): Promise<AnsweredInvitation> {
-  const { id, accept, personId, email, now } = answer;
+): Promise<InvitationResult> {
+  const { id, accept, personId, email, now } = response;
   const row = await tx.get(
     "select * from invitation where id = ? and email = ? and expires_at > ?",
     [id, foldEmail(email), now],
   );
-  if (row === undefined) throw noSuchInvitation();
+  if (row === undefined) throw invitationNotFound();
   const { accountId } = toInvitation(row);
   // Whoever withdraws or answers it at the same moment may have been first.
-  if ((await tx.run("delete from invitation where id = ?", [id])) !== 1) throw noSuchInvitation();
-  if (!accept) return { accountId, role: undefined, joined: false };
+  if ((await tx.run("delete from invitation where id = ?", [id])) !== 1) throw invitationNotFound();
+  if (!accept) return { accountId, role: undefined, hasJoined: false };
   await lockWorkspace(tx, accountId);
-  const joined = (await roleOf(tx, accountId, personId)) === undefined;
-  return { accountId, role: await addDeveloper(tx, { accountId, personId, via: id, now }), joined };
+  const hasJoined = (await roleOf(tx, accountId, personId)) === undefined;
+  return {
+    accountId,
+    role: await addDeveloper(tx, { accountId, personId, via: id, now }),
+    hasJoined,
+  };
 }
 
-function noSuchInvitation(): Fault {
+function invitationNotFound(): Fault {
   return new Fault("not_found", "no such invitation", {
     message: "That invitation was withdrawn or has expired.",
   });
@@ -133,7 +141,7 @@ function toInvitation(row: Row): Invitation {
     accountId: text(row, "account_id"),
     email: text(row, "email"),
     invitedBy: text(row, "invited_by"),
-    createdAt: whole(row, "created_at"),
-    expiresAt: whole(row, "expires_at"),
+    createdAt: integer(row, "created_at"),
+    expiresAt: integer(row, "expires_at"),
   };
 }

@@ -2,13 +2,13 @@
 // It owns the table membership. A workspace has one owner: `owner_of` is unique.
 
 import { Fault } from "../base/fault.ts";
-import { type Reader, type Row, text, type Tx, whole } from "../store/db.ts";
+import { type Reader, type Row, text, type Tx, integer } from "../store/db.ts";
 
 export const ROLES = ["owner", "developer"] as const;
 export type Role = (typeof ROLES)[number];
 
 /** What each role may do, for the console and for every route that a person reaches. */
-export const ROLE_MAY = {
+export const ROLE_PERMISSIONS = {
   "workspace.read": { owner: true, developer: true },
   "workspace.rename": { owner: true, developer: false },
   "workspace.leave": { owner: false, developer: true },
@@ -34,10 +34,10 @@ export const ROLE_MAY = {
   "audit.read": { owner: true, developer: false },
 } as const satisfies Record<string, Readonly<Record<Role, boolean>>>;
 
-export type Action = keyof typeof ROLE_MAY;
+export type Permission = keyof typeof ROLE_PERMISSIONS;
 
-export function mayDo(role: Role, action: Action): boolean {
-  return ROLE_MAY[action][role];
+export function hasPermission(role: Role, permission: Permission): boolean {
+  return ROLE_PERMISSIONS[permission][role];
 }
 
 export interface Member {
@@ -84,14 +84,14 @@ export interface MemberChange {
 export async function lockWorkspace(
   tx: Tx,
   accountId: string,
-): Promise<{ readonly claimed: boolean }> {
+): Promise<{ readonly isClaimed: boolean }> {
   const [row] = await tx.lockMany("account", "id", [accountId]);
-  if (row === undefined) throw noSuchWorkspace();
-  return { claimed: row["claimed_at"] !== null };
+  if (row === undefined) throw workspaceNotFound();
+  return { isClaimed: row["claimed_at"] !== null };
 }
 
 /** Turns a locked, unclaimed account into a workspace with an owner. */
-export async function takeOver(tx: Tx, member: Omit<NewMember, "role">): Promise<void> {
+export async function claimWorkspace(tx: Tx, member: Omit<NewMember, "role">): Promise<void> {
   const taken = await tx.run(
     "update account set claimed_at = ? where id = ? and claimed_at is null",
     [member.now, member.accountId],
@@ -121,23 +121,26 @@ export async function roleOf(
 }
 
 /** The role of a person who may do this in a workspace; a stranger learns nothing about it. */
-export async function requireRole(
+export async function requirePermission(
   reader: Reader,
   accountId: string,
   personId: string,
-  action: Action,
+  permission: Permission,
 ): Promise<Role> {
   const role = await roleOf(reader, accountId, personId);
-  if (role === undefined) throw noSuchWorkspace();
-  if (!mayDo(role, action))
-    throw new Fault("forbidden", `a ${role} may not ${action}`, {
+  if (role === undefined) throw workspaceNotFound();
+  if (!hasPermission(role, permission))
+    throw new Fault("forbidden", `a ${role} may not ${permission}`, {
       message: "Your role in this workspace does not allow that. Ask its owner.",
     });
   return role;
 }
 
 /** Everybody in a workspace, the owner first. */
-export async function membersOf(reader: Reader, accountId: string): Promise<readonly Member[]> {
+export async function listAllMembers(
+  reader: Reader,
+  accountId: string,
+): Promise<readonly Member[]> {
   const rows = await reader.all(`${SELECT_MEMBER} where account_id = ? ${OWNER_FIRST}`, [
     accountId,
   ]);
@@ -166,7 +169,7 @@ export async function listMembers(
 }
 
 /** Tells a place in the list that stays where it is when the member is removed. */
-export function cursorOfMember({ addedAt, personId }: Member): string {
+export function memberCursor({ addedAt, personId }: Member): string {
   return `${addedAt}-${personId}`;
 }
 
@@ -174,11 +177,11 @@ export async function countMembers(reader: Reader, accountId: string): Promise<n
   const row = await reader.get("select count(*) as count from membership where account_id = ?", [
     accountId,
   ]);
-  return row === undefined ? 0 : whole(row, "count");
+  return row === undefined ? 0 : integer(row, "count");
 }
 
 /** The workspaces that a person belongs to, the oldest membership first. */
-export async function workspacesOf(
+export async function listMemberships(
   reader: Reader,
   personId: string,
 ): Promise<readonly Membership[]> {
@@ -189,12 +192,12 @@ export async function workspacesOf(
   return rows.map((row) => ({
     accountId: text(row, "account_id"),
     role: toRole(row),
-    addedAt: whole(row, "added_at"),
+    addedAt: integer(row, "added_at"),
   }));
 }
 
 /** The workspace that a person joined by this, where they belong to it still. */
-export async function joinedBy(
+export async function workspaceJoinedVia(
   reader: Reader,
   personId: string,
   via: string,
@@ -210,7 +213,7 @@ export async function joinedBy(
 export async function removeMember(tx: Tx, accountId: string, personId: string): Promise<string> {
   await lockWorkspace(tx, accountId);
   const role = await roleOf(tx, accountId, personId);
-  if (role === undefined) throw noSuchMember();
+  if (role === undefined) throw memberNotFound();
   if (role === "owner")
     throw new Fault("conflict", "an owner cannot be removed", {
       message: "The owner cannot leave. Hand the workspace over to another member first.",
@@ -223,7 +226,7 @@ export async function removeMember(tx: Tx, accountId: string, personId: string):
 }
 
 /** Makes another member the owner; the owner before becomes a developer. Answers the new owner's address. */
-export async function handOver(
+export async function transferOwnership(
   tx: Tx,
   accountId: string,
   from: string,
@@ -239,7 +242,7 @@ export async function handOver(
     throw new Fault("conflict", "handing over to oneself", {
       message: "You own this workspace already. Choose another member to hand it over to.",
     });
-  if ((await roleOf(tx, accountId, to)) === undefined) throw noSuchMember();
+  if ((await roleOf(tx, accountId, to)) === undefined) throw memberNotFound();
   await setRole(tx, accountId, from, "developer");
   await setRole(tx, accountId, to, "owner");
   return await emailOf(tx, to);
@@ -275,7 +278,7 @@ function toMember(row: Row): Member {
     personId: text(row, "person_id"),
     email: text(row, "email"),
     role: toRole(row),
-    addedAt: whole(row, "added_at"),
+    addedAt: integer(row, "added_at"),
   };
 }
 
@@ -285,13 +288,13 @@ function toRole(row: Row): Role {
   return role;
 }
 
-function noSuchWorkspace(): Fault {
+function workspaceNotFound(): Fault {
   return new Fault("not_found", "no such workspace", {
     message: "There is no such workspace, or you do not belong to it.",
   });
 }
 
-function noSuchMember(): Fault {
+function memberNotFound(): Fault {
   return new Fault("not_found", "no such member", {
     message: "There is no such member in this workspace.",
   });

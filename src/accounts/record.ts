@@ -22,7 +22,7 @@ export const ACCOUNT_EXAMPLE = {
   origin: "agent",
 };
 
-export function showAccount(account: Account): z.infer<typeof AccountRecord> {
+export function toAccountRecord(account: Account): z.infer<typeof AccountRecord> {
   return {
     id: account.id,
     email: account.email,

@@ -2,18 +2,18 @@
 
 import { z } from "zod";
 import { creditsOf, type Nano, usdOf, usdText } from "../base/money.ts";
-import { BUDGETS_EXAMPLE, BudgetsRecord, showBudgets } from "../budgets/record.ts";
+import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "../budgets/record.ts";
 import { networksOf } from "../http/address.ts";
-import { demandOwnPage } from "../http/foreign-page.ts";
+import { requireLocalOrigin } from "../http/foreign-page.ts";
 import { timestamp } from "../http/record.ts";
-import { keyRoute, openWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, publicWriteRoute, type Route } from "../http/route.ts";
 import { getKey, type Key, type Keys } from "../keys/keys.ts";
-import { KEY_EXAMPLE, KeyRecord, showKey } from "../keys/record.ts";
+import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "../keys/record.ts";
 import { getBudgets } from "../ledger/budgets.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
-import { type Account, type AccountParts, createAccount, getAccount } from "./accounts.ts";
-import { ACCOUNT_EXAMPLE, AccountRecord, showAccount } from "./record.ts";
+import { type Account, type AccountDeps, createAccount, getAccount } from "./accounts.ts";
+import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "./record.ts";
 
 const EMAIL_MAX = 254;
 
@@ -39,15 +39,15 @@ const NewAccount = z
   })
   .meta({ id: "NewAccountRequest" });
 
-export interface Member {
+export interface MemberSummary {
   readonly email: string;
   readonly role: string;
 }
 
-export interface AccountRouteParts extends AccountParts {
+export interface AccountRouteDeps extends AccountDeps {
   readonly db: Db;
   readonly keys: Keys;
-  readonly walletOf: (
+  readonly getWallet: (
     reader: Reader,
     accountId: string,
   ) => Promise<{
@@ -57,9 +57,9 @@ export interface AccountRouteParts extends AccountParts {
     /** Absent for nothing. */
     readonly owed?: Nano;
   }>;
-  readonly membersOf: (reader: Reader, accountId: string) => Promise<readonly Member[]>;
+  readonly listMembers: (reader: Reader, accountId: string) => Promise<readonly MemberSummary[]>;
   /** In development: pages of other machines open no accounts, of which there is no limit. */
-  readonly ownPagesOnly?: boolean;
+  readonly requiresSameOrigin?: boolean;
   /** Told in the transaction of the creation. */
   readonly onAccountCreated?: (tx: Tx, created: AccountCreated) => Promise<void>;
 }
@@ -71,12 +71,12 @@ export interface AccountCreated {
   readonly now: number;
 }
 
-export function accountRoutes(parts: AccountRouteParts): readonly Route[] {
-  return [createRoute(parts), readRoute(parts)];
+export function accountRoutes(deps: AccountRouteDeps): readonly Route[] {
+  return [createRoute(deps), readRoute(deps)];
 }
 
-function createRoute(parts: AccountRouteParts): Route {
-  return openWriteRoute({
+function createRoute(deps: AccountRouteDeps): Route {
+  return publicWriteRoute({
     method: "POST",
     path: "/v1/accounts",
     id: "createAccount",
@@ -86,8 +86,8 @@ function createRoute(parts: AccountRouteParts): Route {
       "Needs no authentication and no human. The answer holds the raw key once: store it before anything else. Send a random `Idempotency-Key` (16 characters or more) so that a repeated request gives the same account.",
     dialect: "openai",
     body: NewAccount,
-    example: {},
-    answers: {
+    requestExample: {},
+    responses: {
       201: {
         description: "The account, its first key (shown once) and its starting balance.",
         schema: z
@@ -106,26 +106,26 @@ function createRoute(parts: AccountRouteParts): Route {
     },
     faults: ["rate_limited", "conflict", "forbidden"],
     before: async ({ headers }) => {
-      if (parts.ownPagesOnly === true) demandOwnPage(headers);
+      if (deps.requiresSameOrigin === true) requireLocalOrigin(headers);
     },
-    run: async (tx, { body, address, now }) => {
+    run: async (tx, { body, clientIp, now }) => {
       const account = await createAccount(
         tx,
-        { email: body.email ?? null, networks: networksOf(address), now },
-        parts,
+        { email: body.email ?? null, networks: networksOf(clientIp), now },
+        deps,
       );
-      const { key, raw } = await parts.keys.mint(tx, account.id, {}, now);
-      await parts.onAccountCreated?.(tx, { account, key, address, now });
-      const wallet = await parts.walletOf(tx, account.id);
+      const { key, raw } = await deps.keys.mint(tx, account.id, {}, now);
+      await deps.onAccountCreated?.(tx, { account, key, address: clientIp, now });
+      const wallet = await deps.getWallet(tx, account.id);
       return {
         status: 201,
-        body: { account: showAccount(account), api_key: raw, balance: showBalance(wallet) },
+        body: { account: toAccountRecord(account), api_key: raw, balance: toBalanceRecord(wallet) },
       };
     },
   });
 }
 
-function readRoute(parts: AccountRouteParts): Route {
+function readRoute(deps: AccountRouteDeps): Route {
   return keyRoute({
     method: "GET",
     path: "/v1/account",
@@ -133,7 +133,7 @@ function readRoute(parts: AccountRouteParts): Route {
     tag: "Accounts",
     summary: "Read the account, its balance, its budgets and the calling key",
     dialect: "openai",
-    answers: {
+    responses: {
       200: {
         description: "The account that the key belongs to.",
         schema: z
@@ -167,25 +167,25 @@ function readRoute(parts: AccountRouteParts): Route {
     faults: [],
     run: async ({ caller, now }) => {
       const [account, wallet, freeze, budgets, key, members] = await Promise.all([
-        getAccount(parts.db, caller.accountId),
-        parts.walletOf(parts.db, caller.accountId),
-        findFreeze(parts.db, caller.accountId),
-        getBudgets(parts.db, caller.accountId, now),
-        getKey(parts.db, caller.accountId, caller.keyId, now),
-        parts.membersOf(parts.db, caller.accountId),
+        getAccount(deps.db, caller.accountId),
+        deps.getWallet(deps.db, caller.accountId),
+        findFreeze(deps.db, caller.accountId),
+        getBudgets(deps.db, caller.accountId, now),
+        getKey(deps.db, caller.accountId, caller.keyId, now),
+        deps.listMembers(deps.db, caller.accountId),
       ]);
       return {
         status: 200,
         body: {
-          account: showAccount(account),
-          balance: showBalance(wallet),
+          account: toAccountRecord(account),
+          balance: toBalanceRecord(wallet),
           owed_usd: Number(usdText(wallet.owed ?? 0n)),
           frozen:
             freeze?.by === "operator"
               ? { since: timestamp(freeze.since), reason: freeze.reason }
               : null,
-          budgets: showBudgets(budgets),
-          key: showKey(key),
+          budgets: toBudgetsRecord(budgets),
+          key: toKeyRecord(key),
           members,
         },
       };
@@ -193,7 +193,7 @@ function readRoute(parts: AccountRouteParts): Route {
   });
 }
 
-function showBalance(wallet: {
+function toBalanceRecord(wallet: {
   readonly promo: Nano;
   readonly paid: Nano;
   readonly held: Nano;

@@ -2,8 +2,16 @@
 // audit. What was done is told without secrets.
 
 import { newIdAfter } from "../base/id.ts";
-import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
-import { oneOf, type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import {
+  enumValue,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  integer,
+} from "../store/db.ts";
 
 export const ACTOR_TYPES = ["key", "person", "operator", "system"] as const;
 type ActorType = (typeof ACTOR_TYPES)[number];
@@ -62,9 +70,9 @@ export type AuditAction = keyof typeof AUDIT_ACTIONS;
 type Detail = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
 /** Who did something, from where, and what else there is to say of them. */
-export type Author = Pick<NewEntry, "actor" | "network" | "detail">;
+export type AuditSource = Pick<NewAuditEntry, "actor" | "network" | "detail">;
 
-export interface NewEntry {
+export interface NewAuditEntry {
   /** null where it concerns a person and no account. */
   readonly accountId: string | null;
   readonly actor: Actor;
@@ -77,7 +85,7 @@ export interface NewEntry {
   readonly now: number;
 }
 
-export interface Entry {
+export interface AuditEntry {
   readonly id: string;
   readonly accountId: string | null;
   readonly at: number;
@@ -89,7 +97,7 @@ export interface Entry {
 }
 
 /** Belongs in the transaction of what it tells of. */
-export async function record(tx: Tx, entry: NewEntry): Promise<void> {
+export async function record(tx: Tx, entry: NewAuditEntry): Promise<void> {
   const { accountId, actor, action, target, detail = {}, network, now } = entry;
   // The list's order is the order of writing: what waited for a lock knows of whatever was written before it.
   const last = await tx.get("select id from audit order by id desc limit 1");
@@ -108,12 +116,12 @@ export interface AuditFilter {
 }
 
 /** An account's entries, the newest first. */
-export async function listEntries(
+export async function listAuditEntries(
   reader: Reader,
   accountId: string,
   page: PageRequest,
   filter: AuditFilter = {},
-): Promise<Page<Entry>> {
+): Promise<Page<AuditEntry>> {
   const given = [
     ["action", filter.action],
     ["actor_id", filter.actor],
@@ -125,41 +133,41 @@ export async function listEntries(
      order by id desc limit ?`,
     [
       accountId,
-      page.cursor ?? afterEveryId("aud"),
+      page.cursor ?? maxId("aud"),
       ...wanted.map(([, value]) => value ?? null),
       page.limit + 1,
     ],
   );
-  return toPage(rows.map(toEntry), page.limit);
+  return toPage(rows.map(toAuditEntry), page.limit);
 }
 
-export interface HouseFilter extends AuditFilter {
+export interface AllAccountsAuditFilter extends AuditFilter {
   readonly accountId?: string | undefined;
 }
 
 /** The entries of all accounts, and those that concern none; for an operator. */
-export async function listHouseEntries(
+export async function listAllAuditEntries(
   reader: Reader,
   page: PageRequest,
-  { accountId, action, actor, target }: HouseFilter = {},
-): Promise<Page<Entry>> {
+  { accountId, action, actor, target }: AllAccountsAuditFilter = {},
+): Promise<Page<AuditEntry>> {
   const wanted = Object.entries({ account_id: accountId, action, actor_id: actor, target }).flatMap(
     ([column, value]) => (value === undefined ? [] : [[column, value] as const]),
   );
   const rows = await reader.all(
     `select * from audit where id < ?${wanted.map(([column]) => ` and ${column} = ?`).join("")} order by id desc limit ?`,
-    [page.cursor ?? afterEveryId("aud"), ...wanted.map(([, value]) => value), page.limit + 1],
+    [page.cursor ?? maxId("aud"), ...wanted.map(([, value]) => value), page.limit + 1],
   );
-  return toPage(rows.map(toEntry), page.limit);
+  return toPage(rows.map(toAuditEntry), page.limit);
 }
 
-function toEntry(row: Row): Entry {
+function toAuditEntry(row: Row): AuditEntry {
   const detail: unknown = JSON.parse(text(row, "detail"));
   return {
     id: text(row, "id"),
     accountId: textOrNull(row, "account_id"),
-    at: whole(row, "at"),
-    actor: { type: oneOf(row, "actor_type", ACTOR_TYPES), id: text(row, "actor_id") },
+    at: integer(row, "at"),
+    actor: { type: enumValue(row, "actor_type", ACTOR_TYPES), id: text(row, "actor_id") },
     action: text(row, "action"),
     target: textOrNull(row, "target"),
     detail: typeof detail === "object" && detail !== null ? { ...detail } : {},

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { timestamp } from "../http/record.ts";
-import { ACTOR_TYPES, type Entry } from "./audit.ts";
+import { ACTOR_TYPES, type AuditEntry } from "./audit.ts";
 
 export const AuditEntryRecord = z
   .object({
@@ -39,16 +39,16 @@ export const AUDIT_EXAMPLE = {
 };
 
 /** Which operator it was is the house's own matter. */
-export function shownActor(actor: Entry["actor"]): Entry["actor"] {
+export function publicActor(actor: AuditEntry["actor"]): AuditEntry["actor"] {
   return actor.type === "operator" ? { type: "operator", id: "operator" } : actor;
 }
 
-export function showEntry(entry: Entry): z.infer<typeof AuditEntryRecord> {
+export function toAuditEntryRecord(entry: AuditEntry): z.infer<typeof AuditEntryRecord> {
   return {
     id: entry.id,
     object: "audit_entry",
     created_at: timestamp(entry.at),
-    actor: shownActor(entry.actor),
+    actor: publicActor(entry.actor),
     action: entry.action,
     target: entry.target,
     detail: entry.detail,

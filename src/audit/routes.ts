@@ -1,11 +1,11 @@
 // GET /v1/audit: the HTTP face of the audit room.
 
 import { z } from "zod";
-import { cursorOf, listOf, PageQuery } from "../http/record.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/record.ts";
 import { keyRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
-import { AUDIT_ACTIONS, type AuditAction, listEntries } from "./audit.ts";
-import { AUDIT_EXAMPLE, AuditEntryRecord, showEntry } from "./record.ts";
+import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "./audit.ts";
+import { AUDIT_EXAMPLE, AuditEntryRecord, toAuditEntryRecord } from "./record.ts";
 
 const ID_MAX = 320;
 
@@ -27,22 +27,22 @@ export function auditRoutes({ db }: { readonly db: Db }): readonly Route[] {
       dialect: "openai",
       query: z.strictObject({
         ...PageQuery,
-        cursor: cursorOf("aud"),
+        cursor: cursorSchema("aud"),
         action: Action.optional().meta({ description: "Only this action, such as `key.revoked`." }),
         actor: z.string().max(ID_MAX).optional().meta({ description: "Only this actor's id." }),
         target: z.string().max(ID_MAX).optional().meta({ description: "Only this target's id." }),
       }),
-      answers: {
+      responses: {
         200: {
           description: "A page of entries.",
-          schema: listOf(AuditEntryRecord, "AuditEntryList"),
+          schema: listSchema(AuditEntryRecord, "AuditEntryList"),
           example: { object: "list", data: [AUDIT_EXAMPLE], has_more: false, next_cursor: null },
         },
       },
       faults: [],
       run: async ({ caller, query }) => {
-        const page = await listEntries(db, caller.accountId, query, query);
-        return { status: 200, body: { ...page, data: page.data.map(showEntry) } };
+        const page = await listAuditEntries(db, caller.accountId, query, query);
+        return { status: 200, body: { ...page, data: page.data.map(toAuditEntryRecord) } };
       },
     }),
   ];

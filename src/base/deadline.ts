@@ -3,45 +3,45 @@
 
 const TICK_MS = 250;
 
-interface Waiting {
+interface PendingDeadline {
   readonly at: number;
   readonly signal: Pick<AbortSignal, "aborted"> | undefined;
   readonly run: () => void;
 }
 
-const waiting = new Set<Waiting>();
+const pending = new Set<PendingDeadline>();
 let timer: ReturnType<typeof setInterval> | undefined;
 
 /** Runs something when the time is over, unless the function that it answers is called before. */
-export function deadline(ms: number, run: () => void): () => void {
-  return wait({ at: performance.now() + ms, signal: undefined, run });
+export function startDeadline(ms: number, run: () => void): () => void {
+  return addPending({ at: performance.now() + ms, signal: undefined, run });
 }
 
 /**
  * Runs something soon after a signal was given, unless the function that it answers is called before. To look at the
  * runtime's own signals now and then costs a tenth of listening to each of them.
  */
-export function onceAborted(signal: Pick<AbortSignal, "aborted">, run: () => void): () => void {
-  return wait({ at: Infinity, signal, run });
+export function onAborted(signal: Pick<AbortSignal, "aborted">, run: () => void): () => void {
+  return addPending({ at: Infinity, signal, run });
 }
 
-function wait(one: Waiting): () => void {
-  waiting.add(one);
+function addPending(one: PendingDeadline): () => void {
+  pending.add(one);
   timer ??= setInterval(tick, TICK_MS);
   timer.unref();
   return () => {
-    waiting.delete(one);
+    pending.delete(one);
   };
 }
 
 function tick(): void {
   const now = performance.now();
-  for (const one of waiting) {
+  for (const one of pending) {
     if (one.at > now && one.signal?.aborted !== true) continue;
-    waiting.delete(one);
+    pending.delete(one);
     one.run();
   }
-  if (waiting.size > 0) return;
+  if (pending.size > 0) return;
   clearInterval(timer);
   timer = undefined;
 }

@@ -7,7 +7,7 @@ import { Fault } from "./fault.ts";
 const PRELUDE_BYTES = 12;
 const CHECKSUM_BYTES = 4;
 const MAX_FRAME_BYTES = 33_554_432;
-const FIRST_HOLD_BYTES = 4_096;
+const INITIAL_BUFFER_BYTES = 4_096;
 const STRING_HEADER = 7;
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -28,19 +28,19 @@ export interface EventFrameParser {
 }
 
 export function createEventFrameParser(maxFrameBytes = MAX_FRAME_BYTES): EventFrameParser {
-  let held: Uint8Array = new Uint8Array(0);
-  let heldBytes = 0;
+  let buffer: Uint8Array = new Uint8Array(0);
+  let bufferedBytes = 0;
 
   function append(chunk: Uint8Array): Uint8Array {
-    if (heldBytes === 0) return chunk;
-    const total = heldBytes + chunk.length;
-    if (total > held.length) {
-      const roomier = new Uint8Array(Math.max(total, held.length * 2, FIRST_HOLD_BYTES));
-      roomier.set(held.subarray(0, heldBytes));
-      held = roomier;
+    if (bufferedBytes === 0) return chunk;
+    const total = bufferedBytes + chunk.length;
+    if (total > buffer.length) {
+      const larger = new Uint8Array(Math.max(total, buffer.length * 2, INITIAL_BUFFER_BYTES));
+      larger.set(buffer.subarray(0, bufferedBytes));
+      buffer = larger;
     }
-    held.set(chunk, heldBytes);
-    return held.subarray(0, total);
+    buffer.set(chunk, bufferedBytes);
+    return buffer.subarray(0, total);
   }
 
   function push(chunk: Uint8Array): EventFrame[] {
@@ -48,19 +48,19 @@ export function createEventFrameParser(maxFrameBytes = MAX_FRAME_BYTES): EventFr
     const bytes = append(chunk);
     let at = 0;
     while (bytes.length - at >= PRELUDE_BYTES) {
-      const length = frameBytes(bytes, at, maxFrameBytes);
+      const length = frameLength(bytes, at, maxFrameBytes);
       if (bytes.length - at < length) break;
       frames.push(decodeEventFrame(bytes.subarray(at, at + length)));
       at += length;
     }
     const rest = bytes.length - at;
     // Frames share the memory that they lie in, so what is left moves to memory of its own.
-    if (at > 0 || heldBytes === 0) held = bytes.slice(at);
-    heldBytes = rest;
+    if (at > 0 || bufferedBytes === 0) buffer = bytes.slice(at);
+    bufferedBytes = rest;
     return frames;
   }
 
-  return { push, end: () => heldBytes };
+  return { push, end: () => bufferedBytes };
 }
 
 /** One whole frame. Both checksums must be right. */
@@ -68,8 +68,9 @@ export function decodeEventFrame(raw: Uint8Array): EventFrame {
   const view = viewOf(raw);
   const headersEnd = PRELUDE_BYTES + view.getUint32(4);
   const bodyEnd = raw.length - CHECKSUM_BYTES;
-  if (headersEnd > bodyEnd) throw broken("headers longer than their frame");
-  if (view.getUint32(bodyEnd) !== crc32(raw.subarray(0, bodyEnd))) throw broken("wrong checksum");
+  if (headersEnd > bodyEnd) throw malformed("headers longer than their frame");
+  if (view.getUint32(bodyEnd) !== crc32(raw.subarray(0, bodyEnd)))
+    throw malformed("wrong checksum");
   return {
     headers: headersOf(raw.subarray(PRELUDE_BYTES, headersEnd)),
     payload: raw.subarray(headersEnd, bodyEnd),
@@ -100,13 +101,15 @@ export function encodeEventFrame(
 }
 
 // The prelude's checksum is checked before its length is believed.
-function frameBytes(bytes: Uint8Array, at: number, limit: number): number {
+function frameLength(bytes: Uint8Array, at: number, limit: number): number {
   const prelude = bytes.subarray(at, at + PRELUDE_BYTES);
   const view = viewOf(prelude);
-  if (view.getUint32(8) !== crc32(prelude.subarray(0, 8))) throw broken("wrong prelude checksum");
+  if (view.getUint32(8) !== crc32(prelude.subarray(0, 8)))
+    throw malformed("wrong prelude checksum");
   const length = view.getUint32(0);
-  if (length < PRELUDE_BYTES + CHECKSUM_BYTES) throw broken("a frame shorter than its own frame");
-  if (length > limit) throw broken(`a frame longer than ${limit} bytes`);
+  if (length < PRELUDE_BYTES + CHECKSUM_BYTES)
+    throw malformed("a frame shorter than its own frame");
+  if (length > limit) throw malformed(`a frame longer than ${limit} bytes`);
   return length;
 }
 
@@ -136,25 +139,25 @@ const FIXED_VALUE_BYTES = new Map([
 ]);
 
 // A stream says the same headers again and again, but for the type of its event: the last few are known by their bytes.
-const KNOWN_HEADERS_MAX = 8;
-const KNOWN_HEADERS_MAX_BYTES = 512;
-const knownHeaders: {
+const HEADER_CACHE_MAX = 8;
+const HEADER_CACHE_ENTRY_MAX_BYTES = 512;
+const headerCache: {
   readonly bytes: Uint8Array;
   readonly headers: ReadonlyMap<string, string>;
 }[] = [];
 
 function headersOf(bytes: Uint8Array): ReadonlyMap<string, string> {
-  for (const known of knownHeaders)
-    if (known.bytes.length === bytes.length && isSame(known.bytes, bytes)) return known.headers;
+  for (const known of headerCache)
+    if (known.bytes.length === bytes.length && bytesEqual(known.bytes, bytes)) return known.headers;
   const headers = decodeHeaders(bytes);
-  if (bytes.length <= KNOWN_HEADERS_MAX_BYTES) {
-    knownHeaders.unshift({ bytes: bytes.slice(), headers });
-    knownHeaders.length = Math.min(knownHeaders.length, KNOWN_HEADERS_MAX);
+  if (bytes.length <= HEADER_CACHE_ENTRY_MAX_BYTES) {
+    headerCache.unshift({ bytes: bytes.slice(), headers });
+    headerCache.length = Math.min(headerCache.length, HEADER_CACHE_MAX);
   }
   return headers;
 }
 
-function isSame(one: Uint8Array, other: Uint8Array): boolean {
+function bytesEqual(one: Uint8Array, other: Uint8Array): boolean {
   for (let at = 0; at < one.length; at++) if (one[at] !== other[at]) return false;
   return true;
 }
@@ -165,15 +168,15 @@ function decodeHeaders(bytes: Uint8Array): ReadonlyMap<string, string> {
   let at = 0;
   while (at < bytes.length) {
     const typeAt = at + 1 + view.getUint8(at);
-    if (typeAt >= bytes.length) throw broken("a header cut short");
+    if (typeAt >= bytes.length) throw malformed("a header cut short");
     const type = view.getUint8(typeAt);
     const fixed = FIXED_VALUE_BYTES.get(type);
     if (fixed === undefined && type !== 6 && type !== STRING_HEADER)
-      throw broken("a header of unknown type");
-    if (fixed === undefined && typeAt + 3 > bytes.length) throw broken("a header cut short");
+      throw malformed("a header of unknown type");
+    if (fixed === undefined && typeAt + 3 > bytes.length) throw malformed("a header cut short");
     const valueAt = typeAt + (fixed === undefined ? 3 : 1);
     const end = valueAt + (fixed ?? view.getUint16(typeAt + 1));
-    if (end > bytes.length) throw broken("a header cut short");
+    if (end > bytes.length) throw malformed("a header cut short");
     if (type === STRING_HEADER) {
       headers.set(
         decoder.decode(bytes.subarray(at + 1, typeAt)),
@@ -189,6 +192,6 @@ function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-function broken(why: string): Fault {
+function malformed(why: string): Fault {
   return new Fault("upstream_error", `broken event stream: ${why}`);
 }

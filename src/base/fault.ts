@@ -104,9 +104,9 @@ export interface FaultOptions {
   readonly fields?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
   /** The caller chose what is not there: the status may be above 499, but nothing of the gateway failed. */
-  readonly isCallersChoice?: boolean;
+  readonly isCallerError?: boolean;
   /** What the balance did not cover, where what the caller's own key met is told instead. */
-  readonly shortfall?: Fault;
+  readonly balanceFault?: Fault;
   readonly cause?: unknown;
 }
 

@@ -29,29 +29,29 @@ export type IdPrefix = (typeof ID_PREFIXES)[number];
 
 const pool = new Uint8Array(POOL_BYTES);
 let poolOffset = POOL_BYTES;
-const letters = Buffer.alloc(RANDOM_BYTES);
+const idCharacters = Buffer.alloc(RANDOM_BYTES);
 
-let timeKnown = -1;
-let timeText = "";
+let cachedTime = -1;
+let cachedTimeText = "";
 
 /** A prefix, ten characters of time and sixteen of chance (80 bits). */
 export function newId(prefix: IdPrefix, now: number): string {
-  if (now !== timeKnown) {
-    timeText = textOfTime(now);
-    timeKnown = now;
+  if (now !== cachedTime) {
+    cachedTimeText = encodeTime(now);
+    cachedTime = now;
   }
   const from = takeRandom(RANDOM_BYTES);
-  for (let place = 0; place < RANDOM_BYTES; place++)
-    letters[place] = ALPHABET.charCodeAt((pool[from + place] ?? 0) & 31);
-  return `${prefix}_${timeText}${letters.toString("latin1")}`;
+  for (let index = 0; index < RANDOM_BYTES; index++)
+    idCharacters[index] = ALPHABET.charCodeAt((pool[from + index] ?? 0) & 31);
+  return `${prefix}_${cachedTimeText}${idCharacters.toString("latin1")}`;
 }
 
 /** An id that comes after another one also where both are of one millisecond, or a clock was set back. */
 export function newIdAfter(prefix: IdPrefix, now: number, last: string): string {
-  return newId(prefix, isId(prefix, last) ? Math.max(now, timeOf(prefix, last) + 1) : now);
+  return newId(prefix, isId(prefix, last) ? Math.max(now, decodeTime(prefix, last) + 1) : now);
 }
 
-function timeOf(prefix: IdPrefix, id: string): number {
+function decodeTime(prefix: IdPrefix, id: string): number {
   const from = prefix.length + 1;
   let time = 0;
   for (const letter of id.slice(from, from + TIME_CHARACTERS))
@@ -59,10 +59,10 @@ function timeOf(prefix: IdPrefix, id: string): number {
   return time;
 }
 
-function textOfTime(now: number): string {
+function encodeTime(now: number): string {
   let time = "";
   let rest = now;
-  for (let place = 0; place < TIME_CHARACTERS; place++) {
+  for (let index = 0; index < TIME_CHARACTERS; index++) {
     time = ALPHABET.charAt(rest % 32) + time;
     rest = Math.floor(rest / 32);
   }

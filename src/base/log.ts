@@ -13,7 +13,7 @@ export interface Log {
 
 export interface LogOptions {
   readonly level: LogLevel;
-  readonly readable: boolean;
+  readonly isPretty: boolean;
   readonly now: () => number;
   readonly write: (line: string) => void;
 }
@@ -23,34 +23,34 @@ const RAW_KEY = /-rt-\w{8,}/g;
 const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
 export function createLog(options: LogOptions): Log {
-  const least = LEVELS.indexOf(options.level);
-  const at = (level: LogLevel) => {
-    if (LEVELS.indexOf(level) < least) return () => {};
+  const minLevel = LEVELS.indexOf(options.level);
+  const logAt = (level: LogLevel) => {
+    if (LEVELS.indexOf(level) < minLevel) return () => {};
     return (event: string, fields: LogFields = {}) => {
       const time = new Date(options.now()).toISOString();
-      const line = options.readable
-        ? readableLine(time, level, event, fields)
-        : JSON.stringify({ time, level, event, ...plain(fields) });
+      const line = options.isPretty
+        ? prettyLine(time, level, event, fields)
+        : JSON.stringify({ time, level, event, ...jsonFields(fields) });
       options.write(line.replaceAll(RAW_KEY, "-rt-[secret]"));
     };
   };
-  return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+  return { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
 }
 
-function readableLine(time: string, level: LogLevel, event: string, fields: LogFields): string {
-  const rest = Object.entries(fields).map(([name, value]) => `${name}=${readable(value)}`);
+function prettyLine(time: string, level: LogLevel, event: string, fields: LogFields): string {
+  const rest = Object.entries(fields).map(([name, value]) => `${name}=${prettyValue(value)}`);
   return [time.slice(11, 23), level.toUpperCase().padEnd(5), event, ...rest].join(" ");
 }
 
 // An error is shown with its lines; any other text stays on this one, so that no value looks like a line of the log.
-function readable(value: unknown): string {
+function prettyValue(value: unknown): string {
   if (value instanceof Error) return describeError(value);
   const shown = printable(value);
   const isPlain = typeof shown === "string" && !/\p{Cc}/u.test(shown);
   return isPlain ? shown : JSON.stringify(shown);
 }
 
-function plain(fields: LogFields): LogFields {
+function jsonFields(fields: LogFields): LogFields {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [
       name,

@@ -44,9 +44,9 @@ export interface Usage {
   /** Where the provider says that inference ran, when its price depends on it. */
   readonly region?: string;
   /** Further legs at their own model's price, such as an advisor model or a compaction. */
-  readonly also?: readonly Usage[];
+  readonly additional?: readonly Usage[];
   /** The provider's own statement of the cost in USD, kept to compare, never to bill by. */
   readonly statedCostUsd?: number;
   /** True where a number was absurd and was clamped. */
-  readonly clamped?: true;
+  readonly isClamped?: true;
 }

@@ -1,7 +1,7 @@
 // The unit of the ledger is the nano-USD, a bigint: a float cannot be mixed into it by accident.
 // Prices are pico-USD per token, which is the same integer as micro-USD per million tokens.
 
-import { remembered } from "./remembered.ts";
+import { memoize } from "./remembered.ts";
 
 export type Nano = bigint;
 export type Pico = bigint;
@@ -37,7 +37,7 @@ export function usdText(amount: Nano): string {
 }
 
 /** The price of one token in US dollars, as catalogs write it: "0.0000025". Prices are few, and each is written often. */
-export const usdTextOfPico: (price: Pico) => string = remembered((price) => decimalText(price, 12));
+export const usdTextOfPico: (price: Pico) => string = memoize((price) => decimalText(price, 12));
 
 /** Reads a decimal such as "10", "0.5" or "1.25"; undefined when it is not one, or has more digits than a nano-USD. */
 export function nanoFromUsd(usd: string | number): Nano | undefined {

@@ -16,7 +16,7 @@ export interface Page<T> {
 }
 
 /** Above every id of its kind, in the order of every database. */
-export function afterEveryId(prefix: string): string {
+export function maxId(prefix: string): string {
   return `${prefix}_${"z".repeat(27)}`;
 }
 
@@ -26,11 +26,11 @@ export function toPage<T extends { readonly id: string }>(
   limit: number,
 ): Page<T> {
   const data = rows.slice(0, limit);
-  const more = rows.length > limit;
+  const hasMore = rows.length > limit;
   return {
     object: "list",
     data,
-    has_more: more,
-    next_cursor: more ? (data.at(-1)?.id ?? null) : null,
+    has_more: hasMore,
+    next_cursor: hasMore ? (data.at(-1)?.id ?? null) : null,
   };
 }

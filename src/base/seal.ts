@@ -17,19 +17,19 @@ export function fingerprint(key: Uint8Array, text: string): string {
 }
 
 /** AES-256-GCM with a fresh nonce; `bound` is what the text belongs to, and must be the same to open it. */
-export function seal(key: Uint8Array, bound: string, text: string): string {
+export function encrypt(key: Uint8Array, associatedData: string, text: string): string {
   const iv = randomBytes(IV_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key, iv);
-  cipher.setAAD(Buffer.from(bound));
+  cipher.setAAD(Buffer.from(associatedData));
   const sealed = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
   return Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString("base64");
 }
 
 /** Throws where the text was sealed under another key, for something else, or was changed. */
-export function unseal(key: Uint8Array, bound: string, sealed: string): string {
+export function decrypt(key: Uint8Array, associatedData: string, sealed: string): string {
   const bytes = Buffer.from(sealed, "base64");
   const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, IV_BYTES));
-  decipher.setAAD(Buffer.from(bound));
+  decipher.setAAD(Buffer.from(associatedData));
   decipher.setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
   return Buffer.concat([
     decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES)),

@@ -43,7 +43,7 @@ export function randomDigits(length: number): string {
 }
 
 /** Compares without telling by its time where two strings differ. */
-export function sameText(a: string, b: string): boolean {
+export function timingSafeEqualText(a: string, b: string): boolean {
   const left = new TextEncoder().encode(a);
   const right = new TextEncoder().encode(b);
   let difference = left.length ^ right.length;
@@ -52,7 +52,7 @@ export function sameText(a: string, b: string): boolean {
   return difference === 0;
 }
 
-export function base62OfNumber(value: number, length: number): string {
+export function toBase62(value: number, length: number): string {
   let text = "";
   for (let rest = value; text.length < length; rest = Math.floor(rest / 62))
     text = BASE62.charAt(rest % 62) + text;

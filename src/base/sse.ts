@@ -11,7 +11,7 @@ const BOM = [0xef, 0xbb, 0xbf] as const;
 const DATA = [100, 97, 116, 97] as const;
 const EVENT = [101, 118, 101, 110, 116] as const;
 const MAX_EVENT_BYTES = 33_554_432;
-const FIRST_HOLD_BYTES = 4_096;
+const INITIAL_BUFFER_BYTES = 4_096;
 
 // A byte order mark inside a value is text; only the one that opens a stream is dropped, and that is done on the bytes.
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -21,7 +21,7 @@ export interface SseEvent {
   /** The very bytes that came. The `raw` of all events, joined, is the stream. */
   readonly raw: Uint8Array;
   /** False for a last event that no blank line ended: whole, but for its ending, or cut. */
-  readonly ended: boolean;
+  readonly isComplete: boolean;
   /** What it says, once it was read: it may be asked for more than once. */
   message?: SseMessage;
 }
@@ -38,112 +38,116 @@ export interface SseParser {
   /** The events that this chunk completes. They share the chunk's memory wherever they lie within one chunk. */
   push(chunk: Uint8Array): SseEvent[];
   /** The event that this chunk is, where it is one and no more, as most are; otherwise nothing was taken of it. */
-  single(chunk: Uint8Array): SseEvent | undefined;
+  parseSingle(chunk: Uint8Array): SseEvent | undefined;
   /** What is left when the stream has ended. */
   end(): SseEvent[];
 }
 
 /** What a parser keeps between two chunks. */
-interface State {
+interface ParserState {
   readonly maxEventBytes: number;
-  held: Uint8Array;
-  heldBytes: number;
+  buffer: Uint8Array;
+  bufferedBytes: number;
   hasLine: boolean;
-  lineIsBlank: boolean;
-  afterCr: boolean;
-  closing: boolean;
+  isLineBlank: boolean;
+  isAfterCr: boolean;
+  isClosing: boolean;
 }
 
-const NOTHING = new Uint8Array(0);
+const EMPTY = new Uint8Array(0);
 
 /**
  * Lines may end in LF, CRLF or CR. A blank line that ends in a CR at the end of a chunk waits for the next byte, because
  * an LF there still belongs to it: the cuts never depend on how the bytes were sliced on their way.
  */
 export function createSseParser(maxEventBytes = MAX_EVENT_BYTES): SseParser {
-  const state: State = {
+  const state: ParserState = {
     maxEventBytes,
-    held: NOTHING,
-    heldBytes: 0,
+    buffer: EMPTY,
+    bufferedBytes: 0,
     hasLine: false,
-    lineIsBlank: true,
-    afterCr: false,
-    closing: false,
+    isLineBlank: true,
+    isAfterCr: false,
+    isClosing: false,
   };
   return {
     push: (chunk) => {
-      const only = single(state, chunk);
-      return only === undefined ? cutUp(state, chunk) : [only];
+      const only = parseSingle(state, chunk);
+      return only === undefined ? splitEvents(state, chunk) : [only];
     },
-    single: (chunk) => single(state, chunk),
+    parseSingle: (chunk) => parseSingle(state, chunk),
     end: () =>
-      state.heldBytes === 0 ? [] : [{ raw: take(state, state.held, 0, 0), ended: state.closing }],
+      state.bufferedBytes === 0
+        ? []
+        : [{ raw: takeEvent(state, state.buffer, 0, 0), isComplete: state.isClosing }],
   };
 }
 
-function take(state: State, chunk: Uint8Array, start: number, end: number): Uint8Array {
-  if (state.heldBytes + end - start > state.maxEventBytes) throw tooLong(state.maxEventBytes);
-  if (state.heldBytes === 0) return chunk.subarray(start, end);
-  hold(state, chunk, start, end);
-  const raw = state.held.subarray(0, state.heldBytes);
-  state.held = NOTHING;
-  state.heldBytes = 0;
+function takeEvent(state: ParserState, chunk: Uint8Array, start: number, end: number): Uint8Array {
+  if (state.bufferedBytes + end - start > state.maxEventBytes)
+    throw eventTooLong(state.maxEventBytes);
+  if (state.bufferedBytes === 0) return chunk.subarray(start, end);
+  appendToBuffer(state, chunk, start, end);
+  const raw = state.buffer.subarray(0, state.bufferedBytes);
+  state.buffer = EMPTY;
+  state.bufferedBytes = 0;
   return raw;
 }
 
-function hold(state: State, chunk: Uint8Array, start: number, end: number): void {
-  const { held, heldBytes, maxEventBytes } = state;
-  const total = heldBytes + end - start;
-  if (total > maxEventBytes) throw tooLong(maxEventBytes);
-  if (total > held.length) state.held = roomier(held, heldBytes, total);
-  state.held.set(chunk.subarray(start, end), heldBytes);
-  state.heldBytes = total;
+function appendToBuffer(state: ParserState, chunk: Uint8Array, start: number, end: number): void {
+  const { buffer, bufferedBytes, maxEventBytes } = state;
+  const total = bufferedBytes + end - start;
+  if (total > maxEventBytes) throw eventTooLong(maxEventBytes);
+  if (total > buffer.length) state.buffer = growBuffer(buffer, bufferedBytes, total);
+  state.buffer.set(chunk.subarray(start, end), bufferedBytes);
+  state.bufferedBytes = total;
 }
 
-function single(state: State, chunk: Uint8Array): SseEvent | undefined {
-  const isFresh = state.heldBytes === 0 && !state.hasLine && state.lineIsBlank && !state.afterCr;
+function parseSingle(state: ParserState, chunk: Uint8Array): SseEvent | undefined {
+  const isFresh =
+    state.bufferedBytes === 0 && !state.hasLine && state.isLineBlank && !state.isAfterCr;
   return isFresh && chunk.length <= state.maxEventBytes && isOneEvent(chunk)
-    ? { raw: chunk, ended: true }
+    ? { raw: chunk, isComplete: true }
     : undefined;
 }
 
-function cutUp(state: State, chunk: Uint8Array): SseEvent[] {
+function splitEvents(state: ParserState, chunk: Uint8Array): SseEvent[] {
   const events: SseEvent[] = [];
   let start = 0;
   let at = 0;
   const cut = (): void => {
-    events.push({ raw: take(state, chunk, start, at), ended: true });
+    events.push({ raw: takeEvent(state, chunk, start, at), isComplete: true });
     start = at;
     state.hasLine = false;
-    state.closing = false;
+    state.isClosing = false;
   };
   while (at < chunk.length) {
     const byte = chunk[at];
-    const lfOfCrLf = state.afterCr && byte === LF;
-    state.afterCr = false;
-    if (lfOfCrLf) at++;
-    if (state.closing) cut();
-    if (lfOfCrLf) continue;
+    const isLfOfCrLf = state.isAfterCr && byte === LF;
+    state.isAfterCr = false;
+    if (isLfOfCrLf) at++;
+    if (state.isClosing) cut();
+    if (isLfOfCrLf) continue;
     if (byte === LF || byte === CR) {
       at++;
-      state.afterCr = byte === CR;
-      state.closing = state.lineIsBlank && state.hasLine;
-      state.hasLine ||= !state.lineIsBlank;
-      state.lineIsBlank = true;
-      if (state.closing && !state.afterCr) cut();
+      state.isAfterCr = byte === CR;
+      state.isClosing = state.isLineBlank && state.hasLine;
+      state.hasLine ||= !state.isLineBlank;
+      state.isLineBlank = true;
+      if (state.isClosing && !state.isAfterCr) cut();
     } else {
-      state.lineIsBlank = false;
+      state.isLineBlank = false;
       at = lineEnd(chunk, at);
     }
   }
-  if (start < chunk.length) hold(state, chunk, start, chunk.length);
+  if (start < chunk.length) appendToBuffer(state, chunk, start, chunk.length);
   return events;
 }
 
-function roomier(held: Uint8Array, heldBytes: number, total: number): Uint8Array {
-  const room = new Uint8Array(Math.max(total, held.length * 2, FIRST_HOLD_BYTES));
-  room.set(held.subarray(0, heldBytes));
-  return room;
+function growBuffer(buffer: Uint8Array, bufferedBytes: number, total: number): Uint8Array {
+  const grown = new Uint8Array(Math.max(total, buffer.length * 2, INITIAL_BUFFER_BYTES));
+  grown.set(buffer.subarray(0, bufferedBytes));
+  return grown;
 }
 
 /** Whether a chunk is one event to its last byte, its lines all ended alike: what most are that come from a provider. */
@@ -196,7 +200,7 @@ export function formatSse(message: { readonly event?: string; readonly data: str
   return `${head}data: ${message.data.split(/\r\n|\r|\n/).join("\ndata: ")}\n\n`;
 }
 
-function tooLong(limit: number): Fault {
+function eventTooLong(limit: number): Fault {
   return new Fault("upstream_error", `an event of the stream is longer than ${limit} bytes`);
 }
 

@@ -1,18 +1,18 @@
 // A word to whoever waits that it need not: what an AbortController is, at a small part of its cost. Every call has one.
 
 /** What is asked of an AbortSignal here, which is one of these. */
-export interface StopSignal {
+export interface AbortSignalLike {
   readonly aborted: boolean;
   addEventListener(type: "abort", listener: () => void): void;
   removeEventListener(type: "abort", listener: () => void): void;
 }
 
-export interface Stop {
-  readonly signal: StopSignal;
+export interface Abort {
+  readonly signal: AbortSignalLike;
   readonly abort: () => void;
 }
 
-export function createStop(): Stop {
+export function createAbort(): Abort {
   const listeners: (() => void)[] = [];
   const signal = {
     aborted: false,
@@ -30,14 +30,14 @@ export function createStop(): Stop {
       if (signal.aborted) return;
       signal.aborted = true;
       // One who is told may take itself off the list.
-      const told = listeners.slice();
-      for (const listener of told) listener();
+      const notified = listeners.slice();
+      for (const listener of notified) listener();
     },
   };
 }
 
 /** The same word for what only takes the runtime's own. */
-export function abortSignalOf(signal: StopSignal): AbortSignal {
+export function toAbortSignal(signal: AbortSignalLike): AbortSignal {
   if (signal instanceof AbortSignal) return signal;
   const controller = new AbortController();
   signal.addEventListener("abort", () => controller.abort());

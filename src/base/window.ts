@@ -9,7 +9,7 @@ export type LimitWindow = (typeof LIMIT_WINDOWS)[number];
 const DAY_MS = 86_400_000;
 const MONDAY_OFFSET_DAYS = 3;
 
-export interface Spent {
+export interface SpendTotals {
   readonly total: Nano;
   readonly day: Nano;
   readonly week: Nano;
@@ -34,7 +34,7 @@ export function monthStart(now: number): number {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth());
 }
 
-export function nothingSpent(now: number): Spent {
+export function zeroSpend(now: number): SpendTotals {
   const [day, week, month] = [dayStart(now), weekStart(now), monthStart(now)];
   return {
     total: 0n,
@@ -48,37 +48,37 @@ export function nothingSpent(now: number): Spent {
 }
 
 /** Drops what was spent in windows that have ended. A clock that steps back opens no new window. */
-export function rolled(spent: Spent, now: number): Spent {
+export function rollWindows(spent: SpendTotals, now: number): SpendTotals {
   // Neither a week nor a month begins within a day.
   if (now < spent.dayStart + DAY_MS) return spent;
-  const fresh = nothingSpent(now);
+  const current = zeroSpend(now);
   return {
     total: spent.total,
-    day: fresh.dayStart > spent.dayStart ? 0n : spent.day,
-    week: fresh.weekStart > spent.weekStart ? 0n : spent.week,
-    month: fresh.monthStart > spent.monthStart ? 0n : spent.month,
-    dayStart: Math.max(fresh.dayStart, spent.dayStart),
-    weekStart: Math.max(fresh.weekStart, spent.weekStart),
-    monthStart: Math.max(fresh.monthStart, spent.monthStart),
+    day: current.dayStart > spent.dayStart ? 0n : spent.day,
+    week: current.weekStart > spent.weekStart ? 0n : spent.week,
+    month: current.monthStart > spent.monthStart ? 0n : spent.month,
+    dayStart: Math.max(current.dayStart, spent.dayStart),
+    weekStart: Math.max(current.weekStart, spent.weekStart),
+    monthStart: Math.max(current.monthStart, spent.monthStart),
   };
 }
 
-export function spend(spent: Spent, amount: Nano, now: number): Spent {
-  const open = rolled(spent, now);
+export function addSpend(spent: SpendTotals, amount: Nano, now: number): SpendTotals {
+  const current = rollWindows(spent, now);
   return {
-    total: open.total + amount,
-    day: open.day + amount,
-    week: open.week + amount,
-    month: open.month + amount,
-    dayStart: open.dayStart,
-    weekStart: open.weekStart,
-    monthStart: open.monthStart,
+    total: current.total + amount,
+    day: current.day + amount,
+    week: current.week + amount,
+    month: current.month + amount,
+    dayStart: current.dayStart,
+    weekStart: current.weekStart,
+    monthStart: current.monthStart,
   };
 }
 
 /** What counts against a limit of this window; without a window, all that was ever spent. */
-export function spentInWindow(spent: Spent, window: LimitWindow | null, now: number): Nano {
-  return window === null ? spent.total : rolled(spent, now)[window];
+export function spentInWindow(spent: SpendTotals, window: LimitWindow | null, now: number): Nano {
+  return window === null ? spent.total : rollWindows(spent, now)[window];
 }
 
 /** When the window ends and a limit opens again; null for a limit without a window. */

@@ -2,16 +2,16 @@
 // on; a key may lower what was allowed and turn it off, and whatever looks wrong stops it until the owner says so again.
 
 import { Fault, invalid } from "../base/fault.ts";
-import { type Fall, setTopUpMark } from "../ledger/marks.ts";
+import { type ThresholdCrossing, setTopUpThreshold } from "../ledger/marks.ts";
 import type { Tx } from "../store/db.ts";
-import { type AmountLimits, readAmount } from "./billing.ts";
-import { centsFromUsd, moneyOfCents, nanoOfCents, usdOfCents } from "./cents.ts";
-import { dropMethods, findMethod } from "./method-rows.ts";
+import { type AmountLimits, parseAmount } from "./billing.ts";
+import { centsFromUsd, formatCents, nanoOfCents, usdOfCents } from "./cents.ts";
+import { removeMethods, findMethod } from "./method-rows.ts";
 import { type AutoTopUp, findAutoTopUp, lockAutoTopUp, type TopUp } from "./top-up-rows.ts";
 
-const CEILING_MOST_CENTS = 100_000_000;
+const CEILING_MAX_CENTS = 100_000_000;
 
-export type AutoRules = Pick<AutoTopUp, "thresholdCents" | "amountCents" | "ceilingCents">;
+export type TopUpRules = Pick<AutoTopUp, "thresholdCents" | "amountCents" | "ceilingCents">;
 
 export const STOP_REASONS = [
   "payment_failed",
@@ -45,22 +45,22 @@ export type TopUpEvent =
       readonly resumesAt: number;
     };
 
-export type TellTopUp = (tx: Tx, event: TopUpEvent, now: number) => Promise<void>;
+export type OnTopUpEvent = (tx: Tx, event: TopUpEvent, now: number) => Promise<void>;
 
-export interface TypedRules {
+export interface TopUpRulesInput {
   readonly threshold_usd: string | number;
   readonly amount_usd: string | number;
   readonly monthly_ceiling_usd: string | number;
 }
 
-const RULE_FIELDS = [
+const RULE_FIELD_NAMES = [
   ["threshold_usd", "thresholdCents"],
   ["amount_usd", "amountCents"],
   ["monthly_ceiling_usd", "ceilingCents"],
 ] as const;
 
 /** As somebody would type them. */
-export function typedOf(rules: AutoRules): Record<keyof TypedRules, number> {
+export function toRulesInput(rules: TopUpRules): Record<keyof TopUpRulesInput, number> {
   return {
     threshold_usd: usdOfCents(rules.thresholdCents),
     amount_usd: usdOfCents(rules.amountCents),
@@ -69,29 +69,29 @@ export function typedOf(rules: AutoRules): Record<keyof TypedRules, number> {
 }
 
 /** Reads what somebody typed; throws what the field is answered with. */
-export function readRules(typed: TypedRules, limits: AmountLimits): AutoRules {
-  const amountCents = readAmount(typed.amount_usd, limits);
-  const thresholdCents = readCents("threshold_usd", typed.threshold_usd, 1, limits.mostCents);
-  const ceilingCents = readCents(
+export function parseRules(input: TopUpRulesInput, limits: AmountLimits): TopUpRules {
+  const amountCents = parseAmount(input.amount_usd, limits);
+  const thresholdCents = parseCents("threshold_usd", input.threshold_usd, 1, limits.maxCents);
+  const ceilingCents = parseCents(
     "monthly_ceiling_usd",
-    typed.monthly_ceiling_usd,
+    input.monthly_ceiling_usd,
     amountCents,
-    CEILING_MOST_CENTS,
+    CEILING_MAX_CENTS,
   );
   return { thresholdCents, amountCents, ceilingCents };
 }
 
 /** The owner allows it, or allows something else; also after it was stopped. */
-export async function turnOn(
+export async function enableAutoTopUp(
   tx: Tx,
   accountId: string,
-  { rules, now }: { readonly rules: AutoRules; readonly now: number },
+  { rules, now }: { readonly rules: TopUpRules; readonly now: number },
 ): Promise<void> {
   if ((await findMethod(tx, accountId)) === undefined)
     throw new Fault("conflict", "no payment method", {
       message: "Save a payment method first: there is none that could be charged.",
     });
-  await setTopUpMark(tx, accountId, nanoOfCents(rules.thresholdCents));
+  await setTopUpThreshold(tx, accountId, nanoOfCents(rules.thresholdCents));
   await tx.run(
     `insert into auto_top_up (account_id, status, threshold_cents, amount_cents, ceiling_cents, failures, ceiling_told, due_at)
      values (?, 'on', ?, ?, ?, 0, 0, ?)
@@ -108,26 +108,26 @@ export async function lowerRules(
   accountId: string,
   about: {
     /** What is left out stays as it is. */
-    readonly typed: Partial<TypedRules>;
+    readonly input: Partial<TopUpRulesInput>;
     readonly limits: AmountLimits;
     readonly consoleUrl: string;
   },
-): Promise<AutoRules> {
-  const { typed, limits, consoleUrl } = about;
+): Promise<TopUpRules> {
+  const { input, limits, consoleUrl } = about;
   // Locked in this order by everybody: the wallet, then this.
   await tx.lockMany("wallet", "account_id", [accountId]);
-  const known = await lockAutoTopUp(tx, accountId);
-  if (known?.status !== "on")
-    throw ownersOnly("Auto top-up is not on. A human who owns the account turns it on", consoleUrl);
-  const rules = readRules({ ...typedOf(known), ...typed }, limits);
-  for (const [field, name] of RULE_FIELDS)
-    if (rules[name] > known[name])
-      throw ownersOnly(
-        `${field} may be lowered with a key, and not raised above ${moneyOfCents(known[name])}. The owner raises it`,
+  const current = await lockAutoTopUp(tx, accountId);
+  if (current?.status !== "on")
+    throw ownerOnly("Auto top-up is not on. A human who owns the account turns it on", consoleUrl);
+  const rules = parseRules({ ...toRulesInput(current), ...input }, limits);
+  for (const [field, name] of RULE_FIELD_NAMES)
+    if (rules[name] > current[name])
+      throw ownerOnly(
+        `${field} may be lowered with a key, and not raised above ${formatCents(current[name])}. The owner raises it`,
         consoleUrl,
         field,
       );
-  await setTopUpMark(tx, accountId, nanoOfCents(rules.thresholdCents));
+  await setTopUpThreshold(tx, accountId, nanoOfCents(rules.thresholdCents));
   await tx.run(
     "update auto_top_up set threshold_cents = ?, amount_cents = ?, ceiling_cents = ? where account_id = ?",
     [rules.thresholdCents, rules.amountCents, rules.ceilingCents, accountId],
@@ -136,8 +136,8 @@ export async function lowerRules(
 }
 
 /** Answers false where it was off. An attempt that is open goes on: it may have charged already. */
-export async function turnOff(tx: Tx, accountId: string): Promise<boolean> {
-  await setTopUpMark(tx, accountId, 0n);
+export async function disableAutoTopUp(tx: Tx, accountId: string): Promise<boolean> {
+  await setTopUpThreshold(tx, accountId, 0n);
   const changed = await tx.run(
     `update auto_top_up set status = 'off', stopped_reason = null, stopped_at = null, due_at = null
      where account_id = ? and status <> 'off'`,
@@ -147,32 +147,36 @@ export async function turnOff(tx: Tx, accountId: string): Promise<boolean> {
 }
 
 /** Nothing may be charged any more: the method was removed, or the workspace has another owner. Answers what that ended. */
-export async function endCharging(
+export async function revokeCharging(
   tx: Tx,
   accountId: string,
   now: number,
 ): Promise<readonly ("payment_method.removed" | "auto_top_up.turned_off")[]> {
-  const dropped = await dropMethods(tx, accountId, now);
-  const turnedOff = await turnOff(tx, accountId);
+  const removed = await removeMethods(tx, accountId, now);
+  const disabled = await disableAutoTopUp(tx, accountId);
   return [
-    ...(dropped ? ["payment_method.removed" as const] : []),
-    ...(turnedOff ? ["auto_top_up.turned_off" as const] : []),
+    ...(removed ? ["payment_method.removed" as const] : []),
+    ...(disabled ? ["auto_top_up.turned_off" as const] : []),
   ];
 }
 
 /** Nothing is bought any more until the owner turns it on again. */
-export async function stop(
+export async function stopAutoTopUp(
   tx: Tx,
   accountId: string,
-  { reason, now, tell }: { reason: StopReason; now: number; tell: TellTopUp | undefined },
+  {
+    reason,
+    now,
+    onTopUpEvent,
+  }: { reason: StopReason; now: number; onTopUpEvent: OnTopUpEvent | undefined },
 ): Promise<void> {
-  const known = await lockAutoTopUp(tx, accountId);
-  if (known?.status !== "on") return;
+  const current = await lockAutoTopUp(tx, accountId);
+  if (current?.status !== "on") return;
   await tx.run(
     "update auto_top_up set status = 'stopped', stopped_reason = ?, stopped_at = ?, due_at = null where account_id = ?",
     [reason, now, accountId],
   );
-  await tell?.(tx, { kind: "stopped", accountId, reason, failures: known.failures }, now);
+  await onTopUpEvent?.(tx, { kind: "stopped", accountId, reason, failures: current.failures }, now);
 }
 
 /** Charging a card again just after money of it went back would be wrong, so a person decides. */
@@ -183,38 +187,41 @@ export async function stopAfterReturn(
     readonly kind: "refund" | "dispute";
     readonly balance: bigint;
     readonly now: number;
-    readonly tell: TellTopUp | undefined;
+    readonly onTopUpEvent: OnTopUpEvent | undefined;
   },
 ): Promise<void> {
-  const { kind, balance, now, tell } = about;
-  const known = await findAutoTopUp(tx, accountId);
-  if (known?.status !== "on") return;
-  if (kind === "refund" && balance >= nanoOfCents(known.thresholdCents)) return;
+  const { kind, balance, now, onTopUpEvent } = about;
+  const current = await findAutoTopUp(tx, accountId);
+  if (current?.status !== "on") return;
+  if (kind === "refund" && balance >= nanoOfCents(current.thresholdCents)) return;
   const reason = kind === "refund" ? "payment_refunded" : "payment_disputed";
-  await stop(tx, accountId, { reason, now, tell });
+  await stopAutoTopUp(tx, accountId, { reason, now, onTopUpEvent });
 }
 
 /** Told by the charges that take balances below their thresholds; the next tick of a process' clock looks after them. */
-export async function noteDue(tx: Tx, falls: readonly Fall[]): Promise<void> {
-  for (const { mark, accountId, now } of falls)
-    if (mark === "top_up")
+export async function scheduleTopUps(
+  tx: Tx,
+  crossings: readonly ThresholdCrossing[],
+): Promise<void> {
+  for (const { kind, accountId, now } of crossings)
+    if (kind === "top_up")
       await tx.run(
         "update auto_top_up set due_at = ? where account_id = ? and status = 'on' and due_at is null",
         [now, accountId],
       );
 }
 
-function readCents(field: string, typed: string | number, least: number, most: number): number {
-  const cents = centsFromUsd(typed);
-  if (cents === undefined || cents < least || cents > most)
+function parseCents(field: string, value: string | number, min: number, max: number): number {
+  const cents = centsFromUsd(value);
+  if (cents === undefined || cents < min || cents > max)
     throw invalid(
       field,
-      `${field} must be an amount of US dollars in whole cents, from ${moneyOfCents(least)} to ${moneyOfCents(most)}.`,
+      `${field} must be an amount of US dollars in whole cents, from ${formatCents(min)} to ${formatCents(max)}.`,
     );
   return cents;
 }
 
-function ownersOnly(sentence: string, consoleUrl: string, param?: string): Fault {
+function ownerOnly(sentence: string, consoleUrl: string, param?: string): Fault {
   return new Fault("forbidden", "only an owner allows more", {
     message: `${sentence} at ${consoleUrl}.`,
     ...(param === undefined ? {} : { param }),

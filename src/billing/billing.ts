@@ -1,12 +1,20 @@
 // Invoices: what an account is asked to pay for credits. This room owns the tables invoice, checkout, payment and
 // payment_fact. An invoice becomes paid by a payment alone, which comes in by `payments.ts`.
 
-import { type AuditAction, type Author, record } from "../audit/audit.ts";
+import { type AuditAction, type AuditSource, record } from "../audit/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
-import { oneOf, type Reader, type Row, text, type Tx, whole, wholeOrNull } from "../store/db.ts";
-import { centsFromUsd, feeOf, moneyOfCents, usdOfCents } from "./cents.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import {
+  enumValue,
+  type Reader,
+  type Row,
+  text,
+  type Tx,
+  integer,
+  integerOrNull,
+} from "../store/db.ts";
+import { centsFromUsd, feeOf, formatCents, usdOfCents } from "./cents.ts";
 
 const OPEN_INVOICES_MAX = 100;
 
@@ -27,37 +35,37 @@ export interface Invoice {
 }
 
 export interface AmountLimits {
-  readonly leastCents: number;
-  readonly mostCents: number;
+  readonly minCents: number;
+  readonly maxCents: number;
 }
 
 /** Reads what somebody wants to buy; throws what the field `amount_usd` is answered with. */
-export function readAmount(usd: string | number, limits: AmountLimits): number {
-  const { leastCents, mostCents } = limits;
-  const wanted = `It must be from ${moneyOfCents(leastCents)} to ${moneyOfCents(mostCents)}.`;
+export function parseAmount(usd: string | number, limits: AmountLimits): number {
+  const { minCents, maxCents } = limits;
+  const range = `It must be from ${formatCents(minCents)} to ${formatCents(maxCents)}.`;
   const cents = centsFromUsd(usd);
   if (cents === undefined)
     throw invalid(
       "amount_usd",
-      `amount_usd must be an amount of US dollars in whole cents, such as 10 or "12.50". ${wanted}`,
+      `amount_usd must be an amount of US dollars in whole cents, such as 10 or "12.50". ${range}`,
     );
-  if (cents < leastCents || cents > mostCents)
+  if (cents < minCents || cents > maxCents)
     throw invalid(
       "amount_usd",
-      `amount_usd is ${cents < leastCents ? "too small" : "too large"}. ${wanted}`,
+      `amount_usd is ${cents < minCents ? "too small" : "too large"}. ${range}`,
     );
   return cents;
 }
 
 export interface NewInvoice extends Pick<Invoice, "accountId" | "amountCents"> {
   /** Absent where the gateway makes it by itself. */
-  readonly by?: Author | undefined;
+  readonly by?: AuditSource | undefined;
   readonly now: number;
 }
 
-export async function createInvoice(tx: Tx, wanted: NewInvoice): Promise<Invoice> {
-  await refuseTooManyOpen(tx, wanted.accountId);
-  return insertInvoice(tx, wanted);
+export async function createInvoice(tx: Tx, request: NewInvoice): Promise<Invoice> {
+  await requireOpenInvoiceSlot(tx, request.accountId);
+  return insertInvoice(tx, request);
 }
 
 /** For what the owner allowed beforehand: open invoices that others made do not stand in its way. */
@@ -72,7 +80,7 @@ export async function insertInvoice(
     [id, accountId, amountCents, feeOf(amountCents), now],
   );
   const invoice = await getInvoice(tx, id, accountId);
-  await note(tx, "invoice.created", invoice, { by, now });
+  await auditInvoice(tx, "invoice.created", invoice, { by, now });
   return invoice;
 }
 
@@ -107,7 +115,7 @@ export async function listInvoices(
     `select * from invoice where account_id = ? and id < ?${filter} order by id desc limit ?`,
     [
       accountId,
-      page.cursor ?? afterEveryId("inv"),
+      page.cursor ?? maxId("inv"),
       ...(status === undefined ? [] : [status]),
       page.limit + 1,
     ],
@@ -146,7 +154,7 @@ export async function setVoid(
     "update invoice set status = 'void', voided_at = ? where id = ? and status = 'open'",
     [now, invoice.id],
   );
-  if (changed === 1) await note(tx, "invoice.voided", invoice, { by, now });
+  if (changed === 1) await auditInvoice(tx, "invoice.voided", invoice, { by, now });
 }
 
 /** A payment is stronger than a void: whoever paid gets what they paid for. */
@@ -169,24 +177,24 @@ export async function setRefunded(tx: Tx, id: string, isRefunded: boolean): Prom
   ]);
 }
 
-const BY_ITSELF: Author = { actor: { type: "system", id: "billing" }, network: null };
+const SYSTEM_AUTHOR: AuditSource = { actor: { type: "system", id: "billing" }, network: null };
 
-async function note(
+async function auditInvoice(
   tx: Tx,
   action: AuditAction,
   { id, accountId, amountCents }: Pick<Invoice, "id" | "accountId" | "amountCents">,
-  { by = BY_ITSELF, now }: Pick<NewInvoice, "by" | "now">,
+  { by = SYSTEM_AUTHOR, now }: Pick<NewInvoice, "by" | "now">,
 ): Promise<void> {
   const detail = { amount_usd: usdOfCents(amountCents), ...by.detail };
   await record(tx, { ...by, accountId, action, target: id, detail, now });
 }
 
-async function refuseTooManyOpen(tx: Tx, accountId: string): Promise<void> {
+async function requireOpenInvoiceSlot(tx: Tx, accountId: string): Promise<void> {
   const row = await tx.get(
     "select count(*) as count from invoice where account_id = ? and status = 'open'",
     [accountId],
   );
-  if (row !== undefined && whole(row, "count") >= OPEN_INVOICES_MAX)
+  if (row !== undefined && integer(row, "count") >= OPEN_INVOICES_MAX)
     throw new Fault("conflict", "too many open invoices", {
       message: `An account may have ${OPEN_INVOICES_MAX} open invoices. Pay one, or void it with POST /v1/billing/invoice/{id}/void.`,
       next: [
@@ -203,12 +211,12 @@ function toInvoice(row: Row): Invoice {
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
-    status: oneOf(row, "status", INVOICE_STATUSES),
-    amountCents: whole(row, "amount_cents"),
-    feeCents: whole(row, "fee_cents"),
-    taxCents: whole(row, "tax_cents"),
-    createdAt: whole(row, "created_at"),
-    paidAt: wholeOrNull(row, "paid_at"),
-    voidedAt: wholeOrNull(row, "voided_at"),
+    status: enumValue(row, "status", INVOICE_STATUSES),
+    amountCents: integer(row, "amount_cents"),
+    feeCents: integer(row, "fee_cents"),
+    taxCents: integer(row, "tax_cents"),
+    createdAt: integer(row, "created_at"),
+    paidAt: integerOrNull(row, "paid_at"),
+    voidedAt: integerOrNull(row, "voided_at"),
   };
 }

@@ -1,7 +1,7 @@
 // The arithmetic of invoices, in whole cents. Amounts that people pay have no smaller unit.
 
 import { type Nano, NANO_PER_USD, nanoFromUsd } from "../base/money.ts";
-import type { Parts } from "../ledger/purchases.ts";
+import type { PaymentAmounts } from "../ledger/purchases.ts";
 
 const NANO_PER_CENT = NANO_PER_USD / 100n;
 const CREDITS_PER_CENT = 10_000;
@@ -35,13 +35,13 @@ export function usdOfCents(cents: number): number {
 }
 
 /** "$10.50", for people. */
-export function moneyOfCents(cents: number): string {
-  const [whole, rest] = [Math.floor(cents / PER_CENT), cents % PER_CENT];
-  return `$${whole.toLocaleString("en-US")}.${String(rest).padStart(2, "0")}`;
+export function formatCents(cents: number): string {
+  const [whole, fraction] = [Math.floor(cents / PER_CENT), cents % PER_CENT];
+  return `$${whole.toLocaleString("en-US")}.${String(fraction).padStart(2, "0")}`;
 }
 
 /** What came in for an invoice, or for none. */
-export interface Received {
+export interface ReceivedAmounts {
   readonly amountCents: number;
   /** All zero where the payment bought nothing. */
   readonly creditCents: number;
@@ -54,40 +54,46 @@ export interface Received {
  * proportion to what remains, and the rest is credit. Every part only shrinks as more goes back, so each step of going
  * back, in whatever order, moves nothing the wrong way.
  */
-export function partsLeft(received: Received, returnedCents: number): Parts {
-  const { amountCents, creditCents, feeCents, taxCents } = received;
+export function remainingAmounts(payment: ReceivedAmounts, returnedCents: number): PaymentAmounts {
+  const { amountCents, creditCents, feeCents, taxCents } = payment;
   const returned = Math.min(returnedCents, amountCents);
-  const beyond = nanoOfCents(returnedCents - returned);
+  const excess = nanoOfCents(returnedCents - returned);
   const bought = creditCents + feeCents;
   if (bought === 0)
-    return { ...NO_PARTS, suspense: nanoOfCents(amountCents - returned), beyond: -beyond };
-  const tax = share(returned, taxCents, amountCents);
-  const fee = share(returned - tax, feeCents, bought);
+    return { ...ZERO_AMOUNTS, suspense: nanoOfCents(amountCents - returned), excess: -excess };
+  const tax = prorate(returned, taxCents, amountCents);
+  const fee = prorate(returned - tax, feeCents, bought);
   const credit = returned - tax - fee;
   return {
     credit: nanoOfCents(creditCents - credit),
     fee: nanoOfCents(feeCents - fee),
     tax: nanoOfCents(taxCents - tax),
     suspense: 0n,
-    beyond: -beyond,
+    excess: -excess,
   };
 }
 
-export const NO_PARTS: Parts = { credit: 0n, fee: 0n, tax: 0n, suspense: 0n, beyond: 0n };
+export const ZERO_AMOUNTS: PaymentAmounts = {
+  credit: 0n,
+  fee: 0n,
+  tax: 0n,
+  suspense: 0n,
+  excess: 0n,
+};
 
 /** What has to move from one state of a payment to another; below zero for the other direction. */
-export function partsBetween(before: Parts, after: Parts): Parts {
+export function amountsDelta(before: PaymentAmounts, after: PaymentAmounts): PaymentAmounts {
   return {
     credit: before.credit - after.credit,
     fee: before.fee - after.fee,
     tax: before.tax - after.tax,
     suspense: before.suspense - after.suspense,
-    beyond: before.beyond - after.beyond,
+    excess: before.excess - after.excess,
   };
 }
 
 /** `part / whole` of an amount, half a cent up, without a float. */
-function share(amount: number, part: number, whole: number): number {
+function prorate(amount: number, part: number, whole: number): number {
   return whole === 0
     ? 0
     : Number((2n * BigInt(amount) * BigInt(part) + BigInt(whole)) / (2n * BigInt(whole)));

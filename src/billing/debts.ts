@@ -3,18 +3,18 @@
 import { newId } from "../base/id.ts";
 import { collectDebt, listDebtors } from "../ledger/purchases.ts";
 import type { Db } from "../store/db.ts";
-import type { DoorParts } from "./payments.ts";
+import type { PaymentCallbacks } from "./payments.ts";
 
-const DEBTORS_MAX = 500;
+const DEBTORS_BATCH_MAX = 500;
 
 export async function collectDebts(
   db: Db,
-  { onFalls }: Pick<DoorParts, "onFalls">,
+  { onBalanceThresholds }: Pick<PaymentCallbacks, "onBalanceThresholds">,
   now: number,
 ): Promise<void> {
-  for (const accountId of await listDebtors(db, DEBTORS_MAX))
+  for (const accountId of await listDebtors(db, DEBTORS_BATCH_MAX))
     await db.write(async (tx) => {
-      const falls = await collectDebt(tx, { id: `debt.${newId("tr", now)}`, accountId, now });
-      await onFalls?.(tx, falls);
+      const crossings = await collectDebt(tx, { id: `debt.${newId("tr", now)}`, accountId, now });
+      await onBalanceThresholds?.(tx, crossings);
     });
 }

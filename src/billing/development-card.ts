@@ -1,6 +1,6 @@
 // Cards of development, which are none: what becomes of a charge is chosen when the card is saved.
 
-import type { Charge, Charged, Vault } from "./processor.ts";
+import type { ChargeRequest, ChargeResult, PaymentMethods } from "./processor.ts";
 
 /** What a card does, and what it is called. */
 export const DEVELOPMENT_CARDS = {
@@ -10,18 +10,22 @@ export const DEVELOPMENT_CARDS = {
 } as const;
 export type DevelopmentCard = keyof typeof DEVELOPMENT_CARDS;
 
-export const developmentVault: Vault = {
-  begin: async ({ id, returnUrl }) => ({ ref: id, url: `${returnUrl}/card`, customer: "nobody" }),
+export const developmentPaymentMethods: PaymentMethods = {
+  createSetupPage: async ({ id, returnUrl }) => ({
+    ref: id,
+    url: `${returnUrl}/card`,
+    customer: "nobody",
+  }),
   // Its page is one of the console, which saves the card itself.
-  look: async () => ({ state: "expired" }),
-  charge: async (charge) => answerOf(charge),
+  fetchSetup: async () => ({ state: "expired" }),
+  charge: async (charge) => chargeResultOf(charge),
   // A charge is its answer: asking twice is the same.
-  find: async () => undefined,
-  forget: async () => {},
+  findCharge: async () => undefined,
+  detach: async () => {},
 };
 
-function answerOf(charge: Charge): Charged {
-  const { method, invoiceId, amountCents, feeCents, now } = charge;
+function chargeResultOf(request: ChargeRequest): ChargeResult {
+  const { method, invoiceId, amountCents, feeCents, now } = request;
   if (method !== "works")
     return { state: "refused", reason: method === "declined" ? method : "authentication_required" };
   return {

@@ -4,45 +4,49 @@
 
 import type { Child } from "hono/jsx";
 import type { Invoice } from "./billing.ts";
-import { creditsOfCents, moneyOfCents } from "./cents.ts";
+import { creditsOfCents, formatCents } from "./cents.ts";
 
-type Line = readonly [label: Child, amount: Child];
+type LineItem = readonly [label: Child, amount: Child];
 
-export interface LinesState {
+export interface InvoiceLineItemsProps {
   readonly invoice: Invoice;
   /** Tax is not known before it is paid, where the processor works it out. */
-  readonly taxLater: boolean;
+  readonly isTaxDeferred: boolean;
   /** Further lines after the total: what went back. */
-  readonly after?: readonly Line[];
+  readonly extraItems?: readonly LineItem[];
 }
 
-export function Lines({ invoice, taxLater, after = [] }: LinesState): Child {
+export function InvoiceLineItems({
+  invoice,
+  isTaxDeferred,
+  extraItems = [],
+}: InvoiceLineItemsProps): Child {
   const { amountCents, feeCents, taxCents } = invoice;
-  const total = moneyOfCents(amountCents + feeCents + taxCents);
+  const total = formatCents(amountCents + feeCents + taxCents);
   return (
-    <LineTable
-      lines={[
-        ...boughtLines(invoice),
-        ["Tax", taxLater ? "worked out as you pay" : moneyOfCents(taxCents)],
-        [<strong>{taxLater ? "Total before tax" : "Total"}</strong>, <strong>{total}</strong>],
-        ...after,
+    <LineItemTable
+      items={[
+        ...purchaseLineItems(invoice),
+        ["Tax", isTaxDeferred ? "worked out as you pay" : formatCents(taxCents)],
+        [<strong>{isTaxDeferred ? "Total before tax" : "Total"}</strong>, <strong>{total}</strong>],
+        ...extraItems,
       ]}
     />
   );
 }
 
 /** The credits, and the fee for them. */
-export function boughtLines({
+export function purchaseLineItems({
   amountCents,
   feeCents,
-}: Pick<Invoice, "amountCents" | "feeCents">): readonly Line[] {
+}: Pick<Invoice, "amountCents" | "feeCents">): readonly LineItem[] {
   return [
-    [`${creditsOfCents(amountCents).toLocaleString("en-US")} credits`, moneyOfCents(amountCents)],
-    ["Platform fee, 5 %", moneyOfCents(feeCents)],
+    [`${creditsOfCents(amountCents).toLocaleString("en-US")} credits`, formatCents(amountCents)],
+    ["Platform fee, 5 %", formatCents(feeCents)],
   ];
 }
 
-export function LineTable({ lines }: { readonly lines: readonly Line[] }): Child {
+export function LineItemTable({ items }: { readonly items: readonly LineItem[] }): Child {
   return (
     <table>
       <thead>
@@ -54,7 +58,7 @@ export function LineTable({ lines }: { readonly lines: readonly Line[] }): Child
         </tr>
       </thead>
       <tbody>
-        {lines.map(([label, amount]) => (
+        {items.map(([label, amount]) => (
           <tr>
             <th scope="row">{label}</th>
             <td class="number">{amount}</td>

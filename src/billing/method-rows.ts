@@ -1,11 +1,19 @@
 // How payment methods are kept: the processor's names for them and a label, never a card's number.
 
 import { newId } from "../base/id.ts";
-import { oneOf, type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
+import {
+  enumValue,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  integer,
+} from "../store/db.ts";
 
 /** A page is open at the processor; the method can be charged; it must not be any more, and is forgotten there. */
-const STATES = ["saving", "saved", "gone"] as const;
-type MethodState = (typeof STATES)[number];
+const METHOD_STATES = ["saving", "saved", "gone"] as const;
+type MethodState = (typeof METHOD_STATES)[number];
 
 export interface PaymentMethod {
   readonly id: string;
@@ -22,24 +30,24 @@ export interface PaymentMethod {
   readonly lookedAt: number;
 }
 
-const KEPT_AT_ONCE = 50;
+const LIST_MAX = 50;
 
 /** The method that is charged. */
 export async function findMethod(
   reader: Reader,
   accountId: string,
 ): Promise<PaymentMethod | undefined> {
-  return (await methodsIn(reader, accountId, "saved"))[0];
+  return (await listMethods(reader, accountId, "saved"))[0];
 }
 
-export async function methodsIn(
+export async function listMethods(
   reader: Reader,
   accountId: string,
   state: MethodState,
 ): Promise<readonly PaymentMethod[]> {
   const rows = await reader.all(
     "select * from payment_method where account_id = ? and state = ? order by id desc limit ?",
-    [accountId, state, KEPT_AT_ONCE],
+    [accountId, state, LIST_MAX],
   );
   return rows.map(toMethod);
 }
@@ -50,7 +58,7 @@ export async function getMethod(reader: Reader, id: string): Promise<PaymentMeth
   return toMethod(row);
 }
 
-export async function methodOfPage(
+export async function findMethodByPage(
   reader: Reader,
   processor: string,
   pageRef: string,
@@ -63,28 +71,30 @@ export async function methodOfPage(
 }
 
 /** Methods that something is to be done about at the processor. */
-export async function dueMethods(
+export async function listDueMethods(
   reader: Reader,
   processor: string,
   now: number,
 ): Promise<readonly PaymentMethod[]> {
   const rows = await reader.all(
     "select * from payment_method where due_at <= ? and processor = ? order by due_at limit ?",
-    [now, processor, KEPT_AT_ONCE],
+    [now, processor, LIST_MAX],
   );
   return rows.map(toMethod);
 }
 
 /** The method that is being saved, or a new one: two clicks at once save one. */
-export async function openMethod(
+export async function findOrInsertSavingMethod(
   tx: Tx,
   about: Pick<PaymentMethod, "accountId" | "processor" | "savedBy"> & { readonly now: number },
 ): Promise<PaymentMethod> {
   const { accountId, processor, savedBy, now } = about;
   await tx.lockMany("account", "id", [accountId]);
-  const known = await methodsIn(tx, accountId, "saving");
-  const own = known.find((one) => one.processor === processor && one.savedBy === savedBy);
-  if (own !== undefined) return own;
+  const saving = await listMethods(tx, accountId, "saving");
+  const existing = saving.find(
+    (method) => method.processor === processor && method.savedBy === savedBy,
+  );
+  if (existing !== undefined) return existing;
   const id = newId("pmt", now);
   await tx.run(
     `insert into payment_method (id, account_id, processor, state, saved_by, created_at, looked_at)
@@ -95,16 +105,16 @@ export async function openMethod(
 }
 
 /** Makes a method that was being saved the one that is charged; false where it was given up. The account is locked. */
-export async function keepMethod(
+export async function setMethodSaved(
   tx: Tx,
   { id, accountId }: Pick<PaymentMethod, "id" | "accountId">,
   { ref, label, now }: { readonly ref: string; readonly label: string; readonly now: number },
 ): Promise<boolean> {
-  const kept = await tx.run(
+  const updated = await tx.run(
     "update payment_method set state = 'saved', ref = ?, label = ?, looked_at = ?, due_at = null where id = ? and state = 'saving'",
     [ref, label, now, id],
   );
-  if (kept !== 1) return false;
+  if (updated !== 1) return false;
   await tx.run(
     "update payment_method set state = 'gone', due_at = ? where account_id = ? and state = 'saved' and id <> ?",
     [now, accountId, id],
@@ -113,7 +123,7 @@ export async function keepMethod(
 }
 
 /** What was being saved is not kept, and forgotten at the processor. */
-export async function dropMethod(
+export async function discardMethod(
   tx: Tx,
   { id }: Pick<PaymentMethod, "id">,
   { ref, now }: { readonly ref: string; readonly now: number },
@@ -125,13 +135,13 @@ export async function dropMethod(
 }
 
 /** None of an account's methods may be charged any more. Answers whether there was one. */
-export async function dropMethods(tx: Tx, accountId: string, now: number): Promise<boolean> {
+export async function removeMethods(tx: Tx, accountId: string, now: number): Promise<boolean> {
   await tx.lockMany("account", "id", [accountId]);
-  const dropped = await tx.run(
+  const removed = await tx.run(
     "update payment_method set state = 'gone', due_at = ? where account_id = ? and state in ('saving', 'saved')",
     [now, accountId],
   );
-  return dropped > 0;
+  return removed > 0;
 }
 
 function toMethod(row: Row): PaymentMethod {
@@ -139,13 +149,13 @@ function toMethod(row: Row): PaymentMethod {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
     processor: text(row, "processor"),
-    state: oneOf(row, "state", STATES),
+    state: enumValue(row, "state", METHOD_STATES),
     customer: textOrNull(row, "customer"),
     ref: textOrNull(row, "ref"),
     label: textOrNull(row, "label"),
     pageRef: textOrNull(row, "page_ref"),
     savedBy: text(row, "saved_by"),
-    createdAt: whole(row, "created_at"),
-    lookedAt: whole(row, "looked_at"),
+    createdAt: integer(row, "created_at"),
+    lookedAt: integer(row, "looked_at"),
   };
 }

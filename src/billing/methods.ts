@@ -5,54 +5,58 @@ import { record } from "../audit/audit.ts";
 import { Fault } from "../base/fault.ts";
 import type { Log } from "../base/log.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { isFresh } from "./checkouts.ts";
+import { isRecentlyChecked } from "./checkouts.ts";
 import {
-  dropMethod,
-  dueMethods,
-  keepMethod,
-  methodOfPage,
-  methodsIn,
-  openMethod,
+  discardMethod,
+  listDueMethods,
+  setMethodSaved,
+  findMethodByPage,
+  listMethods,
+  findOrInsertSavingMethod,
   type PaymentMethod,
 } from "./method-rows.ts";
-import { type Processor, type Vault, vaultOf } from "./processor.ts";
+import { type PaymentProcessor, type PaymentMethods, paymentMethodsOf } from "./processor.ts";
 
 const MINUTE_MS = 60_000;
 
-export interface MethodParts {
+export interface PaymentMethodDeps {
   readonly db: Db;
   readonly log: Log;
-  readonly processor: Processor;
+  readonly processor: PaymentProcessor;
 }
 
 /** Throws where nothing could ever be charged. */
-export function demandVault(processor: Processor): Vault {
-  const vault = vaultOf(processor);
-  if (vault === undefined)
+export function requirePaymentMethods(processor: PaymentProcessor): PaymentMethods {
+  const paymentMethods = paymentMethodsOf(processor);
+  if (paymentMethods === undefined)
     throw new Fault("conflict", "the processor has no saved methods", {
       message:
         "This gateway is paid by bank transfer, so it has no payment method that it could charge by itself. Buy credits with an invoice.",
     });
-  return vault;
+  return paymentMethods;
 }
 
 /** The page at which an owner saves a method; undefined where that has just been done. */
-export async function beginSaving(
-  parts: MethodParts,
+export async function beginMethodSetup(
+  deps: PaymentMethodDeps,
   about: { readonly accountId: string; readonly personId: string; readonly returnUrl: string },
   now: number,
 ): Promise<string | undefined> {
-  const { db, processor } = parts;
-  const vault = demandVault(processor);
+  const { db, processor } = deps;
+  const paymentMethods = requirePaymentMethods(processor);
   const { accountId, personId: savedBy, returnUrl } = about;
   // What was saved or has run out meanwhile is not gone on with.
-  for (const known of await methodsIn(db, accountId, "saving"))
+  for (const known of await listMethods(db, accountId, "saving"))
     if (known.pageRef !== null && known.processor === processor.id)
-      if ((await lookAtMethod(parts, vault, known, now)) === "saved") return undefined;
+      if ((await reconcileMethod(deps, paymentMethods, known, now)) === "saved") return undefined;
   const method = await db.write((tx) =>
-    openMethod(tx, { accountId, processor: processor.id, savedBy, now }),
+    findOrInsertSavingMethod(tx, { accountId, processor: processor.id, savedBy, now }),
   );
-  const { ref, url, customer } = await vault.begin({ id: method.id, accountId, returnUrl });
+  const { ref, url, customer } = await paymentMethods.createSetupPage({
+    id: method.id,
+    accountId,
+    returnUrl,
+  });
   await db.write((tx) =>
     tx.run(
       "update payment_method set page_ref = ?, customer = ?, due_at = ? where id = ? and state = 'saving'",
@@ -63,48 +67,48 @@ export async function beginSaving(
 }
 
 /** Brings what is being saved up to date for whoever looks, where that was not done just now. */
-export async function refreshMethods(
-  parts: MethodParts,
+export async function reconcileMethods(
+  deps: PaymentMethodDeps,
   accountId: string,
   now: number,
 ): Promise<void> {
-  const vault = vaultOf(parts.processor);
-  if (vault === undefined) return;
-  for (const method of await methodsIn(parts.db, accountId, "saving"))
-    if (!isFresh(method, now) && method.processor === parts.processor.id)
-      await lookAtMethod(parts, vault, method, now);
+  const paymentMethods = paymentMethodsOf(deps.processor);
+  if (paymentMethods === undefined) return;
+  for (const method of await listMethods(deps.db, accountId, "saving"))
+    if (!isRecentlyChecked(method, now) && method.processor === deps.processor.id)
+      await reconcileMethod(deps, paymentMethods, method, now);
 }
 
 /** Answers false where the page is none at which a method is saved. */
-export async function hearOfMethod(
-  parts: MethodParts,
+export async function handleMethodWebhook(
+  deps: PaymentMethodDeps,
   pageRef: string,
   now: number,
 ): Promise<boolean> {
-  const method = await methodOfPage(parts.db, parts.processor.id, pageRef);
+  const method = await findMethodByPage(deps.db, deps.processor.id, pageRef);
   if (method === undefined) return false;
-  const vault = vaultOf(parts.processor);
-  if (vault !== undefined && method.state === "saving")
-    await lookAtMethod(parts, vault, method, now);
+  const paymentMethods = paymentMethodsOf(deps.processor);
+  if (paymentMethods !== undefined && method.state === "saving")
+    await reconcileMethod(deps, paymentMethods, method, now);
   return true;
 }
 
 /** Asks after what is being saved, and forgets at the processor what must not be charged any more. */
-export async function pollMethods(parts: MethodParts, now: number): Promise<void> {
-  const vault = vaultOf(parts.processor);
-  if (vault === undefined) return;
-  for (const method of await dueMethods(parts.db, parts.processor.id, now))
+export async function pollMethods(deps: PaymentMethodDeps, now: number): Promise<void> {
+  const paymentMethods = paymentMethodsOf(deps.processor);
+  if (paymentMethods === undefined) return;
+  for (const method of await listDueMethods(deps.db, deps.processor.id, now))
     try {
-      if (method.state === "saving") await lookAtMethod(parts, vault, method, now);
-      else await forget(parts.db, vault, method);
+      if (method.state === "saving") await reconcileMethod(deps, paymentMethods, method, now);
+      else await detachMethod(deps.db, paymentMethods, method);
     } catch (cause) {
-      parts.log.warn("a payment method could not be asked after", { method: method.id, cause });
-      await setDue(parts.db, method.id, now + MINUTE_MS);
+      deps.log.warn("a payment method could not be asked after", { method: method.id, cause });
+      await setMethodDue(deps.db, method.id, now + MINUTE_MS);
     }
 }
 
 /** Makes it the method that is charged, unless it was given up meanwhile, or who saved it is not the owner any more. */
-export async function keepSaved(
+export async function saveConfirmedMethod(
   tx: Tx,
   { id, accountId, savedBy }: PaymentMethod,
   { ref, label, now }: { readonly ref: string; readonly label: string; readonly now: number },
@@ -112,10 +116,10 @@ export async function keepSaved(
   const about = { id, accountId };
   await lockWorkspace(tx, accountId);
   if ((await roleOf(tx, accountId, savedBy)) !== "owner") {
-    await dropMethod(tx, about, { ref, now });
+    await discardMethod(tx, about, { ref, now });
     return;
   }
-  if (!(await keepMethod(tx, about, { ref, label, now }))) return;
+  if (!(await setMethodSaved(tx, about, { ref, label, now }))) return;
   await record(tx, {
     accountId,
     actor: { type: "person", id: savedBy },
@@ -127,36 +131,41 @@ export async function keepSaved(
   });
 }
 
-async function lookAtMethod(
-  { db }: MethodParts,
-  vault: Vault,
+async function reconcileMethod(
+  { db }: PaymentMethodDeps,
+  paymentMethods: PaymentMethods,
   method: PaymentMethod,
   now: number,
 ): Promise<"open" | "saved" | "expired"> {
   if (method.pageRef === null) return "open";
-  const seen = await vault.look(method.pageRef);
-  if (seen.state === "saved") {
-    await db.write((tx) => keepSaved(tx, method, { ...seen, now }));
+  const setup = await paymentMethods.fetchSetup(method.pageRef);
+  if (setup.state === "saved") {
+    await db.write((tx) => saveConfirmedMethod(tx, method, { ...setup, now }));
     return "saved";
   }
-  const next = seen.state === "expired" ? "gone" : "saving";
+  const next = setup.state === "expired" ? "gone" : "saving";
   await db.write((tx) =>
     tx.run(
       "update payment_method set state = ?, looked_at = ?, due_at = ? where id = ? and state = 'saving'",
       [next, now, next === "gone" ? null : now + MINUTE_MS, method.id],
     ),
   );
-  return seen.state;
+  return setup.state;
 }
 
 /** What was never saved has nothing to be forgotten, unless its page was used after all. */
-async function forget(db: Db, vault: Vault, { id, ref, pageRef }: PaymentMethod): Promise<void> {
-  const seen = ref === null && pageRef !== null ? await vault.look(pageRef) : undefined;
-  const kept = ref ?? (seen?.state === "saved" ? seen.ref : undefined);
-  if (kept !== undefined) await vault.forget(kept);
-  await setDue(db, id, null);
+async function detachMethod(
+  db: Db,
+  paymentMethods: PaymentMethods,
+  { id, ref, pageRef }: PaymentMethod,
+): Promise<void> {
+  const setup =
+    ref === null && pageRef !== null ? await paymentMethods.fetchSetup(pageRef) : undefined;
+  const savedRef = ref ?? (setup?.state === "saved" ? setup.ref : undefined);
+  if (savedRef !== undefined) await paymentMethods.detach(savedRef);
+  await setMethodDue(db, id, null);
 }
 
-async function setDue(db: Db, id: string, dueAt: number | null): Promise<void> {
+async function setMethodDue(db: Db, id: string, dueAt: number | null): Promise<void> {
   await db.write((tx) => tx.run("update payment_method set due_at = ? where id = ?", [dueAt, id]));
 }

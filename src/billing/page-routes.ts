@@ -2,17 +2,23 @@
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
-import { pageHeaders, type PageFrame, renderPage } from "../http/layout.tsx";
-import { type Route, type Visitor, visitorRoute } from "../http/route.ts";
+import { pageHeaders, type PageLayout, renderPage } from "../http/layout.tsx";
+import { type Route, type SessionUser, optionalSessionRoute } from "../http/route.ts";
 import { findInvoice, type Invoice } from "./billing.ts";
-import { payPage, type PayState } from "./pay-page.tsx";
-import { paymentsOf } from "./payment-rows.ts";
+import { payPage, type PayPageProps } from "./pay-page.tsx";
+import { paymentsOfInvoice } from "./payment-rows.ts";
 import { receiptPage } from "./receipt-page.tsx";
-import { demandLoopback, payAt, payInDevelopment, type Till, upToDate } from "./till.ts";
-import { underWayOf } from "./under-way.ts";
+import {
+  requireLoopback,
+  beginPayment,
+  simulatePayment,
+  type BillingDeps,
+  tryReconcileInvoice,
+} from "./till.ts";
+import { inFlightPaymentOf } from "./under-way.ts";
 
-export interface PayPageParts {
-  readonly till: Till;
+export interface PayPageDeps {
+  readonly billing: BillingDeps;
 }
 
 const PAGE_DOC = {
@@ -20,16 +26,16 @@ const PAGE_DOC = {
   dialect: "page",
   hidden: true,
   faults: ["not_found"],
-  answers: { 200: { description: "A page.", contentType: "text/html" } },
+  responses: { 200: { description: "A page.", contentType: "text/html" } },
 } as const;
 const TOKEN_PATH = z.object({ token: z.string() });
 
-export function payPageRoutes({ till }: PayPageParts): readonly Route[] {
-  return [showRoute(till), payRoute(till), receiptRoute(till)];
+export function payPageRoutes({ billing }: PayPageDeps): readonly Route[] {
+  return [invoicePageRoute(billing), payRoute(billing), receiptRoute(billing)];
 }
 
-function showRoute(till: Till): Route {
-  return visitorRoute({
+function invoicePageRoute(billing: BillingDeps): Route {
+  return optionalSessionRoute({
     ...PAGE_DOC,
     method: "GET",
     path: "/pay/{token}",
@@ -38,20 +44,24 @@ function showRoute(till: Till): Route {
     params: TOKEN_PATH,
     query: z.object({ done: z.string().optional(), failed: z.string().optional() }),
     run: async ({ caller, params, query, now }) => {
-      const invoice = await upToDate(till, await invoiceOf(till, params.token), now);
+      const invoice = await tryReconcileInvoice(
+        billing,
+        await requireInvoiceByToken(billing, params.token),
+        now,
+      );
       const notice =
         query.failed !== undefined ? "failed" : query.done !== undefined ? "confirming" : undefined;
-      return show(
-        till,
+      return pageResponse(
+        billing,
         200,
-        payPage(await stateOf(till, invoice, params.token, { notice, caller })),
+        payPage(await payPageProps(billing, invoice, params.token, { notice, caller })),
       );
     },
   });
 }
 
-function payRoute(till: Till): Route {
-  return visitorRoute({
+function payRoute(billing: BillingDeps): Route {
+  return optionalSessionRoute({
     ...PAGE_DOC,
     method: "POST",
     path: "/pay/{token}",
@@ -59,45 +69,45 @@ function payRoute(till: Till): Route {
     summary: "Go on to pay an invoice",
     params: TOKEN_PATH,
     body: z.object({ decision: z.enum(["pay", "fail"]).optional() }),
-    example: { decision: "pay" },
-    run: async ({ caller, params, body, now, address }) => {
-      const invoice = await invoiceOf(till, params.token);
-      const here = `/pay/${params.token}`;
-      if (till.processor.kind === "development") {
-        demandLoopback(address);
-        if (body.decision === "fail") return toPage(`${here}?failed=1`);
-        const isFree = (await underWayOf(till.db, invoice.id)) === undefined;
-        if (invoice.status === "open" && isFree) await payInDevelopment(till, invoice, now);
-        return toPage(here);
+    requestExample: { decision: "pay" },
+    run: async ({ caller, params, body, now, clientIp }) => {
+      const invoice = await requireInvoiceByToken(billing, params.token);
+      const pageUrl = `/pay/${params.token}`;
+      if (billing.processor.kind === "development") {
+        requireLoopback(clientIp);
+        if (body.decision === "fail") return seeOther(`${pageUrl}?failed=1`);
+        const isUnpaid = (await inFlightPaymentOf(billing.db, invoice.id)) === undefined;
+        if (invoice.status === "open" && isUnpaid) await simulatePayment(billing, invoice, now);
+        return seeOther(pageUrl);
       }
-      return await leadOn(till, invoice, { token: params.token, caller, now });
+      return await redirectToProcessor(billing, invoice, { token: params.token, caller, now });
     },
   });
 }
 
-async function leadOn(
-  till: Till,
+async function redirectToProcessor(
+  billing: BillingDeps,
   invoice: Invoice,
-  about: { readonly token: string; readonly caller: Visitor | undefined; readonly now: number },
+  about: { readonly token: string; readonly caller: SessionUser | undefined; readonly now: number },
 ): Promise<Response> {
   const { token, caller, now } = about;
   try {
-    const begun = await payAt(till, invoice.id, now);
-    if (begun.kind === "page") return toPage(begun.url);
-    return toPage(`/pay/${token}${begun.kind === "processing" ? "?done=1" : ""}`);
+    const started = await beginPayment(billing, invoice.id, now);
+    if (started.kind === "page") return seeOther(started.url);
+    return seeOther(`/pay/${token}${started.kind === "processing" ? "?done=1" : ""}`);
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== "overloaded") throw error;
-    till.log.error("a payment could not be begun", { invoice: invoice.id, cause: error });
-    return show(
-      till,
+    billing.log.error("a payment could not be begun", { invoice: invoice.id, cause: error });
+    return pageResponse(
+      billing,
       503,
-      payPage(await stateOf(till, invoice, token, { notice: "unreachable", caller })),
+      payPage(await payPageProps(billing, invoice, token, { notice: "unreachable", caller })),
     );
   }
 }
 
-function receiptRoute(till: Till): Route {
-  return visitorRoute({
+function receiptRoute(billing: BillingDeps): Route {
+  return optionalSessionRoute({
     ...PAGE_DOC,
     method: "GET",
     path: "/pay/{token}/receipt",
@@ -105,20 +115,24 @@ function receiptRoute(till: Till): Route {
     summary: "The receipt of a paid invoice",
     params: TOKEN_PATH,
     run: async ({ params }) => {
-      const invoice = await invoiceOf(till, params.token);
-      const payments = await paymentsOf(till.db, invoice.id);
+      const invoice = await requireInvoiceByToken(billing, params.token);
+      const payments = await paymentsOfInvoice(billing.db, invoice.id);
       const payment = payments.find(({ state }) => state === "credited");
       if (payment === undefined)
         throw new Fault("not_found", "nothing was paid", {
           message: "There is no receipt yet: this invoice is not paid.",
         });
-      return show(till, 200, receiptPage({ invoice, payment, operator: till.operator }));
+      return pageResponse(
+        billing,
+        200,
+        receiptPage({ invoice, payment, operator: billing.operator }),
+      );
     },
   });
 }
 
-async function invoiceOf({ db, links }: Till, token: string): Promise<Invoice> {
-  const id = links.invoiceOf(token);
+async function requireInvoiceByToken({ db, links }: BillingDeps, token: string): Promise<Invoice> {
+  const id = links.verifyToken(token);
   const invoice = id === undefined ? undefined : await findInvoice(db, id);
   if (invoice === undefined)
     throw new Fault("not_found", "no invoice has that link", {
@@ -127,17 +141,17 @@ async function invoiceOf({ db, links }: Till, token: string): Promise<Invoice> {
   return invoice;
 }
 
-async function stateOf(
-  { db, processor, operator }: Till,
+async function payPageProps(
+  { db, processor, operator }: BillingDeps,
   invoice: Invoice,
   token: string,
-  { notice, caller }: { notice: PayState["notice"]; caller: Visitor | undefined },
-): Promise<PayState> {
-  const underWay = invoice.status === "open" ? await underWayOf(db, invoice.id) : undefined;
-  return { invoice, token, processor, operator, notice, underWay, csrf: caller?.csrf };
+  { notice, caller }: { notice: PayPageProps["notice"]; caller: SessionUser | undefined },
+): Promise<PayPageProps> {
+  const inFlight = invoice.status === "open" ? await inFlightPaymentOf(db, invoice.id) : undefined;
+  return { invoice, token, processor, operator, notice, inFlight, csrf: caller?.csrf };
 }
 
-function show({ processor }: Till, status: number, frame: PageFrame): Response {
+function pageResponse({ processor }: BillingDeps, status: number, frame: PageLayout): Response {
   const policy = processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
   return new Response(renderPage(frame), {
     status,
@@ -145,7 +159,7 @@ function show({ processor }: Till, status: number, frame: PageFrame): Response {
   });
 }
 
-function toPage(location: string): Response {
+function seeOther(location: string): Response {
   return new Response(null, {
     status: 303,
     headers: { location, "cache-control": "no-store", "referrer-policy": "no-referrer" },

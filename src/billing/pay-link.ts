@@ -2,25 +2,27 @@
 // the master secret, so it can be shown again and stands in no table.
 
 import { deriveKey, fingerprint } from "../base/seal.ts";
-import { type Secret, sameText } from "../base/secret.ts";
+import { type Secret, timingSafeEqualText } from "../base/secret.ts";
 
-const FORM = /^([0-9a-z]{26})\.([\w-]{43})$/;
+const TOKEN_FORMAT = /^([0-9a-z]{26})\.([\w-]{43})$/;
 
 export interface PayLinks {
-  readonly urlOf: (invoiceId: string) => string;
+  readonly urlFor: (invoiceId: string) => string;
   /** The invoice that a token belongs to; undefined where it was made up. */
-  readonly invoiceOf: (token: string) => string | undefined;
+  readonly verifyToken: (token: string) => string | undefined;
 }
 
 export function createPayLinks(master: Secret, baseUrl: string): PayLinks {
   const key = deriveKey(master, "pay-link/v1");
   return {
-    urlOf: (invoiceId) =>
+    urlFor: (invoiceId) =>
       `${baseUrl}/pay/${invoiceId.slice("inv_".length)}.${fingerprint(key, invoiceId)}`,
-    invoiceOf: (token) => {
-      const [, rest = "", mark = ""] = FORM.exec(token) ?? [];
-      const invoiceId = `inv_${rest}`;
-      return rest !== "" && sameText(mark, fingerprint(key, invoiceId)) ? invoiceId : undefined;
+    verifyToken: (token) => {
+      const [, idSuffix = "", signature = ""] = TOKEN_FORMAT.exec(token) ?? [];
+      const invoiceId = `inv_${idSuffix}`;
+      return idSuffix !== "" && timingSafeEqualText(signature, fingerprint(key, invoiceId))
+        ? invoiceId
+        : undefined;
     },
   };
 }

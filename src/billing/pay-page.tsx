@@ -3,25 +3,25 @@
 // for whom, what it costs, and what happens next.
 
 import type { Child } from "hono/jsx";
-import { dayOf } from "../base/day.ts";
-import type { PageFrame } from "../http/layout.tsx";
+import { utcDay } from "../base/day.ts";
+import type { PageLayout } from "../http/layout.tsx";
 import type { Invoice } from "./billing.ts";
-import { moneyOfCents } from "./cents.ts";
-import { Lines, maskedAccount } from "./lines.tsx";
-import type { Processor } from "./processor.ts";
-import type { Operator } from "./till.ts";
-import type { UnderWay } from "./under-way.ts";
+import { formatCents } from "./cents.ts";
+import { InvoiceLineItems, maskedAccount } from "./lines.tsx";
+import type { PaymentProcessor } from "./processor.ts";
+import type { OperatorDetails } from "./till.ts";
+import type { InFlightPayment } from "./under-way.ts";
 
-export interface PayState {
+export interface PayPageProps {
   readonly invoice: Invoice;
   readonly token: string;
-  readonly processor: Processor;
-  readonly operator: Operator;
+  readonly processor: PaymentProcessor;
+  readonly operator: OperatorDetails;
   /** Of whoever is signed in, as an owner who comes from the console; the page itself asks for nobody. */
   readonly csrf: string | undefined;
   readonly notice: "failed" | "confirming" | "unreachable" | undefined;
   /** Somebody else is paying it: then there is no way to pay it here. */
-  readonly underWay: UnderWay | undefined;
+  readonly inFlight: InFlightPayment | undefined;
 }
 
 const TITLES: Readonly<Record<Invoice["status"], string>> = {
@@ -31,23 +31,23 @@ const TITLES: Readonly<Record<Invoice["status"], string>> = {
   refunded: "This payment was given back",
 };
 
-export function payPage(state: PayState): PageFrame {
-  const { invoice, operator, underWay } = state;
-  const title = underWay === undefined ? TITLES[invoice.status] : UNDER_WAY[underWay].title;
+export function payPage(props: PayPageProps): PageLayout {
+  const { invoice, operator, inFlight } = props;
+  const title = inFlight === undefined ? TITLES[invoice.status] : IN_FLIGHT_NOTICES[inFlight].title;
   return {
     title: `${title} – ${operator.name}`,
     isPrivate: true,
     main: (
       <>
         <h1>{title}</h1>
-        <Standing {...state} />
+        <StatusNotice {...props} />
         {invoice.status === "void" ? null : (
-          <Lines
+          <InvoiceLineItems
             invoice={invoice}
-            taxLater={
+            isTaxDeferred={
               invoice.status === "open" &&
-              state.processor.kind === "hosted" &&
-              state.processor.taxLater
+              props.processor.kind === "hosted" &&
+              props.processor.calculatesTax
             }
           />
         )}
@@ -58,15 +58,15 @@ export function payPage(state: PayState): PageFrame {
           </dd>
           <dt>Invoice</dt>
           <dd>
-            <code>{invoice.id}</code> of {dayOf(invoice.createdAt)}
+            <code>{invoice.id}</code> of {utcDay(invoice.createdAt)}
           </dd>
           <dt>Sold by</dt>
           <dd>{operator.name}</dd>
         </dl>
-        {invoice.status === "open" && underWay === undefined ? <Ways {...state} /> : null}
+        {invoice.status === "open" && inFlight === undefined ? <PaymentForm {...props} /> : null}
       </>
     ),
-    foot: (
+    footer: (
       <p>
         Credits are prepaid and pay for calls of language models at the providers' list prices.
         {operator.contact === undefined ? "" : ` Questions: ${operator.contact}`}
@@ -87,25 +87,24 @@ const NOTICES = {
   ],
 } as const;
 
-const UNDER_WAY: Readonly<Record<UnderWay, { readonly title: string; readonly words: string }>> = {
+const IN_FLIGHT_NOTICES: Readonly<
+  Record<InFlightPayment, { readonly title: string; readonly text: string }>
+> = {
   method: {
     title: "This invoice is being paid",
-    words:
-      "The workspace's saved payment method is being charged for it. There is nothing to do here: load this page again in a moment; some payments take days.",
+    text: "The workspace's saved payment method is being charged for it. There is nothing to do here: load this page again in a moment; some payments take days.",
   },
   wallet: {
     title: "This invoice is being paid",
-    words:
-      "An agent is paying it from its wallet, with x402. Do not pay it as well: load this page again in a minute. If that payment comes to nothing, you can pay here.",
+    text: "An agent is paying it from its wallet, with x402. Do not pay it as well: load this page again in a minute. If that payment comes to nothing, you can pay here.",
   },
   unclear: {
     title: "This invoice may be paid already",
-    words:
-      "An agent has sent a payment for it from its wallet, with x402, and nobody can say yet whether it arrived. You cannot pay here until that is known, so that it is not paid twice. The operator has been told: ask there, or let the agent make another invoice and pay that one.",
+    text: "An agent has sent a payment for it from its wallet, with x402, and nobody can say yet whether it arrived. You cannot pay here until that is known, so that it is not paid twice. The operator has been told: ask there, or let the agent make another invoice and pay that one.",
   },
 };
 
-function Standing({ invoice, token, notice, underWay }: PayState): Child {
+function StatusNotice({ invoice, token, notice, inFlight }: PayPageProps): Child {
   if (invoice.status === "void")
     return <p class="lede">It cannot be paid any more. Nothing was charged.</p>;
   if (invoice.status !== "open")
@@ -117,18 +116,18 @@ function Standing({ invoice, token, notice, underWay }: PayState): Child {
         <a href={`/pay/${token}/receipt`}>Receipt</a>
       </p>
     );
-  if (underWay !== undefined)
+  if (inFlight !== undefined)
     return (
       <p class="notice warn" role="alert">
-        {UNDER_WAY[underWay].words}
+        {IN_FLIGHT_NOTICES[inFlight].text}
       </p>
     );
-  const [tone, words] = notice === undefined ? ["", ""] : NOTICES[notice];
+  const [tone, text] = notice === undefined ? ["", ""] : NOTICES[notice];
   return (
     <>
-      {words === "" ? null : (
+      {text === "" ? null : (
         <p class={`notice ${tone}`} role="alert">
-          {words}
+          {text}
         </p>
       )}
       <p class="lede">
@@ -141,14 +140,14 @@ function Standing({ invoice, token, notice, underWay }: PayState): Child {
   );
 }
 
-function Ways({ invoice, token, processor, csrf }: PayState): Child {
-  const total = moneyOfCents(invoice.amountCents + invoice.feeCents + invoice.taxCents);
-  const own = csrf === undefined ? null : <input type="hidden" name="csrf" value={csrf} />;
+function PaymentForm({ invoice, token, processor, csrf }: PayPageProps): Child {
+  const total = formatCents(invoice.amountCents + invoice.feeCents + invoice.taxCents);
+  const csrfField = csrf === undefined ? null : <input type="hidden" name="csrf" value={csrf} />;
   switch (processor.kind) {
     case "hosted":
       return (
         <form method="post" action={`/pay/${token}`}>
-          {own}
+          {csrfField}
           <button type="submit">
             Pay {total} with {processor.name}
           </button>
@@ -158,7 +157,7 @@ function Ways({ invoice, token, processor, csrf }: PayState): Child {
     case "development":
       return (
         <form method="post" action={`/pay/${token}`}>
-          {own}
+          {csrfField}
           <p class="notice warn">This is a gateway in development. No money moves.</p>
           <div class="choices">
             <button type="submit" name="decision" value="pay">

@@ -1,13 +1,21 @@
 // How payments and the facts about them are kept.
 
-import { oneOf, type Reader, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
-import type { Received } from "./cents.ts";
+import {
+  enumValue,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  integer,
+} from "../store/db.ts";
+import type { ReceivedAmounts } from "./cents.ts";
 import type { FactKind, PaymentFact } from "./processor.ts";
 
 /** Credited once to its invoice's account; kept aside in the ledger; or in no ledger at all: another currency. */
 export type PaymentState = "credited" | "suspense" | "foreign";
 
-export interface Payment extends Received {
+export interface Payment extends ReceivedAmounts {
   /** `<processor>:<the processor's reference>`. */
   readonly id: string;
   readonly invoiceId: string;
@@ -50,7 +58,7 @@ export async function insertFact(tx: Tx, fact: PaymentFact, now: number): Promis
   return inserted === 1;
 }
 
-export async function markFact(
+export async function setFactState(
   tx: Tx,
   fact: Pick<PaymentFact, "processor" | "ref" | "kind">,
   state: FactState,
@@ -73,7 +81,7 @@ export async function findFact(
 }
 
 /** What could not be applied yet to a payment, in the order in which it can have happened. */
-export async function waitingFacts(
+export async function listWaitingFacts(
   reader: Reader,
   paymentId: string,
 ): Promise<readonly PaymentFact[]> {
@@ -86,7 +94,7 @@ export async function waitingFacts(
 }
 
 /** The refunds and disputes that were applied to a payment, also those that were undone. */
-export async function returnsOf(
+export async function listAppliedReturns(
   reader: Reader,
   paymentId: string,
 ): Promise<readonly PaymentFact[]> {
@@ -136,7 +144,10 @@ export async function findPayment(reader: Reader, id: string): Promise<Payment |
   return row === undefined ? undefined : toPayment(row);
 }
 
-export async function paymentsOf(reader: Reader, invoiceId: string): Promise<readonly Payment[]> {
+export async function paymentsOfInvoice(
+  reader: Reader,
+  invoiceId: string,
+): Promise<readonly Payment[]> {
   const rows = await reader.all("select * from payment where invoice_id = ? order by id", [
     invoiceId,
   ]);
@@ -147,7 +158,7 @@ function factIdOf({ processor, ref, kind }: Pick<PaymentFact, "processor" | "ref
   return `${processor}:${ref}:${kind}`;
 }
 
-const KINDS: readonly FactKind[] = [
+const FACT_KINDS: readonly FactKind[] = [
   "paid",
   "refunded",
   "refund_failed",
@@ -163,14 +174,14 @@ function toFact(row: Row): PaymentFact & { readonly state: FactState } {
   return {
     processor,
     ref: text(row, "ref"),
-    kind: oneOf(row, "kind", KINDS),
+    kind: enumValue(row, "kind", FACT_KINDS),
     payment: text(row, "payment_id").slice(processor.length + 1),
     invoiceId: text(row, "invoice_id"),
-    amountCents: whole(row, "amount_cents"),
-    taxCents: whole(row, "tax_cents"),
+    amountCents: integer(row, "amount_cents"),
+    taxCents: integer(row, "tax_cents"),
     currency: text(row, "currency"),
-    at: whole(row, "at"),
-    state: oneOf(row, "state", FACT_STATES),
+    at: integer(row, "at"),
+    state: enumValue(row, "state", FACT_STATES),
   };
 }
 
@@ -180,15 +191,15 @@ function toPayment(row: Row): Payment {
     invoiceId: text(row, "invoice_id"),
     accountId: text(row, "account_id"),
     processor: text(row, "processor"),
-    state: oneOf(row, "state", PAYMENT_STATES),
+    state: enumValue(row, "state", PAYMENT_STATES),
     reason: textOrNull(row, "reason"),
     currency: text(row, "currency"),
-    amountCents: whole(row, "amount_cents"),
-    creditCents: whole(row, "credit_cents"),
-    feeCents: whole(row, "fee_cents"),
-    taxCents: whole(row, "tax_cents"),
-    refundedCents: whole(row, "refunded_cents"),
-    disputedCents: whole(row, "disputed_cents"),
-    paidAt: whole(row, "paid_at"),
+    amountCents: integer(row, "amount_cents"),
+    creditCents: integer(row, "credit_cents"),
+    feeCents: integer(row, "fee_cents"),
+    taxCents: integer(row, "tax_cents"),
+    refundedCents: integer(row, "refunded_cents"),
+    disputedCents: integer(row, "disputed_cents"),
+    paidAt: integer(row, "paid_at"),
   };
 }

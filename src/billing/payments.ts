@@ -2,11 +2,16 @@
 // whatever order, however often: it is unique, it waits for what it rests on, and what does not fit is kept aside.
 
 import { getWallet } from "../ledger/ledger.ts";
-import type { TellFalls } from "../ledger/marks.ts";
-import { bringIn, hasRoom, type Movement, sendBack } from "../ledger/purchases.ts";
-import type { Undone } from "../ledger/undone.ts";
+import type { OnBalanceThresholds } from "../ledger/marks.ts";
+import {
+  postPayment,
+  fitsBalanceLimit,
+  type PaymentMovement,
+  postReturn,
+} from "../ledger/purchases.ts";
+import type { Reversal } from "../ledger/undone.ts";
 import type { Tx } from "../store/db.ts";
-import { stopAfterReturn, type TellTopUp } from "./auto-top-up.ts";
+import { stopAfterReturn, type OnTopUpEvent } from "./auto-top-up.ts";
 import {
   findInvoice,
   type Invoice,
@@ -15,29 +20,35 @@ import {
   setRefunded,
   setVoid,
 } from "./billing.ts";
-import { NO_PARTS, nanoOfCents, partsBetween, partsLeft, type Received } from "./cents.ts";
+import {
+  ZERO_AMOUNTS,
+  nanoOfCents,
+  amountsDelta,
+  remainingAmounts,
+  type ReceivedAmounts,
+} from "./cents.ts";
 import {
   type FactState,
   findFact,
   findPayment,
   insertFact,
   insertPayment,
-  markFact,
+  setFactState,
   type Payment,
   paymentIdOf,
-  paymentsOf,
+  paymentsOfInvoice,
   type PaymentState,
-  returnsOf,
+  listAppliedReturns,
   updateReturned,
-  waitingFacts,
+  listWaitingFacts,
 } from "./payment-rows.ts";
 import type { PaymentFact } from "./processor.ts";
-import { endPaid } from "./top-up-end.ts";
+import { completeTopUp } from "./top-up-end.ts";
 
 const CURRENCY = "usd";
 const CENTS_MAX = 900_000_000;
 
-export interface Applied {
+export interface AppliedFact {
   readonly fact: PaymentFact;
   /** `known`: it was heard before, and nothing was done. */
   readonly state: FactState | "known";
@@ -47,36 +58,36 @@ export interface Applied {
 
 export interface PaidInvoice {
   readonly invoice: Invoice;
-  readonly paidWith: string;
+  readonly paymentId: string;
   readonly now: number;
 }
 
-export interface DoorParts {
+export interface PaymentCallbacks {
   /** Told, in the same transaction, of an invoice that became paid. */
-  readonly onPaid?: ((tx: Tx, paid: PaidInvoice) => Promise<void>) | undefined;
+  readonly onInvoicePaid?: ((tx: Tx, paid: PaidInvoice) => Promise<void>) | undefined;
   /** Told of balances that a refund or a dispute took below a mark. */
-  readonly onFalls?: TellFalls | undefined;
-  readonly onTopUp?: TellTopUp | undefined;
+  readonly onBalanceThresholds?: OnBalanceThresholds | undefined;
+  readonly onTopUpEvent?: OnTopUpEvent | undefined;
 }
 
 /** Answers what became of the fact, and of others that had waited for it. */
-export async function applyPayment(
+export async function applyFact(
   tx: Tx,
   fact: PaymentFact,
   now: number,
-  parts: DoorParts = {},
-): Promise<readonly Applied[]> {
-  if (!isAmount(fact.amountCents) || !isAmount(fact.taxCents))
+  callbacks: PaymentCallbacks = {},
+): Promise<readonly AppliedFact[]> {
+  if (!isValidAmount(fact.amountCents) || !isValidAmount(fact.taxCents))
     return [{ fact, state: "aside", reason: "the amount is no amount" }];
-  if (!(await insertFact(tx, fact, now))) return [await knownFact(tx, fact)];
+  if (!(await insertFact(tx, fact, now))) return [await duplicateFact(tx, fact)];
   const invoice = await lockInvoice(tx, fact.invoiceId);
-  const first = await settle(tx, fact, invoice, { now, parts });
+  const first = await processFact(tx, fact, invoice, { now, callbacks });
   const applied = [first];
   // A refund that came before its payment, and a closed dispute before its dispute, can go on now.
   for (let moved = first.state === "applied"; moved;) {
     moved = false;
-    for (const waiting of await waitingFacts(tx, paymentIdOf(fact))) {
-      const next = await settle(tx, waiting, invoice, { now, parts });
+    for (const waiting of await listWaitingFacts(tx, paymentIdOf(fact))) {
+      const next = await processFact(tx, waiting, invoice, { now, callbacks });
       if (next.state === "waiting") continue;
       applied.push(next);
       moved = true;
@@ -85,33 +96,33 @@ export async function applyPayment(
   return applied;
 }
 
-async function knownFact(tx: Tx, fact: PaymentFact): Promise<Applied> {
+async function duplicateFact(tx: Tx, fact: PaymentFact): Promise<AppliedFact> {
   const known = await findFact(tx, fact);
-  const same =
+  const isSame =
     known?.amountCents === fact.amountCents &&
     known.currency === fact.currency &&
     known.invoiceId === fact.invoiceId;
-  return { fact, state: "known", reason: same ? null : "it was told differently before" };
+  return { fact, state: "known", reason: isSame ? null : "it was told differently before" };
 }
 
-interface Context {
+interface FactContext {
   readonly now: number;
-  readonly parts: DoorParts;
+  readonly callbacks: PaymentCallbacks;
 }
 
-type Verdict = readonly [state: FactState, reason: string | null];
+type FactVerdict = readonly [state: FactState, reason: string | null];
 
-const DONE: Verdict = ["applied", null];
-const WAIT: Verdict = ["waiting", null];
+const APPLIED: FactVerdict = ["applied", null];
+const WAITING: FactVerdict = ["waiting", null];
 
-async function settle(
+async function processFact(
   tx: Tx,
   fact: PaymentFact,
   invoice: Invoice | undefined,
-  context: Context,
-): Promise<Applied> {
+  context: FactContext,
+): Promise<AppliedFact> {
   const [state, reason] = await decide(tx, fact, invoice, context);
-  await markFact(tx, fact, state, reason);
+  await setFactState(tx, fact, state, reason);
   return { fact, state, reason };
 }
 
@@ -119,32 +130,32 @@ async function decide(
   tx: Tx,
   fact: PaymentFact,
   invoice: Invoice | undefined,
-  context: Context,
-): Promise<Verdict> {
-  if (invoice === undefined) return aside("no invoice has that id");
+  context: FactContext,
+): Promise<FactVerdict> {
+  if (invoice === undefined) return setAside("no invoice has that id");
   switch (fact.kind) {
     case "paid":
-      return await receive(tx, fact, invoice, context);
+      return await applyPaid(tx, fact, invoice, context);
     case "voided":
-      if (invoice.status !== "open") return aside(`the invoice is ${invoice.status}`);
+      if (invoice.status !== "open") return setAside(`the invoice is ${invoice.status}`);
       await setVoid(tx, invoice, { now: fact.at });
-      return DONE;
+      return APPLIED;
     case "refunded":
     case "refund_failed":
     case "disputed":
     case "dispute_closed":
-      return await takeBack(tx, fact, context);
+      return await applyReturn(tx, fact, context);
   }
 }
 
-async function receive(
+async function applyPaid(
   tx: Tx,
   fact: PaymentFact,
   invoice: Invoice,
-  { now, parts }: Context,
-): Promise<Verdict> {
-  if (fact.amountCents === 0) return aside("nothing was paid");
-  const [state, reason] = await fitOf(tx, fact, invoice);
+  { now, callbacks }: FactContext,
+): Promise<FactVerdict> {
+  if (fact.amountCents === 0) return setAside("nothing was paid");
+  const [state, reason] = await matchToInvoice(tx, fact, invoice);
   const bought =
     state === "credited"
       ? {
@@ -169,142 +180,153 @@ async function receive(
   };
   await insertPayment(tx, payment);
   if (state !== "foreign")
-    await bringIn(tx, {
+    await postPayment(tx, {
       ...movementOf(fact, payment, now),
-      parts: partsLeft(payment, 0),
+      amounts: remainingAmounts(payment, 0),
       kind: "purchase",
     });
   if (state !== "credited") return ["applied", reason];
   await setPaid(tx, invoice.id, { taxCents: fact.taxCents, at: fact.at });
-  await endPaid(tx, invoice.id, now);
+  await completeTopUp(tx, invoice.id, now);
   const paid = await findInvoice(tx, invoice.id);
-  if (paid !== undefined) await parts.onPaid?.(tx, { invoice: paid, paidWith: payment.id, now });
-  return DONE;
+  if (paid !== undefined)
+    await callbacks.onInvoicePaid?.(tx, { invoice: paid, paymentId: payment.id, now });
+  return APPLIED;
 }
 
 /** Whether a payment is what the invoice asks for; if not, its money is kept aside and buys nothing. */
-async function fitOf(
+async function matchToInvoice(
   tx: Tx,
   fact: PaymentFact,
   invoice: Invoice,
 ): Promise<readonly [PaymentState, string | null]> {
   if (fact.currency.toLowerCase() !== CURRENCY)
     return ["foreign", `it is in ${fact.currency} and not in US dollars`];
-  const earlier = await paymentsOf(tx, invoice.id);
+  const earlier = await paymentsOfInvoice(tx, invoice.id);
   const credited = earlier.find(({ state }) => state === "credited");
   if (credited !== undefined) return ["suspense", `the invoice was paid before, by ${credited.id}`];
-  const wanted = invoice.amountCents + invoice.feeCents + fact.taxCents;
-  if (fact.amountCents !== wanted)
-    return ["suspense", `${fact.amountCents} cents were paid where ${wanted} are due`];
-  if (!(await hasRoom(tx, invoice.accountId, nanoOfCents(invoice.amountCents))))
+  const expectedCents = invoice.amountCents + invoice.feeCents + fact.taxCents;
+  if (fact.amountCents !== expectedCents)
+    return ["suspense", `${fact.amountCents} cents were paid where ${expectedCents} are due`];
+  if (!(await fitsBalanceLimit(tx, invoice.accountId, nanoOfCents(invoice.amountCents))))
     return ["suspense", "the balance would pass its limit"];
   return ["credited", null];
 }
 
-async function takeBack(tx: Tx, fact: PaymentFact, { now, parts }: Context): Promise<Verdict> {
+async function applyReturn(
+  tx: Tx,
+  fact: PaymentFact,
+  { now, callbacks }: FactContext,
+): Promise<FactVerdict> {
   const payment = await findPayment(tx, paymentIdOf(fact));
-  if (payment === undefined) return WAIT;
-  if (payment.invoiceId !== fact.invoiceId) return aside("the payment is of another invoice");
+  if (payment === undefined) return WAITING;
+  if (payment.invoiceId !== fact.invoiceId) return setAside("the payment is of another invoice");
   if (fact.currency.toLowerCase() !== payment.currency.toLowerCase())
-    return aside(`it is in ${fact.currency}, and the payment was in ${payment.currency}`);
-  const change = await changeOf(tx, fact);
+    return setAside(`it is in ${fact.currency}, and the payment was in ${payment.currency}`);
+  const change = await returnDelta(tx, fact);
   if (!("refunded" in change)) return change;
   const after: Payment = {
     ...payment,
     refundedCents: payment.refundedCents + change.refunded,
     disputedCents: payment.disputedCents + change.disputed,
   };
-  if (after.refundedCents + after.disputedCents > CENTS_MAX) return aside("the sum is no amount");
+  if (after.refundedCents + after.disputedCents > CENTS_MAX)
+    return setAside("the sum is no amount");
   await updateReturned(tx, after);
-  if (payment.state === "foreign") return DONE;
-  const before = leftOf(payment);
-  const going = partsBetween(before, leftOf(after));
+  if (payment.state === "foreign") return APPLIED;
+  const before = remainingOf(payment);
+  const returned = amountsDelta(before, remainingOf(after));
   const movement = movementOf(fact, payment, now);
   if (change.refunded + change.disputed > 0) {
     const kind = fact.kind === "refunded" ? "refund" : "dispute";
-    const falls = await sendBack(tx, { ...movement, parts: going, kind });
-    await tellOfReturn(tx, payment, { kind, falls, now, parts });
+    const crossings = await postReturn(tx, { ...movement, amounts: returned, kind });
+    await notifyReturn(tx, payment, { kind, crossings, now, callbacks });
   } else
-    await bringIn(tx, {
+    await postPayment(tx, {
       ...movement,
-      parts: partsBetween(NO_PARTS, going),
+      amounts: amountsDelta(ZERO_AMOUNTS, returned),
       kind: fact.kind === "refund_failed" ? "refund_failed" : "dispute_closed",
-      undoes: await undoneBy(tx, fact, after),
+      reverses: await reversalFor(tx, fact, after),
     });
   if (payment.state === "credited")
     await setRefunded(tx, payment.invoiceId, after.refundedCents >= payment.amountCents);
   return after.refundedCents + after.disputedCents > payment.amountCents
     ? ["applied", "more went back than was paid; the house bears it"]
-    : DONE;
+    : APPLIED;
 }
 
 /** What is undone, among all that went back of the payment. */
-async function undoneBy(tx: Tx, fact: PaymentFact, after: Payment): Promise<Undone> {
-  const returns = await returnsOf(tx, after.id);
+async function reversalFor(tx: Tx, fact: PaymentFact, after: Payment): Promise<Reversal> {
+  const returns = await listAppliedReturns(tx, after.id);
   return {
     id: movementIdOf({ ...fact, kind: fact.kind === "refund_failed" ? "refunded" : "disputed" }),
-    returns: returns.map((one) =>
-      one.kind === "refunded"
+    returns: returns.map((returned) =>
+      returned.kind === "refunded"
         ? {
-            id: movementIdOf(one),
-            undoneBy: movementIdOf({ ...one, kind: "refund_failed" }),
+            id: movementIdOf(returned),
+            reversedBy: movementIdOf({ ...returned, kind: "refund_failed" }),
             kind: "refund",
           }
         : {
-            id: movementIdOf(one),
-            undoneBy: movementIdOf({ ...one, kind: "dispute_closed" }),
+            id: movementIdOf(returned),
+            reversedBy: movementIdOf({ ...returned, kind: "dispute_closed" }),
             kind: "dispute",
           },
     ),
-    goneAfter: nanoOfCents(after.creditCents) - leftOf(after).credit,
+    stillReturned: nanoOfCents(after.creditCents) - remainingOf(after).credit,
   };
 }
 
-interface Change {
+interface ReturnDelta {
   readonly refunded: number;
   readonly disputed: number;
 }
 
-async function changeOf(tx: Tx, fact: PaymentFact): Promise<Change | Verdict> {
+async function returnDelta(tx: Tx, fact: PaymentFact): Promise<ReturnDelta | FactVerdict> {
   if (fact.kind === "refunded") return { refunded: fact.amountCents, disputed: 0 };
   if (fact.kind === "disputed") return { refunded: 0, disputed: fact.amountCents };
   const isRefund = fact.kind === "refund_failed";
   const cause = await findFact(tx, { ...fact, kind: isRefund ? "refunded" : "disputed" });
-  if (cause === undefined || cause.state === "waiting") return WAIT;
-  const called = isRefund ? "refund" : "dispute";
-  if (cause.state === "aside") return aside(`its ${called} was kept aside`);
+  if (cause === undefined || cause.state === "waiting") return WAITING;
+  const label = isRefund ? "refund" : "dispute";
+  if (cause.state === "aside") return setAside(`its ${label} was kept aside`);
   if (fact.amountCents > cause.amountCents)
-    return aside(`more came back than was ${isRefund ? "refunded" : "disputed"}`);
+    return setAside(`more came back than was ${isRefund ? "refunded" : "disputed"}`);
   return isRefund
     ? { refunded: -fact.amountCents, disputed: 0 }
     : { refunded: 0, disputed: -fact.amountCents };
 }
 
-async function tellOfReturn(
+async function notifyReturn(
   tx: Tx,
   { accountId }: Payment,
-  about: Pick<Context, "now" | "parts"> & {
+  about: Pick<FactContext, "now" | "callbacks"> & {
     readonly kind: "refund" | "dispute";
-    readonly falls: Parameters<TellFalls>[1];
+    readonly crossings: Parameters<OnBalanceThresholds>[1];
   },
 ): Promise<void> {
-  const { kind, falls, now, parts } = about;
+  const { kind, crossings, now, callbacks } = about;
   // What went back is not bought again by itself.
-  const told = falls.filter(({ mark }) => mark !== "top_up");
-  if (told.length > 0) await parts.onFalls?.(tx, told);
+  const reported = crossings.filter(({ kind }) => kind !== "top_up");
+  if (reported.length > 0) await callbacks.onBalanceThresholds?.(tx, reported);
   const { promo, paid } = await getWallet(tx, accountId);
-  await stopAfterReturn(tx, accountId, { kind, balance: promo + paid, now, tell: parts.onTopUp });
+  await stopAfterReturn(tx, accountId, {
+    kind,
+    balance: promo + paid,
+    now,
+    onTopUpEvent: callbacks.onTopUpEvent,
+  });
 }
 
-function leftOf(payment: Received & Pick<Payment, "refundedCents" | "disputedCents">) {
-  return partsLeft(payment, payment.refundedCents + payment.disputedCents);
+function remainingOf(payment: ReceivedAmounts & Pick<Payment, "refundedCents" | "disputedCents">) {
+  return remainingAmounts(payment, payment.refundedCents + payment.disputedCents);
 }
 
 function movementOf(
   fact: PaymentFact,
   payment: Payment,
   now: number,
-): Pick<Movement, "id" | "accountId" | "processor" | "ref" | "now"> {
+): Pick<PaymentMovement, "id" | "accountId" | "processor" | "ref" | "now"> {
   return {
     id: movementIdOf(fact),
     accountId: payment.accountId,
@@ -318,10 +340,10 @@ function movementIdOf({ processor, ref, kind }: PaymentFact): string {
   return `${processor}:${ref}.${kind}`;
 }
 
-function isAmount(cents: number): boolean {
+function isValidAmount(cents: number): boolean {
   return Number.isSafeInteger(cents) && cents >= 0 && cents <= CENTS_MAX;
 }
 
-function aside(reason: string): Verdict {
+function setAside(reason: string): FactVerdict {
   return ["aside", reason];
 }

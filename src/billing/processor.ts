@@ -27,7 +27,7 @@ export interface PaymentFact {
 }
 
 /** What somebody is asked to pay. */
-export interface Order {
+export interface CheckoutRequest {
   readonly invoiceId: string;
   readonly accountId: string;
   readonly amountCents: number;
@@ -35,13 +35,13 @@ export interface Order {
   readonly payUrl: string;
 }
 
-export interface Hosted {
+export interface HostedPage {
   readonly ref: string;
   readonly url: string;
 }
 
 /** How a page at a processor stands: it can be paid at, the money is under way, it is paid, or it is dead. */
-export interface Seen {
+export interface PageState {
   readonly state: "open" | "processing" | "done" | "expired";
   readonly url: string | undefined;
   /** All that has happened so far, causes first. */
@@ -49,26 +49,26 @@ export interface Seen {
 }
 
 /** Whose payment method is to be saved, and where its owner comes back to. */
-export interface SavingRequest {
+export interface SetupRequest {
   /** The same id gives the same page, however often it is asked for. */
   readonly id: string;
   readonly accountId: string;
   readonly returnUrl: string;
 }
 
-export interface SavingPage extends Hosted {
+export interface SetupPage extends HostedPage {
   /** The processor's name for the payer. */
   readonly customer: string;
 }
 
 /** How a page at which a method is saved stands. */
-export type Saving =
+export type SetupState =
   | { readonly state: "open"; readonly url: string | undefined }
   | { readonly state: "expired" }
   | { readonly state: "saved"; readonly ref: string; readonly label: string };
 
 /** A saved method, and what it is charged for. */
-export interface Charge {
+export interface ChargeRequest {
   readonly id: string;
   readonly invoiceId: string;
   readonly amountCents: number;
@@ -79,25 +79,25 @@ export interface Charge {
   readonly now: number;
 }
 
-export type Refusal = "declined" | "authentication_required" | "method_gone";
+export type DeclineReason = "declined" | "authentication_required" | "method_gone";
 
-export type Charged =
+export type ChargeResult =
   | {
       readonly state: "done" | "processing";
       readonly ref: string;
       readonly facts: readonly PaymentFact[];
     }
-  | { readonly state: "refused"; readonly reason: Refusal };
+  | { readonly state: "refused"; readonly reason: DeclineReason };
 
 /** Where payment methods are kept, to be charged while nobody is there. */
-export interface Vault {
-  readonly begin: (request: SavingRequest) => Promise<SavingPage>;
-  readonly look: (ref: string) => Promise<Saving>;
+export interface PaymentMethods {
+  readonly createSetupPage: (request: SetupRequest) => Promise<SetupPage>;
+  readonly fetchSetup: (ref: string) => Promise<SetupState>;
   /** The same charge is made once, however often it is asked for. Throws where nobody knows what became of it. */
-  readonly charge: (charge: Charge) => Promise<Charged>;
+  readonly charge: (charge: ChargeRequest) => Promise<ChargeResult>;
   /** What became of a charge that was asked for before; undefined where it was never made. */
-  readonly find: (charge: Charge) => Promise<Charged | undefined>;
-  readonly forget: (method: string) => Promise<void>;
+  readonly findCharge: (charge: ChargeRequest) => Promise<ChargeResult | undefined>;
+  readonly detach: (method: string) => Promise<void>;
 }
 
 /** A processor with a page of its own for people to pay at. */
@@ -106,27 +106,35 @@ export interface HostedProcessor {
   readonly id: string;
   readonly name: string;
   /** It works out the tax while somebody pays. */
-  readonly taxLater: boolean;
+  readonly calculatesTax: boolean;
   /** Where its page may be, for the policy of the page that leads there. */
   readonly formTargets: readonly string[];
   /** The same order and attempt give the same page, however often it is asked for. */
-  readonly begin: (order: Order, attempt: number) => Promise<Hosted>;
-  readonly look: (ref: string) => Promise<Seen>;
+  readonly createPage: (request: CheckoutRequest, attempt: number) => Promise<HostedPage>;
+  readonly fetchPage: (ref: string) => Promise<PageState>;
   /** Closes a page, so that nobody can pay at it; does nothing where it is not open any more. */
-  readonly cancel: (ref: string) => Promise<void>;
+  readonly cancelPage: (ref: string) => Promise<void>;
   /** The page that a webhook is about; undefined where it is about nothing of ours. Throws where it is forged. */
-  readonly hear?: (bodyText: string, signature: string, now: number) => Promise<string | undefined>;
-  readonly vault?: Vault;
+  readonly parseWebhook?: (
+    bodyText: string,
+    signature: string,
+    now: number,
+  ) => Promise<string | undefined>;
+  readonly paymentMethods?: PaymentMethods;
 }
 
-export type Processor =
+export type PaymentProcessor =
   | HostedProcessor
   /** The operator says what was paid, with `postern admin mark-paid`. */
   | { readonly kind: "manual"; readonly id: "manual"; readonly instructions: string | undefined }
   /** Two buttons and cards that are none, on loopback only. */
-  | { readonly kind: "development"; readonly id: "development"; readonly vault: Vault };
+  | {
+      readonly kind: "development";
+      readonly id: "development";
+      readonly paymentMethods: PaymentMethods;
+    };
 
 /** Undefined where a processor can charge nobody by itself, as with bank transfers. */
-export function vaultOf(processor: Processor): Vault | undefined {
-  return processor.kind === "manual" ? undefined : processor.vault;
+export function paymentMethodsOf(processor: PaymentProcessor): PaymentMethods | undefined {
+  return processor.kind === "manual" ? undefined : processor.paymentMethods;
 }

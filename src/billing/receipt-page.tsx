@@ -1,27 +1,27 @@
 /** @jsxImportSource hono/jsx */
 // A receipt to print or keep. Its amounts are those of the payment that the ledger credited.
 
-import { dayOf } from "../base/day.ts";
-import type { PageFrame } from "../http/layout.tsx";
+import { utcDay } from "../base/day.ts";
+import type { PageLayout } from "../http/layout.tsx";
 import type { Invoice } from "./billing.ts";
-import { moneyOfCents } from "./cents.ts";
-import { Lines, maskedAccount } from "./lines.tsx";
+import { formatCents } from "./cents.ts";
+import { InvoiceLineItems, maskedAccount } from "./lines.tsx";
 import type { Payment } from "./payment-rows.ts";
-import type { Operator } from "./till.ts";
+import type { OperatorDetails } from "./till.ts";
 
-export interface ReceiptState {
+export interface ReceiptPageProps {
   readonly invoice: Invoice;
   readonly payment: Payment;
-  readonly operator: Operator;
+  readonly operator: OperatorDetails;
 }
 
-export function receiptPage({ invoice, payment, operator }: ReceiptState): PageFrame {
+export function receiptPage({ invoice, payment, operator }: ReceiptPageProps): PageLayout {
   const { refundedCents, disputedCents, amountCents } = payment;
-  const went = [
+  const returns = [
     ["Given back", refundedCents],
     ["Taken back by the bank", disputedCents],
   ] as const;
-  const gone = refundedCents + disputedCents;
+  const returnedCents = refundedCents + disputedCents;
   return {
     title: `Receipt ${invoice.id} – ${operator.name}`,
     isPrivate: true,
@@ -49,7 +49,7 @@ export function receiptPage({ invoice, payment, operator }: ReceiptState): PageF
             <code>{invoice.id}</code>
           </dd>
           <dt>Paid on</dt>
-          <dd>{dayOf(payment.paidAt)}</dd>
+          <dd>{utcDay(payment.paidAt)}</dd>
           <dt>Paid with</dt>
           <dd>
             <code>{payment.id}</code>
@@ -59,25 +59,25 @@ export function receiptPage({ invoice, payment, operator }: ReceiptState): PageF
             <code>{maskedAccount(invoice.accountId)}</code>
           </dd>
         </dl>
-        <Lines
+        <InvoiceLineItems
           invoice={{
             ...invoice,
             amountCents: payment.creditCents,
             feeCents: payment.feeCents,
             taxCents: payment.taxCents,
           }}
-          taxLater={false}
-          after={[
-            ...went.flatMap(([label, cents]) =>
-              cents === 0 ? [] : [[label, `−${moneyOfCents(cents)}`] as const],
+          isTaxDeferred={false}
+          extraItems={[
+            ...returns.flatMap(([label, cents]) =>
+              cents === 0 ? [] : [[label, `−${formatCents(cents)}`] as const],
             ),
-            ...(gone === 0 || gone > amountCents
+            ...(returnedCents === 0 || returnedCents > amountCents
               ? []
-              : [["What stays paid", moneyOfCents(amountCents - gone)] as const]),
+              : [["What stays paid", formatCents(amountCents - returnedCents)] as const]),
           ]}
         />
       </>
     ),
-    foot: operator.contact === undefined ? undefined : <p>Questions: {operator.contact}</p>,
+    footer: operator.contact === undefined ? undefined : <p>Questions: {operator.contact}</p>,
   };
 }

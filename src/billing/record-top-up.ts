@@ -4,15 +4,15 @@ import { z } from "zod";
 import { timestamp, timestampOrNull } from "../http/record.ts";
 import { STOP_REASONS } from "./auto-top-up.ts";
 import { usdOfCents } from "./cents.ts";
-import { AUTO_STATUSES, TOP_UP_STATES } from "./top-up-rows.ts";
-import type { TopUpState } from "./top-up-state.ts";
+import { AUTO_TOP_UP_STATUSES, TOP_UP_STATES } from "./top-up-rows.ts";
+import type { AutoTopUpSummary } from "./top-up-state.ts";
 
 const Usd = z.number().nullable();
 
 export const AutoTopUpRecord = z
   .object({
     object: z.literal("auto_top_up"),
-    status: z.enum(AUTO_STATUSES).meta({
+    status: z.enum(AUTO_TOP_UP_STATUSES).meta({
       description:
         "`on`: credits are bought when the balance falls below the threshold. `stopped`: nothing is bought until the owner turns it on again. `off`: the owner did not turn it on.",
     }),
@@ -69,8 +69,8 @@ export const AUTO_TOP_UP_EXAMPLE = {
   manage_url: "https://gateway.example/console/acct_01kah5t3mq7d2c9w4e6r8t0yax/billing",
 };
 
-export function showAutoTopUp(
-  { settings, method, boughtCents, last }: TopUpState,
+export function toAutoTopUpRecord(
+  { settings, method, boughtCents, lastTopUp }: AutoTopUpSummary,
   { manageUrl, now }: { readonly manageUrl: string; readonly now: number },
 ): z.infer<typeof AutoTopUpRecord> {
   const usdOrNull = (cents: number | undefined) => (cents === undefined ? null : usdOfCents(cents));
@@ -88,15 +88,15 @@ export function showAutoTopUp(
     stopped_at: timestampOrNull(settings?.stoppedAt ?? null),
     next_try_at: dueAt !== null && dueAt > now ? timestamp(dueAt) : null,
     last_attempt:
-      last === undefined
+      lastTopUp === undefined
         ? null
         : {
-            invoice_id: last.invoiceId,
-            state: last.state,
-            reason: last.reason,
-            amount_usd: usdOfCents(last.amountCents),
-            created_at: timestamp(last.createdAt),
-            ended_at: timestampOrNull(last.endedAt),
+            invoice_id: lastTopUp.invoiceId,
+            state: lastTopUp.state,
+            reason: lastTopUp.reason,
+            amount_usd: usdOfCents(lastTopUp.amountCents),
+            created_at: timestamp(lastTopUp.createdAt),
+            ended_at: timestampOrNull(lastTopUp.endedAt),
           },
     manage_url: manageUrl,
   };

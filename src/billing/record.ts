@@ -46,7 +46,7 @@ export const INVOICE_EXAMPLE = {
   paid_at: null,
 };
 
-export function showInvoice(invoice: Invoice, payUrl: string): z.infer<typeof InvoiceRecord> {
+export function toInvoiceRecord(invoice: Invoice, payUrl: string): z.infer<typeof InvoiceRecord> {
   const { amountCents, feeCents, taxCents } = invoice;
   return {
     id: invoice.id,

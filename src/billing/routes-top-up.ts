@@ -3,12 +3,18 @@
 import { z } from "zod";
 import { record } from "../audit/audit.ts";
 import { networksOf } from "../http/address.ts";
-import { type Input, keyRoute, keyWriteRoute, type Caller, type Route } from "../http/route.ts";
+import {
+  type RouteInput,
+  keyRoute,
+  keyWriteRoute,
+  type Caller,
+  type Route,
+} from "../http/route.ts";
 import type { Tx } from "../store/db.ts";
-import { lowerRules, turnOff, typedOf } from "./auto-top-up.ts";
-import { AUTO_TOP_UP_EXAMPLE, AutoTopUpRecord, showAutoTopUp } from "./record-top-up.ts";
-import type { Till } from "./till.ts";
-import { readTopUpState } from "./top-up-state.ts";
+import { lowerRules, disableAutoTopUp, toRulesInput } from "./auto-top-up.ts";
+import { AUTO_TOP_UP_EXAMPLE, AutoTopUpRecord, toAutoTopUpRecord } from "./record-top-up.ts";
+import type { BillingDeps } from "./till.ts";
+import { readAutoTopUpSummary } from "./top-up-state.ts";
 
 const AMOUNT_TEXT_MAX = 20;
 
@@ -27,7 +33,7 @@ const Amount = z
   })
   .optional();
 
-const Lower = z
+const AutoTopUpChangeBody = z
   .strictObject({
     threshold_usd: Amount.meta({ description: "Buy when the balance is below this." }),
     amount_usd: Amount.meta({ description: "Buy credits for so much." }),
@@ -37,11 +43,11 @@ const Lower = z
   })
   .meta({ id: "AutoTopUpChange" });
 
-export function topUpRoutes(till: Till): readonly Route[] {
-  return [readRoute(till), lowerRoute(till), turnOffRoute(till)];
+export function autoTopUpRoutes(billing: BillingDeps): readonly Route[] {
+  return [readRoute(billing), lowerRoute(billing), turnOffRoute(billing)];
 }
 
-function readRoute(till: Till): Route {
+function readRoute(billing: BillingDeps): Route {
   return keyRoute({
     ...DOC,
     method: "GET",
@@ -49,16 +55,16 @@ function readRoute(till: Till): Route {
     summary: "Read whether credits are bought by themselves",
     description:
       "The owner of the account may allow that credits are bought by themselves, from a saved payment method, whenever the balance falls below a threshold. A human turns it on, at `manage_url`.",
-    answers: ANSWERS,
+    responses: ANSWERS,
     faults: [],
     run: async ({ caller, now }) => ({
       status: 200,
-      body: await shown(till, till.db, caller.accountId, now),
+      body: await autoTopUpBody(billing, billing.db, caller.accountId, now),
     }),
   });
 }
 
-function lowerRoute(till: Till): Route {
+function lowerRoute(billing: BillingDeps): Route {
   return keyWriteRoute({
     ...DOC,
     method: "PATCH",
@@ -66,29 +72,29 @@ function lowerRoute(till: Till): Route {
     summary: "Lower what may be bought by itself",
     description:
       "A key may lower each amount, and never raise it or turn it on: that is the owner's, in the console. Fields that are left out stay as they are.",
-    body: Lower,
-    example: { monthly_ceiling_usd: 100 },
-    answers: ANSWERS,
+    body: AutoTopUpChangeBody,
+    requestExample: { monthly_ceiling_usd: 100 },
+    responses: ANSWERS,
     faults: ["forbidden"],
     run: async (tx, input) => {
       const { accountId } = input.caller;
       const { threshold_usd, amount_usd, monthly_ceiling_usd } = input.body;
       const rules = await lowerRules(tx, accountId, {
-        typed: {
+        input: {
           ...(threshold_usd === undefined ? {} : { threshold_usd }),
           ...(amount_usd === undefined ? {} : { amount_usd }),
           ...(monthly_ceiling_usd === undefined ? {} : { monthly_ceiling_usd }),
         },
-        limits: till.limits,
-        consoleUrl: till.manageUrlOf(accountId),
+        limits: billing.limits,
+        consoleUrl: billing.billingPageUrl(accountId),
       });
-      await note(tx, "auto_top_up.changed", input, typedOf(rules));
-      return { status: 200, body: await shown(till, tx, accountId, input.now) };
+      await auditChange(tx, "auto_top_up.changed", input, toRulesInput(rules));
+      return { status: 200, body: await autoTopUpBody(billing, tx, accountId, input.now) };
     },
   });
 }
 
-function turnOffRoute(till: Till): Route {
+function turnOffRoute(billing: BillingDeps): Route {
   return keyWriteRoute({
     ...DOC,
     method: "DELETE",
@@ -96,29 +102,35 @@ function turnOffRoute(till: Till): Route {
     summary: "Turn off that credits are bought by themselves",
     description:
       "Only the owner turns it on again. A purchase that is under way goes on. Repeating the call gives the same answer.",
-    answers: ANSWERS,
+    responses: ANSWERS,
     faults: [],
     run: async (tx, input) => {
       const { accountId } = input.caller;
-      if (await turnOff(tx, accountId)) await note(tx, "auto_top_up.turned_off", input, {});
-      return { status: 200, body: await shown(till, tx, accountId, input.now) };
+      if (await disableAutoTopUp(tx, accountId))
+        await auditChange(tx, "auto_top_up.turned_off", input, {});
+      return { status: 200, body: await autoTopUpBody(billing, tx, accountId, input.now) };
     },
   });
 }
 
-async function shown(till: Till, reader: Till["db"] | Tx, accountId: string, now: number) {
-  const state = await readTopUpState(reader, accountId, now);
-  return showAutoTopUp(state, { manageUrl: till.manageUrlOf(accountId), now });
+async function autoTopUpBody(
+  billing: BillingDeps,
+  reader: BillingDeps["db"] | Tx,
+  accountId: string,
+  now: number,
+) {
+  const state = await readAutoTopUpSummary(reader, accountId, now);
+  return toAutoTopUpRecord(state, { manageUrl: billing.billingPageUrl(accountId), now });
 }
 
-async function note(
+async function auditChange(
   tx: Tx,
   action: "auto_top_up.changed" | "auto_top_up.turned_off",
   {
     caller,
-    address,
+    clientIp,
     now,
-  }: Pick<Input<unknown, unknown, unknown, Caller>, "caller" | "address" | "now">,
+  }: Pick<RouteInput<unknown, unknown, unknown, Caller>, "caller" | "clientIp" | "now">,
   detail: Readonly<Record<string, number>>,
 ): Promise<void> {
   await record(tx, {
@@ -127,7 +139,7 @@ async function note(
     action,
     target: null,
     detail,
-    network: networksOf(address)[1],
+    network: networksOf(clientIp)[1],
     now,
   });
 }

@@ -1,15 +1,15 @@
 // /v1/billing: the HTTP face of invoices, and the address that a processor's webhooks come to.
 
 import { z } from "zod";
-import type { Author } from "../audit/audit.ts";
+import type { AuditSource } from "../audit/audit.ts";
 import { networksOf } from "../http/address.ts";
-import { cursorOf, listOf, PageQuery } from "../http/record.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/record.ts";
 import {
-  type AnswerDoc,
+  type ResponseDoc,
   type Caller,
   keyRoute,
   keyWriteRoute,
-  openRoute,
+  publicRoute,
   type Route,
 } from "../http/route.ts";
 import {
@@ -18,20 +18,25 @@ import {
   type Invoice,
   INVOICE_STATUSES,
   listInvoices,
-  readAmount,
+  parseAmount,
   voidInvoice,
 } from "./billing.ts";
-import { INVOICE_EXAMPLE, InvoiceRecord, showInvoice } from "./record.ts";
-import { topUpRoutes } from "./routes-top-up.ts";
-import { closePages, takeWebhook, type Till, upToDate } from "./till.ts";
-import { challengeOfInvoice, type Counter } from "./x402.ts";
+import { INVOICE_EXAMPLE, InvoiceRecord, toInvoiceRecord } from "./record.ts";
+import { autoTopUpRoutes } from "./routes-top-up.ts";
+import {
+  cancelOpenCheckout,
+  handleWebhook,
+  type BillingDeps,
+  tryReconcileInvoice,
+} from "./till.ts";
+import { paymentRequiredForInvoice, type X402Deps } from "./x402.ts";
 
 const WEBHOOK_BYTES_MAX = 1_048_576;
 const AMOUNT_TEXT_MAX = 20;
 
-export interface BillingRouteParts {
-  readonly till: Till;
-  readonly counter?: Counter | undefined;
+export interface BillingRouteDeps {
+  readonly billing: BillingDeps;
+  readonly x402?: X402Deps | undefined;
 }
 
 const INVOICE_PATH = z.object({
@@ -39,15 +44,16 @@ const INVOICE_PATH = z.object({
 });
 const DOC = { tag: "Billing", dialect: "openai" } as const;
 
-export function billingRoutes({ till, counter }: BillingRouteParts): readonly Route[] {
-  const takesWebhooks = till.processor.kind === "hosted" && till.processor.hear !== undefined;
+export function billingRoutes({ billing, x402 }: BillingRouteDeps): readonly Route[] {
+  const hasWebhooks =
+    billing.processor.kind === "hosted" && billing.processor.parseWebhook !== undefined;
   return [
-    createRoute(till, counter),
-    listRoute(till),
-    readRoute(till, counter),
-    voidRoute(till),
-    ...topUpRoutes(till),
-    ...(takesWebhooks ? [webhookRoute(till)] : []),
+    createRoute(billing, x402),
+    listRoute(billing),
+    readRoute(billing, x402),
+    voidRoute(billing),
+    ...autoTopUpRoutes(billing),
+    ...(hasWebhooks ? [webhookRoute(billing)] : []),
   ];
 }
 
@@ -65,7 +71,7 @@ const NewInvoiceBody = z
   })
   .meta({ id: "NewInvoiceRequest" });
 
-function createRoute({ links, limits }: Till, counter: Counter | undefined): Route {
+function createRoute({ links, limits }: BillingDeps, x402: X402Deps | undefined): Route {
   return keyWriteRoute({
     ...DOC,
     method: "POST",
@@ -75,28 +81,28 @@ function createRoute({ links, limits }: Till, counter: Counter | undefined): Rou
     description:
       "One US dollar buys 1,000,000 credits; a platform fee of 5 % and, where it applies, tax come on top. Nothing is charged by this call: a human pays at `pay_url`, and the credits are there as soon as the invoice is `paid`. Send an `Idempotency-Key`, so that a repetition does not make a second invoice.",
     body: NewInvoiceBody,
-    example: { amount_usd: 10 },
-    answers: {
+    requestExample: { amount_usd: 10 },
+    responses: {
       201: {
         description: "The open invoice.",
         schema: InvoiceRecord,
         example: INVOICE_EXAMPLE,
-        ...headersDoc(counter),
+        ...x402HeadersDoc(x402),
       },
     },
     faults: ["conflict"],
-    run: async (tx, { caller, body, address, now }) => {
-      const amountCents = readAmount(body.amount_usd, limits);
-      const by = authorOf(caller, address);
+    run: async (tx, { caller, body, clientIp, now }) => {
+      const amountCents = parseAmount(body.amount_usd, limits);
+      const by = authorOf(caller, clientIp);
       const { accountId } = caller;
       const invoice = await createInvoice(tx, { accountId, amountCents, by, now });
-      const headers = headersOf(counter, invoice);
-      return { status: 201, body: showInvoice(invoice, links.urlOf(invoice.id)), headers };
+      const headers = x402Headers(x402, invoice);
+      return { status: 201, body: toInvoiceRecord(invoice, links.urlFor(invoice.id)), headers };
     },
   });
 }
 
-function listRoute({ db, links }: Till): Route {
+function listRoute({ db, links }: BillingDeps): Route {
   return keyRoute({
     ...DOC,
     method: "GET",
@@ -106,26 +112,26 @@ function listRoute({ db, links }: Till): Route {
     description: "Newest first.",
     query: z.strictObject({
       ...PageQuery,
-      cursor: cursorOf("inv"),
+      cursor: cursorSchema("inv"),
       status: z.enum(INVOICE_STATUSES).optional(),
     }),
-    answers: {
+    responses: {
       200: {
         description: "A page of invoices.",
-        schema: listOf(InvoiceRecord, "InvoiceList"),
+        schema: listSchema(InvoiceRecord, "InvoiceList"),
         example: { object: "list", data: [INVOICE_EXAMPLE], has_more: false, next_cursor: null },
       },
     },
     faults: [],
     run: async ({ caller, query }) => {
       const page = await listInvoices(db, caller.accountId, query, query.status);
-      const data = page.data.map((invoice) => showInvoice(invoice, links.urlOf(invoice.id)));
+      const data = page.data.map((invoice) => toInvoiceRecord(invoice, links.urlFor(invoice.id)));
       return { status: 200, body: { ...page, data } };
     },
   });
 }
 
-function readRoute(till: Till, counter: Counter | undefined): Route {
+function readRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
   return keyRoute({
     ...DOC,
     method: "GET",
@@ -135,41 +141,45 @@ function readRoute(till: Till, counter: Counter | undefined): Route {
     description:
       "The payment processor is asked as well where the invoice is open, so there is no need to wait for anything but the human.",
     params: INVOICE_PATH,
-    answers: {
+    responses: {
       200: {
         description: "The invoice.",
         schema: InvoiceRecord,
         example: { ...INVOICE_EXAMPLE, status: "paid", paid_at: "2026-11-21T09:34:10.000Z" },
-        ...headersDoc(counter),
+        ...x402HeadersDoc(x402),
       },
     },
     faults: ["not_found"],
     run: async ({ caller, params, now }) => {
-      const known = await getInvoice(till.db, params.id, caller.accountId);
-      const invoice = await upToDate(till, known, now);
-      const headers = headersOf(counter, invoice);
-      return { status: 200, body: showInvoice(invoice, till.links.urlOf(invoice.id)), headers };
+      const known = await getInvoice(billing.db, params.id, caller.accountId);
+      const invoice = await tryReconcileInvoice(billing, known, now);
+      const headers = x402Headers(x402, invoice);
+      return {
+        status: 200,
+        body: toInvoiceRecord(invoice, billing.links.urlFor(invoice.id)),
+        headers,
+      };
     },
   });
 }
 
 /** An open invoice says how an agent pays it by itself, where it can. */
-function headersOf(
-  counter: Counter | undefined,
+function x402Headers(
+  x402: X402Deps | undefined,
   invoice: Invoice,
 ): Readonly<Record<string, string>> {
-  if (counter === undefined || invoice.status !== "open") return {};
-  return { "payment-required": challengeOfInvoice(counter, invoice, "the invoice is open") };
+  if (x402 === undefined || invoice.status !== "open") return {};
+  return { "payment-required": paymentRequiredForInvoice(x402, invoice, "the invoice is open") };
 }
 
-function headersDoc(counter: Counter | undefined): Pick<AnswerDoc, "headers"> {
-  if (counter === undefined) return {};
-  const says =
+function x402HeadersDoc(x402: X402Deps | undefined): Pick<ResponseDoc, "headers"> {
+  if (x402 === undefined) return {};
+  const description =
     "Of an open invoice: how to pay it with x402, and at which address. Base64 of JSON, as x402 says it.";
-  return { headers: { "payment-required": says } };
+  return { headers: { "payment-required": description } };
 }
 
-function voidRoute(till: Till): Route {
+function voidRoute(billing: BillingDeps): Route {
   return keyWriteRoute({
     ...DOC,
     method: "POST",
@@ -179,7 +189,7 @@ function voidRoute(till: Till): Route {
     description:
       "Its page can no longer be paid at. Repeating the call gives the same answer. An invoice that is paid, or whose payment is under way, is a conflict. Money that arrives all the same, such as a bank transfer, still buys its credits: the invoice is `paid` then.",
     params: INVOICE_PATH,
-    answers: {
+    responses: {
       200: {
         description: "The void invoice.",
         schema: InvoiceRecord,
@@ -188,37 +198,37 @@ function voidRoute(till: Till): Route {
     },
     faults: ["not_found", "conflict", "overloaded"],
     before: ({ caller, params, now }) =>
-      closePages(till, { id: params.id, accountId: caller.accountId, now }),
-    run: async (tx, { caller, params, address, now }) => {
-      const by = authorOf(caller, address);
+      cancelOpenCheckout(billing, { id: params.id, accountId: caller.accountId, now }),
+    run: async (tx, { caller, params, clientIp, now }) => {
+      const by = authorOf(caller, clientIp);
       const { accountId } = caller;
       const invoice = await voidInvoice(tx, { id: params.id, accountId, by, now });
-      return { status: 200, body: showInvoice(invoice, till.links.urlOf(invoice.id)) };
+      return { status: 200, body: toInvoiceRecord(invoice, billing.links.urlFor(invoice.id)) };
     },
   });
 }
 
-function authorOf({ keyId }: Caller, address: string): Author {
+function authorOf({ keyId }: Caller, address: string): AuditSource {
   return { actor: { type: "key", id: keyId }, network: networksOf(address)[1] };
 }
 
-function webhookRoute(till: Till): Route {
-  return openRoute({
+function webhookRoute(billing: BillingDeps): Route {
+  return publicRoute({
     ...DOC,
     method: "POST",
-    path: `/webhooks/${till.processor.id}`,
+    path: `/webhooks/${billing.processor.id}`,
     id: "hearOfPayment",
     summary: "Hear of a payment",
     hidden: true,
     rawBody: true,
     bodyLimitBytes: WEBHOOK_BYTES_MAX,
-    answers: {
+    responses: {
       200: { description: "It was heard.", schema: z.object({ received: z.literal(true) }) },
     },
     faults: ["invalid_request"],
     run: async ({ bodyText, headers, now }) => {
       const signature = headers.get("stripe-signature") ?? "";
-      await takeWebhook(till, { bodyText, signature, now });
+      await handleWebhook(billing, { bodyText, signature, now });
       return { status: 200, body: { received: true } };
     },
   });

@@ -2,69 +2,69 @@
 // what they cause. A payment is known by its Checkout page, or by its own name where a saved method was charged.
 
 import type { Stripe as StripeClient } from "stripe";
-import type { PaymentFact, Seen } from "./processor.ts";
+import type { PaymentFact, PageState } from "./processor.ts";
 
 /** Names the invoice on what is Stripe's; a payer cannot set it, as they can a client's reference. */
-export const INVOICE_MARK = "postern_invoice";
+export const INVOICE_METADATA_KEY = "postern_invoice";
 
 /** The tax within a payment that has no page; like the other marks, only the secret key can set it. */
-export const TAX_MARK = "postern_tax";
+export const TAX_METADATA_KEY = "postern_tax";
 
 const LIST_MAX = 100;
 const SECOND_MS = 1_000;
 
-export type Intent = Omit<
+export type PaymentIntent = Omit<
   Awaited<ReturnType<StripeClient["paymentIntents"]["retrieve"]>>,
   "lastResponse"
 >;
-type Session = Awaited<ReturnType<StripeClient["checkout"]["sessions"]["retrieve"]>>;
-const EXPIRED: Seen = { state: "expired", url: undefined, facts: [] };
+type CheckoutSession = Awaited<ReturnType<StripeClient["checkout"]["sessions"]["retrieve"]>>;
+const EXPIRED_PAGE: PageState = { state: "expired", url: undefined, facts: [] };
 type Dispute = Pick<
   Awaited<ReturnType<StripeClient["disputes"]["retrieve"]>>,
   "id" | "status" | "amount" | "currency" | "created"
 >;
 
-export async function seenOf(stripe: StripeClient, ref: string): Promise<Seen> {
-  if (isIntent(ref)) {
-    const intent = await intentOf(stripe, ref);
-    return intent === undefined ? EXPIRED : await seenOfIntent(stripe, intent);
+export async function fetchPageState(stripe: StripeClient, ref: string): Promise<PageState> {
+  if (isPaymentIntentId(ref)) {
+    const intent = await findIntent(stripe, ref);
+    return intent === undefined ? EXPIRED_PAGE : await intentState(stripe, intent);
   }
-  const session = await sessionOf(stripe, ref);
-  if (session === undefined) return EXPIRED;
+  const session = await findSession(stripe, ref);
+  if (session === undefined) return EXPIRED_PAGE;
   const url = session.url ?? undefined;
   const intent = session.payment_intent;
-  const invoiceId = session.metadata?.[INVOICE_MARK];
+  const invoiceId = session.metadata?.[INVOICE_METADATA_KEY];
   if (session.status === "open") return { state: "open", url, facts: [] };
-  if (session.status === "expired") return EXPIRED;
+  if (session.status === "expired") return EXPIRED_PAGE;
   if (invoiceId === undefined || intent === null || typeof intent === "string")
     throw new Error(`the page ${ref} has no payment of an invoice`);
-  return await seenOfPayment(stripe, intent, { invoiceId, taxCents: taxOf(session) });
+  return await paymentState(stripe, intent, { invoiceId, taxCents: taxOf(session) });
 }
 
 /** A payment without a page. */
-export async function seenOfIntent(stripe: StripeClient, intent: Intent): Promise<Seen> {
-  const invoiceId = intent.metadata[INVOICE_MARK];
+export async function intentState(stripe: StripeClient, intent: PaymentIntent): Promise<PageState> {
+  const invoiceId = intent.metadata[INVOICE_METADATA_KEY];
   if (invoiceId === undefined) throw new Error(`the payment ${intent.id} is of no invoice`);
-  const taxCents = Number(intent.metadata[TAX_MARK] ?? "0");
-  const seen = await seenOfPayment(stripe, intent, { invoiceId, taxCents });
+  const taxCents = Number(intent.metadata[TAX_METADATA_KEY] ?? "0");
+  const page = await paymentState(stripe, intent, { invoiceId, taxCents });
   // Nobody is there who could go on with it.
-  return seen.state === "processing" && intent.status !== "processing" ? EXPIRED : seen;
+  return page.state === "processing" && intent.status !== "processing" ? EXPIRED_PAGE : page;
 }
 
 /** What only this house could still make a payment of. */
-export function isPayable(status: string): boolean {
+export function isCancelable(status: string): boolean {
   return status !== "succeeded" && status !== "canceled" && status !== "processing";
 }
 
-export function isIntent(ref: string): boolean {
+export function isPaymentIntentId(ref: string): boolean {
   return ref.startsWith("pi_");
 }
 
-async function seenOfPayment(
+async function paymentState(
   stripe: StripeClient,
-  intent: Intent,
+  intent: PaymentIntent,
   { invoiceId, taxCents }: { readonly invoiceId: string; readonly taxCents: number },
-): Promise<Seen> {
+): Promise<PageState> {
   if (intent.status !== "succeeded") {
     // A bank may still refuse what takes days to arrive; then the page is as good as expired.
     const isDead = intent.status === "canceled" || intent.status === "requires_payment_method";
@@ -97,7 +97,10 @@ async function seenOfPayment(
 }
 
 /** Undefined where this account at Stripe has no such page, as after a change of accounts: nobody pays at it here. */
-async function sessionOf(stripe: StripeClient, ref: string): Promise<Session | undefined> {
+async function findSession(
+  stripe: StripeClient,
+  ref: string,
+): Promise<CheckoutSession | undefined> {
   try {
     return await stripe.checkout.sessions.retrieve(ref, { expand: ["payment_intent"] });
   } catch (error) {
@@ -107,7 +110,10 @@ async function sessionOf(stripe: StripeClient, ref: string): Promise<Session | u
 }
 
 /** Undefined where this account at Stripe has no such payment. */
-export async function intentOf(stripe: StripeClient, ref: string): Promise<Intent | undefined> {
+export async function findIntent(
+  stripe: StripeClient,
+  ref: string,
+): Promise<PaymentIntent | undefined> {
   try {
     return await stripe.paymentIntents.retrieve(ref);
   } catch (error) {
@@ -136,6 +142,6 @@ function factsOfDispute(
   ];
 }
 
-function taxOf(session: Session): number {
+function taxOf(session: CheckoutSession): number {
   return session.total_details?.amount_tax ?? 0;
 }

@@ -3,29 +3,36 @@
 
 import type { Stripe as StripeClient } from "stripe";
 import { creditsOfCents } from "./cents.ts";
-import type { Charge, Charged, Refusal, Saving, SavingPage, SavingRequest } from "./processor.ts";
+import type {
+  ChargeRequest,
+  ChargeResult,
+  DeclineReason,
+  SetupState,
+  SetupPage,
+  SetupRequest,
+} from "./processor.ts";
 import {
-  INVOICE_MARK,
-  type Intent,
+  INVOICE_METADATA_KEY,
+  type PaymentIntent,
   isMissing,
-  isPayable,
-  seenOfIntent,
-  TAX_MARK,
+  isCancelable,
+  intentState,
+  TAX_METADATA_KEY,
 } from "./stripe-facts.ts";
 
 /** Names the method on the page at which it is saved. */
-export const METHOD_MARK = "postern_method";
+export const METHOD_METADATA_KEY = "postern_method";
 /** Names the attempt on the payment. */
-export const TOP_UP_MARK = "postern_top_up";
+export const TOP_UP_METADATA_KEY = "postern_top_up";
 
 const LIST_MAX = 100;
-const LOOKED_MAX = 1_000;
+const INTENTS_SCANNED_MAX = 1_000;
 
-export async function beginSaving(
+export async function createSetupPage(
   stripe: StripeClient,
   automaticTax: boolean,
-  { id, accountId, returnUrl }: SavingRequest,
-): Promise<SavingPage> {
+  { id, accountId, returnUrl }: SetupRequest,
+): Promise<SetupPage> {
   const customer = await stripe.customers.create(
     { metadata: { postern_account: accountId } },
     { idempotencyKey: `${id}.customer` },
@@ -35,7 +42,7 @@ export async function beginSaving(
       mode: "setup",
       currency: "usd",
       customer: customer.id,
-      metadata: { [METHOD_MARK]: id },
+      metadata: { [METHOD_METADATA_KEY]: id },
       // Tax depends on where the payer is, and nobody is there to say so when the method is charged.
       billing_address_collection: automaticTax ? "required" : "auto",
       success_url: `${returnUrl}?saved=1`,
@@ -47,8 +54,8 @@ export async function beginSaving(
   return { ref: session.id, url: session.url, customer: customer.id };
 }
 
-export async function savingOf(stripe: StripeClient, ref: string): Promise<Saving> {
-  const session = await sessionOf(stripe, ref);
+export async function fetchSetupState(stripe: StripeClient, ref: string): Promise<SetupState> {
+  const session = await findSession(stripe, ref);
   if (session === undefined || session.status === "expired") return { state: "expired" };
   const intent = session.setup_intent;
   const isDone = typeof intent === "object" && intent?.status === "succeeded";
@@ -59,70 +66,74 @@ export async function savingOf(stripe: StripeClient, ref: string): Promise<Savin
   return { state: "saved", ref: method.id, label: labelOf(method) };
 }
 
-export async function charge(
+export async function chargeMethod(
   stripe: StripeClient,
   automaticTax: boolean,
-  order: Charge,
-): Promise<Charged> {
+  request: ChargeRequest,
+): Promise<ChargeResult> {
   try {
-    const tax = automaticTax ? await taxFor(stripe, order) : undefined;
+    const tax = automaticTax ? await calculateTax(stripe, request) : undefined;
     const intent = await stripe.paymentIntents.create(
       {
-        amount: order.amountCents + order.feeCents + (tax?.cents ?? 0),
+        amount: request.amountCents + request.feeCents + (tax?.cents ?? 0),
         currency: "usd",
-        customer: order.customer,
-        payment_method: order.method,
+        customer: request.customer,
+        payment_method: request.method,
         off_session: true,
         confirm: true,
-        description: `${creditsOfCents(order.amountCents).toLocaleString("en-US")} credits and platform fee`,
+        description: `${creditsOfCents(request.amountCents).toLocaleString("en-US")} credits and platform fee`,
         metadata: {
-          [INVOICE_MARK]: order.invoiceId,
-          [TOP_UP_MARK]: order.id,
-          ...(tax === undefined ? {} : { [TAX_MARK]: String(tax.cents) }),
+          [INVOICE_METADATA_KEY]: request.invoiceId,
+          [TOP_UP_METADATA_KEY]: request.id,
+          ...(tax === undefined ? {} : { [TAX_METADATA_KEY]: String(tax.cents) }),
         },
         ...(tax === undefined ? {} : { hooks: { inputs: { tax: { calculation: tax.id } } } }),
       },
-      { idempotencyKey: `${order.id}.charge` },
+      { idempotencyKey: `${request.id}.charge` },
     );
-    return await chargedOf(stripe, intent);
+    return await chargeResultOf(stripe, intent);
   } catch (error) {
-    const refusal = refusalOf(error);
-    if (refusal === undefined) throw error;
-    return await settled(stripe, order, refusal);
+    const declined = declineReasonOf(error);
+    if (declined === undefined) throw error;
+    return await resultAfterDecline(stripe, request, declined);
   }
 }
 
 export async function findCharge(
   stripe: StripeClient,
-  { id, customer }: Pick<Charge, "id" | "customer">,
-): Promise<Charged | undefined> {
+  { id, customer }: Pick<ChargeRequest, "id" | "customer">,
+): Promise<ChargeResult | undefined> {
   // Newest first, and an account has one attempt at a time: what is looked for is among the first.
-  let looked = 0;
+  let scanned = 0;
   for await (const intent of stripe.paymentIntents.list({ customer, limit: LIST_MAX })) {
-    if (intent.metadata[TOP_UP_MARK] === id) return await chargedOf(stripe, intent);
-    if ((looked += 1) >= LOOKED_MAX) break;
+    if (intent.metadata[TOP_UP_METADATA_KEY] === id) return await chargeResultOf(stripe, intent);
+    if ((scanned += 1) >= INTENTS_SCANNED_MAX) break;
   }
   return undefined;
 }
 
 /** A method that is not there any more is forgotten already. */
-export async function forget(stripe: StripeClient, method: string): Promise<void> {
+export async function detachMethod(stripe: StripeClient, method: string): Promise<void> {
   try {
     await stripe.paymentMethods.detach(method);
   } catch (error) {
-    if (!isMissing(error) && typeOf(error) !== "StripeInvalidRequestError") throw error;
+    if (!isMissing(error) && errorType(error) !== "StripeInvalidRequestError") throw error;
   }
 }
 
 /** Nothing more may come of a payment that was refused, so what can still be paid is closed first. */
-async function settled(stripe: StripeClient, order: Charge, reason: Refusal): Promise<Charged> {
-  return (await findCharge(stripe, order)) ?? { state: "refused", reason };
+async function resultAfterDecline(
+  stripe: StripeClient,
+  request: ChargeRequest,
+  reason: DeclineReason,
+): Promise<ChargeResult> {
+  return (await findCharge(stripe, request)) ?? { state: "refused", reason };
 }
 
-async function chargedOf(stripe: StripeClient, intent: Intent): Promise<Charged> {
-  const { state, facts } = await seenOfIntent(stripe, intent);
+async function chargeResultOf(stripe: StripeClient, intent: PaymentIntent): Promise<ChargeResult> {
+  const { state, facts } = await intentState(stripe, intent);
   if (state === "done" || state === "processing") return { state, ref: intent.id, facts };
-  if (isPayable(intent.status)) await stripe.paymentIntents.cancel(intent.id);
+  if (isCancelable(intent.status)) await stripe.paymentIntents.cancel(intent.id);
   const code = intent.last_payment_error?.code;
   return {
     state: "refused",
@@ -131,9 +142,9 @@ async function chargedOf(stripe: StripeClient, intent: Intent): Promise<Charged>
 }
 
 /** The tax is worked out once for an attempt: the same key gives the same calculation. */
-async function taxFor(
+async function calculateTax(
   stripe: StripeClient,
-  { id, method, amountCents, feeCents }: Charge,
+  { id, method, amountCents, feeCents }: ChargeRequest,
 ): Promise<{ readonly id: string; readonly cents: number }> {
   const { billing_details: payer } = await stripe.paymentMethods.retrieve(method);
   const { address } = payer;
@@ -164,18 +175,18 @@ async function taxFor(
 }
 
 /** Undefined where it is not known whether anything was charged, or where the fault is not the payer's. */
-function refusalOf(error: unknown): Refusal | undefined {
+function declineReasonOf(error: unknown): DeclineReason | undefined {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   if (code === "authentication_required") return "authentication_required";
-  if (typeOf(error) === "StripeCardError") return "declined";
-  return typeOf(error) === "StripeInvalidRequestError" ? "method_gone" : undefined;
+  if (errorType(error) === "StripeCardError") return "declined";
+  return errorType(error) === "StripeInvalidRequestError" ? "method_gone" : undefined;
 }
 
-function typeOf(error: unknown): unknown {
+function errorType(error: unknown): unknown {
   return error instanceof Error && "type" in error ? error.type : undefined;
 }
 
-async function sessionOf(stripe: StripeClient, ref: string) {
+async function findSession(stripe: StripeClient, ref: string) {
   try {
     return await stripe.checkout.sessions.retrieve(ref, {
       expand: ["setup_intent.payment_method"],

@@ -5,19 +5,25 @@ import type { Stripe as StripeClient } from "stripe";
 import { Fault } from "../base/fault.ts";
 import type { Secret } from "../base/secret.ts";
 import { creditsOfCents } from "./cents.ts";
-import type { Hosted, HostedProcessor, Order, Vault } from "./processor.ts";
-import { INVOICE_MARK, intentOf, isIntent, isPayable, seenOf } from "./stripe-facts.ts";
+import type { HostedPage, HostedProcessor, CheckoutRequest, PaymentMethods } from "./processor.ts";
 import {
-  beginSaving,
-  charge,
+  INVOICE_METADATA_KEY,
+  findIntent,
+  isPaymentIntentId,
+  isCancelable,
+  fetchPageState,
+} from "./stripe-facts.ts";
+import {
+  createSetupPage,
+  chargeMethod,
   findCharge,
-  forget,
-  METHOD_MARK,
-  savingOf,
-  TOP_UP_MARK,
+  detachMethod,
+  METHOD_METADATA_KEY,
+  fetchSetupState,
+  TOP_UP_METADATA_KEY,
 } from "./stripe-vault.ts";
 
-const ID = "stripe";
+const PROCESSOR = "stripe";
 const CHECKOUT_ORIGIN = "https://checkout.stripe.com";
 const TIMEOUT_MS = 10_000;
 const RETRIES_MAX = 1;
@@ -35,80 +41,88 @@ export interface StripeSettings {
   readonly retriesMax?: number;
 }
 
-export async function openStripe(settings: StripeSettings): Promise<HostedProcessor> {
-  const stripe = await clientFor(settings);
+export async function createStripeProcessor(settings: StripeSettings): Promise<HostedProcessor> {
+  const stripe = await createClient(settings);
   const { webhookSecret, apiBase } = settings;
   return {
     kind: "hosted",
-    id: ID,
+    id: PROCESSOR,
     name: "Stripe",
-    taxLater: settings.automaticTax,
+    calculatesTax: settings.automaticTax,
     formTargets:
       apiBase === undefined ? [CHECKOUT_ORIGIN] : [CHECKOUT_ORIGIN, new URL(apiBase).origin],
-    begin: (order, attempt) => reached(() => begin(stripe, settings, order, attempt)),
-    look: (ref) => reached(() => seenOf(stripe, ref)),
-    cancel: (ref) => reached(() => cancel(stripe, ref)),
-    vault: vaultAt(stripe, settings),
+    createPage: (order, attempt) =>
+      callStripe(() => createCheckoutPage(stripe, settings, order, attempt)),
+    fetchPage: (ref) => callStripe(() => fetchPageState(stripe, ref)),
+    cancelPage: (ref) => callStripe(() => cancelPage(stripe, ref)),
+    paymentMethods: createPaymentMethods(stripe, settings),
     ...(webhookSecret === undefined
       ? {}
-      : { hear: (body, signature, now) => hear(stripe, webhookSecret, { body, signature, now }) }),
+      : {
+          parseWebhook: (body, signature, now) =>
+            pageRefOfWebhook(stripe, webhookSecret, { body, signature, now }),
+        }),
   };
 }
 
-function vaultAt(stripe: StripeClient, { automaticTax }: StripeSettings): Vault {
+function createPaymentMethods(
+  stripe: StripeClient,
+  { automaticTax }: StripeSettings,
+): PaymentMethods {
   return {
-    begin: (request) => reached(() => beginSaving(stripe, automaticTax, request)),
-    look: (ref) => reached(() => savingOf(stripe, ref)),
-    charge: (order) => reached(() => charge(stripe, automaticTax, order)),
-    find: (order) => reached(() => findCharge(stripe, order)),
-    forget: (method) => reached(() => forget(stripe, method)),
+    createSetupPage: (request) => callStripe(() => createSetupPage(stripe, automaticTax, request)),
+    fetchSetup: (ref) => callStripe(() => fetchSetupState(stripe, ref)),
+    charge: (order) => callStripe(() => chargeMethod(stripe, automaticTax, order)),
+    findCharge: (order) => callStripe(() => findCharge(stripe, order)),
+    detach: (method) => callStripe(() => detachMethod(stripe, method)),
   };
 }
 
 // The package takes tens of milliseconds to load, so whoever does not use it does not.
-async function clientFor(settings: StripeSettings): Promise<StripeClient> {
+async function createClient(settings: StripeSettings): Promise<StripeClient> {
   const { Stripe } = await import("stripe");
-  const place = settings.apiBase === undefined ? undefined : new URL(settings.apiBase);
+  const apiBase = settings.apiBase === undefined ? undefined : new URL(settings.apiBase);
   return new Stripe(settings.secretKey.reveal(), {
     timeout: settings.timeoutMs ?? TIMEOUT_MS,
     maxNetworkRetries: settings.retriesMax ?? RETRIES_MAX,
     telemetry: false,
-    httpClient: Stripe.createFetchHttpClient(fetchStraight),
-    ...(place === undefined
+    httpClient: Stripe.createFetchHttpClient(fetchWithoutRedirects),
+    ...(apiBase === undefined
       ? {}
       : {
-          host: place.hostname,
-          port: place.port === "" ? (place.protocol === "http:" ? 80 : 443) : Number(place.port),
-          protocol: place.protocol === "http:" ? "http" : "https",
+          host: apiBase.hostname,
+          port:
+            apiBase.port === "" ? (apiBase.protocol === "http:" ? 80 : 443) : Number(apiBase.port),
+          protocol: apiBase.protocol === "http:" ? "http" : "https",
         }),
   });
 }
 
 /** Never follows a redirect: the secret key goes to the address that was set, and nowhere else. */
-const fetchStraight: typeof fetch = Object.assign(
+const fetchWithoutRedirects: typeof fetch = Object.assign(
   (url: string | URL | Request, init?: RequestInit) => fetch(url, { ...init, redirect: "error" }),
   { preconnect: fetch.preconnect },
 );
 
-async function begin(
+async function createCheckoutPage(
   stripe: StripeClient,
   { automaticTax }: StripeSettings,
-  order: Order,
+  request: CheckoutRequest,
   attempt: number,
-): Promise<Hosted> {
-  const { invoiceId, payUrl } = order;
+): Promise<HostedPage> {
+  const { invoiceId, payUrl } = request;
   const session = await stripe.checkout.sessions.create(
     {
       mode: "payment",
       client_reference_id: invoiceId,
-      metadata: { [INVOICE_MARK]: invoiceId },
-      payment_intent_data: { metadata: { [INVOICE_MARK]: invoiceId } },
+      metadata: { [INVOICE_METADATA_KEY]: invoiceId },
+      payment_intent_data: { metadata: { [INVOICE_METADATA_KEY]: invoiceId } },
       line_items: [
-        line(
-          `${creditsOfCents(order.amountCents).toLocaleString("en-US")} credits`,
-          order.amountCents,
+        lineItem(
+          `${creditsOfCents(request.amountCents).toLocaleString("en-US")} credits`,
+          request.amountCents,
         ),
-        ...(order.feeCents === 0 ? [] : [line("Platform fee", order.feeCents)]),
+        ...(request.feeCents === 0 ? [] : [lineItem("Platform fee", request.feeCents)]),
       ],
       automatic_tax: { enabled: automaticTax },
       // The bill is in US dollars, and so is what arrives.
@@ -122,7 +136,7 @@ async function begin(
   return { ref: session.id, url: session.url };
 }
 
-function line(name: string, cents: number) {
+function lineItem(name: string, cents: number) {
   return {
     quantity: 1,
     price_data: {
@@ -134,22 +148,23 @@ function line(name: string, cents: number) {
   };
 }
 
-async function cancel(stripe: StripeClient, ref: string): Promise<void> {
+async function cancelPage(stripe: StripeClient, ref: string): Promise<void> {
   try {
-    if (isIntent(ref)) {
-      const intent = await intentOf(stripe, ref);
-      if (intent !== undefined && isPayable(intent.status)) await stripe.paymentIntents.cancel(ref);
+    if (isPaymentIntentId(ref)) {
+      const intent = await findIntent(stripe, ref);
+      if (intent !== undefined && isCancelable(intent.status))
+        await stripe.paymentIntents.cancel(ref);
       return;
     }
     const { status } = await stripe.checkout.sessions.retrieve(ref);
     if (status === "open") await stripe.checkout.sessions.expire(ref);
   } catch (error) {
     // Somebody may have paid at this very moment: then it is not open any more, and the next look finds out.
-    if (!isRefusal(error)) throw error;
+    if (!isInvalidRequest(error)) throw error;
   }
 }
 
-async function hear(
+async function pageRefOfWebhook(
   stripe: StripeClient,
   secret: Secret,
   {
@@ -158,24 +173,25 @@ async function hear(
     now,
   }: { readonly body: string; readonly signature: string; readonly now: number },
 ): Promise<string | undefined> {
-  const object = await verifiedObject(stripe, secret, { body, signature, now });
-  const id = textIn(object, "id");
-  if (textIn(object, "object") === "checkout.session") return markIn(object) ? id : undefined;
+  const object = await verifyWebhook(stripe, secret, { body, signature, now });
+  const id = stringField(object, "id");
+  if (stringField(object, "object") === "checkout.session")
+    return isPosternSession(object) ? id : undefined;
   // A charge, a refund and a dispute each name their payment.
   const payment =
-    textIn(object, "object") === "payment_intent" ? id : textIn(object, "payment_intent");
+    stringField(object, "object") === "payment_intent" ? id : stringField(object, "payment_intent");
   if (payment === undefined) return undefined;
-  return await reached(async () => {
+  return await callStripe(async () => {
     const { data } = await stripe.checkout.sessions.list({ payment_intent: payment, limit: 1 });
     const [session] = data;
     if (session !== undefined)
-      return session.metadata?.[INVOICE_MARK] === undefined ? undefined : session.id;
-    const intent = await intentOf(stripe, payment);
-    return intent?.metadata[TOP_UP_MARK] === undefined ? undefined : intent.id;
+      return session.metadata?.[INVOICE_METADATA_KEY] === undefined ? undefined : session.id;
+    const intent = await findIntent(stripe, payment);
+    return intent?.metadata[TOP_UP_METADATA_KEY] === undefined ? undefined : intent.id;
   });
 }
 
-async function verifiedObject(
+async function verifyWebhook(
   stripe: StripeClient,
   secret: Secret,
   {
@@ -204,7 +220,7 @@ async function verifiedObject(
 }
 
 /** A processor that cannot be reached is no fault of the caller, and nothing was charged: the same can be tried again. */
-async function reached<T>(work: () => Promise<T>): Promise<T> {
+async function callStripe<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (cause) {
@@ -217,19 +233,21 @@ async function reached<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-function isRefusal(error: unknown): boolean {
-  return textIn(error, "type") === "StripeInvalidRequestError";
+function isInvalidRequest(error: unknown): boolean {
+  return stringField(error, "type") === "StripeInvalidRequestError";
 }
 
-function markIn(object: unknown): boolean {
+function isPosternSession(object: unknown): boolean {
   const metadata =
     typeof object === "object" && object !== null && "metadata" in object
       ? object.metadata
       : undefined;
-  return [INVOICE_MARK, METHOD_MARK].some((mark) => textIn(metadata, mark) !== undefined);
+  return [INVOICE_METADATA_KEY, METHOD_METADATA_KEY].some(
+    (mark) => stringField(metadata, mark) !== undefined,
+  );
 }
 
-function textIn(object: unknown, name: string): string | undefined {
+function stringField(object: unknown, name: string): string | undefined {
   if (typeof object !== "object" || object === null || !(name in object)) return undefined;
   const value: unknown = Reflect.get(object, name);
   return typeof value === "string" ? value : undefined;

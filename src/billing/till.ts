@@ -3,25 +3,25 @@
 import { Fault } from "../base/fault.ts";
 import { getInvoice, type AmountLimits, findInvoice, type Invoice } from "./billing.ts";
 import {
-  type Begun,
+  type PaymentStart,
   beginCheckout,
-  endCheckout,
-  enter,
-  hearOf,
-  orderOf,
-  refreshInvoice,
-  type TillParts,
+  cancelCheckout,
+  ingestFacts,
+  handleCheckoutWebhook,
+  checkoutRequestFor,
+  reconcileInvoice,
+  type PaymentDeps,
 } from "./checkouts.ts";
-import { hearOfMethod } from "./methods.ts";
+import { handleMethodWebhook } from "./methods.ts";
 import type { PayLinks } from "./pay-link.ts";
-import type { Processor } from "./processor.ts";
-import { isBeingCharged } from "./under-way.ts";
+import type { PaymentProcessor } from "./processor.ts";
+import { isMethodBeingCharged } from "./under-way.ts";
 
-const REFRESH_MS = 4_000;
+const REFRESH_TIMEOUT_MS = 4_000;
 const LOOPBACK = /^(127(\.\d+){3}|::1|::ffff:127(\.\d+){3}|localhost)$/;
 
 /** Who sells the credits, as a receipt names them. */
-export interface Operator {
+export interface OperatorDetails {
   readonly name: string;
   /** Lines of a postal address. */
   readonly address: readonly string[];
@@ -29,50 +29,61 @@ export interface Operator {
   readonly contact: string | undefined;
 }
 
-export interface Till extends TillParts {
-  readonly processor: Processor;
+export interface BillingDeps extends PaymentDeps {
+  readonly processor: PaymentProcessor;
   readonly links: PayLinks;
   readonly limits: AmountLimits;
-  readonly operator: Operator;
+  readonly operator: OperatorDetails;
   /** The billing page of a workspace in the console. */
-  readonly manageUrlOf: (accountId: string) => string;
+  readonly billingPageUrl: (accountId: string) => string;
 }
 
 /** An open invoice may have been paid without our knowing. Where nobody can say, what is known is shown. */
-export async function upToDate(till: Till, invoice: Invoice, now: number): Promise<Invoice> {
-  const { processor } = till;
+export async function tryReconcileInvoice(
+  billing: BillingDeps,
+  invoice: Invoice,
+  now: number,
+): Promise<Invoice> {
+  const { processor } = billing;
   if (invoice.status !== "open" || processor.kind !== "hosted") return invoice;
-  const asked = refreshInvoice(till, processor, invoice, now).catch((error: unknown) =>
-    till.log.warn("an invoice could not be asked after", { invoice: invoice.id, cause: error }),
+  const reconciled = reconcileInvoice(billing, processor, invoice, now).catch((error: unknown) =>
+    billing.log.warn("an invoice could not be asked after", { invoice: invoice.id, cause: error }),
   );
-  await Promise.race([asked, new Promise((resolve) => setTimeout(resolve, REFRESH_MS))]);
-  return (await findInvoice(till.db, invoice.id)) ?? invoice;
+  await Promise.race([
+    reconciled,
+    new Promise((resolve) => setTimeout(resolve, REFRESH_TIMEOUT_MS)),
+  ]);
+  return (await findInvoice(billing.db, invoice.id)) ?? invoice;
 }
 
 /** A page to pay at; only for processors that have one. */
-export async function payAt(till: Till, invoiceId: string, now: number): Promise<Begun> {
-  const { processor, links } = till;
+export async function beginPayment(
+  billing: BillingDeps,
+  invoiceId: string,
+  now: number,
+): Promise<PaymentStart> {
+  const { processor, links } = billing;
   if (processor.kind !== "hosted")
     throw new Fault("conflict", "no hosted page", {
       message: "This gateway has no page to pay at. The invoice says how it is paid.",
     });
-  const order = await orderOf(till.db, invoiceId, links.urlOf(invoiceId));
+  const order = await checkoutRequestFor(billing.db, invoiceId, links.urlFor(invoiceId));
   return order === undefined
     ? { kind: "settled" }
-    : await beginCheckout(till, processor, order, now);
+    : await beginCheckout(billing, processor, order, now);
 }
 
 /** Closes what is open at the processor, before an invoice is voided here. */
-export async function closePages(
-  till: Till,
+export async function cancelOpenCheckout(
+  billing: BillingDeps,
   { id, accountId, now }: { readonly id: string; readonly accountId: string; readonly now: number },
 ): Promise<void> {
-  const invoice = await getInvoice(till.db, id, accountId);
+  const invoice = await getInvoice(billing.db, id, accountId);
   if (invoice.status !== "open") return;
-  const state = (await isBeingCharged(till.db, id))
+  const state = (await isMethodBeingCharged(billing.db, id))
     ? "processing"
-    : till.processor.kind === "hosted"
-      ? await endCheckout(till, till.processor, id, now)
+    : billing.processor.kind === "hosted"
+      ? await cancelCheckout(billing, billing.processor, id, now)
       : "open";
   if (state === "processing")
     throw new Fault("conflict", "a payment is under way", {
@@ -82,10 +93,14 @@ export async function closePages(
 }
 
 /** The buttons of development: a payment that is nothing but a fact. */
-export async function payInDevelopment(till: Till, invoice: Invoice, now: number): Promise<void> {
+export async function simulatePayment(
+  billing: BillingDeps,
+  invoice: Invoice,
+  now: number,
+): Promise<void> {
   const { id, amountCents, feeCents } = invoice;
-  await enter(
-    till,
+  await ingestFacts(
+    billing,
     [
       {
         processor: "development",
@@ -104,7 +119,7 @@ export async function payInDevelopment(till: Till, invoice: Invoice, now: number
 }
 
 /** Money that is not there must not come from afar. */
-export function demandLoopback(address: string): void {
+export function requireLoopback(address: string): void {
   if (!LOOPBACK.test(address))
     throw new Fault("forbidden", "development payment from afar", {
       message:
@@ -113,15 +128,15 @@ export function demandLoopback(address: string): void {
 }
 
 /** A webhook is only a hint of what to ask after. */
-export async function takeWebhook(
-  till: Till,
-  hook: { readonly bodyText: string; readonly signature: string; readonly now: number },
+export async function handleWebhook(
+  billing: BillingDeps,
+  webhook: { readonly bodyText: string; readonly signature: string; readonly now: number },
 ): Promise<void> {
-  const { processor } = till;
-  if (processor.kind !== "hosted" || processor.hear === undefined)
+  const { processor } = billing;
+  if (processor.kind !== "hosted" || processor.parseWebhook === undefined)
     throw new Fault("not_found", "no webhooks");
-  const ref = await processor.hear(hook.bodyText, hook.signature, hook.now);
+  const ref = await processor.parseWebhook(webhook.bodyText, webhook.signature, webhook.now);
   if (ref === undefined) return;
-  const isOfMethod = await hearOfMethod(till, ref, hook.now);
-  if (!isOfMethod) await hearOf(till, processor, ref, hook.now);
+  const isMethodSetup = await handleMethodWebhook(billing, ref, webhook.now);
+  if (!isMethodSetup) await handleCheckoutWebhook(billing, processor, ref, webhook.now);
 }

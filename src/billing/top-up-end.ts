@@ -2,49 +2,59 @@
 // failures in a row stop it all, until the owner turns it on again.
 
 import type { Tx } from "../store/db.ts";
-import { stop, type StopReason, type TellTopUp } from "./auto-top-up.ts";
+import { stopAutoTopUp, type StopReason, type OnTopUpEvent } from "./auto-top-up.ts";
 import { lockInvoice, setVoid } from "./billing.ts";
-import { lockAutoTopUp, lockTopUp, setDue, type TopUp, topUpOfInvoice } from "./top-up-rows.ts";
+import {
+  lockAutoTopUp,
+  lockTopUp,
+  setAutoTopUpDue,
+  type TopUp,
+  findTopUpByInvoice,
+} from "./top-up-rows.ts";
 
 const FAILURES_MAX = 2;
-const AGAIN_MS = 10 * 60_000;
+const RETRY_MS = 10 * 60_000;
 const DAY_MS = 86_400_000;
 
-export const FAIL_REASONS = [
+export const TOP_UP_FAILURE_REASONS = [
   "declined",
   "authentication_required",
   "method_gone",
   "processor_unreachable",
   "not_credited",
 ] as const;
-export type FailReason = (typeof FAIL_REASONS)[number];
+export type TopUpFailureReason = (typeof TOP_UP_FAILURE_REASONS)[number];
 
 /** Trying again does not help after these. */
-const STOPS_AT_ONCE: Readonly<Partial<Record<FailReason, StopReason>>> = {
+const IMMEDIATE_STOP_REASONS: Readonly<Partial<Record<TopUpFailureReason, StopReason>>> = {
   method_gone: "no_payment_method",
   not_credited: "payment_not_credited",
 };
 
 /** Belongs in the transaction that credits the invoice. The balance is looked at again: once may not have been enough. */
-export async function endPaid(tx: Tx, invoiceId: string, now: number): Promise<void> {
-  const known = await topUpOfInvoice(tx, invoiceId);
-  if (known === undefined) return;
-  await lockAutoTopUp(tx, known.accountId);
+export async function completeTopUp(tx: Tx, invoiceId: string, now: number): Promise<void> {
+  const topUp = await findTopUpByInvoice(tx, invoiceId);
+  if (topUp === undefined) return;
+  await lockAutoTopUp(tx, topUp.accountId);
   await tx.run(
     "update top_up set state = 'paid', open_for = null, reason = null, due_at = null, ended_at = ? where id = ?",
-    [now, known.id],
+    [now, topUp.id],
   );
   await tx.run(
     "update auto_top_up set failures = 0, due_at = ? where account_id = ? and status = 'on'",
-    [now, known.accountId],
+    [now, topUp.accountId],
   );
 }
 
 /** The attempt charged nothing, or nothing that was credited; its invoice is withdrawn. Does nothing where it has ended. */
-export async function endFailed(
+export async function failTopUp(
   tx: Tx,
   { id, invoiceId, accountId }: Pick<TopUp, "id" | "invoiceId" | "accountId">,
-  { reason, now, tell }: { reason: FailReason; now: number; tell: TellTopUp | undefined },
+  {
+    reason,
+    now,
+    onTopUpEvent,
+  }: { reason: TopUpFailureReason; now: number; onTopUpEvent: OnTopUpEvent | undefined },
 ): Promise<void> {
   const invoice = await lockInvoice(tx, invoiceId);
   const settings = await lockAutoTopUp(tx, accountId);
@@ -52,18 +62,19 @@ export async function endFailed(
   if (settings === undefined || topUp?.isOpen !== true) return;
   if (invoice !== undefined) await setVoid(tx, invoice, { now });
   // What could not be asked after may turn up at the processor after all, so it is looked for once more.
-  const lookAgainAt = reason === "processor_unreachable" ? now + DAY_MS : null;
+  const recheckAt = reason === "processor_unreachable" ? now + DAY_MS : null;
   await tx.run(
     "update top_up set state = 'failed', open_for = null, reason = ?, due_at = ?, ended_at = ? where id = ?",
-    [reason, lookAgainAt, now, id],
+    [reason, recheckAt, now, id],
   );
   const failures = settings.failures + 1;
   await tx.run("update auto_top_up set failures = ? where account_id = ?", [failures, accountId]);
-  const goesOn = settings.status === "on";
+  const isEnabled = settings.status === "on";
   const stopReason =
-    STOPS_AT_ONCE[reason] ?? (failures >= FAILURES_MAX ? "payment_failed" : undefined);
-  const nextTryAt = goesOn && stopReason === undefined ? now + AGAIN_MS : null;
-  await tell?.(tx, { kind: "failed", topUp, reason, failures, nextTryAt }, now);
-  if (nextTryAt !== null) await setDue(tx, accountId, nextTryAt);
-  else if (stopReason !== undefined) await stop(tx, accountId, { reason: stopReason, now, tell });
+    IMMEDIATE_STOP_REASONS[reason] ?? (failures >= FAILURES_MAX ? "payment_failed" : undefined);
+  const nextTryAt = isEnabled && stopReason === undefined ? now + RETRY_MS : null;
+  await onTopUpEvent?.(tx, { kind: "failed", topUp, reason, failures, nextTryAt }, now);
+  if (nextTryAt !== null) await setAutoTopUpDue(tx, accountId, nextTryAt);
+  else if (stopReason !== undefined)
+    await stopAutoTopUp(tx, accountId, { reason: stopReason, now, onTopUpEvent });
 }

@@ -1,23 +1,23 @@
 // How automatic top-ups are kept: what an owner allowed, and each attempt to buy credits by itself.
 
 import {
-  oneOf,
+  enumValue,
   type Reader,
   type Row,
   text,
   textOrNull,
   type Tx,
-  whole,
-  wholeOrNull,
+  integer,
+  integerOrNull,
 } from "../store/db.ts";
 
-export const AUTO_STATUSES = ["off", "on", "stopped"] as const;
-export type AutoStatus = (typeof AUTO_STATUSES)[number];
+export const AUTO_TOP_UP_STATUSES = ["off", "on", "stopped"] as const;
+export type AutoTopUpStatus = (typeof AUTO_TOP_UP_STATUSES)[number];
 
 /** What an owner allows: to buy so much whenever the balance is below a threshold, and no more in a month. */
 export interface AutoTopUp {
   readonly accountId: string;
-  readonly status: AutoStatus;
+  readonly status: AutoTopUpStatus;
   readonly thresholdCents: number;
   readonly amountCents: number;
   /** The most that is bought in a calendar month, UTC; fee and tax come on top. */
@@ -27,7 +27,7 @@ export interface AutoTopUp {
   readonly stoppedReason: string | null;
   readonly stoppedAt: number | null;
   /** The month of which it was told that its ceiling is reached. */
-  readonly ceilingTold: number;
+  readonly ceilingNotifiedMonth: number;
   /** When the balance is looked at next; null until it falls below the threshold. */
   readonly dueAt: number | null;
 }
@@ -68,7 +68,11 @@ export async function lockAutoTopUp(tx: Tx, accountId: string): Promise<AutoTopU
   return row === undefined ? undefined : toAutoTopUp(row);
 }
 
-export async function setDue(tx: Tx, accountId: string, dueAt: number | null): Promise<void> {
+export async function setAutoTopUpDue(
+  tx: Tx,
+  accountId: string,
+  dueAt: number | null,
+): Promise<void> {
   await tx.run("update auto_top_up set due_at = ? where account_id = ?", [dueAt, accountId]);
 }
 
@@ -87,7 +91,7 @@ export async function findOpenTopUp(reader: Reader, accountId: string): Promise<
   return row === undefined ? undefined : toTopUp(row);
 }
 
-export async function topUpOfInvoice(
+export async function findTopUpByInvoice(
   reader: Reader,
   invoiceId: string,
 ): Promise<TopUp | undefined> {
@@ -96,7 +100,7 @@ export async function topUpOfInvoice(
 }
 
 /** Those whose invoices lie between two others, in the order of their ids. */
-export async function topUpsBetween(
+export async function listTopUpsByInvoiceRange(
   reader: Reader,
   accountId: string,
   [oldest, newest]: readonly [oldest: string, newest: string],
@@ -112,11 +116,11 @@ export async function topUpsBetween(
 export async function listTopUps(
   reader: Reader,
   accountId: string,
-  most: number,
+  limit: number,
 ): Promise<readonly TopUp[]> {
   const rows = await reader.all(
     "select * from top_up where account_id = ? order by id desc limit ?",
-    [accountId, most],
+    [accountId, limit],
   );
   return rows.map(toTopUp);
 }
@@ -128,23 +132,23 @@ export async function sumTopUps(reader: Reader, accountId: string, since: number
      where account_id = ? and created_at >= ? and (state <> 'failed' or due_at is not null)`,
     [accountId, since],
   );
-  return row === undefined ? 0 : whole(row, "total");
+  return row === undefined ? 0 : integer(row, "total");
 }
 
 /** What of that was given up and is still to be looked for, and when the first of it is. */
-export async function givenUpTopUps(
+export async function sumAbandonedTopUps(
   reader: Reader,
   accountId: string,
   since: number,
-): Promise<{ readonly cents: number; readonly nextLookAt: number | null }> {
+): Promise<{ readonly cents: number; readonly nextCheckAt: number | null }> {
   const row = await reader.get(
     `select cast(coalesce(sum(amount_cents), 0) as bigint) as total, min(due_at) as next_look_at from top_up
      where account_id = ? and created_at >= ? and state = 'failed' and due_at is not null`,
     [accountId, since],
   );
   return row === undefined
-    ? { cents: 0, nextLookAt: null }
-    : { cents: whole(row, "total"), nextLookAt: wholeOrNull(row, "next_look_at") };
+    ? { cents: 0, nextCheckAt: null }
+    : { cents: integer(row, "total"), nextCheckAt: integerOrNull(row, "next_look_at") };
 }
 
 export async function insertTopUp(
@@ -162,15 +166,15 @@ export async function insertTopUp(
 function toAutoTopUp(row: Row): AutoTopUp {
   return {
     accountId: text(row, "account_id"),
-    status: oneOf(row, "status", AUTO_STATUSES),
-    thresholdCents: whole(row, "threshold_cents"),
-    amountCents: whole(row, "amount_cents"),
-    ceilingCents: whole(row, "ceiling_cents"),
-    failures: whole(row, "failures"),
+    status: enumValue(row, "status", AUTO_TOP_UP_STATUSES),
+    thresholdCents: integer(row, "threshold_cents"),
+    amountCents: integer(row, "amount_cents"),
+    ceilingCents: integer(row, "ceiling_cents"),
+    failures: integer(row, "failures"),
     stoppedReason: textOrNull(row, "stopped_reason"),
-    stoppedAt: wholeOrNull(row, "stopped_at"),
-    ceilingTold: whole(row, "ceiling_told"),
-    dueAt: wholeOrNull(row, "due_at"),
+    stoppedAt: integerOrNull(row, "stopped_at"),
+    ceilingNotifiedMonth: integer(row, "ceiling_told"),
+    dueAt: integerOrNull(row, "due_at"),
   };
 }
 
@@ -180,14 +184,14 @@ export function toTopUp(row: Row): TopUp {
     accountId: text(row, "account_id"),
     invoiceId: text(row, "invoice_id"),
     methodId: text(row, "method_id"),
-    amountCents: whole(row, "amount_cents"),
-    feeCents: whole(row, "fee_cents"),
-    state: oneOf(row, "state", TOP_UP_STATES),
+    amountCents: integer(row, "amount_cents"),
+    feeCents: integer(row, "fee_cents"),
+    state: enumValue(row, "state", TOP_UP_STATES),
     isOpen: row["open_for"] !== null,
     ref: textOrNull(row, "ref"),
     reason: textOrNull(row, "reason"),
-    createdAt: whole(row, "created_at"),
-    dueAt: wholeOrNull(row, "due_at"),
-    endedAt: wholeOrNull(row, "ended_at"),
+    createdAt: integer(row, "created_at"),
+    dueAt: integerOrNull(row, "due_at"),
+    endedAt: integerOrNull(row, "ended_at"),
   };
 }

@@ -5,24 +5,24 @@ import type { Reader } from "../store/db.ts";
 import { findMethod } from "./method-rows.ts";
 import { type AutoTopUp, findAutoTopUp, listTopUps, sumTopUps, type TopUp } from "./top-up-rows.ts";
 
-export interface TopUpState {
+export interface AutoTopUpSummary {
   /** Undefined where it was never turned on. */
   readonly settings: AutoTopUp | undefined;
   /** "Visa ending in 4242"; null where nothing is saved. */
   readonly method: string | null;
   /** In this calendar month, with what is being bought. */
   readonly boughtCents: number;
-  readonly last: TopUp | undefined;
+  readonly lastTopUp: TopUp | undefined;
 }
 
-export async function readTopUpState(
+export async function readAutoTopUpSummary(
   reader: Reader,
   accountId: string,
   now: number,
-): Promise<TopUpState> {
+): Promise<AutoTopUpSummary> {
   const settings = await findAutoTopUp(reader, accountId);
   const method = await findMethod(reader, accountId);
   const boughtCents = await sumTopUps(reader, accountId, monthStart(now));
-  const [last] = await listTopUps(reader, accountId, 1);
-  return { settings, method: method?.label ?? null, boughtCents, last };
+  const [lastTopUp] = await listTopUps(reader, accountId, 1);
+  return { settings, method: method?.label ?? null, boughtCents, lastTopUp };
 }

@@ -7,70 +7,80 @@ import { monthStart, windowEnd } from "../base/window.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { text, type Tx } from "../store/db.ts";
-import { stop } from "./auto-top-up.ts";
+import { stopAutoTopUp } from "./auto-top-up.ts";
 import { insertInvoice } from "./billing.ts";
 import { feeOf, nanoOfCents } from "./cents.ts";
-import { enter, type TillParts, watchPayment } from "./checkouts.ts";
+import { ingestFacts, type PaymentDeps, trackPayment } from "./checkouts.ts";
 import { findMethod, getMethod } from "./method-rows.ts";
-import { type Charge, type Charged, type Processor, type Vault, vaultOf } from "./processor.ts";
-import { endFailed, type FailReason } from "./top-up-end.ts";
+import {
+  type ChargeRequest,
+  type ChargeResult,
+  type PaymentProcessor,
+  type PaymentMethods,
+  paymentMethodsOf,
+} from "./processor.ts";
+import { failTopUp, type TopUpFailureReason } from "./top-up-end.ts";
 import {
   findOpenTopUp,
   findTopUp,
-  givenUpTopUps,
+  sumAbandonedTopUps,
   insertTopUp,
   lockAutoTopUp,
-  setDue,
+  setAutoTopUpDue,
   sumTopUps,
   toTopUp,
   type TopUp,
 } from "./top-up-rows.ts";
 
-const AT_ONCE = 20;
+const BATCH_MAX = 20;
 /** So long an attempt belongs to the process that took it; then another may ask again. */
 const LEASE_MS = 60_000;
-const PROCESSING_LOOK_MS = 10 * 60_000;
+const PROCESSING_POLL_MS = 10 * 60_000;
 /** After so long without an answer, a charge that the processor does not know is given up. */
-const GIVE_UP_MS = 30 * 60_000;
+const ABANDON_AFTER_MS = 30 * 60_000;
 /** A workspace that owes something, or that an operator froze, is not topped up; it is asked after again. */
-const FROZEN_WAIT_MS = 60 * 60_000;
-const SWEPT_AT_ONCE = 500;
+const FROZEN_RETRY_MS = 60 * 60_000;
+const SWEEP_BATCH_MAX = 500;
 
-export interface TopUpParts extends TillParts {
-  readonly processor: Processor;
+export interface TopUpDeps extends PaymentDeps {
+  readonly processor: PaymentProcessor;
   /** What time it is by now, while a turn goes on. */
-  readonly clock: () => number;
+  readonly currentTime: () => number;
 }
 
 /** One turn of the clock: begins what is due, and goes on with what was begun and not heard of. */
-export async function turnTopUps(parts: TopUpParts, now: number): Promise<void> {
-  const { db } = parts;
+export async function processTopUps(deps: TopUpDeps, now: number): Promise<void> {
+  const { db } = deps;
   const due = await db.all(
     "select account_id from auto_top_up where due_at <= ? order by due_at limit ?",
-    [now, AT_ONCE],
+    [now, BATCH_MAX],
   );
   const begun: TopUp[] = [];
   for (const row of due) {
-    const topUp = await beginOrWait(parts, text(row, "account_id"), now);
+    const topUp = await tryBeginTopUp(deps, text(row, "account_id"), now);
     if (topUp !== undefined) begun.push(topUp);
   }
-  const known = await db.all("select * from top_up where due_at <= ? order by due_at limit ?", [
+  const pending = await db.all("select * from top_up where due_at <= ? order by due_at limit ?", [
     now,
-    AT_ONCE,
+    BATCH_MAX,
   ]);
-  const taken: TopUp[] = [];
-  for (const topUp of known.map(toTopUp)) if (await take(parts, topUp, now)) taken.push(topUp);
-  await Promise.all([...begun, ...taken].map((topUp) => carryOut(parts, topUp, now)));
+  const claimed: TopUp[] = [];
+  for (const topUp of pending.map(toTopUp))
+    if (await claimTopUp(deps, topUp, now)) claimed.push(topUp);
+  await Promise.all([...begun, ...claimed].map((topUp) => runTopUp(deps, topUp, now)));
 }
 
 /** Finds balances that are below their threshold without a charge having said so: a new month, a crash, a refund. */
-export async function sweepTopUps({ db }: Pick<TopUpParts, "db">, now: number): Promise<void> {
+export async function scheduleMissedTopUps(
+  { db }: Pick<TopUpDeps, "db">,
+  now: number,
+): Promise<void> {
   const rows = await db.all(
     `select auto_top_up.account_id from auto_top_up join wallet on wallet.account_id = auto_top_up.account_id
      where auto_top_up.status = 'on' and auto_top_up.due_at is null and wallet.promo + wallet.paid < wallet.top_up_at
        and not exists (select 1 from top_up where top_up.open_for = auto_top_up.account_id)
      order by auto_top_up.account_id limit ?`,
-    [SWEPT_AT_ONCE],
+    [SWEEP_BATCH_MAX],
   );
   for (const row of rows)
     await db.write((tx) =>
@@ -82,60 +92,61 @@ export async function sweepTopUps({ db }: Pick<TopUpParts, "db">, now: number): 
 }
 
 /** What fails for one account must not hold up the others. */
-async function beginOrWait(
-  parts: TopUpParts,
+async function tryBeginTopUp(
+  deps: TopUpDeps,
   accountId: string,
   now: number,
 ): Promise<TopUp | undefined> {
   try {
-    return await parts.db.write((tx) => begin(tx, parts, accountId, now));
+    return await deps.db.write((tx) => beginTopUp(tx, deps, accountId, now));
   } catch (cause) {
-    parts.log.error("a top-up could not be begun", { account: accountId, cause });
-    await parts.db.write((tx) => setDue(tx, accountId, now + LEASE_MS));
+    deps.log.error("a top-up could not be begun", { account: accountId, cause });
+    await deps.db.write((tx) => setAutoTopUpDue(tx, accountId, now + LEASE_MS));
     return undefined;
   }
 }
 
 /** Decides under the lock of what the owner allowed, so that of many who look only one begins. */
-async function begin(
+async function beginTopUp(
   tx: Tx,
-  { processor, onTopUp: tell }: TopUpParts,
+  { processor, onTopUpEvent: onTopUpEvent }: TopUpDeps,
   accountId: string,
   now: number,
 ): Promise<TopUp | undefined> {
-  const known = await lockAutoTopUp(tx, accountId);
-  if (known?.status !== "on" || known.dueAt === null || known.dueAt > now) return undefined;
-  const wait = async (until: number | null): Promise<undefined> => {
-    await setDue(tx, accountId, until);
+  const settings = await lockAutoTopUp(tx, accountId);
+  if (settings?.status !== "on" || settings.dueAt === null || settings.dueAt > now)
+    return undefined;
+  const postpone = async (until: number | null): Promise<undefined> => {
+    await setAutoTopUpDue(tx, accountId, until);
   };
   // Its end looks at the balance again.
-  if ((await findOpenTopUp(tx, accountId)) !== undefined) return wait(null);
+  if ((await findOpenTopUp(tx, accountId)) !== undefined) return postpone(null);
   const { promo, paid } = await getWallet(tx, accountId);
-  if (promo + paid >= nanoOfCents(known.thresholdCents)) return wait(null);
-  if ((await findFreeze(tx, accountId)) !== undefined) return wait(now + FROZEN_WAIT_MS);
+  if (promo + paid >= nanoOfCents(settings.thresholdCents)) return postpone(null);
+  if ((await findFreeze(tx, accountId)) !== undefined) return postpone(now + FROZEN_RETRY_MS);
   const method = await findMethod(tx, accountId);
   if (method === undefined || method.processor !== processor.id) {
-    await stop(tx, accountId, { reason: "no_payment_method", now, tell });
+    await stopAutoTopUp(tx, accountId, { reason: "no_payment_method", now, onTopUpEvent });
     return undefined;
   }
   const month = monthStart(now);
   const boughtCents = await sumTopUps(tx, accountId, month);
-  const { amountCents, ceilingCents } = known;
+  const { amountCents, ceilingCents } = settings;
   if (boughtCents + amountCents > ceilingCents) {
     // What was given up takes its room for as long as nobody knows what became of it, and not for the month.
-    const { cents, nextLookAt } = await givenUpTopUps(tx, accountId, month);
-    if (nextLookAt !== null && boughtCents - cents + amountCents <= ceilingCents)
-      return wait(Math.max(now, nextLookAt) + LEASE_MS);
+    const { cents, nextCheckAt } = await sumAbandonedTopUps(tx, accountId, month);
+    if (nextCheckAt !== null && boughtCents - cents + amountCents <= ceilingCents)
+      return postpone(Math.max(now, nextCheckAt) + LEASE_MS);
     const resumesAt = windowEnd("month", now);
-    if (known.ceilingTold < month) {
+    if (settings.ceilingNotifiedMonth < month) {
       await tx.run("update auto_top_up set ceiling_told = ? where account_id = ?", [
         month,
         accountId,
       ]);
       const about = { accountId, ceilingCents, boughtCents, resumesAt };
-      await tell?.(tx, { kind: "ceiling_reached", ...about }, now);
+      await onTopUpEvent?.(tx, { kind: "ceiling_reached", ...about }, now);
     }
-    return wait(resumesAt);
+    return postpone(resumesAt);
   }
   const invoice = await insertInvoice(tx, { accountId, amountCents, now });
   const id = newId("tup", now);
@@ -149,29 +160,30 @@ async function begin(
     createdAt: now,
     dueAt: now + LEASE_MS,
   });
-  await wait(null);
+  await postpone(null);
   return findTopUp(tx, id);
 }
 
 /** Another process may be at it: who moves the time on does the work. */
-async function take({ db }: TopUpParts, { id, dueAt }: TopUp, now: number): Promise<boolean> {
+async function claimTopUp({ db }: TopUpDeps, { id, dueAt }: TopUp, now: number): Promise<boolean> {
   const moved = await db.write((tx) =>
     tx.run("update top_up set due_at = ? where id = ? and due_at = ?", [now + LEASE_MS, id, dueAt]),
   );
   return moved === 1;
 }
 
-async function carryOut(parts: TopUpParts, topUp: TopUp, now: number): Promise<void> {
-  const vault = vaultOf(parts.processor);
+async function runTopUp(deps: TopUpDeps, topUp: TopUp, now: number): Promise<void> {
+  const paymentMethods = paymentMethodsOf(deps.processor);
   const about = { top_up: topUp.id, invoice: topUp.invoiceId };
   try {
-    const method = await getMethod(parts.db, topUp.methodId);
-    if (vault === undefined || method.processor !== parts.processor.id) {
+    const method = await getMethod(deps.db, topUp.methodId);
+    if (paymentMethods === undefined || method.processor !== deps.processor.id) {
       // With another processor than the one that was asked, nobody here can say what became of it.
-      if (now - topUp.createdAt >= GIVE_UP_MS) await conclude(parts, topUp, "lost", now);
+      if (now - topUp.createdAt >= ABANDON_AFTER_MS)
+        await recordChargeResult(deps, topUp, "lost", now);
       return;
     }
-    const charge: Charge = {
+    const charge: ChargeRequest = {
       id: topUp.id,
       invoiceId: topUp.invoiceId,
       amountCents: topUp.amountCents,
@@ -181,59 +193,64 @@ async function carryOut(parts: TopUpParts, topUp: TopUp, now: number): Promise<v
       createdAt: topUp.createdAt,
       now,
     };
-    const charged = await ask(vault, topUp, charge, () => parts.clock() - now > LEASE_MS);
-    await conclude(parts, topUp, charged, now);
+    const charged = await findOrCharge(
+      paymentMethods,
+      topUp,
+      charge,
+      () => deps.currentTime() - now > LEASE_MS,
+    );
+    await recordChargeResult(deps, topUp, charged, now);
   } catch (cause) {
-    parts.log.warn("a top-up could not be carried out, and is tried again", { ...about, cause });
+    deps.log.warn("a top-up could not be carried out, and is tried again", { ...about, cause });
   }
 }
 
 /** Throws while nobody knows; `lost` where it is certain enough that nothing was charged. */
-async function ask(
-  vault: Vault,
+async function findOrCharge(
+  paymentMethods: PaymentMethods,
   topUp: TopUp,
-  charge: Charge,
+  charge: ChargeRequest,
   isLate: () => boolean,
-): Promise<Charged | "lost"> {
+): Promise<ChargeResult | "lost"> {
   const isFirst = charge.now === topUp.createdAt;
-  const found = isFirst ? undefined : await vault.find(charge);
+  const found = isFirst ? undefined : await paymentMethods.findCharge(charge);
   if (found !== undefined) return found;
   if (!topUp.isOpen) return "lost";
   // A process that stood still has lost its lease: another may have charged, given up, and the key may be forgotten.
   if (isLate()) throw new Error("the process stood still before the charge");
   try {
-    return await vault.charge(charge);
+    return await paymentMethods.charge(charge);
   } catch (error) {
-    if (charge.now - topUp.createdAt < GIVE_UP_MS) throw error;
-    return (await vault.find(charge)) ?? "lost";
+    if (charge.now - topUp.createdAt < ABANDON_AFTER_MS) throw error;
+    return (await paymentMethods.findCharge(charge)) ?? "lost";
   }
 }
 
-async function conclude(
-  parts: TopUpParts,
+async function recordChargeResult(
+  deps: TopUpDeps,
   topUp: TopUp,
-  charged: Charged | "lost",
+  result: ChargeResult | "lost",
   now: number,
 ): Promise<void> {
-  const { db, processor } = parts;
-  const fail = (reason: FailReason): Promise<void> =>
-    db.write((tx) => endFailed(tx, topUp, { reason, now, tell: parts.onTopUp }));
-  if (charged === "lost" || charged.state === "refused") {
-    await db.write((tx) => forgetClosed(tx, topUp.id));
-    await fail(charged === "lost" ? "processor_unreachable" : charged.reason);
+  const { db, processor } = deps;
+  const fail = (reason: TopUpFailureReason): Promise<void> =>
+    db.write((tx) => failTopUp(tx, topUp, { reason, now, onTopUpEvent: deps.onTopUpEvent }));
+  if (result === "lost" || result.state === "refused") {
+    await db.write((tx) => stopPollingClosed(tx, topUp.id));
+    await fail(result === "lost" ? "processor_unreachable" : result.reason);
     return;
   }
-  await db.write((tx) => noteCharged(tx, topUp.id, { ref: charged.ref, now }));
+  await db.write((tx) => recordCharge(tx, topUp.id, { ref: result.ref, now }));
   // From here on it is asked after like any payment: refunds and disputes are found even if no webhook comes.
   if (processor.kind === "hosted")
-    await watchPayment(parts, processor, { invoiceId: topUp.invoiceId, ref: charged.ref, now });
-  await enter(parts, charged.facts, now);
-  if (charged.state === "done" && (await findTopUp(db, topUp.id))?.isOpen === true)
+    await trackPayment(deps, processor, { invoiceId: topUp.invoiceId, ref: result.ref, now });
+  await ingestFacts(deps, result.facts, now);
+  if (result.state === "done" && (await findTopUp(db, topUp.id))?.isOpen === true)
     await fail("not_credited");
 }
 
 /** Before the processor's answer is entered: the payment's name must not get lost. */
-async function noteCharged(
+async function recordCharge(
   tx: Tx,
   id: string,
   { ref, now }: { readonly ref: string; readonly now: number },
@@ -241,12 +258,12 @@ async function noteCharged(
   await tx.run("update top_up set ref = ? where id = ?", [ref, id]);
   await tx.run(
     "update top_up set state = 'processing', due_at = ? where id = ? and open_for is not null",
-    [now + PROCESSING_LOOK_MS, id],
+    [now + PROCESSING_POLL_MS, id],
   );
-  await forgetClosed(tx, id);
+  await stopPollingClosed(tx, id);
 }
 
 /** An attempt that was given up is looked for once more, and then no more. */
-async function forgetClosed(tx: Tx, id: string): Promise<void> {
+async function stopPollingClosed(tx: Tx, id: string): Promise<void> {
   await tx.run("update top_up set due_at = null where id = ? and open_for is null", [id]);
 }

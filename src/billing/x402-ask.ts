@@ -1,36 +1,36 @@
 // How others are asked about x402 payments, the facilitator and the node: JSON to JSON, within limits of time and size.
 // Their addresses may hold a key, and what goes wrong is logged: no error of this file says the address.
 
-import { readBounded } from "../base/bounded-body.ts";
+import { readBoundedBytes } from "../base/bounded-body.ts";
 
-export interface Question {
+export interface JsonRequest {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: unknown;
   readonly timeoutMs: number;
-  readonly answerMaxBytes: number;
+  readonly responseMaxBytes: number;
 }
 
-export interface Answer {
+export interface JsonResponse {
   readonly status: number;
   /** Undefined where it is no JSON. */
   readonly body: unknown;
 }
 
-export async function ask(url: string, question: Question): Promise<Answer> {
-  const { answerMaxBytes } = question;
-  const { status, bytes } = await askWithin(url, question).catch((error: unknown) => {
-    throw withoutAddress(error);
+export async function postJson(url: string, request: JsonRequest): Promise<JsonResponse> {
+  const { responseMaxBytes } = request;
+  const { status, bytes } = await sendRequest(url, request).catch((error: unknown) => {
+    throw redactUrl(error);
   });
   if (bytes === undefined)
-    throw Object.assign(new Error(`the answer has more than ${answerMaxBytes} bytes`), {
+    throw Object.assign(new Error(`the answer has more than ${responseMaxBytes} bytes`), {
       name: "AnswerTooLarge",
     });
-  return { status, body: parsed(new TextDecoder().decode(bytes)) };
+  return { status, body: parseJson(new TextDecoder().decode(bytes)) };
 }
 
-async function askWithin(
+async function sendRequest(
   url: string,
-  { headers, body, timeoutMs, answerMaxBytes }: Question,
+  { headers, body, timeoutMs, responseMaxBytes }: JsonRequest,
 ): Promise<{ readonly status: number; readonly bytes: Uint8Array | undefined }> {
   const response = await fetch(url, {
     method: "POST",
@@ -39,11 +39,14 @@ async function askWithin(
     redirect: "error",
     signal: AbortSignal.timeout(timeoutMs),
   });
-  return { status: response.status, bytes: await readBounded(response.body, answerMaxBytes) };
+  return {
+    status: response.status,
+    bytes: await readBoundedBytes(response.body, responseMaxBytes),
+  };
 }
 
 /** The runtime's own errors name the address: nothing of them is kept but of what kind they are. */
-function withoutAddress(error: unknown): Error {
+function redactUrl(error: unknown): Error {
   const kind = error instanceof Error && "code" in error ? error.code : undefined;
   const shown = typeof kind === "string" && /^\w+$/.test(kind) ? `: ${kind}` : "";
   return Object.assign(new Error(`the request failed${shown}`), {
@@ -51,7 +54,7 @@ function withoutAddress(error: unknown): Error {
   });
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

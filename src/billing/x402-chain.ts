@@ -4,28 +4,29 @@
 
 import { z } from "zod";
 import type { Secret } from "../base/secret.ts";
-import { ask } from "./x402-ask.ts";
-import { isSame, type SignedPayment } from "./x402-terms.ts";
+import { postJson } from "./x402-ask.ts";
+import { equalsIgnoreCase, type SignedPayment } from "./x402-terms.ts";
 
 /** keccak-256 of `AuthorizationUsed(address,bytes32)` and of `Transfer(address,address,uint256)`. */
-const AUTHORIZATION_USED = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
-const TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
+const AUTHORIZATION_USED_TOPIC =
+  "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
+const TRANSFER_TOPIC = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
 
-const ANSWER_MS = 10_000;
+const RPC_TIMEOUT_MS = 10_000;
 /** A transaction of many calls has a long receipt. */
-const ANSWER_MAX_BYTES = 8 * 1_048_576;
+const RESPONSE_MAX_BYTES = 8 * 1_048_576;
 /** Nodes answer about ten thousand blocks at once, and no more. */
-const BLOCKS_AT_ONCE = 9_000n;
-const LOOKS_MAX = 40;
+const BLOCKS_PER_QUERY = 9_000n;
+const QUERIES_MAX = 40;
 /** The chain's clock and ours need not agree. */
-const SKEW_MS = 60_000;
+const CLOCK_SKEW_MS = 60_000;
 
-export interface Chain {
+export interface ChainClient {
   /** Looks back to the time since which a payment may be there; throws where it cannot see as far. */
-  readonly find: (payment: SignedPayment, since: number) => Promise<Found>;
+  readonly findPayment: (payment: SignedPayment, since: number) => Promise<ChainLookup>;
 }
 
-export type Found =
+export type ChainLookup =
   | { readonly kind: "paid"; readonly transaction: string }
   /** Not so far, by the chain's own clock. */
   | { readonly kind: "absent"; readonly at: number };
@@ -35,29 +36,29 @@ const quantity = z
   .regex(/^0x[0-9a-fA-F]+$/)
   .transform((text) => BigInt(text));
 const Block = z.object({ number: quantity, timestamp: quantity });
-const LogLine = z.object({
+const LogEntry = z.object({
   address: z.string(),
   topics: z.array(z.string()),
   data: z.string(),
   logIndex: quantity,
   transactionHash: z.string().regex(/^0x[0-9a-fA-F]{64}$/),
 });
-const Answered = z.object({ result: z.unknown() });
-const MinedReceipt = z.object({ status: quantity, logs: z.array(LogLine) });
+const RpcResponse = z.object({ result: z.unknown() });
+const TransactionReceipt = z.object({ status: quantity, logs: z.array(LogEntry) });
 
-export function openChain(rpcUrl: Secret): Chain {
+export function createChainClient(rpcUrl: Secret): ChainClient {
   return {
-    find: async (payment, since) => {
-      await demandChain(rpcUrl, payment.accepted.network);
-      const latest = await blockAt(rpcUrl, "latest");
+    findPayment: async (payment, since) => {
+      await requireNetwork(rpcUrl, payment.accepted.network);
+      const latest = await fetchBlock(rpcUrl, "latest");
       let last = latest.number;
-      for (let looks = 0; looks < LOOKS_MAX; looks++) {
-        const first = last > BLOCKS_AT_ONCE ? last - BLOCKS_AT_ONCE : 0n;
-        for (const line of await usesOf(rpcUrl, payment, [first, last]))
-          if (await paidBy(rpcUrl, payment, line))
-            return { kind: "paid", transaction: line.transactionHash.toLowerCase() };
-        const { at } = await blockAt(rpcUrl, hex(first));
-        if (first === 0n || at < since - SKEW_MS) return { kind: "absent", at: latest.at };
+      for (let queries = 0; queries < QUERIES_MAX; queries++) {
+        const first = last > BLOCKS_PER_QUERY ? last - BLOCKS_PER_QUERY : 0n;
+        for (const entry of await fetchAuthorizationLogs(rpcUrl, payment, [first, last]))
+          if (await isPaidBy(rpcUrl, payment, entry))
+            return { kind: "paid", transaction: entry.transactionHash.toLowerCase() };
+        const { at } = await fetchBlock(rpcUrl, hex(first));
+        if (first === 0n || at < since - CLOCK_SKEW_MS) return { kind: "absent", at: latest.at };
         last = first;
       }
       throw new Error("the payment is too long ago to be looked for");
@@ -66,62 +67,66 @@ export function openChain(rpcUrl: Secret): Chain {
 }
 
 /** On another chain nothing would be found, and that would be believed. */
-async function demandChain(rpcUrl: Secret, network: string): Promise<void> {
-  const id = quantity.parse(await call(rpcUrl, "eth_chainId", []));
+async function requireNetwork(rpcUrl: Secret, network: string): Promise<void> {
+  const id = quantity.parse(await callRpc(rpcUrl, "eth_chainId", []));
   if (`eip155:${id}` !== network) throw new Error(`the node is of the chain ${id}`);
 }
 
-async function blockAt(
+async function fetchBlock(
   rpcUrl: Secret,
   name: string,
 ): Promise<{ readonly number: bigint; readonly at: number }> {
-  const block = Block.parse(await call(rpcUrl, "eth_getBlockByNumber", [name, false]));
+  const block = Block.parse(await callRpc(rpcUrl, "eth_getBlockByNumber", [name, false]));
   return { number: block.number, at: Number(block.timestamp) * 1_000 };
 }
 
-async function usesOf(
+async function fetchAuthorizationLogs(
   rpcUrl: Secret,
   { accepted, payload }: SignedPayment,
   [first, last]: readonly [bigint, bigint],
-): Promise<readonly z.infer<typeof LogLine>[]> {
+): Promise<readonly z.infer<typeof LogEntry>[]> {
   const { from, nonce } = payload.authorization;
   const filter = {
     address: accepted.asset,
-    topics: [AUTHORIZATION_USED, wordOf(from), nonce],
+    topics: [AUTHORIZATION_USED_TOPIC, addressTopic(from), nonce],
     fromBlock: hex(first),
     toBlock: hex(last),
   };
-  return z.array(LogLine).parse(await call(rpcUrl, "eth_getLogs", [filter]));
+  return z.array(LogEntry).parse(await callRpc(rpcUrl, "eth_getLogs", [filter]));
 }
 
-async function paidBy(
+async function isPaidBy(
   rpcUrl: Secret,
   { accepted, payload }: SignedPayment,
-  used: z.infer<typeof LogLine>,
+  used: z.infer<typeof LogEntry>,
 ): Promise<boolean> {
   const { from, to, value } = payload.authorization;
-  const receipt = MinedReceipt.parse(
-    await call(rpcUrl, "eth_getTransactionReceipt", [used.transactionHash]),
+  const receipt = TransactionReceipt.parse(
+    await callRpc(rpcUrl, "eth_getTransactionReceipt", [used.transactionHash]),
   );
   const next = receipt.logs.find(({ logIndex }) => logIndex === used.logIndex + 1n);
   if (receipt.status !== 1n || next === undefined) return false;
-  const [kind = "", sender = "", taker = ""] = next.topics;
+  const [kind = "", sender = "", recipient = ""] = next.topics;
   return (
-    isSame(next.address, accepted.asset) &&
-    isSame(kind, TRANSFER) &&
-    isSame(sender, wordOf(from)) &&
-    isSame(taker, wordOf(to)) &&
+    equalsIgnoreCase(next.address, accepted.asset) &&
+    equalsIgnoreCase(kind, TRANSFER_TOPIC) &&
+    equalsIgnoreCase(sender, addressTopic(from)) &&
+    equalsIgnoreCase(recipient, addressTopic(to)) &&
     BigInt(next.data) === BigInt(value)
   );
 }
 
-async function call(rpcUrl: Secret, method: string, params: readonly unknown[]): Promise<unknown> {
-  const { status, body } = await ask(rpcUrl.reveal(), {
+async function callRpc(
+  rpcUrl: Secret,
+  method: string,
+  params: readonly unknown[],
+): Promise<unknown> {
+  const { status, body } = await postJson(rpcUrl.reveal(), {
     body: { jsonrpc: "2.0", id: 1, method, params },
-    timeoutMs: ANSWER_MS,
-    answerMaxBytes: ANSWER_MAX_BYTES,
+    timeoutMs: RPC_TIMEOUT_MS,
+    responseMaxBytes: RESPONSE_MAX_BYTES,
   });
-  const answer = Answered.safeParse(body);
+  const answer = RpcResponse.safeParse(body);
   if (answer.data?.result === undefined) throw new Error(`${method} was answered with ${status}`);
   return answer.data.result;
 }
@@ -131,6 +136,6 @@ function hex(number: bigint): string {
 }
 
 /** An address as a topic is 32 bytes long. */
-function wordOf(address: string): string {
+function addressTopic(address: string): string {
   return `0x${address.slice(2).toLowerCase().padStart(64, "0")}`;
 }

@@ -4,48 +4,56 @@
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import type { Secret } from "../base/secret.ts";
-import { type Answer, ask } from "./x402-ask.ts";
-import { isSame, type Requirement, type SignedPayment, X402_VERSION } from "./x402-terms.ts";
+import { type JsonResponse, postJson } from "./x402-ask.ts";
+import {
+  equalsIgnoreCase,
+  type PaymentRequirements,
+  type SignedPayment,
+  X402_VERSION,
+} from "./x402-terms.ts";
 
 /** Both together stay below the minute in which a call's idempotency key waits for its hold. */
-const VERIFY_MS = 8_000;
-const SETTLE_MS = 40_000;
-const ANSWER_MAX_BYTES = 65_536;
+const VERIFY_TIMEOUT_MS = 8_000;
+const SETTLE_TIMEOUT_MS = 40_000;
+const RESPONSE_MAX_BYTES = 65_536;
 const REASON_MAX = 120;
 
 /** Outcomes that may hide a transfer: sent and not seen to arrive, or made by somebody else who saw the signature. */
 const UNCLEAR_REASONS =
   /pending|nonce_already_used|transaction_failed|transaction_state|transfer_event|unexpected|timeout/;
 
-export interface FacilitatorPlace {
+export interface FacilitatorOptions {
   readonly url: string;
   readonly key?: Secret;
   /** Shorter ones for tests. */
-  readonly verifyMs?: number;
-  readonly settleMs?: number;
+  readonly verifyTimeoutMs?: number;
+  readonly settleTimeoutMs?: number;
 }
 
-export interface Facilitator {
+export interface FacilitatorClient {
   /** Why it would not take this payment; undefined where it would. Moves nothing. */
-  readonly refusal: (
+  readonly verify: (
     payment: SignedPayment,
-    requirement: Requirement,
+    requirements: PaymentRequirements,
   ) => Promise<string | undefined>;
-  readonly settle: (payment: SignedPayment, requirement: Requirement) => Promise<Settlement>;
+  readonly settle: (
+    payment: SignedPayment,
+    requirements: PaymentRequirements,
+  ) => Promise<SettlementOutcome>;
 }
 
-export type Settlement =
+export type SettlementOutcome =
   | { readonly kind: "paid"; readonly transaction: string }
   | { readonly kind: "refused"; readonly reason: string }
   | { readonly kind: "unknown"; readonly reason: string };
 
-const VerifyAnswer = z.object({
+const VerifyBody = z.object({
   isValid: z.boolean(),
   invalidReason: z.string().nullish(),
   payer: z.string().nullish(),
 });
 
-const SettleAnswer = z.object({
+const SettleBody = z.object({
   success: z.boolean(),
   errorReason: z.string().nullish(),
   payer: z.string().nullish(),
@@ -54,71 +62,77 @@ const SettleAnswer = z.object({
   amount: z.string().nullish(),
 });
 
-export function openFacilitator(place: FacilitatorPlace): Facilitator {
+export function createFacilitatorClient(options: FacilitatorOptions): FacilitatorClient {
   return {
-    refusal: async (payment, requirement) => {
-      const answer = await askFor(place, "verify", { payment, requirement }).catch(
+    verify: async (payment, requirement) => {
+      const answer = await postToFacilitator(options, "verify", { payment, requirement }).catch(
         (cause: unknown) => {
           throw unreachable(cause);
         },
       );
-      const said = VerifyAnswer.safeParse(answer.body);
-      if (!said.success) throw unreachable(new Error(`verify was answered with ${answer.status}`));
-      const { isValid, invalidReason, payer } = said.data;
-      if (!isValid) return reasonOf(invalidReason, "unexpected_verify_error");
-      if (!isOk(answer.status) || !isPayer(payment, payer))
+      const parsed = VerifyBody.safeParse(answer.body);
+      if (!parsed.success)
+        throw unreachable(new Error(`verify was answered with ${answer.status}`));
+      const { isValid, invalidReason, payer } = parsed.data;
+      if (!isValid) return sanitizeReason(invalidReason, "unexpected_verify_error");
+      if (!isSuccess(answer.status) || !isPayer(payment, payer))
         throw unreachable(new Error(`verify was answered with ${answer.status} and ${payer}`));
       return undefined;
     },
     settle: async (payment, requirement) => {
       try {
-        const answer = await askFor(place, "settle", { payment, requirement });
-        return settlementOf(answer, payment, requirement);
+        const answer = await postToFacilitator(options, "settle", { payment, requirement });
+        return settlementOutcomeOf(answer, payment, requirement);
       } catch (cause) {
-        return { kind: "unknown", reason: reasonOf(messageOf(cause), "no_answer") };
+        return { kind: "unknown", reason: sanitizeReason(errorNameOf(cause), "no_answer") };
       }
     },
   };
 }
 
-function settlementOf(
-  { status, body }: Answer,
+function settlementOutcomeOf(
+  { status, body }: JsonResponse,
   payment: SignedPayment,
-  requirement: Requirement,
-): Settlement {
-  const said = SettleAnswer.safeParse(body);
-  if (!said.success) return { kind: "unknown", reason: `answered with ${status}` };
-  const { success, errorReason, payer, transaction, network, amount } = said.data;
+  requirement: PaymentRequirements,
+): SettlementOutcome {
+  const parsed = SettleBody.safeParse(body);
+  if (!parsed.success) return { kind: "unknown", reason: `answered with ${status}` };
+  const { success, errorReason, payer, transaction, network, amount } = parsed.data;
   if (!success) {
-    const reason = reasonOf(errorReason, "unexpected_settle_error");
-    const isPlain = transaction === "" && status < 500 && !UNCLEAR_REASONS.test(reason);
-    return { kind: isPlain ? "refused" : "unknown", reason };
+    const reason = sanitizeReason(errorReason, "unexpected_settle_error");
+    const isDefinite = transaction === "" && status < 500 && !UNCLEAR_REASONS.test(reason);
+    return { kind: isDefinite ? "refused" : "unknown", reason };
   }
-  const fits =
-    isOk(status) &&
+  const isMatch =
+    isSuccess(status) &&
     /^0x[0-9a-fA-F]{64}$/.test(transaction) &&
     network === requirement.network &&
     isPayer(payment, payer) &&
     (amount ?? requirement.amount) === requirement.amount;
-  return fits
+  return isMatch
     ? { kind: "paid", transaction: transaction.toLowerCase() }
     : { kind: "unknown", reason: "settled something else than was asked for" };
 }
 
-function askFor(
-  { url, key, verifyMs = VERIFY_MS, settleMs = SETTLE_MS }: FacilitatorPlace,
-  what: "verify" | "settle",
-  sent: { readonly payment: SignedPayment; readonly requirement: Requirement },
-): Promise<Answer> {
-  return ask(`${url}/${what}`, {
+function postToFacilitator(
+  {
+    url,
+    key,
+    verifyTimeoutMs = VERIFY_TIMEOUT_MS,
+    settleTimeoutMs = SETTLE_TIMEOUT_MS,
+  }: FacilitatorOptions,
+  endpoint: "verify" | "settle",
+  payload: { readonly payment: SignedPayment; readonly requirement: PaymentRequirements },
+): Promise<JsonResponse> {
+  return postJson(`${url}/${endpoint}`, {
     headers: key === undefined ? {} : { authorization: `Bearer ${key.reveal()}` },
     body: {
       x402Version: X402_VERSION,
-      paymentPayload: sent.payment,
-      paymentRequirements: sent.requirement,
+      paymentPayload: payload.payment,
+      paymentRequirements: payload.requirement,
     },
-    timeoutMs: what === "verify" ? verifyMs : settleMs,
-    answerMaxBytes: ANSWER_MAX_BYTES,
+    timeoutMs: endpoint === "verify" ? verifyTimeoutMs : settleTimeoutMs,
+    responseMaxBytes: RESPONSE_MAX_BYTES,
   });
 }
 
@@ -131,20 +145,20 @@ function unreachable(cause: unknown): Fault {
   });
 }
 
-function isOk(status: number): boolean {
+function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
 function isPayer({ payload }: SignedPayment, payer: string | null | undefined): boolean {
-  return isSame(payer ?? payload.authorization.from, payload.authorization.from);
+  return equalsIgnoreCase(payer ?? payload.authorization.from, payload.authorization.from);
 }
 
-function messageOf(cause: unknown): string {
+function errorNameOf(cause: unknown): string {
   return cause instanceof Error ? cause.name : String(cause);
 }
 
 /** It is shown to callers and kept: one plain word, and not a page. */
-function reasonOf(reason: string | null | undefined, fallback: string): string {
+function sanitizeReason(reason: string | null | undefined, fallback: string): string {
   const plain = (reason ?? "").replaceAll(/[^\w .:-]/g, " ").slice(0, REASON_MAX);
   return plain.trim() === "" ? fallback : plain;
 }

@@ -4,25 +4,31 @@ import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { keyRoute, type Route } from "../http/route.ts";
 import { getInvoice, type Invoice } from "./billing.ts";
-import { INVOICE_EXAMPLE, InvoiceRecord, showInvoice } from "./record.ts";
-import { upToDate } from "./till.ts";
-import { challengeOfInvoice, type Counter, type Taken, takePayment, X402_PATH } from "./x402.ts";
-import { receiptHeader } from "./x402-terms.ts";
+import { INVOICE_EXAMPLE, InvoiceRecord, toInvoiceRecord } from "./record.ts";
+import { tryReconcileInvoice } from "./till.ts";
+import {
+  paymentRequiredForInvoice,
+  type X402Deps,
+  type PaymentResult,
+  acceptPayment,
+  X402_PATH,
+} from "./x402.ts";
+import { paymentResponseHeader } from "./x402-terms.ts";
 
-export interface X402RouteParts {
+export interface X402RouteDeps {
   /** Absent where the operator has not switched x402 on. */
-  readonly counter?: Counter | undefined;
+  readonly x402?: X402Deps | undefined;
 }
 
 const INVOICE_PATH = z.object({
   id: z.string().meta({ description: "The invoice's id.", example: INVOICE_EXAMPLE.id }),
 });
 
-export function x402Routes({ counter }: X402RouteParts): readonly Route[] {
-  return counter === undefined ? [] : [payInvoiceRoute(counter)];
+export function x402Routes({ x402 }: X402RouteDeps): readonly Route[] {
+  return x402 === undefined ? [] : [payInvoiceRoute(x402)];
 }
 
-function payInvoiceRoute(counter: Counter): Route {
+function payInvoiceRoute(x402: X402Deps): Route {
   return keyRoute({
     tag: "Billing",
     dialect: "openai",
@@ -33,7 +39,7 @@ function payInvoiceRoute(counter: Counter): Route {
     description:
       "The first call is answered `402` with the header `PAYMENT-REQUIRED` (x402, version 2); the same call with the header `PAYMENT-SIGNATURE` pays. A client that speaks x402 does both by itself. The same payment is taken once, however often it is sent. On `503` whether it was taken is not known yet: send the same header again.",
     params: INVOICE_PATH,
-    answers: {
+    responses: {
       200: {
         description: "The paid invoice; its credits are in the balance.",
         schema: InvoiceRecord,
@@ -43,45 +49,53 @@ function payInvoiceRoute(counter: Counter): Route {
     },
     faults: ["payment_required", "not_found", "conflict", "overloaded"],
     run: async ({ caller, params, headers, now }) => {
-      const { till } = counter;
-      const known = await getInvoice(till.db, params.id, caller.accountId);
+      const { billing } = x402;
+      const known = await getInvoice(billing.db, params.id, caller.accountId);
       const header = headers.get("payment-signature");
-      const invoice = await upToDate(till, known, now);
-      if (header === null && invoice.status === "paid") return shown(counter, invoice);
-      if (header === null) throw unpaid(counter, invoice);
-      const bill = { accountId: caller.accountId, invoice };
-      const taken = await takePayment(counter, bill, header);
-      if (taken.kind === "refused") throw unpaid(counter, invoice, taken);
-      const paid = await getInvoice(till.db, invoice.id, caller.accountId);
-      return shown(counter, paid, { "payment-response": receiptHeader(taken.receipt) });
+      const invoice = await tryReconcileInvoice(billing, known, now);
+      if (header === null && invoice.status === "paid") return invoiceResponse(x402, invoice);
+      if (header === null) throw paymentRequired(x402, invoice);
+      const payable = { accountId: caller.accountId, invoice };
+      const result = await acceptPayment(x402, payable, header);
+      if (result.kind === "refused") throw paymentRequired(x402, invoice, result);
+      const paid = await getInvoice(billing.db, invoice.id, caller.accountId);
+      return invoiceResponse(x402, paid, {
+        "payment-response": paymentResponseHeader(result.receipt),
+      });
     },
   });
 }
 
-function shown(
-  { till }: Counter,
+function invoiceResponse(
+  { billing }: X402Deps,
   invoice: Invoice,
   headers: Readonly<Record<string, string>> = {},
 ) {
-  return { status: 200, body: showInvoice(invoice, till.links.urlOf(invoice.id)), headers };
+  return { status: 200, body: toInvoiceRecord(invoice, billing.links.urlFor(invoice.id)), headers };
 }
 
-function unpaid(counter: Counter, invoice: Invoice, taken?: Taken & { kind: "refused" }): Fault {
+function paymentRequired(
+  x402: X402Deps,
+  invoice: Invoice,
+  refused?: PaymentResult & { kind: "refused" },
+): Fault {
   if (invoice.status !== "open")
     return new Fault("conflict", `invoice is ${invoice.status}`, {
       message: `This invoice is ${invoice.status} and cannot be paid. Make another one with POST /v1/billing/invoice.`,
     });
-  const error = taken?.reason ?? "PAYMENT-SIGNATURE header is required";
+  const error = refused?.reason ?? "PAYMENT-SIGNATURE header is required";
   return new Fault("payment_required", "invoice is open", {
-    ...(taken === undefined
+    ...(refused === undefined
       ? {}
       : {
-          message: `The payment was not taken: ${taken.reason}. The PAYMENT-REQUIRED header says what is asked for.`,
-          fields: { payment_error: taken.reason },
+          message: `The payment was not taken: ${refused.reason}. The PAYMENT-REQUIRED header says what is asked for.`,
+          fields: { payment_error: refused.reason },
         }),
     headers: {
-      "payment-required": challengeOfInvoice(counter, invoice, error),
-      ...(taken?.receipt === undefined ? {} : { "payment-response": receiptHeader(taken.receipt) }),
+      "payment-required": paymentRequiredForInvoice(x402, invoice, error),
+      ...(refused?.receipt === undefined
+        ? {}
+        : { "payment-response": paymentResponseHeader(refused.receipt) }),
     },
   });
 }

@@ -2,25 +2,25 @@
 
 import {
   type Db,
-  oneOf,
+  enumValue,
   type Reader,
   type Row,
   text,
   textOrNull,
   type Tx,
-  whole,
-  wholeOrNull,
+  integer,
+  integerOrNull,
 } from "../store/db.ts";
-import type { Author } from "../audit/audit.ts";
+import type { AuditSource } from "../audit/audit.ts";
 import { createInvoice, findInvoice, setVoid } from "./billing.ts";
-import { expiryOf, idOf, type SignedPayment } from "./x402-terms.ts";
+import { expiresAtOf, transferIdOf, type SignedPayment } from "./x402-terms.ts";
 
 /**
  * `open`: it was sent, or was about to be, and what became of it is not known. `paid` and `refused` are known. `unclear`:
  * its time has passed and nobody could say; an operator was told.
  */
-const STATES = ["open", "paid", "refused", "unclear"] as const;
-export type X402State = (typeof STATES)[number];
+const X402_STATES = ["open", "paid", "refused", "unclear"] as const;
+export type X402State = (typeof X402_STATES)[number];
 
 export interface X402Payment {
   /** The chain, the token, the payer and the nonce. */
@@ -28,7 +28,7 @@ export interface X402Payment {
   readonly accountId: string;
   readonly invoiceId: string;
   /** The invoice was made for this payment, and goes with it where it is refused. */
-  readonly madeInvoice: boolean;
+  readonly hasOwnInvoice: boolean;
   readonly signed: SignedPayment;
   readonly payer: string;
   readonly totalCents: number;
@@ -41,9 +41,9 @@ export interface X402Payment {
   readonly dueAt: number | null;
 }
 
-export interface InvoiceToMake {
+export interface InvoiceDraft {
   readonly amountCents: number;
-  readonly by?: Author | undefined;
+  readonly by?: AuditSource | undefined;
 }
 
 export interface NewX402Payment {
@@ -51,15 +51,18 @@ export interface NewX402Payment {
   readonly signed: SignedPayment;
   readonly totalCents: number;
   /** An invoice that is there, or what to make one of. */
-  readonly invoice: { readonly id: string } | InvoiceToMake;
+  readonly invoice: { readonly id: string } | InvoiceDraft;
   readonly now: number;
   readonly dueAt: number;
 }
 
 /** Undefined where this transfer is known. Another process that writes it as well is waited for. */
-export async function insertX402(tx: Tx, made: NewX402Payment): Promise<X402Payment | undefined> {
-  const { accountId, signed, totalCents, invoice, now, dueAt } = made;
-  const id = idOf(signed);
+export async function insertX402Payment(
+  tx: Tx,
+  payment: NewX402Payment,
+): Promise<X402Payment | undefined> {
+  const { accountId, signed, totalCents, invoice, now, dueAt } = payment;
+  const id = transferIdOf(signed);
   const inserted = await tx.run(
     `insert into agent_payment (id, account_id, invoice_id, made_invoice, signed, payer, total_cents, state, expires_at, created_at, due_at)
      values (?, ?, ?, ?, ?, ?, ?, 'open', ?, ?, ?) on conflict (id) do nothing`,
@@ -71,7 +74,7 @@ export async function insertX402(tx: Tx, made: NewX402Payment): Promise<X402Paym
       JSON.stringify(signed),
       signed.payload.authorization.from,
       totalCents,
-      expiryOf(signed),
+      expiresAtOf(signed),
       now,
       dueAt,
     ],
@@ -81,22 +84,25 @@ export async function insertX402(tx: Tx, made: NewX402Payment): Promise<X402Paym
     const { id: invoiceId } = await createInvoice(tx, { ...invoice, accountId, now });
     await tx.run("update agent_payment set invoice_id = ? where id = ?", [invoiceId, id]);
   }
-  return await findX402(tx, id);
+  return await findX402Payment(tx, id);
 }
 
-export async function findX402(reader: Reader, id: string): Promise<X402Payment | undefined> {
+export async function findX402Payment(
+  reader: Reader,
+  id: string,
+): Promise<X402Payment | undefined> {
   const row = await reader.get("select * from agent_payment where id = ?", [id]);
   return row === undefined ? undefined : toPayment(row);
 }
 
 /** Whoever ends one by hand locks it, after its invoice. */
-export async function lockX402(tx: Tx, id: string): Promise<X402Payment | undefined> {
+export async function lockX402Payment(tx: Tx, id: string): Promise<X402Payment | undefined> {
   const [row] = await tx.lockMany("agent_payment", "id", [id]);
   return row === undefined ? undefined : toPayment(row);
 }
 
 /** A payment of this invoice that may have moved money. */
-export async function liveX402Of(
+export async function findActiveX402Payment(
   reader: Reader,
   invoiceId: string,
 ): Promise<X402Payment | undefined> {
@@ -107,38 +113,41 @@ export async function liveX402Of(
   return row === undefined ? undefined : toPayment(row);
 }
 
-export async function dueX402(
+export async function listDueX402Payments(
   reader: Reader,
   now: number,
-  most: number,
+  limit: number,
 ): Promise<readonly X402Payment[]> {
   const rows = await reader.all(
     "select * from agent_payment where due_at <= ? order by due_at limit ?",
-    [now, most],
+    [now, limit],
   );
   return rows.map(toPayment);
 }
 
 /** How many were begun, and are not known to be paid or refused. */
-export async function countOpenX402(reader: Reader): Promise<number> {
+export async function countOpenX402Payments(reader: Reader): Promise<number> {
   const row = await reader.get("select count(*) as count from agent_payment where state = 'open'");
-  return row === undefined ? 0 : whole(row, "count");
+  return row === undefined ? 0 : integer(row, "count");
 }
 
 /** Of which nobody could say what became of them, and which no operator has entered since; the newest first. */
-export async function unclearX402(reader: Reader, most: number): Promise<readonly X402Payment[]> {
+export async function listUnclearX402Payments(
+  reader: Reader,
+  limit: number,
+): Promise<readonly X402Payment[]> {
   const rows = await reader.all(
     `select * from agent_payment where state = 'unclear' and not exists (
        select 1 from payment where payment.invoice_id = agent_payment.invoice_id
          and payment.processor = 'manual' and payment.state = 'credited')
      order by created_at desc, id limit ?`,
-    [most],
+    [limit],
   );
   return rows.map(toPayment);
 }
 
 /** Whether the caller is the one to see to it now; several may ask at once. */
-export async function claimX402(
+export async function claimX402Payment(
   db: Db,
   { id, dueAt }: X402Payment,
   untilMs: number,
@@ -150,9 +159,9 @@ export async function claimX402(
 }
 
 /** What is paid stays paid, whatever is heard later. */
-export async function markX402(
+export async function updateX402Payment(
   tx: Tx,
-  { id, invoiceId, madeInvoice }: X402Payment,
+  { id, invoiceId, hasOwnInvoice }: X402Payment,
   {
     state,
     reason = null,
@@ -170,7 +179,7 @@ export async function markX402(
      where id = ? and (state <> 'paid' or ? = 'paid')`,
     [state, reason, transaction, dueAt, id, state],
   );
-  if (changed !== 1 || state !== "refused" || !madeInvoice) return;
+  if (changed !== 1 || state !== "refused" || !hasOwnInvoice) return;
   const invoice = await findInvoice(tx, invoiceId);
   if (invoice !== undefined) await setVoid(tx, invoice, { now });
 }
@@ -180,16 +189,16 @@ function toPayment(row: Row): X402Payment {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
     invoiceId: text(row, "invoice_id"),
-    madeInvoice: whole(row, "made_invoice") === 1,
+    hasOwnInvoice: integer(row, "made_invoice") === 1,
     // Safe because `insertX402` wrote it, out of this very type.
     signed: JSON.parse(text(row, "signed")) as SignedPayment,
     payer: text(row, "payer"),
-    totalCents: whole(row, "total_cents"),
-    state: oneOf(row, "state", STATES),
+    totalCents: integer(row, "total_cents"),
+    state: enumValue(row, "state", X402_STATES),
     reason: textOrNull(row, "reason"),
     transaction: textOrNull(row, "tx_hash"),
-    createdAt: whole(row, "created_at"),
-    expiresAt: whole(row, "expires_at"),
-    dueAt: wholeOrNull(row, "due_at"),
+    createdAt: integer(row, "created_at"),
+    expiresAt: integer(row, "expires_at"),
+    dueAt: integerOrNull(row, "due_at"),
   };
 }

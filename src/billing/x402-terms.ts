@@ -7,10 +7,10 @@ import { invalid } from "../base/fault.ts";
 export const X402_VERSION = 2;
 const SCHEME = "exact";
 /** How long a client lets its signature be valid, and how long one may be valid at most. */
-const VALID_SECONDS = 300;
-const VALID_MOST_MS = 3_600_000;
+const VALIDITY_SECONDS = 300;
+const VALIDITY_MAX_MS = 3_600_000;
 /** A signature that expires sooner would not live to be settled. */
-const VALID_LEAST_MS = 6_000;
+const VALIDITY_MIN_MS = 6_000;
 const HEADER_CHARACTERS_MAX = 8_192;
 const SIGNATURE_DIGITS_MAX = 4_096;
 const CENT_DECIMALS = 2;
@@ -23,14 +23,14 @@ export interface Token {
   readonly version: string;
 }
 
-export interface Terms {
+export interface PaymentTerms {
   /** CAIP-2, such as `eip155:8453`. */
   readonly network: string;
   readonly token: Token;
   readonly payTo: string;
 }
 
-const Requirement = z.object({
+const PaymentRequirements = z.object({
   scheme: z.string(),
   network: z.string(),
   amount: z.string(),
@@ -39,7 +39,7 @@ const Requirement = z.object({
   maxTimeoutSeconds: z.number(),
   extra: z.object({ name: z.string(), version: z.string() }),
 });
-export type Requirement = Readonly<z.infer<typeof Requirement>>;
+export type PaymentRequirements = Readonly<z.infer<typeof PaymentRequirements>>;
 
 const digits = z.string().regex(/^\d{1,78}$/);
 const address = z
@@ -49,7 +49,7 @@ const address = z
 
 const SignedPayment = z.object({
   x402Version: z.literal(X402_VERSION),
-  accepted: Requirement,
+  accepted: PaymentRequirements,
   payload: z.object({
     signature: z.string().regex(new RegExp(`^0x[0-9a-fA-F]{130,${SIGNATURE_DIGITS_MAX}}$`)),
     authorization: z.object({
@@ -69,7 +69,7 @@ const SignedPayment = z.object({
 export type SignedPayment = Readonly<z.infer<typeof SignedPayment>>;
 
 /** What was settled, as the header `PAYMENT-RESPONSE` says it. */
-export interface Receipt {
+export interface SettleResponse {
   readonly success: boolean;
   readonly transaction: string;
   readonly network: string;
@@ -78,35 +78,38 @@ export interface Receipt {
   readonly errorReason?: string;
 }
 
-export function requirementOf({ network, token, payTo }: Terms, totalCents: number): Requirement {
+export function paymentRequirementsFor(
+  { network, token, payTo }: PaymentTerms,
+  totalCents: number,
+): PaymentRequirements {
   return {
     scheme: SCHEME,
     network,
     amount: String(BigInt(totalCents) * 10n ** BigInt(token.decimals - CENT_DECIMALS)),
     asset: token.address,
     payTo,
-    maxTimeoutSeconds: VALID_SECONDS,
+    maxTimeoutSeconds: VALIDITY_SECONDS,
     extra: { name: token.name, version: token.version },
   };
 }
 
 /** The header `PAYMENT-REQUIRED`. */
-export function challengeOf(
-  requirement: Requirement,
+export function paymentRequiredHeader(
+  requirements: PaymentRequirements,
   resource: { readonly url: string; readonly description: string },
   error: string,
 ): string {
-  return encoded({
+  return encodeHeader({
     x402Version: X402_VERSION,
     error,
     resource: { ...resource, mimeType: "application/json" },
-    accepts: [requirement],
+    accepts: [requirements],
   });
 }
 
 /** Reads the header `PAYMENT-SIGNATURE`; throws what a client is told of one that cannot be read. */
-export function readPayment(header: string): SignedPayment {
-  const parsed = SignedPayment.safeParse(decoded(header));
+export function parsePaymentHeader(header: string): SignedPayment {
+  const parsed = SignedPayment.safeParse(decodeHeader(header));
   if (parsed.success) return parsed.data;
   const at = parsed.error.issues[0]?.path.map(String).join(".") ?? "";
   throw invalid(
@@ -116,53 +119,62 @@ export function readPayment(header: string): SignedPayment {
 }
 
 /** Why a payment is not what is asked for, in the specification's words; undefined where it is. */
-export function misfitOf(
+export function mismatchReason(
   { accepted, payload }: SignedPayment,
-  wanted: Requirement,
+  requirements: PaymentRequirements,
   now: number,
 ): string | undefined {
   const { authorization } = payload;
   const start = BigInt(authorization.validAfter) * 1_000n;
   const end = BigInt(authorization.validBefore) * 1_000n;
-  if (accepted.scheme !== wanted.scheme) return "unsupported_scheme";
-  if (accepted.network !== wanted.network) return "invalid_network";
-  if (!isSame(accepted.asset, wanted.asset)) return "invalid_payment_requirements";
-  if (accepted.extra.name !== wanted.extra.name || accepted.extra.version !== wanted.extra.version)
+  if (accepted.scheme !== requirements.scheme) return "unsupported_scheme";
+  if (accepted.network !== requirements.network) return "invalid_network";
+  if (!equalsIgnoreCase(accepted.asset, requirements.asset)) return "invalid_payment_requirements";
+  if (
+    accepted.extra.name !== requirements.extra.name ||
+    accepted.extra.version !== requirements.extra.version
+  )
     return "invalid_payment_requirements";
-  if (!isSame(accepted.payTo, wanted.payTo) || !isSame(authorization.to, wanted.payTo))
+  if (
+    !equalsIgnoreCase(accepted.payTo, requirements.payTo) ||
+    !equalsIgnoreCase(authorization.to, requirements.payTo)
+  )
     return "invalid_exact_evm_payload_recipient_mismatch";
-  if (accepted.amount !== wanted.amount || BigInt(authorization.value) !== BigInt(wanted.amount))
+  if (
+    accepted.amount !== requirements.amount ||
+    BigInt(authorization.value) !== BigInt(requirements.amount)
+  )
     return "invalid_exact_evm_payload_authorization_value_mismatch";
-  if (end < BigInt(now + VALID_LEAST_MS) || end > BigInt(now + VALID_MOST_MS))
+  if (end < BigInt(now + VALIDITY_MIN_MS) || end > BigInt(now + VALIDITY_MAX_MS))
     return "invalid_exact_evm_payload_authorization_valid_before";
   if (start > BigInt(now)) return "invalid_exact_evm_payload_authorization_valid_after";
   return undefined;
 }
 
 /** A token takes each nonce of a payer once: this names one transfer of money, wherever it is seen. */
-export function idOf({ accepted, payload }: SignedPayment): string {
+export function transferIdOf({ accepted, payload }: SignedPayment): string {
   const { from, nonce } = payload.authorization;
   return `${accepted.network}:${accepted.asset.toLowerCase()}:${from}:${nonce}`;
 }
 
-export function expiryOf({ payload }: SignedPayment): number {
+export function expiresAtOf({ payload }: SignedPayment): number {
   return Number(payload.authorization.validBefore) * 1_000;
 }
 
 /** The header `PAYMENT-RESPONSE`. */
-export function receiptHeader(receipt: Receipt): string {
-  return encoded(receipt);
+export function paymentResponseHeader(receipt: SettleResponse): string {
+  return encodeHeader(receipt);
 }
 
-export function isSame(one: string, other: string): boolean {
+export function equalsIgnoreCase(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
 
-function encoded(value: unknown): string {
+function encodeHeader(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString("base64");
 }
 
-function decoded(header: string): unknown {
+function decodeHeader(header: string): unknown {
   if (header.length > HEADER_CHARACTERS_MAX || !/^[A-Za-z0-9+/]+={0,2}$/.test(header))
     return undefined;
   try {

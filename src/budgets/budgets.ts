@@ -5,14 +5,14 @@ import { lockWorkspace } from "../accounts/members.ts";
 import { type Actor, record } from "../audit/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money.ts";
-import { onBudgetsReached } from "../events/announce.ts";
+import { emitBudgetEvents } from "../events/announce.ts";
 import { BUDGET_WINDOWS, type BudgetLimits } from "../ledger/budget-rules.ts";
 import { type BudgetStates, setBudgets } from "../ledger/budgets.ts";
 import type { Tx } from "../store/db.ts";
 
 /** What the API and the console call the budget of each window. */
 export const BUDGET_FIELDS = { day: "daily_usd", month: "monthly_usd" } as const;
-type Field = (typeof BUDGET_FIELDS)[keyof typeof BUDGET_FIELDS];
+type BudgetField = (typeof BUDGET_FIELDS)[keyof typeof BUDGET_FIELDS];
 
 export interface BudgetChange {
   readonly accountId: string;
@@ -25,19 +25,19 @@ export interface BudgetChange {
 
 export async function changeBudgets(tx: Tx, change: BudgetChange): Promise<BudgetStates> {
   const { accountId, limits, by, network, now } = change;
-  const { claimed } = await lockWorkspace(tx, accountId);
-  if (claimed && by.type === "key") throw onlyTheOwner();
-  const { before, after, marks } = await setBudgets(tx, accountId, limits, now);
+  const { isClaimed } = await lockWorkspace(tx, accountId);
+  if (isClaimed && by.type === "key") throw ownerOnlyFault();
+  const { before, after, crossings } = await setBudgets(tx, accountId, limits, now);
   const changed = BUDGET_WINDOWS.filter((window) => after[window].limit !== before[window]);
   if (changed.length === 0) return after;
-  await onBudgetsReached(tx, marks);
+  await emitBudgetEvents(tx, crossings);
   await record(tx, {
     accountId,
     actor: by,
     action: "budget.changed",
     target: null,
     detail: Object.fromEntries(
-      changed.map((window) => [BUDGET_FIELDS[window], textOf(after[window].limit)]),
+      changed.map((window) => [BUDGET_FIELDS[window], limitText(after[window].limit)]),
     ),
     network,
     now,
@@ -46,8 +46,8 @@ export async function changeBudgets(tx: Tx, change: BudgetChange): Promise<Budge
 }
 
 /** Reads what somebody typed or sent; undefined where nothing was said, null for no budget. */
-export function budgetIn(
-  field: Field,
+export function parseBudget(
+  field: BudgetField,
   usd: string | number | null | undefined,
 ): Nano | null | undefined {
   if (usd === undefined || usd === null) return usd;
@@ -60,7 +60,7 @@ export function budgetIn(
   return limit;
 }
 
-function onlyTheOwner(): Fault {
+function ownerOnlyFault(): Fault {
   return new Fault("forbidden", "a key may not set a workspace's budget", {
     message:
       "This account belongs to a human, so its owner sets the budgets, in the console. A key may read them.",
@@ -74,6 +74,6 @@ function onlyTheOwner(): Fault {
   });
 }
 
-function textOf(limit: Nano | null): string | null {
+function limitText(limit: Nano | null): string | null {
   return limit === null ? null : usdText(limit);
 }

@@ -48,22 +48,22 @@ export const BUDGETS_EXAMPLE = {
   },
 };
 
-export function showBudgets({ day, month }: BudgetStates): z.infer<typeof BudgetsRecord> {
-  return { object: "budgets", daily: showBudget(day), monthly: showBudget(month) };
+export function toBudgetsRecord({ day, month }: BudgetStates): z.infer<typeof BudgetsRecord> {
+  return { object: "budgets", daily: toBudgetRecord(day), monthly: toBudgetRecord(month) };
 }
 
-function showBudget({
+function toBudgetRecord({
   limit,
   used,
   held,
-  room,
+  remaining,
   endsAt,
 }: BudgetState): z.infer<typeof BudgetRecord> {
   return {
     limit_usd: limit === null ? null : Number(usdText(limit)),
     used_usd: Number(usdText(used)),
     held_usd: Number(usdText(held)),
-    remaining_usd: room === null ? null : Number(usdText(room)),
+    remaining_usd: remaining === null ? null : Number(usdText(remaining)),
     resets_at: timestamp(endsAt),
   };
 }

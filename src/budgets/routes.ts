@@ -7,8 +7,8 @@ import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { BudgetLimits } from "../ledger/budget-rules.ts";
 import { getBudgets } from "../ledger/budgets.ts";
 import type { Db } from "../store/db.ts";
-import { BUDGET_FIELDS, budgetIn, changeBudgets } from "./budgets.ts";
-import { BUDGETS_EXAMPLE, BudgetsRecord, showBudgets } from "./record.ts";
+import { BUDGET_FIELDS, parseBudget, changeBudgets } from "./budgets.ts";
+import { BUDGETS_EXAMPLE, BudgetsRecord, toBudgetsRecord } from "./record.ts";
 
 const DOC = { tag: "Accounts", path: "/v1/account/budgets", dialect: "openai" } as const;
 
@@ -23,7 +23,7 @@ const BudgetSettings = z
   })
   .meta({ id: "BudgetSettings" });
 
-const ANSWERS = {
+const RESPONSES = {
   200: {
     description: "The budgets as they are now, and what is used of them.",
     schema: BudgetsRecord,
@@ -41,11 +41,11 @@ function readRoute(db: Db): Route {
     method: "GET",
     id: "readBudgets",
     summary: "Read what the workspace may spend in a day and a month",
-    answers: ANSWERS,
+    responses: RESPONSES,
     faults: [],
     run: async ({ caller, now }) => ({
       status: 200,
-      body: showBudgets(await getBudgets(db, caller.accountId, now)),
+      body: toBudgetsRecord(await getBudgets(db, caller.accountId, now)),
     }),
   });
 }
@@ -59,24 +59,24 @@ function changeRoute(): Route {
     description:
       "All keys together. Only the fields that are sent are changed; null takes a budget away. What was spent in the window already counts. A key may set budgets until a human owns the account; then the owner does, in the console.",
     body: BudgetSettings,
-    example: { daily_usd: 5, monthly_usd: 100 },
-    answers: ANSWERS,
+    requestExample: { daily_usd: 5, monthly_usd: 100 },
+    responses: RESPONSES,
     faults: ["forbidden"],
-    run: async (tx, { caller, body, address, now }) => {
+    run: async (tx, { caller, body, clientIp, now }) => {
       const after = await changeBudgets(tx, {
         accountId: caller.accountId,
-        limits: limitsIn(body),
+        limits: parseLimits(body),
         by: { type: "key", id: caller.keyId },
-        network: networksOf(address)[1],
+        network: networksOf(clientIp)[1],
         now,
       });
-      return { status: 200, body: showBudgets(after) };
+      return { status: 200, body: toBudgetsRecord(after) };
     },
   });
 }
 
-function limitsIn(body: z.infer<typeof BudgetSettings>): Partial<BudgetLimits> {
-  const day = budgetIn(BUDGET_FIELDS.day, body.daily_usd);
-  const month = budgetIn(BUDGET_FIELDS.month, body.monthly_usd);
+function parseLimits(body: z.infer<typeof BudgetSettings>): Partial<BudgetLimits> {
+  const day = parseBudget(BUDGET_FIELDS.day, body.daily_usd);
+  const month = parseBudget(BUDGET_FIELDS.month, body.monthly_usd);
   return { ...(day === undefined ? {} : { day }), ...(month === undefined ? {} : { month }) };
 }

@@ -1,24 +1,24 @@
 // How claim attempts are written and read. It owns the table claim_attempt.
 
 import { toNano } from "../base/money.ts";
-import { afterEveryId } from "../base/page.ts";
+import { maxId } from "../base/page.ts";
 import {
   type Reader,
   type Row,
   text,
   textOrNull,
   type Tx,
-  whole,
-  wholeOrNull,
+  integer,
+  integerOrNull,
 } from "../store/db.ts";
-import type { Attempt } from "./attempt.ts";
+import type { ClaimAttempt } from "./attempt.ts";
 
 // Whether somebody else was first is read along: it depends on the account, not on the attempt.
 const SELECT = `select claim_attempt.*, account.claimed_at as account_claimed_at, first.email_folded as owner_email
   from claim_attempt join account on account.id = claim_attempt.account_id
   left join claim_attempt first on first.account_id = claim_attempt.account_id and first.claimed_role = 'owner' and first.invitation = 0`;
 
-export interface NewAttempt {
+export interface NewClaimAttempt {
   readonly id: string;
   readonly accountId: string;
   readonly keyId: string;
@@ -34,7 +34,7 @@ export interface NewAttempt {
 }
 
 /** The account is locked, so that its attempts are numbered without gaps: ids of one millisecond have no order. */
-export async function insertAttempt(tx: Tx, attempt: NewAttempt): Promise<void> {
+export async function insertAttempt(tx: Tx, attempt: NewClaimAttempt): Promise<void> {
   const before = await tx.get("select count(*) as many from claim_attempt where account_id = ?", [
     attempt.accountId,
   ]);
@@ -45,7 +45,7 @@ export async function insertAttempt(tx: Tx, attempt: NewAttempt): Promise<void> 
     [
       attempt.id,
       attempt.accountId,
-      before === undefined ? 0 : whole(before, "many"),
+      before === undefined ? 0 : integer(before, "many"),
       attempt.keyId,
       attempt.email,
       attempt.emailFolded,
@@ -60,14 +60,14 @@ export async function insertAttempt(tx: Tx, attempt: NewAttempt): Promise<void> 
   );
 }
 
-export async function readAttempt(reader: Reader, id: string): Promise<Attempt | undefined> {
+export async function readAttempt(reader: Reader, id: string): Promise<ClaimAttempt | undefined> {
   return toAttempt(await reader.get(`${SELECT} where claim_attempt.id = ?`, [id]));
 }
 
 export async function readAttemptByToken(
   reader: Reader,
   tokenHash: string,
-): Promise<Attempt | undefined> {
+): Promise<ClaimAttempt | undefined> {
   return toAttempt(await reader.get(`${SELECT} where claim_attempt.token_hash = ?`, [tokenHash]));
 }
 
@@ -75,7 +75,7 @@ export async function readAttemptByToken(
 export async function readOpenAttempts(
   reader: Reader,
   accountId: string,
-): Promise<readonly Attempt[]> {
+): Promise<readonly ClaimAttempt[]> {
   return toAttempts(
     await reader.all(
       `${SELECT} where claim_attempt.account_id = ? and claim_attempt.claimed_at is null
@@ -90,7 +90,7 @@ export async function readNewestAttempt(
   reader: Reader,
   accountId: string,
   keyId: string,
-): Promise<Attempt | undefined> {
+): Promise<ClaimAttempt | undefined> {
   const newest = (condition: string, params: readonly string[]) =>
     reader.get(
       `${SELECT} where claim_attempt.account_id = ? ${condition}
@@ -103,27 +103,27 @@ export async function readNewestAttempt(
 }
 
 /** Some of the attempts that name an email and that nothing has ended yet, newest first. */
-export async function readOpenAttemptsFor(
+export async function readOpenAttemptsByEmail(
   reader: Reader,
   {
     emailFolded,
     now,
-    before = afterEveryId("claim"),
-    most,
+    before = maxId("claim"),
+    limit,
   }: {
     readonly emailFolded: string;
     readonly now: number;
     readonly before?: string | undefined;
-    readonly most: number;
+    readonly limit: number;
   },
-): Promise<readonly Attempt[]> {
+): Promise<readonly ClaimAttempt[]> {
   return toAttempts(
     await reader.all(
       `${SELECT} where claim_attempt.email_folded = ? and claim_attempt.id < ? and claim_attempt.expires_at > ?
        and claim_attempt.claimed_at is null and claim_attempt.declined_at is null
        and claim_attempt.superseded_at is null
        order by claim_attempt.id desc limit ?`,
-      [emailFolded, before, now, most],
+      [emailFolded, before, now, limit],
     ),
   );
 }
@@ -153,29 +153,29 @@ export async function countWrongCode(tx: Tx, id: string): Promise<void> {
   await tx.run("update claim_attempt set wrong_codes = wrong_codes + 1 where id = ?", [id]);
 }
 
-export interface Claimed {
+export interface ClaimOutcome {
   readonly personId: string;
   readonly role: "owner" | "developer";
   readonly bonus: bigint;
   readonly now: number;
 }
 
-export async function markClaimed(tx: Tx, id: string, claimed: Claimed): Promise<void> {
+export async function markClaimed(tx: Tx, id: string, outcome: ClaimOutcome): Promise<void> {
   await tx.run(
     "update claim_attempt set claimed_at = ?, claimed_by = ?, claimed_role = ?, bonus = ? where id = ?",
-    [claimed.now, claimed.personId, claimed.role, claimed.bonus, id],
+    [outcome.now, outcome.personId, outcome.role, outcome.bonus, id],
   );
 }
 
-function toAttempts(rows: readonly Row[]): readonly Attempt[] {
+function toAttempts(rows: readonly Row[]): readonly ClaimAttempt[] {
   return rows.flatMap((row) => toAttempt(row) ?? []);
 }
 
-function toAttempt(row: Row | undefined): Attempt | undefined {
+function toAttempt(row: Row | undefined): ClaimAttempt | undefined {
   if (row === undefined) return undefined;
   const role = textOrNull(row, "claimed_role");
   const emailFolded = text(row, "email_folded");
-  const invitation = whole(row, "invitation") === 1;
+  const invitation = integer(row, "invitation") === 1;
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
@@ -185,18 +185,18 @@ function toAttempt(row: Row | undefined): Attempt | undefined {
     codeHash: text(row, "code_hash"),
     network: text(row, "network"),
     invitation,
-    createdAt: whole(row, "created_at"),
-    expiresAt: whole(row, "expires_at"),
-    wrongCodes: whole(row, "wrong_codes"),
-    intervalMs: whole(row, "interval_ms"),
-    polledAt: wholeOrNull(row, "polled_at"),
-    supersededAt: wholeOrNull(row, "superseded_at"),
-    declinedAt: wholeOrNull(row, "declined_at"),
-    claimedAt: wholeOrNull(row, "claimed_at"),
+    createdAt: integer(row, "created_at"),
+    expiresAt: integer(row, "expires_at"),
+    wrongCodes: integer(row, "wrong_codes"),
+    intervalMs: integer(row, "interval_ms"),
+    polledAt: integerOrNull(row, "polled_at"),
+    supersededAt: integerOrNull(row, "superseded_at"),
+    declinedAt: integerOrNull(row, "declined_at"),
+    claimedAt: integerOrNull(row, "claimed_at"),
     claimedBy: textOrNull(row, "claimed_by"),
     claimedRole: role === "owner" || role === "developer" ? role : null,
     bonus: toNano(row["bonus"]),
-    overtaken:
+    isClaimedByOther:
       !invitation &&
       row["account_claimed_at"] !== null &&
       textOrNull(row, "owner_email") !== emailFolded,

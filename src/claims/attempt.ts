@@ -2,11 +2,11 @@
 // closes; what each event does in each state is the one table below.
 
 /** Specification, Limits: `expires_in` and `interval`. */
-export const WINDOW_MS = 900_000;
-export const INTERVAL_MS = 5_000;
+export const CLAIM_TTL_MS = 900_000;
+export const POLL_INTERVAL_MS = 5_000;
 export const WRONG_CODES_MAX = 5;
 
-export const STATES = [
+export const CLAIM_STATES = [
   "initiated",
   "claimed",
   "declined",
@@ -15,9 +15,9 @@ export const STATES = [
   "superseded",
   "expired",
 ] as const;
-export type State = (typeof STATES)[number];
+export type ClaimState = (typeof CLAIM_STATES)[number];
 
-export interface Attempt {
+export interface ClaimAttempt {
   readonly id: string;
   readonly accountId: string;
   /** The key that asked. */
@@ -42,24 +42,24 @@ export interface Attempt {
   readonly claimedRole: "owner" | "developer" | null;
   readonly bonus: bigint;
   /** Somebody else took the account while this attempt asked for its first owner. */
-  readonly overtaken: boolean;
+  readonly isClaimedByOther: boolean;
 }
 
 /** What was done stands: an attempt that was claimed in time stays claimed after its window has closed. */
-export function stateOf(attempt: Attempt, now: number): State {
+export function claimStateOf(attempt: ClaimAttempt, now: number): ClaimState {
   if (attempt.claimedAt !== null) return "claimed";
   if (attempt.declinedAt !== null) return "declined";
-  if (attempt.overtaken) return "overtaken";
+  if (attempt.isClaimedByOther) return "overtaken";
   if (attempt.wrongCodes >= WRONG_CODES_MAX) return "locked";
   if (attempt.supersededAt !== null) return "superseded";
   return attempt.expiresAt <= now ? "expired" : "initiated";
 }
 
-interface Row {
+interface StateTransitions {
   /** The agent asks how it stands: what it is answered. */
   readonly poll: "pending" | "claimed" | "denied" | "expired";
   /** The human opens the page: what it shows. */
-  readonly open: "review" | State;
+  readonly open: "review" | ClaimState;
   /** The human confirms with the right code. `repeat` is for whoever did it before; others are refused. */
   readonly confirm: "claim" | "repeat" | "refuse";
   /** The human confirms with a wrong code. */
@@ -69,7 +69,7 @@ interface Row {
   readonly restart: "supersede" | "leave";
 }
 
-export const TRANSITIONS: Readonly<Record<State, Row>> = {
+export const TRANSITIONS: Readonly<Record<ClaimState, StateTransitions>> = {
   initiated: {
     poll: "pending",
     open: "review",
@@ -129,10 +129,10 @@ export const TRANSITIONS: Readonly<Record<State, Row>> = {
 };
 
 /** RFC 8628 §3.5: whoever polls too soon waits five seconds longer from then on. */
-export const SLOWER_BY_MS = 5_000;
+export const SLOW_DOWN_MS = 5_000;
 /** A poll that set out on time may arrive a little early after the one before it. */
-const JITTER_MS = 500;
+const POLL_JITTER_MS = 500;
 
-export function pollsTooFast(attempt: Attempt, now: number): boolean {
-  return attempt.polledAt !== null && now - attempt.polledAt < attempt.intervalMs - JITTER_MS;
+export function isPollingTooFast(attempt: ClaimAttempt, now: number): boolean {
+  return attempt.polledAt !== null && now - attempt.polledAt < attempt.intervalMs - POLL_JITTER_MS;
 }

@@ -6,14 +6,14 @@ import { type Nano, NANO_PER_USD } from "../base/money.ts";
 import { newId } from "../base/id.ts";
 import { grant } from "../ledger/ledger.ts";
 import type { Reader, Tx } from "../store/db.ts";
-import { type Bound, countUpTo, isBelow } from "./counts.ts";
+import { type WindowLimit, incrementUpTo, isBelowLimit } from "./counts.ts";
 
 /** Specification, Limits: 1 USD. */
 export const CLAIM_BONUS: Nano = NANO_PER_USD;
 
 const DAY_MS = 86_400_000;
 
-export interface Human {
+export interface BonusRecipient {
   readonly issuer: string;
   readonly subject: string;
   /** A fingerprint of the canonical mailbox. */
@@ -23,7 +23,7 @@ export interface Human {
 /** What stands between a human and the bonus: nothing, that they had it, or that today's is given away. */
 export type BonusState = "open" | "had" | "spent_today";
 
-export interface BonusRules {
+export interface BonusLimits {
   /** What may be given away in a UTC day; zero for no limit. */
   readonly bonusPerDay: Nano;
 }
@@ -31,37 +31,38 @@ export interface BonusRules {
 /** Whether this human may have the bonus now; only `giveBonus` decides. */
 export async function bonusStateOf(
   reader: Reader,
-  human: Human,
-  { bonusPerDay, now }: BonusRules & { readonly now: number },
+  recipient: BonusRecipient,
+  { bonusPerDay, now }: BonusLimits & { readonly now: number },
 ): Promise<BonusState> {
   const row = await reader.get(
     "select id from human_grant where (issuer = ? and subject = ?) or mailbox = ?",
-    [human.issuer, human.subject, human.mailbox],
+    [recipient.issuer, recipient.subject, recipient.mailbox],
   );
   if (row !== undefined) return "had";
-  const isOpen = bonusPerDay === 0n || (await isBelow(reader, { ...boundOf(bonusPerDay), now }));
+  const isOpen =
+    bonusPerDay === 0n || (await isBelowLimit(reader, { ...dailyLimit(bonusPerDay), now }));
   return isOpen ? "open" : "spent_today";
 }
 
 /** Answers what was given: nothing where this human had it before, or where today's is given away. */
-export async function giveBonus(
+export async function grantBonus(
   tx: Tx,
-  human: Human,
+  recipient: BonusRecipient,
   {
     accountId,
     bonusPerDay,
     now,
-  }: BonusRules & { readonly accountId: string; readonly now: number },
+  }: BonusLimits & { readonly accountId: string; readonly now: number },
 ): Promise<Nano> {
   const id = newId("tr", now);
   // Of two claims at the same instant the second waits here for the first, and then finds its row.
-  const given = await tx.run(
+  const inserted = await tx.run(
     `insert into human_grant (id, issuer, subject, mailbox, account_id, amount, granted_at)
      values (?, ?, ?, ?, ?, ?, ?) on conflict do nothing`,
-    [id, human.issuer, human.subject, human.mailbox, accountId, CLAIM_BONUS, now],
+    [id, recipient.issuer, recipient.subject, recipient.mailbox, accountId, CLAIM_BONUS, now],
   );
-  if (given === 0) return 0n;
-  if (bonusPerDay > 0n && !(await countUpTo(tx, { ...boundOf(bonusPerDay), now }))) {
+  if (inserted === 0) return 0n;
+  if (bonusPerDay > 0n && !(await incrementUpTo(tx, { ...dailyLimit(bonusPerDay), now }))) {
     // Whoever came too late today has had nothing, and may have it with another claim.
     await tx.run("delete from human_grant where id = ?", [id]);
     return 0n;
@@ -70,6 +71,6 @@ export async function giveBonus(
   return CLAIM_BONUS;
 }
 
-function boundOf(bonusPerDay: Nano): Bound {
-  return { scope: "bonus", slotMs: DAY_MS, most: Number(bonusPerDay / CLAIM_BONUS) };
+function dailyLimit(bonusPerDay: Nano): WindowLimit {
+  return { scope: "bonus", windowMs: DAY_MS, max: Number(bonusPerDay / CLAIM_BONUS) };
 }

@@ -6,54 +6,54 @@ import type { KeyChoice } from "./key-choices.ts";
 
 export type FormFields = Readonly<Record<string, string | undefined>>;
 
-export interface WrongChoice {
+export interface InvalidChoice {
   readonly keyId: string;
   readonly message: string;
 }
 
-const PREFIX = "key.";
+const CHOICE_PREFIX = "key.";
 /** A comma before three digits may part thousands: $1 in place of $1,000 would be another limit than was meant. */
-const COMMA_AS_POINT = /^(\d+),(\d{1,2})$/;
+const DECIMAL_COMMA = /^(\d+),(\d{1,2})$/;
 
 /** The names of a key's fields in the form. */
-export function fieldsOf(keyId: string): {
+export function keyFieldNames(keyId: string): {
   readonly choice: string;
   readonly usd: string;
   readonly window: string;
 } {
-  return { choice: `${PREFIX}${keyId}`, usd: `usd.${keyId}`, window: `window.${keyId}` };
+  return { choice: `${CHOICE_PREFIX}${keyId}`, usd: `usd.${keyId}`, window: `window.${keyId}` };
 }
 
 export const OTHERS_FIELD = "others";
 
-export function readChoices(fields: FormFields): {
+export function parseKeyChoices(fields: FormFields): {
   readonly choices: readonly KeyChoice[];
-  readonly wrong: WrongChoice | undefined;
+  readonly invalid: InvalidChoice | undefined;
 } {
   const choices: KeyChoice[] = [];
   const listed: string[] = [];
-  let wrong: WrongChoice | undefined;
+  let invalid: InvalidChoice | undefined;
   for (const [name, choice] of Object.entries(fields)) {
-    if (!name.startsWith(PREFIX)) continue;
-    const keyId = name.slice(PREFIX.length);
+    if (!name.startsWith(CHOICE_PREFIX)) continue;
+    const keyId = name.slice(CHOICE_PREFIX.length);
     listed.push(keyId);
     if (choice === "revoke") choices.push({ kind: "revoke", keyId });
     if (choice !== "limit") continue;
-    const limit = readLimit(fields, keyId);
+    const limit = parseLimit(fields, keyId);
     if (limit === undefined)
-      wrong ??= { keyId, message: "Give the limit in US dollars, such as 5 or 2.50." };
+      invalid ??= { keyId, message: "Give the limit in US dollars, such as 5 or 2.50." };
     else choices.push(limit);
   }
-  if (fields[OTHERS_FIELD] === "revoke") choices.push({ kind: "revoke_others", but: listed });
-  return { choices, wrong };
+  if (fields[OTHERS_FIELD] === "revoke") choices.push({ kind: "revoke_others", except: listed });
+  return { choices, invalid };
 }
 
-function readLimit(fields: FormFields, keyId: string): KeyChoice | undefined {
-  const names = fieldsOf(keyId);
+function parseLimit(fields: FormFields, keyId: string): KeyChoice | undefined {
+  const names = keyFieldNames(keyId);
   const typed = (fields[names.usd] ?? "")
     .trim()
     .replace(/^\$\s*/, "")
-    .replace(COMMA_AS_POINT, "$1.$2");
+    .replace(DECIMAL_COMMA, "$1.$2");
   const limit = nanoFromUsd(typed);
   if (limit === undefined || limit < 0n || limit > MAX_NANO) return undefined;
   const window: LimitWindow | null =

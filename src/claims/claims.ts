@@ -1,23 +1,29 @@
 // The claim ceremony: an agent starts an attempt and polls it; a human who signed in with the email that the agent
 // named confirms or declines. Every function that writes locks the account first, so two of them never interleave.
 
-import { addDeveloper, lockWorkspace, type Role, roleOf, takeOver } from "../accounts/members.ts";
+import {
+  addDeveloper,
+  lockWorkspace,
+  type Role,
+  roleOf,
+  claimWorkspace,
+} from "../accounts/members.ts";
 import { foldEmail } from "../base/email.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Nano } from "../base/money.ts";
 import { deriveKey, fingerprint } from "../base/seal.ts";
-import { randomBase62, randomDigits, sameText, type Secret } from "../base/secret.ts";
+import { randomBase62, randomDigits, timingSafeEqualText, type Secret } from "../base/secret.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import {
-  type Attempt,
-  INTERVAL_MS,
-  pollsTooFast,
-  SLOWER_BY_MS,
-  type State,
-  stateOf,
+  type ClaimAttempt,
+  POLL_INTERVAL_MS,
+  isPollingTooFast,
+  SLOW_DOWN_MS,
+  type ClaimState,
+  claimStateOf,
   TRANSITIONS,
-  WINDOW_MS,
+  CLAIM_TTL_MS,
   WRONG_CODES_MAX,
 } from "./attempt.ts";
 import {
@@ -31,22 +37,28 @@ import {
   readAttemptByToken,
   readNewestAttempt,
   readOpenAttempts,
-  readOpenAttemptsFor,
+  readOpenAttemptsByEmail,
 } from "./attempt-rows.ts";
-import { type BonusRules, type BonusState, bonusStateOf, giveBonus, type Human } from "./bonus.ts";
-import { countOne, untilNextSlot } from "./counts.ts";
-import { faultOfEmail, mailboxOf } from "./email.ts";
+import {
+  type BonusLimits,
+  type BonusState,
+  bonusStateOf,
+  grantBonus,
+  type BonusRecipient,
+} from "./bonus.ts";
+import { increment, msUntilNextWindow } from "./counts.ts";
+import { emailError, canonicalMailbox } from "./email.ts";
 import { applyKeyChoices, type KeyChoice } from "./key-choices.ts";
 
 const TOKEN_CHARACTERS = 43;
 const CODE_DIGITS = 6;
 const HOUR_MS = 3_600_000;
-const GUESS_SLOT_MS = 600_000;
+const GUESS_WINDOW_MS = 600_000;
 const GUESSES_MAX = 5;
-const CODE_PAGE = 100;
-const CODE_PAGES_MAX = 50;
+const CODE_SEARCH_PAGE_SIZE = 100;
+const CODE_SEARCH_PAGES_MAX = 50;
 
-export interface ClaimLimits extends BonusRules {
+export interface ClaimLimits extends BonusLimits {
   /** Attempts that an account may start in an hour; zero for no limit. */
   readonly startsPerAccount: number;
 }
@@ -55,11 +67,11 @@ export interface ClaimLimits extends BonusRules {
 export type ClaimEvent =
   | {
       readonly kind: "claim.started" | "claim.declined" | "claim.locked";
-      readonly attempt: Attempt;
+      readonly attempt: ClaimAttempt;
     }
   | {
       readonly kind: "claim.completed" | "member.added";
-      readonly attempt: Attempt;
+      readonly attempt: ClaimAttempt;
       readonly personId: string;
       readonly role: Role;
       readonly bonus: Nano;
@@ -67,10 +79,10 @@ export type ClaimEvent =
   | {
       readonly kind: "key.revoked" | "key.limited";
       readonly keyId: string;
-      readonly attempt: Attempt;
+      readonly attempt: ClaimAttempt;
     };
 
-export interface ClaimsParts {
+export interface ClaimsDeps {
   readonly master: Secret;
   readonly limits: ClaimLimits;
   readonly onEvent?: (tx: Tx, event: ClaimEvent, now: number) => Promise<void>;
@@ -84,7 +96,7 @@ export interface Claimer {
   readonly email: string;
 }
 
-interface Start {
+interface StartRequest {
   readonly accountId: string;
   readonly keyId: string;
   readonly email: string;
@@ -92,7 +104,7 @@ interface Start {
   readonly now: number;
 }
 
-export interface Started {
+export interface StartedClaim {
   readonly id: string;
   readonly token: string;
   readonly userCode: string;
@@ -100,14 +112,14 @@ export interface Started {
   readonly intervalMs: number;
 }
 
-interface Poll {
+interface PollRequest {
   readonly accountId: string;
   readonly keyId: string;
   readonly attemptId?: string | undefined;
   readonly now: number;
 }
 
-export type Polled =
+export type PollResult =
   | { readonly status: "pending" }
   | { readonly status: "claimed" }
   | { readonly status: "denied" }
@@ -127,115 +139,115 @@ interface Confirmation extends Decision {
   readonly keyChoices: readonly KeyChoice[];
 }
 
-type Confirmed =
+type ConfirmResult =
   | { readonly status: "claimed"; readonly role: Role; readonly bonus: Nano }
   | { readonly status: "wrong_code"; readonly left: number }
-  | { readonly status: "refused"; readonly state: State }
+  | { readonly status: "refused"; readonly state: ClaimState }
   | { readonly status: "wrong_account" };
 
-type Declined =
+type DeclineResult =
   | { readonly status: "declined" }
-  | Exclude<Confirmed, { status: "claimed" | "wrong_code" }>;
+  | Exclude<ConfirmResult, { status: "claimed" | "wrong_code" }>;
 
 export interface Claims {
-  readonly start: (tx: Tx, request: Start) => Promise<Started>;
-  readonly poll: (tx: Tx, request: Poll) => Promise<Polled>;
-  readonly confirm: (tx: Tx, request: Confirmation) => Promise<Confirmed>;
-  readonly decline: (tx: Tx, request: Decision) => Promise<Declined>;
-  readonly findByToken: (reader: Reader, token: string) => Promise<Attempt | undefined>;
+  readonly start: (tx: Tx, request: StartRequest) => Promise<StartedClaim>;
+  readonly poll: (tx: Tx, request: PollRequest) => Promise<PollResult>;
+  readonly confirm: (tx: Tx, request: Confirmation) => Promise<ConfirmResult>;
+  readonly decline: (tx: Tx, request: Decision) => Promise<DeclineResult>;
+  readonly findByToken: (reader: Reader, token: string) => Promise<ClaimAttempt | undefined>;
   /** Finds an attempt by its code alone, among those that name the claimer's own email. */
   readonly findByCode: (
     tx: Tx,
     claimer: Claimer,
     userCode: string,
     now: number,
-  ) => Promise<Attempt | undefined>;
+  ) => Promise<ClaimAttempt | undefined>;
   readonly bonusStateOf: (reader: Reader, claimer: Claimer, now: number) => Promise<BonusState>;
 }
 
-interface Room {
+interface ClaimDeps {
   readonly limits: ClaimLimits;
-  readonly tell: (tx: Tx, event: ClaimEvent, now: number) => Promise<void>;
+  readonly onEvent: (tx: Tx, event: ClaimEvent, now: number) => Promise<void>;
   readonly hashToken: (token: string) => string;
   readonly hashCode: (attemptId: string, userCode: string) => string;
-  readonly humanOf: (claimer: Claimer) => Human;
+  readonly recipientOf: (claimer: Claimer) => BonusRecipient;
 }
 
-export function createClaims({ master, limits, onEvent }: ClaimsParts): Claims {
+export function createClaims({ master, limits, onEvent }: ClaimsDeps): Claims {
   const tokenKey = deriveKey(master, "claim-token/v1");
   const codeKey = deriveKey(master, "claim-code/v1");
   const mailboxKey = deriveKey(master, "claim-mailbox/v1");
-  const room: Room = {
+  const deps: ClaimDeps = {
     limits,
-    tell: onEvent ?? (async () => {}),
+    onEvent: onEvent ?? (async () => {}),
     hashToken: (token) => fingerprint(tokenKey, token),
     hashCode: (attemptId, userCode) => fingerprint(codeKey, `${attemptId} ${userCode}`),
-    humanOf: ({ issuer, subject, email }) => ({
+    recipientOf: ({ issuer, subject, email }) => ({
       issuer,
       subject,
-      mailbox: fingerprint(mailboxKey, mailboxOf(email)),
+      mailbox: fingerprint(mailboxKey, canonicalMailbox(email)),
     }),
   };
   return {
-    start: (tx, request) => start(tx, request, room),
+    start: (tx, request) => start(tx, request, deps),
     poll,
-    confirm: (tx, request) => confirm(tx, request, room),
-    decline: (tx, request) => decline(tx, request, room),
-    findByToken: (reader, token) => readAttemptByToken(reader, room.hashToken(token)),
-    findByCode: (tx, claimer, userCode, now) => findByCode(tx, claimer, { userCode, now }, room),
+    confirm: (tx, request) => confirm(tx, request, deps),
+    decline: (tx, request) => decline(tx, request, deps),
+    findByToken: (reader, token) => readAttemptByToken(reader, deps.hashToken(token)),
+    findByCode: (tx, claimer, userCode, now) => findByCode(tx, claimer, { userCode, now }, deps),
     bonusStateOf: (reader, claimer, now) =>
-      bonusStateOf(reader, room.humanOf(claimer), { ...limits, now }),
+      bonusStateOf(reader, deps.recipientOf(claimer), { ...limits, now }),
   };
 }
 
 /** The rule that a code alone claims nothing: only letter case is forgiven. */
-export function isMeant(attempt: Attempt, email: string): boolean {
+export function isNamedEmail(attempt: ClaimAttempt, email: string): boolean {
   return attempt.emailFolded === foldEmail(email);
 }
 
-async function start(tx: Tx, request: Start, room: Room): Promise<Started> {
+async function start(tx: Tx, request: StartRequest, deps: ClaimDeps): Promise<StartedClaim> {
   const { accountId, keyId, email, network, now } = request;
-  const wrong = faultOfEmail(email);
-  if (wrong !== undefined) throw invalid("email", `email: ${wrong}`);
+  const error = emailError(email);
+  if (error !== undefined) throw invalid("email", `email: ${error}`);
   const emailFolded = foldEmail(email);
-  const { claimed } = await lockWorkspace(tx, accountId);
+  const { isClaimed } = await lockWorkspace(tx, accountId);
   // The address that is named is not counted: then a stranger could use up what its owner's own agent needs.
-  await countStart(tx, `account ${accountId}`, room.limits.startsPerAccount, now);
+  await enforceStartLimit(tx, `account ${accountId}`, deps.limits.startsPerAccount, now);
   for (const open of await readOpenAttempts(tx, accountId))
-    if (TRANSITIONS[stateOf(open, now)].restart === "supersede")
+    if (TRANSITIONS[claimStateOf(open, now)].restart === "supersede")
       await markSuperseded(tx, open.id, now);
   const id = newId("claim", now);
   const token = randomBase62(TOKEN_CHARACTERS);
   const userCode = randomDigits(CODE_DIGITS);
-  const expiresAt = now + WINDOW_MS;
+  const expiresAt = now + CLAIM_TTL_MS;
   await insertAttempt(tx, {
     id,
     accountId,
     keyId,
     email,
     emailFolded,
-    tokenHash: room.hashToken(token),
-    codeHash: room.hashCode(id, userCode),
+    tokenHash: deps.hashToken(token),
+    codeHash: deps.hashCode(id, userCode),
     network,
-    invitation: claimed,
+    invitation: isClaimed,
     createdAt: now,
     expiresAt,
-    intervalMs: INTERVAL_MS,
+    intervalMs: POLL_INTERVAL_MS,
   });
-  await room.tell(tx, { kind: "claim.started", attempt: await lockedAttempt(tx, id) }, now);
-  return { id, token, userCode, expiresAt, intervalMs: INTERVAL_MS };
+  await deps.onEvent(tx, { kind: "claim.started", attempt: await lockAttempt(tx, id) }, now);
+  return { id, token, userCode, expiresAt, intervalMs: POLL_INTERVAL_MS };
 }
 
-async function countStart(tx: Tx, scope: string, most: number, now: number): Promise<void> {
-  if (most === 0 || (await countOne(tx, scope, HOUR_MS, now)) <= most) return;
+async function enforceStartLimit(tx: Tx, scope: string, max: number, now: number): Promise<void> {
+  if (max === 0 || (await increment(tx, scope, HOUR_MS, now)) <= max) return;
   throw new Fault("rate_limited", "too many claim starts", {
     message:
       "Too many claims were started. Wait for `retry-after` seconds; ask the human whether the last link has reached them.",
-    retryAfterSeconds: untilNextSlot(HOUR_MS, now) / 1_000,
+    retryAfterSeconds: msUntilNextWindow(HOUR_MS, now) / 1_000,
   });
 }
 
-async function poll(tx: Tx, request: Poll): Promise<Polled> {
+async function poll(tx: Tx, request: PollRequest): Promise<PollResult> {
   const { accountId, keyId, attemptId, now } = request;
   await lockWorkspace(tx, accountId);
   const attempt =
@@ -243,86 +255,90 @@ async function poll(tx: Tx, request: Poll): Promise<Polled> {
       ? await readNewestAttempt(tx, accountId, keyId)
       : await readAttempt(tx, attemptId);
   if (attempt?.accountId !== accountId) return { status: "none" };
-  const answer = TRANSITIONS[stateOf(attempt, now)].poll;
+  const answer = TRANSITIONS[claimStateOf(attempt, now)].poll;
   if (answer !== "pending") return { status: answer };
-  const tooFast = pollsTooFast(attempt, now);
-  const intervalMs = attempt.intervalMs + (tooFast ? SLOWER_BY_MS : 0);
+  const tooFast = isPollingTooFast(attempt, now);
+  const intervalMs = attempt.intervalMs + (tooFast ? SLOW_DOWN_MS : 0);
   await markPolled(tx, attempt.id, intervalMs, now);
   return tooFast ? { status: "too_fast", intervalMs } : { status: "pending" };
 }
 
-async function confirm(tx: Tx, request: Confirmation, room: Room): Promise<Confirmed> {
+async function confirm(tx: Tx, request: Confirmation, deps: ClaimDeps): Promise<ConfirmResult> {
   const { claimer, now } = request;
-  const attempt = await lockedAttempt(tx, request.attemptId);
-  if (!isMeant(attempt, claimer.email)) return { status: "wrong_account" };
-  const state = stateOf(attempt, now);
-  const isRight = sameText(attempt.codeHash, room.hashCode(attempt.id, request.userCode));
+  const attempt = await lockAttempt(tx, request.attemptId);
+  if (!isNamedEmail(attempt, claimer.email)) return { status: "wrong_account" };
+  const state = claimStateOf(attempt, now);
+  const isCodeCorrect = timingSafeEqualText(
+    attempt.codeHash,
+    deps.hashCode(attempt.id, request.userCode),
+  );
   const { confirm, mistype } = TRANSITIONS[state];
-  if (confirm === "repeat") return repeated(attempt, claimer);
-  if (!isRight && mistype === "count") {
+  if (confirm === "repeat") return repeatedConfirm(attempt, claimer);
+  if (!isCodeCorrect && mistype === "count") {
     await countWrongCode(tx, attempt.id);
     const left = WRONG_CODES_MAX - attempt.wrongCodes - 1;
-    if (left === 0) await room.tell(tx, { kind: "claim.locked", attempt }, now);
+    if (left === 0) await deps.onEvent(tx, { kind: "claim.locked", attempt }, now);
     return left === 0 ? { status: "refused", state: "locked" } : { status: "wrong_code", left };
   }
   if (confirm === "refuse") return { status: "refused", state };
   return attempt.invitation
-    ? await join(tx, attempt, request, room)
-    : await own(tx, attempt, request, room);
+    ? await joinAsDeveloper(tx, attempt, request, deps)
+    : await claimAsOwner(tx, attempt, request, deps);
 }
 
 /** Whoever claimed it is told the same again; anybody else, that it is done. */
-function repeated(attempt: Attempt, claimer: Claimer): Confirmed {
+function repeatedConfirm(attempt: ClaimAttempt, claimer: Claimer): ConfirmResult {
   if (attempt.claimedBy !== claimer.personId || attempt.claimedRole === null)
     return { status: "refused", state: "claimed" };
   return { status: "claimed", role: attempt.claimedRole, bonus: attempt.bonus };
 }
 
-async function own(
+async function claimAsOwner(
   tx: Tx,
-  attempt: Attempt,
+  attempt: ClaimAttempt,
   { claimer, keyChoices, now }: Confirmation,
-  room: Room,
-): Promise<Confirmed> {
+  deps: ClaimDeps,
+): Promise<ConfirmResult> {
   const { id, accountId } = attempt;
   const { personId } = claimer;
-  await takeOver(tx, { accountId, personId, via: id, now });
-  const bonus = await giveBonus(tx, room.humanOf(claimer), { ...room.limits, accountId, now });
+  await claimWorkspace(tx, { accountId, personId, via: id, now });
+  const bonus = await grantBonus(tx, deps.recipientOf(claimer), { ...deps.limits, accountId, now });
   await markClaimed(tx, id, { personId, role: "owner", bonus, now });
   for (const { keyId, kind } of await applyKeyChoices(tx, accountId, keyChoices, now))
-    await room.tell(tx, { kind, keyId, attempt }, now);
-  await room.tell(tx, { kind: "claim.completed", attempt, personId, role: "owner", bonus }, now);
+    await deps.onEvent(tx, { kind, keyId, attempt }, now);
+  await deps.onEvent(tx, { kind: "claim.completed", attempt, personId, role: "owner", bonus }, now);
   return { status: "claimed", role: "owner", bonus };
 }
 
-async function join(
+async function joinAsDeveloper(
   tx: Tx,
-  attempt: Attempt,
+  attempt: ClaimAttempt,
   { claimer, now }: Confirmation,
-  room: Room,
-): Promise<Confirmed> {
+  deps: ClaimDeps,
+): Promise<ConfirmResult> {
   const { id, accountId } = attempt;
   const { personId } = claimer;
   const isNew = (await roleOf(tx, accountId, personId)) === undefined;
   const role = await addDeveloper(tx, { accountId, personId, via: id, now });
   await markClaimed(tx, id, { personId, role, bonus: 0n, now });
-  if (isNew) await room.tell(tx, { kind: "member.added", attempt, personId, role, bonus: 0n }, now);
+  if (isNew)
+    await deps.onEvent(tx, { kind: "member.added", attempt, personId, role, bonus: 0n }, now);
   return { status: "claimed", role, bonus: 0n };
 }
 
 async function decline(
   tx: Tx,
   { attemptId, claimer, now }: Decision,
-  room: Room,
-): Promise<Declined> {
-  const attempt = await lockedAttempt(tx, attemptId);
-  if (!isMeant(attempt, claimer.email)) return { status: "wrong_account" };
-  const state = stateOf(attempt, now);
+  deps: ClaimDeps,
+): Promise<DeclineResult> {
+  const attempt = await lockAttempt(tx, attemptId);
+  if (!isNamedEmail(attempt, claimer.email)) return { status: "wrong_account" };
+  const state = claimStateOf(attempt, now);
   const { decline } = TRANSITIONS[state];
   if (decline === "refuse") return { status: "refused", state };
   if (decline === "decline") {
     await markDeclined(tx, attempt.id, now);
-    await room.tell(tx, { kind: "claim.declined", attempt }, now);
+    await deps.onEvent(tx, { kind: "claim.declined", attempt }, now);
   }
   return { status: "declined" };
 }
@@ -331,27 +347,27 @@ async function findByCode(
   tx: Tx,
   claimer: Claimer,
   { userCode, now }: { readonly userCode: string; readonly now: number },
-  room: Room,
-): Promise<Attempt | undefined> {
+  deps: ClaimDeps,
+): Promise<ClaimAttempt | undefined> {
   const scope = `guess ${claimer.personId}`;
   // Every try counts, so that tries at the same instant are counted too.
-  if ((await countOne(tx, scope, GUESS_SLOT_MS, now)) > GUESSES_MAX)
+  if ((await increment(tx, scope, GUESS_WINDOW_MS, now)) > GUESSES_MAX)
     throw new Fault("rate_limited", "too many codes tried", {
       message:
         "Too many codes were tried. Wait ten minutes, or open the full link that your agent gave you.",
-      retryAfterSeconds: untilNextSlot(GUESS_SLOT_MS, now) / 1_000,
+      retryAfterSeconds: msUntilNextWindow(GUESS_WINDOW_MS, now) / 1_000,
     });
-  const hasCode = (attempt: Attempt): boolean =>
-    stateOf(attempt, now) === "initiated" &&
-    sameText(attempt.codeHash, room.hashCode(attempt.id, userCode));
-  const found: Attempt[] = [];
-  const asked = { emailFolded: foldEmail(claimer.email), now, most: CODE_PAGE };
+  const hasCode = (attempt: ClaimAttempt): boolean =>
+    claimStateOf(attempt, now) === "initiated" &&
+    timingSafeEqualText(attempt.codeHash, deps.hashCode(attempt.id, userCode));
+  const found: ClaimAttempt[] = [];
+  const filter = { emailFolded: foldEmail(claimer.email), now, limit: CODE_SEARCH_PAGE_SIZE };
   let before: string | undefined;
   // Strangers may name the same address as often as they like, and must not bury the one that is meant.
-  for (let page = 0; page < CODE_PAGES_MAX; page++) {
-    const attempts = await readOpenAttemptsFor(tx, { ...asked, before });
+  for (let page = 0; page < CODE_SEARCH_PAGES_MAX; page++) {
+    const attempts = await readOpenAttemptsByEmail(tx, { ...filter, before });
     found.push(...attempts.filter(hasCode));
-    if (attempts.length < CODE_PAGE) break;
+    if (attempts.length < CODE_SEARCH_PAGE_SIZE) break;
     before = attempts.at(-1)?.id;
   }
   // Of two with the same code neither is taken: only the full link says which is meant.
@@ -359,7 +375,7 @@ async function findByCode(
 }
 
 /** Reads an attempt under the lock of its account: which account that is never changes. */
-async function lockedAttempt(tx: Tx, id: string): Promise<Attempt> {
+async function lockAttempt(tx: Tx, id: string): Promise<ClaimAttempt> {
   const unlocked = await readAttempt(tx, id);
   if (unlocked !== undefined) await lockWorkspace(tx, unlocked.accountId);
   const attempt = await readAttempt(tx, id);

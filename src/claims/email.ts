@@ -10,7 +10,7 @@ const INVISIBLE = /[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]/u;
 const LOCAL_PART = /^[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~.-]+$/u;
 
 /** Scripts that are written together; any other mixture is made to be mistaken for something else. */
-const WRITINGS: readonly RegExp[] = [
+const SCRIPT_GROUPS: readonly RegExp[] = [
   /^\p{Script=Latin}$/u,
   /^\p{Script=Greek}$/u,
   /^\p{Script=Cyrillic}$/u,
@@ -27,32 +27,32 @@ const WRITINGS: readonly RegExp[] = [
 ];
 
 /** Says what is wrong with an address, or undefined where it may be used. */
-export function faultOfEmail(address: string): string | undefined {
+export function emailError(address: string): string | undefined {
   const at = address.lastIndexOf("@");
   const local = address.slice(0, at);
   const domain = address.slice(at + 1);
   if (address.length > ADDRESS_MAX || local.length > LOCAL_MAX) return "is too long";
   if (INVISIBLE.test(address)) return "has spaces or characters that cannot be seen";
   if (address.normalize("NFC") !== address) return "is not in Unicode's composed form (NFC)";
-  const plausible =
+  const isPlausible =
     at > 0 &&
     LOCAL_PART.test(local) &&
     !/^\.|\.\.|\.$/.test(local) &&
     /^[^.]+(\.[^.]+)+$/.test(domain) &&
     /^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z][a-z0-9-]+$/.test(domainToASCII(domain));
-  if (!plausible) return "is not an email address";
-  if ([local, ...domain.split(".")].some(isMixed)) return "mixes letters of different scripts";
+  if (!isPlausible) return "is not an email address";
+  if ([local, ...domain.split(".")].some(mixesScripts)) return "mixes letters of different scripts";
   return undefined;
 }
 
-interface MailRules {
+interface MailboxRules {
   /** The domain that all of its domains are the same as. */
   readonly domain: string;
   readonly ignoresDots?: true;
 }
 
 /** Providers known to deliver `name+anything` to `name`. */
-const MAIL_RULES: Readonly<Record<string, MailRules>> = {
+const MAILBOX_RULES: Readonly<Record<string, MailboxRules>> = {
   "gmail.com": { domain: "gmail.com", ignoresDots: true },
   "googlemail.com": { domain: "gmail.com", ignoresDots: true },
   "outlook.com": { domain: "outlook.com" },
@@ -74,12 +74,12 @@ const MAIL_RULES: Readonly<Record<string, MailRules>> = {
 };
 
 /** One name for all spellings of one mailbox. It decides about the bonus and about nothing else. */
-export function mailboxOf(address: string): string {
+export function canonicalMailbox(address: string): string {
   const folded = foldEmail(address).toLowerCase().normalize("NFC");
   const at = folded.lastIndexOf("@");
   const local = folded.slice(0, at);
   const domain = folded.slice(at + 1);
-  const rules = MAIL_RULES[domain];
+  const rules = MAILBOX_RULES[domain];
   if (rules === undefined) return folded;
   const name = local.replace(/\+.*$/, "");
   return `${rules.ignoresDots === true ? name.replaceAll(".", "") : name}@${rules.domain}`;
@@ -92,9 +92,9 @@ export function maskEmail(address: string): string {
   return `${first}•••@${address.slice(at + 1)}`;
 }
 
-function isMixed(part: string): boolean {
+function mixesScripts(part: string): boolean {
   const letters = [...part.replaceAll(/[^\p{L}]|[\p{Script=Common}\p{Script=Inherited}]/gu, "")];
-  const known = letters.filter((letter) => WRITINGS.some((writing) => writing.test(letter)));
+  const known = letters.filter((letter) => SCRIPT_GROUPS.some((script) => script.test(letter)));
   if (known.length === 0) return false;
-  return !WRITINGS.some((writing) => letters.every((letter) => writing.test(letter)));
+  return !SCRIPT_GROUPS.some((script) => letters.every((letter) => script.test(letter)));
 }

@@ -14,14 +14,14 @@ export type KeyChoice =
       readonly window: LimitWindow | null;
     }
   /** Every live key but those named here. */
-  | { readonly kind: "revoke_others"; readonly but: readonly string[] };
+  | { readonly kind: "revoke_others"; readonly except: readonly string[] };
 
-export interface KeyChange {
+export interface AppliedKeyChange {
   readonly keyId: string;
   readonly kind: "key.revoked" | "key.limited";
 }
 
-export async function liveKeys(
+export async function listLiveKeys(
   reader: Reader,
   accountId: string,
   now: number,
@@ -37,10 +37,10 @@ export async function applyKeyChoices(
   accountId: string,
   choices: readonly KeyChoice[],
   now: number,
-): Promise<readonly KeyChange[]> {
+): Promise<readonly AppliedKeyChange[]> {
   if (choices.length === 0) return [];
-  const live = new Set((await liveKeys(tx, accountId, now)).map((key) => key.id));
-  const changes: KeyChange[] = [];
+  const live = new Set((await listLiveKeys(tx, accountId, now)).map((key) => key.id));
+  const changes: AppliedKeyChange[] = [];
   const revoke = async (keyId: string): Promise<void> => {
     if (!live.delete(keyId)) return;
     await revokeKey(tx, accountId, keyId, now);
@@ -63,7 +63,7 @@ function revokedBy(
   live: ReadonlySet<string>,
 ): readonly string[] {
   if (choice.kind === "revoke") return [choice.keyId];
-  return [...live].filter((keyId) => !choice.but.includes(keyId));
+  return [...live].filter((keyId) => !choice.except.includes(keyId));
 }
 
 function isLive(key: Key, now: number): boolean {

@@ -1,8 +1,8 @@
 // The link that an agent gives to a human, and the short-lived sealed cookie that takes its place: what stands in an
 // address bar ends up in histories, previews and logs.
 
-import { cookieForm, cookieNamed } from "../base/cookie.ts";
-import { deriveKey, seal, unseal } from "../base/seal.ts";
+import { createCookieBuilder, readCookie } from "../base/cookie.ts";
+import { deriveKey, encrypt, decrypt } from "../base/seal.ts";
 import type { Secret } from "../base/secret.ts";
 
 export const CLAIM_PATH = "/claim";
@@ -11,7 +11,7 @@ const COOKIE = "postern_claim";
 const COOKIE_SECONDS = 900;
 
 /** What a human has shown of an attempt. */
-interface Shown {
+interface LinkState {
   /** Undefined where the link belongs to no attempt. */
   readonly attemptId: string | undefined;
   /** The code that stood in the link. */
@@ -19,22 +19,22 @@ interface Shown {
 }
 
 export interface LinkCookie {
-  readonly set: (shown: Shown) => string;
+  readonly set: (state: LinkState) => string;
   readonly clear: () => string;
-  readonly read: (cookies: string | null) => Shown | undefined;
+  readonly read: (cookies: string | null) => LinkState | undefined;
 }
 
 export function createLinkCookie(master: Secret, baseUrl: string): LinkCookie {
   const key = deriveKey(master, "claim-link/v1");
-  const form = cookieForm(baseUrl);
+  const form = createCookieBuilder(baseUrl);
   return {
     set: ({ attemptId = "", userCode = "" }) =>
-      form.set(COOKIE, seal(key, COOKIE, `${attemptId} ${userCode}`), COOKIE_SECONDS),
+      form.set(COOKIE, encrypt(key, COOKIE, `${attemptId} ${userCode}`), COOKIE_SECONDS),
     clear: () => form.clear(COOKIE),
     read: (cookies) => {
-      const sealed = cookieNamed(cookies, form.name(COOKIE));
+      const sealed = readCookie(cookies, form.name(COOKIE));
       if (sealed === undefined || sealed === "") return undefined;
-      const [attemptId = "", userCode = ""] = opened(key, sealed)?.split(" ") ?? [];
+      const [attemptId = "", userCode = ""] = tryUnseal(key, sealed)?.split(" ") ?? [];
       return {
         attemptId: attemptId === "" ? undefined : attemptId,
         userCode: isUserCode(userCode) ? userCode : undefined,
@@ -43,7 +43,7 @@ export function createLinkCookie(master: Secret, baseUrl: string): LinkCookie {
   };
 }
 
-export function isToken(text: string | undefined): text is string {
+export function isClaimToken(text: string | undefined): text is string {
   return text !== undefined && /^[0-9A-Za-z]{43}$/.test(text);
 }
 
@@ -51,9 +51,9 @@ export function isUserCode(text: string | undefined): text is string {
   return text !== undefined && /^\d{6}$/.test(text);
 }
 
-function opened(key: Uint8Array, sealed: string): string | undefined {
+function tryUnseal(key: Uint8Array, sealed: string): string | undefined {
   try {
-    return unseal(key, COOKIE, sealed);
+    return decrypt(key, COOKIE, sealed);
   } catch {
     return undefined;
   }

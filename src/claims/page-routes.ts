@@ -6,30 +6,30 @@ import { Fault, type FaultOptions } from "../base/fault.ts";
 import type { Secret } from "../base/secret.ts";
 import { networksOf } from "../http/address.ts";
 import { pageHeaders, renderPage } from "../http/layout.tsx";
-import { personRoute, type Route, type Visitor, visitorRoute } from "../http/route.ts";
+import { sessionRoute, type Route, type SessionUser, optionalSessionRoute } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
-import { type Attempt, stateOf } from "./attempt.ts";
+import { type ClaimAttempt, claimStateOf } from "./attempt.ts";
 import { readAttempt } from "./attempt-rows.ts";
-import { type FormFields, readChoices } from "./choices-form.ts";
-import { type Claims, isMeant } from "./claims.ts";
-import { CLAIM_PATH, createLinkCookie, isToken, isUserCode, type LinkCookie } from "./link.ts";
+import { type FormFields, parseKeyChoices } from "./choices-form.ts";
+import { type Claims, isNamedEmail } from "./claims.ts";
+import { CLAIM_PATH, createLinkCookie, isClaimToken, isUserCode, type LinkCookie } from "./link.ts";
 import {
   claimedByAnotherPage,
   type ClaimPage,
   codePage,
-  deadPage,
-  donePage,
+  endedPage,
+  claimedPage,
   formerMemberPage,
-  fromAnotherPage,
+  staleFormPage,
   invalidPage,
-  isDead,
+  isEnded,
   landingPage,
   wrongAccountPage,
 } from "./pages.tsx";
-import { type Review, reviewOf } from "./review.ts";
-import { reviewPage, type ReviewState } from "./review-page.tsx";
+import { type ClaimReview, readClaimReview } from "./review.ts";
+import { reviewPage, type ReviewPageProps } from "./review-page.tsx";
 
-export interface ClaimPageParts {
+export interface ClaimPageDeps {
   readonly db: Db;
   readonly claims: Claims;
   readonly master: Secret;
@@ -38,7 +38,7 @@ export interface ClaimPageParts {
   readonly home?: string;
 }
 
-interface Room extends ClaimPageParts {
+interface ClaimPageContext extends ClaimPageDeps {
   readonly link: LinkCookie;
 }
 
@@ -47,16 +47,16 @@ const PAGE_DOC = {
   dialect: "page",
   hidden: true,
   faults: [],
-  answers: { 200: { description: "A page.", contentType: "text/html" } },
+  responses: { 200: { description: "A page.", contentType: "text/html" } },
 } as const;
 
-export function claimPageRoutes(parts: ClaimPageParts): readonly Route[] {
-  const room: Room = { ...parts, link: createLinkCookie(parts.master, parts.baseUrl) };
-  return [openRoute(room), decideRoute(room), codeRoute(room)];
+export function claimPageRoutes(deps: ClaimPageDeps): readonly Route[] {
+  const context: ClaimPageContext = { ...deps, link: createLinkCookie(deps.master, deps.baseUrl) };
+  return [openClaimRoute(context), decideRoute(context), codeRoute(context)];
 }
 
-function openRoute(room: Room): Route {
-  return visitorRoute({
+function openClaimRoute(context: ClaimPageContext): Route {
+  return optionalSessionRoute({
     ...PAGE_DOC,
     method: "GET",
     path: CLAIM_PATH,
@@ -66,17 +66,23 @@ function openRoute(room: Room): Route {
     run: async ({ query, caller, headers, now }) => {
       const { token, user_code: userCode } = query;
       if (token !== undefined || userCode !== undefined) {
-        const attempt = isToken(token) ? await room.claims.findByToken(room.db, token) : undefined;
+        const attempt = isClaimToken(token)
+          ? await context.claims.findByToken(context.db, token)
+          : undefined;
         const code = isUserCode(userCode) ? userCode : undefined;
-        return toPage([room.link.set({ attemptId: attempt?.id, userCode: code })]);
+        return redirectToClaim([context.link.set({ attemptId: attempt?.id, userCode: code })]);
       }
-      const shown = room.link.read(headers.get("cookie"));
-      if (shown === undefined)
-        return show(caller === undefined ? landingPage(false) : codePage(caller));
-      const attempt = await attemptOf(room, shown.attemptId);
-      if (attempt === undefined) return show(invalidPage());
-      if (caller === undefined) return show(strangersPage(attempt, now));
-      return await showAttempt(room, attempt, { visitor: caller, userCode: shown.userCode, now });
+      const linkState = context.link.read(headers.get("cookie"));
+      if (linkState === undefined)
+        return pageResponse(caller === undefined ? landingPage(false) : codePage(caller));
+      const attempt = await findAttempt(context, linkState.attemptId);
+      if (attempt === undefined) return pageResponse(invalidPage());
+      if (caller === undefined) return pageResponse(anonymousPage(attempt, now));
+      return await attemptResponse(context, attempt, {
+        visitor: caller,
+        userCode: linkState.userCode,
+        now,
+      });
     },
   });
 }
@@ -85,55 +91,55 @@ const Decision = z
   .looseObject({ decision: z.enum(["confirm", "decline"]), attempt: z.string().optional() })
   .catchall(z.string().optional());
 
-function decideRoute(room: Room): Route {
-  return personRoute({
+function decideRoute(context: ClaimPageContext): Route {
+  return sessionRoute({
     ...PAGE_DOC,
     method: "POST",
     path: CLAIM_PATH,
     id: "decideClaim",
     summary: "Confirm or decline a claim",
     body: Decision,
-    example: {
+    requestExample: {
       decision: "confirm",
       attempt: "claim_01kah5t3mq7d2c9w4e6r8t0yax",
       user_code: "402817",
     },
     run: async ({ body, caller, headers, now }) => {
-      const shown = room.link.read(headers.get("cookie"));
-      const attempt = await attemptOf(room, shown?.attemptId);
-      if (attempt === undefined) return show(invalidPage());
-      const sight: Sight = { visitor: caller, userCode: shown?.userCode, now };
+      const linkState = context.link.read(headers.get("cookie"));
+      const attempt = await findAttempt(context, linkState?.attemptId);
+      if (attempt === undefined) return pageResponse(invalidPage());
+      const viewer: ClaimViewer = { visitor: caller, userCode: linkState?.userCode, now };
       if (body.attempt !== attempt.id)
-        return show(fromAnotherPage(await pageOf(room, attempt, sight)));
+        return pageResponse(staleFormPage(await pageOf(context, attempt, viewer)));
       const decision = { attemptId: attempt.id, claimer: caller, now };
       if (body.decision === "decline") {
-        const declined = await room.db.write((tx) => room.claims.decline(tx, decision));
+        const declined = await context.db.write((tx) => context.claims.decline(tx, decision));
         return declined.status === "wrong_account"
-          ? show(wrongAccountPage(attempt, caller))
-          : toPage([]);
+          ? pageResponse(wrongAccountPage(attempt, caller))
+          : redirectToClaim([]);
       }
-      return await confirm(room, attempt, sight, body);
+      return await confirm(context, attempt, viewer, body);
     },
   });
 }
 
 async function confirm(
-  room: Room,
-  attempt: Attempt,
-  sight: Sight,
+  context: ClaimPageContext,
+  attempt: ClaimAttempt,
+  viewer: ClaimViewer,
   fields: FormFields,
 ): Promise<Response> {
-  const { visitor, now } = sight;
-  const again = async (what: Partial<ReviewState>): Promise<Response> =>
-    isMeant(attempt, visitor.email) && stateOf(attempt, now) === "initiated"
-      ? show(await reviewAgain(room, attempt, sight, { typed: fields, ...what }))
-      : await showAttempt(room, attempt, sight);
-  const { choices, wrong } = readChoices(fields);
-  if (wrong !== undefined) return await again({ wrongChoice: wrong });
+  const { visitor, now } = viewer;
+  const reviewResponse = async (overrides: Partial<ReviewPageProps>): Promise<Response> =>
+    isNamedEmail(attempt, visitor.email) && claimStateOf(attempt, now) === "initiated"
+      ? pageResponse(await reviewPageFor(context, attempt, viewer, { typed: fields, ...overrides }))
+      : await attemptResponse(context, attempt, viewer);
+  const { choices, invalid } = parseKeyChoices(fields);
+  if (invalid !== undefined) return await reviewResponse({ invalidChoice: invalid });
   const userCode = fields["user_code"]?.replaceAll(/\s/g, "");
-  if (!isUserCode(userCode)) return await again({ wrongCode: "The code has six digits." });
-  const confirmed = await room.db.write((tx) =>
-    room.claims.confirm(tx, {
+  if (!isUserCode(userCode)) return await reviewResponse({ codeError: "The code has six digits." });
+  const confirmed = await context.db.write((tx) =>
+    context.claims.confirm(tx, {
       attemptId: attempt.id,
       claimer: visitor,
       userCode,
@@ -141,95 +147,114 @@ async function confirm(
       now,
     }),
   );
-  if (confirmed.status === "wrong_account") return show(wrongAccountPage(attempt, visitor));
-  if (confirmed.status !== "wrong_code") return toPage([]);
+  if (confirmed.status === "wrong_account") return pageResponse(wrongAccountPage(attempt, visitor));
+  if (confirmed.status !== "wrong_code") return redirectToClaim([]);
   const { left } = confirmed;
-  const wrongCode = `That is not the code of this claim. ${left} more ${left === 1 ? "try" : "tries"}, then the link is closed.`;
-  return await again({ wrongCode });
+  const codeError = `That is not the code of this claim. ${left} more ${left === 1 ? "try" : "tries"}, then the link is closed.`;
+  return await reviewResponse({ codeError });
 }
 
-function codeRoute({ db, claims, link }: Room): Route {
-  return personRoute({
+function codeRoute({ db, claims, link }: ClaimPageContext): Route {
+  return sessionRoute({
     ...PAGE_DOC,
     method: "POST",
     path: `${CLAIM_PATH}/code`,
     id: "enterClaimCode",
     summary: "Find a claim by its code",
     body: z.object({ user_code: z.string() }),
-    example: { user_code: "402817" },
+    requestExample: { user_code: "402817" },
     run: async ({ body, caller, now }) => {
       const userCode = body.user_code.replaceAll(/\s/g, "");
       if (!isUserCode(userCode))
-        return show(codePage(caller, { status: 400, message: "The code has six digits." }));
+        return pageResponse(codePage(caller, { status: 400, message: "The code has six digits." }));
       try {
         const found = await db.write((tx) => claims.findByCode(tx, caller, userCode, now));
-        if (found !== undefined) return toPage([link.set({ attemptId: found.id, userCode })]);
+        if (found !== undefined)
+          return redirectToClaim([link.set({ attemptId: found.id, userCode })]);
       } catch (error) {
         if (!(error instanceof Fault) || error.code !== "rate_limited") throw error;
         const { status, publicMessage, options } = error;
-        return show(codePage(caller, { status, message: publicMessage }), options);
+        return pageResponse(codePage(caller, { status, message: publicMessage }), options);
       }
       const message = `No open claim for ${caller.email} has that code. Check the digits, and the account that you are signed in with; or open the full link that your agent gave you.`;
-      return show(codePage(caller, { status: 404, message }));
+      return pageResponse(codePage(caller, { status: 404, message }));
     },
   });
 }
 
 /** Who looks at an attempt, and what they brought along. */
-interface Sight {
-  readonly visitor: Visitor;
+interface ClaimViewer {
+  readonly visitor: SessionUser;
   readonly userCode: string | undefined;
   readonly now: number;
 }
 
 /** A stranger learns whether the link is dead, and nothing else. */
-function strangersPage(attempt: Attempt, now: number): ClaimPage {
-  const state = stateOf(attempt, now);
+function anonymousPage(attempt: ClaimAttempt, now: number): ClaimPage {
+  const state = claimStateOf(attempt, now);
   return state === "expired" || state === "superseded" || state === "locked"
-    ? deadPage(state)
+    ? endedPage(state)
     : landingPage(true);
 }
 
-async function showAttempt(room: Room, attempt: Attempt, sight: Sight): Promise<Response> {
-  return show(await pageOf(room, attempt, sight));
+async function attemptResponse(
+  context: ClaimPageContext,
+  attempt: ClaimAttempt,
+  viewer: ClaimViewer,
+): Promise<Response> {
+  return pageResponse(await pageOf(context, attempt, viewer));
 }
 
-async function pageOf(room: Room, attempt: Attempt, sight: Sight): Promise<ClaimPage> {
-  const { visitor, now } = sight;
-  if (!isMeant(attempt, visitor.email)) return wrongAccountPage(attempt, visitor);
-  const state = stateOf(attempt, now);
-  if (isDead(state)) return deadPage(state);
-  if (state === "initiated") return await reviewAgain(room, attempt, sight);
+async function pageOf(
+  context: ClaimPageContext,
+  attempt: ClaimAttempt,
+  viewer: ClaimViewer,
+): Promise<ClaimPage> {
+  const { visitor, now } = viewer;
+  if (!isNamedEmail(attempt, visitor.email)) return wrongAccountPage(attempt, visitor);
+  const state = claimStateOf(attempt, now);
+  if (isEnded(state)) return endedPage(state);
+  if (state === "initiated") return await reviewPageFor(context, attempt, viewer);
   if (attempt.claimedBy !== visitor.personId) return claimedByAnotherPage();
   // A link opens for ever, and a workspace is shown to those who belong to it now.
-  const role = await roleOf(room.db, attempt.accountId, visitor.personId);
+  const role = await roleOf(context.db, attempt.accountId, visitor.personId);
   if (role === undefined) return formerMemberPage(visitor);
-  const review = await look(room, attempt, sight);
-  return donePage({ attempt, role, review, visitor, home: room.home });
+  const review = await loadReview(context, attempt, viewer);
+  return claimedPage({ attempt, role, review, visitor, home: context.home });
 }
 
-async function reviewAgain(
-  room: Room,
-  attempt: Attempt,
-  sight: Sight,
-  what: Partial<ReviewState> = {},
+async function reviewPageFor(
+  context: ClaimPageContext,
+  attempt: ClaimAttempt,
+  viewer: ClaimViewer,
+  overrides: Partial<ReviewPageProps> = {},
 ): Promise<ClaimPage> {
-  const review = await look(room, attempt, sight);
-  const status = Object.keys(what).length === 0 ? 200 : 400;
-  return { status, frame: reviewPage({ attempt, review, ...sight, ...what }) };
+  const review = await loadReview(context, attempt, viewer);
+  const status = Object.keys(overrides).length === 0 ? 200 : 400;
+  return { status, frame: reviewPage({ attempt, review, ...viewer, ...overrides }) };
 }
 
-async function look({ db, claims }: Room, attempt: Attempt, sight: Sight): Promise<Review> {
-  const review = await reviewOf(db, claims, attempt, { claimer: sight.visitor, now: sight.now });
+async function loadReview(
+  { db, claims }: ClaimPageContext,
+  attempt: ClaimAttempt,
+  viewer: ClaimViewer,
+): Promise<ClaimReview> {
+  const review = await readClaimReview(db, claims, attempt, {
+    claimer: viewer.visitor,
+    now: viewer.now,
+  });
   const [address = ""] = review.openedFrom.split("/");
   return { ...review, openedFrom: networksOf(address)[1] };
 }
 
-async function attemptOf({ db }: Room, id: string | undefined): Promise<Attempt | undefined> {
+async function findAttempt(
+  { db }: ClaimPageContext,
+  id: string | undefined,
+): Promise<ClaimAttempt | undefined> {
   return id === undefined ? undefined : await readAttempt(db, id);
 }
 
-function show(
+function pageResponse(
   { status, frame }: ClaimPage,
   { retryAfterSeconds }: Pick<FaultOptions, "retryAfterSeconds"> = {},
 ): Response {
@@ -246,7 +271,7 @@ function show(
 }
 
 /** The answer to a form, and to a link: the page at its clean address shows what came of it. */
-function toPage(cookies: readonly string[]): Response {
+function redirectToClaim(cookies: readonly string[]): Response {
   const headers = new Headers({
     location: CLAIM_PATH,
     "cache-control": "no-store",

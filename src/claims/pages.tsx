@@ -3,31 +3,31 @@
 
 import type { Child } from "hono/jsx";
 import type { Role } from "../accounts/members.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
-import type { Attempt, State } from "./attempt.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
+import type { ClaimAttempt, ClaimState } from "./attempt.ts";
 import { maskEmail } from "./email.ts";
-import type { Review } from "./review.ts";
-import { count, dollars, setUpWords } from "./words.ts";
+import type { ClaimReview } from "./review.ts";
+import { pluralize, formatUsd, describeSetup } from "./words.ts";
 
 /** What a page says, and with which status. */
 export interface ClaimPage {
   readonly status: number;
-  readonly frame: PageFrame;
+  readonly frame: PageLayout;
 }
 
-const SIGN_IN = "/signin?return_to=%2Fclaim";
-const SWITCH = "/signin?switch=1&return_to=%2Fclaim";
+const SIGN_IN_URL = "/signin?return_to=%2Fclaim";
+const SWITCH_ACCOUNT_URL = "/signin?switch=1&return_to=%2Fclaim";
 
 export function invalidPage(): ClaimPage {
-  return plain(404, "This link leads nowhere", [
+  return textPage(404, "This link leads nowhere", [
     "It is incomplete, or it belongs to no claim on this gateway.",
     "Ask your agent for the full link once more, or for a new one.",
   ]);
 }
 
-const DEAD: Readonly<
-  Record<Exclude<State, "initiated" | "claimed">, readonly [number, string, readonly string[]]>
+const ENDED_PAGES: Readonly<
+  Record<Exclude<ClaimState, "initiated" | "claimed">, readonly [number, string, readonly string[]]>
 > = {
   expired: [
     410,
@@ -71,24 +71,24 @@ const DEAD: Readonly<
   ],
 };
 
-export function deadPage(state: keyof typeof DEAD): ClaimPage {
-  const [status, title, paragraphs] = DEAD[state];
-  return plain(status, title, paragraphs);
+export function endedPage(state: keyof typeof ENDED_PAGES): ClaimPage {
+  const [status, title, paragraphs] = ENDED_PAGES[state];
+  return textPage(status, title, paragraphs);
 }
 
-export function isDead(state: State): state is keyof typeof DEAD {
-  return Object.hasOwn(DEAD, state);
+export function isEnded(state: ClaimState): state is keyof typeof ENDED_PAGES {
+  return Object.hasOwn(ENDED_PAGES, state);
 }
 
 export function claimedByAnotherPage(): ClaimPage {
-  return plain(409, "Already claimed", [
+  return textPage(409, "Already claimed", [
     "This link was used before, by another person with this address. Nothing was changed.",
     "If that was not you, ask the operator of this gateway for help.",
   ]);
 }
 
 /** For whoever used this link themselves, and does not belong to its workspace any more. */
-export function formerMemberPage(visitor: Visitor): ClaimPage {
+export function formerMemberPage(visitor: SessionUser): ClaimPage {
   return page(
     403,
     "You have left this workspace",
@@ -107,7 +107,7 @@ export function formerMemberPage(visitor: Visitor): ClaimPage {
 }
 
 /** The cookie knows the newest link alone, and a form of an older tab means another claim than the page that is shown. */
-export function fromAnotherPage({ status, frame }: ClaimPage): ClaimPage {
+export function staleFormPage({ status, frame }: ClaimPage): ClaimPage {
   return {
     status: status === 200 ? 409 : status,
     frame: {
@@ -141,7 +141,7 @@ export function landingPage(isLinked: boolean): ClaimPage {
         anything happens, and you can decline.
       </p>
       <p>
-        <a class="button" href={SIGN_IN}>
+        <a class="button" href={SIGN_IN_URL}>
           Sign in
         </a>
       </p>
@@ -149,9 +149,12 @@ export function landingPage(isLinked: boolean): ClaimPage {
   ));
 }
 
-export function codePage(visitor: Visitor, wrong?: { status: number; message: string }): ClaimPage {
+export function codePage(
+  visitor: SessionUser,
+  error?: { status: number; message: string },
+): ClaimPage {
   return page(
-    wrong?.status ?? 200,
+    error?.status ?? 200,
     "Enter the code",
     () => (
       <>
@@ -170,12 +173,12 @@ export function codePage(visitor: Visitor, wrong?: { status: number; message: st
             maxlength={7}
             autocomplete="one-time-code"
             required
-            aria-invalid={wrong === undefined ? undefined : "true"}
-            aria-describedby={wrong === undefined ? undefined : "wrong-code"}
+            aria-invalid={error === undefined ? undefined : "true"}
+            aria-describedby={error === undefined ? undefined : "wrong-code"}
           />
-          {wrong === undefined ? null : (
+          {error === undefined ? null : (
             <p class="wrong" id="wrong-code" role="alert">
-              {wrong.message}
+              {error.message}
             </p>
           )}
           <p class="hint">
@@ -189,7 +192,7 @@ export function codePage(visitor: Visitor, wrong?: { status: number; message: st
 }
 
 /** Shown before any form. Whose claim it is stays half hidden: the link may have gone astray. */
-export function wrongAccountPage(attempt: Attempt, visitor: Visitor): ClaimPage {
+export function wrongAccountPage(attempt: ClaimAttempt, visitor: SessionUser): ClaimPage {
   return page(403, "Wrong account", () => (
     <>
       <h1>This is for another account</h1>
@@ -202,7 +205,7 @@ export function wrongAccountPage(attempt: Attempt, visitor: Visitor): ClaimPage 
         changed.
       </p>
       <p>
-        <a class="button" href={SWITCH}>
+        <a class="button" href={SWITCH_ACCOUNT_URL}>
           Sign in with another account
         </a>
       </p>
@@ -210,24 +213,24 @@ export function wrongAccountPage(attempt: Attempt, visitor: Visitor): ClaimPage 
   ));
 }
 
-export interface Done {
-  readonly attempt: Attempt;
+export interface ClaimedPageProps {
+  readonly attempt: ClaimAttempt;
   /** What they are in the workspace now: it may have been handed over since. */
   readonly role: Role;
-  readonly review: Review;
-  readonly visitor: Visitor;
+  readonly review: ClaimReview;
+  readonly visitor: SessionUser;
   /** Where the person goes on from here; absent where there is no console. */
   readonly home: string | undefined;
 }
 
-export function donePage(done: Done): ClaimPage {
-  const { role, visitor, home } = done;
+export function claimedPage(props: ClaimedPageProps): ClaimPage {
+  const { role, visitor, home } = props;
   return page(
     200,
     role === "owner" ? "The account is yours" : "You have joined",
     () => (
       <>
-        {role === "owner" ? <OwnerDone {...done} /> : <DeveloperDone {...done} />}
+        {role === "owner" ? <OwnerClaimed {...props} /> : <DeveloperJoined {...props} />}
         {home === undefined ? null : (
           <p>
             <a class="button" href={home}>
@@ -245,20 +248,24 @@ export function donePage(done: Done): ClaimPage {
   );
 }
 
-const ONCE = "No bonus was added: it is given once per person.";
-const LATE =
+const BONUS_ALREADY_GRANTED = "No bonus was added: it is given once per person.";
+const DAILY_BONUS_SPENT =
   "No bonus was added: what this gateway gives away in a day had been given when you confirmed. You have not had yours, so another account that you claim may bring it.";
-const NO_BONUS = { had: ONCE, open: LATE, spent_today: LATE } as const;
+const NO_BONUS_REASONS = {
+  had: BONUS_ALREADY_GRANTED,
+  open: DAILY_BONUS_SPENT,
+  spent_today: DAILY_BONUS_SPENT,
+} as const;
 
-function OwnerDone({ attempt, review }: Done): Child {
+function OwnerClaimed({ attempt, review }: ClaimedPageProps): Child {
   const keys = review.keys.length + review.moreKeys;
-  const setUp = setUpWords(review);
+  const setUp = describeSetup(review);
   return (
     <>
       <h1>The account is yours</h1>
       <p class="lede">
         <code>{review.accountId}</code> is now a workspace that you own, with a balance of{" "}
-        {dollars(review.balance)}.
+        {formatUsd(review.balance)}.
       </p>
       <h2>What happened</h2>
       <ul>
@@ -271,18 +278,18 @@ function OwnerDone({ attempt, review }: Done): Child {
         ) : (
           <li>
             {attempt.bonus > 0n
-              ? `A bonus of ${dollars(attempt.bonus)} was added to the balance.`
-              : NO_BONUS[review.bonusState]}
+              ? `A bonus of ${formatUsd(attempt.bonus)} was added to the balance.`
+              : NO_BONUS_REASONS[review.bonusState]}
           </li>
         )}
         <li>
           {keys === 0
             ? "No key works any more, so no agent can use the account now."
-            : `${count(keys, "key")} ${keys === 1 ? "works" : "work"}: whoever holds ${keys === 1 ? "it" : "one"} can spend the balance.`}
+            : `${pluralize(keys, "key")} ${keys === 1 ? "works" : "work"}: whoever holds ${keys === 1 ? "it" : "one"} can spend the balance.`}
           <KeyList review={review} />
         </li>
-        {setUp.map((said) => (
-          <li>{said}.</li>
+        {setUp.map((line) => (
+          <li>{line}.</li>
         ))}
         <li>Workspaces that you had before are as they were.</li>
       </ul>
@@ -297,7 +304,7 @@ function OwnerDone({ attempt, review }: Done): Child {
   );
 }
 
-function KeyList({ review }: { readonly review: Review }): Child {
+function KeyList({ review }: { readonly review: ClaimReview }): Child {
   if (review.keys.length === 0) return null;
   return (
     <ul>
@@ -306,15 +313,15 @@ function KeyList({ review }: { readonly review: Review }): Child {
           <bdi>{key.name ?? "Key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
           {key.limit === null
             ? ", without a limit"
-            : `, limited to ${dollars(key.limit)}${key.limitWindow === null ? "" : ` a ${key.limitWindow}`}`}
+            : `, limited to ${formatUsd(key.limit)}${key.limitWindow === null ? "" : ` a ${key.limitWindow}`}`}
         </li>
       ))}
-      {review.moreKeys === 0 ? null : <li>and {count(review.moreKeys, "other")}</li>}
+      {review.moreKeys === 0 ? null : <li>and {pluralize(review.moreKeys, "other")}</li>}
     </ul>
   );
 }
 
-function DeveloperDone({ review }: Done): Child {
+function DeveloperJoined({ review }: ClaimedPageProps): Child {
   return (
     <>
       <h1>You have joined the workspace</h1>
@@ -330,25 +337,25 @@ function DeveloperDone({ review }: Done): Child {
   );
 }
 
-function plain(status: number, title: string, paragraphs: readonly string[]): ClaimPage {
+function textPage(status: number, title: string, paragraphs: readonly string[]): ClaimPage {
   return page(status, title, () => (
     <>
       <h1>{title}</h1>
-      {paragraphs.map((paragraph, place) => (
-        <p class={place === 0 ? "lede" : undefined}>{paragraph}</p>
+      {paragraphs.map((paragraph, index) => (
+        <p class={index === 0 ? "lede" : undefined}>{paragraph}</p>
       ))}
     </>
   ));
 }
 
-function page(status: number, title: string, main: () => Child, visitor?: Visitor): ClaimPage {
+function page(status: number, title: string, main: () => Child, visitor?: SessionUser): ClaimPage {
   return {
     status,
     frame: {
       title,
       isPrivate: true,
       main: main(),
-      foot:
+      footer:
         visitor === undefined ? undefined : (
           <form method="post" action="/signout">
             <p>

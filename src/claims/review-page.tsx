@@ -3,41 +3,54 @@
 // comes with it, what it risks, and two buttons of the same size.
 
 import type { Child } from "hono/jsx";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
 import type { Key } from "../keys/keys.ts";
-import type { Attempt } from "./attempt.ts";
-import { fieldsOf, type FormFields, OTHERS_FIELD, type WrongChoice } from "./choices-form.ts";
-import type { Review } from "./review.ts";
-import { ago, count, dollars, halves, place, setUpWords, span } from "./words.ts";
+import type { ClaimAttempt } from "./attempt.ts";
+import {
+  keyFieldNames,
+  type FormFields,
+  OTHERS_FIELD,
+  type InvalidChoice,
+} from "./choices-form.ts";
+import type { ClaimReview } from "./review.ts";
+import {
+  formatAge,
+  pluralize,
+  formatUsd,
+  formatUserCode,
+  describeNetwork,
+  describeSetup,
+  formatDuration,
+} from "./words.ts";
 
-export interface ReviewState {
-  readonly attempt: Attempt;
-  readonly review: Review;
-  readonly visitor: Visitor;
+export interface ReviewPageProps {
+  readonly attempt: ClaimAttempt;
+  readonly review: ClaimReview;
+  readonly visitor: SessionUser;
   /** The code that stood in the link, to compare; absent where it must be typed. */
   readonly userCode: string | undefined;
   readonly now: number;
   /** What was typed before, and what was wrong with it. */
   readonly typed?: FormFields;
-  readonly wrongCode?: string;
-  readonly wrongChoice?: WrongChoice;
+  readonly codeError?: string;
+  readonly invalidChoice?: InvalidChoice;
 }
 
-export function reviewPage(state: ReviewState): PageFrame {
-  const isJoining = state.attempt.invitation;
+export function reviewPage(props: ReviewPageProps): PageLayout {
+  const isJoining = props.attempt.invitation;
   return {
     title: isJoining ? "Join a workspace" : "Take over an agent's account",
     isPrivate: true,
     main: (
       <>
-        {isJoining ? <JoinHead {...state} /> : <TakeOverHead {...state} />}
+        {isJoining ? <JoinHead {...props} /> : <TakeOverHead {...props} />}
         <form method="post" action="/claim">
-          <input type="hidden" name="csrf" value={state.visitor.csrf} />
-          <input type="hidden" name="attempt" value={state.attempt.id} />
-          <Compare {...state} />
-          {isJoining ? <JoinFacts {...state} /> : <TakeOverFacts {...state} />}
-          {isJoining ? null : <Keys {...state} />}
+          <input type="hidden" name="csrf" value={props.visitor.csrf} />
+          <input type="hidden" name="attempt" value={props.attempt.id} />
+          <CodeComparison {...props} />
+          {isJoining ? <JoinFacts {...props} /> : <TakeOverFacts {...props} />}
+          {isJoining ? null : <KeyChoices {...props} />}
           <div class="choices">
             <button type="submit" name="decision" value="confirm">
               {isJoining ? "Join the workspace" : "Take over the account"}
@@ -49,32 +62,32 @@ export function reviewPage(state: ReviewState): PageFrame {
         </form>
       </>
     ),
-    foot: (
+    footer: (
       <p>
-        Signed in as {state.visitor.email}.{" "}
+        Signed in as {props.visitor.email}.{" "}
         <a href="/signin?switch=1&return_to=%2Fclaim">Use another account</a>
       </p>
     ),
   };
 }
 
-function TakeOverHead({ review, attempt, visitor, now }: ReviewState): Child {
+function TakeOverHead({ review, attempt, visitor, now }: ReviewPageProps): Child {
   return (
     <>
       <h1>An agent wants to hand you its account</h1>
       <p class="lede">
-        A program opened this account {ago(review.openedAt, now)}, without a person. It now says
-        that the account is for you, {visitor.email}.
+        A program opened this account {formatAge(review.openedAt, now)}, without a person. It now
+        says that the account is for you, {visitor.email}.
       </p>
       <p class="notice warn">
         <strong>Did you ask an agent for this?</strong> If not, decline: nothing is lost. The link
-        works for another {span(attempt.expiresAt - now)}.
+        works for another {formatDuration(attempt.expiresAt - now)}.
       </p>
     </>
   );
 }
 
-function JoinHead({ review, visitor, attempt, now }: ReviewState): Child {
+function JoinHead({ review, visitor, attempt, now }: ReviewPageProps): Child {
   return (
     <>
       <h1>An agent invites you to a workspace</h1>
@@ -84,18 +97,18 @@ function JoinHead({ review, visitor, attempt, now }: ReviewState): Child {
       </p>
       <p class="notice warn">
         <strong>Do you know this workspace?</strong> If not, decline: nothing is lost. The link
-        works for another {span(attempt.expiresAt - now)}.
+        works for another {formatDuration(attempt.expiresAt - now)}.
       </p>
     </>
   );
 }
 
-function Compare({ userCode, wrongCode }: ReviewState): Child {
-  if (userCode !== undefined && wrongCode === undefined)
+function CodeComparison({ userCode, codeError }: ReviewPageProps): Child {
+  if (userCode !== undefined && codeError === undefined)
     return (
       <section class="card compare" aria-labelledby="compare">
         <p id="compare">Your agent should show this code:</p>
-        <strong class="code-digits">{halves(userCode)}</strong>
+        <strong class="code-digits">{formatUserCode(userCode)}</strong>
         <p class="note">If it shows another one, or none, decline.</p>
         <input type="hidden" name="user_code" value={userCode} />
       </section>
@@ -113,28 +126,29 @@ function Compare({ userCode, wrongCode }: ReviewState): Child {
         maxlength={7}
         autocomplete="one-time-code"
         required
-        aria-invalid={wrongCode === undefined ? undefined : "true"}
-        aria-describedby={wrongCode === undefined ? undefined : "wrong-code"}
-        autofocus={wrongCode !== undefined}
+        aria-invalid={codeError === undefined ? undefined : "true"}
+        aria-describedby={codeError === undefined ? undefined : "wrong-code"}
+        autofocus={codeError !== undefined}
       />
-      <Wrong id="wrong-code" said={wrongCode} />
+      <FieldError id="wrong-code" message={codeError} />
     </section>
   );
 }
 
-function TakeOverFacts({ review, attempt, now }: ReviewState): Child {
-  const setUp = setUpWords(review);
+function TakeOverFacts({ review, attempt, now }: ReviewPageProps): Child {
+  const setUp = describeSetup(review);
   return (
     <dl class="facts">
       <dt>Who asks</dt>
       <dd>
-        The agent-created account <code>{review.accountId}</code>, {originOf(review, attempt, now)}
+        The agent-created account <code>{review.accountId}</code>,{" "}
+        {describeOrigin(review, attempt, now)}
       </dd>
       <dt>You get</dt>
       <dd>
-        Its balance of {dollars(review.balance)}
-        {review.bonus === 0n ? "" : ` and a bonus of ${dollars(review.bonus)}, once per person`},
-        its {count(review.keys.length + review.moreKeys, "key")} and its records
+        Its balance of {formatUsd(review.balance)}
+        {review.bonus === 0n ? "" : ` and a bonus of ${formatUsd(review.bonus)}, once per person`},
+        its {pluralize(review.keys.length + review.moreKeys, "key")} and its records
         {review.bonusState === "spent_today"
           ? ". No bonus today: what this gateway gives away in a day has been given"
           : ""}
@@ -143,13 +157,13 @@ function TakeOverFacts({ review, attempt, now }: ReviewState): Child {
       <dd>
         {review.calls === 0
           ? "Nothing"
-          : `${count(review.calls, "model call")} for ${dollars(review.spent)}`}
+          : `${pluralize(review.calls, "model call")} for ${formatUsd(review.spent)}`}
       </dd>
       {setUp.length === 0 ? null : (
         <>
           <dt>Set up in it</dt>
-          {setUp.map((said) => (
-            <dd>{said}</dd>
+          {setUp.map((line) => (
+            <dd>{line}</dd>
           ))}
         </>
       )}
@@ -162,33 +176,33 @@ function TakeOverFacts({ review, attempt, now }: ReviewState): Child {
   );
 }
 
-function originOf(review: Review, attempt: Attempt, now: number): string {
-  const opened = `opened ${ago(review.openedAt, now)}`;
-  const asked = `asked ${ago(attempt.createdAt, now)}`;
+function describeOrigin(review: ClaimReview, attempt: ClaimAttempt, now: number): string {
+  const opened = `opened ${formatAge(review.openedAt, now)}`;
+  const asked = `asked ${formatAge(attempt.createdAt, now)}`;
   return review.openedFrom === attempt.network
-    ? `${opened}; it ${asked}, both from ${place(attempt.network)}`
-    : `${opened} from ${place(review.openedFrom)}; it ${asked} from ${place(attempt.network)}`;
+    ? `${opened}; it ${asked}, both from ${describeNetwork(attempt.network)}`
+    : `${opened} from ${describeNetwork(review.openedFrom)}; it ${asked} from ${describeNetwork(attempt.network)}`;
 }
 
-function JoinFacts({ review, attempt, now }: ReviewState): Child {
+function JoinFacts({ review, attempt, now }: ReviewPageProps): Child {
   return (
     <dl class="facts">
       <dt>Who asks</dt>
       <dd>
-        The workspace <code>{review.accountId}</code>, opened {ago(review.openedAt, now)}; it asked{" "}
-        {ago(attempt.createdAt, now)} from {place(attempt.network)}
+        The workspace <code>{review.accountId}</code>, opened {formatAge(review.openedAt, now)}; it
+        asked {formatAge(attempt.createdAt, now)} from {describeNetwork(attempt.network)}
       </dd>
       <dt>You may</dt>
       <dd>See its usage, and make and use keys that spend its balance</dd>
       <dt>You may not</dt>
       <dd>Buy credits, invite or remove people</dd>
       <dt>Others see</dt>
-      <dd>Your email address; the workspace has {count(review.memberCount, "member")} now</dd>
+      <dd>Your email address; the workspace has {pluralize(review.memberCount, "member")} now</dd>
     </dl>
   );
 }
 
-function Keys({ review, attempt, typed, wrongChoice, now }: ReviewState): Child {
+function KeyChoices({ review, attempt, typed, invalidChoice, now }: ReviewPageProps): Child {
   return (
     <section aria-labelledby="keys">
       <h2 id="keys">Its keys</h2>
@@ -196,9 +210,9 @@ function Keys({ review, attempt, typed, wrongChoice, now }: ReviewState): Child 
       {review.keys.map((key) => (
         <KeyFields
           apiKey={key}
-          isAsking={key.id === attempt.keyId}
+          isRequesting={key.id === attempt.keyId}
           typed={typed ?? {}}
-          wrong={wrongChoice?.keyId === key.id ? wrongChoice.message : undefined}
+          error={invalidChoice?.keyId === key.id ? invalidChoice.message : undefined}
           now={now}
         />
       ))}
@@ -213,7 +227,7 @@ function Keys({ review, attempt, typed, wrongChoice, now }: ReviewState): Child 
             checked={typed?.[OTHERS_FIELD] === "revoke"}
           />
           <label for={OTHERS_FIELD}>
-            Revoke the {count(review.moreKeys, "key")} not listed here
+            Revoke the {pluralize(review.moreKeys, "key")} not listed here
           </label>
         </div>
       )}
@@ -224,22 +238,22 @@ function Keys({ review, attempt, typed, wrongChoice, now }: ReviewState): Child 
 interface KeyFieldsProps {
   readonly apiKey: Key;
   /** Whether it is the key of the agent that asks. */
-  readonly isAsking: boolean;
+  readonly isRequesting: boolean;
   readonly typed: FormFields;
-  readonly wrong: string | undefined;
+  readonly error: string | undefined;
   readonly now: number;
 }
 
-function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps): Child {
-  const names = fieldsOf(key.id);
+function KeyFields({ apiKey: key, isRequesting, typed, error, now }: KeyFieldsProps): Child {
+  const names = keyFieldNames(key.id);
   const wrongId = `${names.usd}.wrong`;
   const chosen = typed[names.choice] ?? "keep";
   const used =
     key.lastUsedAt === null
-      ? isAsking
+      ? isRequesting
         ? "used just now"
         : "never used"
-      : `last used ${ago(key.lastUsedAt, now)}`;
+      : `last used ${formatAge(key.lastUsedAt, now)}`;
   const radio = (value: string) => (
     <input
       type="radio"
@@ -255,11 +269,11 @@ function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps)
         <bdi>{key.name ?? "Key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
       </legend>
       <p class="hint">
-        {isAsking ? "The agent that asks uses this one; " : ""}
-        made {ago(key.createdAt, now)}, {used}, {dollars(key.spent)} spent
+        {isRequesting ? "The agent that asks uses this one; " : ""}
+        made {formatAge(key.createdAt, now)}, {used}, {formatUsd(key.spent)} spent
         {key.limit === null
           ? ""
-          : `, limited to ${dollars(key.limit)}${key.limitWindow === null ? " in all" : ` a ${key.limitWindow}`}`}
+          : `, limited to ${formatUsd(key.limit)}${key.limitWindow === null ? " in all" : ` a ${key.limitWindow}`}`}
       </p>
       <div class="choice">
         {radio("keep")}
@@ -274,13 +288,13 @@ function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps)
           name={names.usd}
           value={typed[names.usd] ?? "5"}
           aria-label="Limit in US dollars"
-          aria-invalid={wrong === undefined ? undefined : "true"}
-          aria-describedby={wrong === undefined ? undefined : wrongId}
-          autofocus={wrong !== undefined}
+          aria-invalid={error === undefined ? undefined : "true"}
+          aria-describedby={error === undefined ? undefined : wrongId}
+          autofocus={error !== undefined}
         />
         <span>US dollars</span>
         <select name={names.window} aria-label="How often the limit opens again">
-          {WINDOWS.map(([value, label]) => (
+          {WINDOW_LABELS.map(([value, label]) => (
             <option value={value} selected={(typed[names.window] ?? "month") === value}>
               {label}
             </option>
@@ -290,23 +304,29 @@ function KeyFields({ apiKey: key, isAsking, typed, wrong, now }: KeyFieldsProps)
       <div class="choice">
         {radio("revoke")}
         <label for={`${names.choice}.revoke`}>
-          Revoke it{isAsking ? ": this agent is locked out at once" : ""}
+          Revoke it{isRequesting ? ": this agent is locked out at once" : ""}
         </label>
       </div>
-      <Wrong id={wrongId} said={wrong} />
+      <FieldError id={wrongId} message={error} />
     </fieldset>
   );
 }
 
-function Wrong({ id, said }: { readonly id: string; readonly said: string | undefined }): Child {
-  return said === undefined ? null : (
+function FieldError({
+  id,
+  message,
+}: {
+  readonly id: string;
+  readonly message: string | undefined;
+}): Child {
+  return message === undefined ? null : (
     <p class="wrong" id={id} role="alert">
-      {said}
+      {message}
     </p>
   );
 }
 
-const WINDOWS = [
+const WINDOW_LABELS = [
   ["day", "a day"],
   ["week", "a week"],
   ["month", "a month"],

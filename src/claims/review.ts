@@ -1,21 +1,21 @@
 // Everything that a human needs to judge an attempt, read at one moment.
 
-import { membersOf } from "../accounts/members.ts";
+import { listAllMembers } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
 import { listLiveWebhooks } from "../events/webhooks.ts";
 import type { Key } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
-import { type Db, text, whole } from "../store/db.ts";
+import { type Db, text, integer } from "../store/db.ts";
 import { totalUsage } from "../usage/usage.ts";
-import type { Attempt } from "./attempt.ts";
+import type { ClaimAttempt } from "./attempt.ts";
 import type { Claimer, Claims } from "./claims.ts";
 import { type BonusState, CLAIM_BONUS } from "./bonus.ts";
-import { liveKeys } from "./key-choices.ts";
+import { listLiveKeys } from "./key-choices.ts";
 
 /** More keys than these are decided about together. */
 const KEYS_LISTED_MAX = 12;
 
-export interface Review {
+export interface ClaimReview {
   readonly accountId: string;
   readonly openedAt: number;
   /** The network that the account was opened from. */
@@ -38,12 +38,12 @@ export interface Review {
   readonly memberCount: number;
 }
 
-export function reviewOf(
+export function readClaimReview(
   db: Db,
   claims: Claims,
-  attempt: Attempt,
+  attempt: ClaimAttempt,
   { claimer, now }: { readonly claimer: Claimer; readonly now: number },
-): Promise<Review> {
+): Promise<ClaimReview> {
   const { accountId } = attempt;
   return db.snapshot(async (reader) => {
     const account = await reader.get("select created_at, created_from from account where id = ?", [
@@ -52,8 +52,8 @@ export function reviewOf(
     if (account === undefined) throw new Error(`no account ${accountId}`);
     const wallet = await getWallet(reader, accountId);
     const used = await totalUsage(reader, accountId);
-    const keys = await liveKeys(reader, accountId, now);
-    const members = await membersOf(reader, accountId);
+    const keys = await listLiveKeys(reader, accountId, now);
+    const members = await listAllMembers(reader, accountId);
     const webhooks = await listLiveWebhooks(reader, accountId);
     const ownProviders = await reader.all(
       "select distinct provider from provider_key where account_id = ? and status = 'active' order by provider",
@@ -62,7 +62,7 @@ export function reviewOf(
     const bonusState = await claims.bonusStateOf(reader, claimer, now);
     return {
       accountId,
-      openedAt: whole(account, "created_at"),
+      openedAt: integer(account, "created_at"),
       openedFrom: text(account, "created_from"),
       balance: wallet.promo + wallet.paid,
       bonus: !attempt.invitation && bonusState === "open" ? CLAIM_BONUS : 0n,

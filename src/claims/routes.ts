@@ -2,23 +2,23 @@
 
 import { z } from "zod";
 import { getAccount } from "../accounts/accounts.ts";
-import { ACCOUNT_EXAMPLE, AccountRecord, showAccount } from "../accounts/record.ts";
+import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/record.ts";
 import { Fault } from "../base/fault.ts";
 import { networksOf } from "../http/address.ts";
 import { timestamp } from "../http/record.ts";
-import { type Answer, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { type RouteResponse, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
-import type { Claims, Polled, Started } from "./claims.ts";
+import type { Claims, PollResult, StartedClaim } from "./claims.ts";
 import { CLAIM_PATH } from "./link.ts";
 
-export interface ClaimRouteParts {
+export interface ClaimRouteDeps {
   readonly db: Db;
   readonly claims: Claims;
   readonly baseUrl: string;
   /** Names the grant type: `urn:<vendor>:agent-auth:grant-type:claim`. */
   readonly vendor: string;
   /** Nobody signs humans in here: a link would lead to a page that nobody gets past. */
-  readonly nobodySignsIn?: boolean;
+  readonly isSignInDisabled?: boolean;
 }
 
 const EMAIL_LENGTH_MAX = 320;
@@ -64,11 +64,11 @@ const ClaimedRecord = z
   .object({ status: z.literal("claimed"), account: AccountRecord })
   .meta({ id: "Claimed" });
 
-export function claimRoutes(parts: ClaimRouteParts): readonly Route[] {
-  return [startRoute(parts), tokenRoute(parts)];
+export function claimRoutes(deps: ClaimRouteDeps): readonly Route[] {
+  return [startRoute(deps), tokenRoute(deps)];
 }
 
-function startRoute({ claims, baseUrl, nobodySignsIn = false }: ClaimRouteParts): Route {
+function startRoute({ claims, baseUrl, isSignInDisabled = false }: ClaimRouteDeps): Route {
   return keyWriteRoute({
     method: "POST",
     path: "/agent/identity/claim",
@@ -80,8 +80,8 @@ function startRoute({ claims, baseUrl, nobodySignsIn = false }: ClaimRouteParts)
     dialect: "oauth",
     revealsSecret: true,
     body: ClaimStart,
-    example: { email: "human@example.com" },
-    answers: {
+    requestExample: { email: "human@example.com" },
+    responses: {
       200: {
         description: "The attempt. Its link and code work for fifteen minutes.",
         schema: ClaimAttemptRecord,
@@ -99,12 +99,12 @@ function startRoute({ claims, baseUrl, nobodySignsIn = false }: ClaimRouteParts)
       },
     },
     faults: ["rate_limited", "provider_not_configured"],
-    run: async (tx, { body, caller, address, now }) => {
-      if (nobodySignsIn) throw unclaimable();
+    run: async (tx, { body, caller, clientIp, now }) => {
+      if (isSignInDisabled) throw signInDisabledFault();
       const started = await claims.start(tx, {
         ...caller,
         email: body.email,
-        network: networksOf(address)[1],
+        network: networksOf(clientIp)[1],
         now,
       });
       return { status: 200, body: showStarted(started, now, baseUrl) };
@@ -112,15 +112,15 @@ function startRoute({ claims, baseUrl, nobodySignsIn = false }: ClaimRouteParts)
   });
 }
 
-function unclaimable(): Fault {
+function signInDisabledFault(): Fault {
   return new Fault("provider_not_configured", "no identity provider", {
     message:
       "Sign-in is not set up on this gateway, so no human can take the account over. Its operator must set OIDC_ISSUER; trying again does not help.",
   });
 }
 
-function tokenRoute({ db, claims, vendor }: ClaimRouteParts): Route {
-  const grantType = claimGrant(vendor);
+function tokenRoute({ db, claims, vendor }: ClaimRouteDeps): Route {
+  const grantType = claimGrantType(vendor);
   return keyRoute({
     method: "POST",
     path: "/oauth2/token",
@@ -131,8 +131,8 @@ function tokenRoute({ db, claims, vendor }: ClaimRouteParts): Route {
     dialect: "oauth",
     bodyType: "form",
     body: TokenRequest,
-    example: { grant_type: grantType },
-    answers: {
+    requestExample: { grant_type: grantType },
+    responses: {
       200: {
         description: "A human has claimed the account, or has joined it.",
         schema: ClaimedRecord,
@@ -144,54 +144,55 @@ function tokenRoute({ db, claims, vendor }: ClaimRouteParts): Route {
     },
     faults: ["invalid_request"],
     run: async ({ body, caller, now }) => {
-      if (isMissing(body.grant_type)) return refuse("invalid_request", "grant_type is missing.");
+      if (isOmitted(body.grant_type))
+        return oauthError("invalid_request", "grant_type is missing.");
       if (body.grant_type !== grantType)
-        return refuse("unsupported_grant_type", `The only grant type is ${grantType}.`);
-      const attemptId = isMissing(body.claim_attempt_id) ? undefined : body.claim_attempt_id;
+        return oauthError("unsupported_grant_type", `The only grant type is ${grantType}.`);
+      const attemptId = isOmitted(body.claim_attempt_id) ? undefined : body.claim_attempt_id;
       const polled = await db.write((tx) => claims.poll(tx, { ...caller, attemptId, now }));
-      if (polled.status !== "claimed") return answerOf(polled);
+      if (polled.status !== "claimed") return pollErrorResponse(polled);
       const account = await getAccount(db, caller.accountId);
-      return { status: 200, body: { status: "claimed", account: showAccount(account) } };
+      return { status: 200, body: { status: "claimed", account: toAccountRecord(account) } };
     },
   });
 }
 
-function claimGrant(vendor: string): string {
+function claimGrantType(vendor: string): string {
   return `urn:${vendor}:agent-auth:grant-type:claim`;
 }
 
-function answerOf(polled: Exclude<Polled, { status: "claimed" }>): Answer {
+function pollErrorResponse(polled: Exclude<PollResult, { status: "claimed" }>): RouteResponse {
   switch (polled.status) {
     case "pending":
-      return refuse("authorization_pending", "The human has not finished yet.");
+      return oauthError("authorization_pending", "The human has not finished yet.");
     case "too_fast":
-      return refuse("slow_down", "Polled too soon. Wait five seconds longer from now on.", {
+      return oauthError("slow_down", "Polled too soon. Wait five seconds longer from now on.", {
         interval: polled.intervalMs / 1_000,
       });
     case "expired":
-      return refuse("expired_token", "This attempt is over. Start a new claim.");
+      return oauthError("expired_token", "This attempt is over. Start a new claim.");
     case "denied":
-      return refuse("access_denied", "The human declined, or somebody else owns the account.");
+      return oauthError("access_denied", "The human declined, or somebody else owns the account.");
     case "none":
-      return refuse("invalid_request", "There is no such attempt. Start a claim first.");
+      return oauthError("invalid_request", "There is no such attempt. Start a claim first.");
   }
 }
 
-function refuse(
+function oauthError(
   error: string,
   description: string,
   fields: Readonly<Record<string, unknown>> = {},
-): Answer {
+): RouteResponse {
   return { status: 400, body: { error, error_description: description, ...fields } };
 }
 
 /** RFC 6749 §3.2: a parameter without a value counts as left out. */
-function isMissing(parameter: string | undefined): parameter is undefined | "" {
+function isOmitted(parameter: string | undefined): parameter is undefined | "" {
   return parameter === undefined || parameter === "";
 }
 
 function showStarted(
-  started: Started,
+  started: StartedClaim,
   now: number,
   baseUrl: string,
 ): z.infer<typeof ClaimAttemptRecord> {

@@ -9,41 +9,41 @@ const NANO_PER_CENT = NANO_PER_USD / 100n;
 const NANO_PER_MILLICENT = NANO_PER_USD / 100_000n;
 
 /** Cents, and fractions of them only where there is less than a dollar to show. */
-export function dollars(amount: Nano): string {
+export function formatUsd(amount: Nano): string {
   if (amount % NANO_PER_CENT === 0n || amount >= NANO_PER_USD)
-    return `$${decimals(amount / NANO_PER_CENT, 2)}`;
+    return `$${formatDecimal(amount / NANO_PER_CENT, 2)}`;
   if (amount < NANO_PER_MILLICENT) return "less than $0.00001";
-  return `$${decimals(amount / NANO_PER_MILLICENT, 5)}`;
+  return `$${formatDecimal(amount / NANO_PER_MILLICENT, 5)}`;
 }
 
-export function span(ms: number): string {
+export function formatDuration(ms: number): string {
   if (ms < MINUTE_MS) return "less than a minute";
-  if (ms < HOUR_MS) return count(Math.floor(ms / MINUTE_MS), "minute");
-  if (ms < 2 * DAY_MS) return count(Math.floor(ms / HOUR_MS), "hour");
-  return count(Math.floor(ms / DAY_MS), "day");
+  if (ms < HOUR_MS) return pluralize(Math.floor(ms / MINUTE_MS), "minute");
+  if (ms < 2 * DAY_MS) return pluralize(Math.floor(ms / HOUR_MS), "hour");
+  return pluralize(Math.floor(ms / DAY_MS), "day");
 }
 
-export function ago(at: number, now: number): string {
-  return `${span(Math.max(0, now - at))} ago`;
+export function formatAge(at: number, now: number): string {
+  return `${formatDuration(Math.max(0, now - at))} ago`;
 }
 
-export function count(many: number, what: string): string {
-  return `${many.toLocaleString("en-US")} ${what}${many === 1 ? "" : "s"}`;
+export function pluralize(amount: number, noun: string): string {
+  return `${amount.toLocaleString("en-US")} ${noun}${amount === 1 ? "" : "s"}`;
 }
 
 /** A coarse network in words. */
-export function place(network: string): string {
+export function describeNetwork(network: string): string {
   if (/^127\.|^0:0:0::/.test(network)) return "this computer";
   return network.startsWith("unknown") ? "an unknown network" : `the network ${network}`;
 }
 
 /** `123456` as it is read aloud and compared: in two halves. */
-export function halves(userCode: string): string {
+export function formatUserCode(userCode: string): string {
   return `${userCode.slice(0, 3)} ${userCode.slice(3)}`;
 }
 
 /** What the agent set up beside keys, and goes on after the claim. */
-export function setUpWords({
+export function describeSetup({
   webhookHosts,
   ownProviders,
 }: {
@@ -53,14 +53,14 @@ export function setUpWords({
   const hosts = webhookHosts.length === 0 ? [] : [webhookHosts.join(", ")];
   const providers = ownProviders.length === 0 ? [] : [ownProviders.join(", ")];
   return [
-    ...hosts.map((named) => `Webhooks tell ${named} what happens in it, and who belongs to it`),
+    ...hosts.map((names) => `Webhooks tell ${names} what happens in it, and who belongs to it`),
     ...providers.map(
-      (named) => `Calls at ${named} go on a provider key that came with it, not on its balance`,
+      (names) => `Calls at ${names} go on a provider key that came with it, not on its balance`,
     ),
   ];
 }
 
-function decimals(units: bigint, digits: number): string {
+function formatDecimal(units: bigint, digits: number): string {
   const text = units.toString().padStart(digits + 1, "0");
   const whole = BigInt(text.slice(0, -digits)).toLocaleString("en-US");
   return `${whole}.${text.slice(-digits)}`;

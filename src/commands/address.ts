@@ -1,6 +1,6 @@
 // What an address to listen on means.
 
-export interface Place {
+export interface ListenAddress {
   readonly host: string;
   readonly port: number;
 }
@@ -11,23 +11,23 @@ export function isLoopback(host: string): boolean {
 }
 
 /** Why nothing can listen there, with what it was set by: the runtime's own words name neither. */
-export function cannotListen(
-  { host, port }: Place,
-  setBy: { readonly host: string; readonly port: string },
+export function listenError(
+  { host, port }: ListenAddress,
+  settingNames: { readonly host: string; readonly port: string },
   cause: unknown,
 ): Error {
   const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
-  return new Error(whyNot(`port ${port} of ${host}`, setBy, code), { cause });
+  return new Error(listenErrorMessage(`port ${port} of ${host}`, settingNames, code), { cause });
 }
 
-function whyNot(
-  place: string,
-  setBy: { readonly host: string; readonly port: string },
+function listenErrorMessage(
+  address: string,
+  settingNames: { readonly host: string; readonly port: string },
   code: string,
 ): string {
   if (code === "EADDRINUSE")
-    return `${place} is taken: stop what listens there, or set ${setBy.port}`;
+    return `${address} is taken: stop what listens there, or set ${settingNames.port}`;
   if (code === "EACCES")
-    return `${place} is kept for privileged users: set ${setBy.port} to one above 1023`;
-  return `nothing can listen on ${place}: set ${setBy.host} to an address of this machine, 127.0.0.1 for itself alone or 0.0.0.0 for all`;
+    return `${address} is kept for privileged users: set ${settingNames.port} to one above 1023`;
+  return `nothing can listen on ${address}: set ${settingNames.host} to an address of this machine, 127.0.0.1 for itself alone or 0.0.0.0 for all`;
 }

@@ -2,20 +2,25 @@
 
 import { usdText } from "../base/money.ts";
 import { PAGE_LIMIT_MAX } from "../base/page.ts";
-import { tellOfFalls } from "../cashier.ts";
-import { readAccountFile } from "../operator/account.ts";
-import { accountJson, accountText, lineJson, linesText } from "../operator/account-text.ts";
+import { handleBalanceThresholds } from "../cashier.ts";
+import { readAccountDetails } from "../operator/account.ts";
+import {
+  accountJson,
+  accountText,
+  accountSummaryJson,
+  accountListText,
+} from "../operator/account-text.ts";
 import { ACCOUNT_STATES, listAccounts } from "../operator/accounts.ts";
 import {
-  correctBalance,
-  type Done,
+  adjustBalance,
+  type ChangeResult,
   freezeAccount,
-  readUsd,
+  parseUsd,
   unfreezeAccount,
 } from "../operator/operator.ts";
 import type { Db } from "../store/db.ts";
-import { actOf, ID, idOf, JSON_FLAG, REASON } from "./admin-act.ts";
-import { type Command, EXIT_MISUSED, type Line, type World } from "./command.ts";
+import { readAction, ID_FLAG, operationId, JSON_FLAG, REASON_FLAG } from "./admin-act.ts";
+import { type Command, EXIT_USAGE, type ParsedArgs, type CliEnv } from "./command.ts";
 import { withStore } from "./with-store.ts";
 
 const ACCOUNT_ID = /^acct_[0-9a-z]{26}$/;
@@ -28,23 +33,35 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
       "A search is the beginning of an account's or a key's id, an invoice's id, or a member's email address.\nA state is active, frozen (by an operator) or owing (after a dispute).",
     positionals: [],
     flags: {
-      search: { type: "string", value: "<text>", means: "Only accounts that this names." },
-      state: { type: "string", value: "<state>", means: "Only accounts in this state." },
+      search: {
+        type: "string",
+        placeholder: "<text>",
+        description: "Only accounts that this names.",
+      },
+      state: {
+        type: "string",
+        placeholder: "<state>",
+        description: "Only accounts in this state.",
+      },
       limit: {
         type: "string",
-        value: "<n>",
-        means: "So many at most; 20 unless told, 100 at most.",
+        placeholder: "<n>",
+        description: "So many at most; 20 unless told, 100 at most.",
       },
-      cursor: { type: "string", value: "<id>", means: "Only accounts older than this one." },
+      cursor: {
+        type: "string",
+        placeholder: "<id>",
+        description: "Only accounts older than this one.",
+      },
       json: JSON_FLAG,
     },
-    run: (line, world) => withStore(world, (db) => list(db, line, world)),
+    run: (args, cli) => withStore(cli, (db) => listCommand(db, args, cli)),
   },
   "admin show": {
     summary: "Show an account: balance, state, keys, members, payments, movements",
     positionals: ["account"],
     flags: { json: JSON_FLAG },
-    run: (line, world) => withStore(world, (db) => show(db, line, world)),
+    run: (args, cli) => withStore(cli, (db) => showCommand(db, args, cli)),
   },
   "admin adjust": {
     summary: "Correct an account's balance, upwards or downwards (-2.50)",
@@ -52,36 +69,40 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
       "Upwards it goes to paid credit, after what the account owes; downwards it is taken from promotional credit first, and\nnever more than is there and not held by open calls. --bucket promo or paid touches that bucket alone. With the same\n--id it is done once, however often the command is repeated.",
     positionals: ["account", "usd"],
     flags: {
-      reason: REASON,
-      bucket: { type: "string", value: "<bucket>", means: "promo or paid, instead of the rule." },
-      id: ID,
+      reason: REASON_FLAG,
+      bucket: {
+        type: "string",
+        placeholder: "<bucket>",
+        description: "promo or paid, instead of the rule.",
+      },
+      id: ID_FLAG,
     },
-    run: (line, world) => withStore(world, (db) => correct(db, line, world)),
+    run: (args, cli) => withStore(cli, (db) => adjustCommand(db, args, cli)),
   },
   "admin freeze": {
     summary: "Stop an account from making calls",
     details:
       "Calls that run go on, and everything can still be read. Provider keys of its own do not help it.",
     positionals: ["account"],
-    flags: { reason: REASON },
-    run: (line, world) => withStore(world, (db) => freeze(db, line, world)),
+    flags: { reason: REASON_FLAG },
+    run: (args, cli) => withStore(cli, (db) => freezeCommand(db, args, cli)),
   },
   "admin unfreeze": {
     summary: "Let an account make calls again",
     details: "What it owes after a dispute freezes it still: postern admin write-off bears that.",
     positionals: ["account"],
-    flags: { reason: REASON },
-    run: (line, world) => withStore(world, (db) => unfreeze(db, line, world)),
+    flags: { reason: REASON_FLAG },
+    run: (args, cli) => withStore(cli, (db) => unfreezeCommand(db, args, cli)),
   },
 };
 
-async function list(db: Db, line: Line, world: World): Promise<number> {
-  const limitText = line.text("limit") ?? "20";
+async function listCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const limitText = args.value("limit") ?? "20";
   const limit = /^\d{1,3}$/.test(limitText) ? Number(limitText) : 0;
-  const cursor = line.text("cursor");
-  const stateText = line.text("state");
+  const cursor = args.value("cursor");
+  const stateText = args.value("state");
   const state = ACCOUNT_STATES.find((one) => one === stateText);
-  const mistake =
+  const usageMessage =
     limit < 1 || limit > PAGE_LIMIT_MAX
       ? `--limit must be from 1 to ${PAGE_LIMIT_MAX}.`
       : stateText !== undefined && state === undefined
@@ -89,75 +110,84 @@ async function list(db: Db, line: Line, world: World): Promise<number> {
         : cursor !== undefined && !ACCOUNT_ID.test(cursor)
           ? "--cursor must be an account's id, as the end of the list before names it."
           : undefined;
-  if (mistake !== undefined) {
-    world.complain(mistake);
-    return EXIT_MISUSED;
+  if (usageMessage !== undefined) {
+    cli.printError(usageMessage);
+    return EXIT_USAGE;
   }
-  const asked = { search: line.text("search"), state };
-  const page = await listAccounts(db, asked, { limit, cursor }, world.now());
-  world.print(
-    line.has("json")
-      ? JSON.stringify({ ...page, data: page.data.map(lineJson) }, null, 2)
-      : linesText(page),
+  const filter = { search: args.value("search"), state };
+  const page = await listAccounts(db, filter, { limit, cursor }, cli.now());
+  cli.print(
+    args.has("json")
+      ? JSON.stringify({ ...page, data: page.data.map(accountSummaryJson) }, null, 2)
+      : accountListText(page),
   );
   return 0;
 }
 
-async function show(db: Db, line: Line, world: World): Promise<number> {
-  const [accountId = ""] = line.positionals;
-  const now = world.now();
-  const file = await readAccountFile(db, accountId, now);
-  world.print(
-    line.has("json") ? JSON.stringify(accountJson(file, now), null, 2) : accountText(file, now),
+async function showCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const [accountId = ""] = args.positionals;
+  const now = cli.now();
+  const file = await readAccountDetails(db, accountId, now);
+  cli.print(
+    args.has("json") ? JSON.stringify(accountJson(file, now), null, 2) : accountText(file, now),
   );
   return 0;
 }
 
-async function correct(db: Db, line: Line, world: World): Promise<number> {
-  const [accountId = "", usd = ""] = line.positionals;
-  const bucketText = line.text("bucket");
+async function adjustCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const [accountId = "", usd = ""] = args.positionals;
+  const bucketText = args.value("bucket");
   const bucket = BUCKETS.find((one) => one === bucketText);
   if (bucketText !== undefined && bucket === undefined) {
-    world.complain("--bucket must be promo or paid.");
-    return EXIT_MISUSED;
+    cli.printError("--bucket must be promo or paid.");
+    return EXIT_USAGE;
   }
-  const amount = readUsd(usd);
-  const id = idOf(line, world);
-  const act = { ...actOf(line, world), accountId, amount, bucket, id, tellFalls: tellOfFalls };
-  const done = await db.write((tx) => correctBalance(tx, act));
-  world.print(
-    done.made
-      ? `${accountId} was adjusted by ${usdText(amount)} USD. ${standingText(done)}`
-      : `That adjustment had already been made; nothing was changed. ${standingText(done)}`,
+  const amount = parseUsd(usd);
+  const id = operationId(args, cli);
+  const act = {
+    ...readAction(args, cli),
+    accountId,
+    amount,
+    bucket,
+    id,
+    onBalanceThresholds: handleBalanceThresholds,
+  };
+  const done = await db.write((tx) => adjustBalance(tx, act));
+  cli.print(
+    done.isChanged
+      ? `${accountId} was adjusted by ${usdText(amount)} USD. ${balanceText(done)}`
+      : `That adjustment had already been made; nothing was changed. ${balanceText(done)}`,
   );
   return 0;
 }
 
-function standingText({ after }: Done): string {
+function balanceText({ after }: ChangeResult): string {
   const owed = after.owed === 0n ? "" : `, and it owes ${usdText(after.owed)} USD`;
   return `Its balance is ${usdText(after.promo + after.paid)} USD (promotional ${usdText(after.promo)}, paid ${usdText(after.paid)})${owed}.`;
 }
 
-async function freeze(db: Db, line: Line, world: World): Promise<number> {
-  const [accountId = ""] = line.positionals;
-  const { made } = await db.write((tx) => freezeAccount(tx, { ...actOf(line, world), accountId }));
-  world.print(
-    made
+async function freezeCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const [accountId = ""] = args.positionals;
+  const { isChanged } = await db.write((tx) =>
+    freezeAccount(tx, { ...readAction(args, cli), accountId }),
+  );
+  cli.print(
+    isChanged
       ? `${accountId} is frozen: it makes no calls until postern admin unfreeze.`
       : `${accountId} is frozen already; nothing was changed.`,
   );
   return 0;
 }
 
-async function unfreeze(db: Db, line: Line, world: World): Promise<number> {
-  const [accountId = ""] = line.positionals;
-  const { made, after } = await db.write((tx) =>
-    unfreezeAccount(tx, { ...actOf(line, world), accountId }),
+async function unfreezeCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const [accountId = ""] = args.positionals;
+  const { isChanged, after } = await db.write((tx) =>
+    unfreezeAccount(tx, { ...readAction(args, cli), accountId }),
   );
   const debt =
     after.owed === 0n ? "" : ` It owes ${usdText(after.owed)} USD, which freezes it still.`;
-  world.print(
-    made
+  cli.print(
+    isChanged
       ? `${accountId} is not frozen by an operator any more.${debt}`
       : `No operator has frozen ${accountId}; nothing was changed.${debt}`,
   );

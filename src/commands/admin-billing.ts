@@ -4,26 +4,26 @@
 import { newId } from "../base/id.ts";
 import { createLog } from "../base/log.ts";
 import { usdText } from "../base/money.ts";
-import { centsFromUsd, moneyOfCents } from "../billing/cents.ts";
-import type { TillParts } from "../billing/checkouts.ts";
+import { centsFromUsd, formatCents } from "../billing/cents.ts";
+import type { PaymentDeps } from "../billing/checkouts.ts";
 import { markPaid, markRefunded } from "../billing/manual.ts";
-import { TOLD } from "../cashier.ts";
-import { noteEntered } from "../operator/entered.ts";
-import { askChainAfter, markAbsent } from "../operator/absent.ts";
-import { bearDebt, COMMAND_LINE } from "../operator/operator.ts";
-import { listAside, listUnclear } from "../operator/payments.ts";
-import { looseEndsJson, looseEndsText } from "../operator/payments-text.ts";
+import { PAYMENT_CALLBACKS } from "../cashier.ts";
+import { auditManualPayment } from "../operator/entered.ts";
+import { lookUpOnChain, markNotOnChain } from "../operator/absent.ts";
+import { writeOffAccountDebt, COMMAND_LINE_ACTOR } from "../operator/operator.ts";
+import { listUnappliedFacts, listUnclearPayments } from "../operator/payments.ts";
+import { unresolvedPaymentsJson, unresolvedPaymentsText } from "../operator/payments-text.ts";
 import type { Config } from "../config.ts";
 import type { Db } from "../store/db.ts";
-import { chainOf } from "../x402-counter.ts";
-import { actOf, JSON_FLAG, REASON } from "./admin-act.ts";
-import { type Command, EXIT_MISUSED, type Line, type World } from "./command.ts";
+import { chainClientFromConfig } from "../x402-counter.ts";
+import { readAction, JSON_FLAG, REASON_FLAG } from "./admin-act.ts";
+import { type Command, EXIT_USAGE, type ParsedArgs, type CliEnv } from "./command.ts";
 import { withStore } from "./with-store.ts";
 
-const REFERENCE = {
+const REFERENCE_FLAG = {
   type: "string",
-  value: "<text>",
-  means: "What the bank calls the transfer; one transfer counts once.",
+  placeholder: "<text>",
+  description: "What the bank calls the transfer; one transfer counts once.",
   required: true,
 } as const;
 
@@ -33,16 +33,16 @@ export const adminBillingCommands: Readonly<Record<string, Command>> = {
     details:
       "The credits are there at once. With the same --reference it is done once, however often it is said.",
     positionals: ["invoice"],
-    flags: { reference: REFERENCE },
-    run: (line, world) => withStore(world, (db) => sayPaid(db, line, world)),
+    flags: { reference: REFERENCE_FLAG },
+    run: (args, cli) => withStore(cli, (db) => markPaidCommand(db, args, cli)),
   },
   "admin mark-refunded": {
     summary: "Say that you have given back a part, or all, of what came by bank transfer",
     details:
       "Credits, fee and tax are taken back in proportion; refused where fewer credits are unspent. What was paid with\nStripe is refunded at Stripe, and found there.",
     positionals: ["invoice", "usd"],
-    flags: { reference: REFERENCE },
-    run: (line, world) => withStore(world, (db) => sayRefunded(db, line, world)),
+    flags: { reference: REFERENCE_FLAG },
+    run: (args, cli) => withStore(cli, (db) => markRefundedCommand(db, args, cli)),
   },
   "admin payments": {
     summary: "List the payments that need you",
@@ -50,33 +50,37 @@ export const adminBillingCommands: Readonly<Record<string, Command>> = {
       "Those that did not fit their invoice, the newest 20, and those by x402 of which nobody can say whether they moved\nmoney, the newest 100: each with how to find out, until it is marked as paid or as absent.",
     positionals: [],
     flags: {
-      unclear: { type: "boolean", means: "Only those that may have moved money, or may not." },
+      unclear: {
+        type: "boolean",
+        description: "Only those that may have moved money, or may not.",
+      },
       json: JSON_FLAG,
     },
-    run: (line, world) => withStore(world, (db) => showLooseEnds(db, line, world)),
+    run: (args, cli) => withStore(cli, (db) => listUnresolvedPaymentsCommand(db, args, cli)),
   },
   "admin mark-absent": {
     summary: "Say that an unclear payment by x402 is not on the chain",
     details:
       "Ends it: nothing is credited, it leaves the list, and its invoice can be paid in another way. Refused where it was\ncredited, and where the node at X402_RPC_URL shows it.",
     positionals: ["payment"],
-    flags: { reason: REASON },
-    run: (line, world) => withStore(world, (db, config) => sayAbsent(db, config, { line, world })),
+    flags: { reason: REASON_FLAG },
+    run: (args, cli) =>
+      withStore(cli, (db, config) => markNotOnChainCommand(db, config, { args, cli })),
   },
   "admin write-off": {
     summary: "Bear what an account owes after a dispute, which unfreezes it",
     positionals: ["account"],
-    flags: { reason: REASON },
-    run: (line, world) => withStore(world, (db) => writeOff(db, line, world)),
+    flags: { reason: REASON_FLAG },
+    run: (args, cli) => withStore(cli, (db) => writeOffCommand(db, args, cli)),
   },
 };
 
-async function sayPaid(db: Db, line: Line, world: World): Promise<number> {
-  const [invoiceId = ""] = line.positionals;
-  const reference = (line.text("reference") ?? "").trim();
-  if (reference === "") return misused(world, "--reference must name the transfer.");
-  const made = await markPaid(partsFor(db, world), { invoiceId, reference, now: world.now() });
-  world.print(
+async function markPaidCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const [invoiceId = ""] = args.positionals;
+  const reference = (args.value("reference") ?? "").trim();
+  if (reference === "") return usageError(cli, "--reference must name the transfer.");
+  const made = await markPaid(billingDeps(db, cli), { invoiceId, reference, now: cli.now() });
+  cli.print(
     made
       ? `${invoiceId} is paid; its credits are in the account.`
       : `${invoiceId} was marked as paid by ${reference} before; nothing was changed.`,
@@ -84,79 +88,95 @@ async function sayPaid(db: Db, line: Line, world: World): Promise<number> {
   return 0;
 }
 
-async function sayRefunded(db: Db, line: Line, world: World): Promise<number> {
-  const [invoiceId = "", usd = ""] = line.positionals;
-  const reference = (line.text("reference") ?? "").trim();
+async function markRefundedCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const [invoiceId = "", usd = ""] = args.positionals;
+  const reference = (args.value("reference") ?? "").trim();
   const amountCents = centsFromUsd(usd);
-  if (reference === "") return misused(world, "--reference must name the transfer.");
+  if (reference === "") return usageError(cli, "--reference must name the transfer.");
   if (amountCents === undefined || amountCents <= 0)
-    return misused(world, `"${usd}" is not an amount of US dollars above zero, such as 5 or 2.50.`);
-  const told = { invoiceId, reference, amountCents, now: world.now() };
-  const made = await markRefunded(partsFor(db, world), told);
-  world.print(
+    return usageError(
+      cli,
+      `"${usd}" is not an amount of US dollars above zero, such as 5 or 2.50.`,
+    );
+  const refund = { invoiceId, reference, amountCents, now: cli.now() };
+  const made = await markRefunded(billingDeps(db, cli), refund);
+  cli.print(
     made
-      ? `${moneyOfCents(amountCents)} of ${invoiceId} are given back.`
+      ? `${formatCents(amountCents)} of ${invoiceId} are given back.`
       : `The refund ${reference} was known before; nothing was changed.`,
   );
   return 0;
 }
 
-async function showLooseEnds(db: Db, line: Line, world: World): Promise<number> {
-  const unclear = await listUnclear(db);
-  const found = line.has("unclear") ? { unclear } : { unclear, aside: await listAside(db) };
-  world.print(
-    line.has("json") ? JSON.stringify(looseEndsJson(found), null, 2) : looseEndsText(found),
+async function listUnresolvedPaymentsCommand(
+  db: Db,
+  args: ParsedArgs,
+  cli: CliEnv,
+): Promise<number> {
+  const unclear = await listUnclearPayments(db);
+  const found = args.has("unclear")
+    ? { unclear }
+    : { unclear, unapplied: await listUnappliedFacts(db) };
+  cli.print(
+    args.has("json")
+      ? JSON.stringify(unresolvedPaymentsJson(found), null, 2)
+      : unresolvedPaymentsText(found),
   );
   return 0;
 }
 
-const BESIDES = {
+const CHAIN_LOOKUP_TEXT = {
   absent: "The node says so, too.",
   "no answer": "The node could not say, so your word stands alone.",
   "not asked": "No node was asked, so your word stands alone.",
 } as const;
 
-async function sayAbsent(
+async function markNotOnChainCommand(
   db: Db,
   config: Config,
-  { line, world }: { readonly line: Line; readonly world: World },
+  { args, cli }: { readonly args: ParsedArgs; readonly cli: CliEnv },
 ): Promise<number> {
-  const [id = ""] = line.positionals;
-  const act = actOf(line, world);
-  const chainSays = await askChainAfter(db, chainOf(config), id);
-  const made = await db.write((tx) => markAbsent(tx, { ...act, id, chainSays }));
-  world.print(
+  const [id = ""] = args.positionals;
+  const act = readAction(args, cli);
+  const chainResult = await lookUpOnChain(db, chainClientFromConfig(config), id);
+  const made = await db.write((tx) => markNotOnChain(tx, { ...act, id, chainResult }));
+  cli.print(
     made
-      ? `${id} counts as never made; nothing was credited. ${BESIDES[chainSays]}`
+      ? `${id} counts as never made; nothing was credited. ${CHAIN_LOOKUP_TEXT[chainResult]}`
       : `${id} was ended before; nothing was changed.`,
   );
   return 0;
 }
 
-async function writeOff(db: Db, line: Line, world: World): Promise<number> {
-  const [accountId = ""] = line.positionals;
-  const act = { ...actOf(line, world), accountId, id: newId("tr", world.now()) };
-  const { made, before, after } = await db.write((tx) => bearDebt(tx, act));
+async function writeOffCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const [accountId = ""] = args.positionals;
+  const act = { ...readAction(args, cli), accountId, id: newId("tr", cli.now()) };
+  const { isChanged, before, after } = await db.write((tx) => writeOffAccountDebt(tx, act));
   const rest = after.frozenAt === null ? "which can make calls again" : "which an operator froze";
-  world.print(
-    made
+  cli.print(
+    isChanged
       ? `The house bears ${usdText(before.owed)} USD of ${accountId}, ${rest}.`
       : `${accountId} owes nothing.`,
   );
   return 0;
 }
 
-function partsFor(db: Db, world: World): TillParts {
+function billingDeps(db: Db, cli: CliEnv): PaymentDeps {
   const log = createLog({
     level: "error",
-    readable: true,
-    now: world.now,
-    write: world.complain,
+    isPretty: true,
+    now: cli.now,
+    write: cli.printError,
   });
-  return { db, log, ...TOLD, onApplied: noteEntered(COMMAND_LINE, world.now()) };
+  return {
+    db,
+    log,
+    ...PAYMENT_CALLBACKS,
+    onApplied: auditManualPayment(COMMAND_LINE_ACTOR, cli.now()),
+  };
 }
 
-function misused(world: World, message: string): number {
-  world.complain(message);
-  return EXIT_MISUSED;
+function usageError(cli: CliEnv, message: string): number {
+  cli.printError(message);
+  return EXIT_USAGE;
 }

@@ -1,11 +1,11 @@
 // `postern admin report`: income, costs and liabilities of a period, out of the ledger and the usage records.
 
-import { readPeriod } from "../operator/period.ts";
+import { parsePeriod } from "../operator/period.ts";
 import { readReport } from "../operator/report.ts";
 import { reportJson, reportText } from "../operator/report-text.ts";
 import type { Db } from "../store/db.ts";
 import { JSON_FLAG } from "./admin-act.ts";
-import type { Command, Line, World } from "./command.ts";
+import type { Command, ParsedArgs, CliEnv } from "./command.ts";
 import { withStore } from "./with-store.ts";
 
 export const adminReportCommands: Readonly<Record<string, Command>> = {
@@ -15,21 +15,21 @@ export const adminReportCommands: Readonly<Record<string, Command>> = {
       "Without --from it begins with this UTC month, without --to it ends now. Days are UTC days: --from 2027-01-01\n--to 2027-02-01 is January. It reads one moment's state, beside a running gateway.",
     positionals: [],
     flags: {
-      from: { type: "string", value: "<day>", means: "The first day, or an instant." },
+      from: { type: "string", placeholder: "<day>", description: "The first day, or an instant." },
       to: {
         type: "string",
-        value: "<day>",
-        means: "The day, or the instant, before which it ends.",
+        placeholder: "<day>",
+        description: "The day, or the instant, before which it ends.",
       },
       json: JSON_FLAG,
     },
-    run: (line, world) => withStore(world, (db) => report(db, line, world)),
+    run: (args, cli) => withStore(cli, (db) => reportCommand(db, args, cli)),
   },
 };
 
-async function report(db: Db, line: Line, world: World): Promise<number> {
-  const period = readPeriod({ from: line.text("from"), to: line.text("to") }, world.now());
+async function reportCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const period = parsePeriod({ from: args.value("from"), to: args.value("to") }, cli.now());
   const made = await db.snapshot((reader) => readReport(reader, period));
-  world.print(line.has("json") ? JSON.stringify(reportJson(made), null, 2) : reportText(made));
+  cli.print(args.has("json") ? JSON.stringify(reportJson(made), null, 2) : reportText(made));
   return 0;
 }

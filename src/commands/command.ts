@@ -5,29 +5,29 @@ import type { ConfigResult } from "../config.ts";
 
 interface Flag {
   readonly type: "string" | "boolean";
-  readonly means: string;
+  readonly description: string;
   /** What stands for the value in the help: `<text>`. */
-  readonly value?: string;
+  readonly placeholder?: string;
   readonly required?: boolean;
 }
 
 /** What a command has of the world around it: nothing below `main.ts` asks the process itself. */
-export interface World {
-  readonly readSettings: () => ConfigResult;
+export interface CliEnv {
+  readonly readConfig: () => ConfigResult;
   readonly now: () => number;
   readonly version: string;
   readonly isTerminal: boolean;
   /** One line, or several, to standard output. */
   readonly print: (text: string) => void;
   /** To standard error. */
-  readonly complain: (text: string) => void;
-  readonly onSignal: (signal: "SIGTERM" | "SIGINT", then: () => void) => void;
+  readonly printError: (text: string) => void;
+  readonly onSignal: (signal: "SIGTERM" | "SIGINT", handler: () => void) => void;
 }
 
-export interface Line {
+export interface ParsedArgs {
   readonly positionals: readonly string[];
   /** The value of a string flag that was given. */
-  readonly text: (name: string) => string | undefined;
+  readonly value: (name: string) => string | undefined;
   readonly has: (name: string) => boolean;
 }
 
@@ -38,40 +38,41 @@ export interface Command {
   readonly positionals: readonly string[];
   readonly flags: Readonly<Record<string, Flag>>;
   /** Resolves with the exit code. */
-  readonly run: (line: Line, world: World) => Promise<number>;
+  readonly run: (args: ParsedArgs, cli: CliEnv) => Promise<number>;
 }
 
-export const EXIT_FAILED = 1;
-export const EXIT_MISUSED = 2;
+export const EXIT_FAILURE = 1;
+export const EXIT_USAGE = 2;
 
-export type ReadLine =
-  | { readonly kind: "line"; readonly line: Line }
+export type ArgsResult =
+  | { readonly kind: "line"; readonly args: ParsedArgs }
   | { readonly kind: "help" }
   | { readonly kind: "mistake"; readonly message: string };
 
-export function readLine(command: Command, args: readonly string[]): ReadLine {
+export function parseCommandArgs(command: Command, args: readonly string[]): ArgsResult {
   const options: ParseArgsOptionsConfig = { help: { type: "boolean", short: "h" } };
   for (const [name, { type }] of Object.entries(command.flags)) options[name] = { type };
   try {
     const { values, positionals: words } = parseArgs({
-      args: args.map((word) => word.replace(NEGATIVE, MINUS)),
+      args: args.map((word) => word.replace(LEADING_MINUS, ESCAPED_MINUS)),
       options,
       allowPositionals: true,
       strict: true,
     });
-    const positionals = words.map(plainMinus);
+    const positionals = words.map(unescapeMinus);
     if (values["help"] === true) return { kind: "help" };
-    const message = wrongCount(command, positionals) ?? missingFlag(command, Object.keys(values));
+    const message =
+      positionalsError(command, positionals) ?? missingFlagError(command, Object.keys(values));
     if (message !== undefined) return { kind: "mistake", message };
-    const line: Line = {
+    const line: ParsedArgs = {
       positionals,
-      text: (name) => {
+      value: (name) => {
         const value = values[name];
-        return typeof value === "string" ? plainMinus(value) : undefined;
+        return typeof value === "string" ? unescapeMinus(value) : undefined;
       },
       has: (name) => values[name] !== undefined,
     };
-    return { kind: "line", line };
+    return { kind: "line", args: line };
   } catch (error) {
     // `parseArgs` adds advice on `--` to its sentence, which helps nobody here.
     const sentence = error instanceof Error ? error.message.split(". To specify")[0] : undefined;
@@ -80,23 +81,25 @@ export function readLine(command: Command, args: readonly string[]): ReadLine {
 }
 
 // To `parseArgs` a number below zero is an option that nobody has, so it travels under another sign.
-const MINUS = "\u2212";
-const NEGATIVE = /^-(?=\d)/;
+const ESCAPED_MINUS = "\u2212";
+const LEADING_MINUS = /^-(?=\d)/;
 
-function plainMinus(word: string): string {
-  return word.startsWith(MINUS) ? `-${word.slice(MINUS.length)}` : word;
+function unescapeMinus(word: string): string {
+  return word.startsWith(ESCAPED_MINUS) ? `-${word.slice(ESCAPED_MINUS.length)}` : word;
 }
 
-function wrongCount(command: Command, given: readonly string[]): string | undefined {
+function positionalsError(command: Command, given: readonly string[]): string | undefined {
   const missing = command.positionals[given.length];
   if (missing !== undefined) return `<${missing}> is missing`;
   const surplus = given[command.positionals.length];
   return surplus === undefined ? undefined : `Nothing is expected at "${surplus}"`;
 }
 
-function missingFlag(command: Command, given: readonly string[]): string | undefined {
+function missingFlagError(command: Command, given: readonly string[]): string | undefined {
   const missing = Object.entries(command.flags).find(
     ([name, flag]) => flag.required === true && !given.includes(name),
   );
-  return missing === undefined ? undefined : `--${missing[0]} ${missing[1].value ?? ""} is missing`;
+  return missing === undefined
+    ? undefined
+    : `--${missing[0]} ${missing[1].placeholder ?? ""} is missing`;
 }

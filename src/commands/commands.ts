@@ -6,13 +6,19 @@ import { adminCommands } from "./admin.ts";
 import { adminAccountCommands } from "./admin-accounts.ts";
 import { adminBillingCommands } from "./admin-billing.ts";
 import { adminReportCommands } from "./admin-report.ts";
-import { type Command, EXIT_FAILED, EXIT_MISUSED, readLine, type World } from "./command.ts";
+import {
+  type Command,
+  EXIT_FAILURE,
+  EXIT_USAGE,
+  parseCommandArgs,
+  type CliEnv,
+} from "./command.ts";
 import { doctor } from "./doctor.ts";
-import { helpOf, helpOfAll } from "./help.ts";
+import { commandHelp, helpIndex } from "./help.ts";
 import { migrateStore } from "./migrate.ts";
 import { serve } from "./serve.ts";
 import { simulate } from "./simulate.ts";
-import { describeFailure } from "./with-store.ts";
+import { errorMessage } from "./with-store.ts";
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   serve,
@@ -26,53 +32,55 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 };
 
 /** Runs what the command line asks for; resolves with the exit code. */
-export async function runCommandLine(args: readonly string[], world: World): Promise<number> {
+export async function runCommandLine(args: readonly string[], cli: CliEnv): Promise<number> {
   const [first] = args;
   if (first === "--version" || first === "-v") {
-    world.print(world.version);
+    cli.print(cli.version);
     return 0;
   }
   if (first === "--help" || first === "-h" || first === "help") {
-    world.print(helpOfAll(COMMANDS));
+    cli.print(helpIndex(COMMANDS));
     return 0;
   }
   const found = findCommand(args);
   if (found === undefined) {
-    world.complain(unknownCommand(args));
-    return EXIT_MISUSED;
+    cli.printError(unknownCommandMessage(args));
+    return EXIT_USAGE;
   }
   const { name, command, rest } = found;
-  const read = readLine(command, rest);
-  if (read.kind === "help") {
-    world.print(helpOf(name, command));
+  const parsed = parseCommandArgs(command, rest);
+  if (parsed.kind === "help") {
+    cli.print(commandHelp(name, command));
     return 0;
   }
-  if (read.kind === "mistake") {
-    world.complain(`postern ${name}: ${read.message}. postern ${name} --help says how it is used.`);
-    return EXIT_MISUSED;
+  if (parsed.kind === "mistake") {
+    cli.printError(
+      `postern ${name}: ${parsed.message}. postern ${name} --help says how it is used.`,
+    );
+    return EXIT_USAGE;
   }
   try {
-    return await command.run(read.line, world);
+    return await command.run(parsed.args, cli);
   } catch (error) {
-    const says = describeFailure(error);
-    world.complain(
+    const message = errorMessage(error);
+    cli.printError(
       isUnavailable(error)
-        ? `postern ${name}: the store cannot be used: ${says}. postern doctor says what to look at.`
-        : `postern ${name}: ${says}`,
+        ? `postern ${name}: the store cannot be used: ${message}. postern doctor says what to look at.`
+        : `postern ${name}: ${message}`,
     );
-    const isMisused = error instanceof Fault && error.code === "invalid_request";
-    return isMisused ? EXIT_MISUSED : EXIT_FAILED;
+    const isUsageError = error instanceof Fault && error.code === "invalid_request";
+    return isUsageError ? EXIT_USAGE : EXIT_FAILURE;
   }
 }
 
-interface Found {
+interface CommandMatch {
   readonly name: string;
   readonly command: Command;
   readonly rest: readonly string[];
 }
 
 // The longest name wins: `admin grant` before `admin`. Without any name it is `serve`.
-function findCommand(args: readonly string[]): Found | undefined {
+function findCommand(args: readonly string[]): CommandMatch | undefined {
   if (args[0] === undefined || args[0].startsWith("-"))
     return { name: "serve", command: serve, rest: args };
   for (const words of [2, 1]) {
@@ -83,7 +91,7 @@ function findCommand(args: readonly string[]): Found | undefined {
   return undefined;
 }
 
-function unknownCommand([first = "", second = ""]: readonly string[]): string {
+function unknownCommandMessage([first = "", second = ""]: readonly string[]): string {
   const family = Object.keys(COMMANDS).filter((name) => name.startsWith(`${first} `));
   if (family.length === 0) return `postern has no command "${first}". postern --help lists them.`;
   const named = second === "" || second.startsWith("-") ? first : `${first} ${second}`;

@@ -4,13 +4,13 @@ import type { Config } from "../config.ts";
 import { checkIdentity } from "../people/check-identity.ts";
 import type { Finding } from "./doctor.ts";
 
-const VERDICTS = { ok: "ok", warning: "warn", error: "fail" } as const;
+const STATUS_BY_LEVEL = { ok: "ok", warning: "warn", error: "fail" } as const;
 
 export async function checkSignIn({ baseUrl, identity }: Config): Promise<readonly Finding[]> {
   const findings = await checkIdentity({ baseUrl, identity });
   return findings.map(({ level, message }) => ({
-    verdict: VERDICTS[level],
-    about: "identity",
-    says: message,
+    status: STATUS_BY_LEVEL[level],
+    check: "identity",
+    message,
   }));
 }

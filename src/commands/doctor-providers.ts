@@ -3,9 +3,9 @@
 import type { ProviderSetting } from "../provider-settings.ts";
 import { type Provider, PROVIDERS } from "../inference/providers.ts";
 import type { Finding } from "./doctor.ts";
-import { checkCloud } from "./doctor-clouds.ts";
+import { checkCloudAccount } from "./doctor-clouds.ts";
 
-const ANSWER_WITHIN_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
 export async function checkProviders(
   settings: Readonly<Record<string, ProviderSetting>>,
@@ -18,62 +18,62 @@ export async function checkProviders(
   if (set.length > 0) return Promise.all(set);
   return [
     {
-      verdict: development ? "warn" : "fail",
-      about: "providers",
-      says: `no provider's key is set: ${development ? "only the simulator's models" : "no model"} can be called`,
-      mend: "Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another provider's key.",
+      status: development ? "warn" : "fail",
+      check: "providers",
+      message: `no provider's key is set: ${development ? "only the simulator's models" : "no model"} can be called`,
+      hint: "Set OPENAI_API_KEY, ANTHROPIC_API_KEY or another provider's key.",
     },
   ];
 }
 
 async function checkProvider(provider: Provider, setting: ProviderSetting): Promise<Finding> {
-  if (provider.signsWith !== undefined) return checkCloud(provider, setting);
-  const about = provider.id;
+  if (provider.cloudAuth !== undefined) return checkCloudAccount(provider, setting);
+  const check = provider.id;
   const baseUrl = setting.baseUrl ?? provider.baseUrl;
   if (baseUrl === "")
     return {
-      verdict: "fail",
-      about,
-      says: `${provider.name} has no address`,
-      mend: `Set ${provider.stem}_BASE_URL.`,
+      status: "fail",
+      check,
+      message: `${provider.name} has no address`,
+      hint: `Set ${provider.envPrefix}_BASE_URL.`,
     };
-  if (setting.apiKey === undefined && !provider.local)
+  if (setting.apiKey === undefined && !provider.isLocal)
     return {
-      verdict: "warn",
-      about,
-      says: `${provider.name} has an address and no key`,
-      mend: `Set ${provider.stem}_API_KEY.`,
+      status: "warn",
+      check,
+      message: `${provider.name} has an address and no key`,
+      hint: `Set ${provider.envPrefix}_API_KEY.`,
     };
   try {
     const response = await fetch(modelsUrl(provider, baseUrl), {
-      headers: { ...provider.headers, ...authOf(provider, setting) },
+      headers: { ...provider.headers, ...authHeaders(provider, setting) },
       redirect: "manual",
-      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     await response.body?.cancel();
-    if (response.ok && setting.apiKey !== undefined && (await isOpen(provider, baseUrl)))
+    if (response.ok && setting.apiKey !== undefined && (await isModelListPublic(provider, baseUrl)))
       return {
-        verdict: "note",
-        about,
-        says: `${provider.name} answers; its list of models is open to all, so the key was not tried`,
+        status: "note",
+        check,
+        message: `${provider.name} answers; its list of models is open to all, so the key was not tried`,
       };
-    return describeStatus(provider, response.status);
+    return findingForStatus(provider, response.status);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return {
-      verdict: "fail",
-      about,
-      says: `${provider.name} cannot be reached at ${baseUrl}: ${why}`,
-      mend: `See that this machine may call it, or set ${provider.stem}_BASE_URL.`,
+      status: "fail",
+      check,
+      message: `${provider.name} cannot be reached at ${baseUrl}: ${why}`,
+      hint: `See that this machine may call it, or set ${provider.envPrefix}_BASE_URL.`,
     };
   }
 }
 
-async function isOpen(provider: Provider, baseUrl: string): Promise<boolean> {
+async function isModelListPublic(provider: Provider, baseUrl: string): Promise<boolean> {
   const response = await fetch(modelsUrl(provider, baseUrl), {
     headers: provider.headers,
     redirect: "manual",
-    signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
   });
   await response.body?.cancel();
   return response.ok;
@@ -85,32 +85,32 @@ function modelsUrl({ paths }: Provider, baseUrl: string): string {
   return `${baseUrl}${beside.replace(/\/(chat\/completions|messages)$/, "")}/models`;
 }
 
-function authOf(provider: Provider, { apiKey }: ProviderSetting): Record<string, string> {
+function authHeaders(provider: Provider, { apiKey }: ProviderSetting): Record<string, string> {
   if (apiKey === undefined) return {};
   return provider.auth === "bearer"
     ? { authorization: `Bearer ${apiKey.reveal()}` }
     : { [provider.auth]: apiKey.reveal() };
 }
 
-function describeStatus({ id: about, name, stem }: Provider, status: number): Finding {
-  if (status < 300) return { verdict: "ok", about, says: `${name} answers and takes the key` };
+function findingForStatus({ id: check, name, envPrefix }: Provider, status: number): Finding {
+  if (status < 300) return { status: "ok", check, message: `${name} answers and takes the key` };
   if (status === 401 || status === 403)
     return {
-      verdict: "fail",
-      about,
-      says: `${name} refuses the key (${status})`,
-      mend: `Set ${stem}_API_KEY to a key that is valid.`,
+      status: "fail",
+      check,
+      message: `${name} refuses the key (${status})`,
+      hint: `Set ${envPrefix}_API_KEY to a key that is valid.`,
     };
   if (status === 404 || status === 405)
     return {
-      verdict: "note",
-      about,
-      says: `${name} answers; it has no list of models to try the key on`,
+      status: "note",
+      check,
+      message: `${name} answers; it has no list of models to try the key on`,
     };
   return {
-    verdict: "warn",
-    about,
-    says: `${name} answers with ${status}`,
-    mend: "Try again later; the provider may have trouble.",
+    status: "warn",
+    check,
+    message: `${name} answers with ${status}`,
+    hint: "Try again later; the provider may have trouble.",
   };
 }

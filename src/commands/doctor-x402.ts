@@ -7,9 +7,9 @@ import type { X402Config } from "../x402-settings.ts";
 import { isLoopback } from "./address.ts";
 import type { Finding } from "./doctor.ts";
 
-const ABOUT = "x402";
-const ANSWER_WITHIN_MS = 5_000;
-const ANSWER_MAX_BYTES = 1_048_576;
+const CHECK = "x402";
+const TIMEOUT_MS = 5_000;
+const RESPONSE_MAX_BYTES = 1_048_576;
 /** Chains whose tokens anybody is given for nothing. */
 const TEST_NETWORKS = new Set(["eip155:84532", "eip155:11155111", "eip155:43113", "eip155:80002"]);
 
@@ -22,7 +22,7 @@ const ChainId = z.object({ result: z.string() });
 export async function checkX402({ x402, development }: Config): Promise<readonly Finding[]> {
   if (x402 === undefined) return [];
   const [facilitator, node] = await Promise.all([checkFacilitator(x402), checkNode(x402)]);
-  return [facilitator, node, ...checkMoney(x402, development)];
+  return [facilitator, node, ...checkPaymentSettings(x402, development)];
 }
 
 async function checkFacilitator(x402: X402Config): Promise<Finding> {
@@ -31,12 +31,12 @@ async function checkFacilitator(x402: X402Config): Promise<Finding> {
   try {
     const response = await fetch(`${facilitatorUrl}/supported`, {
       redirect: "error",
-      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
       ...(facilitatorKey === undefined
         ? {}
         : { headers: { authorization: `Bearer ${facilitatorKey.reveal()}` } }),
     });
-    const { kinds } = Supported.parse(await jsonOf(response));
+    const { kinds } = Supported.parse(await readJson(response));
     const settles = kinds.some(
       (kind) =>
         kind.x402Version === 2 &&
@@ -44,7 +44,7 @@ async function checkFacilitator(x402: X402Config): Promise<Finding> {
         (kind.network === network || kind.network === "eip155:*"),
     );
     return settles
-      ? { verdict: "ok", about: ABOUT, says: `the facilitator settles payments on ${network}` }
+      ? { status: "ok", check: CHECK, message: `the facilitator settles payments on ${network}` }
       : fail(
           `the facilitator at ${new URL(facilitatorUrl).origin} does not settle payments on ${network}`,
           mend,
@@ -60,9 +60,9 @@ async function checkFacilitator(x402: X402Config): Promise<Finding> {
 async function checkNode({ rpcUrl, network }: X402Config): Promise<Finding> {
   if (rpcUrl === undefined)
     return {
-      verdict: "note",
-      about: ABOUT,
-      says: "without X402_RPC_URL, a payment that the facilitator loses sight of is left to you",
+      status: "note",
+      check: CHECK,
+      message: "without X402_RPC_URL, a payment that the facilitator loses sight of is left to you",
     };
   const mend = `Set X402_RPC_URL to a node of ${network}.`;
   try {
@@ -71,40 +71,44 @@ async function checkNode({ rpcUrl, network }: X402Config): Promise<Finding> {
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "eth_chainId", params: [] }),
       redirect: "error",
-      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     });
-    const id = BigInt(ChainId.parse(await jsonOf(response)).result);
+    const id = BigInt(ChainId.parse(await readJson(response)).result);
     return `eip155:${id}` === network
-      ? { verdict: "ok", about: ABOUT, says: `the node is of ${network}` }
+      ? { status: "ok", check: CHECK, message: `the node is of ${network}` }
       : fail(`the node is of eip155:${id}, and payments are on ${network}`, mend);
   } catch {
     return fail("the node at X402_RPC_URL does not answer", mend);
   }
 }
 
-function checkMoney({ network, facilitatorUrl }: X402Config, development: boolean): Finding[] {
+function checkPaymentSettings(
+  { network, facilitatorUrl }: X402Config,
+  development: boolean,
+): Finding[] {
   const findings: Finding[] = [];
   if (TEST_NETWORKS.has(network) && !development)
     findings.push({
-      verdict: "warn",
-      about: ABOUT,
-      says: `${network} is a test network: its money is worth nothing, and buys real credits here`,
-      mend: "Set X402_NETWORK to eip155:8453, or unset X402_PAY_TO.",
+      status: "warn",
+      check: CHECK,
+      message: `${network} is a test network: its money is worth nothing, and buys real credits here`,
+      hint: "Set X402_NETWORK to eip155:8453, or unset X402_PAY_TO.",
     });
   if (facilitatorUrl.startsWith("http://") && !isLoopback(new URL(facilitatorUrl).hostname))
     findings.push({
-      verdict: "warn",
-      about: ABOUT,
-      says: "the facilitator is asked without TLS: whoever is between can say that a payment was settled",
-      mend: "Give X402_FACILITATOR_URL an https:// address.",
+      status: "warn",
+      check: CHECK,
+      message:
+        "the facilitator is asked without TLS: whoever is between can say that a payment was settled",
+      hint: "Give X402_FACILITATOR_URL an https:// address.",
     });
   return findings;
 }
 
-async function jsonOf(response: Response): Promise<unknown> {
-  return JSON.parse(await readBoundedText(response.body, ANSWER_MAX_BYTES));
+async function readJson(response: Response): Promise<unknown> {
+  return JSON.parse(await readBoundedText(response.body, RESPONSE_MAX_BYTES));
 }
 
-function fail(says: string, mend: string): Finding {
-  return { verdict: "fail", about: ABOUT, says, mend };
+function fail(message: string, hint: string): Finding {
+  return { status: "fail", check: CHECK, message, hint };
 }

@@ -2,7 +2,7 @@
 
 import type { Config } from "../config.ts";
 import { isLoopback } from "./address.ts";
-import { type Command, EXIT_FAILED, type World } from "./command.ts";
+import { type Command, EXIT_FAILURE, type CliEnv } from "./command.ts";
 import { checkSignIn } from "./doctor-identity.ts";
 import { checkModels } from "./doctor-models.ts";
 import { checkProviders } from "./doctor-providers.ts";
@@ -12,13 +12,13 @@ import { checkX402 } from "./doctor-x402.ts";
 
 /** `note` says how things are where nothing is wrong with it; only `fail` makes the exit code 1. */
 export interface Finding {
-  readonly verdict: "ok" | "note" | "warn" | "fail";
-  readonly about: string;
-  readonly says: string;
-  readonly mend?: string;
+  readonly status: "ok" | "note" | "warn" | "fail";
+  readonly check: string;
+  readonly message: string;
+  readonly hint?: string;
 }
 
-const ABOUT_WIDTH = 11;
+const CHECK_WIDTH = 11;
 
 export const doctor: Command = {
   summary: "Check settings, store, provider keys and prices, and say how to mend what is wrong",
@@ -26,24 +26,24 @@ export const doctor: Command = {
     "Changes nothing. Asks each provider whose key is set for its list of models, which costs nothing.\nExit code 1 where something must be mended.",
   positionals: [],
   flags: {},
-  run: async (_line, world) => {
-    world.print(`Postern ${world.version}\n`);
-    const settings = world.readSettings();
+  run: async (_line, cli) => {
+    cli.print(`Postern ${cli.version}\n`);
+    const settings = cli.readConfig();
     const findings = settings.ok
-      ? [...(await examine(settings.config, world))]
-      : settings.mistakes.map(mistakeFinding);
-    const failed = findings.filter(({ verdict }) => verdict === "fail").length;
-    world.print(findings.map(show).join("\n"));
-    world.print(
-      `\n${conclusion(failed)}${settings.ok ? "" : " The rest is checked once the settings can be read."}`,
+      ? [...(await runChecks(settings.config, cli))]
+      : settings.errors.map(configErrorFinding);
+    const failed = findings.filter(({ status }) => status === "fail").length;
+    cli.print(findings.map(formatFinding).join("\n"));
+    cli.print(
+      `\n${summaryLine(failed)}${settings.ok ? "" : " The rest is checked once the settings can be read."}`,
     );
-    return failed === 0 ? 0 : EXIT_FAILED;
+    return failed === 0 ? 0 : EXIT_FAILURE;
   },
 };
 
-async function examine(config: Config, world: World): Promise<readonly Finding[]> {
+async function runChecks(config: Config, cli: CliEnv): Promise<readonly Finding[]> {
   const [store, providers, signIn, x402, telemetry] = await Promise.all([
-    checkStore(config, world.now()),
+    checkStore(config, cli.now()),
     checkProviders(config.providers, config.development),
     checkSignIn(config),
     checkX402(config),
@@ -53,7 +53,7 @@ async function examine(config: Config, world: World): Promise<readonly Finding[]
     ...checkSettings(config),
     ...store,
     ...providers,
-    ...checkModels(config, world.now()),
+    ...checkModels(config, cli.now()),
     ...signIn,
     ...checkPayments(config),
     ...x402,
@@ -61,8 +61,8 @@ async function examine(config: Config, world: World): Promise<readonly Finding[]
   ];
 }
 
-function mistakeFinding(mistake: string): Finding {
-  return { verdict: "fail", about: "settings", says: mistake };
+function configErrorFinding(error: string): Finding {
+  return { status: "fail", check: "settings", message: error };
 }
 
 function checkSettings(config: Config): readonly Finding[] {
@@ -70,20 +70,20 @@ function checkSettings(config: Config): readonly Finding[] {
     ? "development: the base URL is a loopback address, so limits are off"
     : "production";
   return [
-    { verdict: "ok", about: "settings", says: mode },
-    ...(config.development ? checkDevelopmentAddress(config) : checkPublicAddress(config)),
+    { status: "ok", check: "settings", message: mode },
+    ...(config.development ? checkDevelopmentListenAddress(config) : checkPublicAddress(config)),
     checkSecret(config),
   ];
 }
 
-function checkDevelopmentAddress({ host }: Config): readonly Finding[] {
+function checkDevelopmentListenAddress({ host }: Config): readonly Finding[] {
   if (isLoopback(host)) return [];
   return [
     {
-      verdict: "warn",
-      about: "address",
-      says: `it listens on ${host} while in development: whoever reaches it has no limits`,
-      mend: "Set POSTERN_BASE_URL to the address that the world uses, or POSTERN_HOST to 127.0.0.1.",
+      status: "warn",
+      check: "address",
+      message: `it listens on ${host} while in development: whoever reaches it has no limits`,
+      hint: "Set POSTERN_BASE_URL to the address that the world uses, or POSTERN_HOST to 127.0.0.1.",
     },
   ];
 }
@@ -92,58 +92,59 @@ function checkPublicAddress(config: Config): readonly Finding[] {
   const findings: Finding[] = [];
   if (!config.baseUrl.startsWith("https://"))
     findings.push({
-      verdict: "fail",
-      about: "address",
-      says: `keys would cross the network in the clear: ${config.baseUrl} is not https`,
-      mend: "Put a proxy with TLS before the gateway and set POSTERN_BASE_URL to its https:// address.",
+      status: "fail",
+      check: "address",
+      message: `keys would cross the network in the clear: ${config.baseUrl} is not https`,
+      hint: "Put a proxy with TLS before the gateway and set POSTERN_BASE_URL to its https:// address.",
     });
   if (config.trustedProxies.length === 0)
     findings.push({
-      verdict: "warn",
-      about: "address",
-      says: "no proxy is trusted: behind one, every client seems to have the proxy's address, and shares its limits",
-      mend: "Set POSTERN_TRUSTED_PROXIES to the proxy's address or network.",
+      status: "warn",
+      check: "address",
+      message:
+        "no proxy is trusted: behind one, every client seems to have the proxy's address, and shares its limits",
+      hint: "Set POSTERN_TRUSTED_PROXIES to the proxy's address or network.",
     });
   return findings;
 }
 
 function checkSecret(config: Config): Finding {
   if (config.secret !== undefined)
-    return { verdict: "ok", about: "secret", says: "POSTERN_SECRET is set" };
+    return { status: "ok", check: "secret", message: "POSTERN_SECRET is set" };
   return {
-    verdict: "note",
-    about: "secret",
-    says: `made on the first start and kept in ${config.store.dataDir}/secret; without that file every key is void`,
+    status: "note",
+    check: "secret",
+    message: `made on the first start and kept in ${config.store.dataDir}/secret; without that file every key is void`,
   };
 }
 
 function checkPayments({ billing, development }: Config): readonly Finding[] {
   if (billing.stripe !== undefined)
-    return [{ verdict: "ok", about: "payments", says: "Stripe takes payments for invoices" }];
+    return [{ status: "ok", check: "payments", message: "Stripe takes payments for invoices" }];
   if (development)
     return [
       {
-        verdict: "note",
-        about: "payments",
-        says: "the processor of development: its page has a button to pay and one to fail",
+        status: "note",
+        check: "payments",
+        message: "the processor of development: its page has a button to pay and one to fail",
       },
     ];
   return [
     {
-      verdict: "warn",
-      about: "payments",
-      says: "no processor is set: an invoice is paid by postern admin mark-paid",
-      mend: "Set STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET to take payments by Stripe.",
+      status: "warn",
+      check: "payments",
+      message: "no processor is set: an invoice is paid by postern admin mark-paid",
+      hint: "Set STRIPE_SECRET_KEY and STRIPE_WEBHOOK_SECRET to take payments by Stripe.",
     },
   ];
 }
 
-function show({ verdict, about, says, mend }: Finding): string {
-  const head = `  ${verdict.padEnd(4)}  ${about.padEnd(ABOUT_WIDTH)} `;
-  return `${head}${says}${mend === undefined ? "" : `\n${" ".repeat(head.length)}${mend}`}`;
+function formatFinding({ status, check, message, hint }: Finding): string {
+  const head = `  ${status.padEnd(4)}  ${check.padEnd(CHECK_WIDTH)} `;
+  return `${head}${message}${hint === undefined ? "" : `\n${" ".repeat(head.length)}${hint}`}`;
 }
 
-function conclusion(failed: number): string {
+function summaryLine(failed: number): string {
   if (failed === 0) return "Nothing must be mended.";
   return failed === 1 ? "1 thing must be mended." : `${failed} things must be mended.`;
 }

@@ -2,11 +2,11 @@
 
 import type { Command } from "./command.ts";
 
-export function helpOfAll(commands: Readonly<Record<string, Command>>): string {
+export function helpIndex(commands: Readonly<Record<string, Command>>): string {
   const names = Object.keys(commands);
-  const width = Math.max(...names.map((name) => usageOf(name, commands[name]).length));
+  const width = Math.max(...names.map((name) => usageLine(name, commands[name]).length));
   const lines = Object.entries(commands).map(
-    ([name, command]) => `  ${usageOf(name, command).padEnd(width)}   ${command.summary}`,
+    ([name, command]) => `  ${usageLine(name, command).padEnd(width)}   ${command.summary}`,
   );
   return [
     "Postern, an AI gateway that agents let themselves into.",
@@ -22,38 +22,42 @@ export function helpOfAll(commands: Readonly<Record<string, Command>>): string {
   ].join("\n");
 }
 
-export function helpOf(name: string, command: Command): string {
+export function commandHelp(name: string, command: Command): string {
   const flags = Object.entries(command.flags);
-  const forms = flags.map(
-    ([flag, { value }]) => `--${flag}${value === undefined ? "" : ` ${value}`}`,
+  const flagColumns = flags.map(
+    ([flag, { placeholder }]) => `--${flag}${placeholder === undefined ? "" : ` ${placeholder}`}`,
   );
-  const width = Math.max(0, ...forms.map((form) => form.length));
+  const width = Math.max(0, ...flagColumns.map((form) => form.length));
   const lines = flags.map(
-    ([, { means }], place) => `  ${(forms[place] ?? "").padEnd(width)}   ${means}`,
+    ([, { description }], index) =>
+      `  ${(flagColumns[index] ?? "").padEnd(width)}   ${description}`,
   );
   return [
     `${command.summary}.`,
     "",
-    `Usage: postern ${usageOf(name, command)}${optionalForms(command)}`,
+    `Usage: postern ${usageLine(name, command)}${optionalFlags(command)}`,
     ...(lines.length === 0 ? [] : ["", ...lines]),
     ...(command.details === undefined ? [] : ["", command.details]),
   ].join("\n");
 }
 
-function usageOf(name: string, command: Command | undefined): string {
+function usageLine(name: string, command: Command | undefined): string {
   const required = Object.entries(command?.flags ?? {}).filter(
     ([, flag]) => flag.required === true,
   );
   return [
     name,
     ...(command?.positionals ?? []).map((positional) => `<${positional}>`),
-    ...required.map(([flag, { value }]) => `--${flag} ${value ?? ""}`),
+    ...required.map(([flag, { placeholder }]) => `--${flag} ${placeholder ?? ""}`),
   ].join(" ");
 }
 
-function optionalForms(command: Command): string {
+function optionalFlags(command: Command): string {
   return Object.entries(command.flags)
     .filter(([, flag]) => flag.required !== true)
-    .map(([flag, { value }]) => ` [--${flag}${value === undefined ? "" : ` ${value}`}]`)
+    .map(
+      ([flag, { placeholder }]) =>
+        ` [--${flag}${placeholder === undefined ? "" : ` ${placeholder}`}]`,
+    )
     .join("");
 }

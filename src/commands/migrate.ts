@@ -3,19 +3,19 @@
 import { openStore } from "../store/open.ts";
 import { migrate } from "../store/migrate.ts";
 import type { Command } from "./command.ts";
-import { withSettings } from "./with-store.ts";
+import { withConfig } from "./with-store.ts";
 
 export const migrateStore: Command = {
   summary: "Bring the store to this version's schema, as serve does when it starts",
   details: "Forward only, and safe to repeat or to run on several machines at once.",
   positionals: [],
   flags: {},
-  run: (_line, world) =>
-    withSettings(world, async (config) => {
+  run: (_line, cli) =>
+    withConfig(cli, async (config) => {
       const db = await openStore(config.store, false);
       try {
-        const applied = await migrate(db, world.now());
-        world.print(
+        const applied = await migrate(db, cli.now());
+        cli.print(
           applied.length === 0
             ? "The store is up to date."
             : `Applied ${applied.join(", ")}. The store is up to date.`,

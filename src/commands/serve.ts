@@ -3,18 +3,18 @@
 
 import { createLog, type Log } from "../base/log.ts";
 import type { Config } from "../config.ts";
-import type { House } from "../house.ts";
+import type { Server } from "../house.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
-import { cannotListen, isLoopback } from "./address.ts";
-import { type Command, EXIT_FAILED, type World } from "./command.ts";
-import { withSettings } from "./with-store.ts";
+import { listenError, isLoopback } from "./address.ts";
+import { type Command, EXIT_FAILURE, type CliEnv } from "./command.ts";
+import { withConfig } from "./with-store.ts";
 
 const DRAIN_POLL_MS = 50;
 /** What was cut off at the end of the drain has this long to be charged for what it did. */
 const SETTLE_SECONDS = 10;
 /** One Ctrl-C may arrive several times, by way of npm and the launcher; a person's second one comes later. */
-const SAME_PRESS_MS = 1_000;
+const SIGNAL_DEBOUNCE_MS = 1_000;
 
 export const serve: Command = {
   summary: "Run the gateway (what postern does without a command)",
@@ -22,13 +22,13 @@ export const serve: Command = {
     "SIGTERM and SIGINT drain: /readyz answers 503, open work finishes within POSTERN_DRAIN_SECONDS, money is settled,\nand the exit code is 0. A second signal does not wait for open work.",
   positionals: [],
   flags: {},
-  run: (_line, world) => withSettings(world, (config) => serveUntilStopped(config, world)),
+  run: (_line, cli) => withConfig(cli, (config) => serveUntilStopped(config, cli)),
 };
 
-async function serveUntilStopped(config: Config, world: World): Promise<number> {
-  const devIdentity = await devIdentityFor(config, world);
+async function serveUntilStopped(config: Config, cli: CliEnv): Promise<number> {
+  const devIdentity = await startDevIdentityIfNeeded(config, cli);
   try {
-    return await serveWith(devIdentity, config, world);
+    return await serveWith(devIdentity, config, cli);
   } finally {
     await devIdentity?.close();
   }
@@ -37,38 +37,38 @@ async function serveUntilStopped(config: Config, world: World): Promise<number> 
 async function serveWith(
   devIdentity: DevIdentity | undefined,
   config: Config,
-  world: World,
+  cli: CliEnv,
 ): Promise<number> {
-  const readable = config.log.form === "text" || (config.log.form === "auto" && world.isTerminal);
-  const { now, version } = world;
-  const log = createLog({ level: config.log.level, readable, now, write: world.print });
-  const ended = Promise.withResolvers<number>();
+  const isPretty = config.log.form === "text" || (config.log.form === "auto" && cli.isTerminal);
+  const { now, version } = cli;
+  const log = createLog({ level: config.log.level, isPretty, now, write: cli.print });
+  const exit = Promise.withResolvers<number>();
   // Most of the program, which no other command needs.
-  const { buildHouse } = await import("../house.ts");
-  const house = await buildHouse(config, {
+  const { createServer } = await import("../house.ts");
+  const server = await createServer(config, {
     log,
     now,
     version,
     identity: devIdentity?.settings,
     onFatal: (reason) => {
       log.error("stopping", { reason });
-      ended.resolve(EXIT_FAILED);
+      exit.resolve(EXIT_FAILURE);
     },
   });
-  const listener = await listenOrClose(config, house);
-  stopOnSignal(world, {
+  const listener = await listenOrClose(config, server);
+  stopOnSignal(cli, {
     log,
     drain: () => {
-      house.startDraining();
-      void drained(house, listener, config.drainSeconds).then(() => ended.resolve(0));
+      server.startDraining();
+      void drainRequests(server, listener, config.drainSeconds).then(() => exit.resolve(0));
     },
-    end: () => ended.resolve(0),
+    stopNow: () => exit.resolve(0),
   });
   log.info("listening", {
     host: config.host,
     port: listener.port,
     base_url: config.baseUrl,
-    store: house.db.kind,
+    store: server.db.kind,
     version,
   });
   if (config.development && !isLoopback(config.host))
@@ -78,72 +78,75 @@ async function serveWith(
         host: config.host,
       },
     );
-  if (readable) world.print(greeting(config, house, devIdentity));
-  const code = await ended.promise;
+  if (isPretty) cli.print(startupBanner(config, server, devIdentity));
+  const code = await exit.promise;
   await listener.stop(true);
-  if (await inTime(house.close(), SETTLE_SECONDS)) {
+  if (await resolvesWithin(server.close(), SETTLE_SECONDS)) {
     log.info("stopped", { code });
     return code;
   }
   log.error("stopped before every call was settled: their holds are given back at the next start");
-  return EXIT_FAILED;
+  return EXIT_FAILURE;
 }
 
 /** In development humans can sign in without any setting: the bundled provider prints their codes here. */
-async function devIdentityFor(config: Config, world: World): Promise<DevIdentity | undefined> {
+async function startDevIdentityIfNeeded(
+  config: Config,
+  cli: CliEnv,
+): Promise<DevIdentity | undefined> {
   if (!config.development || config.identity !== undefined) return undefined;
   const { baseUrl, identityPort: port } = config;
-  return await startDevIdentity({ baseUrl, port, print: world.print });
+  return await startDevIdentity({ baseUrl, port, print: cli.print });
 }
 
-async function listenOrClose(config: Config, house: House): Promise<Listener> {
+async function listenOrClose(config: Config, server: Server): Promise<Listener> {
   const { host, port } = config;
   try {
-    return listen({ host, port }, house.handle);
+    return listen({ host, port }, server.handle);
   } catch (cause) {
-    await house.close();
-    throw cannotListen({ host, port }, { host: "POSTERN_HOST", port: "POSTERN_PORT" }, cause);
+    await server.close();
+    throw listenError({ host, port }, { host: "POSTERN_HOST", port: "POSTERN_PORT" }, cause);
   }
 }
 
-interface Stopping {
+interface StopHandlers {
   readonly log: Log;
   readonly drain: () => void;
-  readonly end: () => void;
+  readonly stopNow: () => void;
 }
 
-function stopOnSignal(world: World, { log, drain, end }: Stopping): void {
-  let askedAt: number | undefined;
+function stopOnSignal(cli: CliEnv, { log, drain, stopNow }: StopHandlers): void {
+  let firstSignalAt: number | undefined;
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    world.onSignal(signal, () => {
-      if (askedAt === undefined) {
-        askedAt = world.now();
+    cli.onSignal(signal, () => {
+      if (firstSignalAt === undefined) {
+        firstSignalAt = cli.now();
         log.info("stopping", { signal });
         drain();
-      } else if (world.now() - askedAt > SAME_PRESS_MS) end();
+      } else if (cli.now() - firstSignalAt > SIGNAL_DEBOUNCE_MS) stopNow();
     });
   }
 }
 
 // `/readyz` already says no, so a balancer sends nothing new; what is open is given its time. A call may outlive its
 // request, where its client has left and its provider still counts.
-async function drained(house: House, listener: Listener, seconds: number): Promise<void> {
+async function drainRequests(server: Server, listener: Listener, seconds: number): Promise<void> {
   const deadline = performance.now() + seconds * 1_000;
   while (listener.openRequests() > 0 && performance.now() < deadline)
     await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
-  await inTime(house.idle(), (deadline - performance.now()) / 1_000);
+  await resolvesWithin(server.idle(), (deadline - performance.now()) / 1_000);
 }
 
-async function inTime(work: Promise<void>, seconds: number): Promise<boolean> {
-  const late = new Promise<boolean>((resolve) => {
+async function resolvesWithin(work: Promise<void>, seconds: number): Promise<boolean> {
+  const timeout = new Promise<boolean>((resolve) => {
     setTimeout(() => resolve(false), Math.max(0, seconds * 1_000));
   });
-  return await Promise.race([work.then(() => true), late]);
+  return await Promise.race([work.then(() => true), timeout]);
 }
 
-function greeting(
+function startupBanner(
   config: Config,
-  { db, notes }: House,
+  { db, notes }: Server,
   devIdentity: DevIdentity | undefined,
 ): string {
   const signIn = config.identity?.issuer ?? devIdentity?.settings.issuer;

@@ -2,27 +2,27 @@
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
-import { type PageFrame, pageHeaders, type PagePolicy, renderPage } from "../http/layout.tsx";
-import { plainWords } from "../http/plain-words.ts";
+import { type PageLayout, pageHeaders, type PagePolicy, renderPage } from "../http/layout.tsx";
+import { faultText } from "../http/plain-words.ts";
 
-export const PAGE = {
+export const PAGE_DEFAULTS = {
   tag: "Console",
   dialect: "page",
   hidden: true,
   faults: ["not_found", "forbidden"],
-  answers: { 200: { description: "A page.", contentType: "text/html" } },
+  responses: { 200: { description: "A page.", contentType: "text/html" } },
 } as const;
 
 export const AccountPath = z.object({ account: z.string() });
 
 /** What the person can mend is said on the page; anything else is thrown on. */
-export function correctable(error: unknown): string {
+export function userErrorMessage(error: unknown): string {
   if (error instanceof Fault && (error.status === 400 || error.status === 409))
-    return plainWords(error);
+    return faultText(error);
   throw error;
 }
 
-export function show(frame: PageFrame, status = 200, policy: PagePolicy = {}): Response {
+export function pageResponse(frame: PageLayout, status = 200, policy: PagePolicy = {}): Response {
   return new Response(renderPage(frame), {
     status,
     headers: { ...pageHeaders(policy), "cache-control": "no-store" },

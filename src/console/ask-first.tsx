@@ -3,54 +3,54 @@
 // question's form does it. No script is needed.
 
 import type { Child } from "hono/jsx";
-import type { Visitor } from "../http/route.ts";
-import { Hidden } from "./frame.tsx";
+import type { SessionUser } from "../http/route.ts";
+import { HiddenFields } from "./frame.tsx";
 
 /** Where the question stands on its page: there is one at a time. */
-const QUESTION = "question";
+const CONFIRM_ID = "question";
 
-interface OpenerProps {
+interface ConfirmLinkProps {
   /** The page with the question. */
   readonly href: string;
   readonly label: string;
   /** Of whom or of what, for those who hear the page and do not see it. */
-  readonly of: string;
+  readonly subject: string;
   readonly kind?: "danger" | "quiet";
 }
 
-export function AskingLink({ href, label, of, kind = "danger" }: OpenerProps): Child {
+export function ConfirmLink({ href, label, subject, kind = "danger" }: ConfirmLinkProps): Child {
   return (
-    <a class={`button ${kind}`} href={`${href}#${QUESTION}`}>
-      {label} <span class="visually-hidden">{of}</span>
+    <a class={`button ${kind}`} href={`${href}#${CONFIRM_ID}`}>
+      {label} <span class="visually-hidden">{subject}</span>
     </a>
   );
 }
 
-interface QuestionProps {
-  readonly visitor: Visitor;
+interface ConfirmProps {
+  readonly user: SessionUser;
   readonly action: string;
   readonly fields: Readonly<Record<string, string>>;
-  readonly yes: string;
-  readonly no: string;
+  readonly confirmLabel: string;
+  readonly cancelLabel: string;
   /** The page without the question. */
-  readonly back: string;
+  readonly cancelHref: string;
   readonly children: Child;
 }
 
-export function Question(props: QuestionProps): Child {
-  const { visitor, action, fields, yes, no, back, children } = props;
+export function Confirm(props: ConfirmProps): Child {
+  const { user, action, fields, confirmLabel, cancelLabel, cancelHref, children } = props;
   return (
-    <form id={QUESTION} method="post" action={action}>
-      <Hidden visitor={visitor} fields={fields} />
+    <form id={CONFIRM_ID} method="post" action={action}>
+      <HiddenFields user={user} fields={fields} />
       <p class="notice danger" role="status">
         {children}
       </p>
       <div class="choices">
         <button type="submit" class="danger">
-          {yes}
+          {confirmLabel}
         </button>
-        <a class="button quiet" href={back}>
-          {no}
+        <a class="button quiet" href={cancelHref}>
+          {cancelLabel}
         </a>
       </div>
     </form>

@@ -2,24 +2,28 @@
 // Who did what in a workspace, the newest first.
 
 import type { Child } from "hono/jsx";
-import type { Entry } from "../audit/audit.ts";
-import { shownActor } from "../audit/record.ts";
-import { dayOf } from "../base/day.ts";
+import type { AuditEntry } from "../audit/audit.ts";
+import { publicActor } from "../audit/record.ts";
+import { utcDay } from "../base/day.ts";
 import type { Page } from "../base/page.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
-import { consolePage, pathOf } from "./frame.tsx";
-import { detailText, minute } from "./words.ts";
-import type { Place } from "./workspace.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
+import { consolePage, workspacePath } from "./frame.tsx";
+import { formatAuditDetail, formatMinute } from "./words.ts";
+import type { WorkspaceContext } from "./workspace.ts";
 
-export const ENTRIES_SHOWN = 50;
+export const AUDIT_ENTRIES_PER_PAGE = 50;
 
-export function auditPage(visitor: Visitor, place: Place, page: Page<Entry>): PageFrame {
+export function auditPage(
+  user: SessionUser,
+  workspace: WorkspaceContext,
+  page: Page<AuditEntry>,
+): PageLayout {
   const entries = page.data;
   return consolePage({
     title: "Audit log",
-    place,
-    visitor,
+    workspace,
+    user,
     page: "/audit",
     main:
       entries.length === 0 ? (
@@ -41,11 +45,11 @@ export function auditPage(visitor: Visitor, place: Place, page: Page<Entry>): Pa
                 {entries.map((entry) => (
                   <tr>
                     <th scope="row" class="date">
-                      {dayOf(entry.at)}
-                      <span class="type">{minute(entry.at).slice("YYYY-MM-DD ".length)}</span>
+                      {utcDay(entry.at)}
+                      <span class="type">{formatMinute(entry.at).slice("YYYY-MM-DD ".length)}</span>
                     </th>
                     <td>
-                      <Who actor={shownActor(entry.actor)} />
+                      <ActorCell actor={publicActor(entry.actor)} />
                     </td>
                     <td>
                       {entry.action}
@@ -56,7 +60,7 @@ export function auditPage(visitor: Visitor, place: Place, page: Page<Entry>): Pa
                         </>
                       )}
                       <span class="type">
-                        <bdi>{detailText(entry.detail)}</bdi>
+                        <bdi>{formatAuditDetail(entry.detail)}</bdi>
                       </span>
                     </td>
                   </tr>
@@ -66,7 +70,9 @@ export function auditPage(visitor: Visitor, place: Place, page: Page<Entry>): Pa
           </div>
           {page.next_cursor === null ? null : (
             <p>
-              <a href={`${pathOf(place.accountId, "/audit")}?cursor=${page.next_cursor}`}>
+              <a
+                href={`${workspacePath(workspace.accountId, "/audit")}?cursor=${page.next_cursor}`}
+              >
                 Older entries
               </a>
             </p>
@@ -76,7 +82,7 @@ export function auditPage(visitor: Visitor, place: Place, page: Page<Entry>): Pa
   });
 }
 
-function Who({ actor: { type, id } }: { readonly actor: Entry["actor"] }): Child {
+function ActorCell({ actor: { type, id } }: { readonly actor: AuditEntry["actor"] }): Child {
   if (type === id) return type;
   return (
     <>

@@ -1,21 +1,27 @@
 // What the forms of the billing page do. Each answers where the person goes on to.
 
 import { z } from "zod";
-import type { Action } from "../accounts/members.ts";
-import { type AuditAction, type Author, record } from "../audit/audit.ts";
-import { endCharging, readRules, turnOff, turnOn, typedOf } from "../billing/auto-top-up.ts";
-import { createInvoice, readAmount, voidInvoice } from "../billing/billing.ts";
-import { beginSaving } from "../billing/methods.ts";
-import { closePages, type Till } from "../billing/till.ts";
+import type { Permission } from "../accounts/members.ts";
+import { type AuditAction, type AuditSource, record } from "../audit/audit.ts";
+import {
+  revokeCharging,
+  parseRules,
+  disableAutoTopUp,
+  enableAutoTopUp,
+  toRulesInput,
+} from "../billing/auto-top-up.ts";
+import { createInvoice, parseAmount, voidInvoice } from "../billing/billing.ts";
+import { beginMethodSetup } from "../billing/methods.ts";
+import { cancelOpenCheckout, type BillingDeps } from "../billing/till.ts";
 import { networksOf } from "../http/address.ts";
-import type { Visitor } from "../http/route.ts";
+import type { SessionUser } from "../http/route.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { pathOf } from "./frame.tsx";
-import { enterToChange } from "./workspace.ts";
+import { workspacePath } from "./frame.tsx";
+import { requireAccessForUpdate } from "./workspace.ts";
 
 const AMOUNT_TEXT_MAX = 20;
-const ONCE_TEXT_MAX = 60;
+const IDEMPOTENCY_KEY_MAX = 60;
 
 const Amount = z.string().trim().max(AMOUNT_TEXT_MAX);
 
@@ -23,7 +29,7 @@ export const BillingForm = z.discriminatedUnion("do", [
   z.object({
     do: z.literal("buy"),
     amount_usd: Amount,
-    once: z.string().min(1).max(ONCE_TEXT_MAX),
+    once: z.string().min(1).max(IDEMPOTENCY_KEY_MAX),
   }),
   z.object({ do: z.literal("void"), invoice: z.string() }),
   z.object({ do: z.literal("save_method") }),
@@ -38,7 +44,7 @@ export const BillingForm = z.discriminatedUnion("do", [
 ]);
 export type BillingForm = z.infer<typeof BillingForm>;
 
-export const BILLING_ACTIONS: Readonly<Record<BillingForm["do"], Action>> = {
+export const BILLING_PERMISSIONS: Readonly<Record<BillingForm["do"], Permission>> = {
   buy: "billing.buy",
   void: "billing.buy",
   save_method: "billing.auto_top_up",
@@ -47,98 +53,105 @@ export const BILLING_ACTIONS: Readonly<Record<BillingForm["do"], Action>> = {
   turn_off: "billing.auto_top_up",
 };
 
-export interface FormParts {
+export interface BillingFormDeps {
   readonly db: Db;
-  readonly till: Till;
+  readonly billing: BillingDeps;
   readonly idempotency: Idempotency;
 }
 
-interface Sent {
+interface BillingFormContext {
   readonly accountId: string;
-  readonly visitor: Visitor;
-  readonly address: string;
+  readonly user: SessionUser;
+  readonly clientIp: string;
   readonly now: number;
 }
 
-export async function carryOut(
-  parts: FormParts,
-  { body, ...sent }: Sent & { readonly body: BillingForm },
+export async function handleBillingForm(
+  deps: BillingFormDeps,
+  { body, ...context }: BillingFormContext & { readonly body: BillingForm },
 ): Promise<string> {
-  const { accountId, visitor, now } = sent;
-  const { db, till } = parts;
-  const home = pathOf(accountId, "/billing");
-  const write = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> =>
+  const { accountId, user, now } = context;
+  const { db, billing } = deps;
+  const billingPath = workspacePath(accountId, "/billing");
+  const writeAuthorized = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> =>
     db.write(async (tx) => {
-      await enterToChange(tx, accountId, visitor.personId, BILLING_ACTIONS[body.do]);
+      await requireAccessForUpdate(tx, accountId, user.personId, BILLING_PERMISSIONS[body.do]);
       return work(tx);
     });
   switch (body.do) {
     case "buy":
-      return await write((tx) => buy(tx, parts, { ...sent, ...body }));
+      return await writeAuthorized((tx) => createPurchase(tx, deps, { ...context, ...body }));
     case "void":
-      await closePages(till, { id: body.invoice, accountId, now });
-      await write((tx) =>
-        voidInvoice(tx, { id: body.invoice, accountId, by: authorOf(sent), now }),
+      await cancelOpenCheckout(billing, { id: body.invoice, accountId, now });
+      await writeAuthorized((tx) =>
+        voidInvoice(tx, { id: body.invoice, accountId, by: auditAuthor(context), now }),
       );
-      return home;
+      return billingPath;
     case "save_method": {
       const about = {
         accountId,
-        personId: visitor.personId,
-        returnUrl: till.manageUrlOf(accountId),
+        personId: user.personId,
+        returnUrl: billing.billingPageUrl(accountId),
       };
-      return (await beginSaving(till, about, now)) ?? `${home}?saved=1`;
+      return (await beginMethodSetup(billing, about, now)) ?? `${billingPath}?saved=1`;
     }
     case "remove_method":
-      await write(async (tx) => {
-        for (const ended of await endCharging(tx, accountId, now)) await note(tx, ended, sent);
+      await writeAuthorized(async (tx) => {
+        for (const ended of await revokeCharging(tx, accountId, now))
+          await recordAudit(tx, ended, context);
       });
-      return home;
+      return billingPath;
     case "allow":
-      await write(async (tx) => {
-        const rules = readRules(body, till.limits);
-        await turnOn(tx, accountId, { rules, now });
-        await note(tx, "auto_top_up.changed", sent, typedOf(rules));
+      await writeAuthorized(async (tx) => {
+        const rules = parseRules(body, billing.limits);
+        await enableAutoTopUp(tx, accountId, { rules, now });
+        await recordAudit(tx, "auto_top_up.changed", context, toRulesInput(rules));
       });
-      return home;
+      return billingPath;
     case "turn_off":
-      await write(async (tx) => {
-        if (await turnOff(tx, accountId)) await note(tx, "auto_top_up.turned_off", sent);
+      await writeAuthorized(async (tx) => {
+        if (await disableAutoTopUp(tx, accountId))
+          await recordAudit(tx, "auto_top_up.turned_off", context);
       });
-      return home;
+      return billingPath;
   }
 }
 
 /** Two clicks, or a form that is sent again, lead to one invoice. */
-async function buy(
+async function createPurchase(
   tx: Tx,
-  { till, idempotency }: FormParts,
-  { amount_usd, once, ...sent }: Sent & { amount_usd: string; once: string },
+  { billing, idempotency }: BillingFormDeps,
+  { amount_usd, once, ...context }: BillingFormContext & { amount_usd: string; once: string },
 ): Promise<string> {
-  const { accountId, now } = sent;
-  const amountCents = readAmount(amount_usd, till.limits);
+  const { accountId, now } = context;
+  const amountCents = parseAmount(amount_usd, billing.limits);
   const call = { scope: `${accountId} console.buy`, key: once, body: String(amountCents), now };
-  const before = await idempotency.begin(tx, call);
-  if (before !== undefined) return before.body;
-  const invoice = await createInvoice(tx, { accountId, amountCents, by: authorOf(sent), now });
-  const location = till.links.urlOf(invoice.id);
+  const previous = await idempotency.begin(tx, call);
+  if (previous !== undefined) return previous.body;
+  const invoice = await createInvoice(tx, {
+    accountId,
+    amountCents,
+    by: auditAuthor(context),
+    now,
+  });
+  const location = billing.links.urlFor(invoice.id);
   await idempotency.finish(tx, call, { status: 303, body: location });
   return location;
 }
 
-async function note(
+async function recordAudit(
   tx: Tx,
   action: AuditAction,
-  sent: Sent,
+  context: BillingFormContext,
   detail: Readonly<Record<string, number>> = {},
 ): Promise<void> {
-  const { accountId, now } = sent;
-  const by = authorOf(sent);
+  const { accountId, now } = context;
+  const by = auditAuthor(context);
   const about = { accountId, action, target: null, now };
   await record(tx, { ...by, ...about, detail: { ...detail, ...by.detail } });
 }
 
-function authorOf({ visitor, address }: Sent): Author {
-  const { personId: id, email } = visitor;
-  return { actor: { type: "person", id }, network: networksOf(address)[1], detail: { by: email } };
+function auditAuthor({ user, clientIp }: BillingFormContext): AuditSource {
+  const { personId: id, email } = user;
+  return { actor: { type: "person", id }, network: networksOf(clientIp)[1], detail: { by: email } };
 }

@@ -2,58 +2,58 @@
 // The billing of a workspace: what is left, how more is bought, by hand or by itself, and every invoice.
 
 import type { Child } from "hono/jsx";
-import { mayDo } from "../accounts/members.ts";
+import { hasPermission } from "../accounts/members.ts";
 import type { AmountLimits } from "../billing/billing.ts";
-import { feeOf, moneyOfCents, usdOfCents } from "../billing/cents.ts";
-import { boughtLines, LineTable } from "../billing/lines.tsx";
-import type { TopUpState } from "../billing/top-up-state.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
-import { consolePage, Hidden, pathOf } from "./frame.tsx";
-import { InvoiceTable, type ShownInvoice } from "./invoice-table.tsx";
-import { TopUpCard, TopUpNotice, type TypedAmounts } from "./top-up-card.tsx";
-import { money } from "./words.ts";
-import type { Balance, Place } from "./workspace.ts";
+import { feeOf, formatCents, usdOfCents } from "../billing/cents.ts";
+import { purchaseLineItems, LineItemTable } from "../billing/lines.tsx";
+import type { AutoTopUpSummary } from "../billing/top-up-state.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
+import { consolePage, HiddenFields, workspacePath } from "./frame.tsx";
+import { InvoiceTable, type InvoiceItem } from "./invoice-table.tsx";
+import { TopUpCard, TopUpNotice, type BillingFormValues } from "./top-up-card.tsx";
+import { formatUsd } from "./words.ts";
+import type { Balance, WorkspaceContext } from "./workspace.ts";
 
 /** What somebody is about to buy, and the token by which two clicks are one purchase. */
-export interface Quote {
+export interface PendingPurchase {
   readonly amountCents: number;
-  readonly once: string;
+  readonly idempotencyKey: string;
 }
 
-export interface BillingState {
-  readonly visitor: Visitor;
-  readonly place: Place;
+export interface BillingPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
   readonly balance: Balance;
   readonly limits: AmountLimits;
   /** The tax is worked out while somebody pays. */
-  readonly taxLater: boolean;
+  readonly isTaxDeferred: boolean;
   /** Whether there is anything that could be charged by itself. */
-  readonly hasVault: boolean;
-  readonly topUp: TopUpState;
-  readonly invoices: readonly ShownInvoice[];
+  readonly canSaveMethods: boolean;
+  readonly topUp: AutoTopUpSummary;
+  readonly invoices: readonly InvoiceItem[];
   /** Where older invoices are. */
-  readonly older?: string;
-  readonly quote?: Quote;
+  readonly olderCursor?: string;
+  readonly pendingPurchase?: PendingPurchase;
   readonly notice?: string;
-  readonly wrong?: string;
+  readonly errorMessage?: string;
   /** What was typed into the form that was refused, by its fields. */
-  readonly typed?: TypedAmounts;
+  readonly formValues?: BillingFormValues;
 }
 
-export function billingPage(state: BillingState): PageFrame {
-  const { visitor, place, balance, notice, wrong } = state;
+export function billingPage(props: BillingPageProps): PageLayout {
+  const { user, workspace, balance, notice, errorMessage } = props;
   const { promo, paid, owed = 0n } = balance;
   return consolePage({
     title: "Billing",
-    place,
-    visitor,
+    workspace,
+    user,
     page: "/billing",
     main: (
       <>
-        {wrong === undefined ? null : (
+        {errorMessage === undefined ? null : (
           <p id="wrong" class="wrong" role="alert">
-            {wrong}
+            {errorMessage}
           </p>
         )}
         {notice === undefined ? null : (
@@ -61,37 +61,44 @@ export function billingPage(state: BillingState): PageFrame {
             {notice}
           </p>
         )}
-        <TopUpNotice place={place} topUp={state.topUp} />
+        <TopUpNotice workspace={workspace} topUp={props.topUp} />
         <section class="card" aria-labelledby="balance">
-          <h2 id="balance">{money(promo + paid)} left</h2>
+          <h2 id="balance">{formatUsd(promo + paid)} left</h2>
           <p>
-            {money(paid)} bought and {money(promo)} given, which is spent first.
+            {formatUsd(paid)} bought and {formatUsd(promo)} given, which is spent first.
           </p>
           {owed === 0n ? null : (
             <p class="notice danger">
-              A bank took a payment back whose credits were spent. {money(owed)} is owed, and calls
-              that cost credits are refused until credits that are bought have paid it.
+              A bank took a payment back whose credits were spent. {formatUsd(owed)} is owed, and
+              calls that cost credits are refused until credits that are bought have paid it.
             </p>
           )}
         </section>
-        {mayDo(place.role, "billing.buy") ? (
-          <BuyCard {...state} />
+        {hasPermission(workspace.role, "billing.buy") ? (
+          <BuyCard {...props} />
         ) : (
           <p class="note">
             The owner buys credits. Anybody who has the address of an open invoice can pay it.
           </p>
         )}
-        <TopUpCard {...state} />
-        <InvoiceTable {...state} />
+        <TopUpCard {...props} />
+        <InvoiceTable {...props} />
       </>
     ),
   });
 }
 
-function BuyCard({ visitor, place, limits, quote, taxLater, typed }: BillingState): Child {
-  const action = pathOf(place.accountId, "/billing");
-  const { leastCents, mostCents } = limits;
-  const again = typed?.form === "buy" ? typed.amount_usd : "";
+function BuyCard({
+  user,
+  workspace,
+  limits,
+  pendingPurchase,
+  isTaxDeferred,
+  formValues,
+}: BillingPageProps): Child {
+  const action = workspacePath(workspace.accountId, "/billing");
+  const { minCents, maxCents } = limits;
+  const amountText = formValues?.form === "buy" ? formValues.amount_usd : "";
   return (
     <section class="card" aria-labelledby="buy">
       <h2 id="buy">Buy credits</h2>
@@ -103,28 +110,32 @@ function BuyCard({ visitor, place, limits, quote, taxLater, typed }: BillingStat
           inputmode="decimal"
           pattern="[0-9]{1,6}([.][0-9]{1,2})?"
           required
-          value={quote === undefined ? again : String(usdOfCents(quote.amountCents))}
+          value={
+            pendingPurchase === undefined
+              ? amountText
+              : String(usdOfCents(pendingPurchase.amountCents))
+          }
           aria-describedby="buy-hint"
         />
         <p id="buy-hint" class="hint">
-          From {moneyOfCents(leastCents)} to {moneyOfCents(mostCents)}. A dollar buys 1,000,000
-          credits; a platform fee of 5 % comes on top.
+          From {formatCents(minCents)} to {formatCents(maxCents)}. A dollar buys 1,000,000 credits;
+          a platform fee of 5 % comes on top.
         </p>
         <div class="choices">
-          <button type="submit" class={quote === undefined ? undefined : "quiet"}>
+          <button type="submit" class={pendingPurchase === undefined ? undefined : "quiet"}>
             Show the price
           </button>
         </div>
       </form>
-      {quote === undefined ? null : (
+      {pendingPurchase === undefined ? null : (
         <form method="post" action={action}>
-          <PriceTable amountCents={quote.amountCents} taxLater={taxLater} />
-          <Hidden
-            visitor={visitor}
+          <PriceTable amountCents={pendingPurchase.amountCents} isTaxDeferred={isTaxDeferred} />
+          <HiddenFields
+            user={user}
             fields={{
               do: "buy",
-              amount_usd: String(usdOfCents(quote.amountCents)),
-              once: quote.once,
+              amount_usd: String(usdOfCents(pendingPurchase.amountCents)),
+              once: pendingPurchase.idempotencyKey,
             }}
           />
           <div class="choices">
@@ -138,23 +149,23 @@ function BuyCard({ visitor, place, limits, quote, taxLater, typed }: BillingStat
 
 function PriceTable({
   amountCents,
-  taxLater,
+  isTaxDeferred,
 }: {
   readonly amountCents: number;
-  readonly taxLater: boolean;
+  readonly isTaxDeferred: boolean;
 }): Child {
   const feeCents = feeOf(amountCents);
   return (
     <>
-      <LineTable
-        lines={[
-          ...boughtLines({ amountCents, feeCents }),
-          ["Total before tax", moneyOfCents(amountCents + feeCents)],
+      <LineItemTable
+        items={[
+          ...purchaseLineItems({ amountCents, feeCents }),
+          ["Total before tax", formatCents(amountCents + feeCents)],
         ]}
       />
       <p class="hint">
-        {taxLater ? "Tax is worked out as you pay." : "No tax is added."} Nothing is charged until
-        you pay.
+        {isTaxDeferred ? "Tax is worked out as you pay." : "No tax is added."} Nothing is charged
+        until you pay.
       </p>
     </>
   );

@@ -1,49 +1,54 @@
 // The billing page of a workspace: everybody sees it, the owner buys, and allows what is bought by itself.
 
 import { z } from "zod";
-import { listInvoices, readAmount } from "../billing/billing.ts";
+import { listInvoices, parseAmount } from "../billing/billing.ts";
 import { DEVELOPMENT_CARDS, type DevelopmentCard } from "../billing/development-card.ts";
-import { openMethod } from "../billing/method-rows.ts";
-import { keepSaved, refreshMethods } from "../billing/methods.ts";
-import { vaultOf } from "../billing/processor.ts";
-import { demandLoopback, type Till } from "../billing/till.ts";
-import { topUpsBetween } from "../billing/top-up-rows.ts";
-import { readTopUpState } from "../billing/top-up-state.ts";
+import { findOrInsertSavingMethod } from "../billing/method-rows.ts";
+import { saveConfirmedMethod, reconcileMethods } from "../billing/methods.ts";
+import { paymentMethodsOf } from "../billing/processor.ts";
+import { requireLoopback, type BillingDeps } from "../billing/till.ts";
+import { listTopUpsByInvoiceRange } from "../billing/top-up-rows.ts";
+import { readAutoTopUpSummary } from "../billing/top-up-state.ts";
 import { newId } from "../base/id.ts";
-import { cursorOf } from "../http/record.ts";
-import { personRoute, type Route, type Visitor } from "../http/route.ts";
+import { cursorSchema } from "../http/record.ts";
+import { sessionRoute, type Route, type SessionUser } from "../http/route.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import type { Db } from "../store/db.ts";
-import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
-import { BILLING_ACTIONS, BillingForm, carryOut } from "./billing-forms.ts";
-import { billingPage, type BillingState } from "./billing-page.tsx";
-import { cardPage } from "./card-page.tsx";
-import { pathOf } from "./frame.tsx";
-import { type ConsoleStore, enter, enterToChange, type Place } from "./workspace.ts";
+import { AccountPath, userErrorMessage, PAGE_DEFAULTS, redirect, pageResponse } from "./answers.ts";
+import { BILLING_PERMISSIONS, BillingForm, handleBillingForm } from "./billing-forms.ts";
+import { billingPage, type BillingPageProps } from "./billing-page.tsx";
+import { developmentCardPage } from "./card-page.tsx";
+import { workspacePath } from "./frame.tsx";
+import {
+  type ConsoleReadDeps,
+  requireAccess,
+  requireAccessForUpdate,
+  type WorkspaceContext,
+} from "./workspace.ts";
 
-export interface BillingPageParts extends ConsoleStore {
+export interface BillingPageDeps extends ConsoleReadDeps {
   readonly db: Db;
-  readonly till: Till;
+  readonly billing: BillingDeps;
   readonly idempotency: Idempotency;
 }
 
 const PATH = "/console/{account}/billing";
-const SHOWN = 50;
-const REFRESH_MS = 4_000;
+const INVOICES_PER_PAGE = 50;
+const REFRESH_TIMEOUT_MS = 4_000;
 
-export function billingPageRoutes(parts: BillingPageParts): readonly Route[] {
-  const cards = parts.till.processor.kind === "development";
+export function billingPageRoutes(deps: BillingPageDeps): readonly Route[] {
+  const isDevelopment = deps.billing.processor.kind === "development";
   return [
-    showRoute(parts),
-    changeRoute(parts),
-    ...(cards ? [showCardRoute(parts), saveCardRoute(parts)] : []),
+    showRoute(deps),
+    changeRoute(deps),
+    ...(isDevelopment ? [showDevelopmentCardRoute(deps), saveDevelopmentCardRoute(deps)] : []),
   ];
 }
 
-function showRoute(parts: BillingPageParts): Route {
-  return personRoute({
-    ...PAGE,
+function showRoute(deps: BillingPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
     method: "GET",
     path: PATH,
     id: "showWorkspaceBilling",
@@ -51,159 +56,183 @@ function showRoute(parts: BillingPageParts): Route {
     params: AccountPath,
     query: z.object({
       amount_usd: z.string().max(20).optional(),
-      cursor: cursorOf("inv"),
+      cursor: cursorSchema("inv"),
       saved: z.string().optional(),
     }),
     run: async ({ caller, params, query, now }) => {
-      const place = await enter(parts, params.account, caller.personId, "billing.read");
-      await upToDate(parts.till, params.account, now);
-      const { amount_usd: typed, cursor, saved } = query;
-      const about = { visitor: caller, place, now, cursor };
-      const shown = await readBilling(parts, about);
-      const told = saved === undefined ? {} : { notice: savedWords(shown.topUp.method !== null) };
-      if (typed === undefined) return page(parts, { ...shown, ...told });
+      const workspace = await requireAccess(deps, params.account, caller.personId, "billing.read");
+      await refreshWithinTimeout(deps.billing, params.account, now);
+      const { amount_usd: amountText, cursor, saved } = query;
+      const request = { user: caller, workspace, now, cursor };
+      const pageProps = await readBilling(deps, request);
+      const notice =
+        saved === undefined ? {} : { notice: savedMethodNotice(pageProps.topUp.method !== null) };
+      if (amountText === undefined) return billingPageResponse(deps, { ...pageProps, ...notice });
       try {
-        const amountCents = readAmount(typed.trim(), parts.till.limits);
-        return page(parts, { ...shown, quote: { amountCents, once: newId("req", now) } });
+        const amountCents = parseAmount(amountText.trim(), deps.billing.limits);
+        return billingPageResponse(deps, {
+          ...pageProps,
+          pendingPurchase: { amountCents, idempotencyKey: newId("req", now) },
+        });
       } catch (error) {
-        const again = { form: "buy", amount_usd: typed } as const;
-        return page(parts, { ...shown, wrong: correctable(error), typed: again }, 400);
+        const formValues = { form: "buy", amount_usd: amountText } as const;
+        return billingPageResponse(
+          deps,
+          { ...pageProps, errorMessage: userErrorMessage(error), formValues: formValues },
+          400,
+        );
       }
     },
   });
 }
 
-function changeRoute(parts: BillingPageParts): Route {
-  return personRoute({
-    ...PAGE,
+function changeRoute(deps: BillingPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
     method: "POST",
     path: PATH,
     id: "changeWorkspaceBilling",
     summary: "Buy credits, withdraw an invoice, or change auto top-up",
     params: AccountPath,
     body: BillingForm,
-    example: { do: "turn_off" },
-    run: async ({ caller, params, body, address, now }) => {
+    requestExample: { do: "turn_off" },
+    run: async ({ caller, params, body, clientIp, now }) => {
       const { account } = params;
-      const place = await enter(parts, account, caller.personId, BILLING_ACTIONS[body.do]);
+      const workspace = await requireAccess(
+        deps,
+        account,
+        caller.personId,
+        BILLING_PERMISSIONS[body.do],
+      );
       try {
-        const form = { accountId: account, visitor: caller, body, address, now };
-        return redirect(await carryOut(parts, form));
+        const form = { accountId: account, user: caller, body, clientIp, now };
+        return redirect(await handleBillingForm(deps, form));
       } catch (error) {
-        const wrong = correctable(error);
-        const shown = await readBilling(parts, { visitor: caller, place, now });
-        const typed = "amount_usd" in body ? { typed: { form: body.do, ...body } } : {};
-        return page(parts, { ...shown, wrong, ...typed }, 400);
+        const errorMessage = userErrorMessage(error);
+        const pageProps = await readBilling(deps, { user: caller, workspace, now });
+        const formValues = "amount_usd" in body ? { formValues: { form: body.do, ...body } } : {};
+        return billingPageResponse(deps, { ...pageProps, errorMessage, ...formValues }, 400);
       }
     },
   });
 }
 
-function showCardRoute(parts: BillingPageParts): Route {
-  return personRoute({
-    ...PAGE,
+function showDevelopmentCardRoute(deps: BillingPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
     method: "GET",
     path: `${PATH}/card`,
     id: "showDevelopmentCards",
     summary: "The cards of development",
     params: AccountPath,
     run: async ({ caller, params }) =>
-      show(
-        cardPage(
+      pageResponse(
+        developmentCardPage(
           caller,
-          await enter(parts, params.account, caller.personId, "billing.auto_top_up"),
+          await requireAccess(deps, params.account, caller.personId, "billing.auto_top_up"),
         ),
       ),
   });
 }
 
-function saveCardRoute(parts: BillingPageParts): Route {
-  return personRoute({
-    ...PAGE,
+function saveDevelopmentCardRoute(deps: BillingPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
     method: "POST",
     path: `${PATH}/card`,
     id: "saveDevelopmentCard",
     summary: "Save a card of development",
     params: AccountPath,
-    body: z.object({ card: z.string().refine(isCard, "must be one of the cards") }),
-    example: { card: "works" },
-    run: async ({ caller, params, body, address, now }) => {
+    body: z.object({ card: z.string().refine(isDevelopmentCard, "must be one of the cards") }),
+    requestExample: { card: "works" },
+    run: async ({ caller, params, body, clientIp, now }) => {
       const { account: accountId } = params;
       const { personId: savedBy } = caller;
-      await enter(parts, accountId, savedBy, "billing.auto_top_up");
-      demandLoopback(address);
+      await requireAccess(deps, accountId, savedBy, "billing.auto_top_up");
+      requireLoopback(clientIp);
       const { card: ref } = body;
-      await parts.db.write(async (tx) => {
-        await enterToChange(tx, accountId, savedBy, "billing.auto_top_up");
-        const { id: processor } = parts.till.processor;
-        const method = await openMethod(tx, { accountId, processor, savedBy, now });
-        const label = isCard(ref) ? DEVELOPMENT_CARDS[ref] : ref;
-        await keepSaved(tx, method, { ref, label, now });
+      await deps.db.write(async (tx) => {
+        await requireAccessForUpdate(tx, accountId, savedBy, "billing.auto_top_up");
+        const { id: processor } = deps.billing.processor;
+        const method = await findOrInsertSavingMethod(tx, { accountId, processor, savedBy, now });
+        const label = isDevelopmentCard(ref) ? DEVELOPMENT_CARDS[ref] : ref;
+        await saveConfirmedMethod(tx, method, { ref, label, now });
       });
-      return redirect(`${pathOf(accountId, "/billing")}?saved=1`);
+      return redirect(`${workspacePath(accountId, "/billing")}?saved=1`);
     },
   });
 }
 
-function isCard(name: string): name is DevelopmentCard {
+function isDevelopmentCard(name: string): name is DevelopmentCard {
   return Object.hasOwn(DEVELOPMENT_CARDS, name);
 }
 
-interface Looked {
-  readonly visitor: Visitor;
-  readonly place: Place;
+interface BillingPageRequest {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
   readonly now: number;
   readonly cursor?: string | undefined;
 }
 
 async function readBilling(
-  { db, till }: BillingPageParts,
-  { visitor, place, now, cursor }: Looked,
-): Promise<BillingState> {
-  const { accountId } = place;
+  { db, billing }: BillingPageDeps,
+  { user, workspace, now, cursor }: BillingPageRequest,
+): Promise<BillingPageProps> {
+  const { accountId } = workspace;
   const [balance, topUp, invoices] = await Promise.all([
     getWallet(db, accountId),
-    readTopUpState(db, accountId, now),
-    listInvoices(db, accountId, { limit: SHOWN, ...(cursor === undefined ? {} : { cursor }) }),
+    readAutoTopUpSummary(db, accountId, now),
+    listInvoices(db, accountId, {
+      limit: INVOICES_PER_PAGE,
+      ...(cursor === undefined ? {} : { cursor }),
+    }),
   ]);
   const [newest, oldest] = [invoices.data[0]?.id ?? "", invoices.data.at(-1)?.id ?? ""];
-  const topUps = await topUpsBetween(db, accountId, [oldest, newest]);
+  const topUps = await listTopUpsByInvoiceRange(db, accountId, [oldest, newest]);
   return {
-    visitor,
-    place,
+    user,
+    workspace,
     balance,
     topUp,
-    limits: till.limits,
-    taxLater: till.processor.kind === "hosted" && till.processor.taxLater,
-    hasVault: vaultOf(till.processor) !== undefined,
+    limits: billing.limits,
+    isTaxDeferred: billing.processor.kind === "hosted" && billing.processor.calculatesTax,
+    canSaveMethods: paymentMethodsOf(billing.processor) !== undefined,
     invoices: invoices.data.map((invoice) => {
       const automatic = topUps.find(({ invoiceId }) => invoiceId === invoice.id);
       return {
         invoice,
-        payUrl: till.links.urlOf(invoice.id),
-        isAutomatic: automatic !== undefined,
-        isBeingPaid: automatic?.isOpen === true,
+        payUrl: billing.links.urlFor(invoice.id),
+        isAutoTopUp: automatic !== undefined,
+        isPaymentInFlight: automatic?.isOpen === true,
       };
     }),
-    ...(invoices.next_cursor === null ? {} : { older: invoices.next_cursor }),
+    ...(invoices.next_cursor === null ? {} : { olderCursor: invoices.next_cursor }),
   };
 }
 
 /** Whoever comes back from the processor's page sees what was saved there; where nobody can say, what is known. */
-async function upToDate(till: Till, accountId: string, now: number): Promise<void> {
-  const asked = refreshMethods(till, accountId, now).catch((cause: unknown) =>
-    till.log.warn("a payment method could not be asked after", { account: accountId, cause }),
+async function refreshWithinTimeout(
+  billing: BillingDeps,
+  accountId: string,
+  now: number,
+): Promise<void> {
+  const refresh = reconcileMethods(billing, accountId, now).catch((cause: unknown) =>
+    billing.log.warn("a payment method could not be asked after", { account: accountId, cause }),
   );
-  await Promise.race([asked, new Promise((resolve) => setTimeout(resolve, REFRESH_MS))]);
+  await Promise.race([refresh, new Promise((resolve) => setTimeout(resolve, REFRESH_TIMEOUT_MS))]);
 }
 
-function page({ till }: BillingPageParts, state: BillingState, status = 200): Response {
-  const { processor } = till;
+function billingPageResponse(
+  { billing }: BillingPageDeps,
+  props: BillingPageProps,
+  status = 200,
+): Response {
+  const { processor } = billing;
   const policy = processor.kind === "hosted" ? { formTargets: processor.formTargets } : {};
-  return show(billingPage(state), status, policy);
+  return pageResponse(billingPage(props), status, policy);
 }
 
-function savedWords(isSaved: boolean): string {
+function savedMethodNotice(isSaved: boolean): string {
   return isSaved
     ? "The payment method is saved. Set the amounts below to turn auto top-up on."
     : "The payment method is being confirmed. Load this page again in a moment.";

@@ -2,40 +2,46 @@
 // What a workspace may spend in a day and in a month, how much of it is used, and where it is set.
 
 import type { Child } from "hono/jsx";
-import { mayDo } from "../accounts/members.ts";
+import { hasPermission } from "../accounts/members.ts";
 import { usdText } from "../base/money.ts";
 import { BUDGET_FIELDS } from "../budgets/budgets.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
 import { BUDGET_WINDOWS, type BudgetState, type BudgetWindow } from "../ledger/budget-rules.ts";
 import type { BudgetStates } from "../ledger/budgets.ts";
-import { consolePage, Hidden, pathOf } from "./frame.tsx";
-import { minute, money } from "./words.ts";
-import type { Place } from "./workspace.ts";
+import { consolePage, HiddenFields, workspacePath } from "./frame.tsx";
+import { formatMinute, formatUsd } from "./words.ts";
+import type { WorkspaceContext } from "./workspace.ts";
 
-export interface BudgetsShown {
-  readonly visitor: Visitor;
-  readonly place: Place;
+export interface BudgetsPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
   readonly budgets: BudgetStates;
   /** What was typed and could not be taken. */
-  readonly typed?: Readonly<Partial<Record<BudgetWindow, string>>>;
-  readonly wrong?: string;
+  readonly formValues?: Readonly<Partial<Record<BudgetWindow, string>>>;
+  readonly errorMessage?: string;
 }
 
-const NAMES = { day: "Today", month: "This month" } as const;
-const LABELS = { day: "A day", month: "A month" } as const;
+const WINDOW_TITLES = { day: "Today", month: "This month" } as const;
+const WINDOW_LABELS = { day: "A day", month: "A month" } as const;
 
-export function budgetsPage({ visitor, place, budgets, typed, wrong }: BudgetsShown): PageFrame {
+export function budgetsPage({
+  user,
+  workspace,
+  budgets,
+  formValues,
+  errorMessage,
+}: BudgetsPageProps): PageLayout {
   return consolePage({
     title: "Budgets",
-    place,
-    visitor,
+    workspace,
+    user,
     page: "/budgets",
     main: (
       <>
-        {wrong === undefined ? null : (
+        {errorMessage === undefined ? null : (
           <p id="wrong" class="wrong" role="alert">
-            {wrong}
+            {errorMessage}
           </p>
         )}
         <p>
@@ -43,10 +49,14 @@ export function budgetsPage({ visitor, place, budgets, typed, wrong }: BudgetsSh
           refused. Days and months are those of UTC.
         </p>
         {BUDGET_WINDOWS.map((window) => (
-          <Gauge state={budgets[window]} />
+          <BudgetCard state={budgets[window]} />
         ))}
-        {mayDo(place.role, "budgets.change") ? (
-          <BudgetForm visitor={visitor} place={place} values={typed ?? valuesOf(budgets)} />
+        {hasPermission(workspace.role, "budgets.change") ? (
+          <BudgetForm
+            user={user}
+            workspace={workspace}
+            values={formValues ?? limitValues(budgets)}
+          />
         ) : (
           <p class="note">The owner sets the budgets.</p>
         )}
@@ -55,14 +65,15 @@ export function budgetsPage({ visitor, place, budgets, typed, wrong }: BudgetsSh
   });
 }
 
-function Gauge({ state }: { readonly state: BudgetState }): Child {
-  const { window, limit, used, held, room, endsAt } = state;
+function BudgetCard({ state }: { readonly state: BudgetState }): Child {
+  const { window, limit, used, held, remaining, endsAt } = state;
   const percent = limit === null || limit === 0n ? 0 : Number((used * 100n) / limit);
-  const running = held === 0n ? "" : ` ${money(held)} is held by calls that run now.`;
+  const running = held === 0n ? "" : ` ${formatUsd(held)} is held by calls that run now.`;
   return (
     <section class="card" aria-labelledby={`${window}-title`}>
       <h2 id={`${window}-title`}>
-        {NAMES[window]}: {money(used)} {limit === null ? "spent" : `of ${money(limit)}`}
+        {WINDOW_TITLES[window]}: {formatUsd(used)}{" "}
+        {limit === null ? "spent" : `of ${formatUsd(limit)}`}
       </h2>
       {limit === null ? (
         <p>No budget.</p>
@@ -77,8 +88,8 @@ function Gauge({ state }: { readonly state: BudgetState }): Child {
             {percent} %
           </progress>
           <p>
-            {room === 0n ? "Nothing is left." : `${money(room ?? 0n)} is left.`}
-            {running} It begins anew on {minute(endsAt)}.
+            {remaining === 0n ? "Nothing is left." : `${formatUsd(remaining ?? 0n)} is left.`}
+            {running} It begins anew on {formatMinute(endsAt)}.
           </p>
         </>
       )}
@@ -87,20 +98,20 @@ function Gauge({ state }: { readonly state: BudgetState }): Child {
 }
 
 interface BudgetFormProps {
-  readonly visitor: Visitor;
-  readonly place: Place;
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
   readonly values: Readonly<Partial<Record<BudgetWindow, string>>>;
 }
 
-function BudgetForm({ visitor, place, values }: BudgetFormProps): Child {
+function BudgetForm({ user, workspace, values }: BudgetFormProps): Child {
   return (
     <section class="card" aria-labelledby="set">
       <h2 id="set">Set the budgets</h2>
-      <form method="post" action={pathOf(place.accountId, "/budgets")}>
-        <Hidden visitor={visitor} fields={{}} />
+      <form method="post" action={workspacePath(workspace.accountId, "/budgets")}>
+        <HiddenFields user={user} fields={{}} />
         {BUDGET_WINDOWS.map((window) => (
           <>
-            <label for={`budget-${window}`}>{LABELS[window]}, in US dollars</label>
+            <label for={`budget-${window}`}>{WINDOW_LABELS[window]}, in US dollars</label>
             <input
               id={`budget-${window}`}
               name={BUDGET_FIELDS[window]}
@@ -123,7 +134,7 @@ function BudgetForm({ visitor, place, values }: BudgetFormProps): Child {
   );
 }
 
-function valuesOf(budgets: BudgetStates): Readonly<Record<BudgetWindow, string>> {
+function limitValues(budgets: BudgetStates): Readonly<Record<BudgetWindow, string>> {
   const text = ({ limit }: BudgetState): string => (limit === null ? "" : usdText(limit));
   return { day: text(budgets.day), month: text(budgets.month) };
 }

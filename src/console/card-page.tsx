@@ -2,24 +2,24 @@
 // Where a card of development is saved: it is none, and does what its name says.
 
 import { DEVELOPMENT_CARDS } from "../billing/development-card.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
-import { consolePage, Hidden, pathOf } from "./frame.tsx";
-import type { Place } from "./workspace.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
+import { consolePage, HiddenFields, workspacePath } from "./frame.tsx";
+import type { WorkspaceContext } from "./workspace.ts";
 
-export function cardPage(visitor: Visitor, place: Place): PageFrame {
-  const action = `${pathOf(place.accountId, "/billing")}/card`;
+export function developmentCardPage(user: SessionUser, workspace: WorkspaceContext): PageLayout {
+  const action = `${workspacePath(workspace.accountId, "/billing")}/card`;
   return consolePage({
     title: "Save a payment method",
-    place,
-    visitor,
+    workspace,
+    user,
     page: "/billing",
     main: (
       <>
         <p class="notice warn">This is a gateway in development. No money moves.</p>
         {Object.entries(DEVELOPMENT_CARDS).map(([card, name]) => (
           <form method="post" action={action}>
-            <Hidden visitor={visitor} fields={{ card }} />
+            <HiddenFields user={user} fields={{ card }} />
             <div class="choices">
               <button type="submit" class="quiet">
                 {name}
@@ -28,7 +28,7 @@ export function cardPage(visitor: Visitor, place: Place): PageFrame {
           </form>
         ))}
         <p>
-          <a href={pathOf(place.accountId, "/billing")}>Back, without saving</a>
+          <a href={workspacePath(workspace.accountId, "/billing")}>Back, without saving</a>
         </p>
       </>
     ),

@@ -2,12 +2,12 @@
 // The frame of every console page: where one is, who one is, and the way to the other pages.
 
 import type { Child } from "hono/jsx";
-import { type Action, mayDo } from "../accounts/members.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
-import type { Place } from "./workspace.ts";
+import { type Permission, hasPermission } from "../accounts/members.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
+import type { WorkspaceContext } from "./workspace.ts";
 
-const PAGES = [
+const CONSOLE_PAGES = [
   ["", "Overview"],
   ["/keys", "Keys"],
   ["/provider-keys", "Provider keys"],
@@ -20,53 +20,59 @@ const PAGES = [
 ] as const;
 
 /** The pages that only some roles may see; the others are everybody's. */
-const NEEDS: Readonly<Record<string, Action>> = {
+const REQUIRED_PERMISSIONS: Readonly<Record<string, Permission>> = {
   "/provider-keys": "provider_keys.read",
   "/webhooks": "webhooks.read",
   "/audit": "audit.read",
 };
 
-export function pathOf(accountId: string, page: (typeof PAGES)[number][0]): string {
+export function workspacePath(accountId: string, page: (typeof CONSOLE_PAGES)[number][0]): string {
   return `/console/${accountId}${page}`;
 }
 
-export interface ConsolePage {
+export interface ConsolePageOptions {
   readonly title: string;
-  readonly place: Place;
-  readonly visitor: Visitor;
-  readonly page: (typeof PAGES)[number][0];
+  readonly workspace: WorkspaceContext;
+  readonly user: SessionUser;
+  readonly page: (typeof CONSOLE_PAGES)[number][0];
   readonly main: Child;
 }
 
-export function consolePage({ title, place, visitor, page, main }: ConsolePage): PageFrame {
+export function consolePage({
+  title,
+  workspace,
+  user,
+  page,
+  main,
+}: ConsolePageOptions): PageLayout {
   return {
     title: `${title} – Postern`,
     isPrivate: true,
-    path: pathOf(place.accountId, page),
-    nav: PAGES.filter(([path]) => mayDo(place.role, NEEDS[path] ?? "workspace.read")).map(
-      ([path, label]) => ({ href: pathOf(place.accountId, path), label }),
-    ),
+    path: workspacePath(workspace.accountId, page),
+    nav: CONSOLE_PAGES.filter(([path]) =>
+      hasPermission(workspace.role, REQUIRED_PERMISSIONS[path] ?? "workspace.read"),
+    ).map(([path, label]) => ({ href: workspacePath(workspace.accountId, path), label })),
     main: (
       <>
         <h1>{title}</h1>
         <p class="note">
-          Workspace <code>{place.accountId}</code>, where you are{" "}
-          {place.role === "owner" ? "the owner" : "a developer"}.{" "}
+          Workspace <code>{workspace.accountId}</code>, where you are{" "}
+          {workspace.role === "owner" ? "the owner" : "a developer"}.{" "}
           <a href="/console">Switch workspace</a>
         </p>
         {main}
       </>
     ),
-    foot: <SignedIn visitor={visitor} />,
+    footer: <SignedInFooter user={user} />,
   };
 }
 
-export function SignedIn({ visitor }: { readonly visitor: Visitor }): Child {
+export function SignedInFooter({ user }: { readonly user: SessionUser }): Child {
   return (
     <form method="post" action="/signout">
-      <input type="hidden" name="csrf" value={visitor.csrf} />
+      <input type="hidden" name="csrf" value={user.csrf} />
       <p>
-        Signed in as {visitor.email}. <a href="/sessions">Where you are signed in</a>{" "}
+        Signed in as {user.email}. <a href="/sessions">Where you are signed in</a>{" "}
         <button type="submit" class="quiet">
           Sign out
         </button>
@@ -76,16 +82,16 @@ export function SignedIn({ visitor }: { readonly visitor: Visitor }): Child {
 }
 
 /** The hidden fields of a form: who sends it, and what it does. */
-export function Hidden({
-  visitor,
+export function HiddenFields({
+  user,
   fields,
 }: {
-  readonly visitor: Visitor;
+  readonly user: SessionUser;
   readonly fields: Readonly<Record<string, string>>;
 }): Child {
   return (
     <>
-      <input type="hidden" name="csrf" value={visitor.csrf} />
+      <input type="hidden" name="csrf" value={user.csrf} />
       {Object.entries(fields).map(([name, value]) => (
         <input type="hidden" name={name} value={value} />
       ))}

@@ -1,38 +1,42 @@
 /** @jsxImportSource hono/jsx */
 // The door of the console: the workspaces of a person, and the invitations that wait for them.
 
-import { dayOf } from "../base/day.ts";
+import { utcDay } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import type { Invitation } from "../accounts/invitations.ts";
 import type { Membership } from "../accounts/members.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
-import { Hidden, pathOf, SignedIn } from "./frame.tsx";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
+import { HiddenFields, workspacePath, SignedInFooter } from "./frame.tsx";
 
-export interface HomeState {
-  readonly visitor: Visitor;
+export interface WorkspacesPageProps {
+  readonly user: SessionUser;
   readonly workspaces: readonly Membership[];
   readonly invitations: readonly Invitation[];
 }
 
-export function homePage(state: HomeState): PageFrame {
+export function workspacesPage(props: WorkspacesPageProps): PageLayout {
   return {
     title: "Your workspaces – Postern",
     isPrivate: true,
     main: (
       <>
         <h1>Your workspaces</h1>
-        {state.invitations.map((invitation) => (
-          <InvitationCard invitation={invitation} visitor={state.visitor} />
+        {props.invitations.map((invitation) => (
+          <InvitationCard invitation={invitation} user={props.user} />
         ))}
-        {state.workspaces.length === 0 ? <Nothing /> : <Workspaces workspaces={state.workspaces} />}
+        {props.workspaces.length === 0 ? (
+          <NoWorkspaces />
+        ) : (
+          <WorkspaceList workspaces={props.workspaces} />
+        )}
       </>
     ),
-    foot: <SignedIn visitor={state.visitor} />,
+    footer: <SignedInFooter user={props.user} />,
   };
 }
 
-function Nothing(): Child {
+function NoWorkspaces(): Child {
   return (
     <p class="notice">
       You have no workspace yet. An agent opens an account by itself and sends you a link to take it
@@ -41,7 +45,7 @@ function Nothing(): Child {
   );
 }
 
-function Workspaces({ workspaces }: { readonly workspaces: readonly Membership[] }): Child {
+function WorkspaceList({ workspaces }: { readonly workspaces: readonly Membership[] }): Child {
   return (
     <div class="scroll" role="region" aria-label="Workspaces" tabindex={0}>
       <table>
@@ -56,10 +60,10 @@ function Workspaces({ workspaces }: { readonly workspaces: readonly Membership[]
           {workspaces.map((workspace) => (
             <tr>
               <th scope="row">
-                <a href={pathOf(workspace.accountId, "")}>{workspace.accountId}</a>
+                <a href={workspacePath(workspace.accountId, "")}>{workspace.accountId}</a>
               </th>
               <td>{workspace.role}</td>
-              <td>{dayOf(workspace.addedAt)}</td>
+              <td>{utcDay(workspace.addedAt)}</td>
             </tr>
           ))}
         </tbody>
@@ -70,10 +74,10 @@ function Workspaces({ workspaces }: { readonly workspaces: readonly Membership[]
 
 function InvitationCard({
   invitation,
-  visitor,
+  user,
 }: {
   readonly invitation: Invitation;
-  readonly visitor: Visitor;
+  readonly user: SessionUser;
 }): Child {
   return (
     <section class="card" aria-labelledby={invitation.id}>
@@ -81,10 +85,10 @@ function InvitationCard({
       <p>
         You would join the workspace <code>{invitation.accountId}</code> as a developer: you could
         see its usage and make keys that spend its balance. The invitation stands until{" "}
-        {dayOf(invitation.expiresAt)}.
+        {utcDay(invitation.expiresAt)}.
       </p>
       <form method="post" action="/console/invitations">
-        <Hidden visitor={visitor} fields={{ invitation: invitation.id }} />
+        <HiddenFields user={user} fields={{ invitation: invitation.id }} />
         <div class="choices">
           <button type="submit" name="answer" value="accept" aria-describedby={invitation.id}>
             Join the workspace

@@ -1,32 +1,32 @@
 /** @jsxImportSource hono/jsx */
 // The invoices of a workspace: how each stands, where it is paid, and its receipt.
 
-import { dayOf } from "../base/day.ts";
+import { utcDay } from "../base/day.ts";
 import type { Child } from "hono/jsx";
-import { mayDo } from "../accounts/members.ts";
+import { hasPermission } from "../accounts/members.ts";
 import type { Invoice } from "../billing/billing.ts";
-import { moneyOfCents } from "../billing/cents.ts";
-import type { Visitor } from "../http/route.ts";
-import { Hidden, pathOf } from "./frame.tsx";
-import type { Place } from "./workspace.ts";
+import { formatCents } from "../billing/cents.ts";
+import type { SessionUser } from "../http/route.ts";
+import { HiddenFields, workspacePath } from "./frame.tsx";
+import type { WorkspaceContext } from "./workspace.ts";
 
-export interface ShownInvoice {
+export interface InvoiceItem {
   readonly invoice: Invoice;
   readonly payUrl: string;
   /** Bought by itself. */
-  readonly isAutomatic: boolean;
+  readonly isAutoTopUp: boolean;
   /** A saved method is being charged for it. */
-  readonly isBeingPaid: boolean;
+  readonly isPaymentInFlight: boolean;
 }
 
-interface InvoiceTableState {
-  readonly visitor: Visitor;
-  readonly place: Place;
-  readonly invoices: readonly ShownInvoice[];
-  readonly older?: string;
+interface InvoiceTableProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly invoices: readonly InvoiceItem[];
+  readonly olderCursor?: string;
 }
 
-export function InvoiceTable({ visitor, place, invoices, older }: InvoiceTableState): Child {
+export function InvoiceTable({ user, workspace, invoices, olderCursor }: InvoiceTableProps): Child {
   return (
     <>
       <h2>Invoices</h2>
@@ -46,60 +46,62 @@ export function InvoiceTable({ visitor, place, invoices, older }: InvoiceTableSt
               </tr>
             </thead>
             <tbody>
-              {invoices.map((shown) => (
-                <InvoiceRow shown={shown} visitor={visitor} place={place} />
+              {invoices.map((item) => (
+                <InvoiceRow item={item} user={user} workspace={workspace} />
               ))}
             </tbody>
           </table>
         </div>
       )}
-      {older === undefined ? null : (
+      {olderCursor === undefined ? null : (
         <p>
-          <a href={`${pathOf(place.accountId, "/billing")}?cursor=${older}`}>Older invoices</a>
+          <a href={`${workspacePath(workspace.accountId, "/billing")}?cursor=${olderCursor}`}>
+            Older invoices
+          </a>
         </p>
       )}
     </>
   );
 }
 
-interface RowProps {
-  readonly shown: ShownInvoice;
-  readonly visitor: Visitor;
-  readonly place: Place;
+interface InvoiceRowProps {
+  readonly item: InvoiceItem;
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
 }
 
-function InvoiceRow({ shown, visitor, place }: RowProps): Child {
-  const { invoice, isAutomatic, isBeingPaid } = shown;
+function InvoiceRow({ item, user, workspace }: InvoiceRowProps): Child {
+  const { invoice, isAutoTopUp, isPaymentInFlight } = item;
   const { id, status, amountCents, feeCents, taxCents, createdAt } = invoice;
   return (
     <tr>
       <th scope="row">
         <code>{`…${id.slice(-6)}`}</code>
         <span class="type">
-          {dayOf(createdAt)}
-          {isAutomatic ? ", automatic" : ""}
+          {utcDay(createdAt)}
+          {isAutoTopUp ? ", automatic" : ""}
         </span>
       </th>
-      <td class="number">{moneyOfCents(amountCents + feeCents + taxCents)}</td>
-      <td>{isBeingPaid ? "being paid" : status}</td>
+      <td class="number">{formatCents(amountCents + feeCents + taxCents)}</td>
+      <td>{isPaymentInFlight ? "being paid" : status}</td>
       <td>
-        <Ways shown={shown} visitor={visitor} place={place} />
+        <InvoiceActions item={item} user={user} workspace={workspace} />
       </td>
     </tr>
   );
 }
 
-function Ways({ shown, visitor, place }: RowProps): Child {
-  const { invoice, payUrl, isBeingPaid } = shown;
+function InvoiceActions({ item, user, workspace }: InvoiceRowProps): Child {
+  const { invoice, payUrl, isPaymentInFlight } = item;
   if (invoice.status === "paid" || invoice.status === "refunded")
     return <a href={`${payUrl}/receipt`}>Receipt</a>;
-  if (invoice.status === "void" || isBeingPaid) return null;
+  if (invoice.status === "void" || isPaymentInFlight) return null;
   return (
     <>
       <a href={payUrl}>Pay</a>
-      {mayDo(place.role, "billing.buy") ? (
-        <form method="post" action={pathOf(place.accountId, "/billing")}>
-          <Hidden visitor={visitor} fields={{ do: "void", invoice: invoice.id }} />
+      {hasPermission(workspace.role, "billing.buy") ? (
+        <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
+          <HiddenFields user={user} fields={{ do: "void", invoice: invoice.id }} />
           <button type="submit" class="quiet" aria-label={`Withdraw the invoice ${invoice.id}`}>
             Withdraw
           </button>

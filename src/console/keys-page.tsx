@@ -1,35 +1,35 @@
 /** @jsxImportSource hono/jsx */
 // The keys of a workspace: what each may spend, and the means to stop it.
 
-import { dayOf } from "../base/day.ts";
+import { utcDay } from "../base/day.ts";
 import type { Child } from "hono/jsx";
-import { mayDo } from "../accounts/members.ts";
+import { hasPermission } from "../accounts/members.ts";
 import { usdText } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/window.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
-import { newFormName } from "../idempotency/form.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
+import { newFormToken } from "../idempotency/form.ts";
 import type { Key } from "../keys/keys.ts";
-import { AskingLink, Question, withQuery } from "./ask-first.tsx";
-import { consolePage, Hidden, pathOf } from "./frame.tsx";
-import { minute, money } from "./words.ts";
-import type { KeyCursors, Place, ShownKeys } from "./workspace.ts";
+import { ConfirmLink, Confirm, withQuery } from "./ask-first.tsx";
+import { consolePage, HiddenFields, workspacePath } from "./frame.tsx";
+import { formatMinute, formatUsd } from "./words.ts";
+import type { KeyCursors, WorkspaceContext, KeyLists } from "./workspace.ts";
 
-export interface KeysState {
-  readonly visitor: Visitor;
-  readonly place: Place;
-  readonly shown: ShownKeys;
+export interface KeysPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly respond: KeyLists;
   /** The key that is asked about once more before it is revoked. */
-  readonly toRevoke?: string | undefined;
+  readonly revokeKeyId?: string | undefined;
   /** A key that was just made, to be shown this once. */
-  readonly fresh?: string;
-  readonly wrong?: string;
+  readonly newKey?: string;
+  readonly errorMessage?: string;
   /** What was typed into the form that was refused, so that it need not be typed again. */
-  readonly typed?: TypedKey | undefined;
+  readonly formValues?: KeyFormValues | undefined;
 }
 
 /** The fields of the form that makes a key, or of one that changes it. */
-export interface TypedKey {
+export interface KeyFormValues {
   /** Which form was refused. */
   readonly do: "mint" | "limit" | "expiry";
   /** The key that was to be changed. */
@@ -46,57 +46,63 @@ export function keysPath(
   query: KeyCursors & { readonly revoke?: string },
 ): string {
   const { from, revoked, revoke } = query;
-  return withQuery(pathOf(accountId, "/keys"), { from, revoked, revoke });
+  return withQuery(workspacePath(accountId, "/keys"), { from, revoked, revoke });
 }
 
-export function keysPage(state: KeysState): PageFrame {
-  const { visitor, place, shown, fresh, wrong, typed } = state;
-  const { from } = shown.begins;
-  const { next } = shown;
-  const action = pathOf(place.accountId, "/keys");
+export function keysPage(props: KeysPageProps): PageLayout {
+  const { user, workspace, respond: keyLists, newKey, errorMessage, formValues } = props;
+  const { from } = keyLists.cursors;
+  const { next } = keyLists;
+  const action = workspacePath(workspace.accountId, "/keys");
   return consolePage({
     title: "Keys",
-    place,
-    visitor,
+    workspace,
+    user,
     page: "/keys",
     main: (
       <>
-        {fresh === undefined ? null : <Fresh raw={fresh} />}
-        {wrong === undefined ? null : (
+        {newKey === undefined ? null : <NewKeyNotice raw={newKey} />}
+        {errorMessage === undefined ? null : (
           <p class="wrong" role="alert">
-            {wrong}
+            {errorMessage}
           </p>
         )}
         <p>
           Whoever holds a key can spend the workspace's balance, up to the key's limit. Limits and
           expiries are widened here alone: a key can lower them, and hand on a part of its own.
         </p>
-        {shown.standing.map((key) => (
-          <KeyCard key_={key} state={state} typed={typed?.key === key.id ? typed : undefined} />
+        {keyLists.live.map((key) => (
+          <KeyCard
+            key_={key}
+            page={props}
+            formValues={formValues?.key === key.id ? formValues : undefined}
+          />
         ))}
         {next.from === undefined && from === undefined ? null : (
           <p>
             {next.from === undefined ? (
               <a href={action}>The newest keys</a>
             ) : (
-              <a href={keysPath(place.accountId, { from: next.from })}>Older keys</a>
+              <a href={keysPath(workspace.accountId, { from: next.from })}>Older keys</a>
             )}
           </p>
         )}
-        {mayDo(place.role, "keys.mint") ? (
+        {hasPermission(workspace.role, "keys.mint") ? (
           <MintForm
             action={action}
-            visitor={visitor}
-            typed={typed?.do === "mint" ? typed : undefined}
+            user={user}
+            formValues={formValues?.do === "mint" ? formValues : undefined}
           />
         ) : null}
-        {shown.revoked.length === 0 ? null : <Revoked place={place} shown={shown} />}
+        {keyLists.revoked.length === 0 ? null : (
+          <RevokedKeys workspace={workspace} keyLists={keyLists} />
+        )}
       </>
     ),
   });
 }
 
-function Fresh({ raw }: { readonly raw: string }): Child {
+function NewKeyNotice({ raw }: { readonly raw: string }): Child {
   return (
     <section class="card notice" role="status">
       <h2>The new key, shown this once</h2>
@@ -110,56 +116,56 @@ function Fresh({ raw }: { readonly raw: string }): Child {
 
 interface KeyCardProps {
   readonly key_: Key;
-  readonly state: KeysState;
+  readonly page: KeysPageProps;
   /** What was typed into a form of this key and could not be taken. */
-  readonly typed: TypedKey | undefined;
+  readonly formValues: KeyFormValues | undefined;
 }
 
-function KeyCard({ key_: key, state, typed }: KeyCardProps): Child {
-  const { visitor, place, shown, toRevoke } = state;
-  const { from } = shown.begins;
-  const action = pathOf(place.accountId, "/keys");
+function KeyCard({ key_: key, page, formValues }: KeyCardProps): Child {
+  const { user, workspace, respond: keyLists, revokeKeyId } = page;
+  const { from } = keyLists.cursors;
+  const action = workspacePath(workspace.accountId, "/keys");
   const fields = { key: key.id, ...(from === undefined ? {} : { from }) };
   const window = key.limitWindow === null ? "in all" : `a ${key.limitWindow}`;
-  const limit = key.limit === null ? "no limit" : `a limit of ${money(key.limit)} ${window}`;
+  const limit = key.limit === null ? "no limit" : `a limit of ${formatUsd(key.limit)} ${window}`;
   return (
     <section class="card" aria-labelledby={key.id}>
       <h2 id={key.id}>
         <bdi>{key.name ?? "Unnamed key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>
       </h2>
       <p>
-        Made {dayOf(key.createdAt)},{" "}
-        {key.lastUsedAt === null ? "never used" : `last used ${minute(key.lastUsedAt)}`}; spent{" "}
-        {money(key.spent)}, {limit}
-        {key.expiresAt === null ? "" : `, works until ${minute(key.expiresAt)}`}.
+        Made {utcDay(key.createdAt)},{" "}
+        {key.lastUsedAt === null ? "never used" : `last used ${formatMinute(key.lastUsedAt)}`};
+        spent {formatUsd(key.spent)}, {limit}
+        {key.expiresAt === null ? "" : `, works until ${formatMinute(key.expiresAt)}`}.
       </p>
-      {mayDo(place.role, "keys.change") ? (
+      {hasPermission(workspace.role, "keys.change") ? (
         <>
-          <ChangeForm fields={fields} action={action} visitor={visitor} changes="limit">
-            <LimitFields id={key.id} {...limitShown(key, typed)} />
+          <ChangeForm fields={fields} action={action} user={user} setting="limit">
+            <LimitFields id={key.id} {...limitFormValues(key, formValues)} />
           </ChangeForm>
-          <ChangeForm fields={fields} action={action} visitor={visitor} changes="expiry">
-            <ExpiryField id={key.id} lastDay={lastDayShown(key, typed)} />
+          <ChangeForm fields={fields} action={action} user={user} setting="expiry">
+            <ExpiryField id={key.id} lastDay={lastDayFormValue(key, formValues)} />
           </ChangeForm>
         </>
       ) : null}
-      {!mayDo(place.role, "keys.revoke") ? null : toRevoke === key.id ? (
-        <Question
-          visitor={visitor}
+      {!hasPermission(workspace.role, "keys.revoke") ? null : revokeKeyId === key.id ? (
+        <Confirm
+          user={user}
           action={action}
           fields={{ do: "revoke", ...fields }}
-          yes="Revoke the key"
-          no="Keep it"
-          back={keysPath(place.accountId, { from })}
+          confirmLabel="Revoke the key"
+          cancelLabel="Keep it"
+          cancelHref={keysPath(workspace.accountId, { from })}
         >
           Revoke …{key.last4} for good? Whoever holds it is refused from the next request on.
-        </Question>
+        </Confirm>
       ) : (
         <div class="choices">
-          <AskingLink
-            href={keysPath(place.accountId, { from, revoke: key.id })}
+          <ConfirmLink
+            href={keysPath(workspace.accountId, { from, revoke: key.id })}
             label="Revoke"
-            of={`the key that ends in ${key.last4}`}
+            subject={`the key that ends in ${key.last4}`}
           />
         </div>
       )}
@@ -169,41 +175,44 @@ function KeyCard({ key_: key, state, typed }: KeyCardProps): Child {
 
 // What was refused stays in its form, to be mended; the other form shows the key as it is.
 
-function limitShown(
+function limitFormValues(
   { limit, limitWindow }: Key,
-  typed: TypedKey | undefined,
+  formValues: KeyFormValues | undefined,
 ): { readonly limit: string | undefined; readonly window: string | undefined } {
-  return typed?.do === "limit"
-    ? { limit: typed.limit_usd, window: typed.limit_window }
+  return formValues?.do === "limit"
+    ? { limit: formValues.limit_usd, window: formValues.limit_window }
     : { limit: limit === null ? undefined : usdText(limit), window: limitWindow ?? undefined };
 }
 
-function lastDayShown({ expiresAt }: Key, typed: TypedKey | undefined): string | undefined {
-  if (typed?.do === "expiry") return typed.last_day;
-  return expiresAt === null ? undefined : dayOf(expiresAt - 1);
+function lastDayFormValue(
+  { expiresAt }: Key,
+  formValues: KeyFormValues | undefined,
+): string | undefined {
+  if (formValues?.do === "expiry") return formValues.last_day;
+  return expiresAt === null ? undefined : utcDay(expiresAt - 1);
 }
 
 /** A form that changes one thing of a key. */
 function ChangeForm({
   fields,
   action,
-  visitor,
-  changes,
+  user,
+  setting,
   children,
 }: {
   readonly fields: Readonly<Record<string, string>>;
   readonly action: string;
-  readonly visitor: Visitor;
-  readonly changes: "limit" | "expiry";
+  readonly user: SessionUser;
+  readonly setting: "limit" | "expiry";
   readonly children: Child;
 }): Child {
   return (
     <form method="post" action={action}>
-      <Hidden visitor={visitor} fields={{ do: changes, ...fields }} />
+      <HiddenFields user={user} fields={{ do: setting, ...fields }} />
       {children}
       <div class="choices">
         <button type="submit" class="quiet">
-          Set the {changes}
+          Set the {setting}
         </button>
       </div>
     </form>
@@ -259,22 +268,22 @@ function LimitFields({
 
 function MintForm({
   action,
-  visitor,
-  typed,
+  user,
+  formValues,
 }: {
   readonly action: string;
-  readonly visitor: Visitor;
-  readonly typed: TypedKey | undefined;
+  readonly user: SessionUser;
+  readonly formValues: KeyFormValues | undefined;
 }): Child {
   return (
     <section class="card" aria-labelledby="mint">
       <h2 id="mint">Make a key</h2>
       <form method="post" action={action}>
-        <Hidden visitor={visitor} fields={{ do: "mint", once: newFormName() }} />
+        <HiddenFields user={user} fields={{ do: "mint", once: newFormToken() }} />
         <label for="mint-name">Name</label>
-        <input id="mint-name" name="name" maxlength={100} value={typed?.name} />
-        <LimitFields id="mint" limit={typed?.limit_usd} window={typed?.limit_window} />
-        <ExpiryField id="mint" lastDay={typed?.last_day} />
+        <input id="mint-name" name="name" maxlength={100} value={formValues?.name} />
+        <LimitFields id="mint" limit={formValues?.limit_usd} window={formValues?.limit_window} />
+        <ExpiryField id="mint" lastDay={formValues?.last_day} />
         <div class="choices">
           <button type="submit">Make the key</button>
         </div>
@@ -283,9 +292,15 @@ function MintForm({
   );
 }
 
-function Revoked({ place, shown }: { readonly place: Place; readonly shown: ShownKeys }): Child {
-  const { revoked, begins, next } = shown;
-  const { from } = begins;
+function RevokedKeys({
+  workspace,
+  keyLists,
+}: {
+  readonly workspace: WorkspaceContext;
+  readonly keyLists: KeyLists;
+}): Child {
+  const { revoked, cursors, next } = keyLists;
+  const { from } = cursors;
   return (
     <section aria-labelledby="revoked">
       <h2 id="revoked">Revoked</h2>
@@ -293,13 +308,13 @@ function Revoked({ place, shown }: { readonly place: Place; readonly shown: Show
         {revoked.map((key) => (
           <li>
             <bdi>{key.name ?? "Unnamed key"}</bdi> <code>{`${key.prefix}…${key.last4}`}</code>,
-            revoked {dayOf(key.revokedAt ?? 0)}
+            revoked {utcDay(key.revokedAt ?? 0)}
           </li>
         ))}
       </ul>
-      {next.revoked === undefined && begins.revoked === undefined ? null : (
+      {next.revoked === undefined && cursors.revoked === undefined ? null : (
         <p>
-          <a href={`${keysPath(place.accountId, { from, revoked: next.revoked })}#revoked`}>
+          <a href={`${keysPath(workspace.accountId, { from, revoked: next.revoked })}#revoked`}>
             {next.revoked === undefined ? "The newest revoked keys" : "Older revoked keys"}
           </a>
         </p>

@@ -1,73 +1,73 @@
 /** @jsxImportSource hono/jsx */
 // Who belongs to a workspace. The owner invites, removes and hands over; a developer may leave.
 
-import { dayOf } from "../base/day.ts";
+import { utcDay } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import type { Invitation } from "../accounts/invitations.ts";
-import { type Member, mayDo } from "../accounts/members.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
-import { AskingLink, Question, withQuery } from "./ask-first.tsx";
-import { consolePage, Hidden, pathOf } from "./frame.tsx";
-import type { People, Place } from "./workspace.ts";
+import { type Member, hasPermission } from "../accounts/members.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
+import { ConfirmLink, Confirm, withQuery } from "./ask-first.tsx";
+import { consolePage, HiddenFields, workspacePath } from "./frame.tsx";
+import type { MemberListing, WorkspaceContext } from "./workspace.ts";
 
 /** What the page asks about once more. */
-export const QUESTIONS = ["hand_over", "remove", "leave"] as const;
+export const CONFIRMATIONS = ["hand_over", "remove", "leave"] as const;
 
-interface Asked {
-  readonly ask?: (typeof QUESTIONS)[number] | undefined;
+interface ConfirmQuery {
+  readonly ask?: (typeof CONFIRMATIONS)[number] | undefined;
   /** Whom it is about. */
   readonly person?: string | undefined;
 }
 
-export interface MembersState {
-  readonly visitor: Visitor;
-  readonly place: Place;
-  readonly people: People;
-  readonly question?: Asked;
-  readonly wrong?: string;
+export interface MembersPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly listing: MemberListing;
+  readonly confirm?: ConfirmQuery;
+  readonly errorMessage?: string;
   /** The address that was typed into the form that was refused. */
-  readonly typed?: string | undefined;
+  readonly formValues?: string | undefined;
 }
 
 /** The page, from a member on where there are too many for one, and with a question where it asks one. */
 export function membersPath(
   accountId: string,
-  { from, ask, person }: Asked & { readonly from?: string | undefined },
+  { from, ask, person }: ConfirmQuery & { readonly from?: string | undefined },
 ): string {
-  return withQuery(pathOf(accountId, "/members"), { from, ask, person });
+  return withQuery(workspacePath(accountId, "/members"), { from, ask, person });
 }
 
-export function membersPage(state: MembersState): PageFrame {
-  const { visitor, place, people, wrong } = state;
-  const { from, next } = people;
+export function membersPage(props: MembersPageProps): PageLayout {
+  const { user, workspace, listing, errorMessage } = props;
+  const { from, next } = listing;
   return consolePage({
     title: "Members",
-    place,
-    visitor,
+    workspace,
+    user,
     page: "/members",
     main: (
       <>
-        {wrong === undefined ? null : (
+        {errorMessage === undefined ? null : (
           <p class="wrong" role="alert">
-            {wrong}
+            {errorMessage}
           </p>
         )}
-        {mayDo(place.role, "members.invite") ? <Invite {...state} /> : null}
-        {people.members.map((member) => (
-          <MemberCard member={member} state={state} />
+        {hasPermission(workspace.role, "members.invite") ? <InviteForm {...props} /> : null}
+        {listing.members.map((member) => (
+          <MemberCard member={member} page={props} />
         ))}
         {next === undefined && from === undefined ? null : (
           <p>
             {next === undefined ? (
-              <a href={membersPath(place.accountId, {})}>The first members</a>
+              <a href={membersPath(workspace.accountId, {})}>The first members</a>
             ) : (
-              <a href={membersPath(place.accountId, { from: next })}>More members</a>
+              <a href={membersPath(workspace.accountId, { from: next })}>More members</a>
             )}
           </p>
         )}
-        {mayDo(place.role, "workspace.leave") ? (
-          <Leave {...state} />
+        {hasPermission(workspace.role, "workspace.leave") ? (
+          <LeaveWorkspaceCard {...props} />
         ) : (
           <p class="note">An owner leaves by handing the workspace over first.</p>
         )}
@@ -78,96 +78,96 @@ export function membersPage(state: MembersState): PageFrame {
 
 interface MemberCardProps {
   readonly member: Member;
-  readonly state: MembersState;
+  readonly page: MembersPageProps;
 }
 
-function MemberCard({ member, state }: MemberCardProps): Child {
-  const { visitor, place, people, question } = state;
+function MemberCard({ member, page }: MemberCardProps): Child {
+  const { user, workspace, listing, confirm } = page;
   const { personId, email } = member;
-  const isOther = personId !== visitor.personId;
-  const asking = (ask: "hand_over" | "remove"): string =>
-    membersPath(place.accountId, { from: people.from, ask, person: personId });
-  const isAsked = question?.person === personId && question.ask !== "leave";
+  const isOther = personId !== user.personId;
+  const confirmHref = (ask: "hand_over" | "remove"): string =>
+    membersPath(workspace.accountId, { from: listing.from, ask, person: personId });
+  const isConfirming = confirm?.person === personId && confirm.ask !== "leave";
   return (
     <section class="card" aria-labelledby={personId}>
       <h2 id={personId}>{email}</h2>
       <p>
-        {member.role === "owner" ? "Owner" : "Developer"} since {dayOf(member.addedAt)}
+        {member.role === "owner" ? "Owner" : "Developer"} since {utcDay(member.addedAt)}
         {isOther ? "" : ", and you"}.
       </p>
-      {!isOther || !mayDo(place.role, "members.remove") ? null : isAsked ? (
-        <AskOfMember member={member} state={state} />
+      {!isOther || !hasPermission(workspace.role, "members.remove") ? null : isConfirming ? (
+        <ConfirmMemberAction member={member} page={page} />
       ) : (
         <div class="choices">
-          <AskingLink
-            href={asking("hand_over")}
+          <ConfirmLink
+            href={confirmHref("hand_over")}
             label="Hand the workspace over"
-            of={`to ${email}`}
+            subject={`to ${email}`}
             kind="quiet"
           />
-          <AskingLink href={asking("remove")} label="Remove" of={email} />
+          <ConfirmLink href={confirmHref("remove")} label="Remove" subject={email} />
         </div>
       )}
     </section>
   );
 }
 
-function AskOfMember({ member, state }: MemberCardProps): Child {
-  const { visitor, place, people, question } = state;
+function ConfirmMemberAction({ member, page }: MemberCardProps): Child {
+  const { user, workspace, listing, confirm } = page;
   const { personId, email } = member;
-  const { from } = people;
+  const { from } = listing;
   const common = {
-    visitor,
-    action: pathOf(place.accountId, "/members"),
-    back: membersPath(place.accountId, { from }),
+    user,
+    action: workspacePath(workspace.accountId, "/members"),
+    cancelHref: membersPath(workspace.accountId, { from }),
   };
-  return question?.ask === "hand_over" ? (
-    <Question
+  return confirm?.ask === "hand_over" ? (
+    <Confirm
       {...common}
       fields={{ do: "hand_over", person: personId }}
-      yes="Hand it over"
-      no="Keep the workspace"
+      confirmLabel="Hand it over"
+      cancelLabel="Keep the workspace"
     >
       Hand the workspace over to {email}? You become a developer in it, and only they can hand it
       back. A saved payment method is removed, and auto top-up is turned off.
-    </Question>
+    </Confirm>
   ) : (
-    <Question
+    <Confirm
       {...common}
       fields={{ do: "remove", person: personId, ...(from === undefined ? {} : { from }) }}
-      yes="Remove the member"
-      no="Keep them"
+      confirmLabel="Remove the member"
+      cancelLabel="Keep them"
     >
       Remove {email} from this workspace? They see none of its pages from that moment on, and come
       back by an invitation alone. Keys that they have made go on working: revoke those that should
       not.
-    </Question>
+    </Confirm>
   );
 }
 
-function Leave({ visitor, place, people, question }: MembersState): Child {
-  const { from } = people;
+function LeaveWorkspaceCard({ user, workspace, listing, confirm }: MembersPageProps): Child {
+  const { from } = listing;
   return (
     <section class="card" aria-labelledby="leave">
       <h2 id="leave">Leave this workspace</h2>
-      {question?.ask === "leave" ? (
-        <Question
-          visitor={visitor}
-          action={pathOf(place.accountId, "/members")}
+      {confirm?.ask === "leave" ? (
+        <Confirm
+          user={user}
+          action={workspacePath(workspace.accountId, "/members")}
           fields={{ do: "leave" }}
-          yes="Leave it"
-          no="Stay"
-          back={membersPath(place.accountId, { from })}
+          confirmLabel="Leave it"
+          cancelLabel="Stay"
+          cancelHref={membersPath(workspace.accountId, { from })}
         >
           Leave this workspace for good? You see none of its pages from that moment on, and come
           back by the owner's invitation alone.
-        </Question>
+        </Confirm>
       ) : (
         <div class="choices">
-          <AskingLink
-            href={membersPath(place.accountId, { from, ask: "leave" })}
+          <ConfirmLink
+            href={membersPath(workspace.accountId, { from, ask: "leave" })}
             label="Leave"
-            of="this workspace"
+            subject="this workspace"
           />
         </div>
       )}
@@ -175,8 +175,8 @@ function Leave({ visitor, place, people, question }: MembersState): Child {
   );
 }
 
-function Invite({ visitor, place, people, typed }: MembersState): Child {
-  const action = pathOf(place.accountId, "/members");
+function InviteForm({ user, workspace, listing, formValues }: MembersPageProps): Child {
+  const action = workspacePath(workspace.accountId, "/members");
   return (
     <section class="card" aria-labelledby="invite">
       <h2 id="invite">Invite a developer</h2>
@@ -185,32 +185,32 @@ function Invite({ visitor, place, people, typed }: MembersState): Child {
         there.
       </p>
       <form method="post" action={action}>
-        <Hidden visitor={visitor} fields={{ do: "invite" }} />
+        <HiddenFields user={user} fields={{ do: "invite" }} />
         <label for="invite-email">Email address</label>
-        <input id="invite-email" name="email" type="email" required value={typed} />
+        <input id="invite-email" name="email" type="email" required value={formValues} />
         <div class="choices">
           <button type="submit">Invite</button>
         </div>
       </form>
-      {people.invitations.map((invitation) => (
-        <Invited invitation={invitation} action={action} visitor={visitor} />
+      {listing.invitations.map((invitation) => (
+        <InvitationRow invitation={invitation} action={action} user={user} />
       ))}
     </section>
   );
 }
 
-interface InvitedProps {
+interface InvitationRowProps {
   readonly invitation: Invitation;
   readonly action: string;
-  readonly visitor: Visitor;
+  readonly user: SessionUser;
 }
 
-function Invited({ invitation, action, visitor }: InvitedProps): Child {
+function InvitationRow({ invitation, action, user }: InvitationRowProps): Child {
   return (
     <form method="post" action={action}>
-      <Hidden visitor={visitor} fields={{ do: "withdraw", invitation: invitation.id }} />
+      <HiddenFields user={user} fields={{ do: "withdraw", invitation: invitation.id }} />
       <p>
-        {invitation.email}, invited until {dayOf(invitation.expiresAt)}{" "}
+        {invitation.email}, invited until {utcDay(invitation.expiresAt)}{" "}
         <button type="submit" class="quiet">
           Withdraw <span class="visually-hidden">the invitation of {invitation.email}</span>
         </button>

@@ -1,8 +1,8 @@
 // The owner's pages about running a workspace: its webhooks, and the log of who did what.
 
 import { z } from "zod";
-import type { Action } from "../accounts/members.ts";
-import { type AuditAction, listEntries, record } from "../audit/audit.ts";
+import type { Permission } from "../accounts/members.ts";
+import { type AuditAction, listAuditEntries, record } from "../audit/audit.ts";
 import { listDeliveries } from "../events/deliveries.ts";
 import {
   listLiveWebhooks,
@@ -12,32 +12,36 @@ import {
   type Webhooks,
 } from "../events/webhooks.ts";
 import { networksOf } from "../http/address.ts";
-import { cursorOf } from "../http/record.ts";
-import { type Input, personRoute, type Route, type Visitor } from "../http/route.ts";
-import { doOnce, FORM_NAME } from "../idempotency/form.ts";
+import { cursorSchema } from "../http/record.ts";
+import { type RouteInput, sessionRoute, type Route, type SessionUser } from "../http/route.ts";
+import { submitOnce, FORM_TOKEN } from "../idempotency/form.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
-import { auditPage, ENTRIES_SHOWN } from "./audit-page.tsx";
-import { pathOf } from "./frame.tsx";
-import { type ShownWebhook, webhooksPage, type WebhooksState } from "./webhooks-page.tsx";
-import { type ConsoleStore, enter, enterToChange } from "./workspace.ts";
+import { AccountPath, userErrorMessage, PAGE_DEFAULTS, redirect, pageResponse } from "./answers.ts";
+import { auditPage, AUDIT_ENTRIES_PER_PAGE } from "./audit-page.tsx";
+import { workspacePath } from "./frame.tsx";
+import {
+  type WebhookWithDeliveries,
+  webhooksPage,
+  type WebhooksPageProps,
+} from "./webhooks-page.tsx";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "./workspace.ts";
 
-export interface OperatingParts extends ConsoleStore {
+export interface WebhookPageDeps extends ConsoleReadDeps {
   readonly db: Db;
   readonly webhooks: Webhooks;
   readonly idempotency: Idempotency;
 }
 
-const DELIVERIES_SHOWN = 5;
+const DELIVERIES_PER_WEBHOOK = 5;
 
-export function operatingRoutes(parts: OperatingParts): readonly Route[] {
-  return [webhooksRoute(parts), changeWebhooksRoute(parts), auditRoute(parts)];
+export function webhookPageRoutes(deps: WebhookPageDeps): readonly Route[] {
+  return [webhooksRoute(deps), changeWebhooksRoute(deps), auditRoute(deps)];
 }
 
-function webhooksRoute(parts: OperatingParts): Route {
-  return personRoute({
-    ...PAGE,
+function webhooksRoute(deps: WebhookPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
     method: "GET",
     path: "/console/{account}/webhooks",
     id: "showWorkspaceWebhooks",
@@ -45,18 +49,22 @@ function webhooksRoute(parts: OperatingParts): Route {
     params: AccountPath,
     query: z.object({ delete: z.string().optional() }),
     run: async ({ caller, params, query }) => {
-      const place = await enter(parts, params.account, caller.personId, "webhooks.read");
-      const webhooks = await readWebhooks(parts.db, params.account);
-      return show(webhooksPage({ visitor: caller, place, webhooks, toDelete: query.delete }));
+      const workspace = await requireAccess(deps, params.account, caller.personId, "webhooks.read");
+      const webhooks = await readWebhooks(deps.db, params.account);
+      return pageResponse(
+        webhooksPage({ user: caller, workspace, webhooks, deleteWebhookId: query.delete }),
+      );
     },
   });
 }
 
-async function readWebhooks(db: Db, accountId: string): Promise<readonly ShownWebhook[]> {
+async function readWebhooks(db: Db, accountId: string): Promise<readonly WebhookWithDeliveries[]> {
   const live = await listLiveWebhooks(db, accountId);
   return Promise.all(
     live.map(async (webhook) => {
-      const page = await listDeliveries(db, accountId, webhook.id, { limit: DELIVERIES_SHOWN });
+      const page = await listDeliveries(db, accountId, webhook.id, {
+        limit: DELIVERIES_PER_WEBHOOK,
+      });
       return { webhook, deliveries: page.data };
     }),
   );
@@ -67,7 +75,7 @@ const WebhookForm = z.discriminatedUnion("do", [
     do: z.literal("add"),
     url: z.string(),
     /** Absent where the form is not the page's. */
-    once: z.string().regex(FORM_NAME).optional(),
+    once: z.string().regex(FORM_TOKEN).optional(),
   }),
   z.object({ do: z.literal("remove"), webhook: z.string() }),
   z.object({ do: z.literal("test"), webhook: z.string() }),
@@ -75,75 +83,87 @@ const WebhookForm = z.discriminatedUnion("do", [
 ]);
 type WebhookForm = z.infer<typeof WebhookForm>;
 
-const CHANGE: Action = "webhooks.change";
+const CHANGE_PERMISSION: Permission = "webhooks.change";
 
-function changeWebhooksRoute(parts: OperatingParts): Route {
-  return personRoute({
-    ...PAGE,
+function changeWebhooksRoute(deps: WebhookPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
     method: "POST",
     path: "/console/{account}/webhooks",
     id: "changeWorkspaceWebhooks",
     summary: "Set up, test, enable or delete a webhook",
     params: AccountPath,
     body: WebhookForm,
-    example: { do: "add", url: "https://example.com/postern" },
+    requestExample: { do: "add", url: "https://example.com/postern" },
     run: async (input) => {
       const { caller, params, body } = input;
-      const place = await enter(parts, params.account, caller.personId, CHANGE);
-      const shown = async (told: Pick<WebhooksState, "secret" | "wrong" | "typed">) =>
-        show(
+      const workspace = await requireAccess(
+        deps,
+        params.account,
+        caller.personId,
+        CHANGE_PERMISSION,
+      );
+      const respond = async (
+        extra: Pick<WebhooksPageProps, "secret" | "errorMessage" | "formValues">,
+      ) =>
+        pageResponse(
           webhooksPage({
-            visitor: caller,
-            place,
-            webhooks: await readWebhooks(parts.db, params.account),
-            ...told,
+            user: caller,
+            workspace,
+            webhooks: await readWebhooks(deps.db, params.account),
+            ...extra,
           }),
-          told.wrong === undefined ? 200 : 400,
+          extra.errorMessage === undefined ? 200 : 400,
         );
       try {
-        const secret = await parts.db.write(async (tx) => {
-          await enterToChange(tx, params.account, caller.personId, CHANGE);
-          return changeWebhooks(tx, parts, params.account, input);
+        const secret = await deps.db.write(async (tx) => {
+          await requireAccessForUpdate(tx, params.account, caller.personId, CHANGE_PERMISSION);
+          return changeWebhooks(tx, deps, params.account, input);
         });
-        if (secret !== undefined) return await shown({ secret });
+        if (secret !== undefined) return await respond({ secret });
       } catch (error) {
-        const typed = body.do === "add" ? body.url : undefined;
-        return await shown({ wrong: correctable(error), typed });
+        const formValues = body.do === "add" ? body.url : undefined;
+        return await respond({ errorMessage: userErrorMessage(error), formValues });
       }
-      return redirect(pathOf(params.account, "/webhooks"));
+      return redirect(workspacePath(params.account, "/webhooks"));
     },
   });
 }
 
-type FormInput = Input<{ account: string }, undefined, WebhookForm, Visitor>;
+type WebhookFormInput = RouteInput<{ account: string }, undefined, WebhookForm, SessionUser>;
 
 /** Does what the form asks; answers the signing secret where it made one. */
 async function changeWebhooks(
   tx: Tx,
-  { webhooks, idempotency }: OperatingParts,
+  { webhooks, idempotency }: WebhookPageDeps,
   accountId: string,
-  input: FormInput,
+  input: WebhookFormInput,
 ): Promise<string | undefined> {
   const { body, caller, now } = input;
   switch (body.do) {
     case "add": {
       const add = async (): Promise<string> => {
         const { webhook, secret } = await webhooks.add(tx, accountId, { url: body.url }, now);
-        await note(tx, "webhook.created", webhook, input);
+        await recordAudit(tx, "webhook.created", webhook, input);
         return secret.reveal();
       };
       if (body.once === undefined) return await add();
       const scope = `${accountId} ${caller.personId} console.webhook`;
-      return await doOnce(tx, idempotency, { scope, form: body.once, asks: body, now }, add);
+      return await submitOnce(
+        tx,
+        idempotency,
+        { scope, token: body.once, payload: body, now },
+        add,
+      );
     }
     case "remove": {
       const { webhook, removed } = await removeWebhook(tx, accountId, body.webhook, now);
-      if (removed) await note(tx, "webhook.deleted", webhook, input);
+      if (removed) await recordAudit(tx, "webhook.deleted", webhook, input);
       return undefined;
     }
     case "enable": {
       const webhook = await webhooks.change(tx, accountId, body.webhook, { status: "active", now });
-      await note(tx, "webhook.changed", webhook, input);
+      await recordAudit(tx, "webhook.changed", webhook, input);
       return undefined;
     }
     case "test":
@@ -152,11 +172,11 @@ async function changeWebhooks(
   }
 }
 
-async function note(
+async function recordAudit(
   tx: Tx,
   action: AuditAction,
   { id, accountId, url }: Webhook,
-  { caller, address, now }: FormInput,
+  { caller, clientIp, now }: WebhookFormInput,
 ): Promise<void> {
   await record(tx, {
     accountId,
@@ -164,24 +184,26 @@ async function note(
     action,
     target: id,
     detail: { host: new URL(url).host },
-    network: networksOf(address)[1],
+    network: networksOf(clientIp)[1],
     now,
   });
 }
 
-function auditRoute(parts: OperatingParts): Route {
-  return personRoute({
-    ...PAGE,
+function auditRoute(deps: WebhookPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
     method: "GET",
     path: "/console/{account}/audit",
     id: "showWorkspaceAudit",
     summary: "Who did what in a workspace",
     params: AccountPath,
-    query: z.object({ cursor: cursorOf("aud") }),
+    query: z.object({ cursor: cursorSchema("aud") }),
     run: async ({ caller, params, query: { cursor } }) => {
-      const place = await enter(parts, params.account, caller.personId, "audit.read");
-      const page = { limit: ENTRIES_SHOWN, ...(cursor === undefined ? {} : { cursor }) };
-      return show(auditPage(caller, place, await listEntries(parts.db, params.account, page)));
+      const workspace = await requireAccess(deps, params.account, caller.personId, "audit.read");
+      const page = { limit: AUDIT_ENTRIES_PER_PAGE, ...(cursor === undefined ? {} : { cursor }) };
+      return pageResponse(
+        auditPage(caller, workspace, await listAuditEntries(deps.db, params.account, page)),
+      );
     },
   });
 }

@@ -1,12 +1,12 @@
 // The page of a workspace's own keys at providers: the owner's alone, because calls on them are on the owner's bills there.
 
 import { z } from "zod";
-import type { Action } from "../accounts/members.ts";
+import type { Permission } from "../accounts/members.ts";
 import { secret } from "../base/secret.ts";
-import { parse } from "../http/decode.ts";
-import { cursorOf } from "../http/record.ts";
-import { personRoute, type Route } from "../http/route.ts";
-import { doOnce, FORM_NAME } from "../idempotency/form.ts";
+import { parseWithSchema } from "../http/decode.ts";
+import { cursorSchema } from "../http/record.ts";
+import { sessionRoute, type Route } from "../http/route.ts";
+import { submitOnce, FORM_TOKEN } from "../idempotency/form.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import {
   listDeletedProviderKeys,
@@ -18,17 +18,17 @@ import {
 import { NewProviderKeyRequest } from "../provider-keys/record.ts";
 import type { ProviderKeyChange } from "../provider-keys/routes.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { AccountPath, correctable, PAGE, redirect, show } from "./answers.ts";
-import { pathOf } from "./frame.tsx";
+import { AccountPath, userErrorMessage, PAGE_DEFAULTS, redirect, pageResponse } from "./answers.ts";
+import { workspacePath } from "./frame.tsx";
 import {
-  DELETED_SHOWN,
-  type ProviderKeysState,
-  type TypedProviderKey,
+  DELETED_KEYS_PER_PAGE,
+  type ProviderKeysPageProps,
+  type ProviderKeyFormValues,
   providerKeysPage,
 } from "./provider-keys-page.tsx";
-import { type ConsoleStore, enter, enterToChange } from "./workspace.ts";
+import { type ConsoleReadDeps, requireAccess, requireAccessForUpdate } from "./workspace.ts";
 
-export interface ProviderKeyPageParts extends ConsoleStore {
+export interface ProviderKeyPageDeps extends ConsoleReadDeps {
   readonly db: Db;
   readonly providerKeys: ProviderKeys;
   readonly idempotency: Idempotency;
@@ -37,42 +37,49 @@ export interface ProviderKeyPageParts extends ConsoleStore {
 }
 
 const PATH = "/console/{account}/provider-keys";
-const CHANGE: Action = "provider_keys.change";
+const CHANGE_PERMISSION: Permission = "provider_keys.change";
 
-export function providerKeyPageRoutes(parts: ProviderKeyPageParts): readonly Route[] {
-  return [showRoute(parts), changeRoute(parts)];
+export function providerKeyPageRoutes(deps: ProviderKeyPageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
 }
 
-function showRoute(parts: ProviderKeyPageParts): Route {
-  return personRoute({
-    ...PAGE,
+function showRoute(deps: ProviderKeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
     method: "GET",
     path: PATH,
     id: "showWorkspaceProviderKeys",
     summary: "The provider keys of a workspace",
     params: AccountPath,
-    query: z.object({ delete: z.string().optional(), deleted: cursorOf("pk") }),
+    query: z.object({ delete: z.string().optional(), deleted: cursorSchema("pk") }),
     run: async ({ caller, params, query }) => {
-      const place = await enter(parts, params.account, caller.personId, "provider_keys.read");
-      const keys = await readProviderKeys(parts, params.account, query.deleted);
-      return show(providerKeysPage({ visitor: caller, place, ...keys, toDelete: query.delete }));
+      const workspace = await requireAccess(
+        deps,
+        params.account,
+        caller.personId,
+        "provider_keys.read",
+      );
+      const keys = await readProviderKeys(deps, params.account, query.deleted);
+      return pageResponse(
+        providerKeysPage({ user: caller, workspace, ...keys, deleteKeyId: query.delete }),
+      );
     },
   });
 }
 
 async function readProviderKeys(
-  { db, providerKeys }: ProviderKeyPageParts,
+  { db, providerKeys }: ProviderKeyPageDeps,
   accountId: string,
   from?: string,
-): Promise<Pick<ProviderKeysState, "live" | "deleted" | "providers">> {
+): Promise<Pick<ProviderKeysPageProps, "live" | "deleted" | "providers">> {
   const [live, deleted] = await Promise.all([
     listLiveProviderKeys(db, accountId),
-    listDeletedProviderKeys(db, accountId, { from, limit: DELETED_SHOWN + 1 }),
+    listDeletedProviderKeys(db, accountId, { from, limit: DELETED_KEYS_PER_PAGE + 1 }),
   ]);
-  const keys = deleted.slice(0, DELETED_SHOWN);
+  const keys = deleted.slice(0, DELETED_KEYS_PER_PAGE);
   return {
     live,
-    deleted: { keys, from, next: deleted[DELETED_SHOWN]?.id },
+    deleted: { keys, from, next: deleted[DELETED_KEYS_PER_PAGE]?.id },
     providers: providerKeys.providers(),
   };
 }
@@ -84,99 +91,107 @@ const ProviderKeyForm = z.discriminatedUnion("do", [
     api_key: z.string(),
     name: z.string().optional(),
     /** Absent where the form is not the page's. */
-    once: z.string().regex(FORM_NAME).optional(),
+    once: z.string().regex(FORM_TOKEN).optional(),
   }),
   z.object({ do: z.literal("remove"), provider_key: z.string() }),
 ]);
 type ProviderKeyForm = z.infer<typeof ProviderKeyForm>;
-type AddForm = Extract<ProviderKeyForm, { do: "add" }>;
+type AddProviderKeyForm = Extract<ProviderKeyForm, { do: "add" }>;
 
-function changeRoute(parts: ProviderKeyPageParts): Route {
-  return personRoute({
-    ...PAGE,
+function changeRoute(deps: ProviderKeyPageDeps): Route {
+  return sessionRoute({
+    ...PAGE_DEFAULTS,
     method: "POST",
     path: PATH,
     id: "changeWorkspaceProviderKeys",
     summary: "Bring or delete a key at a provider",
     params: AccountPath,
     body: ProviderKeyForm,
-    example: { do: "remove", provider_key: "pk_01kah5t3mq7d2c9w4e6r8t0yax" },
-    run: async ({ caller, params, body, address, now }) => {
+    requestExample: { do: "remove", provider_key: "pk_01kah5t3mq7d2c9w4e6r8t0yax" },
+    run: async ({ caller, params, body, clientIp, now }) => {
       const { account } = params;
-      const place = await enter(parts, account, caller.personId, CHANGE);
-      const by = { type: "person", id: caller.personId } as const;
+      const workspace = await requireAccess(deps, account, caller.personId, CHANGE_PERMISSION);
+      const actor = { type: "person", id: caller.personId } as const;
       try {
         // The provider is asked before the transaction, which must not wait for it.
-        const work =
+        const operation =
           body.do === "add"
-            ? adding(parts, account, { form: body, fresh: await checked(parts, body) })
-            : removing(parts, account, body.provider_key);
-        await parts.db.write(async (tx) => {
-          await enterToChange(tx, account, caller.personId, CHANGE);
-          await work(tx, { by, address, now });
+            ? addOperation(deps, account, { form: body, newKey: await validateNewKey(deps, body) })
+            : removeOperation(deps, account, body.provider_key);
+        await deps.db.write(async (tx) => {
+          await requireAccessForUpdate(tx, account, caller.personId, CHANGE_PERMISSION);
+          await operation(tx, { actor, clientIp, now });
         });
       } catch (error) {
-        const wrong = correctable(error);
-        const keys = await readProviderKeys(parts, account);
-        const typed = typedOf(body);
-        return show(providerKeysPage({ visitor: caller, place, ...keys, wrong, typed }), 400);
+        const errorMessage = userErrorMessage(error);
+        const keys = await readProviderKeys(deps, account);
+        const formValues = nonSecretFields(body);
+        return pageResponse(
+          providerKeysPage({ user: caller, workspace, ...keys, errorMessage, formValues }),
+          400,
+        );
       }
-      return redirect(pathOf(account, "/provider-keys"));
+      return redirect(workspacePath(account, "/provider-keys"));
     },
   });
 }
 
 /** What was typed and is no secret. */
-function typedOf(form: ProviderKeyForm): TypedProviderKey | undefined {
+function nonSecretFields(form: ProviderKeyForm): ProviderKeyFormValues | undefined {
   return form.do === "add" ? { provider: form.provider, name: form.name } : undefined;
 }
 
-async function checked(
-  { providerKeys }: ProviderKeyPageParts,
-  form: AddForm,
+async function validateNewKey(
+  { providerKeys }: ProviderKeyPageDeps,
+  form: AddProviderKeyForm,
 ): Promise<NewProviderKey> {
   const { provider, name = "" } = form;
-  const asked = {
+  const request = {
     provider,
     api_key: form.api_key.trim(),
     name: name.trim() === "" ? null : name,
   };
   // Safe because `parse` answers what this schema makes of it.
-  const fit = parse(NewProviderKeyRequest, asked, "") as z.infer<typeof NewProviderKeyRequest>;
-  const apiKey = secret(fit.api_key);
-  const verdict = await providerKeys.check(provider, apiKey);
-  return { provider, apiKey, name: fit.name ?? null, verdict };
+  const parsed = parseWithSchema(NewProviderKeyRequest, request, "") as z.infer<
+    typeof NewProviderKeyRequest
+  >;
+  const apiKey = secret(parsed.api_key);
+  const checkResult = await providerKeys.check(provider, apiKey);
+  return { provider, apiKey, name: parsed.name ?? null, checkResult };
 }
 
-type Work = (tx: Tx, common: Pick<ProviderKeyChange, "by" | "address" | "now">) => Promise<void>;
+type TxOperation = (
+  tx: Tx,
+  common: Pick<ProviderKeyChange, "actor" | "clientIp" | "now">,
+) => Promise<void>;
 
-function adding(
-  { providerKeys, idempotency, onProviderKeyChange: tell }: ProviderKeyPageParts,
+function addOperation(
+  { providerKeys, idempotency, onProviderKeyChange: onProviderKeyChange }: ProviderKeyPageDeps,
   accountId: string,
-  { form, fresh }: { readonly form: AddForm; readonly fresh: NewProviderKey },
-): Work {
+  { form, newKey }: { readonly form: AddProviderKeyForm; readonly newKey: NewProviderKey },
+): TxOperation {
   return async (tx, common) => {
     const { now } = common;
     const add = async (): Promise<string> => {
-      const key = await providerKeys.add(tx, accountId, fresh, now);
-      await tell?.(tx, { kind: "provider_key.added", key, ...common });
+      const key = await providerKeys.add(tx, accountId, newKey, now);
+      await onProviderKeyChange?.(tx, { kind: "provider_key.added", key, ...common });
       return key.id;
     };
-    const scope = `${accountId} ${common.by.id} console.provider_key`;
+    const scope = `${accountId} ${common.actor.id} console.provider_key`;
     if (form.once === undefined) await add();
-    else await doOnce(tx, idempotency, { scope, form: form.once, asks: form, now }, add);
+    else await submitOnce(tx, idempotency, { scope, token: form.once, payload: form, now }, add);
   };
 }
 
-function removing(
-  { providerKeys, onProviderKeyChange: tell }: ProviderKeyPageParts,
+function removeOperation(
+  { providerKeys, onProviderKeyChange: onProviderKeyChange }: ProviderKeyPageDeps,
   accountId: string,
   id: string,
-): Work {
+): TxOperation {
   return async (tx, common) => {
     const before = await lockProviderKey(tx, accountId, id);
     const key = await providerKeys.remove(tx, accountId, id, common.now);
     if (before.status !== "deleted")
-      await tell?.(tx, { kind: "provider_key.deleted", key, ...common });
+      await onProviderKeyChange?.(tx, { kind: "provider_key.deleted", key, ...common });
   };
 }

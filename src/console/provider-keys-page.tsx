@@ -2,31 +2,31 @@
 // A workspace's own keys at providers: which there are, which of them is used, and the way to bring and delete one.
 
 import type { Child } from "hono/jsx";
-import { dayOf } from "../base/day.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
-import { newFormName } from "../idempotency/form.ts";
+import { utcDay } from "../base/day.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
+import { newFormToken } from "../idempotency/form.ts";
 import type { ProviderKey } from "../provider-keys/provider-keys.ts";
 import { API_KEY_MAX, NAME_MAX } from "../provider-keys/record.ts";
-import { AskingLink, Question, withQuery } from "./ask-first.tsx";
-import { consolePage, Hidden, pathOf } from "./frame.tsx";
-import { minute } from "./words.ts";
-import type { Place } from "./workspace.ts";
+import { ConfirmLink, Confirm, withQuery } from "./ask-first.tsx";
+import { consolePage, HiddenFields, workspacePath } from "./frame.tsx";
+import { formatMinute } from "./words.ts";
+import type { WorkspaceContext } from "./workspace.ts";
 
-export const DELETED_SHOWN = 100;
+export const DELETED_KEYS_PER_PAGE = 100;
 
-export interface ProviderKeysState {
-  readonly visitor: Visitor;
-  readonly place: Place;
+export interface ProviderKeysPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
   /** Newest first: the first of each provider is the one that is used. */
   readonly live: readonly ProviderKey[];
   readonly deleted: DeletedKeys;
   /** For which a key may be brought. */
   readonly providers: readonly string[];
   /** The key that is asked about once more before it is deleted. */
-  readonly toDelete?: string | undefined;
-  readonly wrong?: string;
-  readonly typed?: TypedProviderKey | undefined;
+  readonly deleteKeyId?: string | undefined;
+  readonly errorMessage?: string;
+  readonly formValues?: ProviderKeyFormValues | undefined;
 }
 
 interface DeletedKeys {
@@ -38,24 +38,24 @@ interface DeletedKeys {
 }
 
 /** What was typed into the form that was refused, without the key itself. */
-export interface TypedProviderKey {
+export interface ProviderKeyFormValues {
   readonly provider: string;
   readonly name?: string | undefined;
 }
 
-export function providerKeysPage(state: ProviderKeysState): PageFrame {
-  const { visitor, place, live, deleted, providers, wrong, typed } = state;
-  const action = pathOf(place.accountId, "/provider-keys");
+export function providerKeysPage(props: ProviderKeysPageProps): PageLayout {
+  const { user, workspace, live, deleted, providers, errorMessage, formValues } = props;
+  const action = workspacePath(workspace.accountId, "/provider-keys");
   return consolePage({
     title: "Provider keys",
-    place,
-    visitor,
+    workspace,
+    user,
     page: "/provider-keys",
     main: (
       <>
-        {wrong === undefined ? null : (
+        {errorMessage === undefined ? null : (
           <p class="wrong" role="alert">
-            {wrong}
+            {errorMessage}
           </p>
         )}
         <p>
@@ -65,31 +65,33 @@ export function providerKeysPage(state: ProviderKeysState): PageFrame {
         </p>
         {live.length === 0 ? <p class="note">No provider key is here.</p> : null}
         {live.map((key) => (
-          <ProviderKeyCard key_={key} state={state} action={action} />
+          <ProviderKeyCard key_={key} page={props} action={action} />
         ))}
         {providers.length === 0 ? (
           <p class="note">This gateway takes no provider keys: no provider is set up for them.</p>
         ) : (
-          <AddForm action={action} visitor={visitor} providers={providers} typed={typed} />
+          <AddKeyForm action={action} user={user} providers={providers} formValues={formValues} />
         )}
-        {deleted.keys.length === 0 ? null : <Deleted deleted={deleted} action={action} />}
+        {deleted.keys.length === 0 ? null : (
+          <DeletedProviderKeys deleted={deleted} action={action} />
+        )}
       </>
     ),
   });
 }
 
-interface CardProps {
+interface ProviderKeyCardProps {
   readonly key_: ProviderKey;
-  readonly state: ProviderKeysState;
+  readonly page: ProviderKeysPageProps;
   readonly action: string;
 }
 
-function ProviderKeyCard({ key_: key, state, action }: CardProps): Child {
-  const newest = state.live.find(({ provider }) => provider === key.provider);
+function ProviderKeyCard({ key_: key, page, action }: ProviderKeyCardProps): Child {
+  const newest = page.live.find(({ provider }) => provider === key.provider);
   return (
     <section class="card" aria-labelledby={key.id}>
       <h2 id={key.id}>
-        <Title of={key} />
+        <ProviderKeyTitle providerKey={key} />
       </h2>
       <p>
         {newest?.id === key.id
@@ -100,27 +102,27 @@ function ProviderKeyCard({ key_: key, state, action }: CardProps): Child {
           : "The provider could not be asked about it when it was added."}
       </p>
       <p class="note">
-        Added {dayOf(key.createdAt)},{" "}
-        {key.lastUsedAt === null ? "never used" : `last used ${minute(key.lastUsedAt)}`}.
+        Added {utcDay(key.createdAt)},{" "}
+        {key.lastUsedAt === null ? "never used" : `last used ${formatMinute(key.lastUsedAt)}`}.
       </p>
-      {state.toDelete === key.id ? (
-        <Question
-          visitor={state.visitor}
+      {page.deleteKeyId === key.id ? (
+        <Confirm
+          user={page.user}
           action={action}
           fields={{ do: "remove", provider_key: key.id }}
-          yes="Delete the key"
-          no="Keep it"
-          back={action}
+          confirmLabel="Delete the key"
+          cancelLabel="Keep it"
+          cancelHref={action}
         >
-          Delete …{key.last4} for good? {whatThen(key, state.live)} Calls that run now go on to
+          Delete …{key.last4} for good? {fallbackNote(key, page.live)} Calls that run now go on to
           their end.
-        </Question>
+        </Confirm>
       ) : (
         <div class="choices">
-          <AskingLink
+          <ConfirmLink
             href={withQuery(action, { delete: key.id })}
             label="Delete"
-            of={`the key that ends in ${key.last4}`}
+            subject={`the key that ends in ${key.last4}`}
           />
         </div>
       )}
@@ -129,7 +131,7 @@ function ProviderKeyCard({ key_: key, state, action }: CardProps): Child {
 }
 
 /** What calls go on when the key is gone. */
-function whatThen({ id, provider }: ProviderKey, live: readonly ProviderKey[]): string {
+function fallbackNote({ id, provider }: ProviderKey, live: readonly ProviderKey[]): string {
   const [used, next] = live.filter((one) => one.provider === provider);
   if (used !== undefined && used.id !== id)
     return `Calls to ${provider} stay on the key that ends in ${used.last4}.`;
@@ -138,24 +140,24 @@ function whatThen({ id, provider }: ProviderKey, live: readonly ProviderKey[]): 
   return `Calls to ${provider} then go on the gateway's account, for credits, where it has one there.`;
 }
 
-interface AddProps {
+interface AddKeyFormProps {
   readonly action: string;
-  readonly visitor: Visitor;
+  readonly user: SessionUser;
   readonly providers: readonly string[];
-  readonly typed: TypedProviderKey | undefined;
+  readonly formValues: ProviderKeyFormValues | undefined;
 }
 
-function AddForm({ action, visitor, providers, typed }: AddProps): Child {
+function AddKeyForm({ action, user, providers, formValues }: AddKeyFormProps): Child {
   return (
     <section class="card" aria-labelledby="add">
       <h2 id="add">Add a provider key</h2>
       <form method="post" action={action}>
-        <Hidden visitor={visitor} fields={{ do: "add", once: newFormName() }} />
+        <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
         <label for="add-provider">Provider</label>
         <select id="add-provider" name="provider" required>
           <option value="">Choose one</option>
           {providers.map((provider) => (
-            <option value={provider} selected={provider === typed?.provider}>
+            <option value={provider} selected={provider === formValues?.provider}>
               {provider}
             </option>
           ))}
@@ -175,7 +177,7 @@ function AddForm({ action, visitor, providers, typed }: AddProps): Child {
           never shown again.
         </p>
         <label for="add-name">Name; empty for none</label>
-        <input id="add-name" name="name" maxlength={NAME_MAX} value={typed?.name} />
+        <input id="add-name" name="name" maxlength={NAME_MAX} value={formValues?.name} />
         <div class="choices">
           <button type="submit">Add the key</button>
         </div>
@@ -184,7 +186,7 @@ function AddForm({ action, visitor, providers, typed }: AddProps): Child {
   );
 }
 
-function Deleted({
+function DeletedProviderKeys({
   deleted: { keys, from, next },
   action,
 }: {
@@ -197,7 +199,7 @@ function Deleted({
       <ul>
         {keys.map((key) => (
           <li>
-            <Title of={key} />, added {dayOf(key.createdAt)}
+            <ProviderKeyTitle providerKey={key} />, added {utcDay(key.createdAt)}
           </li>
         ))}
       </ul>
@@ -212,7 +214,11 @@ function Deleted({
   );
 }
 
-function Title({ of: { provider, name, last4 } }: { readonly of: ProviderKey }): Child {
+function ProviderKeyTitle({
+  providerKey: { provider, name, last4 },
+}: {
+  readonly providerKey: ProviderKey;
+}): Child {
   return (
     <>
       {name === null ? null : (

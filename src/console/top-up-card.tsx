@@ -2,24 +2,24 @@
 // Buying credits by itself, as the owner allows it: the payment method, the amounts, and how it stands.
 
 import type { Child } from "hono/jsx";
-import { mayDo } from "../accounts/members.ts";
+import { hasPermission } from "../accounts/members.ts";
 import type { StopReason } from "../billing/auto-top-up.ts";
-import { feeOf, moneyOfCents, usdOfCents } from "../billing/cents.ts";
+import { feeOf, formatCents, usdOfCents } from "../billing/cents.ts";
 import type { AutoTopUp } from "../billing/top-up-rows.ts";
-import type { TopUpState } from "../billing/top-up-state.ts";
-import type { Visitor } from "../http/route.ts";
-import { Hidden, pathOf } from "./frame.tsx";
-import { minute } from "./words.ts";
-import type { Place } from "./workspace.ts";
+import type { AutoTopUpSummary } from "../billing/top-up-state.ts";
+import type { SessionUser } from "../http/route.ts";
+import { HiddenFields, workspacePath } from "./frame.tsx";
+import { formatMinute } from "./words.ts";
+import type { WorkspaceContext } from "./workspace.ts";
 
-const STOPPED: Readonly<Record<StopReason, string>> = {
+const STOP_REASON_TEXT: Readonly<Record<StopReason, string>> = {
   payment_failed: "two payments in a row failed",
   payment_not_credited: "a payment came that fits no invoice, which the operator looks into",
   no_payment_method: "the saved payment method can no longer be charged",
   payment_disputed: "a payment of this workspace was disputed",
   payment_refunded: "money was given back, and the balance is below the threshold",
 };
-const REASONS: Readonly<Record<string, string>> = {
+const FAILURE_TEXT: Readonly<Record<string, string>> = {
   declined: "the payment was declined",
   authentication_required: "the bank wants its customer to confirm the payment",
   method_gone: "the payment method is gone",
@@ -29,28 +29,28 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** What somebody has to know without looking for it. */
 export function TopUpNotice({
-  place,
-  topUp: { settings, last },
-  isElsewhere = false,
+  workspace,
+  topUp: { settings, lastTopUp },
+  linksToBilling = false,
 }: {
-  readonly place: Place;
-  readonly topUp: TopUpState;
+  readonly workspace: WorkspaceContext;
+  readonly topUp: AutoTopUpSummary;
   /** On another page than that of billing. */
-  readonly isElsewhere?: boolean;
+  readonly linksToBilling?: boolean;
 }): Child {
   if (settings === undefined || settings.status === "off") return null;
-  const failed = last?.state === "failed" ? REASONS[last.reason ?? ""] : undefined;
+  const failed = lastTopUp?.state === "failed" ? FAILURE_TEXT[lastTopUp.reason ?? ""] : undefined;
   if (settings.status === "stopped")
     return (
       <p class="notice danger" role="alert">
-        Auto top-up has stopped: {reasonOf(settings)}
+        Auto top-up has stopped: {stopReasonText(settings)}
         {settings.stoppedReason === "payment_failed" && failed !== undefined
           ? `, the last one because ${failed}`
           : ""}
         . No credits are bought until the owner turns it on again
-        {isElsewhere ? (
+        {linksToBilling ? (
           <>
-            , on the <a href={pathOf(place.accountId, "/billing")}>billing page</a>
+            , on the <a href={workspacePath(workspace.accountId, "/billing")}>billing page</a>
           </>
         ) : null}
         .
@@ -60,50 +60,61 @@ export function TopUpNotice({
     return (
       <p class="notice warn" role="status">
         The last automatic purchase failed: {failed ?? "the payment failed"}. It is tried once more
-        at {minute(settings.dueAt)}.
+        at {formatMinute(settings.dueAt)}.
       </p>
     );
   return null;
 }
 
 /** The amounts of a form that was refused, as they were typed. */
-export interface TypedAmounts {
+export interface BillingFormValues {
   readonly form: "buy" | "allow";
   readonly amount_usd: string;
   readonly threshold_usd?: string;
   readonly monthly_ceiling_usd?: string;
 }
 
-export interface TopUpCardState {
-  readonly visitor: Visitor;
-  readonly place: Place;
-  readonly topUp: TopUpState;
-  readonly hasVault: boolean;
-  readonly typed?: TypedAmounts;
+export interface TopUpCardProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly topUp: AutoTopUpSummary;
+  readonly canSaveMethods: boolean;
+  readonly formValues?: BillingFormValues;
 }
 
-export function TopUpCard({ visitor, place, topUp, hasVault, typed }: TopUpCardState): Child {
+export function TopUpCard({
+  user,
+  workspace,
+  topUp,
+  canSaveMethods,
+  formValues,
+}: TopUpCardProps): Child {
   const { settings, method } = topUp;
-  const mayChange = mayDo(place.role, "billing.auto_top_up");
+  const mayChange = hasPermission(workspace.role, "billing.auto_top_up");
   return (
     <section class="card" aria-labelledby="auto">
       <h2 id="auto">Auto top-up is {settings?.status ?? "off"}</h2>
-      <Standing topUp={topUp} />
-      {hasVault ? null : (
+      <TopUpStatus topUp={topUp} />
+      {canSaveMethods ? null : (
         <p>This gateway is paid by bank transfer, so there is nothing that it could charge.</p>
       )}
-      {hasVault && mayChange ? (
+      {canSaveMethods && mayChange ? (
         <>
-          <Method visitor={visitor} place={place} method={method} />
+          <PaymentMethodForm user={user} workspace={workspace} method={method} />
           {method === null ? null : (
-            <Rules visitor={visitor} place={place} settings={settings} typed={typed} />
+            <TopUpRulesForm
+              user={user}
+              workspace={workspace}
+              settings={settings}
+              formValues={formValues}
+            />
           )}
         </>
       ) : null}
       {mayChange ? null : <p class="note">The owner turns it on and off.</p>}
       {mayChange && settings !== undefined && settings.status !== "off" ? (
-        <form method="post" action={pathOf(place.accountId, "/billing")}>
-          <Hidden visitor={visitor} fields={{ do: "turn_off" }} />
+        <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
+          <HiddenFields user={user} fields={{ do: "turn_off" }} />
           <div class="choices">
             <button type="submit" class="quiet">
               Turn it off
@@ -115,7 +126,11 @@ export function TopUpCard({ visitor, place, topUp, hasVault, typed }: TopUpCardS
   );
 }
 
-function Standing({ topUp: { settings, boughtCents } }: { readonly topUp: TopUpState }): Child {
+function TopUpStatus({
+  topUp: { settings, boughtCents },
+}: {
+  readonly topUp: AutoTopUpSummary;
+}): Child {
   if (settings === undefined || settings.status === "off")
     return (
       <p>
@@ -128,30 +143,30 @@ function Standing({ topUp: { settings, boughtCents } }: { readonly topUp: TopUpS
   return (
     <>
       <p>
-        Below {moneyOfCents(thresholdCents)} it buys credits for {moneyOfCents(amountCents)}, which
-        charges {moneyOfCents(amountCents + feeOf(amountCents))} before tax. This month it has
-        bought for {moneyOfCents(boughtCents)} of {moneyOfCents(ceilingCents)} at most.
+        Below {formatCents(thresholdCents)} it buys credits for {formatCents(amountCents)}, which
+        charges {formatCents(amountCents + feeOf(amountCents))} before tax. This month it has bought
+        for {formatCents(boughtCents)} of {formatCents(ceilingCents)} at most.
       </p>
       {settings.status === "on" && atCeiling ? (
         <p class="note">
           Another purchase would pass the month's ceiling.
-          {dueAt === null ? "" : ` It goes on at ${minute(dueAt)}.`}
+          {dueAt === null ? "" : ` It goes on at ${formatMinute(dueAt)}.`}
         </p>
       ) : null}
     </>
   );
 }
 
-interface MethodProps {
-  readonly visitor: Visitor;
-  readonly place: Place;
+interface PaymentMethodFormProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
   readonly method: string | null;
 }
 
-function Method({ visitor, place, method }: MethodProps): Child {
+function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps): Child {
   return (
-    <form method="post" action={pathOf(place.accountId, "/billing")}>
-      <Hidden visitor={visitor} fields={{}} />
+    <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
+      <HiddenFields user={user} fields={{}} />
       <p>
         {method === null ? (
           "No payment method is saved."
@@ -180,25 +195,25 @@ function Method({ visitor, place, method }: MethodProps): Child {
   );
 }
 
-interface RulesProps {
-  readonly visitor: Visitor;
-  readonly place: Place;
+interface TopUpRulesFormProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
   readonly settings: AutoTopUp | undefined;
-  readonly typed: TypedAmounts | undefined;
+  readonly formValues: BillingFormValues | undefined;
 }
 
-const FIELDS = [
+const RULE_FIELDS = [
   ["threshold_usd", "Buy when the balance is below, in US dollars", "thresholdCents"],
   ["amount_usd", "Buy credits for, in US dollars", "amountCents"],
   ["monthly_ceiling_usd", "In a calendar month for no more than, in US dollars", "ceilingCents"],
 ] as const;
 
-function Rules({ visitor, place, settings, typed }: RulesProps): Child {
-  const again = typed?.form === "allow" ? typed : undefined;
+function TopUpRulesForm({ user, workspace, settings, formValues }: TopUpRulesFormProps): Child {
+  const values = formValues?.form === "allow" ? formValues : undefined;
   return (
-    <form method="post" action={pathOf(place.accountId, "/billing")}>
-      <Hidden visitor={visitor} fields={{ do: "allow" }} />
-      {FIELDS.map(([name, label, field]) => (
+    <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
+      <HiddenFields user={user} fields={{ do: "allow" }} />
+      {RULE_FIELDS.map(([name, label, field]) => (
         <>
           <label for={`auto-${name}`}>{label}</label>
           <input
@@ -208,7 +223,7 @@ function Rules({ visitor, place, settings, typed }: RulesProps): Child {
             pattern="[0-9]{1,7}([.][0-9]{1,2})?"
             required
             value={
-              again?.[name] ?? (settings === undefined ? "" : String(usdOfCents(settings[field])))
+              values?.[name] ?? (settings === undefined ? "" : String(usdOfCents(settings[field])))
             }
             aria-describedby="auto-hint"
           />
@@ -227,7 +242,7 @@ function Rules({ visitor, place, settings, typed }: RulesProps): Child {
   );
 }
 
-function reasonOf({ stoppedReason }: AutoTopUp): string {
-  const known = Object.entries(STOPPED).find(([reason]) => reason === stoppedReason);
+function stopReasonText({ stoppedReason }: AutoTopUp): string {
+  const known = Object.entries(STOP_REASON_TEXT).find(([reason]) => reason === stoppedReason);
   return known?.[1] ?? "something went wrong";
 }

@@ -2,26 +2,26 @@
 // What a workspace spent, by model, by key and by day.
 
 import type { Child } from "hono/jsx";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
-import { consolePage, pathOf } from "./frame.tsx";
-import { SumTable } from "./overview-page.tsx";
-import type { Place, Spending, SpendingCursors } from "./workspace.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
+import { consolePage, workspacePath } from "./frame.tsx";
+import { UsageTable } from "./overview-page.tsx";
+import type { WorkspaceContext, Spending, SpendingCursors } from "./workspace.ts";
 
-export interface UsageState {
-  readonly visitor: Visitor;
-  readonly place: Place;
+export interface UsagePageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
   readonly spending: Spending;
-  readonly from: SpendingCursors;
+  readonly cursors: SpendingCursors;
 }
 
-export function usagePage({ visitor, place, spending, from }: UsageState): PageFrame {
-  const { byModel, byKey, byDay, labels } = spending;
-  const path = pathOf(place.accountId, "/usage");
+export function usagePage({ user, workspace, spending, cursors }: UsagePageProps): PageLayout {
+  const { byModel, byKey, byDay, keyLabels } = spending;
+  const path = workspacePath(workspace.accountId, "/usage");
   return consolePage({
     title: "Usage",
-    place,
-    visitor,
+    workspace,
+    user,
     page: "/usage",
     main:
       byDay.length === 0 ? (
@@ -30,17 +30,17 @@ export function usagePage({ visitor, place, spending, from }: UsageState): PageF
         <>
           <p>The last thirty days. Single calls are in GET /v1/usage, as JSON or CSV.</p>
           <h2 id="models">By model</h2>
-          <SumTable by="model" sums={byModel.data} />
-          <More path={path} from={from} table="models" next={byModel.next_cursor} />
+          <UsageTable groupBy="model" sums={byModel.data} />
+          <MoreRowsLink path={path} cursors={cursors} table="models" next={byModel.next_cursor} />
           <h2 id="keys">By key</h2>
-          <SumTable
-            by="key"
+          <UsageTable
+            groupBy="key"
             sums={byKey.data}
-            headOf={(id) => <KeyName id={id} label={labels.get(id)} />}
+            rowHeading={(id) => <KeyName id={id} label={keyLabels.get(id)} />}
           />
-          <More path={path} from={from} table="keys" next={byKey.next_cursor} />
+          <MoreRowsLink path={path} cursors={cursors} table="keys" next={byKey.next_cursor} />
           <h2>By day</h2>
-          <SumTable by="day" sums={byDay} />
+          <UsageTable groupBy="day" sums={byDay} />
         </>
       ),
   });
@@ -51,7 +51,7 @@ function KeyName({
   label,
 }: {
   readonly id: string;
-  readonly label: ReturnType<Spending["labels"]["get"]>;
+  readonly label: ReturnType<Spending["keyLabels"]["get"]>;
 }): Child {
   return label === undefined ? (
     id
@@ -63,19 +63,19 @@ function KeyName({
   );
 }
 
-interface MoreProps {
+interface MoreRowsLinkProps {
   readonly path: string;
-  readonly from: SpendingCursors;
+  readonly cursors: SpendingCursors;
   readonly table: keyof SpendingCursors;
   readonly next: string | null;
 }
 
 /** The way on in one table, which leaves the other one where it is. */
-function More({ path, from, table, next }: MoreProps): Child {
-  if (next === null && from[table] === undefined) return null;
+function MoreRowsLink({ path, cursors, table, next }: MoreRowsLinkProps): Child {
+  if (next === null && cursors[table] === undefined) return null;
   const target = (cursor: string | null): string => {
-    const places = Object.entries({ ...from, [table]: cursor ?? undefined });
-    const given = places.filter((one): one is [string, string] => one[1] !== undefined);
+    const params = Object.entries({ ...cursors, [table]: cursor ?? undefined });
+    const given = params.filter((one): one is [string, string] => one[1] !== undefined);
     return `${path}?${new URLSearchParams(given).toString()}#${table}`;
   };
   return (

@@ -4,39 +4,39 @@
 import type { Child } from "hono/jsx";
 import type { Delivery } from "../events/deliveries.ts";
 import type { Webhook } from "../events/webhooks.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import { newFormName } from "../idempotency/form.ts";
-import type { Visitor } from "../http/route.ts";
-import { AskingLink, Question, withQuery } from "./ask-first.tsx";
-import { consolePage, Hidden, pathOf } from "./frame.tsx";
-import { minute } from "./words.ts";
-import type { Place } from "./workspace.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import { newFormToken } from "../idempotency/form.ts";
+import type { SessionUser } from "../http/route.ts";
+import { ConfirmLink, Confirm, withQuery } from "./ask-first.tsx";
+import { consolePage, HiddenFields, workspacePath } from "./frame.tsx";
+import { formatMinute } from "./words.ts";
+import type { WorkspaceContext } from "./workspace.ts";
 
-export interface ShownWebhook {
+export interface WebhookWithDeliveries {
   readonly webhook: Webhook;
   readonly deliveries: readonly Delivery[];
 }
 
-export interface WebhooksState {
-  readonly visitor: Visitor;
-  readonly place: Place;
-  readonly webhooks: readonly ShownWebhook[];
+export interface WebhooksPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly webhooks: readonly WebhookWithDeliveries[];
   /** The webhook that is asked about once more before it is deleted. */
-  readonly toDelete?: string | undefined;
+  readonly deleteWebhookId?: string | undefined;
   /** A signing secret that was just made, to be shown this once. */
   readonly secret?: string;
-  readonly wrong?: string;
+  readonly errorMessage?: string;
   /** The address that was refused. */
-  readonly typed?: string | undefined;
+  readonly formValues?: string | undefined;
 }
 
-export function webhooksPage(state: WebhooksState): PageFrame {
-  const { visitor, place, webhooks, secret, wrong, typed } = state;
-  const action = pathOf(place.accountId, "/webhooks");
+export function webhooksPage(props: WebhooksPageProps): PageLayout {
+  const { user, workspace, webhooks, secret, errorMessage, formValues } = props;
+  const action = workspacePath(workspace.accountId, "/webhooks");
   return consolePage({
     title: "Webhooks",
-    place,
-    visitor,
+    workspace,
+    user,
     page: "/webhooks",
     main: (
       <>
@@ -48,21 +48,21 @@ export function webhooksPage(state: WebhooksState): PageFrame {
             </pre>
           </section>
         )}
-        {wrong === undefined ? null : (
+        {errorMessage === undefined ? null : (
           <p class="wrong" role="alert">
-            {wrong}
+            {errorMessage}
           </p>
         )}
         <p>Postern posts what happens in this workspace to these addresses, signed.</p>
-        {webhooks.map((shown) => (
-          <WebhookCard shown={shown} state={state} />
+        {webhooks.map((item) => (
+          <WebhookCard item={item} page={props} />
         ))}
         <section class="card" aria-labelledby="add">
           <h2 id="add">Add an address</h2>
           <form method="post" action={action}>
-            <Hidden visitor={visitor} fields={{ do: "add", once: newFormName() }} />
+            <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
             <label for="webhook-url">Address, with https://</label>
-            <input id="webhook-url" name="url" type="url" required value={typed} />
+            <input id="webhook-url" name="url" type="url" required value={formValues} />
             <div class="choices">
               <button type="submit">Add the webhook</button>
             </div>
@@ -74,14 +74,14 @@ export function webhooksPage(state: WebhooksState): PageFrame {
 }
 
 interface WebhookCardProps {
-  readonly shown: ShownWebhook;
-  readonly state: WebhooksState;
+  readonly item: WebhookWithDeliveries;
+  readonly page: WebhooksPageProps;
 }
 
-function WebhookCard({ shown, state }: WebhookCardProps): Child {
-  const { webhook, deliveries } = shown;
-  const { visitor, place, toDelete } = state;
-  const action = pathOf(place.accountId, "/webhooks");
+function WebhookCard({ item, page }: WebhookCardProps): Child {
+  const { webhook, deliveries } = item;
+  const { user, workspace, deleteWebhookId } = page;
+  const action = workspacePath(workspace.accountId, "/webhooks");
   const isActive = webhook.status === "active";
   return (
     <section class="card" aria-labelledby={webhook.id}>
@@ -93,27 +93,27 @@ function WebhookCard({ shown, state }: WebhookCardProps): Child {
         <ul>
           {deliveries.map((delivery) => (
             <li>
-              {minute(delivery.createdAt)}: {delivery.eventType}, {delivery.status} after{" "}
+              {formatMinute(delivery.createdAt)}: {delivery.eventType}, {delivery.status} after{" "}
               {delivery.tries} {delivery.tries === 1 ? "try" : "tries"}
             </li>
           ))}
         </ul>
       )}
-      {toDelete === webhook.id ? (
-        <Question
-          visitor={visitor}
+      {deleteWebhookId === webhook.id ? (
+        <Confirm
+          user={user}
           action={action}
           fields={{ do: "remove", webhook: webhook.id }}
-          yes="Delete the webhook"
-          no="Keep it"
-          back={action}
+          confirmLabel="Delete the webhook"
+          cancelLabel="Keep it"
+          cancelHref={action}
         >
           Delete {webhook.url} for good? Nothing more is sent there, and its signing secret is
           forgotten. What waits to be tried again is given up.
-        </Question>
+        </Confirm>
       ) : (
         <form method="post" action={action}>
-          <Hidden visitor={visitor} fields={{ webhook: webhook.id }} />
+          <HiddenFields user={user} fields={{ webhook: webhook.id }} />
           <div class="choices">
             <button type="submit" name="do" value={isActive ? "test" : "enable"} class="quiet">
               {isActive ? "Send a test" : "Enable"}{" "}
@@ -121,10 +121,10 @@ function WebhookCard({ shown, state }: WebhookCardProps): Child {
                 {isActive ? "to" : ""} {webhook.url}
               </span>
             </button>
-            <AskingLink
+            <ConfirmLink
               href={withQuery(action, { delete: webhook.id })}
               label="Delete"
-              of={webhook.url}
+              subject={webhook.url}
             />
           </div>
         </form>

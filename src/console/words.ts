@@ -5,7 +5,7 @@ import { type Nano, NANO_PER_USD, usdText } from "../base/money.ts";
 const NANO_PER_CENT = NANO_PER_USD / 100n;
 
 /** Dollars and cents, and every digit where there is less than a dollar. */
-export function money(amount: Nano): string {
+export function formatUsd(amount: Nano): string {
   if (amount !== 0n && amount < NANO_PER_USD && amount % NANO_PER_CENT !== 0n)
     return `$${usdText(amount)}`;
   const cents = amount / NANO_PER_CENT;
@@ -13,16 +13,16 @@ export function money(amount: Nano): string {
   return `$${whole.toLocaleString("en-US")}.${rest.toString().padStart(2, "0")}`;
 }
 
-export function minute(at: number): string {
+export function formatMinute(at: number): string {
   return `${new Date(at).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
-export function number(value: number): string {
+export function formatInteger(value: number): string {
   return value.toLocaleString("en-US");
 }
 
 /** What an audit entry tells besides who, what and on what. */
-export function detailText(detail: Readonly<Record<string, unknown>>): string {
+export function formatAuditDetail(detail: Readonly<Record<string, unknown>>): string {
   return Object.entries(detail)
     .filter(([, value]) => value !== null)
     .map(([name, value]) => `${name.replaceAll("_", " ")}: ${String(value)}`)

@@ -3,26 +3,26 @@
 import { getAccount } from "../accounts/accounts.ts";
 import { type Invitation, listInvitations } from "../accounts/invitations.ts";
 import {
-  type Action,
+  type Permission,
   countMembers,
-  cursorOfMember,
+  memberCursor,
   listMembers,
   lockWorkspace,
   type Member,
-  requireRole,
+  requirePermission,
   type Role,
 } from "../accounts/members.ts";
 import type { Nano } from "../base/money.ts";
 import type { Page } from "../base/page.ts";
-import { readTopUpState, type TopUpState } from "../billing/top-up-state.ts";
-import { countLiveKeys, type Key, labelsOf, listKeysFrom } from "../keys/keys.ts";
+import { readAutoTopUpSummary, type AutoTopUpSummary } from "../billing/top-up-state.ts";
+import { countLiveKeys, type Key, getKeyLabels, listKeysFrom } from "../keys/keys.ts";
 import { type Freeze, findFreeze } from "../ledger/freezes.ts";
 import type { Reader, Tx } from "../store/db.ts";
-import { GROUPS_MAX, pageSums, sumUsage, type UsageSum } from "../usage/usage.ts";
+import { GROUPS_MAX, listUsageSums, sumUsage, type UsageSum } from "../usage/usage.ts";
 
-const KEYS_SHOWN = 100;
-const MEMBERS_SHOWN = 100;
-const DAYS_SHOWN = 30;
+const KEYS_PER_PAGE = 100;
+const MEMBERS_PER_PAGE = 100;
+const USAGE_DAYS = 30;
 const DAY_MS = 86_400_000;
 
 export interface Balance {
@@ -34,62 +34,62 @@ export interface Balance {
 }
 
 /** Where a page is: which workspace, and in which role it is looked at. */
-export interface Place {
+export interface WorkspaceContext {
   readonly accountId: string;
   readonly role: Role;
   readonly createdAt: number;
 }
 
-export interface ConsoleStore {
+export interface ConsoleReadDeps {
   readonly db: Reader;
-  readonly walletOf: (reader: Reader, accountId: string) => Promise<Balance>;
+  readonly getWallet: (reader: Reader, accountId: string) => Promise<Balance>;
 }
 
 /** The workspace, for a person whose role allows the action; for a stranger it is not there. */
-export async function enter(
-  store: ConsoleStore,
+export async function requireAccess(
+  deps: ConsoleReadDeps,
   accountId: string,
   personId: string,
-  action: Action,
-): Promise<Place> {
-  const role = await requireRole(store.db, accountId, personId, action);
-  const { createdAt } = await getAccount(store.db, accountId);
+  permission: Permission,
+): Promise<WorkspaceContext> {
+  const role = await requirePermission(deps.db, accountId, personId, permission);
+  const { createdAt } = await getAccount(deps.db, accountId);
   return { accountId, role, createdAt };
 }
 
 /** Asks for the role again: it may have been taken away a moment ago, and now it stays until the change is done. */
-export async function enterToChange(
+export async function requireAccessForUpdate(
   tx: Tx,
   accountId: string,
   personId: string,
-  action: Action,
+  permission: Permission,
 ): Promise<void> {
   await lockWorkspace(tx, accountId);
-  await requireRole(tx, accountId, personId, action);
+  await requirePermission(tx, accountId, personId, permission);
 }
 
 export interface Overview {
   readonly balance: Balance;
   /** Why the workspace makes no calls. */
   readonly freeze: Freeze | undefined;
-  readonly topUp: TopUpState;
+  readonly topUp: AutoTopUpSummary;
   readonly days: readonly UsageSum[];
   readonly liveKeys: number;
   readonly members: number;
 }
 
 export async function readOverview(
-  store: ConsoleStore,
+  deps: ConsoleReadDeps,
   accountId: string,
   now: number,
 ): Promise<Overview> {
   const [balance, freeze, topUp, days, liveKeys, members] = await Promise.all([
-    store.walletOf(store.db, accountId),
-    findFreeze(store.db, accountId),
-    readTopUpState(store.db, accountId, now),
-    sumUsage(store.db, accountId, { from: now - DAYS_SHOWN * DAY_MS }, "day"),
-    countLiveKeys(store.db, accountId, now),
-    countMembers(store.db, accountId),
+    deps.getWallet(deps.db, accountId),
+    findFreeze(deps.db, accountId),
+    readAutoTopUpSummary(deps.db, accountId, now),
+    sumUsage(deps.db, accountId, { from: now - USAGE_DAYS * DAY_MS }, "day"),
+    countLiveKeys(deps.db, accountId, now),
+    countMembers(deps.db, accountId),
   ]);
   return {
     balance,
@@ -107,31 +107,31 @@ export interface KeyCursors {
   readonly revoked?: string | undefined;
 }
 
-export interface ShownKeys {
-  readonly standing: readonly Key[];
+export interface KeyLists {
+  readonly live: readonly Key[];
   readonly revoked: readonly Key[];
-  readonly begins: KeyCursors;
+  readonly cursors: KeyCursors;
   /** With which the next pages begin. */
   readonly next: KeyCursors;
 }
 
 export async function readKeys(
-  { db }: ConsoleStore,
+  { db }: ConsoleReadDeps,
   accountId: string,
   now: number,
-  begins: KeyCursors,
-): Promise<ShownKeys> {
-  const limit = KEYS_SHOWN + 1;
-  const { from } = begins;
-  const [standing, revoked] = await Promise.all([
+  cursors: KeyCursors,
+): Promise<KeyLists> {
+  const limit = KEYS_PER_PAGE + 1;
+  const { from } = cursors;
+  const [live, revoked] = await Promise.all([
     listKeysFrom(db, accountId, { revoked: false, from, limit, now }),
-    listKeysFrom(db, accountId, { revoked: true, from: begins.revoked, limit, now }),
+    listKeysFrom(db, accountId, { revoked: true, from: cursors.revoked, limit, now }),
   ]);
   return {
-    standing: standing.slice(0, KEYS_SHOWN),
-    revoked: revoked.slice(0, KEYS_SHOWN),
-    begins,
-    next: { from: standing[KEYS_SHOWN]?.id, revoked: revoked[KEYS_SHOWN]?.id },
+    live: live.slice(0, KEYS_PER_PAGE),
+    revoked: revoked.slice(0, KEYS_PER_PAGE),
+    cursors,
+    next: { from: live[KEYS_PER_PAGE]?.id, revoked: revoked[KEYS_PER_PAGE]?.id },
   };
 }
 
@@ -140,7 +140,7 @@ export interface Spending {
   readonly byKey: Page<UsageSum>;
   readonly byDay: readonly UsageSum[];
   /** What tells the keys apart of whose calls the sums are. */
-  readonly labels: Awaited<ReturnType<typeof labelsOf>>;
+  readonly keyLabels: Awaited<ReturnType<typeof getKeyLabels>>;
 }
 
 /** Where the tables go on; absent for their beginning. */
@@ -150,15 +150,15 @@ export interface SpendingCursors {
 }
 
 export async function readSpending(
-  { db }: ConsoleStore,
+  { db }: ConsoleReadDeps,
   accountId: string,
   now: number,
   { models, keys }: SpendingCursors,
 ): Promise<Spending> {
-  const filter = { from: now - DAYS_SHOWN * DAY_MS };
-  const page = (by: "model" | "key", cursor: string | undefined) =>
-    pageSums(db, accountId, filter, {
-      by,
+  const filter = { from: now - USAGE_DAYS * DAY_MS };
+  const page = (grouping: "model" | "key", cursor: string | undefined) =>
+    listUsageSums(db, accountId, filter, {
+      grouping,
       limit: GROUPS_MAX,
       ...(cursor === undefined ? {} : { cursor }),
     });
@@ -167,15 +167,15 @@ export async function readSpending(
     page("key", keys),
     sumUsage(db, accountId, filter, "day"),
   ]);
-  const labels = await labelsOf(
+  const keyLabels = await getKeyLabels(
     db,
     accountId,
     byKey.data.map(({ group }) => group),
   );
-  return { byModel, byKey, byDay, labels };
+  return { byModel, byKey, byDay, keyLabels };
 }
 
-export interface People {
+export interface MemberListing {
   /** The owner first, a page of them. */
   readonly members: readonly Member[];
   /** Where the page begins; absent for the owner. */
@@ -185,22 +185,22 @@ export interface People {
   readonly invitations: readonly Invitation[];
 }
 
-export async function readPeople(
-  { db }: ConsoleStore,
+export async function readMembers(
+  { db }: ConsoleReadDeps,
   accountId: string,
   now: number,
   from?: string,
-): Promise<People> {
+): Promise<MemberListing> {
   const begin = from === undefined ? {} : { from };
   const [members, invitations] = await Promise.all([
-    listMembers(db, accountId, { ...begin, limit: MEMBERS_SHOWN + 1 }),
+    listMembers(db, accountId, { ...begin, limit: MEMBERS_PER_PAGE + 1 }),
     listInvitations(db, accountId, now),
   ]);
-  const next = members[MEMBERS_SHOWN];
+  const next = members[MEMBERS_PER_PAGE];
   return {
     ...begin,
-    members: members.slice(0, MEMBERS_SHOWN),
-    ...(next === undefined ? {} : { next: cursorOfMember(next) }),
+    members: members.slice(0, MEMBERS_PER_PAGE),
+    ...(next === undefined ? {} : { next: memberCursor(next) }),
     invitations,
   };
 }

@@ -1,70 +1,76 @@
 // A route as a command that can be pasted into a shell. Its body is the route's own example.
 
 import type { Route } from "../http/route.ts";
-import { EMBED } from "./addresses.ts";
+import { EMBEDDINGS_ROUTE } from "./addresses.ts";
 import type { DiscoverySettings } from "./settings.ts";
 
 export interface CurlOptions {
   /** Values for the path's parameters; the others stay in braces. */
   readonly params?: Readonly<Record<string, string>>;
   /** Written before the body, such as `-o file`. */
-  readonly extra?: readonly string[];
+  readonly extraArgs?: readonly string[];
 }
 
-export function curlOf(
+export function curlCommand(
   route: Route,
   settings: DiscoverySettings,
   options: CurlOptions = {},
 ): string {
-  const parts = [`curl -sS${methodOf(route)} ${quoted(urlOf(route, settings, options.params))}`];
+  const parts = [
+    `curl -sS${methodArg(route)} ${shellQuote(routeUrl(route, settings, options.params))}`,
+  ];
   if (route.auth === "key") parts.push(`-H "authorization: Bearer $POSTERN_API_KEY"`);
   if (route.dialect === "messages") parts.push(`-H 'anthropic-version: 2023-06-01'`);
-  parts.push(...(options.extra ?? []), ...bodyOf(route, settings));
+  parts.push(...(options.extraArgs ?? []), ...bodyArgs(route, settings));
   return parts.join(" \\\n  ");
 }
 
 /** The route's example of a body, about a model that this gateway can call. */
-export function exampleOf(route: Route, settings: DiscoverySettings): unknown {
-  const { example } = route;
-  if (!isRecord(example) || typeof example["model"] !== "string") return example;
-  const embeds = `${route.method} ${route.path}` === EMBED;
-  return { ...example, model: embeds ? settings.exampleEmbedder : settings.exampleModel };
+export function exampleBody(route: Route, settings: DiscoverySettings): unknown {
+  const { requestExample } = route;
+  if (!isRecord(requestExample) || typeof requestExample["model"] !== "string")
+    return requestExample;
+  const isEmbeddings = `${route.method} ${route.path}` === EMBEDDINGS_ROUTE;
+  return {
+    ...requestExample,
+    model: isEmbeddings ? settings.exampleEmbeddingModel : settings.exampleModel,
+  };
 }
 
 /** OpenAPI knows no parameter that takes the rest of a path. */
-export function templateOf(path: string): string {
+export function openApiPath(path: string): string {
   return path.replaceAll("+}", "}");
 }
 
-function methodOf(route: Route): string {
+function methodArg(route: Route): string {
   return route.method === "GET" ? "" : ` -X ${route.method}`;
 }
 
-function urlOf(
+function routeUrl(
   route: Route,
   settings: DiscoverySettings,
   params: Readonly<Record<string, string>> = {},
 ): string {
-  const path = templateOf(route.path).replaceAll(
+  const path = openApiPath(route.path).replaceAll(
     /\{(\w+)\}/g,
     (braced, name: string) => params[name] ?? braced,
   );
   return `${settings.baseUrl}${path}`;
 }
 
-function bodyOf(route: Route, settings: DiscoverySettings): readonly string[] {
-  const example = exampleOf(route, settings);
+function bodyArgs(route: Route, settings: DiscoverySettings): readonly string[] {
+  const example = exampleBody(route, settings);
   if (route.method === "GET" || example === undefined) return [];
   if (route.bodyType !== "form") {
-    return ["-H 'content-type: application/json'", `-d ${quoted(JSON.stringify(example))}`];
+    return ["-H 'content-type: application/json'", `-d ${shellQuote(JSON.stringify(example))}`];
   }
   if (!isRecord(example)) return [];
   return Object.entries(example).map(
-    ([name, value]) => `--data-urlencode ${quoted(`${name}=${String(value)}`)}`,
+    ([name, value]) => `--data-urlencode ${shellQuote(`${name}=${String(value)}`)}`,
   );
 }
 
-function quoted(text: string): string {
+function shellQuote(text: string): string {
   if (/^[\w\-./:]+$/.test(text)) return text;
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

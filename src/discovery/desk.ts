@@ -1,63 +1,63 @@
 // What the writers of the text documents work with: the routes by their address, their commands and their records.
 
-import { CLAIM_START, CLAIM_TOKEN } from "./addresses.ts";
+import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE } from "./addresses.ts";
 import type { Method, Route } from "../http/route.ts";
-import { type CurlOptions, curlOf } from "./curl.ts";
+import { type CurlOptions, curlCommand } from "./curl.ts";
 import { type OpenApiDocument } from "./openapi-form.ts";
 import { schemaRows } from "./schema-rows.ts";
 import type { DiscoverySettings } from "./settings.ts";
 
-export type Address = `${Method} /${string}`;
+export type RouteKey = `${Method} /${string}`;
 
-const CLAIM_ADDRESSES: ReadonlySet<Address> = new Set([CLAIM_START, CLAIM_TOKEN]);
+const CLAIM_ROUTES: ReadonlySet<RouteKey> = new Set([START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE]);
 
-export interface Desk {
+export interface DocContext {
   readonly routes: readonly Route[];
   readonly settings: DiscoverySettings;
   /** Whether an agent can do that here. */
-  readonly has: (address: Address) => boolean;
+  readonly isMounted: (routeKey: RouteKey) => boolean;
   /** A fenced shell command, or nothing where that route is not mounted. */
   readonly curl: (
-    address: Address,
+    routeKey: RouteKey,
     options?: CurlOptions & { readonly before?: readonly string[] },
   ) => string;
   /** The fenced example of the route's good answer, or nothing. */
-  readonly answer: (address: Address) => string;
+  readonly responseExample: (routeKey: RouteKey) => string;
   /** The fields of the route's body as a table, or nothing. */
-  readonly fields: (address: Address) => string;
+  readonly bodyFields: (routeKey: RouteKey) => string;
 }
 
-export function openDesk(
+export function createDocContext(
   routes: readonly Route[],
   document: OpenApiDocument,
   settings: DiscoverySettings,
-): Desk {
-  const find = (address: Address): Route | undefined =>
-    routes.find((route) => `${route.method} ${route.path}` === address && route.hidden !== true);
+): DocContext {
+  const find = (routeKey: RouteKey): Route | undefined =>
+    routes.find((route) => `${route.method} ${route.path}` === routeKey && route.hidden !== true);
   return {
     routes,
     settings,
-    has: (address) =>
-      find(address) !== undefined &&
-      !(settings.nobodySignsIn === true && CLAIM_ADDRESSES.has(address)),
-    curl: (address, options) => {
-      const route = find(address);
+    isMounted: (routeKey) =>
+      find(routeKey) !== undefined &&
+      !(settings.isSignInDisabled === true && CLAIM_ROUTES.has(routeKey)),
+    curl: (routeKey, options) => {
+      const route = find(routeKey);
       if (route === undefined) return "";
-      return fenced(
+      return codeBlock(
         "sh",
-        [...(options?.before ?? []), curlOf(route, settings, options)].join("\n"),
+        [...(options?.before ?? []), curlCommand(route, settings, options)].join("\n"),
       );
     },
-    answer: (address) => {
-      const example = goodAnswer(find(address))?.[1].example;
-      return example === undefined ? "" : fenced("json", JSON.stringify(example, null, 2));
+    responseExample: (routeKey) => {
+      const example = successResponse(find(routeKey))?.[1].example;
+      return example === undefined ? "" : codeBlock("json", JSON.stringify(example, null, 2));
     },
-    fields: (address) => {
-      const [method = "", path = ""] = address.split(" ");
+    bodyFields: (routeKey) => {
+      const [method = "", path = ""] = routeKey.split(" ");
       const content = document.paths[path]?.[method.toLowerCase()]?.requestBody?.content ?? {};
       const schema = Object.values(content)[0]?.schema;
       const rows = schema === undefined ? [] : schemaRows(schema, document.components.schemas);
-      return table(
+      return markdownTable(
         ["Field", "Type", "Meaning"],
         rows.map((row) => [
           `\`${row.name}\``,
@@ -70,23 +70,26 @@ export function openDesk(
 }
 
 /** The status that means success, such as 201. */
-export function goodStatus(desk: Desk, address: Address): string {
-  const route = desk.routes.find((each) => `${each.method} ${each.path}` === address);
-  return goodAnswer(route)?.[0] ?? "200";
+export function successStatus(context: DocContext, routeKey: RouteKey): string {
+  const route = context.routes.find((each) => `${each.method} ${each.path}` === routeKey);
+  return successResponse(route)?.[0] ?? "200";
 }
 
-function goodAnswer(
+function successResponse(
   route: Route | undefined,
-): readonly [string, Route["answers"][number]] | undefined {
-  return Object.entries(route?.answers ?? {}).find(([status]) => status.startsWith("2"));
+): readonly [string, Route["responses"][number]] | undefined {
+  return Object.entries(route?.responses ?? {}).find(([status]) => status.startsWith("2"));
 }
 
-export function fenced(language: string, text: string): string {
+export function codeBlock(language: string, text: string): string {
   return `\`\`\`${language}\n${text}\n\`\`\``;
 }
 
 /** A Markdown table, or nothing where it has no rows. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function markdownTable(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
   if (rows.length === 0) return "";
   const line = (cells: readonly string[]): string =>
     `| ${cells.map((cell) => cell.replaceAll("|", String.raw`\|`)).join(" | ")} |`;
@@ -94,6 +97,6 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 }
 
 /** Paragraphs with an empty line between them; what is empty is left out. */
-export function paragraphs(parts: readonly string[]): string {
+export function joinParagraphs(parts: readonly string[]): string {
   return parts.filter((part) => part !== "").join("\n\n");
 }

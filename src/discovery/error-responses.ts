@@ -2,11 +2,11 @@
 
 import { type FaultCode, FAULTS } from "../base/fault.ts";
 import type { Dialect, Route } from "../http/route.ts";
-import { ADVICE, ENVELOPES, errorExample, faultsOf } from "./errors.ts";
+import { ERROR_ADVICE, ERROR_ENVELOPES, errorExample, possibleFaults } from "./errors.ts";
 import type { HeaderObject, MediaType, Reference, ResponseObject } from "./openapi-form.ts";
-import type { SchemaBook } from "./schemas.ts";
+import type { SchemaRegistry } from "./schemas.ts";
 
-const PREFIXES: Readonly<Record<Dialect, string>> = {
+const DIALECT_PREFIXES: Readonly<Record<Dialect, string>> = {
   openai: "",
   messages: "Messages",
   oauth: "OAuth",
@@ -15,14 +15,14 @@ const PREFIXES: Readonly<Record<Dialect, string>> = {
 const RELAYED_PREFIX = "ModelCall";
 const RETRY_AFTER: Reference = { $ref: "#/components/headers/RetryAfter" };
 /** They say it only where it is known: the provider said so, or the gateway leaves it alone for a while. */
-const MAY_SAY_WHEN: ReadonlySet<FaultCode> = new Set([
+const OPTIONAL_RETRY_AFTER: ReadonlySet<FaultCode> = new Set([
   "conflict",
   "upstream_error",
   "upstream_timeout",
 ]);
 const REQUEST_ID: Reference = { $ref: "#/components/headers/RequestId" };
 
-export const HEADERS: Readonly<Record<string, HeaderObject>> = {
+export const RESPONSE_HEADERS: Readonly<Record<string, HeaderObject>> = {
   RequestId: {
     description: "Names this request. On a model call it is also the id of the usage record.",
     schema: { type: "string", examples: ["req_01jd8v6k3m0000000000000000"] },
@@ -50,35 +50,38 @@ export const HEADERS: Readonly<Record<string, HeaderObject>> = {
 };
 
 /** Everything that can go wrong with a route, by status. */
-export function errorReferences(route: Route): Readonly<Record<string, Reference>> {
+export function errorResponseRefs(route: Route): Readonly<Record<string, Reference>> {
   const statuses = [...codesByStatus(route)].map(([status, codes]) => [
     String(status),
-    referenceTo(nameOf(route, codes)),
+    responseReference(responseName(route, codes)),
   ]);
-  return { ...Object.fromEntries(statuses), default: referenceTo(anyName(route)) };
+  return {
+    ...Object.fromEntries(statuses),
+    default: responseReference(defaultResponseName(route)),
+  };
 }
 
 /** The components that those references name. */
-export function errorComponents(
+export function errorResponseComponents(
   routes: readonly Route[],
-  book: SchemaBook,
+  registry: SchemaRegistry,
   baseUrl: string,
 ): Readonly<Record<string, ResponseObject>> {
   const components: Record<string, ResponseObject> = {};
   for (const route of routes) {
     for (const [, codes] of codesByStatus(route))
-      components[nameOf(route, codes)] ??= responseFor(route, codes, book, baseUrl);
-    components[anyName(route)] ??= anyError(route, book, baseUrl);
+      components[responseName(route, codes)] ??= responseFor(route, codes, registry, baseUrl);
+    components[defaultResponseName(route)] ??= defaultResponse(route, registry, baseUrl);
   }
   return Object.fromEntries(Object.entries(components).toSorted(([a], [b]) => a.localeCompare(b)));
 }
 
 function codesByStatus(route: Route): ReadonlyMap<number, readonly FaultCode[]> {
   const byStatus = new Map<number, FaultCode[]>();
-  for (const code of faultsOf(route)) {
+  for (const code of possibleFaults(route)) {
     const status = FAULTS[code][0];
     // An endpoint that describes this status itself, as the claim poll does, knows better.
-    if (route.answers[status] !== undefined) continue;
+    if (route.responses[status] !== undefined) continue;
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
   return byStatus;
@@ -87,21 +90,21 @@ function codesByStatus(route: Route): ReadonlyMap<number, readonly FaultCode[]> 
 function responseFor(
   route: Route,
   codes: readonly FaultCode[],
-  book: SchemaBook,
+  registry: SchemaRegistry,
   baseUrl: string,
 ): ResponseObject {
   return {
     description: codes
-      .map((code) => `\`${code}\`: ${FAULTS[code][1]} ${ADVICE[code].next}`)
+      .map((code) => `\`${code}\`: ${FAULTS[code][1]} ${ERROR_ADVICE[code].next}`)
       .join("\n\n"),
-    headers: { ...headersOf(codes), ...(isRelayed(codes) ? relayedHeadersOf(route) : {}) },
-    content: contentOf(route.dialect, codes, book, baseUrl),
+    headers: { ...errorHeaders(codes), ...(mayBeRelayed(codes) ? relayedHeadersOf(route) : {}) },
+    content: errorContent(route.dialect, codes, registry, baseUrl),
   };
 }
 
 /** What no endpoint lists for itself: a path that does not exist, a method that it does not take. */
-function anyError(route: Route, book: SchemaBook, baseUrl: string): ResponseObject {
-  const relayed = relays(route)
+function defaultResponse(route: Route, registry: SchemaRegistry, baseUrl: string): ResponseObject {
+  const relayed = relaysProviderErrors(route)
     ? " A provider's own error keeps its status, such as 422, 500 or 529."
     : "";
   return {
@@ -109,31 +112,33 @@ function anyError(route: Route, book: SchemaBook, baseUrl: string): ResponseObje
     headers: {
       "x-request-id": REQUEST_ID,
       allow: { $ref: "#/components/headers/Allow" },
-      ...(relays(route) ? { "retry-after": RETRY_AFTER, ...relayedHeadersOf(route) } : {}),
+      ...(relaysProviderErrors(route)
+        ? { "retry-after": RETRY_AFTER, ...relayedHeadersOf(route) }
+        : {}),
     },
-    content: contentOf(route.dialect, ["not_found", "method_not_allowed"], book, baseUrl),
+    content: errorContent(route.dialect, ["not_found", "method_not_allowed"], registry, baseUrl),
   };
 }
 
 /** The headers of a provider's reply that a route's answers and errors carry on. */
 export function relayedHeadersOf(route: Route): Readonly<Record<string, HeaderObject>> {
-  const told = Object.entries(route.relayedHeaders ?? {}).map(([name, description]) => [
+  const entries = Object.entries(route.relayedHeaders ?? {}).map(([name, description]) => [
     name,
     { description, schema: { type: "string" } },
   ]);
-  return Object.fromEntries(told);
+  return Object.fromEntries(entries);
 }
 
-function relays(route: Route): boolean {
+function relaysProviderErrors(route: Route): boolean {
   return route.relayedHeaders !== undefined;
 }
 
 /** Whether an error of one of these codes may be a provider's own. */
-function isRelayed(codes: readonly FaultCode[]): boolean {
-  return codes.some((code) => RELAYED.has(code));
+function mayBeRelayed(codes: readonly FaultCode[]): boolean {
+  return codes.some((code) => RELAYED_CODES.has(code));
 }
 
-const RELAYED: ReadonlySet<FaultCode> = new Set([
+const RELAYED_CODES: ReadonlySet<FaultCode> = new Set([
   "invalid_request",
   "model_not_found",
   "payload_too_large",
@@ -144,28 +149,32 @@ const RELAYED: ReadonlySet<FaultCode> = new Set([
   "upstream_timeout",
 ]);
 
-function contentOf(
+function errorContent(
   dialect: Dialect,
   codes: readonly FaultCode[],
-  book: SchemaBook,
+  registry: SchemaRegistry,
   baseUrl: string,
 ): Readonly<Record<string, MediaType>> {
-  const envelope = ENVELOPES[dialect];
+  const envelope = ERROR_ENVELOPES[dialect];
   if (envelope === undefined) return { "text/plain": { schema: { type: "string" } } };
   const examples = codes.map(
     (code) => [code, { summary: code, value: errorExample(code, dialect, baseUrl) }] as const,
   );
   return {
     "application/json": {
-      schema: book.of("output", envelope),
+      schema: registry.jsonSchemaFor("output", envelope),
       examples: Object.fromEntries(examples),
     },
   };
 }
 
-function headersOf(codes: readonly FaultCode[]): Readonly<Record<string, Reference>> {
+function errorHeaders(codes: readonly FaultCode[]): Readonly<Record<string, Reference>> {
   const headers: Record<string, Reference> = { "x-request-id": REQUEST_ID };
-  if (codes.some((code) => ADVICE[code].again === "after retry-after" || MAY_SAY_WHEN.has(code)))
+  if (
+    codes.some(
+      (code) => ERROR_ADVICE[code].retry === "after retry-after" || OPTIONAL_RETRY_AFTER.has(code),
+    )
+  )
     headers["retry-after"] = RETRY_AFTER;
   if (codes.includes("invalid_api_key"))
     headers["www-authenticate"] = { $ref: "#/components/headers/Challenge" };
@@ -175,20 +184,20 @@ function headersOf(codes: readonly FaultCode[]): Readonly<Record<string, Referen
 }
 
 /** A route that relays a provider's errors has those that may be one for itself. */
-function nameOf(route: Route, codes: readonly FaultCode[]): string {
-  const whose = relays(route) && isRelayed(codes) ? RELAYED_PREFIX : "";
-  return `${PREFIXES[route.dialect]}${whose}${codes.map(pascal).join("Or")}`;
+function responseName(route: Route, codes: readonly FaultCode[]): string {
+  const relayedPrefix = relaysProviderErrors(route) && mayBeRelayed(codes) ? RELAYED_PREFIX : "";
+  return `${DIALECT_PREFIXES[route.dialect]}${relayedPrefix}${codes.map(pascalCase).join("Or")}`;
 }
 
-function anyName(route: Route): string {
-  return `${PREFIXES[route.dialect]}${relays(route) ? RELAYED_PREFIX : ""}AnyError`;
+function defaultResponseName(route: Route): string {
+  return `${DIALECT_PREFIXES[route.dialect]}${relaysProviderErrors(route) ? RELAYED_PREFIX : ""}AnyError`;
 }
 
-function referenceTo(name: string): Reference {
+function responseReference(name: string): Reference {
   return { $ref: `#/components/responses/${name}` };
 }
 
-function pascal(code: string): string {
+function pascalCase(code: string): string {
   return code
     .split("_")
     .map((word) => word.charAt(0).toUpperCase() + word.slice(1))

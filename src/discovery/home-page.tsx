@@ -2,9 +2,9 @@
 // The front page: what this is, for a human and for an agent, and the command to try.
 
 import { type NavLink, renderPage } from "../http/layout.tsx";
-import { REGISTER } from "./addresses.ts";
-import type { Desk } from "./desk.ts";
-import { creditsText, NAME } from "./settings.ts";
+import { REGISTER_ROUTE } from "./addresses.ts";
+import type { DocContext } from "./desk.ts";
+import { creditsText, PRODUCT_NAME } from "./settings.ts";
 
 export const SITE_LINKS: readonly NavLink[] = [
   { href: "/docs", label: "API reference" },
@@ -12,25 +12,25 @@ export const SITE_LINKS: readonly NavLink[] = [
   { href: "/openapi.yaml", label: "OpenAPI" },
 ];
 
-export const SUMMARY =
+export const PRODUCT_SUMMARY =
   "An AI gateway that agents let themselves into: one call opens a funded account, and any model answers through the API that you already speak.";
 
-export function homePage(desk: Desk): string {
-  const { settings } = desk;
+export function homePage(context: DocContext): string {
+  const { settings } = context;
   return renderPage({
-    title: `${NAME}: an AI gateway that agents let themselves into`,
-    description: SUMMARY,
+    title: `${PRODUCT_NAME}: an AI gateway that agents let themselves into`,
+    description: PRODUCT_SUMMARY,
     nav: SITE_LINKS,
     main: (
       <>
         <h1>A gateway with a door for agents</h1>
-        <p class="lede">{SUMMARY}</p>
+        <p class="lede">{PRODUCT_SUMMARY}</p>
         <h2>If you are an agent</h2>
         <p>
           Read <a href="/auth.md">auth.md</a>. It is all that you need: how to get a key, keep it,
           call a model, pay, and hand the account to your human.
         </p>
-        {desk.has(REGISTER) ? <Try desk={desk} /> : null}
+        {context.isMounted(REGISTER_ROUTE) ? <RegisterExample context={context} /> : null}
         <h2>If you are a human</h2>
         <p>
           Give an agent this address and it can help itself. Or use the gateway yourself: point an
@@ -49,7 +49,7 @@ export function homePage(desk: Desk): string {
           Usage costs what the providers list, without a markup. Credits are prepaid; buying them
           adds a fee of {settings.feePercent} %.
         </p>
-        {settings.simulated === true ? (
+        {settings.isSimulated === true ? (
           <p class="notice warn">
             This gateway has no provider's key yet, so its models are simulated: their answers are
             made up.
@@ -57,21 +57,22 @@ export function homePage(desk: Desk): string {
         ) : null}
       </>
     ),
-    foot: (
+    footer: (
       <p>
-        {NAME} {settings.version}. Machine-readable: <a href="/llms.txt">llms.txt</a>,{" "}
+        {PRODUCT_NAME} {settings.version}. Machine-readable: <a href="/llms.txt">llms.txt</a>,{" "}
         <a href="/openapi.yaml">openapi.yaml</a>.
       </p>
     ),
   });
 }
 
-function Try({ desk }: { readonly desk: Desk }) {
-  const command = desk.curl(REGISTER).split("\n").slice(1, -1).join("\n");
+function RegisterExample({ context }: { readonly context: DocContext }) {
+  const command = context.curl(REGISTER_ROUTE).split("\n").slice(1, -1).join("\n");
   return (
     <figure>
       <figcaption>
-        Opens an account with {creditsText(desk.settings.startingCredits)}; the answer holds its key
+        Opens an account with {creditsText(context.settings.startingCredits)}; the answer holds its
+        key
       </figcaption>
       <pre tabindex={0}>
         <code>{command}</code>

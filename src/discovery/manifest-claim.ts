@@ -1,38 +1,39 @@
 // auth.md, the claim: how a human takes the account over. It is written only where both of its endpoints are mounted.
 
-import { CLAIM_START, CLAIM_TOKEN } from "./addresses.ts";
-import { type Desk, paragraphs, table } from "./desk.ts";
+import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE } from "./addresses.ts";
+import { type DocContext, joinParagraphs, markdownTable } from "./desk.ts";
 import { TOKEN_ERRORS } from "./errors.ts";
 import type { Section } from "./manifest-entry.ts";
 import { claimGrantType, creditsText } from "./settings.ts";
 
-export function handOver(desk: Desk): Section | undefined {
-  if (!desk.has(CLAIM_START) || !desk.has(CLAIM_TOKEN)) return undefined;
-  const { settings } = desk;
+export function claimSection(context: DocContext): Section | undefined {
+  if (!context.isMounted(START_CLAIM_ROUTE) || !context.isMounted(CLAIM_TOKEN_ROUTE))
+    return undefined;
+  const { settings } = context;
   return {
     title: "Hand the account to a human",
-    text: paragraphs([
+    text: joinParagraphs([
       `A human can take the account over at any time. Keys and balance stay as they are, your key keeps working, and the first claim of each human adds ${creditsText(settings.claimBonusCredits)}, as long as what the gateway gives away in a day lasts.`,
       "### Start",
       "Ask for the human's e-mail address, and for their consent to use it. They must sign in with exactly this address.",
-      desk.curl(CLAIM_START),
-      desk.answer(CLAIM_START),
+      context.curl(START_CLAIM_ROUTE),
+      context.responseExample(START_CLAIM_ROUTE),
       "Give the human `verification_uri_complete`, and show the `user_code` beside it, with words like these:",
       "> To take over the account that I opened, open this link and sign in as human@example.com. Check that the page shows the code 123456, then confirm. The code belongs on that page: nobody needs it back from you.",
       "Do not open the link yourself. The code lives for `expires_in` seconds. A new start makes the former link and code useless.",
       "A `503` with `provider_not_configured` says that no human can sign in on this gateway. Do not start again; tell your human. Your key works as before.",
       "### Poll",
       `Send this every \`interval\` seconds, until the answer is neither \`authorization_pending\` nor \`slow_down\`. The grant type is \`${claimGrantType(settings)}\`.`,
-      desk.curl(CLAIM_TOKEN),
+      context.curl(CLAIM_TOKEN_ROUTE),
       "`200` means that it is done:",
-      desk.answer(CLAIM_TOKEN),
+      context.responseExample(CLAIM_TOKEN_ROUTE),
       'Otherwise the body is `{"error": …}`:',
-      table(
+      markdownTable(
         ["`error`", "Status", "Meaning", "What to do"],
         TOKEN_ERRORS.map((each) => [
           `\`${each.error}\``,
           String(each.status),
-          each.means,
+          each.meaning,
           each.next,
         ]),
       ),

@@ -2,48 +2,51 @@
 
 import { type FaultCode, FAULTS } from "../base/fault.ts";
 import { BODY_LIMIT_DEFAULT_BYTES } from "../http/body.ts";
-import { type Desk, fenced, paragraphs, table } from "./desk.ts";
-import { ADVICE, errorExample, takesIdempotencyKey } from "./errors.ts";
+import { type DocContext, codeBlock, joinParagraphs, markdownTable } from "./desk.ts";
+import { ERROR_ADVICE, errorExample, acceptsIdempotencyKey } from "./errors.ts";
 import type { Section } from "./manifest-entry.ts";
 import { creditsText } from "./settings.ts";
 
-export function errors(desk: Desk): Section {
+export function errorsSection(context: DocContext): Section {
   const rows = Object.entries(FAULTS).map(([code, [status, sentence]]) => {
-    const advice = adviceOn(code);
+    const advice = adviceFor(code);
     return [
       String(status),
       `\`${code}\``,
       firstSentence(sentence),
       advice?.next ?? "",
-      advice?.again ?? "",
+      advice?.retry ?? "",
     ];
   });
-  const { baseUrl } = desk.settings;
+  const { baseUrl } = context.settings;
   return {
     title: "Errors",
-    text: paragraphs([
+    text: joinParagraphs([
       "Act on `code`, not on the words. Errors have the form of the API that you called. On most paths:",
-      fenced("json", JSON.stringify(errorExample("model_not_found", "openai", baseUrl), null, 2)),
-      desk.has("POST /v1/messages") ? "On `/v1/messages`:" : "",
-      desk.has("POST /v1/messages")
-        ? fenced(
+      codeBlock(
+        "json",
+        JSON.stringify(errorExample("model_not_found", "openai", baseUrl), null, 2),
+      ),
+      context.isMounted("POST /v1/messages") ? "On `/v1/messages`:" : "",
+      context.isMounted("POST /v1/messages")
+        ? codeBlock(
             "json",
             JSON.stringify(errorExample("model_not_found", "messages", baseUrl), null, 2),
           )
         : "",
       "Where the next step is known, `error.next` holds it as data: a list of `{method, url, body, why}`. Do one of these. `param` names the field or header that is wrong. On a `402`, `affordable_max_tokens` says how long an answer the balance covers.",
-      table(["Status", "`code`", "Meaning", "What to do", "Same request again?"], rows),
+      markdownTable(["Status", "`code`", "Meaning", "What to do", "Same request again?"], rows),
       "A provider's own error keeps its status and its `retry-after`.",
     ]),
   };
 }
 
-function adviceOn(code: string): (typeof ADVICE)[FaultCode] | undefined {
-  return Object.entries(ADVICE).find(([name]) => name === code)?.[1];
+function adviceFor(code: string): (typeof ERROR_ADVICE)[FaultCode] | undefined {
+  return Object.entries(ERROR_ADVICE).find(([name]) => name === code)?.[1];
 }
 
-export function tryAgain(desk: Desk): Section {
-  const keyed = desk.routes.some(takesIdempotencyKey);
+export function retrySection(context: DocContext): Section {
+  const hasIdempotentRoutes = context.routes.some(acceptsIdempotencyKey);
   return {
     title: "Trying again",
     text: [
@@ -52,7 +55,7 @@ export function tryAgain(desk: Desk): Section {
       "- **`provider_not_configured`:** do not repeat it; it is 503, but waiting does not help.",
       "- **Any other 4xx:** do not send the same request again. Change it, or stop.",
       "- **401 on a key that worked:** it was revoked or has expired. Drop it, and begin at *Look for a key first*.",
-      ...(keyed
+      ...(hasIdempotentRoutes
         ? [
             "- **Before you repeat a request that creates something,** be sure that you sent it with an `idempotency-key` header: a random text of 16 to 255 characters, the same for each repetition. For 24 hours it gets the first answer again.",
           ]
@@ -61,9 +64,9 @@ export function tryAgain(desk: Desk): Section {
   };
 }
 
-export function limits(desk: Desk): Section {
-  const { settings } = desk;
-  const large = desk.routes.filter(
+export function limitsSection(context: DocContext): Section {
+  const { settings } = context;
+  const large = context.routes.filter(
     (route) => (route.bodyLimitBytes ?? 0) > BODY_LIMIT_DEFAULT_BYTES,
   );
   const largest = Math.max(0, ...large.map((route) => route.bodyLimitBytes ?? 0));
@@ -77,21 +80,21 @@ export function limits(desk: Desk): Section {
     ],
   ];
   // Zero is no limit.
-  const { requestsPerMinute = 0, callsAtOnce = 0, accountsPerHour = 0 } = settings;
+  const { requestsPerMinute = 0, concurrentCalls = 0, accountsPerHour = 0 } = settings;
   if (requestsPerMinute > 0) rows.push(["Requests of one key", `${requestsPerMinute} a minute`]);
-  if (callsAtOnce > 0) rows.push(["Model calls of one key at once", String(callsAtOnce)]);
+  if (concurrentCalls > 0) rows.push(["Model calls of one key at once", String(concurrentCalls)]);
   if (accountsPerHour > 0)
     rows.push(["New accounts from one network", `${accountsPerHour} an hour`]);
-  return { title: "Limits and prices", text: table(["What", "Value"], rows) };
+  return { title: "Limits and prices", text: markdownTable(["What", "Value"], rows) };
 }
 
 function sizeText(bytes: number): string {
   return bytes >= 1_048_576 ? `${bytes / 1_048_576} MiB` : `${bytes / 1_024} KiB`;
 }
 
-export function links(desk: Desk): Section {
-  const { settings } = desk;
-  const documents = desk.routes.filter(
+export function linksSection(context: DocContext): Section {
+  const { settings } = context;
+  const documents = context.routes.filter(
     (route) =>
       route.tag === "Discovery" && route.hidden !== true && !route.path.endsWith("auth.md"),
   );

@@ -1,44 +1,56 @@
 // /auth.md: the one page that an agent needs. Each section stands only where its routes do.
 
-import { CLAIM_START } from "./addresses.ts";
-import { type Desk, paragraphs, table } from "./desk.ts";
-import { handOver } from "./manifest-claim.ts";
-import { keepKey, lookFirst, register, type Section } from "./manifest-entry.ts";
-import { errors, limits, links, tryAgain } from "./manifest-reference.ts";
-import { buyCredits, callModel, lookAfterKeys, watchBalance } from "./manifest-use.ts";
-import { creditsText, NAME } from "./settings.ts";
+import { START_CLAIM_ROUTE } from "./addresses.ts";
+import { type DocContext, joinParagraphs, markdownTable } from "./desk.ts";
+import { claimSection } from "./manifest-claim.ts";
+import {
+  storeKeySection,
+  findKeySection,
+  registerSection,
+  type Section,
+} from "./manifest-entry.ts";
+import { errorsSection, limitsSection, linksSection, retrySection } from "./manifest-reference.ts";
+import {
+  buyCreditsSection,
+  callModelSection,
+  manageKeysSection,
+  balanceSection,
+} from "./manifest-use.ts";
+import { creditsText, PRODUCT_NAME } from "./settings.ts";
 
-type Writer = (desk: Desk) => Section | undefined;
+type SectionWriter = (context: DocContext) => Section | undefined;
 
-const SECTIONS: readonly Writer[] = [
-  lookFirst,
-  register,
-  keepKey,
-  callModel,
-  watchBalance,
-  buyCredits,
-  lookAfterKeys,
-  handOver,
-  errors,
-  tryAgain,
-  limits,
-  links,
+const SECTIONS: readonly SectionWriter[] = [
+  findKeySection,
+  registerSection,
+  storeKeySection,
+  callModelSection,
+  balanceSection,
+  buyCreditsSection,
+  manageKeysSection,
+  claimSection,
+  errorsSection,
+  retrySection,
+  limitsSection,
+  linksSection,
 ];
 
-export function authManifest(desk: Desk): string {
-  const sections = SECTIONS.map((write) => write(desk)).filter((section) => section !== undefined);
-  return `${paragraphs([preamble(desk), ...sections.map(({ title, text }) => `## ${title}\n\n${text}`)])}\n`;
+export function authMd(context: DocContext): string {
+  const sections = SECTIONS.map((write) => write(context)).filter(
+    (section) => section !== undefined,
+  );
+  return `${joinParagraphs([introduction(context), ...sections.map(({ title, text }) => `## ${title}\n\n${text}`)])}\n`;
 }
 
-function preamble(desk: Desk): string {
-  const { settings } = desk;
-  const claimable = desk.has(CLAIM_START)
+function introduction(context: DocContext): string {
+  const { settings } = context;
+  const claimable = context.isMounted(START_CLAIM_ROUTE)
     ? " A human can take the account over later; your key keeps working."
     : "";
-  return paragraphs([
-    `# auth.md: how an agent gets into ${NAME}`,
+  return joinParagraphs([
+    `# auth.md: how an agent gets into ${PRODUCT_NAME}`,
     `You are an agent, and this page is written for you. It is all that you need to open an account at ${settings.baseUrl}, to keep its key, to call a language model and to pay for it. None of that needs a browser or a human.${claimable}`,
-    table(
+    markdownTable(
       ["What", "Value"],
       [
         ["Base URL", `\`${settings.baseUrl}\``],

@@ -82,19 +82,19 @@ export interface OpenApiDocument {
 }
 
 /** The response itself, where an operation only refers to it. */
-export function responseOf(
+export function resolveResponse(
   document: OpenApiDocument,
-  found: ResponseObject | Reference,
+  responseOrRef: ResponseObject | Reference,
 ): ResponseObject {
-  if (!("$ref" in found)) return found;
-  const name = found.$ref.slice("#/components/responses/".length);
+  if (!("$ref" in responseOrRef)) return responseOrRef;
+  const name = responseOrRef.$ref.slice("#/components/responses/".length);
   const response = document.components.responses[name];
   if (response === undefined) throw new Error(`the document has no response ${name}`);
   return response;
 }
 
 /** Every operation in the order of the routes. */
-export function operationsOf(
+export function listOperations(
   document: OpenApiDocument,
 ): readonly { readonly path: string; readonly method: string; readonly operation: Operation }[] {
   return Object.entries(document.paths).flatMap(([path, item]) =>

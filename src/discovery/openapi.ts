@@ -2,12 +2,12 @@
 
 import { FAULTS } from "../base/fault.ts";
 import type { Route } from "../http/route.ts";
-import { templateOf } from "./curl.ts";
-import { errorComponents, HEADERS } from "./error-responses.ts";
-import { ADVICE, takesIdempotencyKey } from "./errors.ts";
+import { openApiPath } from "./curl.ts";
+import { errorResponseComponents, RESPONSE_HEADERS } from "./error-responses.ts";
+import { ERROR_ADVICE, acceptsIdempotencyKey } from "./errors.ts";
 import type { OpenApiDocument, Operation, Tag } from "./openapi-form.ts";
-import { bindRoutes, operationOf, SECURITY_SCHEMES } from "./operation.ts";
-import { creditsText, type DiscoverySettings, NAME } from "./settings.ts";
+import { createRouteSchemas, routeOperation, SECURITY_SCHEMES } from "./operation.ts";
+import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "./settings.ts";
 import { tagDescription } from "./tags.ts";
 
 export const OPENAPI_CONTENT_TYPE = "application/yaml; charset=utf-8";
@@ -16,20 +16,20 @@ export function openApiDocument(
   routes: readonly Route[],
   settings: DiscoverySettings,
 ): OpenApiDocument {
-  const shown = routes.filter((route) => route.hidden !== true);
-  const book = bindRoutes(shown);
+  const visible = routes.filter((route) => route.hidden !== true);
+  const registry = createRouteSchemas(visible);
   return {
     openapi: "3.1.1",
     info: infoOf(settings),
     externalDocs: { url: settings.docsUrl, description: "The documentation for humans." },
-    servers: [{ url: settings.baseUrl, description: `${NAME} at this address.` }],
-    tags: tagsOf(shown),
-    paths: pathsOf(shown, (route) => operationOf(route, book, settings)),
+    servers: [{ url: settings.baseUrl, description: `${PRODUCT_NAME} at this address.` }],
+    tags: tagsOf(visible),
+    paths: pathsOf(visible, (route) => routeOperation(route, registry, settings)),
     components: {
       securitySchemes: SECURITY_SCHEMES,
-      headers: usedHeaders(shown),
-      responses: errorComponents(shown, book, settings.baseUrl),
-      schemas: book.components,
+      headers: usedHeaders(visible),
+      responses: errorResponseComponents(visible, registry, settings.baseUrl),
+      schemas: registry.components,
     },
   };
 }
@@ -42,7 +42,7 @@ export async function openApiYaml(document: OpenApiDocument): Promise<string> {
 
 function infoOf(settings: DiscoverySettings): OpenApiDocument["info"] {
   return {
-    title: NAME,
+    title: PRODUCT_NAME,
     version: settings.version,
     summary: "An AI gateway that agents let themselves into.",
     description: [
@@ -60,13 +60,13 @@ function infoOf(settings: DiscoverySettings): OpenApiDocument["info"] {
 
 function errorTable(): string {
   const rows = Object.entries(FAULTS).map(
-    ([code, [status]]) => `| ${status} | \`${code}\` | ${adviceOn(code)} |`,
+    ([code, [status]]) => `| ${status} | \`${code}\` | ${adviceFor(code)} |`,
   );
   return ["| Status | Code | What to do |", "| --- | --- | --- |", ...rows].join("\n");
 }
 
-function adviceOn(code: string): string {
-  return Object.entries(ADVICE).find(([name]) => name === code)?.[1].next ?? "";
+function adviceFor(code: string): string {
+  return Object.entries(ERROR_ADVICE).find(([name]) => name === code)?.[1].next ?? "";
 }
 
 function tagsOf(routes: readonly Route[]): readonly Tag[] {
@@ -82,7 +82,7 @@ function pathsOf(
 ): OpenApiDocument["paths"] {
   const paths: Record<string, Record<string, Operation>> = {};
   for (const route of routes) {
-    const path = templateOf(route.path);
+    const path = openApiPath(route.path);
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationFor(route) };
   }
   return paths;
@@ -90,13 +90,13 @@ function pathsOf(
 
 /** A header that no answer has stays out: every component is referred to. */
 function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["headers"] {
-  const { Replayed, Challenge, PaymentRequired, ...always } = HEADERS;
+  const { Replayed, Challenge, PaymentRequired, ...always } = RESPONSE_HEADERS;
   return {
     ...always,
     ...(Challenge !== undefined && routes.some((route) => route.auth === "key")
       ? { Challenge }
       : {}),
-    ...(Replayed !== undefined && routes.some(takesIdempotencyKey) ? { Replayed } : {}),
+    ...(Replayed !== undefined && routes.some(acceptsIdempotencyKey) ? { Replayed } : {}),
     ...(PaymentRequired !== undefined &&
     routes.some((route) => route.faults.includes("payment_required"))
       ? { PaymentRequired }

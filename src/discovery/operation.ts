@@ -1,10 +1,10 @@
 // One route as one operation of the description.
 
-import type { AnswerDoc, Route } from "../http/route.ts";
+import type { ResponseDoc, Route } from "../http/route.ts";
 import type { z } from "zod";
-import { curlOf, exampleOf, isRecord } from "./curl.ts";
-import { errorReferences, relayedHeadersOf } from "./error-responses.ts";
-import { ENVELOPES, takesIdempotencyKey } from "./errors.ts";
+import { curlCommand, exampleBody, isRecord } from "./curl.ts";
+import { errorResponseRefs, relayedHeadersOf } from "./error-responses.ts";
+import { ERROR_ENVELOPES, acceptsIdempotencyKey } from "./errors.ts";
 import type {
   HeaderObject,
   MediaType,
@@ -13,14 +13,14 @@ import type {
   Reference,
   ResponseObject,
 } from "./openapi-form.ts";
-import { bindSchemas, type JsonSchema, type SchemaBook } from "./schemas.ts";
+import { createSchemaRegistry, type JsonSchema, type SchemaRegistry } from "./schemas.ts";
 import type { DiscoverySettings } from "./settings.ts";
 
-const IDEMPOTENCY_KEY =
+const IDEMPOTENCY_KEY_DESCRIPTION =
   "A random text of your own. A repetition with the same key and body gets the first answer again, for 24 hours.";
 const IDEMPOTENCY_KEY_MAX = 255;
-const OPEN_IDEMPOTENCY_KEY_MIN = 16;
-const COMPONENTS = "#/components/schemas/";
+const KEYLESS_IDEMPOTENCY_KEY_MIN = 16;
+const COMPONENTS_PREFIX = "#/components/schemas/";
 
 export const SECURITY_SCHEMES = {
   bearer: {
@@ -37,31 +37,33 @@ export const SECURITY_SCHEMES = {
 } as const;
 
 /** What an answer may also say of itself; both are optional, so a plain AnswerDoc is one. */
-type FullAnswerDoc = AnswerDoc & {
+type FullResponseDoc = ResponseDoc & {
   readonly headers?: Readonly<Record<string, string>>;
   /** The same answer in other content types, such as a stream or CSV. */
-  readonly alternatives?: readonly Pick<AnswerDoc, "schema" | "contentType" | "example">[];
+  readonly alternatives?: readonly Pick<ResponseDoc, "schema" | "contentType" | "example">[];
 };
 
 /** The schemas of all routes, each described once. */
-export function bindRoutes(routes: readonly Route[]): SchemaBook {
+export function createRouteSchemas(routes: readonly Route[]): SchemaRegistry {
   const inputs = routes.flatMap(({ params, query, body }) => [params, query, body]);
-  const answers = routes.flatMap((route) => Object.values(route.answers)).flatMap(formsOf);
-  const envelopes = routes.map((route) => ENVELOPES[route.dialect]);
-  return bindSchemas(
+  const variants = routes
+    .flatMap((route) => Object.values(route.responses))
+    .flatMap(responseVariants);
+  const envelopes = routes.map((route) => ERROR_ENVELOPES[route.dialect]);
+  return createSchemaRegistry(
     inputs.filter(isSchema),
-    [...answers.map((form) => form.schema), ...envelopes].filter(isSchema),
+    [...variants.map((variant) => variant.schema), ...envelopes].filter(isSchema),
   );
 }
 
-export function operationOf(
+export function routeOperation(
   route: Route,
-  book: SchemaBook,
+  registry: SchemaRegistry,
   settings: DiscoverySettings,
 ): Operation {
   const parameters = [
-    ...parametersOf(route, book, "path"),
-    ...parametersOf(route, book, "query"),
+    ...parametersOf(route, registry, "path"),
+    ...parametersOf(route, registry, "query"),
     ...headerParametersOf(route),
   ];
   return {
@@ -73,13 +75,13 @@ export function operationOf(
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(route.body === undefined
       ? {}
-      : { requestBody: requestBodyOf(route, route.body, book, settings) }),
-    responses: { ...answersOf(route, book), ...errorReferences(route) },
+      : { requestBody: requestBodyOf(route, route.body, registry, settings) }),
+    responses: { ...successResponses(route, registry), ...errorResponseRefs(route) },
     "x-codeSamples": [
       {
         lang: "Shell",
         label: "curl",
-        source: curlOf(route, settings, { params: exampleParams(parameters) }),
+        source: curlCommand(route, settings, { params: exampleParams(parameters) }),
       },
     ],
   };
@@ -87,20 +89,21 @@ export function operationOf(
 
 function parametersOf(
   route: Route,
-  book: SchemaBook,
-  place: "path" | "query",
+  registry: SchemaRegistry,
+  location: "path" | "query",
 ): readonly Parameter[] {
-  const schema = place === "path" ? route.params : route.query;
-  const fields = schema === undefined ? {} : fieldsOf(book, book.of("input", schema));
-  if (place === "query")
-    return Object.entries(fields).map(([name, field]) => parameter(name, place, field));
+  const schema = location === "path" ? route.params : route.query;
+  const fields =
+    schema === undefined ? {} : fieldsOf(registry, registry.jsonSchemaFor("input", schema));
+  if (location === "query")
+    return Object.entries(fields).map(([name, field]) => parameter(name, location, field));
   return [...route.path.matchAll(/\{(\w+)(\+?)\}/g)].map(([, name = "", rest]) => {
     const field = fields[name]?.schema ?? { type: "string" };
-    const told =
+    const description =
       rest === "+" ? `${field.description ?? ""} It may hold slashes.`.trim() : field.description;
-    return parameter(name, place, {
+    return parameter(name, location, {
       required: true,
-      schema: told === undefined ? field : { ...field, description: told },
+      schema: description === undefined ? field : { ...field, description: description },
     });
   });
 }
@@ -110,22 +113,22 @@ interface Field {
   readonly required: boolean;
 }
 
-function parameter(name: string, place: "path" | "query", field: Field): Parameter {
+function parameter(name: string, location: "path" | "query", field: Field): Parameter {
   const { description, ...schema } = field.schema;
   return {
     name,
-    in: place,
+    in: location,
     ...(field.required ? { required: true } : {}),
     ...(description === undefined ? {} : { description }),
     schema,
   };
 }
 
-function fieldsOf(book: SchemaBook, schema: JsonSchema): Readonly<Record<string, Field>> {
+function fieldsOf(registry: SchemaRegistry, schema: JsonSchema): Readonly<Record<string, Field>> {
   const whole =
     schema.$ref === undefined
       ? schema
-      : (book.components[schema.$ref.slice(COMPONENTS.length)] ?? {});
+      : (registry.components[schema.$ref.slice(COMPONENTS_PREFIX.length)] ?? {});
   const fields = Object.entries(whole.properties ?? {}).map(([name, property]) => [
     name,
     {
@@ -143,8 +146,8 @@ function headerParametersOf(route: Route): readonly Parameter[] {
     description,
     schema: { type: "string" },
   }));
-  if (!takesIdempotencyKey(route)) return own;
-  const least = route.auth === "none" ? OPEN_IDEMPOTENCY_KEY_MIN : 1;
+  if (!acceptsIdempotencyKey(route)) return own;
+  const minLength = route.auth === "none" ? KEYLESS_IDEMPOTENCY_KEY_MIN : 1;
   return [
     ...own,
     {
@@ -152,9 +155,9 @@ function headerParametersOf(route: Route): readonly Parameter[] {
       in: "header",
       description:
         route.revealsSecret === true && route.auth === "key"
-          ? `${IDEMPOTENCY_KEY} The answer holds a secret, so only the API key that asked first gets it again.`
-          : IDEMPOTENCY_KEY,
-      schema: { type: "string", minLength: least, maxLength: IDEMPOTENCY_KEY_MAX },
+          ? `${IDEMPOTENCY_KEY_DESCRIPTION} The answer holds a secret, so only the API key that asked first gets it again.`
+          : IDEMPOTENCY_KEY_DESCRIPTION,
+      schema: { type: "string", minLength: minLength, maxLength: IDEMPOTENCY_KEY_MAX },
     },
   ];
 }
@@ -162,58 +165,65 @@ function headerParametersOf(route: Route): readonly Parameter[] {
 function requestBodyOf(
   route: Route,
   body: z.ZodType,
-  book: SchemaBook,
+  registry: SchemaRegistry,
   settings: DiscoverySettings,
 ): NonNullable<Operation["requestBody"]> {
   const type = route.bodyType === "form" ? "application/x-www-form-urlencoded" : "application/json";
-  const example = exampleOf(route, settings);
+  const example = exampleBody(route, settings);
   const media: MediaType = {
-    schema: book.of("input", body),
+    schema: registry.jsonSchemaFor("input", body),
     ...(example === undefined ? {} : { example }),
   };
   return { required: !body.safeParse({}).success, content: { [type]: media } };
 }
 
-function answersOf(route: Route, book: SchemaBook): Readonly<Record<string, ResponseObject>> {
-  const answers = Object.entries(route.answers).map(([status, answer]) => [
+function successResponses(
+  route: Route,
+  registry: SchemaRegistry,
+): Readonly<Record<string, ResponseObject>> {
+  const responses = Object.entries(route.responses).map(([status, answer]) => [
     status,
-    answerOf(route, answer, book),
+    responseObject(route, answer, registry),
   ]);
-  return Object.fromEntries(answers);
+  return Object.fromEntries(responses);
 }
 
-function answerOf(route: Route, answer: FullAnswerDoc, book: SchemaBook): ResponseObject {
+function responseObject(
+  route: Route,
+  response: FullResponseDoc,
+  registry: SchemaRegistry,
+): ResponseObject {
   const headers: Record<string, HeaderObject | Reference> = {
     "x-request-id": { $ref: "#/components/headers/RequestId" },
   };
-  if (takesIdempotencyKey(route))
+  if (acceptsIdempotencyKey(route))
     headers["idempotent-replayed"] = { $ref: "#/components/headers/Replayed" };
-  for (const [name, description] of Object.entries(answer.headers ?? {}))
+  for (const [name, description] of Object.entries(response.headers ?? {}))
     headers[name] = { description, schema: { type: "string" } };
   Object.assign(headers, relayedHeadersOf(route));
-  const content = formsOf(answer).map((form) => [
+  const content = responseVariants(response).map((form) => [
     form.contentType ?? "application/json",
-    mediaOf(form, book),
+    mediaType(form, registry),
   ]);
   return {
-    description: answer.description,
+    description: response.description,
     headers,
     ...(content.length === 0 ? {} : { content: Object.fromEntries(content) }),
   };
 }
 
-type Form = NonNullable<FullAnswerDoc["alternatives"]>[number];
+type ResponseVariant = NonNullable<FullResponseDoc["alternatives"]>[number];
 
 /** The bodies that an answer can have; an answer that names neither a schema nor a content type has none. */
-function formsOf(answer: FullAnswerDoc): readonly Form[] {
+function responseVariants(answer: FullResponseDoc): readonly ResponseVariant[] {
   return [answer, ...(answer.alternatives ?? [])].filter(
     (form) => form.schema !== undefined || form.contentType !== undefined,
   );
 }
 
-function mediaOf(form: Form, book: SchemaBook): MediaType {
+function mediaType(form: ResponseVariant, registry: SchemaRegistry): MediaType {
   const schema: JsonSchema =
-    form.schema === undefined ? { type: "string" } : book.of("output", form.schema);
+    form.schema === undefined ? { type: "string" } : registry.jsonSchemaFor("output", form.schema);
   return { schema, ...(form.example === undefined ? {} : { example: form.example }) };
 }
 

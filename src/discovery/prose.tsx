@@ -4,26 +4,26 @@
 
 import type { Child } from "hono/jsx";
 
-export function Prose({ text }: { readonly text: string }): Child {
-  return <>{text.split(/\n{2,}/).map(block)}</>;
+export function Markdown({ text }: { readonly text: string }): Child {
+  return <>{text.split(/\n{2,}/).map(renderBlock)}</>;
 }
 
-function block(text: string): Child {
+function renderBlock(text: string): Child {
   const lines = text.split("\n");
   if (lines.every((line) => line.startsWith("|"))) return <MarkdownTable lines={lines} />;
   if (lines.every((line) => line.startsWith("- "))) {
     return (
       <ul>
         {lines.map((line) => (
-          <li>{inline(line.slice(2))}</li>
+          <li>{renderInline(line.slice(2))}</li>
         ))}
       </ul>
     );
   }
-  return <p>{inline(text)}</p>;
+  return <p>{renderInline(text)}</p>;
 }
 
-export function inline(text: string): readonly Child[] {
+export function renderInline(text: string): readonly Child[] {
   return text.split(/(`[^`]+`|\*\*[^*]+\*\*|\[[^\]]+\]\(https?:[^)\s]+\))/).map((part): Child => {
     if (part.startsWith("`") && part.length > 2) return <code>{part.slice(1, -1)}</code>;
     if (part.startsWith("**") && part.length > 4) return <strong>{part.slice(2, -2)}</strong>;
@@ -33,14 +33,14 @@ export function inline(text: string): readonly Child[] {
 }
 
 function MarkdownTable({ lines }: { readonly lines: readonly string[] }): Child {
-  const [head = [], , ...rows] = lines.map(cellsOf);
+  const [head = [], , ...rows] = lines.map(tableCells);
   return (
     <div class="scroll" role="region" aria-label="Table" tabindex={0}>
       <table>
         <thead>
           <tr>
             {head.map((cell) => (
-              <th scope="col">{inline(cell)}</th>
+              <th scope="col">{renderInline(cell)}</th>
             ))}
           </tr>
         </thead>
@@ -48,7 +48,7 @@ function MarkdownTable({ lines }: { readonly lines: readonly string[] }): Child 
           {rows.map((row) => (
             <tr>
               {row.map((cell) => (
-                <td>{inline(cell)}</td>
+                <td>{renderInline(cell)}</td>
               ))}
             </tr>
           ))}
@@ -58,7 +58,7 @@ function MarkdownTable({ lines }: { readonly lines: readonly string[] }): Child 
   );
 }
 
-function cellsOf(line: string): readonly string[] {
+function tableCells(line: string): readonly string[] {
   return line
     .slice(1, -1)
     .split(/(?<!\\)\|/)

@@ -8,9 +8,9 @@ import {
   type Operation,
   type Parameter,
   type ResponseObject,
-  responseOf,
+  resolveResponse,
 } from "./openapi-form.ts";
-import { inline, Prose } from "./prose.tsx";
+import { renderInline, Markdown } from "./prose.tsx";
 import { schemaRows, type SchemaRow, typeName } from "./schema-rows.ts";
 
 interface EndpointProps {
@@ -23,42 +23,43 @@ interface EndpointProps {
 export function Endpoint({ path, method, operation, document }: EndpointProps): Child {
   const id = operation.operationId;
   const responses = Object.entries(operation.responses).map(
-    ([status, found]) => [status, responseOf(document, found), "$ref" in found] as const,
+    ([status, responseOrRef]) =>
+      [status, resolveResponse(document, responseOrRef), "$ref" in responseOrRef] as const,
   );
-  const good = responses.filter(([, , isShared]) => !isShared);
-  const bad = responses.filter(([status, , isShared]) => isShared && status !== "default");
+  const successes = responses.filter(([, , isShared]) => !isShared);
+  const errors = responses.filter(([status, , isShared]) => isShared && status !== "default");
   return (
     <article class="endpoint" id={id} aria-labelledby={`${id}-title`}>
       <div class="told">
         <h3 id={`${id}-title`}>
           <a class="anchor" href={`#${id}`}>
-            {inline(operation.summary)}
+            {renderInline(operation.summary)}
           </a>
         </h3>
         <p class="address">
           <span class={`method ${method.toLowerCase()}`}>{method}</span>
           {path}
         </p>
-        {operation.description === undefined ? null : <Prose text={operation.description} />}
+        {operation.description === undefined ? null : <Markdown text={operation.description} />}
         {operation.security.length === 0 ? <p class="note">Needs no key.</p> : null}
         <Parameters parameters={operation.parameters ?? []} />
         <RequestBody operation={operation} document={document} />
-        {good.map(([status, response]) => (
-          <GoodAnswer status={status} response={response} document={document} />
+        {successes.map(([status, response]) => (
+          <SuccessResponse status={status} response={response} document={document} />
         ))}
-        <Errors responses={bad} />
+        <ErrorTable responses={errors} />
       </div>
       <div class="shown">
         {operation["x-codeSamples"].map((sample) => (
-          <Sample caption={`Request, with ${sample.label}`} text={sample.source} />
+          <CodeExample caption={`Request, with ${sample.label}`} text={sample.source} />
         ))}
-        {good.flatMap(([status, response]) => examplesOf(status, response))}
+        {successes.flatMap(([status, response]) => examplesOf(status, response))}
       </div>
     </article>
   );
 }
 
-const PLACES = [
+const PARAMETER_LOCATIONS = [
   ["path", "In the path"],
   ["query", "In the query"],
   ["header", "Headers"],
@@ -67,8 +68,8 @@ const PLACES = [
 function Parameters({ parameters }: { readonly parameters: readonly Parameter[] }): Child {
   return (
     <>
-      {PLACES.map(([place, title]) => {
-        const rows = parameters.filter((each) => each.in === place).map(rowOf);
+      {PARAMETER_LOCATIONS.map(([location, title]) => {
+        const rows = parameters.filter((each) => each.in === location).map(parameterRow);
         if (rows.length === 0) return null;
         return (
           <>
@@ -81,16 +82,16 @@ function Parameters({ parameters }: { readonly parameters: readonly Parameter[] 
   );
 }
 
-function rowOf(parameter: Parameter): SchemaRow {
+function parameterRow(parameter: Parameter): SchemaRow {
   const { name, required = false, description, schema } = parameter;
-  const whole = schemaRows(
+  const rows = schemaRows(
     {
       type: "object",
       properties: { [name]: { ...schema, ...(description === undefined ? {} : { description }) } },
     },
     {},
   );
-  return { name, type: typeName(schema), required, description: whole[0]?.description ?? "" };
+  return { name, type: typeName(schema), required, description: rows[0]?.description ?? "" };
 }
 
 function RequestBody({
@@ -118,23 +119,23 @@ function RequestBody({
   );
 }
 
-interface AnswerProps {
+interface SuccessResponseProps {
   readonly status: string;
   readonly response: ResponseObject;
   readonly document: OpenApiDocument;
 }
 
-function GoodAnswer({ status, response, document }: AnswerProps): Child {
+function SuccessResponse({ status, response, document }: SuccessResponseProps): Child {
   const headers = Object.entries(response.headers ?? {}).flatMap(([name, header]) =>
     "description" in header ? [{ name, text: header.description }] : [],
   );
   return (
     <>
       <h4>Answer {status}</h4>
-      <Prose text={response.description} />
+      <Markdown text={response.description} />
       {headers.map((header) => (
         <p class="note">
-          <code>{header.name}</code>: {inline(header.text)}
+          <code>{header.name}</code>: {renderInline(header.text)}
         </p>
       ))}
       {Object.entries(response.content ?? {}).map(([type, media]) => (
@@ -161,7 +162,7 @@ function MediaTable({ caption, media, document }: MediaTableProps): Child {
   if (schema?.$ref !== undefined)
     return (
       <p>
-        A record of type <RecordLink name={typeName(schema)} />.
+        A record of type <SchemaLink name={typeName(schema)} />.
       </p>
     );
   return (
@@ -192,11 +193,11 @@ export function FieldTable({
             <th scope="row">
               <code>{row.name}</code>
               <span class="type">
-                <TypeOf row={row} />
+                <TypeCell row={row} />
                 {row.required ? "" : ", optional"}
               </span>
             </th>
-            <td>{inline(row.description)}</td>
+            <td>{renderInline(row.description)}</td>
           </tr>
         ))}
       </tbody>
@@ -204,23 +205,23 @@ export function FieldTable({
   );
 }
 
-function TypeOf({ row }: { readonly row: SchemaRow }): Child {
-  if (row.record === undefined) return row.type;
-  const [before = "", after = ""] = row.type.split(row.record);
+function TypeCell({ row }: { readonly row: SchemaRow }): Child {
+  if (row.schemaName === undefined) return row.type;
+  const [before = "", after = ""] = row.type.split(row.schemaName);
   return (
     <>
       {before}
-      <RecordLink name={row.record} />
+      <SchemaLink name={row.schemaName} />
       {after}
     </>
   );
 }
 
-function RecordLink({ name }: { readonly name: string }): Child {
+function SchemaLink({ name }: { readonly name: string }): Child {
   return <a href={`#record-${name}`}>{name}</a>;
 }
 
-function Errors({
+function ErrorTable({
   responses,
 }: {
   readonly responses: readonly (readonly [string, ResponseObject, boolean])[];
@@ -247,11 +248,17 @@ function examplesOf(status: string, response: ResponseObject): readonly Child[] 
   return Object.entries(response.content ?? {}).flatMap(([type, { example }]) => {
     if (example === undefined) return [];
     const text = typeof example === "string" ? example : JSON.stringify(example, null, 2);
-    return [<Sample caption={`Answer ${status}, ${type}`} text={text} />];
+    return [<CodeExample caption={`Answer ${status}, ${type}`} text={text} />];
   });
 }
 
-function Sample({ caption, text }: { readonly caption: string; readonly text: string }): Child {
+function CodeExample({
+  caption,
+  text,
+}: {
+  readonly caption: string;
+  readonly text: string;
+}): Child {
   return (
     <figure>
       <figcaption>{caption}</figcaption>

@@ -4,23 +4,23 @@
 import type { Child } from "hono/jsx";
 import { renderPage } from "../http/layout.tsx";
 import { SITE_LINKS } from "./home-page.tsx";
-import { type OpenApiDocument, operationsOf } from "./openapi-form.ts";
-import { inline, Prose } from "./prose.tsx";
+import { type OpenApiDocument, listOperations } from "./openapi-form.ts";
+import { renderInline, Markdown } from "./prose.tsx";
 import { Endpoint, FieldTable } from "./reference-endpoint.tsx";
 import { schemaRows } from "./schema-rows.ts";
 
-type Operations = ReturnType<typeof operationsOf>;
+type Operations = ReturnType<typeof listOperations>;
 
 export function referencePage(document: OpenApiDocument): string {
-  const operations = operationsOf(document);
+  const operations = listOperations(document);
   return renderPage({
     title: `API reference · ${document.info.title}`,
     description: document.info.summary,
     nav: SITE_LINKS,
     path: "/docs",
-    aside: <Contents document={document} operations={operations} />,
-    main: <Reference document={document} operations={operations} />,
-    foot: (
+    aside: <TableOfContents document={document} operations={operations} />,
+    main: <EndpointSections document={document} operations={operations} />,
+    footer: (
       <p>
         {document.info.title} {document.info.version}. This page is made from{" "}
         <a href="/openapi.yaml">the OpenAPI description</a>.
@@ -29,12 +29,12 @@ export function referencePage(document: OpenApiDocument): string {
   });
 }
 
-interface Parts {
+interface ReferenceProps {
   readonly document: OpenApiDocument;
   readonly operations: Operations;
 }
 
-function Contents({ document, operations }: Parts): Child {
+function TableOfContents({ document, operations }: ReferenceProps): Child {
   return (
     <details class="contents">
       <summary>Contents</summary>
@@ -48,9 +48,9 @@ function Contents({ document, operations }: Parts): Child {
           <>
             <p class="chapter">{tag.name}</p>
             <ul>
-              {inChapter(operations, tag.name).map(({ operation }) => (
+              {operationsByTag(operations, tag.name).map(({ operation }) => (
                 <li>
-                  <a href={`#${operation.operationId}`}>{inline(operation.summary)}</a>
+                  <a href={`#${operation.operationId}`}>{renderInline(operation.summary)}</a>
                 </li>
               ))}
             </ul>
@@ -69,7 +69,7 @@ function Contents({ document, operations }: Parts): Child {
   );
 }
 
-function Reference({ document, operations }: Parts): Child {
+function EndpointSections({ document, operations }: ReferenceProps): Child {
   return (
     <>
       <h1>API reference</h1>
@@ -77,37 +77,37 @@ function Reference({ document, operations }: Parts): Child {
       <p>
         The base URL is <code>{document.servers[0]?.url}</code>.
       </p>
-      <Prose text={document.info.description} />
+      <Markdown text={document.info.description} />
       <Authentication document={document} />
       {document.tags.map((tag) => (
-        <section aria-labelledby={chapterId(tag.name)}>
-          <h2 id={chapterId(tag.name)}>{tag.name}</h2>
-          <p class="tagline">{inline(tag.description)}</p>
-          {inChapter(operations, tag.name).map((each) => (
+        <section aria-labelledby={tagId(tag.name)}>
+          <h2 id={tagId(tag.name)}>{tag.name}</h2>
+          <p class="tagline">{renderInline(tag.description)}</p>
+          {operationsByTag(operations, tag.name).map((each) => (
             <Endpoint {...each} document={document} />
           ))}
         </section>
       ))}
-      <Records document={document} />
+      <SchemaSections document={document} />
     </>
   );
 }
 
-function Authentication({ document }: Pick<Parts, "document">): Child {
+function Authentication({ document }: Pick<ReferenceProps, "document">): Child {
   return (
     <section aria-labelledby="authentication">
       <h2 id="authentication">Authentication</h2>
       <p>Send the API key in one of these headers. Endpoints that need none say so.</p>
       <ul>
         {Object.values(document.components.securitySchemes).map((scheme) => (
-          <li>{inline(scheme["description"] ?? "")}</li>
+          <li>{renderInline(scheme["description"] ?? "")}</li>
         ))}
       </ul>
     </section>
   );
 }
 
-function Records({ document }: Pick<Parts, "document">): Child {
+function SchemaSections({ document }: Pick<ReferenceProps, "document">): Child {
   const { schemas } = document.components;
   return (
     <section aria-labelledby="records">
@@ -119,7 +119,7 @@ function Records({ document }: Pick<Parts, "document">): Child {
               {name}
             </a>
           </h3>
-          {schema.description === undefined ? null : <Prose text={schema.description} />}
+          {schema.description === undefined ? null : <Markdown text={schema.description} />}
           <FieldTable caption={`Fields of ${name}`} rows={schemaRows(schema, schemas)} />
         </article>
       ))}
@@ -127,10 +127,10 @@ function Records({ document }: Pick<Parts, "document">): Child {
   );
 }
 
-function inChapter(operations: Operations, tag: string): Operations {
+function operationsByTag(operations: Operations, tag: string): Operations {
   return operations.filter(({ operation }) => operation.tags.includes(tag));
 }
 
-function chapterId(tag: string): string {
+function tagId(tag: string): string {
   return `chapter-${tag.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-")}`;
 }

@@ -4,21 +4,21 @@
 // long again.
 
 import { z } from "zod";
-import { once } from "../base/once.ts";
+import { lazy } from "../base/once.ts";
 import { ASSET_CACHE_CONTROL, ASSETS } from "../http/assets.ts";
 import { pageHeaders } from "../http/layout.tsx";
-import { type AnswerDoc, openRoute, type Route } from "../http/route.ts";
-import { formFor } from "./accept.ts";
-import { REGISTER } from "./addresses.ts";
-import { type Desk, openDesk } from "./desk.ts";
-import { homePage, SUMMARY } from "./home-page.tsx";
-import { LLMS_CONTENT_TYPE, llmsText } from "./llms.ts";
-import { authManifest } from "./manifest.ts";
+import { type ResponseDoc, publicRoute, type Route } from "../http/route.ts";
+import { negotiateFormat } from "./accept.ts";
+import { REGISTER_ROUTE } from "./addresses.ts";
+import { type DocContext, createDocContext } from "./desk.ts";
+import { homePage, PRODUCT_SUMMARY } from "./home-page.tsx";
+import { LLMS_CONTENT_TYPE, llmsTxt } from "./llms.ts";
+import { authMd } from "./manifest.ts";
 import { OPENAPI_CONTENT_TYPE, openApiDocument, openApiYaml } from "./openapi.ts";
 import { referencePage } from "./reference-page.tsx";
-import { answerWith, type Served, served } from "./served.ts";
-import { type DiscoverySettings, NAME } from "./settings.ts";
-import { authorizationServer, protectedResource } from "./well-known.ts";
+import { respondWithDocument, type CachedDocument, cachedDocument } from "./served.ts";
+import { type DiscoverySettings, PRODUCT_NAME } from "./settings.ts";
+import { authorizationServerMetadata, protectedResourceMetadata } from "./well-known.ts";
 
 export interface DiscoveryDeps {
   /** The routes of all other rooms. */
@@ -30,14 +30,14 @@ const JSON_TYPE = "application/json";
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 
 interface Documents {
-  readonly yaml: () => Promise<Served>;
-  readonly json: () => Served;
-  readonly llms: () => Served;
-  readonly manifest: () => Served;
-  readonly resource: () => Served;
-  readonly server: () => Served;
-  readonly reference: () => Served;
-  readonly home: Readonly<Record<"html" | "json" | "text", () => Served>>;
+  readonly yaml: () => Promise<CachedDocument>;
+  readonly json: () => CachedDocument;
+  readonly llms: () => CachedDocument;
+  readonly manifest: () => CachedDocument;
+  readonly resource: () => CachedDocument;
+  readonly server: () => CachedDocument;
+  readonly reference: () => CachedDocument;
+  readonly home: Readonly<Record<"html" | "json" | "text", () => CachedDocument>>;
 }
 
 export function discoveryRoutes({ routes, settings }: DiscoveryDeps): readonly Route[] {
@@ -46,42 +46,49 @@ export function discoveryRoutes({ routes, settings }: DiscoveryDeps): readonly R
     ...pageRoutes(() => documents),
     ...assetRoutes(),
   ];
-  const documents = documentsOf([...routes, ...own], settings);
+  const documents = createDocuments([...routes, ...own], settings);
   return own;
 }
 
-function documentsOf(routes: readonly Route[], settings: DiscoverySettings): Documents {
-  const document = once(() => openApiDocument(routes, settings));
-  const desk = once(() => openDesk(routes, document(), settings));
-  const llms = once(() => llmsText(desk()));
+function createDocuments(routes: readonly Route[], settings: DiscoverySettings): Documents {
+  const document = lazy(() => openApiDocument(routes, settings));
+  const context = lazy(() => createDocContext(routes, document(), settings));
+  const llms = lazy(() => llmsTxt(context()));
   const varied = { vary: "accept" };
   return {
-    yaml: once(async () => served(await openApiYaml(document()), OPENAPI_CONTENT_TYPE)),
-    json: once(() => served(JSON.stringify(document()), JSON_TYPE)),
-    llms: once(() => served(llms(), LLMS_CONTENT_TYPE)),
-    manifest: once(() => served(authManifest(desk()), MARKDOWN_TYPE)),
-    resource: once(() => served(JSON.stringify(protectedResource(desk())), JSON_TYPE)),
-    server: once(() => served(JSON.stringify(authorizationServer(desk())), JSON_TYPE)),
-    reference: once(() => page(referencePage(document()))),
+    yaml: lazy(async () => cachedDocument(await openApiYaml(document()), OPENAPI_CONTENT_TYPE)),
+    json: lazy(() => cachedDocument(JSON.stringify(document()), JSON_TYPE)),
+    llms: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE)),
+    manifest: lazy(() => cachedDocument(authMd(context()), MARKDOWN_TYPE)),
+    resource: lazy(() =>
+      cachedDocument(JSON.stringify(protectedResourceMetadata(context())), JSON_TYPE),
+    ),
+    server: lazy(() =>
+      cachedDocument(JSON.stringify(authorizationServerMetadata(context())), JSON_TYPE),
+    ),
+    reference: lazy(() => htmlDocument(referencePage(document()))),
     home: {
-      html: once(() => page(homePage(desk()), varied)),
-      json: once(() => served(JSON.stringify(pointers(desk())), JSON_TYPE, varied)),
-      text: once(() => served(llms(), LLMS_CONTENT_TYPE, varied)),
+      html: lazy(() => htmlDocument(homePage(context()), varied)),
+      json: lazy(() => cachedDocument(JSON.stringify(apiIndex(context())), JSON_TYPE, varied)),
+      text: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE, varied)),
     },
   };
 }
 
-function page(html: string, more: Readonly<Record<string, string>> = {}): Served {
+function htmlDocument(
+  html: string,
+  extraHeaders: Readonly<Record<string, string>> = {},
+): CachedDocument {
   const { "content-type": type = "", ...headers } = pageHeaders();
-  return served(html, type, { ...headers, ...more });
+  return cachedDocument(html, type, { ...headers, ...extraHeaders });
 }
 
 /** The front page for a program: where everything is. */
-function pointers(desk: Desk): unknown {
-  const { baseUrl, docsUrl, version } = desk.settings;
+function apiIndex(context: DocContext): unknown {
+  const { baseUrl, docsUrl, version } = context.settings;
   return {
-    name: NAME,
-    description: SUMMARY,
+    name: PRODUCT_NAME,
+    description: PRODUCT_SUMMARY,
     version,
     base_url: baseUrl,
     auth_md: `${baseUrl}/auth.md`,
@@ -89,7 +96,7 @@ function pointers(desk: Desk): unknown {
     openapi: `${baseUrl}/openapi.yaml`,
     protected_resource: `${baseUrl}/.well-known/oauth-protected-resource`,
     docs: docsUrl,
-    ...(desk.has(REGISTER)
+    ...(context.isMounted(REGISTER_ROUTE)
       ? {
           next: [
             {
@@ -109,10 +116,10 @@ interface DocumentRoute {
   readonly id: string;
   readonly summary: string;
   readonly pick: keyof Omit<Documents, "home">;
-  readonly answer: AnswerDoc;
+  readonly response: ResponseDoc;
 }
 
-const OpenApiForm = z
+const OpenApiSchema = z
   .looseObject({
     openapi: z.string(),
     info: z.looseObject({ title: z.string(), version: z.string() }),
@@ -120,7 +127,7 @@ const OpenApiForm = z
   })
   .meta({ id: "OpenApiDocument", description: "This description." });
 
-const ProtectedResource = z
+const ProtectedResourceSchema = z
   .looseObject({
     resource: z.string(),
     authorization_servers: z.array(z.string()),
@@ -128,7 +135,7 @@ const ProtectedResource = z
   })
   .meta({ id: "ProtectedResource", description: "RFC 9728's metadata." });
 
-const AuthorizationServer = z
+const AuthorizationServerSchema = z
   .looseObject({
     issuer: z.string(),
     token_endpoint: z.string().optional(),
@@ -137,7 +144,7 @@ const AuthorizationServer = z
   })
   .meta({ id: "AuthorizationServer", description: "RFC 8414's metadata." });
 
-const UNCHANGED: AnswerDoc = { description: "The client's copy is current." };
+const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is current." };
 
 const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
   {
@@ -145,28 +152,28 @@ const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
     id: "getOpenApiYaml",
     summary: "OpenAPI description",
     pick: "yaml",
-    answer: { description: "OpenAPI 3.1, as YAML.", contentType: "application/yaml" },
+    response: { description: "OpenAPI 3.1, as YAML.", contentType: "application/yaml" },
   },
   {
     path: "/openapi.json",
     id: "getOpenApiJson",
     summary: "OpenAPI description as JSON",
     pick: "json",
-    answer: { description: "OpenAPI 3.1, as JSON.", schema: OpenApiForm },
+    response: { description: "OpenAPI 3.1, as JSON.", schema: OpenApiSchema },
   },
   {
     path: "/llms.txt",
     id: "getLlmsText",
     summary: "Index of the documents for language models",
     pick: "llms",
-    answer: { description: "The form of llmstxt.org.", contentType: "text/plain" },
+    response: { description: "The form of llmstxt.org.", contentType: "text/plain" },
   },
   {
     path: "/auth.md",
     id: "getAuthManifest",
     summary: "How an agent gets in",
     pick: "manifest",
-    answer: {
+    response: {
       description: "One page with everything that an agent needs.",
       contentType: "text/markdown",
     },
@@ -176,16 +183,16 @@ const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
     id: "getWellKnownAuthManifest",
     summary: "How an agent gets in, at its well-known address",
     pick: "manifest",
-    answer: { description: "The same page as `/auth.md`.", contentType: "text/markdown" },
+    response: { description: "The same page as `/auth.md`.", contentType: "text/markdown" },
   },
   {
     path: "/.well-known/oauth-protected-resource",
     id: "getProtectedResource",
     summary: "Protected-resource metadata",
     pick: "resource",
-    answer: {
+    response: {
       description: "RFC 9728's metadata, which a 401 points to.",
-      schema: ProtectedResource,
+      schema: ProtectedResourceSchema,
     },
   },
   {
@@ -193,31 +200,31 @@ const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
     id: "getAuthorizationServer",
     summary: "Authorization-server metadata",
     pick: "server",
-    answer: {
+    response: {
       description: "RFC 8414's metadata with the `agent_auth` block.",
-      schema: AuthorizationServer,
+      schema: AuthorizationServerSchema,
     },
   },
 ];
 
 function documentRoutes(documents: () => Documents): readonly Route[] {
-  return DOCUMENT_ROUTES.map(({ path, id, summary, pick, answer }) =>
-    openRoute({
+  return DOCUMENT_ROUTES.map(({ path, id, summary, pick, response }) =>
+    publicRoute({
       method: "GET",
       path,
       id,
       summary,
       tag: "Discovery",
       dialect: "openai",
-      answers: { 200: answer, 304: UNCHANGED },
+      responses: { 200: response, 304: NOT_MODIFIED },
       faults: [],
-      run: async (input) => answerWith(await documents()[pick](), input.headers),
+      run: async (input) => respondWithDocument(await documents()[pick](), input.headers),
     }),
   );
 }
 
 function pageRoutes(documents: () => Documents): readonly Route[] {
-  const plain = {
+  const common = {
     method: "GET",
     tag: "Discovery",
     dialect: "page",
@@ -225,51 +232,54 @@ function pageRoutes(documents: () => Documents): readonly Route[] {
     hidden: true,
   } as const;
   return [
-    openRoute({
-      ...plain,
+    publicRoute({
+      ...common,
       path: "/",
       id: "getHome",
       summary: "What this is",
-      answers: {
+      responses: {
         200: { description: "HTML, JSON or text, as `accept` asks.", contentType: "text/html" },
-        304: UNCHANGED,
+        304: NOT_MODIFIED,
       },
       run: (input) =>
-        answerWith(documents().home[formFor(input.headers.get("accept"))](), input.headers),
+        respondWithDocument(
+          documents().home[negotiateFormat(input.headers.get("accept"))](),
+          input.headers,
+        ),
     }),
-    openRoute({
-      ...plain,
+    publicRoute({
+      ...common,
       path: "/docs",
       id: "getReference",
       summary: "API reference",
-      answers: {
+      responses: {
         200: { description: "The API reference.", contentType: "text/html" },
-        304: UNCHANGED,
+        304: NOT_MODIFIED,
       },
-      run: (input) => answerWith(documents().reference(), input.headers),
+      run: (input) => respondWithDocument(documents().reference(), input.headers),
     }),
   ];
 }
 
 function assetRoutes(): readonly Route[] {
   return ASSETS.map((asset, index) => {
-    const document = served(asset.body, asset.contentType, {
+    const document = cachedDocument(asset.body, asset.contentType, {
       "cache-control": ASSET_CACHE_CONTROL,
     });
-    return openRoute({
+    return publicRoute({
       method: "GET",
       path: asset.path,
       id: `getAsset${index}`,
       summary: "What pages load",
       tag: "Discovery",
       dialect: "page",
-      answers: {
+      responses: {
         200: { description: "The asset.", contentType: asset.contentType },
-        304: UNCHANGED,
+        304: NOT_MODIFIED,
       },
       faults: [],
       hidden: true,
-      run: (input) => answerWith(document, input.headers),
+      run: (input) => respondWithDocument(document, input.headers),
     });
   });
 }

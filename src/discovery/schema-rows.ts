@@ -8,45 +8,45 @@ export interface SchemaRow {
   readonly required: boolean;
   readonly description: string;
   /** The named record that the field holds, which is described in its own table. */
-  readonly record?: string;
+  readonly schemaName?: string;
 }
 
-type Records = Readonly<Record<string, JsonSchema>>;
+type NamedSchemas = Readonly<Record<string, JsonSchema>>;
 
-const COMPONENTS = "#/components/schemas/";
+const COMPONENTS_PREFIX = "#/components/schemas/";
 const DEPTH_MAX = 4;
 
-export function schemaRows(schema: JsonSchema, records: Records): readonly SchemaRow[] {
-  return rowsIn(resolved(schema, records), records, "", 0);
+export function schemaRows(schema: JsonSchema, schemas: NamedSchemas): readonly SchemaRow[] {
+  return rowsIn(resolveReference(schema, schemas), schemas, "", 0);
 }
 
 function rowsIn(
   schema: JsonSchema,
-  records: Records,
+  schemas: NamedSchemas,
   prefix: string,
   depth: number,
 ): readonly SchemaRow[] {
   if (depth > DEPTH_MAX) return [];
   const parts = [...(schema.allOf ?? []), ...(schema.anyOf ?? []), ...(schema.oneOf ?? [])];
-  const own = Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
+  const properties = Object.entries(schema.properties ?? {}).flatMap(([name, property]) => {
     if (typeof property !== "object") return [];
     return fieldRows(`${prefix}${name}`, property, schema.required?.includes(name) ?? false, {
-      records,
+      schemas,
       depth,
     });
   });
   return [
-    ...own,
+    ...properties,
     ...parts.flatMap((part) =>
       typeof part === "object" && part.$ref === undefined
-        ? rowsIn(part, records, prefix, depth + 1)
+        ? rowsIn(part, schemas, prefix, depth + 1)
         : [],
     ),
   ];
 }
 
-interface Place {
-  readonly records: Records;
+interface NestingContext {
+  readonly schemas: NamedSchemas;
   readonly depth: number;
 }
 
@@ -54,34 +54,35 @@ function fieldRows(
   name: string,
   field: JsonSchema,
   required: boolean,
-  place: Place,
+  nesting: NestingContext,
 ): readonly SchemaRow[] {
-  const record = recordName(field);
+  const schemaName = schemaNameOf(field);
   const row: SchemaRow = {
     name,
     type: typeName(field),
     required,
     description: descriptionOf(field),
-    ...(record === undefined ? {} : { record }),
+    ...(schemaName === undefined ? {} : { schemaName }),
   };
-  if (record !== undefined) return [row];
+  if (schemaName !== undefined) return [row];
   const item = itemOf(field);
   const inner =
     item === undefined
-      ? rowsIn(field, place.records, `${name}.`, place.depth + 1)
-      : rowsIn(item, place.records, `${name}[].`, place.depth + 1);
+      ? rowsIn(field, nesting.schemas, `${name}.`, nesting.depth + 1)
+      : rowsIn(item, nesting.schemas, `${name}[].`, nesting.depth + 1);
   return [row, ...inner];
 }
 
 /** `text`-like words for a type: `string (date-time) or null`, `array of ApiKey`, `"day" or "week"`. */
 export function typeName(schema: JsonSchema): string {
-  const record = schema.$ref === undefined ? undefined : schema.$ref.slice(COMPONENTS.length);
+  const record =
+    schema.$ref === undefined ? undefined : schema.$ref.slice(COMPONENTS_PREFIX.length);
   if (record !== undefined) return record;
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.enum !== undefined)
     return schema.enum.map((value) => JSON.stringify(value)).join(" or ");
   const choices = schema.anyOf ?? schema.oneOf;
-  if (choices !== undefined) return [...new Set(choices.map(nameOfPart))].join(" or ");
+  if (choices !== undefined) return [...new Set(choices.map(partTypeName))].join(" or ");
   const item = itemOf(schema);
   if (item !== undefined) return `array of ${typeName(item)}`;
   const types =
@@ -96,7 +97,7 @@ export function typeName(schema: JsonSchema): string {
   return words.join(" or ");
 }
 
-function nameOfPart(part: JsonSchema | boolean): string {
+function partTypeName(part: JsonSchema | boolean): string {
   return typeof part === "object" ? typeName(part) : "any";
 }
 
@@ -105,11 +106,11 @@ function itemOf(schema: JsonSchema): JsonSchema | undefined {
   return typeof items === "object" && !Array.isArray(items) ? items : undefined;
 }
 
-function recordName(schema: JsonSchema): string | undefined {
+function schemaNameOf(schema: JsonSchema): string | undefined {
   const parts = [schema, itemOf(schema), ...(schema.anyOf ?? [])];
   for (const part of parts) {
     if (typeof part === "object" && part.$ref !== undefined)
-      return part.$ref.slice(COMPONENTS.length);
+      return part.$ref.slice(COMPONENTS_PREFIX.length);
   }
   return undefined;
 }
@@ -125,6 +126,8 @@ function descriptionOf(schema: JsonSchema): string {
   return [schema.description ?? "", ...facts].filter((part) => part !== "").join(" ");
 }
 
-function resolved(schema: JsonSchema, records: Records): JsonSchema {
-  return schema.$ref === undefined ? schema : (records[schema.$ref.slice(COMPONENTS.length)] ?? {});
+function resolveReference(schema: JsonSchema, schemas: NamedSchemas): JsonSchema {
+  return schema.$ref === undefined
+    ? schema
+    : (schemas[schema.$ref.slice(COMPONENTS_PREFIX.length)] ?? {});
 }

@@ -4,58 +4,64 @@
 import { z } from "zod";
 
 export type JsonSchema = z.core.JSONSchema.BaseSchema;
-type Side = "input" | "output";
+type SchemaDirection = "input" | "output";
 
-export interface SchemaBook {
+export interface SchemaRegistry {
   readonly components: Readonly<Record<string, JsonSchema>>;
   /** The schema's description, as a reference where it is a named one. */
-  readonly of: (side: Side, schema: z.ZodType) => JsonSchema;
+  readonly jsonSchemaFor: (direction: SchemaDirection, schema: z.ZodType) => JsonSchema;
 }
 
-interface Chapter {
+interface ConvertedSchemas {
   readonly defs: Readonly<Record<string, JsonSchema>>;
   readonly bySchema: ReadonlyMap<z.ZodType, JsonSchema>;
 }
 
-const COMPONENTS = "#/components/schemas/";
-const DEFS = "#/$defs/";
+const COMPONENTS_PREFIX = "#/components/schemas/";
+const DEFS_PREFIX = "#/$defs/";
 
-export function bindSchemas(
+export function createSchemaRegistry(
   inputs: readonly z.ZodType[],
   outputs: readonly z.ZodType[],
-): SchemaBook {
-  const sent = convert(inputs, "input");
-  const got = convert(outputs, "output");
-  const names = { input: namesOf(sent, got, "Input"), output: namesOf(got, undefined, "") };
+): SchemaRegistry {
+  const inputSchemas = convertSchemas(inputs, "input");
+  const outputSchemas = convertSchemas(outputs, "output");
+  const names = {
+    input: componentNames(inputSchemas, outputSchemas, "Input"),
+    output: componentNames(outputSchemas, undefined, ""),
+  };
   const components: Record<string, JsonSchema> = {};
-  for (const [side, chapter] of [
-    ["output", got],
-    ["input", sent],
+  for (const [direction, converted] of [
+    ["output", outputSchemas],
+    ["input", inputSchemas],
   ] as const) {
-    for (const [key, schema] of Object.entries(chapter.defs)) {
-      components[names[side].get(key) ?? key] = withReferences(schema, names[side]);
+    for (const [key, schema] of Object.entries(converted.defs)) {
+      components[names[direction].get(key) ?? key] = withReferences(schema, names[direction]);
     }
   }
   return {
     components: Object.fromEntries(
       Object.entries(components).toSorted(([a], [b]) => a.localeCompare(b)),
     ),
-    of: (side, schema) => {
-      const found = (side === "input" ? sent : got).bySchema.get(schema);
+    jsonSchemaFor: (direction, schema) => {
+      const found = (direction === "input" ? inputSchemas : outputSchemas).bySchema.get(schema);
       if (found === undefined) throw new Error("this schema was not bound into the book");
-      return withReferences(found, names[side]);
+      return withReferences(found, names[direction]);
     },
   };
 }
 
 /** All schemas of one side are converted as fields of one object, so that what they share is described once. */
-function convert(schemas: readonly z.ZodType[], side: Side): Chapter {
+function convertSchemas(
+  schemas: readonly z.ZodType[],
+  direction: SchemaDirection,
+): ConvertedSchemas {
   const unique = [...new Set(schemas)];
   const whole = z.object(Object.fromEntries(unique.map((schema, index) => [`s${index}`, schema])));
   const { properties = {}, $defs = {} } = z.toJSONSchema(whole, {
-    io: side,
+    io: direction,
     unrepresentable: "any",
-    override,
+    override: overrideSchema,
   });
   const bySchema = new Map<z.ZodType, JsonSchema>();
   for (const [index, schema] of unique.entries()) {
@@ -65,12 +71,12 @@ function convert(schemas: readonly z.ZodType[], side: Side): Chapter {
   return { defs: $defs, bySchema };
 }
 
-interface Conversion {
+interface OverrideContext {
   readonly zodSchema: z.core.$ZodTypes;
   readonly jsonSchema: JsonSchema;
 }
 
-function override({ zodSchema, jsonSchema }: Conversion): void {
+function overrideSchema({ zodSchema, jsonSchema }: OverrideContext): void {
   const { def } = zodSchema._zod;
   if (def.type === "bigint") jsonSchema.type = "integer";
   if (def.type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });
@@ -92,50 +98,50 @@ function override({ zodSchema, jsonSchema }: Conversion): void {
  * What each definition is called among the components. An input schema that reads as the output schema of the same
  * name shares its component; another gets the suffix, and so does whatever refers to it.
  */
-function namesOf(
-  chapter: Chapter,
-  other: Chapter | undefined,
+function componentNames(
+  converted: ConvertedSchemas,
+  other: ConvertedSchemas | undefined,
   suffix: string,
 ): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
-  for (const key of Object.keys(chapter.defs)) names.set(key, plainName(key));
+  for (const key of Object.keys(converted.defs)) names.set(key, componentName(key));
   if (other === undefined) return names;
   const differs = new Set(
-    Object.keys(chapter.defs).filter((key) => isOther(chapter.defs[key], other.defs[key])),
+    Object.keys(converted.defs).filter((key) => isDifferent(converted.defs[key], other.defs[key])),
   );
   for (let before = -1; before !== differs.size;) {
     before = differs.size;
-    for (const [key, schema] of Object.entries(chapter.defs)) {
-      if ([...differs].some((name) => JSON.stringify(schema).includes(`"${DEFS}${name}"`)))
+    for (const [key, schema] of Object.entries(converted.defs)) {
+      if ([...differs].some((name) => JSON.stringify(schema).includes(`"${DEFS_PREFIX}${name}"`)))
         differs.add(key);
     }
   }
-  for (const key of differs) names.set(key, `${plainName(key)}${suffix}`);
+  for (const key of differs) names.set(key, `${componentName(key)}${suffix}`);
   return names;
 }
 
-function isOther(mine: JsonSchema | undefined, theirs: JsonSchema | undefined): boolean {
+function isDifferent(mine: JsonSchema | undefined, theirs: JsonSchema | undefined): boolean {
   return theirs !== undefined && JSON.stringify(mine) !== JSON.stringify(theirs);
 }
 
 /** A recursive schema without an id is called `__schema0` by the converter. */
-function plainName(key: string): string {
+function componentName(key: string): string {
   return key.replace(/^__schema(\d+)$/, "Recursive$1");
 }
 
 function withReferences(schema: JsonSchema, names: ReadonlyMap<string, string>): JsonSchema {
   // Safe because a rewritten object keeps its shape: only the text of its references changes.
-  return rewritten(schema, names) as JsonSchema;
+  return rewriteReferences(schema, names) as JsonSchema;
 }
 
-function rewritten(value: unknown, names: ReadonlyMap<string, string>): unknown {
-  if (Array.isArray(value)) return value.map((item) => rewritten(item, names));
+function rewriteReferences(value: unknown, names: ReadonlyMap<string, string>): unknown {
+  if (Array.isArray(value)) return value.map((item) => rewriteReferences(item, names));
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => {
-      if (key !== "$ref" || typeof item !== "string") return [key, rewritten(item, names)];
-      const name = item.slice(DEFS.length);
-      return [key, `${COMPONENTS}${names.get(name) ?? name}`];
+      if (key !== "$ref" || typeof item !== "string") return [key, rewriteReferences(item, names)];
+      const name = item.slice(DEFS_PREFIX.length);
+      return [key, `${COMPONENTS_PREFIX}${names.get(name) ?? name}`];
     }),
   );
 }

@@ -2,43 +2,43 @@
 
 import { createHash } from "node:crypto";
 
-export interface Served {
+export interface CachedDocument {
   readonly body: string;
   readonly etag: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-const FIVE_MINUTES = "public, max-age=300";
+const CACHE_FIVE_MINUTES = "public, max-age=300";
 
-export function served(
+export function cachedDocument(
   body: string,
   contentType: string,
-  more: Readonly<Record<string, string>> = {},
-): Served {
+  extraHeaders: Readonly<Record<string, string>> = {},
+): CachedDocument {
   const etag = `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`;
   return {
     body,
     etag,
     headers: {
       "content-type": contentType,
-      "cache-control": FIVE_MINUTES,
+      "cache-control": CACHE_FIVE_MINUTES,
       "x-content-type-options": "nosniff",
       etag,
-      ...more,
+      ...extraHeaders,
     },
   };
 }
 
-export function answerWith(document: Served, request: Headers): Response {
+export function respondWithDocument(document: CachedDocument, request: Headers): Response {
   const { body, etag, headers } = document;
-  if (!isKnown(etag, request.get("if-none-match"))) return new Response(body, { headers });
+  if (!matchesEtag(etag, request.get("if-none-match"))) return new Response(body, { headers });
   const current = new Headers(headers);
   current.delete("content-type");
   return new Response(null, { status: 304, headers: current });
 }
 
 /** RFC 9110 compares these tags weakly, since a cache on the way may have weakened them. */
-function isKnown(etag: string, header: string | null): boolean {
+function matchesEtag(etag: string, header: string | null): boolean {
   const tags = (header ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""));
   return tags.some((tag) => tag === etag || tag === "*");
 }

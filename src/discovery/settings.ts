@@ -1,6 +1,6 @@
 // What the documents say that no route can know: where the service is, who runs it and what the operator has decided.
 
-export const NAME = "Postern";
+export const PRODUCT_NAME = "Postern";
 
 export interface DiscoverySettings {
   /** Without a slash at its end. */
@@ -16,14 +16,14 @@ export interface DiscoverySettings {
   /** A model that this gateway can call now; the examples use it. */
   readonly exampleModel: string;
   /** The same for embeddings, which no other model makes. */
-  readonly exampleEmbedder: string;
+  readonly exampleEmbeddingModel: string;
   /** Set where the example model only pretends, so that no reader mistakes its answers for a real model's. */
-  readonly simulated?: boolean;
+  readonly isSimulated?: boolean;
   /** Set where no human can sign in: a claim is not offered, since it would lead nowhere. */
-  readonly nobodySignsIn?: boolean;
+  readonly isSignInDisabled?: boolean;
   /** Of these three, zero is no limit. */
   readonly requestsPerMinute?: number;
-  readonly callsAtOnce?: number;
+  readonly concurrentCalls?: number;
   readonly accountsPerHour?: number;
   readonly termsUrl?: string;
   readonly privacyUrl?: string;
@@ -45,6 +45,6 @@ export function claimGrantType(settings: DiscoverySettings): string {
 }
 
 /** Where an agent keeps this gateway's key: one file a gateway, since two gateways may run the same program. */
-export function keyFileOf(settings: DiscoverySettings): string {
+export function keyFilePath(settings: DiscoverySettings): string {
   return `~/.postern/${new URL(settings.baseUrl).host.replaceAll(":", "-")}.json`;
 }

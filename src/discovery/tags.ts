@@ -1,6 +1,6 @@
 // The chapters of the API. A tag that is not named here still appears, under a plain sentence.
 
-const TAGS: Readonly<Record<string, string>> = {
+const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   accounts: "Open an account without a human, and read it with its balance.",
   models: "Which models there are, what they can do and what they cost.",
   inference: "Call a model through the API that you already speak.",
@@ -18,5 +18,8 @@ const TAGS: Readonly<Record<string, string>> = {
 };
 
 export function tagDescription(tag: string): string {
-  return TAGS[tag.toLowerCase().replaceAll("-", " ")] ?? `The endpoints for ${tag.toLowerCase()}.`;
+  return (
+    TAG_DESCRIPTIONS[tag.toLowerCase().replaceAll("-", " ")] ??
+    `The endpoints for ${tag.toLowerCase()}.`
+  );
 }

@@ -1,17 +1,17 @@
 // The two metadata documents of OAuth that an agent meets: RFC 9728's for the resource, which a 401 points to, and
 // RFC 8414's for the authorization server, with the `agent_auth` block. Only what is mounted is named.
 
-import { CLAIM_START, CLAIM_TOKEN, REGISTER } from "./addresses.ts";
-import type { Address, Desk } from "./desk.ts";
-import { claimGrantType, NAME } from "./settings.ts";
+import { START_CLAIM_ROUTE, CLAIM_TOKEN_ROUTE, REGISTER_ROUTE } from "./addresses.ts";
+import type { RouteKey, DocContext } from "./desk.ts";
+import { claimGrantType, PRODUCT_NAME } from "./settings.ts";
 
 type Metadata = Readonly<Record<string, unknown>>;
 
-export function protectedResource(desk: Desk): Metadata {
-  const { settings } = desk;
+export function protectedResourceMetadata(context: DocContext): Metadata {
+  const { settings } = context;
   return {
     resource: settings.baseUrl,
-    resource_name: NAME,
+    resource_name: PRODUCT_NAME,
     authorization_servers: [settings.baseUrl],
     bearer_methods_supported: ["header"],
     resource_documentation: settings.docsUrl,
@@ -21,9 +21,9 @@ export function protectedResource(desk: Desk): Metadata {
 }
 
 /** Without an authorization endpoint there are no response types; RFC 8414 leaves out what has no elements. */
-export function authorizationServer(desk: Desk): Metadata {
-  const { settings } = desk;
-  const token = urlOf(desk, CLAIM_TOKEN);
+export function authorizationServerMetadata(context: DocContext): Metadata {
+  const { settings } = context;
+  const token = endpointUrl(context, CLAIM_TOKEN_ROUTE);
   return {
     issuer: settings.baseUrl,
     ...(token === undefined
@@ -34,16 +34,16 @@ export function authorizationServer(desk: Desk): Metadata {
           grant_types_supported: [claimGrantType(settings)],
         }),
     service_documentation: settings.docsUrl,
-    agent_auth: agentAuth(desk),
+    agent_auth: agentAuthMetadata(context),
   };
 }
 
 /** The names of the auth.md protocol, those of its first version and those of the later ones. */
-function agentAuth(desk: Desk): Metadata {
-  const register = urlOf(desk, REGISTER);
-  const claim = urlOf(desk, CLAIM_START);
+function agentAuthMetadata(context: DocContext): Metadata {
+  const register = endpointUrl(context, REGISTER_ROUTE);
+  const claim = endpointUrl(context, START_CLAIM_ROUTE);
   return {
-    skill: `${desk.settings.baseUrl}/auth.md`,
+    skill: `${context.settings.baseUrl}/auth.md`,
     ...(register === undefined
       ? {}
       : {
@@ -57,8 +57,8 @@ function agentAuth(desk: Desk): Metadata {
   };
 }
 
-function urlOf(desk: Desk, address: Address): string | undefined {
-  return desk.has(address)
-    ? `${desk.settings.baseUrl}${address.slice(address.indexOf("/"))}`
+function endpointUrl(context: DocContext, routeKey: RouteKey): string | undefined {
+  return context.isMounted(routeKey)
+    ? `${context.settings.baseUrl}${routeKey.slice(routeKey.indexOf("/"))}`
     : undefined;
 }

@@ -9,19 +9,19 @@ import type { ClaimEvent } from "../claims/claims.ts";
 import { networksOf } from "../http/address.ts";
 import { getKey, type Key } from "../keys/keys.ts";
 import type { KeyChange } from "../keys/routes.ts";
-import type { BudgetMark } from "../ledger/budget-rules.ts";
-import type { Fall } from "../ledger/marks.ts";
+import type { BudgetThresholdCrossing } from "../ledger/budget-rules.ts";
+import type { ThresholdCrossing } from "../ledger/marks.ts";
 import type { SessionsEnded } from "../people/routes.ts";
 import type { ProviderKeyChange } from "../provider-keys/routes.ts";
 import type { Tx } from "../store/db.ts";
-import { type NewEvent, raise } from "./events.ts";
+import { type NewEvent, emitEvent } from "./events.ts";
 
 /** An account that an agent opened, with its first key. Nobody can have a webhook there yet, so no event is raised. */
 export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise<void> {
   const { account, key, address, now } = created;
   const { id: accountId, email } = account;
   const common = { accountId, actor: { type: "key", id: key.id }, now } as const;
-  const network = wideNetwork(address);
+  const network = coarseNetwork(address);
   await record(tx, {
     ...common,
     action: "account.created",
@@ -36,28 +36,28 @@ export async function onAccountCreated(tx: Tx, created: AccountCreated): Promise
 
 export async function onKeyChange(tx: Tx, change: KeyChange): Promise<void> {
   const { kind, key, by, address, now } = change;
-  await tellOfKey(tx, key, {
+  await recordKeyChange(tx, key, {
     action: kind,
     actor: by,
-    network: wideNetwork(address),
+    network: coarseNetwork(address),
     now,
   });
 }
 
 /** A key that was revoked by hand, at the command line. */
-export async function onOperatorRevokes(tx: Tx, key: Key, now: number): Promise<void> {
-  await tellOfKey(tx, key, { action: "key.revoked", actor: OPERATOR, network: null, now });
+export async function onKeyRevokedByOperator(tx: Tx, key: Key, now: number): Promise<void> {
+  await recordKeyChange(tx, key, { action: "key.revoked", actor: OPERATOR, network: null, now });
 }
 
 export async function onProviderKeyChange(tx: Tx, change: ProviderKeyChange): Promise<void> {
-  const { kind, key, by, address, now } = change;
+  const { kind, key, actor, clientIp, now } = change;
   await record(tx, {
     accountId: key.accountId,
-    actor: by,
+    actor: actor,
     action: kind,
     target: key.id,
     detail: { provider: key.provider, name: key.name, last4: key.last4 },
-    network: wideNetwork(address),
+    network: coarseNetwork(clientIp),
     now,
   });
 }
@@ -71,12 +71,12 @@ export async function onMemberChange(tx: Tx, change: MemberChange): Promise<void
     action: kind,
     target,
     detail: { by: by.email, ...(email === undefined ? {} : { email }) },
-    network: wideNetwork(address),
+    network: coarseNetwork(address),
     now,
   });
   if (kind !== "member.added" || email === undefined || role === undefined) return;
   const data = { claim_attempt_id: null, email, role };
-  await raise(tx, { type: kind, accountId, data, now });
+  await emitEvent(tx, { type: kind, accountId, data, now });
 }
 
 export async function onSessionsEnded(tx: Tx, ended: SessionsEnded): Promise<void> {
@@ -86,7 +86,7 @@ export async function onSessionsEnded(tx: Tx, ended: SessionsEnded): Promise<voi
     action: "session.ended",
     target: ended.sessionId,
     detail: { others: ended.others },
-    network: wideNetwork(ended.address),
+    network: coarseNetwork(ended.address),
     now: ended.now,
   });
 }
@@ -107,33 +107,39 @@ export async function onClaimEvent(tx: Tx, event: ClaimEvent, now: number): Prom
       return;
     case "claim.declined":
     case "claim.locked":
-      await record(tx, { ...common, actor: named(email), action: kind });
+      await record(tx, { ...common, actor: actorByEmail(email), action: kind });
       return;
     case "claim.completed":
     case "member.added":
-      await tellOfClaim(tx, event, now);
+      await recordClaimCompletion(tx, event, now);
       return;
     case "key.revoked":
     case "key.limited":
-      await tellOfKey(tx, await getKey(tx, accountId, event.keyId, now), {
+      await recordKeyChange(tx, await getKey(tx, accountId, event.keyId, now), {
         action: kind === "key.revoked" ? kind : "key.changed",
-        actor: named(email),
+        actor: actorByEmail(email),
         network: null,
         now,
       });
   }
 }
 
-export async function onFalls(tx: Tx, falls: readonly Fall[]): Promise<void> {
-  for (const { mark, accountId, balance, below, now } of falls) {
-    if (mark === "top_up") continue;
-    const data = { credits: creditsOf(balance), usd: usdOf(balance), below_usd: usdOf(below) };
-    await raise(tx, { type: `balance.${mark}`, accountId, data, now });
+export async function emitBalanceEvents(
+  tx: Tx,
+  crossings: readonly ThresholdCrossing[],
+): Promise<void> {
+  for (const { kind, accountId, balance, threshold, now } of crossings) {
+    if (kind === "top_up") continue;
+    const data = { credits: creditsOf(balance), usd: usdOf(balance), below_usd: usdOf(threshold) };
+    await emitEvent(tx, { type: `balance.${kind}`, accountId, data, now });
   }
 }
 
-export async function onBudgetsReached(tx: Tx, marks: readonly BudgetMark[]): Promise<void> {
-  for (const { accountId, window, percent, used, limit, endsAt, now } of marks) {
+export async function emitBudgetEvents(
+  tx: Tx,
+  crossings: readonly BudgetThresholdCrossing[],
+): Promise<void> {
+  for (const { accountId, window, percent, used, limit, endsAt, now } of crossings) {
     const data = {
       window,
       percent,
@@ -141,13 +147,13 @@ export async function onBudgetsReached(tx: Tx, marks: readonly BudgetMark[]): Pr
       limit_usd: Number(usdText(limit)),
       resets_at: new Date(endsAt).toISOString(),
     };
-    await raise(tx, { type: "budget.reached", accountId, data, now });
+    await emitEvent(tx, { type: "budget.reached", accountId, data, now });
   }
 }
 
 const OPERATOR: Actor = { type: "operator", id: "command line" };
 
-async function tellOfClaim(
+async function recordClaimCompletion(
   tx: Tx,
   event: Extract<ClaimEvent, { kind: "claim.completed" | "member.added" }>,
   now: number,
@@ -164,21 +170,25 @@ async function tellOfClaim(
     now,
   });
   const data = { claim_attempt_id: id, email, role };
-  const happened: NewEvent =
+  const newEvent: NewEvent =
     kind === "claim.completed"
       ? { type: kind, accountId, data: { ...data, bonus_credits: creditsOf(bonus) }, now }
       : { type: kind, accountId, data, now };
-  await raise(tx, happened);
+  await emitEvent(tx, newEvent);
 }
 
-interface Told {
+interface KeyChangeRecord {
   readonly action: "key.created" | "key.changed" | "key.revoked";
   readonly actor: Actor;
   readonly network: string | null;
   readonly now: number;
 }
 
-async function tellOfKey(tx: Tx, key: Key, { action, actor, network, now }: Told): Promise<void> {
+async function recordKeyChange(
+  tx: Tx,
+  key: Key,
+  { action, actor, network, now }: KeyChangeRecord,
+): Promise<void> {
   const { id, accountId, name, prefix, last4, limit, limitWindow, expiresAt } = key;
   const limits = { limit_usd: limit === null ? null : usdText(limit), limit_window: limitWindow };
   const expiry = { expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString() };
@@ -186,14 +196,14 @@ async function tellOfKey(tx: Tx, key: Key, { action, actor, network, now }: Told
   await record(tx, { accountId, actor, action, target: id, detail, network, now });
   if (action === "key.changed") return;
   const data = { key_id: id, name, prefix, last4, by: actor.id };
-  await raise(tx, { type: action, accountId, data, now });
+  await emitEvent(tx, { type: action, accountId, data, now });
 }
 
 /** A human of whom only the email is known at that place. */
-function named(email: string): Actor {
+function actorByEmail(email: string): Actor {
   return { type: "person", id: email };
 }
 
-function wideNetwork(address: string): string {
+function coarseNetwork(address: string): string {
   return networksOf(address)[1];
 }

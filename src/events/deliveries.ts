@@ -2,28 +2,28 @@
 // A worker takes what is due by moving that time ahead: a worker that dies lets go by itself, and nobody waits for it.
 
 import { Fault } from "../base/fault.ts";
-import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import {
-  oneOf,
+  enumValue,
   type Reader,
   type Row,
   text,
   textOrNull,
   type Tx,
-  whole,
-  wholeOrNull,
+  integer,
+  integerOrNull,
 } from "../store/db.ts";
-import { lockWebhook, notActive } from "./webhooks.ts";
+import { lockWebhook, webhookNotActive } from "./webhooks.ts";
 
 /** Longer than any try takes. */
 const LEASE_MS = 60_000;
 /** Beyond those of one round, tries that a replay added. */
-const ATTEMPTS_KEPT_MAX = 10;
+const ATTEMPTS_STORED_MAX = 10;
 
 export const DELIVERY_STATUSES = ["pending", "delivered", "failed", "cancelled"] as const;
 type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
-interface Attempt {
+interface DeliveryAttempt {
   readonly at: number;
   readonly durationMs: number;
   /** What the endpoint answered, if it did. */
@@ -41,25 +41,25 @@ export interface Delivery {
   readonly status: DeliveryStatus;
   readonly tries: number;
   readonly dueAt: number;
-  readonly attempts: readonly Attempt[];
+  readonly attempts: readonly DeliveryAttempt[];
   readonly createdAt: number;
   readonly endedAt: number | null;
 }
 
 /** What a worker has taken upon itself. */
-export interface Taken {
+export interface LeasedDelivery {
   readonly id: string;
   readonly webhookId: string;
   readonly accountId: string;
   readonly lease: string;
   /** This one included. */
   readonly tries: number;
-  readonly attempts: readonly Attempt[];
+  readonly attempts: readonly DeliveryAttempt[];
   readonly webhook: Row;
   readonly event: Row;
 }
 
-export async function isAnyDue(reader: Reader, now: number): Promise<boolean> {
+export async function hasDue(reader: Reader, now: number): Promise<boolean> {
   const row = await reader.get(
     "select id from webhook_delivery where status = 'pending' and due_at <= ? limit 1",
     [now],
@@ -67,30 +67,32 @@ export async function isAnyDue(reader: Reader, now: number): Promise<boolean> {
   return row !== undefined;
 }
 
-export interface Taking {
+export interface LeaseRequest {
   readonly now: number;
   readonly limit: number;
   readonly lease: string;
   /** Webhooks that this worker is calling already: an endpoint gets one call at a time. */
-  readonly busy: readonly string[];
+  readonly busyWebhookIds: readonly string[];
 }
 
 /** Takes what is due, the oldest of each webhook. Two workers never take the same. */
-export async function takeDue(
+export async function leaseDue(
   tx: Tx,
-  { now, limit, lease, busy }: Taking,
-): Promise<readonly Taken[]> {
-  const others =
-    busy.length === 0 ? "" : ` and webhook_id not in (${busy.map(() => "?").join(", ")})`;
+  { now, limit, lease, busyWebhookIds }: LeaseRequest,
+): Promise<readonly LeasedDelivery[]> {
+  const excludeBusy =
+    busyWebhookIds.length === 0
+      ? ""
+      : ` and webhook_id not in (${busyWebhookIds.map(() => "?").join(", ")})`;
   const rows = await tx.all(
     `update webhook_delivery set due_at = ?, tries = tries + 1, lease = ?
      where status = 'pending' and due_at <= ? and id in (
        select id from (
          select id, due_at, row_number() over (partition by webhook_id order by due_at, id) as place
-         from webhook_delivery where status = 'pending' and due_at <= ?${others}
+         from webhook_delivery where status = 'pending' and due_at <= ?${excludeBusy}
        ) as due where place = 1 order by due_at, id limit ?)
      returning *`,
-    [now + LEASE_MS, lease, now, now, ...busy, limit],
+    [now + LEASE_MS, lease, now, now, ...busyWebhookIds, limit],
   );
   const webhooks = await byId(tx, "webhook", rows, "webhook_id");
   const events = await byId(tx, "event", rows, "event_id");
@@ -104,7 +106,7 @@ export async function takeDue(
         webhookId: text(row, "webhook_id"),
         accountId: text(row, "account_id"),
         lease,
-        tries: whole(row, "tries"),
+        tries: integer(row, "tries"),
         attempts: toAttempts(row),
         webhook,
         event,
@@ -114,43 +116,55 @@ export async function takeDue(
 }
 
 /** Gives back what was not tried after all. */
-export async function letGo(tx: Tx, { id, lease }: Taken, now: number): Promise<void> {
+export async function releaseLease(
+  tx: Tx,
+  { id, lease }: LeasedDelivery,
+  now: number,
+): Promise<void> {
   await tx.run(
     "update webhook_delivery set due_at = ?, tries = tries - 1, lease = null where id = ? and lease = ?",
     [now, id, lease],
   );
 }
 
-export async function cancel(tx: Tx, { id, lease }: Taken, now: number): Promise<void> {
+export async function cancelDelivery(
+  tx: Tx,
+  { id, lease }: LeasedDelivery,
+  now: number,
+): Promise<void> {
   await tx.run(
     "update webhook_delivery set status = 'cancelled', lease = null, ended_at = ? where id = ? and lease = ?",
     [now, id, lease],
   );
 }
 
-export interface Verdict {
+export interface AttemptOutcome {
   readonly status: DeliveryStatus;
-  readonly attempt: Attempt;
+  readonly attempt: DeliveryAttempt;
   readonly dueAt: number;
   readonly endedAt: number | null;
 }
 
 /** Notes how a try went; false where another worker has taken the delivery since, or it was cancelled. */
-export async function noteAttempt(tx: Tx, taken: Taken, verdict: Verdict): Promise<boolean> {
-  const attempts = [...taken.attempts, verdict.attempt].slice(-ATTEMPTS_KEPT_MAX);
-  const noted = await tx.run(
+export async function recordAttempt(
+  tx: Tx,
+  delivery: LeasedDelivery,
+  outcome: AttemptOutcome,
+): Promise<boolean> {
+  const attempts = [...delivery.attempts, outcome.attempt].slice(-ATTEMPTS_STORED_MAX);
+  const updated = await tx.run(
     `update webhook_delivery set status = ?, due_at = ?, lease = null, attempts = ?, ended_at = ?
      where id = ? and lease = ?`,
     [
-      verdict.status,
-      verdict.dueAt,
+      outcome.status,
+      outcome.dueAt,
       JSON.stringify(attempts),
-      verdict.endedAt,
-      taken.id,
-      taken.lease,
+      outcome.endedAt,
+      delivery.id,
+      delivery.lease,
     ],
   );
-  return noted === 1;
+  return updated === 1;
 }
 
 export async function listDeliveries(
@@ -162,7 +176,7 @@ export async function listDeliveries(
   const rows = await reader.all(
     `${SELECT_DELIVERY} where webhook_delivery.account_id = ? and webhook_id = ? and webhook_delivery.id < ?
      order by webhook_delivery.id desc limit ?`,
-    [accountId, webhookId, page.cursor ?? afterEveryId("dlv"), page.limit + 1],
+    [accountId, webhookId, page.cursor ?? maxId("dlv"), page.limit + 1],
   );
   return toPage(rows.map(toDelivery), page.limit);
 }
@@ -186,7 +200,7 @@ export async function getDelivery(
   return toDelivery(row);
 }
 
-export interface Replay {
+export interface ReplayRequest {
   readonly accountId: string;
   readonly webhookId: string;
   readonly id: string;
@@ -194,11 +208,11 @@ export interface Replay {
 }
 
 /** Sends an event again at once, with a whole new round of tries, whatever became of it before. */
-export async function replayDelivery(tx: Tx, replay: Replay): Promise<Delivery> {
+export async function replayDelivery(tx: Tx, replay: ReplayRequest): Promise<Delivery> {
   const { accountId, webhookId, id, now } = replay;
   const webhook = await lockWebhook(tx, accountId, webhookId);
   await getDelivery(tx, accountId, webhookId, id);
-  if (webhook.status !== "active") throw notActive(webhookId);
+  if (webhook.status !== "active") throw webhookNotActive(webhookId);
   await tx.run(
     "update webhook_delivery set status = 'pending', tries = 0, due_at = ?, lease = null, ended_at = null where id = ?",
     [now, id],
@@ -225,16 +239,16 @@ function toDelivery(row: Row): Delivery {
     webhookId: text(row, "webhook_id"),
     eventId: text(row, "event_id"),
     eventType: text(row, "type"),
-    status: oneOf(row, "status", DELIVERY_STATUSES),
-    tries: whole(row, "tries"),
-    dueAt: whole(row, "due_at"),
+    status: enumValue(row, "status", DELIVERY_STATUSES),
+    tries: integer(row, "tries"),
+    dueAt: integer(row, "due_at"),
     attempts: toAttempts(row),
-    createdAt: whole(row, "created_at"),
-    endedAt: wholeOrNull(row, "ended_at"),
+    createdAt: integer(row, "created_at"),
+    endedAt: integerOrNull(row, "ended_at"),
   };
 }
 
-function toAttempts(row: Row): readonly Attempt[] {
+function toAttempts(row: Row): readonly DeliveryAttempt[] {
   // Written by `noteAttempt` alone.
-  return JSON.parse(textOrNull(row, "attempts") ?? "[]") as readonly Attempt[];
+  return JSON.parse(textOrNull(row, "attempts") ?? "[]") as readonly DeliveryAttempt[];
 }

@@ -3,7 +3,7 @@
 // a rollback leaves the one without the other; src/events/postman.ts carries them out later.
 
 import { newId } from "../base/id.ts";
-import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import type { BudgetWindow } from "../ledger/budget-rules.ts";
 import {
   type Column,
@@ -12,7 +12,7 @@ import {
   text,
   type Tx,
   type Value,
-  whole,
+  integer,
 } from "../store/db.ts";
 
 export const EVENT_TYPES = [
@@ -31,7 +31,7 @@ export const EVENT_TYPES = [
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /** Subscribes to everything, and to the types that come later. */
-export const EVERY_EVENT = "*";
+export const ALL_EVENTS = "*";
 
 interface KeyData {
   readonly key_id: string;
@@ -102,7 +102,7 @@ export type NewEvent = {
   };
 }[EventType];
 
-export interface HappenedEvent {
+export interface StoredEvent {
   readonly id: string;
   readonly accountId: string;
   readonly type: string;
@@ -111,30 +111,32 @@ export interface HappenedEvent {
 }
 
 /** Belongs in the transaction of the change that the event tells of. */
-export async function raise(tx: Tx, event: NewEvent): Promise<void> {
+export async function emitEvent(tx: Tx, event: NewEvent): Promise<void> {
   const { type, accountId, data, now } = event;
   const rows = await tx.all(
     "select id, events from webhook where account_id = ? and status = 'active' order by id",
     [accountId],
   );
   const webhookIds = rows.flatMap((row) => {
-    const wanted = text(row, "events").split(" ");
-    return wanted.includes(EVERY_EVENT) || wanted.includes(type) ? [text(row, "id")] : [];
+    const subscribedTypes = text(row, "events").split(" ");
+    return subscribedTypes.includes(ALL_EVENTS) || subscribedTypes.includes(type)
+      ? [text(row, "id")]
+      : [];
   });
   await writeEvent(tx, { type, accountId, data: { ...data }, now }, webhookIds);
 }
 
-export const TEST_EVENT = "webhook.test";
+export const TEST_EVENT_TYPE = "webhook.test";
 
 /** An event for one webhook only, whatever it subscribes to. Answers its delivery's id. */
-export async function raiseTest(
+export async function emitTestEvent(
   tx: Tx,
   accountId: string,
   webhookId: string,
   now: number,
 ): Promise<string> {
   const data = { webhook_id: webhookId, message: "This is a test. Nothing has happened." };
-  const [id] = await writeEvent(tx, { type: TEST_EVENT, accountId, data, now }, [webhookId]);
+  const [id] = await writeEvent(tx, { type: TEST_EVENT_TYPE, accountId, data, now }, [webhookId]);
   if (id === undefined) throw new Error("a test has no delivery");
   return id;
 }
@@ -144,35 +146,30 @@ export async function listEvents(
   accountId: string,
   page: PageRequest,
   type?: EventType,
-): Promise<Page<HappenedEvent>> {
+): Promise<Page<StoredEvent>> {
   const filter = type === undefined ? "" : " and type = ?";
   const rows = await reader.all(
     `select * from event where account_id = ? and id < ?${filter} order by id desc limit ?`,
-    [
-      accountId,
-      page.cursor ?? afterEveryId("evt"),
-      ...(type === undefined ? [] : [type]),
-      page.limit + 1,
-    ],
+    [accountId, page.cursor ?? maxId("evt"), ...(type === undefined ? [] : [type]), page.limit + 1],
   );
-  return toPage(rows.map(toEvent), page.limit);
+  return toPage(rows.map(toStoredEvent), page.limit);
 }
 
 /** How long events and the log of their deliveries are kept. */
-const KEPT_MS = 30 * 86_400_000;
+const RETENTION_MS = 30 * 86_400_000;
 
 export async function sweepEvents(tx: Tx, now: number): Promise<void> {
-  await tx.run("delete from webhook_delivery where created_at < ?", [now - KEPT_MS]);
-  await tx.run("delete from event where created_at < ?", [now - KEPT_MS]);
+  await tx.run("delete from webhook_delivery where created_at < ?", [now - RETENTION_MS]);
+  await tx.run("delete from event where created_at < ?", [now - RETENTION_MS]);
 }
 
-export function toEvent(row: Row): HappenedEvent {
+export function toStoredEvent(row: Row): StoredEvent {
   const data: unknown = JSON.parse(text(row, "data"));
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
     type: text(row, "type"),
-    createdAt: whole(row, "created_at"),
+    createdAt: integer(row, "created_at"),
     data: typeof data === "object" && data !== null ? { ...data } : {},
   };
 }
@@ -191,7 +188,7 @@ const DELIVERY_COLUMNS: readonly Column[] = [
 
 async function writeEvent(
   tx: Tx,
-  event: Omit<HappenedEvent, "id" | "createdAt"> & { readonly now: number },
+  event: Omit<StoredEvent, "id" | "createdAt"> & { readonly now: number },
   webhookIds: readonly string[],
 ): Promise<readonly string[]> {
   const { type, accountId, data, now } = event;
@@ -201,8 +198,8 @@ async function writeEvent(
     [eventId, accountId, type, now, JSON.stringify(data)],
   );
   const ids = webhookIds.map(() => newId("dlv", now));
-  const rows = webhookIds.map((webhookId, place): Value[] => [
-    ids[place] ?? null,
+  const rows = webhookIds.map((webhookId, index): Value[] => [
+    ids[index] ?? null,
     webhookId,
     accountId,
     eventId,

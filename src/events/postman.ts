@@ -5,51 +5,51 @@ import type { Log } from "../base/log.ts";
 import { newId } from "../base/id.ts";
 import { record } from "../audit/audit.ts";
 import { type Db, text, type Tx } from "../store/db.ts";
-import { bringForward, type DueTable } from "../store/due.ts";
+import { clampDueTimes, type DueTable } from "../store/due.ts";
 import {
-  cancel,
-  isAnyDue,
-  letGo,
-  noteAttempt,
-  type Taken,
-  takeDue,
-  type Verdict,
+  cancelDelivery,
+  hasDue,
+  releaseLease,
+  recordAttempt,
+  type LeasedDelivery,
+  leaseDue,
+  type AttemptOutcome,
 } from "./deliveries.ts";
-import { readEndpoint, type Resolve } from "./endpoint.ts";
-import { sweepEvents, toEvent } from "./events.ts";
-import { pauseAfter, TRIES_MAX } from "./schedule.ts";
-import { resolveName, send, type Sent } from "./send.ts";
+import { parseEndpoint, type ResolveHost } from "./endpoint.ts";
+import { sweepEvents, toStoredEvent } from "./events.ts";
+import { retryDelayMs, ATTEMPTS_MAX } from "./schedule.ts";
+import { resolveHost, send, type SendResult } from "./send.ts";
 import { signatureHeaders } from "./signature.ts";
-import { disableWebhook, noteFailure, noteSuccess, type Webhooks } from "./webhooks.ts";
+import { disableWebhook, recordFailure, recordSuccess, type Webhooks } from "./webhooks.ts";
 
 const CONCURRENCY = 64;
 const TIMEOUT_MS = 10_000;
 /** How long calls that are under way may take once the process is asked to stop. */
 const DRAIN_MS = 4_000;
 /** A webhook is disabled when a delivery is given up and nothing has arrived for so long. */
-const FAILING_MS = 86_400_000;
-const GONE = 410;
+const DISABLE_AFTER_MS = 86_400_000;
+const HTTP_GONE = 410;
 /** No pause between two tries is longer than a day. */
-const DUE: DueTable = {
+const DUE_TABLE: DueTable = {
   table: "webhook_delivery",
   where: "status = 'pending'",
-  mostMs: 2 * 86_400_000,
+  maxAheadMs: 2 * 86_400_000,
 };
 
-export interface PostmanParts {
+export interface DeliveryWorkerDeps {
   readonly db: Db;
   readonly log: Log;
   readonly now: () => number;
   readonly webhooks: Webhooks;
   readonly allowLoopback: boolean;
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveHost;
   readonly timeoutMs?: number;
   readonly drainMs?: number;
   /** From 0 to 1; spreads the pauses. */
-  readonly chance?: () => number;
+  readonly random?: () => number;
 }
 
-export interface Postman {
+export interface DeliveryWorker {
   /** Begins to send what is due, and does not wait for the answers. */
   readonly tick: () => Promise<void>;
   /** Resolves when no call is under way. */
@@ -59,21 +59,21 @@ export interface Postman {
   readonly sweep: () => Promise<void>;
 }
 
-export function createPostman(parts: PostmanParts): Postman {
-  const { db, log, now } = parts;
-  const stopped = new AbortController();
+export function createDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
+  const { db, log, now } = deps;
+  const abort = new AbortController();
   const busy = new Map<string, Promise<void>>();
-  let taking: Promise<void> = Promise.resolve();
+  let leasing: Promise<void> = Promise.resolve();
 
-  const take = async (): Promise<void> => {
+  const leaseBatch = async (): Promise<void> => {
     const limit = CONCURRENCY - busy.size;
-    if (stopping || limit <= 0 || !(await isAnyDue(db, now()))) return;
+    if (stopping || limit <= 0 || !(await hasDue(db, now()))) return;
     const lease = newId("dlv", now());
-    const taken = await db.write((tx) =>
-      takeDue(tx, { now: now(), limit, lease, busy: [...busy.keys()] }),
+    const leased = await db.write((tx) =>
+      leaseDue(tx, { now: now(), limit, lease, busyWebhookIds: [...busy.keys()] }),
     );
-    for (const one of taken) {
-      const work = deliver(one, parts, stopped.signal)
+    for (const one of leased) {
+      const work = deliver(one, deps, abort.signal)
         .catch((error: unknown) =>
           log.error("a delivery was not noted", { delivery: one.id, cause: error }),
         )
@@ -85,15 +85,15 @@ export function createPostman(parts: PostmanParts): Postman {
       busy.set(one.webhookId, work);
     }
   };
-  const tick: Postman["tick"] = () => {
-    taking = taking.catch(() => {}).then(take);
-    return taking;
+  const tick: DeliveryWorker["tick"] = () => {
+    leasing = leasing.catch(() => {}).then(leaseBatch);
+    return leasing;
   };
   const idle = async (): Promise<void> => {
-    await taking.catch(() => {});
+    await leasing.catch(() => {});
     while (busy.size > 0) {
       await Promise.all(busy.values());
-      await taking.catch(() => {});
+      await leasing.catch(() => {});
     }
   };
   let stopping = false;
@@ -102,81 +102,99 @@ export function createPostman(parts: PostmanParts): Postman {
     idle,
     stop: async () => {
       stopping = true;
-      const timer = setTimeout(() => stopped.abort(), parts.drainMs ?? DRAIN_MS);
+      const timer = setTimeout(() => abort.abort(), deps.drainMs ?? DRAIN_MS);
       await idle();
       clearTimeout(timer);
     },
     sweep: async () => {
-      await bringForward(db, DUE, now());
+      await clampDueTimes(db, DUE_TABLE, now());
       await db.write((tx) => sweepEvents(tx, now()));
     },
   };
 }
 
-async function deliver(taken: Taken, parts: PostmanParts, signal: AbortSignal): Promise<void> {
-  const { db, log, now } = parts;
+async function deliver(
+  delivery: LeasedDelivery,
+  deps: DeliveryWorkerDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const { db, log, now } = deps;
   // It was disabled between the event and now, where both changes missed each other.
-  if (text(taken.webhook, "status") !== "active") {
-    await db.write((tx) => cancel(tx, taken, now()));
+  if (text(delivery.webhook, "status") !== "active") {
+    await db.write((tx) => cancelDelivery(tx, delivery, now()));
     return;
   }
   const at = now();
   const began = performance.now();
-  const sent = await attempt(taken, parts, signal);
+  const sent = await attemptDelivery(delivery, deps, signal);
   if (signal.aborted && sent.status === null) {
-    await db.write((tx) => letGo(tx, taken, now()));
+    await db.write((tx) => releaseLease(tx, delivery, now()));
     return;
   }
-  const verdict = verdictOn(taken, sent, {
+  const outcome = outcomeOf(delivery, sent, {
     at,
     durationMs: Math.round(performance.now() - began),
     now: now(),
-    chance: (parts.chance ?? Math.random)(),
+    random: (deps.random ?? Math.random)(),
   });
-  const disabled = await db.write((tx) => note(tx, taken, verdict));
+  const disabled = await db.write((tx) => recordOutcome(tx, delivery, outcome));
   if (disabled !== undefined)
-    log.warn("a webhook was disabled", { webhook: taken.webhookId, reason: disabled });
+    log.warn("a webhook was disabled", { webhook: delivery.webhookId, reason: disabled });
 }
 
-async function attempt(taken: Taken, parts: PostmanParts, signal: AbortSignal): Promise<Sent> {
-  const { webhook, event, tries } = taken;
-  const refused = (error: string): Sent => ({ status: null, error, response: "", retryAfterMs: 0 });
+async function attemptDelivery(
+  delivery: LeasedDelivery,
+  deps: DeliveryWorkerDeps,
+  signal: AbortSignal,
+): Promise<SendResult> {
+  const { webhook, event, tries } = delivery;
+  const refused = (error: string): SendResult => ({
+    status: null,
+    error,
+    response: "",
+    retryAfterMs: 0,
+  });
   // A process that dies while it calls has tried: otherwise what kills it would be tried for ever.
-  if (tries > TRIES_MAX) return refused("the gateway stopped during the last try");
-  const endpoint = readEndpoint(text(webhook, "url"), parts.allowLoopback);
+  if (tries > ATTEMPTS_MAX) return refused("the gateway stopped during the last try");
+  const endpoint = parseEndpoint(text(webhook, "url"), deps.allowLoopback);
   if (typeof endpoint === "string") return refused(`the address ${endpoint}`);
-  const body = bodyOf(toEvent(event));
-  const at = parts.now();
+  const body = bodyOf(toStoredEvent(event));
+  const at = deps.now();
   const signed = { id: text(event, "id"), at, body };
   return await send({
     endpoint,
-    headers: signatureHeaders(signed, parts.webhooks.secretsOf(webhook, at)),
+    headers: signatureHeaders(signed, deps.webhooks.secretsOf(webhook, at)),
     body,
-    timeoutMs: parts.timeoutMs ?? TIMEOUT_MS,
-    resolve: parts.resolve ?? resolveName,
+    timeoutMs: deps.timeoutMs ?? TIMEOUT_MS,
+    resolve: deps.resolve ?? resolveHost,
     signal,
   });
 }
 
 /** The same to the byte at every try. `timestamp` is Standard Webhooks' name for it, `created_at` is this API's. */
-function bodyOf(event: ReturnType<typeof toEvent>): string {
+function bodyOf(event: ReturnType<typeof toStoredEvent>): string {
   const { id, type, createdAt, accountId, data } = event;
   const at = new Date(createdAt).toISOString();
   return JSON.stringify({ id, type, timestamp: at, created_at: at, account_id: accountId, data });
 }
 
-interface Timing {
+interface AttemptTiming {
   readonly at: number;
   readonly durationMs: number;
   readonly now: number;
-  readonly chance: number;
+  readonly random: number;
 }
 
-function verdictOn(taken: Taken, sent: Sent, { at, durationMs, now, chance }: Timing): Verdict {
+function outcomeOf(
+  delivery: LeasedDelivery,
+  sent: SendResult,
+  { at, durationMs, now, random }: AttemptTiming,
+): AttemptOutcome {
   const { status, response, error } = sent;
   const attempt = { at, durationMs, status, error: error ?? errorOf(status), response };
   if (isSuccess(status)) return { status: "delivered", attempt, dueAt: now, endedAt: now };
-  const pause = status === GONE ? undefined : pauseAfter(taken.tries, chance, sent.retryAfterMs);
+  const pause =
+    status === HTTP_GONE ? undefined : retryDelayMs(delivery.tries, random, sent.retryAfterMs);
   return pause === undefined
     ? { status: "failed", attempt, dueAt: now, endedAt: now }
     : { status: "pending", attempt, dueAt: now + pause, endedAt: null };
@@ -190,16 +208,20 @@ function errorOf(status: number | null): string | null {
 }
 
 /** Answers why the webhook was disabled, where it was. */
-async function note(tx: Tx, taken: Taken, verdict: Verdict): Promise<string | undefined> {
-  const { webhookId: id, accountId } = taken;
-  const { at } = verdict.attempt;
-  if (!(await noteAttempt(tx, taken, verdict))) return undefined;
-  if (verdict.status === "delivered") {
-    await noteSuccess(tx, id);
+async function recordOutcome(
+  tx: Tx,
+  delivery: LeasedDelivery,
+  outcome: AttemptOutcome,
+): Promise<string | undefined> {
+  const { webhookId: id, accountId } = delivery;
+  const { at } = outcome.attempt;
+  if (!(await recordAttempt(tx, delivery, outcome))) return undefined;
+  if (outcome.status === "delivered") {
+    await recordSuccess(tx, id);
     return undefined;
   }
-  const since = await noteFailure(tx, id, at);
-  const reason = reasonToDisable(verdict, at - since);
+  const since = await recordFailure(tx, id, at);
+  const reason = disableReason(outcome, at - since);
   if (reason === undefined || !(await disableWebhook(tx, id, reason, at))) return undefined;
   await record(tx, {
     accountId,
@@ -213,9 +235,9 @@ async function note(tx: Tx, taken: Taken, verdict: Verdict): Promise<string | un
   return reason;
 }
 
-function reasonToDisable({ status, attempt }: Verdict, failingMs: number): string | undefined {
-  if (attempt.status === GONE) return "the endpoint answered 410 Gone";
-  return status === "failed" && failingMs >= FAILING_MS
+function disableReason({ status, attempt }: AttemptOutcome, failingMs: number): string | undefined {
+  if (attempt.status === HTTP_GONE) return "the endpoint answered 410 Gone";
+  return status === "failed" && failingMs >= DISABLE_AFTER_MS
     ? `nothing was delivered for ${Math.floor(failingMs / 3_600_000)} hours`
     : undefined;
 }

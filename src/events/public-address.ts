@@ -34,10 +34,10 @@ const IPV6_NOT_PUBLIC: readonly (readonly [network: string, bits: number])[] = [
   ["3fff::", 20],
 ];
 
-const ipv4NotPublic = listOf(IPV4_NOT_PUBLIC, "ipv4");
-const ipv6NotPublic = listOf(IPV6_NOT_PUBLIC, "ipv6");
+const ipv4NotPublic = blockListOf(IPV4_NOT_PUBLIC, "ipv4");
+const ipv6NotPublic = blockListOf(IPV6_NOT_PUBLIC, "ipv6");
 // Everything else is refused unread: v4-mapped, NAT64, unique local, link local, multicast, loopback.
-const ipv6Global = listOf([["2000::", 3]], "ipv6");
+const ipv6Global = blockListOf([["2000::", 3]], "ipv6");
 
 export function isPublicAddress(address: string): boolean {
   if (isIP(address) === 4) return !ipv4NotPublic.check(address, "ipv4");
@@ -49,7 +49,7 @@ export function isLoopbackAddress(address: string): boolean {
   return (isIP(address) === 4 && address.startsWith("127.")) || address === "::1";
 }
 
-function listOf(
+function blockListOf(
   networks: readonly (readonly [string, number])[],
   family: "ipv4" | "ipv6",
 ): BlockList {

@@ -3,10 +3,10 @@
 import { z } from "zod";
 import { timestamp, timestampOrNull } from "../http/record.ts";
 import { type Delivery, DELIVERY_STATUSES } from "./deliveries.ts";
-import { EVENT_TYPES, EVERY_EVENT, type HappenedEvent } from "./events.ts";
+import { EVENT_TYPES, ALL_EVENTS, type StoredEvent } from "./events.ts";
 import { type Webhook, WEBHOOK_STATUSES } from "./webhooks.ts";
 
-export const Subscribed = z.enum([...EVENT_TYPES, EVERY_EVENT]);
+export const SubscribedEventType = z.enum([...EVENT_TYPES, ALL_EVENTS]);
 
 export const WebhookRecord = z
   .object({
@@ -162,7 +162,7 @@ export const EVENT_EXAMPLE = {
   data: { credits: 998_400, usd: 0.9984, below_usd: 1 },
 };
 
-export function showEvent(event: HappenedEvent): z.infer<typeof EventRecord> {
+export function showEvent(event: StoredEvent): z.infer<typeof EventRecord> {
   return {
     id: event.id,
     object: "event",

@@ -1,7 +1,7 @@
 // /v1/webhooks/{id}/deliveries: the log of what was sent, sending it again, and a test.
 
 import { z } from "zod";
-import { cursorOf, listOf, PageQuery } from "../http/record.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/record.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import { getDelivery, listDeliveries, replayDelivery } from "./deliveries.ts";
@@ -24,7 +24,7 @@ const PENDING_EXAMPLE = {
 const DELIVERY_DOC = { tag: "Webhooks", dialect: "openai" } as const;
 
 export function deliveryRoutes({ db }: { readonly db: Db }): readonly Route[] {
-  return [testRoute(), logRoute(db), replayRoute()];
+  return [testRoute(), listRoute(db), replayRoute()];
 }
 
 function testRoute(): Route {
@@ -37,7 +37,7 @@ function testRoute(): Route {
     description:
       "An event of the type `webhook.test`, delivered, signed and tried again like any other. How it went is in the webhook's deliveries a moment later.",
     params: WebhookPath,
-    answers: {
+    responses: {
       202: {
         description: "The delivery that was begun.",
         schema: DeliveryRecord,
@@ -53,7 +53,7 @@ function testRoute(): Route {
   });
 }
 
-function logRoute(db: Db): Route {
+function listRoute(db: Db): Route {
   return keyRoute({
     ...DELIVERY_DOC,
     method: "GET",
@@ -62,11 +62,11 @@ function logRoute(db: Db): Route {
     summary: "The log of a webhook's deliveries",
     description: "Newest first, with what the endpoint answered. Kept for 30 days.",
     params: WebhookPath,
-    query: z.strictObject({ ...PageQuery, cursor: cursorOf("dlv") }),
-    answers: {
+    query: z.strictObject({ ...PageQuery, cursor: cursorSchema("dlv") }),
+    responses: {
       200: {
         description: "A page of deliveries.",
-        schema: listOf(DeliveryRecord, "WebhookDeliveryList"),
+        schema: listSchema(DeliveryRecord, "WebhookDeliveryList"),
         example: { object: "list", data: [DELIVERY_EXAMPLE], has_more: false, next_cursor: null },
       },
     },
@@ -93,7 +93,7 @@ function replayRoute(): Route {
         .string()
         .meta({ description: "The delivery's id.", example: DELIVERY_EXAMPLE.id }),
     }),
-    answers: {
+    responses: {
       202: {
         description: "The delivery, which is pending again.",
         schema: DeliveryRecord,

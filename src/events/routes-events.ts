@@ -5,9 +5,9 @@ import { record } from "../audit/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { MAX_NANO, nanoFromUsd, usdText } from "../base/money.ts";
 import { networksOf } from "../http/address.ts";
-import { cursorOf, listOf, PageQuery, UsdAmount } from "../http/record.ts";
+import { cursorSchema, listSchema, PageQuery, UsdAmount } from "../http/record.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import { getLowMark, setLowMark } from "../ledger/marks.ts";
+import { getLowBalanceThreshold, setLowBalanceThreshold } from "../ledger/marks.ts";
 import type { Db } from "../store/db.ts";
 import { EVENT_TYPES, listEvents } from "./events.ts";
 import {
@@ -20,7 +20,7 @@ import {
 
 const ALERT_PATH = "/v1/account/balance-alert";
 const EVENT_DOC = { tag: "Webhooks", dialect: "openai" } as const;
-const ALERT_ANSWERS = {
+const ALERT_RESPONSES = {
   200: {
     description: "The mark as it is now.",
     schema: BalanceAlertRecord,
@@ -43,13 +43,13 @@ function listRoute(db: Db): Route {
       "The events that webhooks are sent, newest first, also where there is no webhook: poll this if you have no address to be called at. Kept for 30 days.",
     query: z.strictObject({
       ...PageQuery,
-      cursor: cursorOf("evt"),
+      cursor: cursorSchema("evt"),
       type: z.enum(EVENT_TYPES).optional().meta({ description: "Only events of this type." }),
     }),
-    answers: {
+    responses: {
       200: {
         description: "A page of events.",
-        schema: listOf(EventRecord, "EventList"),
+        schema: listSchema(EventRecord, "EventList"),
         example: { object: "list", data: [EVENT_EXAMPLE], has_more: false, next_cursor: null },
       },
     },
@@ -68,11 +68,11 @@ function readAlertRoute(db: Db): Route {
     path: ALERT_PATH,
     id: "readBalanceAlert",
     summary: "Read when the balance counts as low",
-    answers: ALERT_ANSWERS,
+    responses: ALERT_RESPONSES,
     faults: [],
     run: async ({ caller }) => ({
       status: 200,
-      body: showAlert(await getLowMark(db, caller.accountId)),
+      body: showAlert(await getLowBalanceThreshold(db, caller.accountId)),
     }),
   });
 }
@@ -91,28 +91,28 @@ function changeAlertRoute(): Route {
         low_usd: UsdAmount.meta({ description: "An amount of US dollars; 0 for never." }),
       })
       .meta({ id: "BalanceAlertSettings" }),
-    example: { low_usd: 5 },
-    answers: ALERT_ANSWERS,
+    requestExample: { low_usd: 5 },
+    responses: ALERT_RESPONSES,
     faults: [],
-    run: async (tx, { caller, body, address, now }) => {
-      const mark = nanoFromUsd(body.low_usd);
-      if (mark === undefined || mark < 0n || mark > MAX_NANO)
+    run: async (tx, { caller, body, clientIp, now }) => {
+      const threshold = nanoFromUsd(body.low_usd);
+      if (threshold === undefined || threshold < 0n || threshold > MAX_NANO)
         throw invalid("low_usd", "low_usd must be an amount of US dollars from 0 to 9000000.");
-      await setLowMark(tx, caller.accountId, mark);
+      await setLowBalanceThreshold(tx, caller.accountId, threshold);
       await record(tx, {
         accountId: caller.accountId,
         actor: { type: "key", id: caller.keyId },
         action: "balance_alert.changed",
         target: null,
-        detail: { low_usd: usdText(mark) },
-        network: networksOf(address)[1],
+        detail: { low_usd: usdText(threshold) },
+        network: networksOf(clientIp)[1],
         now,
       });
-      return { status: 200, body: showAlert(mark) };
+      return { status: 200, body: showAlert(threshold) };
     },
   });
 }
 
-function showAlert(mark: bigint): z.infer<typeof BalanceAlertRecord> {
-  return { object: "balance_alert", low_usd: Number(usdText(mark)) };
+function showAlert(threshold: bigint): z.infer<typeof BalanceAlertRecord> {
+  return { object: "balance_alert", low_usd: Number(usdText(threshold)) };
 }

@@ -2,18 +2,24 @@
 
 import { z } from "zod";
 import { type AuditAction, record } from "../audit/audit.ts";
-import { HIDDEN_REFUSED, hidesNothing } from "../base/shown-text.ts";
+import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/shown-text.ts";
 import { networksOf } from "../http/address.ts";
-import { cursorOf, listOf, PageQuery } from "../http/record.ts";
-import { type Caller, type Input, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/record.ts";
+import {
+  type Caller,
+  type RouteInput,
+  keyRoute,
+  keyWriteRoute,
+  type Route,
+} from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { URL_LENGTH_MAX } from "./endpoint.ts";
-import { EVERY_EVENT } from "./events.ts";
+import { ALL_EVENTS } from "./events.ts";
 import {
   NEW_WEBHOOK_EXAMPLE,
   NewWebhookRecord,
   showWebhook,
-  Subscribed,
+  SubscribedEventType,
   WEBHOOK_EXAMPLE,
   WebhookRecord,
 } from "./record.ts";
@@ -34,12 +40,12 @@ const WebhookPath = z.object({
   id: z.string().meta({ description: "The webhook's id.", example: WEBHOOK_EXAMPLE.id }),
 });
 
-const Address = z.string().min(1).max(URL_LENGTH_MAX).meta({
+const WebhookUrl = z.string().min(1).max(URL_LENGTH_MAX).meta({
   description: "A public https:// address on port 443 or 8443, without user name and password.",
 });
 
-const Events = z
-  .array(Subscribed)
+const EventTypes = z
+  .array(SubscribedEventType)
   .min(1)
   .max(EVENTS_MAX)
   .meta({ description: "The types to hear of; `*`, which is the default, for all." });
@@ -49,18 +55,22 @@ const Description = z
   .trim()
   .min(1)
   .max(DESCRIPTION_MAX)
-  .refine(hidesNothing, HIDDEN_REFUSED)
+  .refine(isSafeText, UNSAFE_TEXT_MESSAGE)
   .nullable()
   .optional();
 
 const NewWebhookBody = z
-  .strictObject({ url: Address, events: Events.default([EVERY_EVENT]), description: Description })
+  .strictObject({
+    url: WebhookUrl,
+    events: EventTypes.default([ALL_EVENTS]),
+    description: Description,
+  })
   .meta({ id: "NewWebhookRequest" });
 
-const WebhookChange = z
+const WebhookUpdate = z
   .strictObject({
-    url: Address.optional(),
-    events: Events.optional(),
+    url: WebhookUrl.optional(),
+    events: EventTypes.optional(),
     description: Description,
     status: z
       .enum(["active", "disabled"])
@@ -69,13 +79,13 @@ const WebhookChange = z
   })
   .meta({ id: "WebhookSettings" });
 
-export interface WebhookRouteParts {
+export interface WebhookRouteDeps {
   readonly db: Db;
   readonly webhooks: Webhooks;
 }
 
-export function webhookRoutes(parts: WebhookRouteParts): readonly Route[] {
-  const { db, webhooks } = parts;
+export function webhookRoutes(deps: WebhookRouteDeps): readonly Route[] {
+  const { db, webhooks } = deps;
   return [
     addRoute(webhooks),
     listRoute(db),
@@ -83,8 +93,8 @@ export function webhookRoutes(parts: WebhookRouteParts): readonly Route[] {
     changeRoute(webhooks),
     removeRoute(),
     rotateRoute(webhooks),
-    ...deliveryRoutes(parts),
-    ...eventRoutes(parts),
+    ...deliveryRoutes(deps),
+    ...eventRoutes(deps),
   ];
 }
 
@@ -101,8 +111,8 @@ function addRoute(webhooks: Webhooks): Route {
       "Events are posted to the address as JSON, signed in the Standard Webhooks form. The signing secret is in this answer and nowhere else. Try it with POST /v1/webhooks/{id}/test.",
     revealsSecret: true,
     body: NewWebhookBody,
-    example: { url: WEBHOOK_EXAMPLE.url, events: ["balance.low", "balance.empty"] },
-    answers: {
+    requestExample: { url: WEBHOOK_EXAMPLE.url, events: ["balance.low", "balance.empty"] },
+    responses: {
       201: {
         description: "The webhook's record and, once, its secret.",
         schema: NewWebhookRecord,
@@ -113,7 +123,7 @@ function addRoute(webhooks: Webhooks): Route {
     run: async (tx, input) => {
       const { caller, body, now } = input;
       const { webhook, secret } = await webhooks.add(tx, caller.accountId, body, now);
-      await note(tx, "webhook.created", webhook, input);
+      await recordAudit(tx, "webhook.created", webhook, input);
       return { status: 201, body: { ...showWebhook(webhook), secret: secret.reveal() } };
     },
   });
@@ -127,11 +137,11 @@ function listRoute(db: Db): Route {
     id: "listWebhooks",
     summary: "List webhooks",
     description: "Newest first, deleted ones included. Secrets cannot be shown again.",
-    query: z.strictObject({ ...PageQuery, cursor: cursorOf("whk") }),
-    answers: {
+    query: z.strictObject({ ...PageQuery, cursor: cursorSchema("whk") }),
+    responses: {
       200: {
         description: "A page of webhooks.",
-        schema: listOf(WebhookRecord, "WebhookList"),
+        schema: listSchema(WebhookRecord, "WebhookList"),
         example: { object: "list", data: [WEBHOOK_EXAMPLE], has_more: false, next_cursor: null },
       },
     },
@@ -151,7 +161,7 @@ function getRoute(db: Db): Route {
     id: "getWebhook",
     summary: "Read one webhook",
     params: WebhookPath,
-    answers: {
+    responses: {
       200: { description: "The webhook.", schema: WebhookRecord, example: WEBHOOK_EXAMPLE },
     },
     faults: ["not_found"],
@@ -172,9 +182,9 @@ function changeRoute(webhooks: Webhooks): Route {
     description:
       "Only the fields that are sent are changed. Disabling cancels what is still to be delivered; what happens meanwhile is not sent later.",
     params: WebhookPath,
-    body: WebhookChange,
-    example: { status: "active" },
-    answers: {
+    body: WebhookUpdate,
+    requestExample: { status: "active" },
+    responses: {
       200: {
         description: "The webhook as it is now.",
         schema: WebhookRecord,
@@ -185,7 +195,7 @@ function changeRoute(webhooks: Webhooks): Route {
     run: async (tx, input) => {
       const { caller, params, body, now } = input;
       const webhook = await webhooks.change(tx, caller.accountId, params.id, { ...body, now });
-      await note(tx, "webhook.changed", webhook, input);
+      await recordAudit(tx, "webhook.changed", webhook, input);
       return { status: 200, body: showWebhook(webhook) };
     },
   });
@@ -201,7 +211,7 @@ function removeRoute(): Route {
     description:
       "Its secret is destroyed and nothing more is sent; its record and the log of its deliveries stay. Repeating the call gives the same answer.",
     params: WebhookPath,
-    answers: {
+    responses: {
       200: {
         description: "The deleted webhook's record.",
         schema: WebhookRecord,
@@ -212,7 +222,7 @@ function removeRoute(): Route {
     run: async (tx, input) => {
       const { caller, params, now } = input;
       const { webhook, removed } = await removeWebhook(tx, caller.accountId, params.id, now);
-      if (removed) await note(tx, "webhook.deleted", webhook, input);
+      if (removed) await recordAudit(tx, "webhook.deleted", webhook, input);
       return { status: 200, body: showWebhook(webhook) };
     },
   });
@@ -229,7 +239,7 @@ function rotateRoute(webhooks: Webhooks): Route {
       "For 24 hours both secrets sign, so that the endpoint can change over without missing an event. A second rotation within that time ends the oldest secret at once.",
     revealsSecret: true,
     params: WebhookPath,
-    answers: {
+    responses: {
       200: {
         description: "The webhook's record and, once, its new secret.",
         schema: NewWebhookRecord,
@@ -240,18 +250,18 @@ function rotateRoute(webhooks: Webhooks): Route {
     run: async (tx, input) => {
       const { caller, params, now } = input;
       const { webhook, secret } = await webhooks.rotate(tx, caller.accountId, params.id, now);
-      await note(tx, "webhook.secret_rotated", webhook, input);
+      await recordAudit(tx, "webhook.secret_rotated", webhook, input);
       return { status: 200, body: { ...showWebhook(webhook), secret: secret.reveal() } };
     },
   });
 }
 
 /** The address may hold a secret of the endpoint's, so only its host is written down. */
-async function note(
+async function recordAudit(
   tx: Tx,
   action: AuditAction,
   { id, accountId, url, events, status }: Webhook,
-  { caller, address, now }: Input<unknown, unknown, unknown, Caller>,
+  { caller, clientIp, now }: RouteInput<unknown, unknown, unknown, Caller>,
 ): Promise<void> {
   await record(tx, {
     accountId,
@@ -259,7 +269,7 @@ async function note(
     action,
     target: id,
     detail: { host: new URL(url).host, events, status },
-    network: networksOf(address)[1],
+    network: networksOf(clientIp)[1],
     now,
   });
 }

@@ -5,7 +5,7 @@ const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
 /** The pauses after the first, second … failed try; then the delivery is given up. */
-const PAUSES_MS = [
+const RETRY_DELAYS_MS = [
   5 * SECOND_MS,
   MINUTE_MS,
   5 * MINUTE_MS,
@@ -15,17 +15,17 @@ const PAUSES_MS = [
   24 * HOUR_MS,
 ] as const;
 
-export const TRIES_MAX = PAUSES_MS.length + 1;
+export const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
 const JITTER = 0.2;
-const WAIT_MAX_MS = 24 * HOUR_MS;
+const RETRY_AFTER_MAX_MS = 24 * HOUR_MS;
 
 /**
  * The pause after the given number of failed tries, or undefined where there is no further one. `chance`, from 0 to 1,
  * spreads out what failed together; an endpoint may ask for a longer pause.
  */
-export function pauseAfter(tries: number, chance: number, askedMs = 0): number | undefined {
-  const pause = PAUSES_MS[tries - 1];
-  if (pause === undefined) return undefined;
-  const spread = Math.round(pause * (1 - JITTER + 2 * JITTER * chance));
-  return Math.max(spread, Math.min(askedMs, WAIT_MAX_MS));
+export function retryDelayMs(tries: number, random: number, retryAfterMs = 0): number | undefined {
+  const delay = RETRY_DELAYS_MS[tries - 1];
+  if (delay === undefined) return undefined;
+  const jittered = Math.round(delay * (1 - JITTER + 2 * JITTER * random));
+  return Math.max(jittered, Math.min(retryAfterMs, RETRY_AFTER_MAX_MS));
 }

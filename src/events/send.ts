@@ -4,27 +4,27 @@
 import { lookup } from "node:dns/promises";
 import http, { type IncomingMessage, type RequestOptions } from "node:http";
 import https from "node:https";
-import { addressesOf, type Endpoint, type Resolve } from "./endpoint.ts";
+import { resolveAllowedAddresses, type Endpoint, type ResolveHost } from "./endpoint.ts";
 
-const RESPONSE_KEPT_BYTES = 1_024;
+const RESPONSE_STORED_BYTES = 1_024;
 const HEADERS_MAX_BYTES = 16_384;
 /** The part of the time that an answer's body may take once its status is known: it is for the log only. */
-const BODY_SHARE = 0.2;
+const BODY_TIMEOUT_RATIO = 0.2;
 
-export const resolveName: Resolve = async (name) =>
+export const resolveHost: ResolveHost = async (name) =>
   (await lookup(name, { all: true })).map(({ address }) => address);
 
-export interface Sending {
+export interface SendRequest {
   readonly endpoint: Endpoint;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly timeoutMs: number;
-  readonly resolve: Resolve;
+  readonly resolve: ResolveHost;
   /** Stops the call. */
   readonly signal: AbortSignal;
 }
 
-export interface Sent {
+export interface SendResult {
   readonly status: number | null;
   readonly error: string | null;
   readonly response: string;
@@ -32,40 +32,45 @@ export interface Sent {
 }
 
 /** Never throws: what goes wrong is the endpoint's, and stands in its log. */
-export async function send(sending: Sending): Promise<Sent> {
-  const { signal, timeoutMs } = sending;
-  const limit = new AbortController();
-  const stop = (): void => limit.abort();
+export async function send(request: SendRequest): Promise<SendResult> {
+  const { signal, timeoutMs } = request;
+  const deadline = new AbortController();
+  const stop = (): void => deadline.abort();
   const timer = setTimeout(stop, timeoutMs);
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
   try {
-    return await Promise.race([sendWithin(sending, limit.signal), aborted(limit.signal)]);
+    return await Promise.race([
+      sendToAddresses(request, deadline.signal),
+      rejectOnAbort(deadline.signal),
+    ]);
   } catch (error) {
-    const late = limit.signal.aborted && !signal.aborted;
-    return failed(late ? `no answer within ${timeoutMs / 1_000} seconds` : wordsOf(error));
+    const isTimeout = deadline.signal.aborted && !signal.aborted;
+    return failed(
+      isTimeout ? `no answer within ${timeoutMs / 1_000} seconds` : describeError(error),
+    );
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", stop);
   }
 }
 
-async function sendWithin(sending: Sending, limit: AbortSignal): Promise<Sent> {
-  const addresses = await addressesOf(sending.endpoint, sending.resolve);
+async function sendToAddresses(request: SendRequest, limit: AbortSignal): Promise<SendResult> {
+  const addresses = await resolveAllowedAddresses(request.endpoint, request.resolve);
   if (addresses === undefined)
     return failed("the name does not resolve to public addresses, and to nothing else");
-  for (const [place, address] of addresses.entries()) {
+  for (const [index, address] of addresses.entries()) {
     try {
-      return await call(sending, address, limit);
+      return await post(request, address, limit);
     } catch (error) {
-      if (place === addresses.length - 1 || limit.aborted || !isUnconnected(error)) throw error;
+      if (index === addresses.length - 1 || limit.aborted || !isConnectError(error)) throw error;
     }
   }
   return failed("no address answers");
 }
 
-function call(sending: Sending, address: string, limit: AbortSignal): Promise<Sent> {
-  const { url } = sending.endpoint;
+function post(outgoing: SendRequest, address: string, limit: AbortSignal): Promise<SendResult> {
+  const { url } = outgoing.endpoint;
   const name = url.hostname.replace(/^\[(.*)\]$/, "$1");
   const options: RequestOptions & https.RequestOptions = {
     host: address,
@@ -77,9 +82,9 @@ function call(sending: Sending, address: string, limit: AbortSignal): Promise<Se
     headers: {
       host: url.host,
       "content-type": "application/json",
-      "content-length": String(Buffer.byteLength(sending.body)),
+      "content-length": String(Buffer.byteLength(outgoing.body)),
       "user-agent": "Postern-Webhooks",
-      ...sending.headers,
+      ...outgoing.headers,
     },
   };
   return new Promise((resolve, reject) => {
@@ -97,7 +102,7 @@ function call(sending: Sending, address: string, limit: AbortSignal): Promise<Se
     });
     request.on("response", (answer) => {
       answered = true;
-      void beginningOf(answer, sending.timeoutMs * BODY_SHARE).then((response) => {
+      void readPrefix(answer, outgoing.timeoutMs * BODY_TIMEOUT_RATIO).then((response) => {
         resolve({
           status: answer.statusCode ?? null,
           error: null,
@@ -107,22 +112,22 @@ function call(sending: Sending, address: string, limit: AbortSignal): Promise<Se
         request.destroy();
       });
     });
-    request.end(sending.body);
+    request.end(outgoing.body);
   });
 }
 
 /** Reads no more than is kept, and for a moment only; the status is what counts. */
-function beginningOf(answer: IncomingMessage, bodyMs: number): Promise<string> {
+function readPrefix(answer: IncomingMessage, bodyMs: number): Promise<string> {
   return new Promise((resolve) => {
-    let kept = Buffer.alloc(0);
+    let prefix = Buffer.alloc(0);
     const end = (): void => {
       clearTimeout(timer);
-      resolve(printable(kept.subarray(0, RESPONSE_KEPT_BYTES)));
+      resolve(printable(prefix.subarray(0, RESPONSE_STORED_BYTES)));
     };
     const timer = setTimeout(end, bodyMs);
     answer.on("data", (part: Buffer) => {
-      kept = Buffer.concat([kept, part.subarray(0, RESPONSE_KEPT_BYTES)]);
-      if (kept.length >= RESPONSE_KEPT_BYTES) end();
+      prefix = Buffer.concat([prefix, part.subarray(0, RESPONSE_STORED_BYTES)]);
+      if (prefix.length >= RESPONSE_STORED_BYTES) end();
     });
     for (const over of ["end", "error", "close"] as const) answer.on(over, end);
   });
@@ -139,11 +144,11 @@ function retryAfterOf({ statusCode, headers }: IncomingMessage): number {
   return listens && asked !== undefined && /^\d{1,6}$/.test(asked) ? Number(asked) * 1_000 : 0;
 }
 
-function failed(error: string): Sent {
+function failed(error: string): SendResult {
   return { status: null, error, response: "", retryAfterMs: 0 };
 }
 
-function aborted(signal: AbortSignal): Promise<never> {
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     const stop = (): void => reject(new Error("stopped"));
     if (signal.aborted) stop();
@@ -151,19 +156,19 @@ function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-const UNCONNECTED = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|ETIMEDOUT)$/;
+const CONNECT_ERRORS = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|ETIMEDOUT)$/;
 
-function isUnconnected(error: unknown): boolean {
-  return UNCONNECTED.test(codeOf(error));
+function isConnectError(error: unknown): boolean {
+  return CONNECT_ERRORS.test(codeOf(error));
 }
 
 /** The library's own words may hold addresses; these are ours. */
-function wordsOf(error: unknown): string {
+function describeError(error: unknown): string {
   const code = codeOf(error);
   if (code === "ECONNREFUSED") return "the connection was refused";
   if (code === "ECONNRESET" || code === "EPIPE")
     return "the connection was closed without an answer";
-  if (UNCONNECTED.test(code)) return "no connection could be made";
+  if (CONNECT_ERRORS.test(code)) return "no connection could be made";
   if (/CERT|TLS|SSL|SIGNATURE|ISSUER/.test(code)) return `TLS failed: ${code}`;
   return code === "" ? "the call failed" : `the call failed: ${code}`;
 }

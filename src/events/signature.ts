@@ -10,7 +10,7 @@ export function newSigningSecret(): Secret {
   return secret(SECRET_PREFIX + randomBytes(SECRET_BYTES).toString("base64"));
 }
 
-export interface Signed {
+export interface SignedContent {
   readonly id: string;
   /** When this attempt is made, not when the event was. */
   readonly at: number;
@@ -19,7 +19,7 @@ export interface Signed {
 
 /** The three headers; while a secret is being replaced, both sign. */
 export function signatureHeaders(
-  { id, at, body }: Signed,
+  { id, at, body }: SignedContent,
   secrets: readonly Secret[],
 ): Readonly<Record<string, string>> {
   const seconds = Math.floor(at / 1_000);

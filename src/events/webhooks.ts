@@ -3,21 +3,21 @@
 
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
-import { deriveKey, seal, unseal } from "../base/seal.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { deriveKey, encrypt, decrypt } from "../base/seal.ts";
 import { type Secret, secret } from "../base/secret.ts";
 import {
-  oneOf,
+  enumValue,
   type Reader,
   type Row,
   text,
   textOrNull,
   type Tx,
-  whole,
-  wholeOrNull,
+  integer,
+  integerOrNull,
 } from "../store/db.ts";
-import { readEndpoint } from "./endpoint.ts";
-import { EVERY_EVENT, raiseTest, TEST_EVENT } from "./events.ts";
+import { parseEndpoint } from "./endpoint.ts";
+import { ALL_EVENTS, emitTestEvent, TEST_EVENT_TYPE } from "./events.ts";
 import { newSigningSecret } from "./signature.ts";
 
 const WEBHOOKS_PER_ACCOUNT_MAX = 10;
@@ -48,7 +48,7 @@ interface WebhookSettings {
   readonly status?: "active" | "disabled" | undefined;
 }
 
-interface Created {
+interface WebhookWithSecret {
   readonly webhook: Webhook;
   readonly secret: Secret;
 }
@@ -59,7 +59,7 @@ export interface Webhooks {
     accountId: string,
     settings: WebhookSettings & { readonly url: string },
     now: number,
-  ) => Promise<Created>;
+  ) => Promise<WebhookWithSecret>;
   /** Changes only what is named. */
   readonly change: (
     tx: Tx,
@@ -68,31 +68,37 @@ export interface Webhooks {
     change: WebhookSettings & { readonly now: number },
   ) => Promise<Webhook>;
   /** Makes a new secret; the one before signs for another day. */
-  readonly rotate: (tx: Tx, accountId: string, id: string, now: number) => Promise<Created>;
+  readonly rotate: (
+    tx: Tx,
+    accountId: string,
+    id: string,
+    now: number,
+  ) => Promise<WebhookWithSecret>;
   /** What signs now, the newest first. */
   readonly secretsOf: (row: Row, now: number) => readonly Secret[];
 }
 
-export interface WebhooksParts {
+export interface WebhooksDeps {
   readonly master: Secret;
   /** Development: a webhook may point to this machine, without TLS. */
   readonly allowLoopback: boolean;
 }
 
-export function createWebhooks({ master, allowLoopback }: WebhooksParts): Webhooks {
+export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhooks {
   const key = deriveKey(master, "webhook-secret/v1");
-  const boundTo = (accountId: string, id: string): string => `webhook-secret/v1|${accountId}|${id}`;
-  const checkedUrl = (address: string): string => {
-    const endpoint = readEndpoint(address, allowLoopback);
+  const associatedData = (accountId: string, id: string): string =>
+    `webhook-secret/v1|${accountId}|${id}`;
+  const validUrl = (address: string): string => {
+    const endpoint = parseEndpoint(address, allowLoopback);
     if (typeof endpoint === "string") throw invalid("url", `url ${endpoint}.`);
     return endpoint.url.href;
   };
   return {
     add: async (tx, accountId, settings, now) => {
-      const url = checkedUrl(settings.url);
-      await refuseTooMany(tx, accountId);
+      const url = validUrl(settings.url);
+      await enforceWebhookLimit(tx, accountId);
       const id = newId("whk", now);
-      const fresh = newSigningSecret();
+      const newSecret = newSigningSecret();
       await tx.run(
         `insert into webhook (id, account_id, url, events, description, status, sealed, former_until, created_at)
          values (?, ?, ?, ?, ?, ?, ?, 0, ?)`,
@@ -100,31 +106,31 @@ export function createWebhooks({ master, allowLoopback }: WebhooksParts): Webhoo
           id,
           accountId,
           url,
-          eventsText(settings.events),
+          serializeEventTypes(settings.events),
           settings.description ?? null,
           "active",
-          seal(key, boundTo(accountId, id), fresh.reveal()),
+          encrypt(key, associatedData(accountId, id), newSecret.reveal()),
           now,
         ],
       );
-      return { webhook: await getWebhook(tx, accountId, id), secret: fresh };
+      return { webhook: await getWebhook(tx, accountId, id), secret: newSecret };
     },
     change: async (tx, accountId, id, change) => {
       const before = await lockWebhook(tx, accountId, id);
       const status = change.status ?? before.status;
-      const woken = status === "active" && before.status !== "active";
+      const isReenabled = status === "active" && before.status !== "active";
       if (status === "disabled" && before.status === "active")
         await cancelPending(tx, id, change.now);
       await tx.run(
         `update webhook set url = ?, events = ?, description = ?, status = ?, disabled_reason = ?, failing_since = ?
          where id = ?`,
         [
-          change.url === undefined ? before.url : checkedUrl(change.url),
-          eventsText(change.events ?? before.events),
+          change.url === undefined ? before.url : validUrl(change.url),
+          serializeEventTypes(change.events ?? before.events),
           change.description === undefined ? before.description : change.description,
           status,
           status === "active" ? null : (before.disabledReason ?? "by request"),
-          woken ? null : before.failingSince,
+          isReenabled ? null : before.failingSince,
           id,
         ],
       );
@@ -132,18 +138,18 @@ export function createWebhooks({ master, allowLoopback }: WebhooksParts): Webhoo
     },
     rotate: async (tx, accountId, id, now) => {
       await lockWebhook(tx, accountId, id);
-      const fresh = newSigningSecret();
+      const newSecret = newSigningSecret();
       await tx.run(
         "update webhook set former_sealed = sealed, former_until = ?, sealed = ? where id = ?",
-        [now + ROTATION_MS, seal(key, boundTo(accountId, id), fresh.reveal()), id],
+        [now + ROTATION_MS, encrypt(key, associatedData(accountId, id), newSecret.reveal()), id],
       );
-      return { webhook: await getWebhook(tx, accountId, id), secret: fresh };
+      return { webhook: await getWebhook(tx, accountId, id), secret: newSecret };
     },
     secretsOf: (row, now) => {
-      const bound = boundTo(text(row, "account_id"), text(row, "id"));
-      const former = whole(row, "former_until") > now ? textOrNull(row, "former_sealed") : null;
+      const bound = associatedData(text(row, "account_id"), text(row, "id"));
+      const former = integer(row, "former_until") > now ? textOrNull(row, "former_sealed") : null;
       return [textOrNull(row, "sealed"), former].flatMap((sealed) =>
-        sealed === null ? [] : [secret(unseal(key, bound, sealed))],
+        sealed === null ? [] : [secret(decrypt(key, bound, sealed))],
       );
     },
   };
@@ -165,7 +171,7 @@ export async function listWebhooks(
 ): Promise<Page<Webhook>> {
   const rows = await reader.all(
     "select * from webhook where account_id = ? and id < ? order by id desc limit ?",
-    [accountId, page.cursor ?? afterEveryId("whk"), page.limit + 1],
+    [accountId, page.cursor ?? maxId("whk"), page.limit + 1],
   );
   return toPage(rows.map(toWebhook), page.limit);
 }
@@ -210,11 +216,11 @@ export async function testWebhook(
   now: number,
 ): Promise<string> {
   const { status } = await lockWebhook(tx, accountId, id);
-  if (status !== "active") throw notActive(id);
+  if (status !== "active") throw webhookNotActive(id);
   const open = await tx.get(
     `select webhook_delivery.id from webhook_delivery join event on event.id = webhook_delivery.event_id
      where webhook_id = ? and webhook_delivery.status = 'pending' and event.type = ?`,
-    [id, TEST_EVENT],
+    [id, TEST_EVENT_TYPE],
   );
   if (open !== undefined)
     throw new Fault("conflict", "a test is under way", {
@@ -223,7 +229,7 @@ export async function testWebhook(
         { method: "GET", url: `/v1/webhooks/${id}/deliveries`, why: "See how the test goes." },
       ],
     });
-  return raiseTest(tx, accountId, id, now);
+  return emitTestEvent(tx, accountId, id, now);
 }
 
 /** The webhook, locked; one that was deleted cannot be changed any more. */
@@ -238,7 +244,7 @@ export async function lockWebhook(tx: Tx, accountId: string, id: string): Promis
 }
 
 /** Remembers that it answered. */
-export async function noteSuccess(tx: Tx, id: string): Promise<void> {
+export async function recordSuccess(tx: Tx, id: string): Promise<void> {
   await tx.run(
     "update webhook set failing_since = null where id = ? and failing_since is not null",
     [id],
@@ -246,12 +252,12 @@ export async function noteSuccess(tx: Tx, id: string): Promise<void> {
 }
 
 /** Remembers that it failed; answers since when it has done nothing else. */
-export async function noteFailure(tx: Tx, id: string, now: number): Promise<number> {
+export async function recordFailure(tx: Tx, id: string, now: number): Promise<number> {
   const row = await tx.get(
     "update webhook set failing_since = coalesce(failing_since, ?) where id = ? returning failing_since",
     [now, id],
   );
-  return row === undefined ? now : whole(row, "failing_since");
+  return row === undefined ? now : integer(row, "failing_since");
 }
 
 /** Stops all deliveries; false where the webhook was not active any more. */
@@ -270,7 +276,7 @@ export async function disableWebhook(
   return true;
 }
 
-export function notActive(id: string): Fault {
+export function webhookNotActive(id: string): Fault {
   return new Fault("conflict", "webhook is not active", {
     message: "This webhook is disabled. Enable it first.",
     next: [
@@ -292,21 +298,21 @@ async function cancelPending(tx: Tx, id: string, now: number): Promise<void> {
 }
 
 // The account's webhooks are locked first and counted after, so that two at once cannot both be the last.
-async function refuseTooMany(tx: Tx, accountId: string): Promise<void> {
+async function enforceWebhookLimit(tx: Tx, accountId: string): Promise<void> {
   await tx.lockMany("webhook", "account_id", [accountId]);
   const row = await tx.get(
     "select count(*) as count from webhook where account_id = ? and status <> 'deleted'",
     [accountId],
   );
-  if (row !== undefined && whole(row, "count") >= WEBHOOKS_PER_ACCOUNT_MAX)
+  if (row !== undefined && integer(row, "count") >= WEBHOOKS_PER_ACCOUNT_MAX)
     throw new Fault("conflict", "too many webhooks", {
       message: `An account may have ${WEBHOOKS_PER_ACCOUNT_MAX} webhooks. Delete one first.`,
     });
 }
 
-function eventsText(events: readonly string[] | undefined): string {
-  return events === undefined || events.includes(EVERY_EVENT)
-    ? EVERY_EVENT
+function serializeEventTypes(events: readonly string[] | undefined): string {
+  return events === undefined || events.includes(ALL_EVENTS)
+    ? ALL_EVENTS
     : [...new Set(events)].join(" ");
 }
 
@@ -317,11 +323,11 @@ function toWebhook(row: Row): Webhook {
     url: text(row, "url"),
     events: text(row, "events").split(" "),
     description: textOrNull(row, "description"),
-    status: oneOf(row, "status", WEBHOOK_STATUSES),
+    status: enumValue(row, "status", WEBHOOK_STATUSES),
     disabledReason: textOrNull(row, "disabled_reason"),
-    failingSince: wholeOrNull(row, "failing_since"),
-    formerUntil: whole(row, "former_until"),
-    createdAt: whole(row, "created_at"),
+    failingSince: integerOrNull(row, "failing_since"),
+    formerUntil: integer(row, "former_until"),
+    createdAt: integer(row, "created_at"),
   };
 }
 

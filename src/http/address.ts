@@ -2,7 +2,7 @@
 
 import { BlockList, isIP } from "node:net";
 
-export function createAddressReader(
+export function createClientIpResolver(
   trustedProxies: readonly string[],
 ): (peer: string, forwarded: string | null) => string {
   const trusted = new BlockList();
@@ -15,8 +15,8 @@ export function createAddressReader(
   const isTrusted = (address: string): boolean =>
     isIP(address) !== 0 && trusted.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
   return (peer, forwarded) => {
-    let address = plainAddress(peer);
-    const hops = (forwarded ?? "").split(",").map((hop) => plainAddress(hop.trim()));
+    let address = normalizeIp(peer);
+    const hops = (forwarded ?? "").split(",").map((hop) => normalizeIp(hop.trim()));
     // Read from the right: each trusted hop vouches for the one that it names.
     while (isTrusted(address) && hops.length > 0) {
       const hop = hops.pop() ?? "";
@@ -32,24 +32,24 @@ export function networksOf(address: string): readonly [narrow: string, wide: str
   if (isIP(address) === 4)
     return [`${address}/32`, `${address.split(".").slice(0, 3).join(".")}.0/24`];
   if (isIP(address) === 6) {
-    const groups = expandedGroups(address);
+    const groups = expandIpv6Groups(address);
     return [`${groups.slice(0, 4).join(":")}::/64`, `${groups.slice(0, 3).join(":")}::/48`];
   }
   return ["unknown", "unknown/wide"];
 }
 
 /** Without a port, which some proxies write; IPv4 addresses arrive mapped into IPv6 on a socket that serves both. */
-function plainAddress(address: string): string {
+function normalizeIp(address: string): string {
   const bare = address
     .replace(/^\[(.*)\](:\d+)?$/, "$1")
     .replace(/^(\d+\.\d+\.\d+\.\d+):\d+$/, "$1")
     .replace(/%.*$/, "");
   const dotted = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(bare);
   if (dotted?.[1] !== undefined) return dotted[1];
-  return isIP(bare) === 6 ? (mappedAddress(expandedGroups(bare)) ?? bare) : bare;
+  return isIP(bare) === 6 ? (unmapIpv4(expandIpv6Groups(bare)) ?? bare) : bare;
 }
 
-function mappedAddress(groups: readonly string[]): string | undefined {
+function unmapIpv4(groups: readonly string[]): string | undefined {
   const isMapped = groups.length === 8 && groups.slice(0, 6).join(":") === "0:0:0:0:0:ffff";
   if (!isMapped) return undefined;
   return groups
@@ -59,7 +59,7 @@ function mappedAddress(groups: readonly string[]): string | undefined {
     .join(".");
 }
 
-function expandedGroups(address: string): readonly string[] {
+function expandIpv6Groups(address: string): readonly string[] {
   const [head = "", tail] = address.toLowerCase().split("::");
   const left = head === "" ? [] : head.split(":");
   const right = tail === undefined || tail === "" ? [] : tail.split(":");

@@ -3,7 +3,7 @@
 
 import { Fault, type FaultCode, NEXT_STEPS } from "../base/fault.ts";
 import { isUnavailable } from "../store/db.ts";
-import type { Answer, Dialect } from "./route.ts";
+import type { RouteResponse, Dialect } from "./route.ts";
 
 const UNAVAILABLE_RETRY_SECONDS = 1;
 
@@ -41,7 +41,7 @@ const OAUTH_ERRORS: Readonly<Partial<Record<FaultCode, string>>> = {
 };
 
 /** Any page may call the API from a browser: it is a key that counts, and never a cookie. Development closes this again. */
-export const OPEN_ORIGINS = {
+export const CORS_HEADERS = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers": "*",
 } as const;
@@ -51,7 +51,7 @@ export interface ErrorContext {
   readonly requestId: string;
   readonly baseUrl: string;
   /** Whether a key was sent: a challenge names an error only then. */
-  readonly keySent: boolean;
+  readonly isKeySent: boolean;
 }
 
 export function toFault(error: unknown): Fault {
@@ -65,15 +65,15 @@ export function toFault(error: unknown): Fault {
   return new Fault("internal", "unexpected", { cause: error });
 }
 
-export function answerJson(answer: Answer): Response {
-  return new Response(JSON.stringify(answer.body), {
-    status: answer.status,
-    headers: { "content-type": "application/json", ...answer.headers },
+export function jsonResponse(response: RouteResponse): Response {
+  return new Response(JSON.stringify(response.body), {
+    status: response.status,
+    headers: { "content-type": "application/json", ...response.headers },
   });
 }
 
 /** What a browser asks before it sends a call from another origin. */
-export function answerPreflight(request: Request): Response {
+export function preflightResponse(request: Request): Response {
   const wanted = request.headers.get("access-control-request-headers") ?? "";
   const headers = new Headers({
     "access-control-allow-methods": "GET, POST, PATCH, DELETE",
@@ -83,7 +83,7 @@ export function answerPreflight(request: Request): Response {
   return new Response(null, { status: 204, headers });
 }
 
-export function answerFault(fault: Fault, context: ErrorContext): Response {
+export function faultResponse(fault: Fault, context: ErrorContext): Response {
   const { retryAfterSeconds, headers } = fault.options;
   const all = new Headers({
     "content-type": "application/json",
@@ -123,7 +123,7 @@ export function errorBody(fault: Fault, context: ErrorContext): unknown {
     case "oauth":
       return {
         error: OAUTH_ERRORS[fault.code] ?? "invalid_request",
-        error_description: asciiOnly(fault.publicMessage),
+        error_description: toOauthAscii(fault.publicMessage),
         ...fields,
       };
     case "openai":
@@ -144,10 +144,10 @@ export function errorBody(fault: Fault, context: ErrorContext): unknown {
 
 function challenge(context: ErrorContext): string {
   const metadata = `resource_metadata="${context.baseUrl}/.well-known/oauth-protected-resource"`;
-  return context.keySent ? `Bearer error="invalid_token", ${metadata}` : `Bearer ${metadata}`;
+  return context.isKeySent ? `Bearer error="invalid_token", ${metadata}` : `Bearer ${metadata}`;
 }
 
 /** RFC 6749 allows printable ASCII in a description, without quotes and backslashes. */
-function asciiOnly(sentence: string): string {
+function toOauthAscii(sentence: string): string {
   return sentence.replaceAll(/["\\]/g, "'").replaceAll(/[^\u{20}-\u{7e}]/gu, "?");
 }

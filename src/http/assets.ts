@@ -16,11 +16,11 @@ export interface Asset {
 export const ASSET_CACHE_CONTROL = "public, max-age=31536000, immutable";
 
 /** One sheet, so that a page asks once. */
-const sheet = `${style}\n${controls}\n${ledgers}\n${ceremony}\n${reference}`;
+const stylesheetText = `${style}\n${controls}\n${ledgers}\n${ceremony}\n${reference}`;
 
 export const STYLESHEET: Asset = {
-  path: `/assets/${createHash("sha256").update(sheet).digest("hex").slice(0, 16)}.css`,
-  body: sheet,
+  path: `/assets/${createHash("sha256").update(stylesheetText).digest("hex").slice(0, 16)}.css`,
+  body: stylesheetText,
   contentType: "text/css; charset=utf-8",
 };
 

@@ -1,11 +1,11 @@
 // Reads a request's body within limits of size, time and depth, and says plainly what is wrong with it.
 
-import { deadline } from "../base/deadline.ts";
+import { startDeadline } from "../base/deadline.ts";
 import { Fault, invalid } from "../base/fault.ts";
-import { SMALL_SHARE_BYTES } from "./body-share.ts";
+import { QUOTA_EXEMPT_BYTES } from "./body-share.ts";
 
 const SMALL_BODY_BYTES = 65_536;
-const DEPTH_MAX = 64;
+const JSON_DEPTH_MAX = 64;
 const FORM_FIELDS_MAX = 64;
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
@@ -13,12 +13,12 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
 export const BODY_LIMIT_DEFAULT_BYTES = SMALL_BODY_BYTES;
 
 /** How long a body may take to arrive. */
-export interface Patience {
+export interface BodyTimeouts {
   readonly smallBodyMs: number;
   readonly largeBodyMs: number;
 }
 
-const PATIENCE: Patience = { smallBodyMs: 30_000, largeBodyMs: 120_000 };
+const BODY_TIMEOUTS: BodyTimeouts = { smallBodyMs: 30_000, largeBodyMs: 120_000 };
 
 /**
  * Not `async`, and neither is what it waits with: every call has a body, and each promise of it has its price. `grow` is told
@@ -27,26 +27,26 @@ const PATIENCE: Patience = { smallBodyMs: 30_000, largeBodyMs: 120_000 };
 export function readBody(
   request: Request,
   limitBytes: number,
-  patience: Patience = PATIENCE,
-  grow: (bytes: number) => void = () => {},
+  timeouts: BodyTimeouts = BODY_TIMEOUTS,
+  onGrowth: (bytes: number) => void = () => {},
 ): Promise<Uint8Array> {
   const { headers } = request;
-  demandPlain(headers.get("content-encoding"));
-  const announced = headers.get("content-length");
+  rejectContentEncoding(headers.get("content-encoding"));
+  const contentLength = headers.get("content-length");
   // The length may come twice, and is then no number: nothing would bound what is read.
-  if (announced !== null && !/^\d{1,15}$/.test(announced))
+  if (contentLength !== null && !/^\d{1,15}$/.test(contentLength))
     throw invalid("content-length", "Send one content-length, in digits.");
-  if (announced !== null && Number(announced) > limitBytes) throw tooLarge(limitBytes);
-  const timeoutMs = limitBytes > SMALL_BODY_BYTES ? patience.largeBodyMs : patience.smallBodyMs;
+  if (contentLength !== null && Number(contentLength) > limitBytes) throw tooLarge(limitBytes);
+  const timeoutMs = limitBytes > SMALL_BODY_BYTES ? timeouts.largeBodyMs : timeouts.smallBodyMs;
   if (request.body === null) return Promise.resolve(new Uint8Array());
   // A small body of known length is read in one go, which is far cheaper; any other is counted as it comes, since a length
   // that is only announced takes no memory.
-  const isSmall = announced !== null && Number(announced) <= SMALL_SHARE_BYTES;
-  const reading = isSmall ? request.bytes() : readCounted(request.body, limitBytes, grow);
-  return within(reading, timeoutMs);
+  const isSmall = contentLength !== null && Number(contentLength) <= QUOTA_EXEMPT_BYTES;
+  const reading = isSmall ? request.bytes() : readCounted(request.body, limitBytes, onGrowth);
+  return withTimeout(reading, timeoutMs);
 }
 
-function demandPlain(encoding: string | null): void {
+function rejectContentEncoding(encoding: string | null): void {
   if (encoding === null || encoding.toLowerCase() === "identity") return;
   throw new Fault("unsupported_media_type", "encoded body", {
     message: "Send the body as it is, without a content-encoding.",
@@ -57,22 +57,22 @@ function demandPlain(encoding: string | null): void {
 async function readCounted(
   stream: ReadableStream<Uint8Array>,
   limitBytes: number,
-  grow: (bytes: number) => void,
+  onGrowth: (bytes: number) => void,
 ): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of stream) {
     size += chunk.length;
     if (size > limitBytes) throw tooLarge(limitBytes);
-    grow(size);
+    onGrowth(size);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
 }
 
-function within(reading: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8Array> {
+function withTimeout(reading: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const stop = deadline(timeoutMs, () =>
+    const stop = startDeadline(timeoutMs, () =>
       reject(new Fault("request_timeout", "the body did not arrive in time")),
     );
     reading.then(
@@ -82,13 +82,13 @@ function within(reading: Promise<Uint8Array>, timeoutMs: number): Promise<Uint8A
       },
       (error: unknown) => {
         stop();
-        reject(error instanceof Fault ? error : stoppedHalfWay(error));
+        reject(error instanceof Fault ? error : incompleteBody(error));
       },
     );
   });
 }
 
-function stoppedHalfWay(cause: unknown): Fault {
+function incompleteBody(cause: unknown): Fault {
   return new Fault("request_timeout", "the body stopped half-way", {
     message: "The request body ended before it was complete.",
     status: 400,
@@ -102,7 +102,7 @@ function tooLarge(limitBytes: number): Fault {
   });
 }
 
-export function textOfBody(bytes: Uint8Array): string {
+export function decodeUtf8(bytes: Uint8Array): string {
   try {
     return decoder.decode(bytes);
   } catch (cause) {
@@ -116,8 +116,8 @@ export function textOfBody(bytes: Uint8Array): string {
 /** An empty body is an empty object: the specification lets a client leave `{}` out. */
 export function parseJsonBody(text: string): unknown {
   if (text.trim() === "") return {};
-  if (depthOf(text) > DEPTH_MAX)
-    throw invalid(undefined, `The JSON body is nested deeper than ${DEPTH_MAX} levels.`);
+  if (nestingDepth(text) > JSON_DEPTH_MAX)
+    throw invalid(undefined, `The JSON body is nested deeper than ${JSON_DEPTH_MAX} levels.`);
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -129,7 +129,7 @@ export function parseJsonBody(text: string): unknown {
 }
 
 /** How deep brackets nest outside of strings; counted before parsing, since a parser recurses. */
-function depthOf(text: string): number {
+function nestingDepth(text: string): number {
   if (hasFewBrackets(text)) return 0;
   let depth = 0;
   let deepest = 0;
@@ -144,7 +144,7 @@ function depthOf(text: string): number {
 
 // Most bodies have too few brackets to nest so deep, wherever they stand: looking for them is a search of the engine's own.
 function hasFewBrackets(text: string): boolean {
-  let left = DEPTH_MAX;
+  let left = JSON_DEPTH_MAX;
   for (const bracket of ["{", "["])
     for (let at = text.indexOf(bracket); at !== -1; at = text.indexOf(bracket, at + 1))
       if (--left < 0) return false;
@@ -166,17 +166,17 @@ function endOfString(text: string, start: number): number {
 export function parseFormBody(text: string): Record<string, string> {
   const entries = [...new URLSearchParams(text)];
   if (entries.length > FORM_FIELDS_MAX) throw invalid(undefined, "The form has too many fields.");
-  return fieldsOf(entries, (name) => `The field ${name} is repeated.`);
+  return uniqueFields(entries, (name) => `The field ${name} is repeated.`);
 }
 
 /** A name that is repeated is refused: two readers could each believe another one. */
-export function fieldsOf(
+export function uniqueFields(
   entries: Iterable<readonly [string, string]>,
-  told: (name: string) => string,
+  duplicateMessage: (name: string) => string,
 ): Record<string, string> {
   const fields = new Map<string, string>();
   for (const [name, value] of entries) {
-    if (fields.has(name)) throw invalid(name, told(name));
+    if (fields.has(name)) throw invalid(name, duplicateMessage(name));
     fields.set(name, value);
   }
   return Object.fromEntries(fields);

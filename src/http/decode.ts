@@ -5,34 +5,35 @@ import { parseFormBody, parseJsonBody } from "./body.ts";
 
 export function decodeForm(request: Request, bodyText: string): Record<string, string> {
   if (contentTypeOf(request) !== "application/x-www-form-urlencoded")
-    throw wrongType("application/x-www-form-urlencoded");
-  return withoutNul(parseFormBody(bodyText), []);
+    throw wrongContentType("application/x-www-form-urlencoded");
+  return rejectNul(parseFormBody(bodyText), []);
 }
 
 export function decodeJson(request: Request, bodyText: string): unknown {
-  if (bodyText !== "") demandJson(request);
+  if (bodyText !== "") requireJsonContentType(request);
   const body = parseJsonBody(bodyText);
-  return bodyText.includes(String.raw`\u0000`) ? withoutNul(body, []) : body;
+  return bodyText.includes(String.raw`\u0000`) ? rejectNul(body, []) : body;
 }
 
-export function demandJson(request: Request): void {
+export function requireJsonContentType(request: Request): void {
   const type = contentTypeOf(request);
-  if (type !== "application/json" && !type.endsWith("+json")) throw wrongType("application/json");
+  if (type !== "application/json" && !type.endsWith("+json"))
+    throw wrongContentType("application/json");
 }
 
 /** No store of ours keeps a NUL in text. */
-function withoutNul<T>(value: T, path: readonly string[]): T {
+function rejectNul<T>(value: T, path: readonly string[]): T {
   if (typeof value === "string" && value.includes("\u0000"))
     throw invalid(path.join(".") || undefined, "A text holds a NUL character.");
   if (typeof value !== "object" || value === null) return value;
   for (const [name, member] of Object.entries(value)) {
     if (name.includes("\u0000")) throw invalid(undefined, "The name of a field holds a NUL.");
-    withoutNul<unknown>(member, [...path, name]);
+    rejectNul<unknown>(member, [...path, name]);
   }
   return value;
 }
 
-function wrongType(wanted: string): Fault {
+function wrongContentType(wanted: string): Fault {
   return new Fault("unsupported_media_type", "wrong content type", {
     message: `Send the body as content-type ${wanted}.`,
     param: "content-type",
@@ -43,7 +44,7 @@ function contentTypeOf(request: Request): string {
   return request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase() ?? "";
 }
 
-interface Parser {
+interface ParseSchema {
   readonly safeParse: (value: unknown) =>
     | { readonly success: true; readonly data: unknown }
     | {
@@ -59,7 +60,11 @@ interface Parser {
 }
 
 /** What a schema makes of a value; a fault that names the field and says `where` it was sent. */
-export function parse(schema: Parser | undefined, value: unknown, where: string): unknown {
+export function parseWithSchema(
+  schema: ParseSchema | undefined,
+  value: unknown,
+  messagePrefix: string,
+): unknown {
   if (schema === undefined) return undefined;
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -70,6 +75,6 @@ export function parse(schema: Parser | undefined, value: unknown, where: string)
   const unknown = [name, issue?.keys?.[0]].filter((part) => part !== undefined).join(".");
   throw invalid(
     unknown === "" ? undefined : unknown,
-    `${where}${name === undefined ? "" : `${name}: `}${issue?.message ?? "not valid"}`,
+    `${messagePrefix}${name === undefined ? "" : `${name}: `}${issue?.message ?? "not valid"}`,
   );
 }

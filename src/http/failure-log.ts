@@ -4,24 +4,27 @@
 
 import type { FaultCode } from "../base/fault.ts";
 import type { Log, LogFields } from "../base/log.ts";
-import { createRateGuard, type RateLimit } from "./rate.ts";
+import { createRateLimiter, type RateLimit } from "./rate.ts";
 
-const LINES: RateLimit = { perMinute: 600, burst: 100 };
+const LINE_RATE: RateLimit = { perMinute: 600, burst: 100 };
 
 type Failure = LogFields & { readonly code: FaultCode };
 
 /** `nowMs` is by a clock that nobody sets. The line after those of its code that were left out says how many they were. */
 export function createFailureLog(log: Log): (fields: Failure, nowMs: number) => void {
-  const guard = createRateGuard(LINES);
-  const leftOut = new Map<FaultCode, number>();
+  const limiter = createRateLimiter(LINE_RATE);
+  const suppressed = new Map<FaultCode, number>();
   return (fields, nowMs) => {
     const { code } = fields;
-    const missing = leftOut.get(code) ?? 0;
-    if (guard.take(code, nowMs) > 0) {
-      leftOut.set(code, missing + 1);
+    const suppressedCount = suppressed.get(code) ?? 0;
+    if (limiter.take(code, nowMs) > 0) {
+      suppressed.set(code, suppressedCount + 1);
       return;
     }
-    log.error("request failed", missing === 0 ? fields : { ...fields, left_out: missing });
-    leftOut.delete(code);
+    log.error(
+      "request failed",
+      suppressedCount === 0 ? fields : { ...fields, left_out: suppressedCount },
+    );
+    suppressed.delete(code);
   };
 }

@@ -3,16 +3,16 @@
 
 import type { Fault } from "../base/fault.ts";
 import { pageHeaders, renderPage } from "./layout.tsx";
-import { plainWords } from "./plain-words.ts";
+import { faultText } from "./plain-words.ts";
 
 export function faultPage(fault: Fault, requestId: string): Response {
-  const frame = {
+  const layout = {
     title: "That did not work",
     isPrivate: true,
     main: (
       <>
         <h1>That did not work</h1>
-        <p class="lede">{plainWords(fault)}</p>
+        <p class="lede">{faultText(fault)}</p>
         {fault.code !== "not_found" ? null : (
           <p>
             Check the address, or go on from <a href="/console">your workspaces</a> or{" "}
@@ -30,5 +30,5 @@ export function faultPage(fault: Fault, requestId: string): Response {
   if (retryAfterSeconds !== undefined)
     headers.set("retry-after", String(Math.max(1, Math.ceil(retryAfterSeconds))));
   for (const [name, value] of Object.entries(fault.options.headers ?? {})) headers.set(name, value);
-  return new Response(renderPage(frame), { status: fault.status, headers });
+  return new Response(renderPage(layout), { status: fault.status, headers });
 }

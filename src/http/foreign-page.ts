@@ -5,14 +5,14 @@ import { Fault } from "../base/fault.ts";
 import { isLoopbackHost } from "../base/loopback.ts";
 
 /** Whether a web page sent the request that is not of this machine; only a browser says where a request comes from. */
-export function isForeignPage(headers: Headers): boolean {
+export function isForeignOrigin(headers: Headers): boolean {
   const origin = headers.get("origin");
   if (origin === null) return false;
   return !URL.canParse(origin) || !isLoopbackHost(new URL(origin).hostname);
 }
 
-export function demandOwnPage(headers: Headers): void {
-  if (!isForeignPage(headers)) return;
+export function requireLocalOrigin(headers: Headers): void {
+  if (!isForeignOrigin(headers)) return;
   throw new Fault("forbidden", "a page of elsewhere asked a gateway in development", {
     message:
       "This gateway is in development, where no web page but one of this machine may open an account. Call without an `origin` header, or set POSTERN_BASE_URL to the gateway's public address, which ends development.",
@@ -21,7 +21,7 @@ export function demandOwnPage(headers: Headers): void {
 }
 
 /** Without these headers a browser neither sends the call of another page nor shows it the answer. */
-export function closeToPages(headers: Headers): void {
-  const open = [...headers.keys()].filter((name) => name.startsWith("access-control-"));
-  for (const name of open) headers.delete(name);
+export function removeCorsHeaders(headers: Headers): void {
+  const corsNames = [...headers.keys()].filter((name) => name.startsWith("access-control-"));
+  for (const name of corsNames) headers.delete(name);
 }

@@ -2,7 +2,7 @@
 
 import { invalid } from "../base/fault.ts";
 import { networksOf } from "./address.ts";
-import type { Caller, Input, Route, Visitor } from "./route.ts";
+import type { Caller, RouteInput, Route, SessionUser } from "./route.ts";
 
 export interface IdempotentCall {
   readonly scope: string;
@@ -11,27 +11,27 @@ export interface IdempotentCall {
   readonly now: number;
 }
 
-const KEY_MAX = 255;
-const OPEN_KEY_MIN = 16;
+const KEY_MAX_CHARACTERS = 255;
+const PUBLIC_KEY_MIN_CHARACTERS = 16;
 
-type AnyInput = Input<unknown, unknown, unknown, Caller | Visitor | undefined>;
+type AnyRouteInput = RouteInput<unknown, unknown, unknown, Caller | SessionUser | undefined>;
 
 export function idempotentCallOf(
   path: string,
   route: Route,
-  input: AnyInput,
+  input: AnyRouteInput,
 ): IdempotentCall | undefined {
   const key = input.headers.get("idempotency-key")?.replace(/^"(.*)"$/, "$1");
   if (key === undefined || route.method !== "POST") return undefined;
-  const least = input.caller === undefined ? OPEN_KEY_MIN : 1;
-  if (!/^[\x21-\x7e]+$/.test(key) || key.length > KEY_MAX || key.length < least) {
+  const minLength = input.caller === undefined ? PUBLIC_KEY_MIN_CHARACTERS : 1;
+  if (!/^[\x21-\x7e]+$/.test(key) || key.length > KEY_MAX_CHARACTERS || key.length < minLength) {
     throw invalid(
       "idempotency-key",
-      `The Idempotency-Key must have ${least} to ${KEY_MAX} printable characters; use a random one.`,
+      `The Idempotency-Key must have ${minLength} to ${KEY_MAX_CHARACTERS} printable characters; use a random one.`,
     );
   }
   return {
-    scope: `${askerOf(route, input)} ${route.id}`,
+    scope: `${scopeOwnerOf(route, input)} ${route.id}`,
     key,
     body: `${path}\n${input.bodyText}`,
     now: input.now,
@@ -40,7 +40,7 @@ export function idempotentCallOf(
 
 // Without a key the network stands for the caller, so that a stranger elsewhere cannot ask for the answer. What an answer
 // reveals once is for the key that asked: another key of the account may be one that was limited on purpose.
-function askerOf({ revealsSecret }: Route, { caller, address }: AnyInput): string {
-  if (caller === undefined || !("accountId" in caller)) return networksOf(address)[0];
+function scopeOwnerOf({ revealsSecret }: Route, { caller, clientIp }: AnyRouteInput): string {
+  if (caller === undefined || !("accountId" in caller)) return networksOf(clientIp)[0];
   return revealsSecret === true ? `${caller.accountId} ${caller.keyId}` : caller.accountId;
 }

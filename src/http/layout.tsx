@@ -10,7 +10,7 @@ export interface NavLink {
   readonly label: string;
 }
 
-export interface PageFrame {
+export interface PageLayout {
   readonly title: string;
   readonly description?: string;
   readonly nav?: readonly NavLink[];
@@ -19,7 +19,7 @@ export interface PageFrame {
   /** Beside the main part on a wide screen and above it on a narrow one. */
   readonly aside?: Child;
   readonly main: Child;
-  readonly foot?: Child;
+  readonly footer?: Child;
   /** Keeps the page out of search engines. */
   readonly isPrivate?: boolean;
   /** For tables of many columns. */
@@ -45,13 +45,13 @@ export function pageHeaders(policy: PagePolicy = {}): Readonly<Record<string, st
   };
 }
 
-export function renderPage(frame: PageFrame): string {
-  const page: { readonly toString: () => string } = <Page frame={frame} />;
+export function renderPage(layout: PageLayout): string {
+  const page: { readonly toString: () => string } = <Page layout={layout} />;
   return `<!doctype html>${page.toString()}\n`;
 }
 
-function Page({ frame }: { readonly frame: PageFrame }): Child {
-  const { title, description, nav = [], aside, main, foot, isPrivate, isWide } = frame;
+function Page({ layout }: { readonly layout: PageLayout }): Child {
+  const { title, description, nav = [], aside, main, footer: foot, isPrivate, isWide } = layout;
   return (
     <html lang="en">
       <head>
@@ -72,7 +72,7 @@ function Page({ frame }: { readonly frame: PageFrame }): Child {
           <a class="wordmark" href="/">
             Postern
           </a>
-          {nav.length === 0 ? null : <Navigation links={nav} path={frame.path} />}
+          {nav.length === 0 ? null : <Navigation links={nav} path={layout.path} />}
         </header>
         {aside}
         <main id="main" tabindex={-1}>

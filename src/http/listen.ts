@@ -34,17 +34,17 @@ export function listen(
     // Otherwise a second gateway would share the port in silence, and the two would answer by turns.
     reusePort: false,
     fetch: async (request, server) => {
-      let isKeptOpen = false;
-      const answer = await handle(request, {
+      let isIdleTimeoutDisabled = false;
+      const response = await handle(request, {
         address: () => server.requestIP(request)?.address ?? "",
-        keepOpen: () => {
-          isKeptOpen = true;
+        disableIdleTimeout: () => {
+          isIdleTimeoutDisabled = true;
           server.timeout(request, 0);
         },
       });
       // From here on every write counts as a sign of life; a reader that takes nothing is left.
-      if (isKeptOpen) server.timeout(request, idleSeconds);
-      return answer;
+      if (isIdleTimeoutDisabled) server.timeout(request, idleSeconds);
+      return response;
     },
     error: () => new Response(null, { status: 500 }),
   });

@@ -3,7 +3,7 @@
 
 import type { Route } from "./route.ts";
 
-export type Match =
+export type RouteMatch =
   | {
       readonly kind: "route";
       readonly route: Route;
@@ -19,23 +19,25 @@ interface Pattern {
 
 const NO_PARAMS: Readonly<Record<string, string>> = {};
 
-export function createMatcher(routes: readonly Route[]): (method: string, path: string) => Match {
+export function createRouter(
+  routes: readonly Route[],
+): (method: string, path: string) => RouteMatch {
   const plain = new Map<string, Route>();
   const patterns: Pattern[] = [];
   for (const route of routes) {
-    if (route.path.includes("{")) patterns.push({ expression: expressionOf(route.path), route });
+    if (route.path.includes("{")) patterns.push({ expression: pathPattern(route.path), route });
     else if (plain.has(`${route.method} ${route.path}`))
       throw new Error(`two routes at ${route.method} ${route.path}`);
     else plain.set(`${route.method} ${route.path}`, route);
   }
-  const find = (method: string, path: string): Match | undefined => {
+  const find = (method: string, path: string): RouteMatch | undefined => {
     const route = plain.get(`${method} ${path}`);
     if (route !== undefined) return { kind: "route", route, params: NO_PARAMS };
     for (const pattern of patterns) {
       if (pattern.route.method !== method) continue;
       const params = pattern.expression.exec(path)?.groups;
       if (params !== undefined)
-        return { kind: "route", route: pattern.route, params: decoded(params) };
+        return { kind: "route", route: pattern.route, params: decodeParams(params) };
     }
     return undefined;
   };
@@ -50,7 +52,7 @@ export function createMatcher(routes: readonly Route[]): (method: string, path: 
   };
 }
 
-function expressionOf(path: string): RegExp {
+function pathPattern(path: string): RegExp {
   const source = path
     .split(/(\{\w+\+?\})/)
     .map((part) => {
@@ -62,13 +64,13 @@ function expressionOf(path: string): RegExp {
   return new RegExp(`^${source}$`);
 }
 
-function decoded(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+function decodeParams(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   return Object.fromEntries(
-    Object.entries(params).map(([name, value]) => [name, decodedOrRaw(value)]),
+    Object.entries(params).map(([name, value]) => [name, decodeOrRaw(value)]),
   );
 }
 
-function decodedOrRaw(value: string): string {
+function decodeOrRaw(value: string): string {
   try {
     return decodeURIComponent(value);
   } catch {

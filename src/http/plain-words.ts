@@ -3,7 +3,7 @@
 import type { Fault } from "../base/fault.ts";
 
 /** How the pages name what the API calls so. */
-const NAMES: Readonly<Record<string, string>> = {
+const FIELD_LABELS: Readonly<Record<string, string>> = {
   amount_usd: "The amount",
   threshold_usd: "The balance to buy below",
   monthly_ceiling_usd: "The most in a calendar month",
@@ -15,15 +15,15 @@ const NAMES: Readonly<Record<string, string>> = {
   name: "The name",
 };
 /** What a schema says by itself of a field that no form of ours sends so. */
-const OF_SCHEMA = /^(?:(\w+): )?(?:Invalid |Too (?:small|big)|Unrecognized )|`next_cursor`/;
-const FOR_PROGRAMS = /\/v1\/|\/openapi\.|`next_cursor`|`allow` header/;
-const WAIT = "Wait for `retry-after` seconds";
+const SCHEMA_MESSAGE = /^(?:(\w+): )?(?:Invalid |Too (?:small|big)|Unrecognized )|`next_cursor`/;
+const API_ONLY = /\/v1\/|\/openapi\.|`next_cursor`|`allow` header/;
+const RETRY_AFTER_TEXT = "Wait for `retry-after` seconds";
 
-export function plainWords({ publicMessage, options }: Fault): string {
+export function faultText({ publicMessage, options }: Fault): string {
   if (publicMessage.startsWith("query "))
     return "The address holds something that this page does not know. Go back, and follow the links of the page.";
-  const ofSchema = OF_SCHEMA.exec(publicMessage);
-  if (ofSchema !== null) return notOfThisPage(ofSchema[1] ?? options.param);
+  const ofSchema = SCHEMA_MESSAGE.exec(publicMessage);
+  if (ofSchema !== null) return invalidFormField(ofSchema[1] ?? options.param);
   const { retryAfterSeconds } = options;
   const wait =
     retryAfterSeconds === undefined
@@ -31,17 +31,17 @@ export function plainWords({ publicMessage, options }: Fault): string {
       : `Wait for ${Math.max(1, Math.ceil(retryAfterSeconds))} seconds`;
   const named = publicMessage
     .replace(/^(\w+)(?:: (?=(?:must|is) ))?/, (start, first: string) => {
-      const name = Object.hasOwn(NAMES, first) ? NAMES[first] : undefined;
+      const name = Object.hasOwn(FIELD_LABELS, first) ? FIELD_LABELS[first] : undefined;
       return name === undefined ? start : start.endsWith(" ") ? `${name} ` : name;
     })
-    .replaceAll(WAIT, wait);
+    .replaceAll(RETRY_AFTER_TEXT, wait);
   const sentences = named.split(/(?<=\.) (?=[A-Z])/);
-  const plain = sentences.filter((sentence) => !FOR_PROGRAMS.test(sentence));
+  const plain = sentences.filter((sentence) => !API_ONLY.test(sentence));
   const said = plain.length === 0 ? named : plain.join(" ");
   return /[.!?]$/.test(said) ? said : `${said}.`;
 }
 
-function notOfThisPage(field: string | undefined): string {
+function invalidFormField(field: string | undefined): string {
   const what = field === undefined ? "What was sent" : `The field “${field}” of the form`;
   return `${what} is missing, or holds what this page does not know. Nothing was changed. Go back, load the page again, and use its form.`;
 }

@@ -7,11 +7,11 @@ export interface RateLimit {
   readonly burst: number;
 }
 
-export interface RateGuard {
+export interface RateLimiter {
   /** Milliseconds to wait; zero when the request may go on, and is counted. */
   readonly take: (key: string, now: number) => number;
   /** The same without counting anything. */
-  readonly wait: (key: string, now: number) => number;
+  readonly waitMs: (key: string, now: number) => number;
   /** Counts what has happened already, also beyond the limit: many at once are waited out one by one. */
   readonly count: (key: string, now: number) => void;
 }
@@ -22,39 +22,40 @@ const BURST_SECONDS = 10;
 const WAIT_MAX_MS = 60_000;
 
 /** A guard of its own for so many requests a minute; undefined where there is no limit. */
-export function guardFor(perMinute: number): RateGuard | undefined {
+export function rateLimiterFor(perMinute: number): RateLimiter | undefined {
   if (perMinute === 0) return undefined;
   const burst = Math.max(1, Math.floor((perMinute * BURST_SECONDS) / 60));
-  return createRateGuard({ perMinute, burst });
+  return createRateLimiter({ perMinute, burst });
 }
 
-export function createRateGuard(limit: RateLimit): RateGuard {
+export function createRateLimiter(limit: RateLimit): RateLimiter {
   const intervalMs = 60_000 / limit.perMinute;
   const toleranceMs = intervalMs * (limit.burst - 1);
-  const due = new Map<string, number>();
+  const nextAllowedAt = new Map<string, number>();
   // The oldest entries are dropped: a forgotten key only regains its burst.
   const put = (key: string, next: number): void => {
-    if (due.size >= TRACKED_MAX) due.delete(due.keys().next().value ?? "");
-    due.delete(key);
-    due.set(key, next);
+    if (nextAllowedAt.size >= TRACKED_MAX)
+      nextAllowedAt.delete(nextAllowedAt.keys().next().value ?? "");
+    nextAllowedAt.delete(key);
+    nextAllowedAt.set(key, next);
   };
   // What lies further ahead than anything can be was counted by a clock that was set back since.
-  const furthestMs = toleranceMs + intervalMs + WAIT_MAX_MS;
-  const dueOf = (key: string, now: number): number => {
-    const next = due.get(key) ?? 0;
-    return next > now + furthestMs ? 0 : next;
+  const maxAheadMs = toleranceMs + intervalMs + WAIT_MAX_MS;
+  const nextAllowedAtOf = (key: string, now: number): number => {
+    const next = nextAllowedAt.get(key) ?? 0;
+    return next > now + maxAheadMs ? 0 : next;
   };
   return {
     take: (key, now) => {
-      const next = dueOf(key, now);
+      const next = nextAllowedAtOf(key, now);
       const wait = next - toleranceMs - now;
       if (wait > 0) return wait;
       put(key, Math.max(next, now) + intervalMs);
       return 0;
     },
-    wait: (key, now) => Math.max(0, dueOf(key, now) - toleranceMs - now),
+    waitMs: (key, now) => Math.max(0, nextAllowedAtOf(key, now) - toleranceMs - now),
     count: (key, now) => {
-      const next = Math.max(dueOf(key, now), now) + intervalMs;
+      const next = Math.max(nextAllowedAtOf(key, now), now) + intervalMs;
       put(key, Math.min(next, now + toleranceMs + WAIT_MAX_MS));
     },
   };

@@ -4,17 +4,18 @@ import { Fault, invalid } from "../base/fault.ts";
 import type { Dialect } from "./route.ts";
 
 /** Undefined where there is none. */
-export function rawKeyOf(headers: Headers, dialect: Dialect): string | undefined {
+export function readApiKey(headers: Headers, dialect: Dialect): string | undefined {
   const bearer = headers.get("authorization");
   // An unset variable makes an empty header, which Anthropic's clients send beside the one that has the key.
-  const plain = headers.get("x-api-key")?.trim() || undefined;
+  const apiKeyHeader = headers.get("x-api-key")?.trim() || undefined;
   // Two headers of one name arrive joined by a comma, which no key has.
-  if (plain?.includes(",") === true && dialect !== "oauth")
+  if (apiKeyHeader?.includes(",") === true && dialect !== "oauth")
     throw invalid("x-api-key", "The x-api-key header must be one API key, once.");
-  if (bearer === null || (plain !== undefined && /^bearer$/i.test(bearer.trim()))) return plain;
+  if (bearer === null || (apiKeyHeader !== undefined && /^bearer$/i.test(bearer.trim())))
+    return apiKeyHeader;
   const match = /^bearer +([^\s,]+)$/i.exec(bearer.trim());
   if (match?.[1] === undefined) throw notBearer(bearer, dialect);
-  if (plain !== undefined && plain !== match[1])
+  if (apiKeyHeader !== undefined && apiKeyHeader !== match[1])
     throw invalid("x-api-key", "Two different API keys were sent. Send one.");
   return match[1];
 }

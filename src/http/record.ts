@@ -14,11 +14,11 @@ export const UsdAmount = z.union([z.number(), z.string()], {
 });
 
 /** JavaScript reads `0x10`, `1e1` and an empty text as numbers, too. */
-const decimal = (typed: unknown): unknown =>
-  typeof typed === "string" && !/^\d+$/.test(typed) ? Number.NaN : typed;
+const parseDecimal = (value: unknown): unknown =>
+  typeof value === "string" && !/^\d+$/.test(value) ? Number.NaN : value;
 
 export const PageLimit = z.preprocess(
-  decimal,
+  parseDecimal,
   z.coerce
     .number({ error: "must be a whole number" })
     .int()
@@ -31,11 +31,11 @@ export const PageQuery = {
     description: "Records on a page.",
     default: PAGE_LIMIT_DEFAULT,
   }),
-  cursor: cursorOf("[a-z]+"),
+  cursor: cursorSchema("[a-z]+"),
 };
 
 /** The cursor of a list of ids that begin so: one of another list would give an empty page. */
-export function cursorOf(prefix: string) {
+export function cursorSchema(prefix: string) {
   return z
     .string()
     .regex(
@@ -46,7 +46,7 @@ export function cursorOf(prefix: string) {
     .meta({ description: "`next_cursor` of the page before." });
 }
 
-export function listOf(record: z.ZodType, id: string): z.ZodType {
+export function listSchema(record: z.ZodType, id: string): z.ZodType {
   return z
     .object({
       object: z.literal("list"),

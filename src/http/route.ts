@@ -17,7 +17,7 @@ export interface Caller {
 }
 
 /** Who is signed in, as the session cookie says. */
-export interface Visitor {
+export interface SessionUser {
   readonly personId: string;
   readonly issuer: string;
   readonly subject: string;
@@ -28,13 +28,13 @@ export interface Visitor {
   readonly csrf: string;
 }
 
-export interface Answer {
+export interface RouteResponse {
   readonly status: number;
   readonly body: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export interface AnswerDoc {
+export interface ResponseDoc {
   readonly description: string;
   /** A JSON body's schema; absent for other content types. */
   readonly schema?: z.ZodType;
@@ -43,11 +43,11 @@ export interface AnswerDoc {
   /** Headers worth knowing, with what they say. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Other forms of the same answer, such as a stream. */
-  readonly alternatives?: readonly Pick<AnswerDoc, "schema" | "contentType" | "example">[];
+  readonly alternatives?: readonly Pick<ResponseDoc, "schema" | "contentType" | "example">[];
 }
 
 /** What every `run` is given. `now` is the time of arrival in epoch milliseconds: nothing below reads a clock. */
-export interface Input<P, Q, B, C> {
+export interface RouteInput<P, Q, B, C> {
   readonly params: P;
   readonly query: Q;
   readonly body: B;
@@ -55,7 +55,7 @@ export interface Input<P, Q, B, C> {
   readonly now: number;
   readonly requestId: string;
   /** The client's network address, by the trusted proxies' word where there are any. A model call is not asked for it. */
-  readonly address: string;
+  readonly clientIp: string;
   readonly headers: Headers;
   readonly request: Request;
   /** The body as it came. */
@@ -72,11 +72,11 @@ interface RouteDoc {
   readonly description?: string;
   readonly tag: string;
   readonly dialect: Dialect;
-  readonly answers: Readonly<Record<number, AnswerDoc>>;
+  readonly responses: Readonly<Record<number, ResponseDoc>>;
   /** The faults that this route itself can give; those of its guards are added by `serve`. */
   readonly faults: readonly FaultCode[];
   /** An example of a request body, for the documents. */
-  readonly example?: unknown;
+  readonly requestExample?: unknown;
   readonly bodyType?: "json" | "form";
   /** The body is not parsed here: `run` reads `bodyText`, and the schema is for the documents. */
   readonly rawBody?: true;
@@ -102,80 +102,86 @@ interface RouteSchemas<P, Q, B> {
   readonly body?: z.ZodType<B>;
 }
 
-interface Spec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
-  readonly run: (input: Input<P, Q, B, C>) => Promise<Answer | Response> | Answer | Response;
+interface RouteSpec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
+  readonly run: (
+    input: RouteInput<P, Q, B, C>,
+  ) => Promise<RouteResponse | Response> | RouteResponse | Response;
 }
 
-interface WriteSpec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
+interface WriteRouteSpec<P, Q, B, C> extends RouteDoc, RouteSchemas<P, Q, B> {
   /**
    * Runs inside one transaction together with the idempotency record: a crash leaves both or neither. It may run more
    * than once, so it does nothing but talk to `tx`.
    */
-  readonly run: (tx: Tx, input: Input<P, Q, B, C>) => Promise<Answer>;
+  readonly run: (tx: Tx, input: RouteInput<P, Q, B, C>) => Promise<RouteResponse>;
   /** Work that must come before the transaction, such as a call to another service. */
-  readonly before?: (input: Input<P, Q, B, C>) => Promise<void>;
+  readonly before?: (input: RouteInput<P, Q, B, C>) => Promise<void>;
 }
 
-type AnyInput = Input<unknown, unknown, unknown, Caller | Visitor | undefined>;
+type AnyRouteInput = RouteInput<unknown, unknown, unknown, Caller | SessionUser | undefined>;
 
 /** A route with its types folded away, as the table of contents holds it. */
 export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown> {
   readonly auth: "none" | "key" | "visitor" | "person";
-  readonly read?: (input: AnyInput) => Promise<Answer | Response> | Answer | Response;
-  readonly write?: (tx: Tx, input: AnyInput) => Promise<Answer>;
-  readonly before?: (input: AnyInput) => Promise<void>;
+  readonly read?: (
+    input: AnyRouteInput,
+  ) => Promise<RouteResponse | Response> | RouteResponse | Response;
+  readonly write?: (tx: Tx, input: AnyRouteInput) => Promise<RouteResponse>;
+  readonly before?: (input: AnyRouteInput) => Promise<void>;
 }
 
 type None = undefined;
 
 /** A route that anybody may call. */
-export function openRoute<P = None, Q = None, B = None>(spec: Spec<P, Q, B, None>): Route {
-  return fold(spec, "none");
+export function publicRoute<P = None, Q = None, B = None>(spec: RouteSpec<P, Q, B, None>): Route {
+  return toRoute(spec, "none");
 }
 
 /** A route that takes a gateway API key. */
-export function keyRoute<P = None, Q = None, B = None>(spec: Spec<P, Q, B, Caller>): Route {
-  return fold(spec, "key");
+export function keyRoute<P = None, Q = None, B = None>(spec: RouteSpec<P, Q, B, Caller>): Route {
+  return toRoute(spec, "key");
 }
 
 /** A page for whoever comes, who may be signed in. Its posts are forms, and refused where they come from elsewhere. */
-export function visitorRoute<P = None, Q = None, B = None>(
-  spec: Spec<P, Q, B, Visitor | undefined>,
+export function optionalSessionRoute<P = None, Q = None, B = None>(
+  spec: RouteSpec<P, Q, B, SessionUser | undefined>,
 ): Route {
-  return fold(spec, "visitor");
+  return toRoute(spec, "visitor");
 }
 
 /** A page for a signed-in person; whoever is not is sent to sign in. */
-export function personRoute<P = None, Q = None, B = None>(spec: Spec<P, Q, B, Visitor>): Route {
-  return fold(spec, "person");
+export function sessionRoute<P = None, Q = None, B = None>(
+  spec: RouteSpec<P, Q, B, SessionUser>,
+): Route {
+  return toRoute(spec, "person");
 }
 
 /** A route that anybody may call, which writes, and honours `Idempotency-Key`. */
-export function openWriteRoute<P = None, Q = None, B = None>(
-  spec: WriteSpec<P, Q, B, None>,
+export function publicWriteRoute<P = None, Q = None, B = None>(
+  spec: WriteRouteSpec<P, Q, B, None>,
 ): Route {
-  return foldWrite(spec, "none");
+  return toWriteRoute(spec, "none");
 }
 
 /** A route that takes a gateway API key, which writes, and honours `Idempotency-Key`. */
 export function keyWriteRoute<P = None, Q = None, B = None>(
-  spec: WriteSpec<P, Q, B, Caller>,
+  spec: WriteRouteSpec<P, Q, B, Caller>,
 ): Route {
-  return foldWrite(spec, "key");
+  return toWriteRoute(spec, "key");
 }
 
-function fold<P, Q, B, C>(spec: Spec<P, Q, B, C>, auth: Route["auth"]): Route {
+function toRoute<P, Q, B, C>(spec: RouteSpec<P, Q, B, C>, auth: Route["auth"]): Route {
   const { run, ...doc } = spec;
   // Safe because `serve` parses params, query and body with this same spec's schemas, and authenticates by this `auth`.
-  return { ...doc, auth, read: (input) => run(input as Input<P, Q, B, C>) };
+  return { ...doc, auth, read: (input) => run(input as RouteInput<P, Q, B, C>) };
 }
 
-function foldWrite<P, Q, B, C>(spec: WriteSpec<P, Q, B, C>, auth: Route["auth"]): Route {
+function toWriteRoute<P, Q, B, C>(spec: WriteRouteSpec<P, Q, B, C>, auth: Route["auth"]): Route {
   const { run, before, ...doc } = spec;
   // Safe for the same reason as in `fold`.
-  const write: Route["write"] = (tx, input) => run(tx, input as Input<P, Q, B, C>);
+  const write: Route["write"] = (tx, input) => run(tx, input as RouteInput<P, Q, B, C>);
   // Safe for the same reason as in `fold`.
   return before === undefined
     ? { ...doc, auth, write }
-    : { ...doc, auth, write, before: (input) => before(input as Input<P, Q, B, C>) };
+    : { ...doc, auth, write, before: (input) => before(input as RouteInput<P, Q, B, C>) };
 }

@@ -3,13 +3,13 @@
 // only a fingerprint is kept: the store alone cannot open it.
 
 import { Fault } from "../base/fault.ts";
-import { deriveKey, fingerprint, seal, unseal } from "../base/seal.ts";
+import { deriveKey, fingerprint, encrypt, decrypt } from "../base/seal.ts";
 import { type Secret, secret } from "../base/secret.ts";
-import { type Db, type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
+import { type Db, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
 
-const KEPT_MS = 86_400_000;
+const RETENTION_MS = 86_400_000;
 /** A call that is younger may be between its record here and its hold: it may pay first, and clocks differ. */
-export const CALL_BEGINS_MS = 300_000;
+export const CALL_START_GRACE_MS = 300_000;
 
 export interface IdempotentRequest {
   /** Who asks for what: the account, one key of it or the network, and the route. */
@@ -22,27 +22,31 @@ export interface IdempotentRequest {
   readonly holdId?: string | undefined;
 }
 
-export interface StoredAnswer {
+export interface IdempotentResponse {
   readonly status: number;
   readonly body: string;
 }
 
 export interface Idempotency {
   /** Claims the key inside the caller's transaction, or answers what it was answered before. */
-  readonly begin: (tx: Tx, request: IdempotentRequest) => Promise<StoredAnswer | undefined>;
-  readonly finish: (tx: Tx, request: IdempotentRequest, answer: StoredAnswer) => Promise<void>;
+  readonly begin: (tx: Tx, request: IdempotentRequest) => Promise<IdempotentResponse | undefined>;
+  readonly finish: (
+    tx: Tx,
+    request: IdempotentRequest,
+    response: IdempotentResponse,
+  ) => Promise<void>;
   /** Lets go of a key whose request failed, so that it can be tried again. Neither touches what another request began. */
-  readonly forget: (tx: Tx, request: IdempotentRequest) => Promise<void>;
+  readonly release: (tx: Tx, request: IdempotentRequest) => Promise<void>;
 }
 
 export function createIdempotency(master: Secret): Idempotency {
   const pepper = deriveKey(master, "idempotency/v1");
   const idOf = (request: IdempotentRequest): string =>
     fingerprint(pepper, `${request.scope}\n${request.key}`);
-  const meaningOf = (request: IdempotentRequest): string =>
+  const bodyFingerprintOf = (request: IdempotentRequest): string =>
     fingerprint(pepper, `body\n${request.body}`);
   // Both are needed to open an answer: the house's secret, and the key that only the client has.
-  const sealKeyOf = (request: IdempotentRequest): Uint8Array =>
+  const encryptionKeyOf = (request: IdempotentRequest): Uint8Array =>
     deriveKey(
       secret(`${master.reveal()}\n${request.scope}\n${request.key}`),
       "idempotent-answer/v1",
@@ -59,12 +63,18 @@ export function createIdempotency(master: Secret): Idempotency {
       const inserted = await tx.run(
         `insert into idempotent_answer (id, fingerprint, state, hold_id, created_at, expires_at) values (?, ?, 'running', ?, ?, ?)
          on conflict (id) do nothing`,
-        [id, meaningOf(request), request.holdId ?? null, request.now, request.now + KEPT_MS],
+        [
+          id,
+          bodyFingerprintOf(request),
+          request.holdId ?? null,
+          request.now,
+          request.now + RETENTION_MS,
+        ],
       );
       if (inserted === 1) return undefined;
       const row = await tx.get("select * from idempotent_answer where id = ?", [id]);
-      if (row === undefined) throw running();
-      if (text(row, "fingerprint") !== meaningOf(request)) {
+      if (row === undefined) throw stillRunningFault();
+      if (text(row, "fingerprint") !== bodyFingerprintOf(request)) {
         throw new Fault("conflict", "idempotency key reused", {
           message:
             "This Idempotency-Key was used with another request. Use a new key for a new request.",
@@ -72,23 +82,28 @@ export function createIdempotency(master: Secret): Idempotency {
         });
       }
       if (text(row, "state") !== "done") {
-        if (!(await takeOver(tx, row, request))) throw running();
+        if (!(await takeOverAbandoned(tx, row, request))) throw stillRunningFault();
         return undefined;
       }
       return {
-        status: whole(row, "status"),
-        body: unseal(sealKeyOf(request), id, text(row, "sealed")),
+        status: integer(row, "status"),
+        body: decrypt(encryptionKeyOf(request), id, text(row, "sealed")),
       };
     },
-    finish: async (tx, request, answer) => {
+    finish: async (tx, request, response) => {
       const id = idOf(request);
       await tx.run(
-        `update idempotent_answer set state = 'done', status = ?, sealed = ? where ${OWN}`,
-        [answer.status, seal(sealKeyOf(request), id, answer.body), id, request.holdId ?? ""],
+        `update idempotent_answer set state = 'done', status = ?, sealed = ? where ${IS_OWN_RECORD}`,
+        [
+          response.status,
+          encrypt(encryptionKeyOf(request), id, response.body),
+          id,
+          request.holdId ?? "",
+        ],
       );
     },
-    forget: async (tx, request) => {
-      await tx.run(`delete from idempotent_answer where ${OWN} and state = 'running'`, [
+    release: async (tx, request) => {
+      await tx.run(`delete from idempotent_answer where ${IS_OWN_RECORD} and state = 'running'`, [
         idOf(request),
         request.holdId ?? "",
       ]);
@@ -97,39 +112,41 @@ export function createIdempotency(master: Secret): Idempotency {
 }
 
 /** Makes the record of a call that died with its process this request's own; of two that do, one succeeds. */
-async function takeOver(tx: Tx, row: Row, request: IdempotentRequest): Promise<boolean> {
+async function takeOverAbandoned(tx: Tx, row: Row, request: IdempotentRequest): Promise<boolean> {
   const taken = await tx.run(
-    `update idempotent_answer set hold_id = ?, created_at = ?, expires_at = ? where id = ? and hold_id = ? and ${DEAD}`,
+    `update idempotent_answer set hold_id = ?, created_at = ?, expires_at = ? where id = ? and hold_id = ? and ${IS_ABANDONED}`,
     [
       request.holdId ?? null,
       request.now,
-      request.now + KEPT_MS,
+      request.now + RETENTION_MS,
       text(row, "id"),
       textOrNull(row, "hold_id"),
-      request.now - CALL_BEGINS_MS,
+      request.now - CALL_START_GRACE_MS,
     ],
   );
   return taken === 1;
 }
 
 /** Still running by its record, and holding nothing. */
-const DEAD = `state = 'running' and created_at < ?
+const IS_ABANDONED = `state = 'running' and created_at < ?
   and not exists (select 1 from hold where hold.id = idempotent_answer.hold_id)`;
 
 // A key that was let go while its call lived may be another call's by now.
-const OWN = "id = ? and coalesce(hold_id, '') = ?";
+const IS_OWN_RECORD = "id = ? and coalesce(hold_id, '') = ?";
 
 /** Lets go of keys whose call died with its process. */
-export async function releaseDeadCalls(db: Db, startedBefore: number): Promise<void> {
-  await db.write((tx) => tx.run(`delete from idempotent_answer where ${DEAD}`, [startedBefore]));
+export async function releaseAbandonedKeys(db: Db, startedBefore: number): Promise<void> {
+  await db.write((tx) =>
+    tx.run(`delete from idempotent_answer where ${IS_ABANDONED}`, [startedBefore]),
+  );
 }
 
 /** Deletes the answers that nobody can ask for any more. */
-export async function sweepAnswers(db: Db, now: number): Promise<void> {
+export async function deleteExpiredResponses(db: Db, now: number): Promise<void> {
   await db.write((tx) => tx.run("delete from idempotent_answer where expires_at <= ?", [now]));
 }
 
-function running(): Fault {
+function stillRunningFault(): Fault {
   return new Fault("conflict", "idempotency key still running", {
     message:
       "The first request with this Idempotency-Key is still running. Wait a moment and repeat it.",

@@ -4,85 +4,85 @@
 import { secret } from "../base/secret.ts";
 import type { OperatorProvider } from "../models/operator-file.ts";
 import type { ProviderSetting } from "../provider-settings.ts";
-import { addressOf, authorizeFor } from "./cloud-accounts.ts";
+import { providerBaseUrl, authorizerFor } from "./cloud-accounts.ts";
 import { type Provider, PROVIDERS, type UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
 
-export interface AccountsParts {
+export interface ProviderAccountsDeps {
   readonly settings: Readonly<Record<string, ProviderSetting>>;
   /** The operator's own providers, as their file says now. */
   readonly operatorProviders: () => readonly OperatorProvider[];
   /** Reads the variable that an operator's provider names for its key. */
-  readonly keyNamed: (variable: string) => string | undefined;
+  readonly readKeyVariable: (variable: string) => string | undefined;
   /** Answers for the simulator inside this process, where that is on. */
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;
   readonly now: () => number;
 }
 
-export interface Place {
+export interface ProviderAccount {
   readonly provider: Provider;
   /** The gateway's own account there. */
-  readonly own: Credential | undefined;
+  readonly credential: Credential | undefined;
   readonly baseUrl: string;
 }
 
-export interface Accounts {
-  readonly placeOf: (providerId: string) => Place | undefined;
+export interface ProviderAccounts {
+  readonly accountAt: (providerId: string) => ProviderAccount | undefined;
   /** Whether models of this provider can be called on the gateway's own account. */
-  readonly available: (providerId: string) => boolean;
+  readonly isAvailable: (providerId: string) => boolean;
 }
 
 const SIMULATOR_URL = "http://simulator.invalid";
 
-export function createAccounts(parts: AccountsParts): Accounts {
-  const places = new Map<string, Place>();
+export function createProviderAccounts(deps: ProviderAccountsDeps): ProviderAccounts {
+  const accounts = new Map<string, ProviderAccount>();
   for (const provider of PROVIDERS) {
-    const place = placeFor(provider, parts);
-    if (place !== undefined) places.set(provider.id, place);
+    const account = accountFor(provider, deps);
+    if (account !== undefined) accounts.set(provider.id, account);
   }
-  const placeOf = (id: string): Place | undefined => {
-    const known = places.get(id);
-    if (known !== undefined) return known;
-    const declared = parts.operatorProviders().find((one) => one.id === id);
-    return declared === undefined ? undefined : declaredPlace(declared, parts);
+  const accountAt = (id: string): ProviderAccount | undefined => {
+    const builtIn = accounts.get(id);
+    if (builtIn !== undefined) return builtIn;
+    const declared = deps.operatorProviders().find((one) => one.id === id);
+    return declared === undefined ? undefined : operatorAccount(declared, deps);
   };
-  return { placeOf, available: (id) => placeOf(id)?.own !== undefined };
+  return { accountAt, isAvailable: (id) => accountAt(id)?.credential !== undefined };
 }
 
-function placeFor(provider: Provider, parts: AccountsParts): Place | undefined {
-  const setting = parts.settings[provider.id];
-  const baseUrl = addressOf(provider, setting);
+function accountFor(provider: Provider, deps: ProviderAccountsDeps): ProviderAccount | undefined {
+  const setting = deps.settings[provider.id];
+  const baseUrl = providerBaseUrl(provider, setting);
   if (provider.id === "sim" && setting === undefined) {
-    if (parts.simulator === undefined) return undefined;
-    const own = {
+    if (deps.simulator === undefined) return undefined;
+    const credential = {
       provider,
       baseUrl: SIMULATOR_URL,
       apiKey: undefined,
       label: "gateway",
       byok: false,
-      inProcess: parts.simulator,
+      inProcess: deps.simulator,
     };
-    return { provider, own, baseUrl: SIMULATOR_URL };
+    return { provider, credential, baseUrl: SIMULATOR_URL };
   }
   if (baseUrl === "") return undefined;
-  const keyless = provider.local || provider.id === "sim";
-  const authorize = setting === undefined ? undefined : authorizeFor(provider, setting, parts.now);
-  const on =
+  const isKeyless = provider.isLocal || provider.id === "sim";
+  const authorizer = setting === undefined ? undefined : authorizerFor(provider, setting, deps.now);
+  const isEnabled =
     setting?.apiKey !== undefined ||
-    authorize !== undefined ||
-    (keyless && setting?.baseUrl !== undefined);
-  const own = {
+    authorizer !== undefined ||
+    (isKeyless && setting?.baseUrl !== undefined);
+  const credential = {
     provider,
     baseUrl,
     apiKey: setting?.apiKey,
     label: "gateway",
     byok: false,
-    ...(authorize === undefined ? {} : { authorize }),
+    ...(authorizer === undefined ? {} : { authorizer }),
   };
-  return { provider, own: on ? own : undefined, baseUrl };
+  return { provider, credential: isEnabled ? credential : undefined, baseUrl };
 }
 
-const PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>> = {
+const WIRE_PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>> = {
   chat: { chat: "/chat/completions" },
   responses: { responses: "/responses" },
   messages: { messages: "/v1/messages", count_tokens: "/v1/messages/count_tokens" },
@@ -91,39 +91,43 @@ const PATHS: Readonly<Record<string, Partial<Record<UpstreamWire, string>>>> = {
   converse: { converse: "" },
 };
 
-const VERSIONED_MESSAGES = { messages: "/messages", count_tokens: "/messages/count_tokens" };
+const MESSAGES_PATHS_WITHOUT_VERSION = {
+  messages: "/messages",
+  count_tokens: "/messages/count_tokens",
+};
 
-function declaredPlace(declared: OperatorProvider, parts: AccountsParts): Place {
-  const raw = declared.api_key_env === undefined ? undefined : parts.keyNamed(declared.api_key_env);
+function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps): ProviderAccount {
+  const rawKey =
+    declared.api_key_env === undefined ? undefined : deps.readKeyVariable(declared.api_key_env);
   const baseUrl = declared.base_url.replace(/\/+$/, "");
   // An address that serves OpenAI's wires ends with the version, which Anthropic's paths say themselves.
-  const paths: typeof PATHS = baseUrl.endsWith("/v1")
-    ? { ...PATHS, messages: VERSIONED_MESSAGES }
-    : PATHS;
+  const paths: typeof WIRE_PATHS = baseUrl.endsWith("/v1")
+    ? { ...WIRE_PATHS, messages: MESSAGES_PATHS_WITHOUT_VERSION }
+    : WIRE_PATHS;
   const provider: Provider = {
     id: declared.id,
     name: declared.id,
-    stem: "",
+    envPrefix: "",
     baseUrl: declared.base_url,
     paths: Object.assign({}, ...declared.wires.map((wire) => paths[wire] ?? {})),
     auth: declared.wires.every((wire) => wire === "messages") ? "x-api-key" : "bearer",
     headers: {},
     stopsBillingOnAbort: declared.stops_billing_on_abort,
-    asksForUsage: true,
+    needsUsageOption: true,
     endUserField: null,
     outputLimitField: "max_tokens",
-    knowsCompletionLimit: false,
-    storesReplies: false,
-    endsByClosing: false,
-    limitsReasoning: true,
-    local: false,
+    acceptsMaxCompletionTokens: false,
+    supportsStore: false,
+    endsStreamByClosing: false,
+    outputLimitCoversReasoning: true,
+    isLocal: false,
     imageTokensMax: 50_000,
   };
-  const apiKey = raw === undefined ? undefined : secret(raw);
-  const ready = declared.api_key_env === undefined || apiKey !== undefined;
+  const apiKey = rawKey === undefined ? undefined : secret(rawKey);
+  const isReady = declared.api_key_env === undefined || apiKey !== undefined;
   return {
     provider,
-    own: ready ? { provider, baseUrl, apiKey, label: "gateway", byok: false } : undefined,
+    credential: isReady ? { provider, baseUrl, apiKey, label: "gateway", byok: false } : undefined,
     baseUrl,
   };
 }

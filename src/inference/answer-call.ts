@@ -4,141 +4,147 @@ import { Fault } from "../base/fault.ts";
 import { usdText } from "../base/money.ts";
 import { createSseParser } from "../base/sse.ts";
 import { limitsOf } from "../models/catalog.ts";
-import type { Answered } from "./attempt.ts";
+import type { UpstreamReply } from "./attempt.ts";
 import {
-  type Call,
-  contextOf,
-  costOf,
-  type InferParts,
-  ownHeaders,
-  passageOf,
+  type HeldCall,
+  chargeContext,
+  billedCost,
+  type InferDeps,
+  responseHeaders,
+  planOf,
   drainMsOf,
 } from "./call.ts";
 import type { Candidate } from "./candidates.ts";
-import { type Charged, chargeFor, estimatedUsage, isEmpty, NOTHING } from "./charge.ts";
-import { createFrameParser } from "./frames-as-sse.ts";
-import { likelyInput } from "./input-bound.ts";
+import { type UsageCharge, chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "./charge.ts";
+import { createAwsFrameParser } from "./frames-as-sse.ts";
+import { estimateInputTokens } from "./input-bound.ts";
 import { createStreamMeter } from "./meter/meter.ts";
 import { usageSoFar } from "./meter/stream.ts";
-import { createKeeper, keptReply } from "./kept-reply.ts";
-import { faultOfTrouble } from "./provider-error.ts";
-import { relayStream, type StreamEnd } from "./relay-stream.ts";
+import { createReplyRecorder, toStoredReply } from "./kept-reply.ts";
+import { upstreamFault } from "./provider-error.ts";
+import { relayStream, type StreamOutcome } from "./relay-stream.ts";
 import { settle } from "./settle-call.ts";
 
-export async function answerWhole(
-  parts: InferParts,
-  call: Call,
+export async function respondWhole(
+  deps: InferDeps,
+  call: HeldCall,
   candidate: Candidate,
-  answered: Answered & { kind: "whole" },
+  reply: UpstreamReply & { kind: "whole" },
 ): Promise<Response> {
   const { input } = call;
-  const passage = passageOf(call);
-  const usage = passage.usageOf(answered.json);
-  const charged = usage === undefined ? NOTHING : chargeFor(usage, contextOf(call, candidate));
-  const costUsd = usdText(costOf(charged, candidate));
-  const { text: body, dropped } = passage.whole(answered, usage, costUsd);
+  const plan = planOf(call);
+  const usage = plan.readUsage(reply.json);
+  const charge = usage === undefined ? NO_CHARGE : chargeFor(usage, chargeContext(call, candidate));
+  const costUsd = usdText(billedCost(charge, candidate));
+  const { text: body, dropped } = plan.writeReply(reply, usage, costUsd);
   const outcome = input.signal.aborted ? "client_aborted" : "completed";
-  const headers = ownHeaders(call, candidate, answered.headers, dropped);
+  const headers = responseHeaders(call, candidate, reply.headers, dropped);
   headers["content-type"] = "application/json";
   headers["x-postern-cost-usd"] = costUsd;
-  await settle(parts, call, candidate, {
-    charged,
+  await settle(deps, call, candidate, {
+    charge,
     outcome,
     status: 200,
-    reply: input.idempotent === undefined ? undefined : keptReply(headers, body),
+    reply: input.idempotent === undefined ? undefined : toStoredReply(headers, body),
   });
   return new Response(body, { headers });
 }
 
-export function answerStream(
-  parts: InferParts,
-  call: Call,
+export function respondStream(
+  deps: InferDeps,
+  call: HeldCall,
   candidate: Candidate,
-  answered: Answered & { kind: "stream" },
+  reply: UpstreamReply & { kind: "stream" },
 ): Response {
-  const { api } = call.ask;
+  const { api } = call.request;
   if (api === "embeddings") throw new Error("embeddings are not streamed");
   const { provider } = candidate.credential;
-  const passage = passageOf(call);
-  const { wire } = passage;
+  const plan = planOf(call);
+  const { wire } = plan;
   if (wire === "embeddings" || wire === "count_tokens") throw new Error(`${wire} is not streamed`);
-  const meter = createStreamMeter(wire, provider.id, call.ask.choices);
-  const kept = call.input.idempotent === undefined ? undefined : createKeeper();
+  const meter = createStreamMeter(wire, provider.id, call.request.choices);
+  const recorder = call.input.idempotent === undefined ? undefined : createReplyRecorder();
   const costUsd = (): string | undefined => {
     const usage = usageSoFar(meter);
     if (usage === undefined) return undefined;
-    return usdText(costOf(chargeFor(usage, contextOf(call, candidate)), candidate));
+    return usdText(billedCost(chargeFor(usage, chargeContext(call, candidate)), candidate));
   };
   const stream = relayStream({
-    inflow: answered.inflow,
-    first: answered.first,
-    parser: wire === "converse" ? createFrameParser() : createSseParser(),
+    body: reply.body,
+    first: reply.first,
+    parser: wire === "converse" ? createAwsFrameParser() : createSseParser(),
     meter,
-    readsAll: passage.isTranslated,
-    shape: passage.shape(costUsd),
-    ticker: parts.ticker,
-    timeouts: parts.timeouts,
-    now: parts.now,
-    endsByClosing: provider.endsByClosing && !passage.isTranslated,
-    endsSilently: provider.endsByClosing || wire === "gemini",
+    parsesAllEvents: plan.isTranslated,
+    transform: plan.createStreamTransform(costUsd),
+    timer: deps.timer,
+    timeouts: deps.timeouts,
+    now: deps.now,
+    endsStreamByClosing: provider.endsStreamByClosing && !plan.isTranslated,
+    lacksTerminalEvent: provider.endsStreamByClosing || wire === "gemini",
     drainMs: drainMsOf(candidate),
-    hurried: parts.hurried,
+    shutdownSignal: deps.shutdownSignal,
     costUsd,
-    settle: (end: StreamEnd, isWhole: boolean) => {
-      const charged = chargedAtEnd(call, candidate, { end, meter });
-      return settle(parts, call, candidate, {
-        charged,
-        outcome: end,
+    settle: (outcome: StreamOutcome, isWhole: boolean) => {
+      const charge = streamCharge(call, candidate, { outcome, meter });
+      return settle(deps, call, candidate, {
+        charge,
+        outcome: outcome,
         status: 200,
-        reply: isWhole ? kept?.reply(headers) : undefined,
+        reply: isWhole ? recorder?.reply(headers) : undefined,
         firstTokenMs,
       });
     },
-    failure: (end) =>
-      parts.errorBody(
+    errorBody: (end) =>
+      deps.errorBody(
         api,
         end === "unsettled"
           ? new Fault("internal", "the call could not be settled")
-          : faultOfTrouble(
+          : upstreamFault(
               candidate.credential,
               end === "upstream_timeout" ? "timed_out" : "garbled",
               end,
             ),
         call.input.requestId,
       ),
-    ...(kept === undefined ? {} : { keep: kept.keep }),
+    ...(recorder === undefined ? {} : { record: recorder.record }),
   });
-  const firstTokenMs = Math.max(0, parts.now() - call.input.now);
-  const headers = ownHeaders(call, candidate, answered.headers);
-  headers["content-type"] = passage.isTranslated
+  const firstTokenMs = Math.max(0, deps.now() - call.input.now);
+  const headers = responseHeaders(call, candidate, reply.headers);
+  headers["content-type"] = plan.isTranslated
     ? "text/event-stream; charset=utf-8"
-    : answered.contentType;
+    : reply.contentType;
   headers["cache-control"] = "no-store";
   headers["x-accel-buffering"] = "no";
   return new Response(stream, { headers });
 }
 
-interface Ending {
-  readonly end: StreamEnd;
+interface StreamResult {
+  readonly outcome: StreamOutcome;
   readonly meter: ReturnType<typeof createStreamMeter>;
 }
 
-function chargedAtEnd(call: Call, candidate: Candidate, { end, meter }: Ending): Charged {
+function streamCharge(
+  call: HeldCall,
+  candidate: Candidate,
+  { outcome, meter }: StreamResult,
+): UsageCharge {
   const usage = usageSoFar(meter);
-  const context = contextOf(call, candidate);
-  const final = usage !== undefined && meter.exact;
-  if (end === "client_aborted" && !final) {
+  const context = chargeContext(call, candidate);
+  const isFinal = usage !== undefined && meter.isUsageFinal;
+  if (outcome === "client_aborted" && !isFinal) {
     const { outputBytes } = meter;
-    if (outputBytes === 0 && usage === undefined) return NOTHING;
-    const { text, json } = call.ask;
-    const inputTokens = (): number => likelyInput(text, json, limitsOf(candidate.model).input);
-    const charged = chargeFor(estimatedUsage(usage, outputBytes, inputTokens), context);
+    if (outputBytes === 0 && usage === undefined) return NO_CHARGE;
+    const { text, json } = call.request;
+    const inputTokens = (): number =>
+      estimateInputTokens(text, json, limitsOf(candidate.model).input);
+    const charge = chargeFor(estimatedUsage(usage, outputBytes, inputTokens), context);
     return {
-      ...charged,
+      ...charge,
       exact: false,
-      cost: charged.cost > call.held && !candidate.credential.byok ? call.held : charged.cost,
+      cost: charge.cost > call.held && !candidate.credential.byok ? call.held : charge.cost,
     };
   }
-  if (!final || (end !== "completed" && end !== "client_aborted" && isEmpty(usage))) return NOTHING;
+  if (!isFinal || (outcome !== "completed" && outcome !== "client_aborted" && isEmptyUsage(usage)))
+    return NO_CHARGE;
   return chargeFor(usage, context);
 }

@@ -4,14 +4,14 @@
 import { invalid } from "../base/fault.ts";
 import type { FeeMeter } from "../base/meters.ts";
 import { parseJsonBody } from "../http/body.ts";
-import { type ObjectSpans, spansOf } from "./json-edit.ts";
-import { mostBrought, mostFees } from "./tool-fees.ts";
+import { type ObjectSpans, memberSpans } from "./json-edit.ts";
+import { maxToolTokens, maxFees } from "./tool-fees.ts";
 
 export type Api = "chat" | "responses" | "messages" | "embeddings";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-export interface Ask {
+export interface ParsedRequest {
   readonly api: Api;
   readonly text: string;
   readonly spans: ObjectSpans;
@@ -25,39 +25,43 @@ export interface Ask {
   readonly choices: number;
   readonly fees: Readonly<Partial<Record<FeeMeter, number>>>;
   /** The most tokens that the provider reads besides what was sent. */
-  readonly brought: number;
+  readonly toolTokens: number;
   readonly serviceTier: string | undefined;
   readonly speed: string | undefined;
 }
 
-const CHOICES_MAX = 128;
-const OUTPUT_MAX = 100_000_000;
-const MODEL_NAME_MAX = 256;
+const MAX_CHOICES = 128;
+const MAX_OUTPUT_TOKENS = 100_000_000;
+const MODEL_NAME_MAX_LENGTH = 256;
 
 /** Reads a body; a mere count of tokens needs no limit on the output. */
-export function readAsk(api: Api, text: string, purpose: "call" | "count" = "call"): Ask {
+export function parseRequest(
+  api: Api,
+  text: string,
+  purpose: "call" | "count" = "call",
+): ParsedRequest {
   const json = parseJsonBody(text);
   if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
-  const spans = spansOf(text);
+  const spans = memberSpans(text);
   if (spans === undefined) throw invalid("model", "model is required: an id from GET /v1/models.");
-  checkContent(api, json);
-  if (api === "responses") booleanAt(json, "background");
-  const streams = api !== "embeddings" && booleanAt(json, "stream") === true;
+  validateContent(api, json);
+  if (api === "responses") readBoolean(json, "background");
+  const isStream = api !== "embeddings" && readBoolean(json, "stream") === true;
   const options = json["stream_options"];
   return {
     api,
     text,
     spans,
     json,
-    model: modelOf(json),
-    stream: streams,
+    model: readModel(json),
+    stream: isStream,
     wantsUsage: isObject(options) && options["include_usage"] === true,
-    outputMax: purpose === "count" ? undefined : outputMaxOf(api, json),
-    choices: api === "chat" ? (countAt(json, "n", CHOICES_MAX) ?? 1) : 1,
-    fees: mostFees(json),
-    brought: mostBrought(json),
-    serviceTier: stringAt(json, "service_tier"),
-    speed: stringAt(json, "speed"),
+    outputMax: purpose === "count" ? undefined : readOutputMax(api, json),
+    choices: api === "chat" ? (readCount(json, "n", MAX_CHOICES) ?? 1) : 1,
+    fees: maxFees(json),
+    toolTokens: maxToolTokens(json),
+    serviceTier: readString(json, "service_tier"),
+    speed: readString(json, "speed"),
   };
 }
 
@@ -65,7 +69,7 @@ export function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function modelOf(json: Json): string {
+function readModel(json: Json): string {
   const { models } = json;
   // A list to fall back on may stand alone: its first is then what was asked for.
   const model: unknown = json["model"] ?? (Array.isArray(models) ? models[0] : undefined);
@@ -73,25 +77,25 @@ function modelOf(json: Json): string {
     throw invalid("model", "model is required: an id from GET /v1/models.");
   if (typeof model !== "string" || model === "")
     throw invalid("model", "model must be a string: an id from GET /v1/models.");
-  if (model.length > MODEL_NAME_MAX)
+  if (model.length > MODEL_NAME_MAX_LENGTH)
     throw invalid(
       "model",
-      `model must have ${MODEL_NAME_MAX} characters at most: an id from GET /v1/models.`,
+      `model must have ${MODEL_NAME_MAX_LENGTH} characters at most: an id from GET /v1/models.`,
     );
   return model;
 }
 
-function checkContent(api: Api, json: Json): void {
+function validateContent(api: Api, json: Json): void {
   if (api === "chat" || api === "messages") {
     const messages = json["messages"];
     if (messages === undefined) throw invalid("messages", "messages is required.");
     if (!Array.isArray(messages) || messages.length === 0)
       throw invalid("messages", "messages must be an array with one message or more.");
-    messages.forEach((message: unknown, place) => {
+    messages.forEach((message: unknown, index) => {
       if (!isObject(message))
-        throw invalid(`messages[${place}]`, `messages[${place}] must be an object.`);
+        throw invalid(`messages[${index}]`, `messages[${index}] must be an object.`);
       if (typeof message["role"] !== "string")
-        throw invalid(`messages[${place}].role`, `messages[${place}].role must be a string.`);
+        throw invalid(`messages[${index}].role`, `messages[${index}].role must be a string.`);
     });
     return;
   }
@@ -104,18 +108,20 @@ function checkContent(api: Api, json: Json): void {
     throw invalid("input", "input is required.");
 }
 
-function outputMaxOf(api: Api, json: Json): number | undefined {
+function readOutputMax(api: Api, json: Json): number | undefined {
   switch (api) {
     case "chat": {
       // Where both are given, it is the provider that chooses.
-      const limit = countAt(json, "max_completion_tokens", OUTPUT_MAX);
-      const older = countAt(json, "max_tokens", OUTPUT_MAX);
-      return limit === undefined || older === undefined ? (limit ?? older) : Math.max(limit, older);
+      const limit = readCount(json, "max_completion_tokens", MAX_OUTPUT_TOKENS);
+      const legacyLimit = readCount(json, "max_tokens", MAX_OUTPUT_TOKENS);
+      return limit === undefined || legacyLimit === undefined
+        ? (limit ?? legacyLimit)
+        : Math.max(limit, legacyLimit);
     }
     case "responses":
-      return countAt(json, "max_output_tokens", OUTPUT_MAX);
+      return readCount(json, "max_output_tokens", MAX_OUTPUT_TOKENS);
     case "messages": {
-      const limit = countAt(json, "max_tokens", OUTPUT_MAX);
+      const limit = readCount(json, "max_tokens", MAX_OUTPUT_TOKENS);
       if (limit === undefined)
         throw invalid("max_tokens", "max_tokens is required on /v1/messages.");
       return limit;
@@ -125,23 +131,23 @@ function outputMaxOf(api: Api, json: Json): number | undefined {
   }
 }
 
-function countAt(json: Json, field: string, most: number): number | undefined {
+function readCount(json: Json, field: string, max: number): number | undefined {
   const value = json[field];
   if (value === undefined || value === null) return undefined;
-  if (typeof value !== "number" || !Number.isInteger(value) || value < 1 || value > most) {
-    throw invalid(field, `${field} must be a whole number from 1 to ${most}.`);
+  if (typeof value !== "number" || !Number.isInteger(value) || value < 1 || value > max) {
+    throw invalid(field, `${field} must be a whole number from 1 to ${max}.`);
   }
   return value;
 }
 
-function booleanAt(json: Json, field: string): boolean | undefined {
+function readBoolean(json: Json, field: string): boolean | undefined {
   const value = json[field];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "boolean") throw invalid(field, `${field} must be true or false.`);
   return value;
 }
 
-function stringAt(json: Json, field: string): string | undefined {
+function readString(json: Json, field: string): string | undefined {
   const value = json[field];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "string") throw invalid(field, `${field} must be a string.`);

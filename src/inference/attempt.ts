@@ -1,46 +1,52 @@
 // Tries candidates until one begins to answer. Nothing has reached the caller yet, so another try costs nobody anything;
 // what is the caller's own fault is never tried again.
 
-import { deadline } from "../base/deadline.ts";
+import { startDeadline } from "../base/deadline.ts";
 import { Fault } from "../base/fault.ts";
 import { createSseParser, readSse, type SseMessage } from "../base/sse.ts";
-import type { Stop } from "../base/stop.ts";
-import type { Carry } from "../outbound/carrier.ts";
-import { cancelInflow, type Inflow, nextPiece, unask } from "../outbound/inflow.ts";
-import type { Reply } from "../outbound/reply.ts";
-import type { Attempt } from "../usage/usage.ts";
+import type { Abort } from "../base/stop.ts";
+import type { Send } from "../outbound/carrier.ts";
+import { cancelBodyStream, type BodyStream, nextChunk, cancelRead } from "../outbound/inflow.ts";
+import type { UpstreamResponse } from "../outbound/reply.ts";
+import type { ProviderAttempt } from "../usage/usage.ts";
 import { isObject, type Json } from "./ask.ts";
-import { type Breaker, circuitOf } from "./breaker.ts";
+import { type CircuitBreaker, circuitName } from "./breaker.ts";
 import type { Candidate } from "./candidates.ts";
-import { createFrameParser } from "./frames-as-sse.ts";
-import { faultOfProvider, faultOfTrouble, isRetriable } from "./provider-error.ts";
+import { createAwsFrameParser } from "./frames-as-sse.ts";
+import { providerErrorFault, upstreamFault, isRetriable } from "./provider-error.ts";
 import type { UpstreamWire } from "./providers.ts";
-import { readWhole, returnedHeaders, send, type Timeouts, type WholeBody } from "./upstream.ts";
+import {
+  readBody,
+  returnedHeaders,
+  sendUpstream,
+  type Timeouts,
+  type BodyResult,
+} from "./upstream.ts";
 
-export interface AttemptParts {
-  readonly breaker: Breaker;
-  readonly carry: Carry;
+export interface AttemptDeps {
+  readonly breaker: CircuitBreaker;
+  readonly sendHttp: Send;
   readonly timeouts: Timeouts;
   readonly now: () => number;
 }
 
-export interface Trial {
+export interface AttemptRequest {
   /** Whose call it is. */
   readonly accountId: string;
   readonly wire: UpstreamWire;
   readonly path?: string | undefined;
   readonly stream: boolean;
   /** Whether it is asked in other words than the caller's. */
-  readonly translated: boolean;
+  readonly isTranslated: boolean;
   readonly headers: Headers;
   /** Ends the call to the provider: the caller left, or the time is over. */
-  readonly abort: Stop;
+  readonly abort: Abort;
   readonly body: string;
   /** How often it is tried at most, where a failure need not be waited out because another provider is next. */
-  readonly triesMax?: number | undefined;
+  readonly maxAttempts?: number | undefined;
 }
 
-export type Answered =
+export type UpstreamReply =
   | {
       readonly kind: "whole";
       readonly text: string;
@@ -49,293 +55,328 @@ export type Answered =
     }
   | {
       readonly kind: "stream";
-      readonly inflow: Inflow;
+      readonly body: BodyStream;
       /** What has come of it; undefined where its beginning is still awaited. */
       readonly first: Uint8Array | undefined;
       readonly headers: Readonly<Record<string, string>>;
       readonly contentType: string;
     };
 
-export type TrialResult =
+export type CandidateResult =
   | {
       readonly ok: true;
       readonly candidate: Candidate;
-      readonly answered: Answered;
-      readonly attempts: readonly Attempt[];
+      readonly reply: UpstreamReply;
+      readonly attempts: readonly ProviderAttempt[];
     }
   | {
       readonly ok: false;
       readonly fault: Fault;
       readonly aborted: boolean;
-      readonly attempts: readonly Attempt[];
+      readonly attempts: readonly ProviderAttempt[];
     };
 
-type One =
-  | { readonly ok: true; readonly answered: Answered }
+type AttemptResult =
+  | { readonly ok: true; readonly reply: UpstreamReply }
   | {
       readonly ok: false;
       readonly fault: Fault;
       readonly status: number;
-      readonly again: boolean;
+      readonly canRetry: boolean;
       readonly aborted?: boolean;
     };
 
 /** Nobody is told, so it is nobody's failure: neither in the log nor where answers are counted. */
-const LEFT_STATUS = 499;
-const TRIES_PER_CANDIDATE = 2;
+const CLIENT_CLOSED_STATUS = 499;
+const ATTEMPTS_PER_CANDIDATE = 2;
 const BACKOFF_MS = 250;
 /** A provider that asks for a longer wait than this is left to the caller's patience. */
 const RETRY_AFTER_MAX_MS = 2_000;
 /** How long a stream's first event is waited for before the caller is told that it begins. */
-const FIRST_EVENT_MS = 15_000;
+const FIRST_EVENT_TIMEOUT_MS = 15_000;
 const ERROR_BODY_MAX_BYTES = 65_536;
 /** How much of a stream is kept back in search of its first event. */
 const FIRST_EVENT_MAX_BYTES = 65_536;
 
-export async function tryCandidate(
+export async function attemptCandidate(
   candidate: Candidate,
-  trial: Trial,
-  attempts: Attempt[],
-  parts: AttemptParts,
-): Promise<TrialResult> {
+  attemptRequest: AttemptRequest,
+  attempts: ProviderAttempt[],
+  deps: AttemptDeps,
+): Promise<CandidateResult> {
   const { credential, upstreamName, model } = candidate;
   // A count of tokens has limits of its own at its provider, and costs its caller nothing: its failures are its own.
-  const place = trial.wire === "count_tokens" ? `${upstreamName} count_tokens` : upstreamName;
-  const circuit = circuitOf(credential.provider.id, credential.label, place);
-  let before: Fault | undefined;
+  const circuitModel =
+    attemptRequest.wire === "count_tokens" ? `${upstreamName} count_tokens` : upstreamName;
+  const circuit = circuitName(credential.provider.id, credential.label, circuitModel);
+  let previousFault: Fault | undefined;
   for (let attempt = 1; ; attempt++) {
-    const startedAt = parts.now();
-    const waitMs = parts.breaker.enter(circuit, trial.accountId, startedAt);
+    const startedAt = deps.now();
+    const waitMs = deps.breaker.admit(circuit, attemptRequest.accountId, startedAt);
     // Where its own first try has opened the circuit, what the provider said then says more.
     if (waitMs > 0) {
-      const fault = before ?? circuitFault(candidate, waitMs);
+      const fault = previousFault ?? circuitOpenFault(candidate, waitMs);
       return { ok: false, fault, aborted: false, attempts };
     }
-    const one = await tryOnce(candidate, trial, parts).catch((error: unknown) => {
-      parts.breaker.left(circuit, trial.accountId);
+    const result = await attemptOnce(candidate, attemptRequest, deps).catch((error: unknown) => {
+      deps.breaker.releaseProbe(circuit, attemptRequest.accountId);
       throw error;
     });
-    const status = one.ok ? 200 : one.status;
+    const status = result.ok ? 200 : result.status;
     attempts.push({
       provider: credential.provider.id,
       model: model.id,
       status,
-      ms: Math.max(0, parts.now() - startedAt),
+      ms: Math.max(0, deps.now() - startedAt),
     });
-    if (one.ok) {
-      parts.breaker.succeeded(circuit);
-      return { ok: true, candidate, answered: one.answered, attempts };
+    if (result.ok) {
+      deps.breaker.recordSuccess(circuit);
+      return { ok: true, candidate, reply: result.reply, attempts };
     }
     // What is not worth another try, such as a silence that used up the time, may still be the provider's failure.
-    if (one.aborted !== true && (one.again || one.status >= 500))
-      parts.breaker.failed(circuit, trial.accountId, parts.now());
-    else parts.breaker.left(circuit, trial.accountId);
-    const pauseMs = pauseOf(one, attempt, trial.triesMax);
-    if (pauseMs === undefined || trial.abort.signal.aborted)
-      return { ok: false, fault: one.fault, aborted: one.aborted === true, attempts };
-    before = one.fault;
+    if (result.aborted !== true && (result.canRetry || result.status >= 500))
+      deps.breaker.recordFailure(circuit, attemptRequest.accountId, deps.now());
+    else deps.breaker.releaseProbe(circuit, attemptRequest.accountId);
+    const pauseMs = retryDelayMs(result, attempt, attemptRequest.maxAttempts);
+    if (pauseMs === undefined || attemptRequest.abort.signal.aborted)
+      return { ok: false, fault: result.fault, aborted: result.aborted === true, attempts };
+    previousFault = result.fault;
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
 
-function pauseOf(
-  one: One & { ok: false },
+function retryDelayMs(
+  result: AttemptResult & { ok: false },
   attempt: number,
-  triesMax = TRIES_PER_CANDIDATE,
+  maxAttempts = ATTEMPTS_PER_CANDIDATE,
 ): number | undefined {
-  if (!one.again || attempt >= triesMax) return undefined;
-  const asked = Number(one.fault.options.headers?.["retry-after"] ?? 0) * 1_000;
-  return asked <= RETRY_AFTER_MAX_MS ? Math.max(asked, BACKOFF_MS * attempt) : undefined;
+  if (!result.canRetry || attempt >= maxAttempts) return undefined;
+  const retryAfterMs = Number(result.fault.options.headers?.["retry-after"] ?? 0) * 1_000;
+  return retryAfterMs <= RETRY_AFTER_MAX_MS
+    ? Math.max(retryAfterMs, BACKOFF_MS * attempt)
+    : undefined;
 }
 
-function circuitFault(candidate: Candidate, waitMs: number): Fault {
-  const fault = faultOfTrouble(candidate.credential, "unreachable", "the circuit is open");
+function circuitOpenFault(candidate: Candidate, waitMs: number): Fault {
+  const fault = upstreamFault(candidate.credential, "unreachable", "the circuit is open");
   Object.assign(fault.options, { retryAfterSeconds: waitMs / 1_000 });
   return fault;
 }
 
-async function tryOnce(candidate: Candidate, trial: Trial, parts: AttemptParts): Promise<One> {
+async function attemptOnce(
+  candidate: Candidate,
+  attemptRequest: AttemptRequest,
+  deps: AttemptDeps,
+): Promise<AttemptResult> {
   const { credential } = candidate;
-  const { wire, stream, headers, abort } = trial;
-  let late = false;
-  const stop = deadline(stream ? parts.timeouts.firstByteMs : parts.timeouts.wholeMs, () => {
-    late = true;
-    abort.abort();
-  });
+  const { wire, stream, headers, abort } = attemptRequest;
+  let isTimedOut = false;
+  const clearDeadline = startDeadline(
+    stream ? deps.timeouts.firstByteMs : deps.timeouts.replyMs,
+    () => {
+      isTimedOut = true;
+      abort.abort();
+    },
+  );
   try {
-    const { path, body } = trial;
+    const { path, body } = attemptRequest;
     const request = { wire, headers, signal: abort.signal, path, body };
-    const upstream = await send(credential, request, parts.carry);
+    const upstream = await sendUpstream(credential, request, deps.sendHttp);
     if (upstream.kind === "answered") {
       const { reply } = upstream;
-      const returned = returnedHeaders(reply.headers, parts.now());
-      const judged = judge(candidate, trial, { reply, headers: returned, heard: stop });
-      const one = judged instanceof Promise ? await judged : judged;
-      if (one.ok || !abort.signal.aborted) return one;
+      const returned = returnedHeaders(reply.headers, deps.now());
+      const classified = classifyReply(candidate, attemptRequest, {
+        reply,
+        headers: returned,
+        onFirstBytes: clearDeadline,
+      });
+      const result = classified instanceof Promise ? await classified : classified;
+      if (result.ok || !abort.signal.aborted) return result;
     } else if (upstream.kind === "unreachable") {
       return {
         ok: false,
-        fault: faultOfTrouble(credential, "unreachable", String(upstream.cause)),
+        fault: upstreamFault(credential, "unreachable", String(upstream.cause)),
         status: 502,
-        again: true,
+        canRetry: true,
       };
     }
   } finally {
-    stop();
+    clearDeadline();
   }
-  if (late)
+  if (isTimedOut)
     return {
       ok: false,
-      fault: faultOfTrouble(credential, "timed_out", "no answer in time"),
+      fault: upstreamFault(credential, "timed_out", "no answer in time"),
       status: 504,
-      again: false,
+      canRetry: false,
     };
   return {
     ok: false,
-    fault: new Fault("upstream_error", "the caller left", { status: LEFT_STATUS }),
-    status: LEFT_STATUS,
-    again: false,
+    fault: new Fault("upstream_error", "the caller left", { status: CLIENT_CLOSED_STATUS }),
+    status: CLIENT_CLOSED_STATUS,
+    canRetry: false,
     aborted: true,
   };
 }
 
-interface Heard {
-  readonly reply: Reply;
+interface ReplyContext {
+  readonly reply: UpstreamResponse;
   /** Those that go back to the caller. */
   readonly headers: Readonly<Record<string, string>>;
   /** Told when the first bytes of a stream have come: from then on it is not their absence that ends the call. */
-  readonly heard: () => void;
+  readonly onFirstBytes: () => void;
 }
 
-function judge(candidate: Candidate, trial: Trial, given: Heard): One | Promise<One> {
-  const { reply, headers, heard } = given;
-  if (reply.status >= 300) return refused(candidate, trial, headers, reply);
+function classifyReply(
+  candidate: Candidate,
+  attemptRequest: AttemptRequest,
+  context: ReplyContext,
+): AttemptResult | Promise<AttemptResult> {
+  const { reply, headers, onFirstBytes } = context;
+  if (reply.status >= 300) return rejectedReply(candidate, attemptRequest, headers, reply);
   const contentType = reply.headers.get("content-type") ?? "";
   if (
-    trial.stream &&
+    attemptRequest.stream &&
     /^(text\/event-stream|application\/vnd\.amazon\.eventstream)/i.test(contentType)
   )
-    return beginStream(candidate, trial, { inflow: reply.body, headers, contentType, heard });
-  const body = readWhole(reply);
+    return beginStream(candidate, attemptRequest, {
+      body: reply.body,
+      headers,
+      contentType,
+      onFirstBytes,
+    });
+  const body = readBody(reply);
   return body instanceof Promise
-    ? body.then((read) => judgeWhole(candidate, trial, headers, read))
-    : judgeWhole(candidate, trial, headers, body);
+    ? body.then((read) => classifyBody(candidate, attemptRequest, headers, read))
+    : classifyBody(candidate, attemptRequest, headers, body);
 }
 
-function judgeWhole(
+function classifyBody(
   candidate: Candidate,
-  trial: Trial,
+  attemptRequest: AttemptRequest,
   headers: Readonly<Record<string, string>>,
-  body: WholeBody,
-): One {
+  body: BodyResult,
+): AttemptResult {
   if (body.kind !== "text")
-    return garbled(candidate, `the reply is ${body.kind}`, body.kind === "cut");
-  const json = parsedObject(body.text);
-  if (json === undefined) return garbled(candidate, "the reply is not JSON", false);
-  if (hasFailed(json))
+    return malformedReply(candidate, `the reply is ${body.kind}`, body.kind === "cut");
+  const json = parseObject(body.text);
+  if (json === undefined) return malformedReply(candidate, "the reply is not JSON", false);
+  if (isErrorReply(json))
     return {
       ok: false,
-      fault: faultOfProvider(
-        { ...trial, status: 502, headers, text: body.text },
+      fault: providerErrorFault(
+        { ...attemptRequest, status: 502, headers, text: body.text },
         candidate.credential,
       ),
       status: 502,
-      again: true,
+      canRetry: true,
     };
-  if (trial.stream)
-    return garbled(candidate, "a stream was asked for and a whole reply came", false);
-  return { ok: true, answered: { kind: "whole", text: body.text, json, headers } };
+  if (attemptRequest.stream)
+    return malformedReply(candidate, "a stream was asked for and a whole reply came", false);
+  return { ok: true, reply: { kind: "whole", text: body.text, json, headers } };
 }
 
-async function refused(
+async function rejectedReply(
   candidate: Candidate,
-  trial: Trial,
+  attemptRequest: AttemptRequest,
   headers: Readonly<Record<string, string>>,
-  reply: Reply,
-): Promise<One> {
-  const body = await readWhole(reply, ERROR_BODY_MAX_BYTES);
+  reply: UpstreamResponse,
+): Promise<AttemptResult> {
+  const body = await readBody(reply, ERROR_BODY_MAX_BYTES);
   const { status } = reply;
-  const fault = faultOfProvider(
+  const fault = providerErrorFault(
     {
-      ...trial,
+      ...attemptRequest,
       status,
       headers,
       text: body.kind === "text" ? body.text : "",
     },
     candidate.credential,
   );
-  return { ok: false, fault, status, again: isRetriable(status) };
+  return { ok: false, fault, status, canRetry: isRetriable(status) };
 }
 
-function garbled(candidate: Candidate, detail: string, again: boolean): One {
+function malformedReply(candidate: Candidate, detail: string, canRetry: boolean): AttemptResult {
   return {
     ok: false,
-    fault: faultOfTrouble(candidate.credential, "garbled", detail),
+    fault: upstreamFault(candidate.credential, "garbled", detail),
     status: 502,
-    again,
+    canRetry,
   };
 }
 
-interface Beginning {
-  readonly inflow: Inflow;
+interface StreamStart {
+  readonly body: BodyStream;
   readonly headers: Readonly<Record<string, string>>;
   readonly contentType: string;
-  readonly heard: Heard["heard"];
+  readonly onFirstBytes: ReplyContext["onFirstBytes"];
 }
 
 // A stream that begins with an error is a failure like any other, as long as nothing of it was passed on: however its first
 // event is sliced, and whatever comments stand before it.
-async function beginStream(candidate: Candidate, trial: Trial, beginning: Beginning): Promise<One> {
-  const { inflow, headers, contentType, heard } = beginning;
-  const parser = /^text\//i.test(contentType) ? createSseParser() : createFrameParser();
-  const begun = (first: Uint8Array | undefined): One => ({
+async function beginStream(
+  candidate: Candidate,
+  attemptRequest: AttemptRequest,
+  start: StreamStart,
+): Promise<AttemptResult> {
+  const { body, headers, contentType, onFirstBytes } = start;
+  const parser = /^text\//i.test(contentType) ? createSseParser() : createAwsFrameParser();
+  const started = (first: Uint8Array | undefined): AttemptResult => ({
     ok: true,
-    answered: { kind: "stream", inflow, headers, contentType, first },
+    reply: { kind: "stream", body, headers, contentType, first },
   });
-  const late = Promise.withResolvers<"late">();
-  const stop = deadline(FIRST_EVENT_MS, () => {
-    unask(inflow);
-    late.resolve("late");
+  const timedOut = Promise.withResolvers<"late">();
+  const clearDeadline = startDeadline(FIRST_EVENT_TIMEOUT_MS, () => {
+    cancelRead(body);
+    timedOut.resolve("late");
   });
-  let seen: Uint8Array | undefined;
+  let received: Uint8Array | undefined;
   try {
     for (;;) {
-      const piece = await Promise.race([nextPiece(inflow), late.promise]);
+      const chunk = await Promise.race([nextChunk(body), timedOut.promise]);
       // What is late is not lost: it waits for whoever the inflow flows to next.
-      if (piece === "late") return begun(seen);
-      heard();
-      const events = piece === undefined ? parser.end() : parser.push(piece);
-      if (piece !== undefined) seen = seen === undefined ? piece : Buffer.concat([seen, piece]);
+      if (chunk === "late") return started(received);
+      onFirstBytes();
+      const events = chunk === undefined ? parser.end() : parser.push(chunk);
+      if (chunk !== undefined)
+        received = received === undefined ? chunk : Buffer.concat([received, chunk]);
       const message = events.map(readSse).find((one) => one !== undefined);
-      const error = message === undefined ? undefined : errorIn(message);
+      const error = message === undefined ? undefined : errorDataOf(message);
       if (error !== undefined)
-        return failedAtOnce(candidate, trial, beginning, { text: error, name: message?.name });
-      if (message !== undefined || (seen?.length ?? 0) > FIRST_EVENT_MAX_BYTES) return begun(seen);
-      if (piece === undefined)
-        return garbled(candidate, "the stream ended before its first event", true);
+        return failedStreamStart(candidate, attemptRequest, start, {
+          text: error,
+          name: message?.name,
+        });
+      if (message !== undefined || (received?.length ?? 0) > FIRST_EVENT_MAX_BYTES)
+        return started(received);
+      if (chunk === undefined)
+        return malformedReply(candidate, "the stream ended before its first event", true);
     }
   } catch {
-    cancelInflow(inflow);
-    return garbled(candidate, "the stream broke before its first event", true);
+    cancelBodyStream(body);
+    return malformedReply(candidate, "the stream broke before its first event", true);
   } finally {
-    stop();
+    clearDeadline();
   }
 }
 
-function failedAtOnce(
+function failedStreamStart(
   candidate: Candidate,
-  trial: Trial,
-  { inflow, headers }: Beginning,
+  attemptRequest: AttemptRequest,
+  { body, headers }: StreamStart,
   { text, name = "" }: { readonly text: string; readonly name: string | undefined },
-): One {
-  cancelInflow(inflow);
-  const status = EXCEPTIONS[name] ?? statusInside(text);
-  const fault = faultOfProvider({ ...trial, status, headers, text }, candidate.credential);
-  return { ok: false, fault, status: fault.status, again: isRetriable(fault.status) };
+): AttemptResult {
+  cancelBodyStream(body);
+  const status = BEDROCK_EXCEPTION_STATUSES[name] ?? statusInError(text);
+  const fault = providerErrorFault(
+    { ...attemptRequest, status, headers, text },
+    candidate.credential,
+  );
+  return { ok: false, fault, status: fault.status, canRetry: isRetriable(fault.status) };
 }
 
 /** The statuses that Bedrock's exceptions have outside of a stream. */
-const EXCEPTIONS: Readonly<Record<string, number>> = {
+const BEDROCK_EXCEPTION_STATUSES: Readonly<Record<string, number>> = {
   throttlingException: 429,
   validationException: 400,
   serviceUnavailableException: 503,
@@ -344,20 +385,20 @@ const EXCEPTIONS: Readonly<Record<string, number>> = {
   internalServerException: 500,
 };
 
-function errorIn({ name, data }: SseMessage): string | undefined {
+function errorDataOf({ name, data }: SseMessage): string | undefined {
   const isNamed = name === "error" || name.endsWith("Exception");
   if (!isNamed && !data.includes('"error"')) return undefined;
-  const json = parsedObject(data);
-  return isNamed || (json !== undefined && hasFailed(json)) ? data : undefined;
+  const json = parseObject(data);
+  return isNamed || (json !== undefined && isErrorReply(json)) ? data : undefined;
 }
 
-function statusInside(data: string): number {
-  const told = /"(?:status_code|status|code)"\s*:\s*"?(4\d\d|5\d\d)\b/.exec(data);
-  if (told !== null) return Number(told[1]);
+function statusInError(data: string): number {
+  const match = /"(?:status_code|status|code)"\s*:\s*"?(4\d\d|5\d\d)\b/.exec(data);
+  if (match !== null) return Number(match[1]);
   return /overloaded/i.test(data) ? 529 : 502;
 }
 
-function parsedObject(text: string): Json | undefined {
+function parseObject(text: string): Json | undefined {
   try {
     const json: unknown = JSON.parse(text);
     return isObject(json) ? json : undefined;
@@ -367,21 +408,21 @@ function parsedObject(text: string): Json | undefined {
 }
 
 /** A reply with status 200 that is an error all the same. */
-function hasFailed(json: Json): boolean {
+function isErrorReply(json: Json): boolean {
   const { error, output, choices } = json;
   if (json["type"] === "error") return true;
   if (Array.isArray(choices) && choices.length > 0) return choices.every(isFailedChoice);
-  return error !== null && error !== undefined && (output === undefined || isNone(output));
+  return error !== null && error !== undefined && (output === undefined || isBlank(output));
 }
 
 /** A choice that ended in an error before it said anything, as OpenRouter tells of it. */
 function isFailedChoice(choice: unknown): boolean {
   if (!isObject(choice) || choice["finish_reason"] !== "error") return false;
   const { message } = choice;
-  return !isObject(message) || (isNone(message["content"]) && isNone(message["tool_calls"]));
+  return !isObject(message) || (isBlank(message["content"]) && isBlank(message["tool_calls"]));
 }
 
-function isNone(value: unknown): boolean {
+function isBlank(value: unknown): boolean {
   return (
     value === undefined ||
     value === null ||

@@ -3,7 +3,7 @@
 
 import { AwsV4Signer } from "aws4fetch";
 import type { Secret } from "../base/secret.ts";
-import type { Authorize } from "./authorize.ts";
+import type { Authorizer } from "./authorize.ts";
 
 export interface AwsAccount {
   readonly region: string;
@@ -12,7 +12,7 @@ export interface AwsAccount {
   readonly sessionToken: Secret | undefined;
 }
 
-export function authorizeAws(account: AwsAccount, now: () => number): Authorize {
+export function createAwsAuthorizer(account: AwsAccount, now: () => number): Authorizer {
   // The signing key of a day is worked out once.
   const cache = new Map<string, ArrayBuffer>();
   const { region, accessKeyId, secretAccessKey, sessionToken } = account;
@@ -32,11 +32,11 @@ export function authorizeAws(account: AwsAccount, now: () => number): Authorize 
       });
       const { headers } = await signer.sign();
       headers.delete("host");
-      if (cache.size > CACHED_MAX) cache.clear();
+      if (cache.size > CACHED_KEYS_MAX) cache.clear();
       return { kind: "signed", headers: Object.fromEntries(headers) };
     },
-    wasRefused: () => cache.clear(),
+    onRejected: () => cache.clear(),
   };
 }
 
-const CACHED_MAX = 8;
+const CACHED_KEYS_MAX = 8;

@@ -5,7 +5,7 @@ import { createPrivateKey, sign } from "node:crypto";
 import { z } from "zod";
 import { readBoundedText } from "../base/bounded-body.ts";
 import { type Secret, secret } from "../base/secret.ts";
-import type { Authorize } from "./authorize.ts";
+import type { Authorizer } from "./authorize.ts";
 
 const ServiceAccount = z.object({
   client_email: z.string().min(1),
@@ -22,10 +22,10 @@ const TokenReply = z.object({
 });
 
 const SCOPE = "https://www.googleapis.com/auth/cloud-platform";
-const STATEMENT_SECONDS = 3_600;
-const RENEWED_BEFORE_MS = 120_000;
-const ANSWER_MAX_BYTES = 65_536;
-const ANSWER_WITHIN_MS = 10_000;
+const ASSERTION_LIFETIME_SECONDS = 3_600;
+const RENEW_BEFORE_EXPIRY_MS = 120_000;
+const TOKEN_REPLY_MAX_BYTES = 65_536;
+const TOKEN_TIMEOUT_MS = 10_000;
 
 /** The service account in this text; undefined where it is none, or its key cannot be read. */
 export function readServiceAccount(text: string): ServiceAccount | undefined {
@@ -38,68 +38,68 @@ export function readServiceAccount(text: string): ServiceAccount | undefined {
   }
 }
 
-export function mistakeInServiceAccount(text: string): string | undefined {
+export function serviceAccountError(text: string): string | undefined {
   return readServiceAccount(text) === undefined
     ? "must hold a service account, as Google gives it out: client_email and a private_key that can be read"
     : undefined;
 }
 
-interface Token {
+interface AccessToken {
   readonly raw: Secret;
-  readonly until: number;
+  readonly renewAt: number;
 }
 
-export function authorizeGoogle(
+export function createGoogleAuthorizer(
   account: ServiceAccount,
   { tokenUrl = account.token_uri, now }: { readonly tokenUrl?: string; readonly now: () => number },
-): Authorize {
+): Authorizer {
   const key = createPrivateKey(account.private_key);
-  let token: Token | undefined;
-  let pending: Promise<Token | Response> | undefined;
-  const fetchToken = async (): Promise<Token | Response> => {
+  let token: AccessToken | undefined;
+  let pending: Promise<AccessToken | Response> | undefined;
+  const fetchToken = async (): Promise<AccessToken | Response> => {
     const response = await fetch(tokenUrl, {
       method: "POST",
       headers: { "content-type": "application/x-www-form-urlencoded" },
       body: new URLSearchParams({
         grant_type: "urn:ietf:params:oauth:grant-type:jwt-bearer",
-        assertion: statement(account, key, { audience: tokenUrl, now: now() }),
+        assertion: signJwtAssertion(account, key, { audience: tokenUrl, now: now() }),
       }),
       redirect: "manual",
-      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      signal: AbortSignal.timeout(TOKEN_TIMEOUT_MS),
     });
-    const text = await readBoundedText(response.body, ANSWER_MAX_BYTES);
+    const text = await readBoundedText(response.body, TOKEN_REPLY_MAX_BYTES);
     // A refusal is about this account; what else goes wrong there may go well with the next try.
     if (response.status >= 400 && response.status < 500 && response.status !== 429)
       return new Response(text, { status: 401 });
     if (!response.ok) throw new Error(`the token endpoint answered ${response.status}`);
     const { access_token: raw, expires_in: seconds } = TokenReply.parse(JSON.parse(text));
-    token = { raw: secret(raw), until: now() + seconds * 1_000 - RENEWED_BEFORE_MS };
+    token = { raw: secret(raw), renewAt: now() + seconds * 1_000 - RENEW_BEFORE_EXPIRY_MS };
     return token;
   };
   return {
     sign: async () => {
-      if (token === undefined || token.until <= now()) {
+      if (token === undefined || token.renewAt <= now()) {
         pending ??= fetchToken().finally(() => {
           pending = undefined;
         });
         const fetched = await pending;
         if (fetched instanceof Response) return { kind: "refused", response: fetched.clone() };
-        return bearer(fetched);
+        return bearerHeaders(fetched);
       }
-      return bearer(token);
+      return bearerHeaders(token);
     },
-    wasRefused: () => {
+    onRejected: () => {
       token = undefined;
     },
   };
 }
 
-function bearer({ raw }: Token): Awaited<ReturnType<Authorize["sign"]>> {
+function bearerHeaders({ raw }: AccessToken): Awaited<ReturnType<Authorizer["sign"]>> {
   return { kind: "signed", headers: { authorization: `Bearer ${raw.reveal()}` } };
 }
 
 // A JSON Web Token by RFC 7523, signed with RS256.
-function statement(
+function signJwtAssertion(
   account: ServiceAccount,
   key: ReturnType<typeof createPrivateKey>,
   { audience, now }: { readonly audience: string; readonly now: number },
@@ -115,13 +115,13 @@ function statement(
     scope: SCOPE,
     aud: audience,
     iat: issued,
-    exp: issued + STATEMENT_SECONDS,
+    exp: issued + ASSERTION_LIFETIME_SECONDS,
   };
-  const signed = [header, claims].map(encoded).join(".");
+  const signed = [header, claims].map(base64UrlJson).join(".");
   return `${signed}.${sign("RSA-SHA256", Buffer.from(signed), key).toString("base64url")}`;
 }
 
-function encoded(value: unknown): string {
+function base64UrlJson(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 

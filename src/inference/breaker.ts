@@ -4,118 +4,124 @@
 
 const FAILURES_MAX = 5;
 /** So many of one account's failures count for the others: less than opens, however many it provokes. */
-const ALONE_MAX = FAILURES_MAX - 2;
+const FAILURES_COUNTED_PER_ACCOUNT_MAX = FAILURES_MAX - 2;
 const OPEN_MS = 30_000;
 const CIRCUITS_MAX = 10_000;
 /** Fewer open a circuit for all; of those that failed while it was open, the last ones stay known. */
-const RUNS_MAX = FAILURES_MAX;
+const TRACKED_ACCOUNTS_MAX = FAILURES_MAX;
 
 /** What one account has run into, since anybody's call was answered. */
-interface Run {
+interface FailureStreak {
   failures: number;
-  until: number;
+  openUntil: number;
 }
 
 interface Circuit {
   /** By account, who failed last at the end. */
-  readonly runs: Map<string, Run>;
+  readonly streaks: Map<string, FailureStreak>;
   /** The account whose call tries it again now. */
-  probing: string | undefined;
+  probingAccount: string | undefined;
 }
 
-export interface Breaker {
+export interface CircuitBreaker {
   /** Milliseconds until this account may try the circuit; zero lets its call through. */
-  readonly enter: (circuit: string, account: string, now: number) => number;
-  readonly succeeded: (circuit: string) => void;
-  readonly failed: (circuit: string, account: string, now: number) => void;
+  readonly admit: (circuit: string, account: string, now: number) => number;
+  readonly recordSuccess: (circuit: string) => void;
+  readonly recordFailure: (circuit: string, account: string, now: number) => void;
   /** Gives a probe back that ended in neither, such as one that the caller broke off. */
-  readonly left: (circuit: string, account: string) => void;
+  readonly releaseProbe: (circuit: string, account: string) => void;
   /** Whether calls are kept away from it now: those of this account, or where none is named, anybody's. */
   readonly isOpen: (circuit: string, now: number, account?: string) => boolean;
   /** How many circuits are open. */
-  readonly open: (now: number) => number;
+  readonly openCount: (now: number) => number;
 }
 
 /** The name of a circuit: a provider, the account there, and the provider's name for the model. */
-export function circuitOf(provider: string, account: string, upstreamName: string): string {
+export function circuitName(provider: string, account: string, upstreamName: string): string {
   return `${provider} ${account} ${upstreamName}`;
 }
 
-export function createBreaker(): Breaker {
+export function createCircuitBreaker(): CircuitBreaker {
   const circuits = new Map<string, Circuit>();
   return {
-    enter: (name, account, now) => {
+    admit: (name, account, now) => {
       const circuit = circuits.get(name);
-      if (circuit === undefined || !concerns(circuit, account)) return 0;
+      if (circuit === undefined || !appliesTo(circuit, account)) return 0;
       const until = openUntil(circuit, account);
       if (until > now) return until - now;
-      if (circuit.probing !== undefined) return OPEN_MS;
-      circuit.probing = account;
+      if (circuit.probingAccount !== undefined) return OPEN_MS;
+      circuit.probingAccount = account;
       return 0;
     },
-    succeeded: (name) => {
+    recordSuccess: (name) => {
       circuits.delete(name);
     },
-    failed: (name, account, now) => {
-      if (circuits.size >= CIRCUITS_MAX) makeRoom(circuits, now);
-      const circuit = circuits.get(name) ?? { runs: new Map(), probing: undefined };
-      noteFailure(circuit, account, now);
+    recordFailure: (name, account, now) => {
+      if (circuits.size >= CIRCUITS_MAX) evictClosed(circuits, now);
+      const circuit = circuits.get(name) ?? { streaks: new Map(), probingAccount: undefined };
+      addFailure(circuit, account, now);
       circuits.set(name, circuit);
     },
-    left: (name, account) => {
+    releaseProbe: (name, account) => {
       const circuit = circuits.get(name);
-      if (circuit?.probing === account) circuit.probing = undefined;
+      if (circuit?.probingAccount === account) circuit.probingAccount = undefined;
     },
     isOpen: (name, now, account) => {
       const circuit = circuits.get(name);
       if (circuit === undefined) return false;
-      if (account === undefined) return isKeptAway(circuit, now);
-      return concerns(circuit, account) && openUntil(circuit, account) > now;
+      if (account === undefined) return blocksAnyAccount(circuit, now);
+      return appliesTo(circuit, account) && openUntil(circuit, account) > now;
     },
-    open: (now) => [...circuits.values()].filter((circuit) => isKeptAway(circuit, now)).length,
+    openCount: (now) =>
+      [...circuits.values()].filter((circuit) => blocksAnyAccount(circuit, now)).length,
   };
 }
 
-function noteFailure(circuit: Circuit, account: string, now: number): void {
-  const { runs } = circuit;
-  const wasForAll = isForAll(circuit);
-  const { failures } = runs.get(account) ?? { failures: 0 };
-  runs.delete(account);
-  runs.set(account, { failures: failures + 1, until: now + OPEN_MS });
-  const [oldest] = runs.keys();
-  if (runs.size > RUNS_MAX && oldest !== undefined) runs.delete(oldest);
-  if (!wasForAll && isForAll(circuit)) for (const run of runs.values()) run.until = now + OPEN_MS;
-  if (circuit.probing === account) circuit.probing = undefined;
+function addFailure(circuit: Circuit, account: string, now: number): void {
+  const { streaks } = circuit;
+  const wasForAll = isOpenForAll(circuit);
+  const { failures } = streaks.get(account) ?? { failures: 0 };
+  streaks.delete(account);
+  streaks.set(account, { failures: failures + 1, openUntil: now + OPEN_MS });
+  const [oldest] = streaks.keys();
+  if (streaks.size > TRACKED_ACCOUNTS_MAX && oldest !== undefined) streaks.delete(oldest);
+  if (!wasForAll && isOpenForAll(circuit))
+    for (const streak of streaks.values()) streak.openUntil = now + OPEN_MS;
+  if (circuit.probingAccount === account) circuit.probingAccount = undefined;
 }
 
 /** Whether it has opened for everybody, which takes two accounts. */
-function isForAll({ runs }: Circuit): boolean {
+function isOpenForAll({ streaks }: Circuit): boolean {
   let counted = 0;
-  for (const { failures } of runs.values()) counted += Math.min(failures, ALONE_MAX);
+  for (const { failures } of streaks.values())
+    counted += Math.min(failures, FAILURES_COUNTED_PER_ACCOUNT_MAX);
   return counted >= FAILURES_MAX;
 }
 
-function concerns(circuit: Circuit, account: string): boolean {
-  return (circuit.runs.get(account)?.failures ?? 0) >= FAILURES_MAX || isForAll(circuit);
+function appliesTo(circuit: Circuit, account: string): boolean {
+  return (circuit.streaks.get(account)?.failures ?? 0) >= FAILURES_MAX || isOpenForAll(circuit);
 }
 
 // A failed probe keeps away the account that made it; the others try for themselves, until a second one has failed too.
 function openUntil(circuit: Circuit, account: string): number {
-  const own = circuit.runs.get(account)?.until ?? 0;
-  if (!isForAll(circuit)) return own;
-  const [, second = 0] = [...circuit.runs.values()].map(({ until }) => until).sort((a, b) => b - a);
+  const own = circuit.streaks.get(account)?.openUntil ?? 0;
+  if (!isOpenForAll(circuit)) return own;
+  const [, second = 0] = [...circuit.streaks.values()]
+    .map(({ openUntil }) => openUntil)
+    .sort((a, b) => b - a);
   return Math.max(own, second);
 }
 
 /** Whether the calls of anybody are kept away now. */
-function isKeptAway(circuit: Circuit, now: number): boolean {
-  return [...circuit.runs.keys()].some(
-    (account) => concerns(circuit, account) && openUntil(circuit, account) > now,
+function blocksAnyAccount(circuit: Circuit, now: number): boolean {
+  return [...circuit.streaks.keys()].some(
+    (account) => appliesTo(circuit, account) && openUntil(circuit, account) > now,
   );
 }
 
 // Callers with keys of their own make as many circuits as they like: those that keep calls away now stay.
-function makeRoom(circuits: Map<string, Circuit>, now: number): void {
-  for (const [name, circuit] of circuits) if (!isKeptAway(circuit, now)) circuits.delete(name);
+function evictClosed(circuits: Map<string, Circuit>, now: number): void {
+  for (const [name, circuit] of circuits)
+    if (!blocksAnyAccount(circuit, now)) circuits.delete(name);
   if (circuits.size >= CIRCUITS_MAX) circuits.clear();
 }

@@ -2,49 +2,52 @@
 
 import type { Log } from "../base/log.ts";
 import type { Fault } from "../base/fault.ts";
-import type { Stop, StopSignal } from "../base/stop.ts";
-import { OPEN_ORIGINS } from "../http/answer.ts";
+import type { Abort, AbortSignalLike } from "../base/stop.ts";
+import { CORS_HEADERS } from "../http/answer.ts";
 import type { Caller } from "../http/route.ts";
-import type { Carry } from "../outbound/carrier.ts";
+import type { Send } from "../outbound/carrier.ts";
 import type { Freeze } from "../ledger/freezes.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Catalog } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import type { Tx } from "../store/db.ts";
-import type { Attempt, UsageRecord } from "../usage/usage.ts";
-import type { Api, Ask } from "./ask.ts";
-import type { Breaker } from "./breaker.ts";
+import type { ProviderAttempt, UsageRecord } from "../usage/usage.ts";
+import type { Api, ParsedRequest } from "./ask.ts";
+import type { CircuitBreaker } from "./breaker.ts";
 import type { Candidate } from "./candidates.ts";
-import type { ChargeContext, Charged } from "./charge.ts";
-import type { Quote } from "./quote.ts";
-import type { Passage } from "./passage.ts";
-import type { RoutingParts } from "./routing.ts";
-import type { Ticker } from "./ticker.ts";
+import type { ChargeContext, UsageCharge } from "./charge.ts";
+import type { CostEstimate } from "./quote.ts";
+import type { TransportPlan } from "./passage.ts";
+import type { RoutingDeps } from "./routing.ts";
+import type { SharedTimer } from "./ticker.ts";
 import type { Timeouts } from "./upstream.ts";
 
 /** What the usage room and the idempotency room write in the step that settles a call. */
-export interface CallRecord {
+export interface SettledCall {
   readonly usage: UsageRecord;
   /** The whole answer, where the caller may ask for it again; without one, the request may be run again. */
   readonly idempotent?:
-    | { readonly call: IdempotentCall; readonly answer: StoredReply | undefined }
+    | { readonly call: IdempotentCall; readonly reply: StoredReply | undefined }
     | undefined;
   /** Writes the response that the caller asked to have stored. */
-  readonly stored?: ((tx: Tx) => Promise<void>) | undefined;
+  readonly storeReply?: ((tx: Tx) => Promise<void>) | undefined;
 }
 
 /** A call that goes on from stored responses, or is to be stored itself. */
 export interface StatefulCall {
   /** The request with all that came before it: what is bounded, held and sent. */
-  readonly ask: Ask;
+  readonly request: ParsedRequest;
   /** Why it cannot be made on the gateway's credentials, in terms of the request as it came. */
-  readonly refusal: () => Fault | undefined;
+  readonly sharedCredentialsFault: () => Fault | undefined;
   /** How this candidate is spoken to, and its reply read. */
-  readonly pass: (candidate: Candidate, make: (ask: Ask) => Passage) => Passage;
+  readonly planFor: (
+    candidate: Candidate,
+    make: (request: ParsedRequest) => TransportPlan,
+  ) => TransportPlan;
   /** Called when the money is held, before anything is sent. */
-  readonly held?: () => Promise<void>;
+  readonly onHeld?: () => Promise<void>;
   /** Writes the reply, once it is whole; undefined where there is nothing to write. */
-  readonly stored: () => ((tx: Tx) => Promise<void>) | undefined;
+  readonly storeReply: () => ((tx: Tx) => Promise<void>) | undefined;
 }
 
 export interface IdempotentCall {
@@ -59,12 +62,12 @@ export interface StoredReply {
   readonly body: string;
 }
 
-export interface InferParts extends RoutingParts {
+export interface InferDeps extends RoutingDeps {
   readonly catalog: LiveCatalog;
-  readonly ledger: Ledger<CallRecord>;
-  readonly breaker: Breaker;
-  readonly ticker: Ticker;
-  readonly carry: Carry;
+  readonly ledger: Ledger<SettledCall>;
+  readonly breaker: CircuitBreaker;
+  readonly timer: SharedTimer;
+  readonly sendHttp: Send;
   readonly timeouts: Timeouts;
   readonly now: () => number;
   readonly log: Log;
@@ -72,22 +75,22 @@ export interface InferParts extends RoutingParts {
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
   /** No human can take an account over here. */
-  readonly nobodySignsIn: boolean;
+  readonly isSignInDisabled: boolean;
   /** Why an account makes no calls. */
   readonly freezeOf?: (accountId: string) => Promise<Freeze | undefined>;
-  readonly pace: { readonly intervalMs: number; readonly burst: number } | undefined;
+  readonly rateLimit: { readonly intervalMs: number; readonly burst: number } | undefined;
   readonly openCallsMax: number | undefined;
   /** The error object of an API, for the last event of a stream that broke. */
   readonly errorBody: (api: Api, fault: Fault, requestId: string) => unknown;
   /** Told of each call whose record is written. */
-  readonly onSettled?: ((record: UsageRecord, call: Call) => void) | undefined;
+  readonly onSettled?: ((record: UsageRecord, call: HeldCall) => void) | undefined;
   /** Called around every call, so that a shutdown can wait for the money. */
-  readonly onOpen: () => () => void;
+  readonly trackCall: () => () => void;
   /** Aborted when the process ends: nothing is waited for on behalf of a caller who has left. */
-  readonly hurried: Pick<StopSignal, "aborted">;
+  readonly shutdownSignal: Pick<AbortSignalLike, "aborted">;
   /** What a call has to do with stored responses: undefined for most, or an answer where it runs in the background. */
-  readonly stateOf?: (
-    ask: Ask,
+  readonly resolveStatefulCall?: (
+    request: ParsedRequest,
     input: CallInput,
   ) => Promise<StatefulCall | Response | undefined> | undefined;
 }
@@ -102,28 +105,28 @@ export interface CallInput {
   readonly signal: AbortSignal;
   readonly idempotent: IdempotentCall | undefined;
   /** Whether a payment came with it that would be taken: its caller would rather pay than wait. */
-  readonly bringsPayment?: boolean;
+  readonly hasPayment?: boolean;
   /** Known already for a call that runs in the background. */
-  readonly state?: StatefulCall;
+  readonly statefulCall?: StatefulCall;
 }
 
-export interface Call {
+export interface HeldCall {
   readonly input: CallInput;
-  readonly ask: Ask;
-  readonly state: StatefulCall | undefined;
+  readonly request: ParsedRequest;
+  readonly statefulCall: StatefulCall | undefined;
   /** The prices as they were when the call began. */
   readonly catalog: Catalog;
-  readonly quote: Quote;
+  readonly estimate: CostEstimate;
   readonly held: bigint;
   readonly outputMax: number | undefined;
-  readonly attempts: Attempt[];
-  readonly abort: Stop;
-  readonly closed: () => void;
+  readonly attempts: ProviderAttempt[];
+  readonly abort: Abort;
+  readonly untrack: () => void;
   /** How the candidate that is being tried is spoken to. */
-  passage: Passage | undefined;
+  plan: TransportPlan | undefined;
 }
 
-export function idsOf(call: Pick<Call, "input">): {
+export function holdIds(call: Pick<HeldCall, "input">): {
   readonly id: string;
   readonly accountId: string;
   readonly keyId: string;
@@ -132,39 +135,39 @@ export function idsOf(call: Pick<Call, "input">): {
   return { id: requestId, accountId: caller.accountId, keyId: caller.keyId };
 }
 
-export function passageOf({ passage }: Call): Passage {
-  if (passage === undefined) throw new Error("a call was answered that was never sent");
-  return passage;
+export function planOf({ plan }: HeldCall): TransportPlan {
+  if (plan === undefined) throw new Error("a call was answered that was never sent");
+  return plan;
 }
 
 /** Whether closing the connection ends the bill, or the bill is not the gateway's. */
-export function stopsBilling({ credential }: Pick<Candidate, "credential">): boolean {
+export function abortStopsBilling({ credential }: Pick<Candidate, "credential">): boolean {
   return credential.provider.stopsBillingOnAbort || credential.byok;
 }
 
 const DRAIN_MAX_MS = 120_000;
-const LAST_WORDS_MS = 500;
+const REASONING_DRAIN_MS = 500;
 
 /**
  * How long a stream is read on after its reader has left: to its end where closing the connection does not end the bill,
  * and for a while where a model thinks unseen, since only the provider's count knows of that.
  */
 export function drainMsOf({ credential, model }: Candidate): number {
-  if (!stopsBilling({ credential })) return DRAIN_MAX_MS;
-  return !credential.byok && model.supported.includes("reasoning") ? LAST_WORDS_MS : 0;
+  if (!abortStopsBilling({ credential })) return DRAIN_MAX_MS;
+  return !credential.byok && model.supported.includes("reasoning") ? REASONING_DRAIN_MS : 0;
 }
 
-export function contextOf(call: Call, candidate: Candidate): ChargeContext {
+export function chargeContext(call: HeldCall, candidate: Candidate): ChargeContext {
   return {
     catalog: call.catalog,
     model: candidate.model,
-    quote: call.quote,
+    estimate: call.estimate,
     held: call.held,
     at: call.input.now,
   };
 }
 
-export function costOf(charged: Charged, candidate: Candidate): bigint {
+export function billedCost(charged: UsageCharge, candidate: Candidate): bigint {
   return candidate.credential.byok ? 0n : charged.cost;
 }
 
@@ -172,47 +175,47 @@ export function costOf(charged: Charged, candidate: Candidate): bigint {
  * The headers of an answer, born with it: those of the provider's that are of use, and the gateway's own. `lost`: what of
  * the reply the caller's API could not say.
  */
-export function ownHeaders(
-  call: Call,
+export function responseHeaders(
+  call: HeldCall,
   candidate: Candidate,
-  returned: Readonly<Record<string, string>>,
-  lost: readonly string[] = [],
+  providerHeaders: Readonly<Record<string, string>>,
+  replyLosses: readonly string[] = [],
 ): Record<string, string> {
   const headers: Record<string, string> = {
-    ...OPEN_ORIGINS,
+    ...CORS_HEADERS,
     "x-request-id": call.input.requestId,
     "x-postern-provider": candidate.credential.provider.id,
     "x-postern-model": candidate.model.id,
     "x-postern-byok": candidate.credential.byok ? "true" : "false",
   };
-  for (const name in returned) headers[name] = returned[name] ?? "";
-  const dropped = call.passage?.dropped ?? [];
-  if (dropped.length + lost.length > 0)
-    headers["x-postern-dropped"] = listed([...dropped, ...lost]);
+  for (const name in providerHeaders) headers[name] = providerHeaders[name] ?? "";
+  const dropped = call.plan?.dropped ?? [];
+  if (dropped.length + replyLosses.length > 0)
+    headers["x-postern-dropped"] = joinPaths([...dropped, ...replyLosses]);
   if (call.outputMax !== undefined) headers["x-postern-max-tokens"] = String(call.outputMax);
   return headers;
 }
 
 /** Node refuses an answer whose headers are more than 16 KiB together. */
-const LIST_MAX_LENGTH = 4_000;
+const DROPPED_HEADER_MAX_LENGTH = 4_000;
 /** A caller's own field may have a name of any length. */
 const PATH_MAX_LENGTH = 500;
 
 // Every turn of a long conversation may have lost something.
-function listed(paths: readonly string[]): string {
+function joinPaths(paths: readonly string[]): string {
   const all = [...new Set(paths)];
   let text = "";
-  for (const [place, given] of all.entries()) {
-    const path = inHeader(given);
-    if (text.length + path.length > LIST_MAX_LENGTH)
-      return `${text}, and ${all.length - place} more`;
-    text += place === 0 ? path : `, ${path}`;
+  for (const [index, rawPath] of all.entries()) {
+    const path = headerSafe(rawPath);
+    if (text.length + path.length > DROPPED_HEADER_MAX_LENGTH)
+      return `${text}, and ${all.length - index} more`;
+    text += index === 0 ? path : `, ${path}`;
   }
   return text;
 }
 
 // A name may have characters that no header takes: they are written as in JSON.
-function inHeader(path: string): string {
+function headerSafe(path: string): string {
   const cut = path.length > PATH_MAX_LENGTH ? `${path.slice(0, PATH_MAX_LENGTH)}...` : path;
   return cut.replaceAll(
     /[^\x20-\x7e]/g,

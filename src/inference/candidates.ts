@@ -3,7 +3,7 @@
 
 import { Fault, invalid } from "../base/fault.ts";
 import type { Secret } from "../base/secret.ts";
-import type { Catalog, Found, Model } from "../models/catalog.ts";
+import type { Catalog, ResolvedModel, Model } from "../models/catalog.ts";
 import { datedCard } from "../models/card.ts";
 import type { Provider, RelayedWire, UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
@@ -16,34 +16,36 @@ export interface Candidate {
   readonly upstreamName: string;
   readonly credential: Credential;
   /** Which conversation this is a turn of, where it matters who answered the turn before. */
-  readonly turn?: { readonly conversation: string; readonly asked: string } | undefined;
+  readonly stickyKey?:
+    | { readonly conversation: string; readonly requestedModel: string }
+    | undefined;
 }
 
-export interface OwnKey {
+export interface CallerProviderKey {
   readonly id: string;
   readonly apiKey: Secret;
 }
 
-interface Place {
+interface ProviderAccount {
   readonly provider: Provider;
-  readonly own: Credential | undefined;
+  readonly credential: Credential | undefined;
   readonly baseUrl: string;
 }
 
-export interface CandidateParts {
+export interface CandidateDeps {
   /** The provider's row and the gateway's account there, if it has one. */
-  readonly providerOf: (id: string) => Place | undefined;
-  readonly wayTo: WayTo;
-  readonly ownKeyOf: OwnKeyOf;
+  readonly accountAt: (id: string) => ProviderAccount | undefined;
+  readonly findRoute: FindRoute;
+  readonly findProviderKey: FindProviderKey;
 }
 
 /** The account's own key at a provider: at once, where it was read a moment ago. */
-export type OwnKeyOf = (
+export type FindProviderKey = (
   accountId: string,
   providerId: string,
-) => OwnKey | undefined | Promise<OwnKey | undefined>;
+) => CallerProviderKey | undefined | Promise<CallerProviderKey | undefined>;
 
-const APIS: Readonly<Record<string, string>> = {
+const API_ENDPOINTS: Readonly<Record<string, string>> = {
   chat: "POST /v1/chat/completions",
   responses: "POST /v1/responses",
   messages: "POST /v1/messages",
@@ -51,7 +53,7 @@ const APIS: Readonly<Record<string, string>> = {
 };
 
 /** Who asks for a model, and in which API. */
-export interface Asking {
+export interface CandidateQuery {
   readonly wire: RelayedWire;
   readonly accountId: string;
   readonly catalog: Catalog;
@@ -60,114 +62,127 @@ export interface Asking {
 export type Candidates = readonly [Candidate, ...Candidate[]];
 
 /** The accounts on which this model can be called, in the order of trying them; a fault where there is none. */
-export function candidatesAt(
-  found: Found,
-  { wire, accountId, catalog }: Asking,
-  parts: CandidateParts,
+export function candidatesForModel(
+  found: ResolvedModel,
+  { wire, accountId, catalog }: CandidateQuery,
+  deps: CandidateDeps,
 ): Candidates | Promise<Candidates> {
-  const way = parts.wayTo(found, wire, catalog);
-  const ownKey = parts.ownKeyOf(accountId, found.model.provider);
-  return ownKey instanceof Promise
-    ? ownKey.then((key) => candidatesOn(way, found, key))
-    : candidatesOn(way, found, ownKey);
+  const route = deps.findRoute(found, wire, catalog);
+  const providerKey = deps.findProviderKey(accountId, found.model.provider);
+  return providerKey instanceof Promise
+    ? providerKey.then((key) => withProviderKey(route, found, key))
+    : withProviderKey(route, found, providerKey);
 }
 
-function candidatesOn(
-  { wires, place, shared }: Way,
-  { model, upstreamName }: Found,
-  ownKey: OwnKey | undefined,
+function withProviderKey(
+  { wires, account, gatewayCandidates }: CachedRoute,
+  { model, upstreamName }: ResolvedModel,
+  providerKey: CallerProviderKey | undefined,
 ): Candidates {
-  if (ownKey === undefined) {
-    if (shared === undefined)
-      throw notConfigured([{ id: model.provider, takesKeys: takesKeys(place) }]);
-    return shared;
+  if (providerKey === undefined) {
+    if (gatewayCandidates === undefined)
+      throw providerNotConfigured([
+        { id: model.provider, acceptsCallerKeys: acceptsCallerKeys(account) },
+      ]);
+    return gatewayCandidates;
   }
-  const own: Candidate = {
+  const byokCandidate: Candidate = {
     wires,
     model,
     upstreamName,
     credential: {
-      provider: place.provider,
-      baseUrl: place.baseUrl,
-      apiKey: ownKey.apiKey,
-      label: ownKey.id,
+      provider: account.provider,
+      baseUrl: account.baseUrl,
+      apiKey: providerKey.apiKey,
+      label: providerKey.id,
       byok: true,
-      ...(place.own?.inProcess === undefined ? {} : { inProcess: place.own.inProcess }),
+      ...(account.credential?.inProcess === undefined
+        ? {}
+        : { inProcess: account.credential.inProcess }),
     },
   };
-  return [own, ...(shared ?? [])];
+  return [byokCandidate, ...(gatewayCandidates ?? [])];
 }
 
 /** What calling a model comes to, whoever calls. */
-interface Way {
+interface CachedRoute {
   readonly wires: Candidate["wires"];
-  readonly place: Place;
+  readonly account: ProviderAccount;
   /** On the gateway's own account, where it has one. */
-  readonly shared: readonly [Candidate] | undefined;
+  readonly gatewayCandidates: readonly [Candidate] | undefined;
 }
 
-const WAYS_MAX = 1_000;
+const CACHED_ROUTES_MAX = 1_000;
 
 /** Finds the way to a model on a wire; a fault where there is none. */
-export type WayTo = (found: Found, wire: RelayedWire, catalog: Catalog) => Way;
+export type FindRoute = (found: ResolvedModel, wire: RelayedWire, catalog: Catalog) => CachedRoute;
 
 // A catalog never changes, and neither do the gateway's accounts while it lasts: a way is found once.
-export function createWays(providerOf: CandidateParts["providerOf"]): WayTo {
-  let known = new Map<string, Way>();
-  let knownIn: Catalog | undefined;
+export function createRouteCache(accountAt: CandidateDeps["accountAt"]): FindRoute {
+  let routes = new Map<string, CachedRoute>();
+  let cachedCatalog: Catalog | undefined;
   return (found, wire, catalog) => {
-    if (catalog !== knownIn) known = new Map();
-    knownIn = catalog;
+    if (catalog !== cachedCatalog) routes = new Map();
+    cachedCatalog = catalog;
     const name = `${wire} ${found.model.id} ${found.upstreamName}`;
-    const before = known.get(name);
-    if (before !== undefined) return before;
-    const way = findWay(found, wire, providerOf);
-    if (known.size >= WAYS_MAX) known.clear();
-    known.set(name, way);
-    return way;
+    const cached = routes.get(name);
+    if (cached !== undefined) return cached;
+    const route = computeRoute(found, wire, accountAt);
+    if (routes.size >= CACHED_ROUTES_MAX) routes.clear();
+    routes.set(name, route);
+    return route;
   };
 }
 
-function findWay(
-  { model, upstreamName }: Found,
+function computeRoute(
+  { model, upstreamName }: ResolvedModel,
   wire: RelayedWire,
-  providerOf: CandidateParts["providerOf"],
-): Way {
-  const place = providerOf(model.provider);
-  if (place === undefined) throw notConfigured([{ id: model.provider, takesKeys: false }]);
-  const wires = wiresFor(model, place.provider, wire);
-  const { own: credential } = place;
-  const shared = credential && ([{ wires, model, upstreamName, credential }] as const);
-  return { wires, place, shared };
+  accountAt: CandidateDeps["accountAt"],
+): CachedRoute {
+  const account = accountAt(model.provider);
+  if (account === undefined)
+    throw providerNotConfigured([{ id: model.provider, acceptsCallerKeys: false }]);
+  const wires = wiresFor(model, account.provider, wire);
+  const { credential: credential } = account;
+  const gatewayCandidates = credential && ([{ wires, model, upstreamName, credential }] as const);
+  return { wires, account, gatewayCandidates };
 }
 
-interface Absent {
+interface UnconfiguredProvider {
   readonly id: string;
   /** Whether callers can bring a key of their own there. */
-  readonly takesKeys: boolean;
+  readonly acceptsCallerKeys: boolean;
 }
 
-function takesKeys(place: Place | undefined): boolean {
-  return place !== undefined && !place.provider.local && place.provider.ownKeys !== false;
+function acceptsCallerKeys(account: ProviderAccount | undefined): boolean {
+  return (
+    account !== undefined &&
+    !account.provider.isLocal &&
+    account.provider.allowsCallerKeys !== false
+  );
 }
 
 /** Of a name that several providers have: none of them is set up. */
-export function noneConfigured(
+export function noProviderConfigured(
   models: readonly Model[],
-  providerOf: CandidateParts["providerOf"],
+  accountAt: CandidateDeps["accountAt"],
 ): Fault {
   const ids = [...new Set(models.map(({ provider }) => provider))];
-  return notConfigured(ids.map((id) => ({ id, takesKeys: takesKeys(providerOf(id)) })));
+  return providerNotConfigured(
+    ids.map((id) => ({ id, acceptsCallerKeys: acceptsCallerKeys(accountAt(id)) })),
+  );
 }
 
-function notConfigured(absent: readonly Absent[]): Fault {
-  const names = oneOf(absent);
-  const open = absent.filter((one) => one.takesKeys);
-  const own =
-    open.length === 0 ? "" : `, or add your own key for ${oneOf(open)} with POST /v1/provider-keys`;
+function providerNotConfigured(providers: readonly UnconfiguredProvider[]): Fault {
+  const names = joinWithOr(providers);
+  const keyProviders = providers.filter((one) => one.acceptsCallerKeys);
+  const byokHint =
+    keyProviders.length === 0
+      ? ""
+      : `, or add your own key for ${joinWithOr(keyProviders)} with POST /v1/provider-keys`;
   return new Fault("provider_not_configured", `no account at ${names}`, {
-    message: `This gateway has no account at ${names}. Use another model${own}.`,
-    isCallersChoice: true,
+    message: `This gateway has no account at ${names}. Use another model${byokHint}.`,
+    isCallerError: true,
     param: "model",
     next: [
       {
@@ -179,12 +194,18 @@ function notConfigured(absent: readonly Absent[]): Fault {
   });
 }
 
-function oneOf(absent: readonly Absent[]): string {
-  const ids = absent.map(({ id }) => id);
+function joinWithOr(providers: readonly UnconfiguredProvider[]): string {
+  const ids = providers.map(({ id }) => id);
   return [ids.slice(0, -1).join(", "), ...ids.slice(-1)].filter((text) => text !== "").join(" or ");
 }
 
-const TRANSLATED: readonly UpstreamWire[] = ["messages", "responses", "gemini", "converse", "chat"];
+const TRANSLATION_PREFERENCE: readonly UpstreamWire[] = [
+  "messages",
+  "responses",
+  "gemini",
+  "converse",
+  "chat",
+];
 
 // The same wire is relayed; any other is translated to, the provider's own before those that it merely imitates.
 function wiresFor(
@@ -192,17 +213,17 @@ function wiresFor(
   provider: Provider,
   wire: RelayedWire,
 ): readonly [UpstreamWire, ...UpstreamWire[]] {
-  const offers = (one: UpstreamWire): boolean => {
+  const isOffered = (one: UpstreamWire): boolean => {
     const spoken = one === "count_tokens" ? "messages" : one;
     return model.wires.some((known) => known === spoken) && provider.paths[one] !== undefined;
   };
   // What an old model cannot do on this newer API, it may be brought to on the older one.
-  if (offers(wire)) return wire === "responses" && offers("chat") ? [wire, "chat"] : [wire];
-  const [other, ...more] = wire === "embeddings" ? [] : TRANSLATED.filter(offers);
+  if (isOffered(wire)) return wire === "responses" && isOffered("chat") ? [wire, "chat"] : [wire];
+  const [other, ...more] = wire === "embeddings" ? [] : TRANSLATION_PREFERENCE.filter(isOffered);
   if (other !== undefined) return [other, ...more];
   const others = model.wires
-    .filter((one) => APIS[one] !== undefined && offers(one))
-    .map((one) => APIS[one] ?? one);
+    .filter((one) => API_ENDPOINTS[one] !== undefined && isOffered(one))
+    .map((one) => API_ENDPOINTS[one] ?? one);
   const hint =
     others.length === 0
       ? "It cannot be called through this gateway."
@@ -210,14 +231,14 @@ function wiresFor(
   throw invalid("model", `${model.id} does not take this API. ${hint}`);
 }
 
-const FREE = datedCard({ tokens: { input: 0, output: 0 } });
+const FREE_CARD = datedCard({ tokens: { input: 0, output: 0 } });
 
 // A server beside the gateway has whatever models its owner loaded, and costs nothing unless prices were set.
-export function localModel(id: string, parts: CandidateParts): Found | undefined {
+export function localModel(id: string, deps: CandidateDeps): ResolvedModel | undefined {
   const slash = id.indexOf("/");
   const provider = id.slice(0, Math.max(0, slash));
   const name = id.slice(slash + 1);
-  if (name === "" || parts.providerOf(provider)?.provider.local !== true) return undefined;
+  if (name === "" || deps.accountAt(provider)?.provider.isLocal !== true) return undefined;
   const model: Model = {
     id,
     provider,
@@ -233,7 +254,7 @@ export function localModel(id: string, parts: CandidateParts): Found | undefined
     wires: ["chat", "embeddings"],
     aliases: [],
     spellings: [],
-    prices: [FREE],
+    prices: [FREE_CARD],
     source: "a local server, free unless the operator sets a price",
     checked: "",
     retired: false,

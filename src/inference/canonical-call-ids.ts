@@ -1,55 +1,58 @@
 // Tool-call ids have a grammar at some providers. Every id that does not fit is encoded so that it can be decoded again
 // when the caller brings it back; one that is too long for that is replaced by a digest of itself, the same each time.
 
-export type CallIdGrammar = "any" | "token64" | "alphanumeric9";
+export type CallIdFormat = "any" | "token64" | "alphanumeric9";
 
 const TOKEN64 = /^[A-Za-z0-9_-]{1,64}$/;
 const ALPHANUMERIC9 = /^[A-Za-z0-9]{9}$/;
-const ENCODED = "pstx_";
-const DIGEST = "psth_";
+const ENCODED_PREFIX = "pstx_";
+const DIGEST_PREFIX = "psth_";
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /** The id in the form `^[A-Za-z0-9_-]{1,64}$`; itself where it has that form already. */
 export function encodeCallId(id: string): string {
-  if (TOKEN64.test(id) && !id.startsWith(ENCODED)) return id;
-  const encoded = ENCODED + Buffer.from(id).toString("base64url");
-  return encoded.length <= 64 ? encoded : `${DIGEST}${shortDigest(id, 0)}${shortDigest(id, 1)}`;
+  if (TOKEN64.test(id) && !id.startsWith(ENCODED_PREFIX)) return id;
+  const encoded = ENCODED_PREFIX + Buffer.from(id).toString("base64url");
+  return encoded.length <= 64
+    ? encoded
+    : `${DIGEST_PREFIX}${shortDigest(id, 0)}${shortDigest(id, 1)}`;
 }
 
 export function decodeCallId(id: string): string {
-  if (!id.startsWith(ENCODED)) return id;
-  const decoded = Buffer.from(id.slice(ENCODED.length), "base64url").toString();
+  if (!id.startsWith(ENCODED_PREFIX)) return id;
+  const decoded = Buffer.from(id.slice(ENCODED_PREFIX.length), "base64url").toString();
   return encodeCallId(decoded) === id ? decoded : id;
 }
 
 /** An id for a call that the provider did not name: of the reply's id, so that ids stay apart over a conversation. */
-export function mintCallId(replyId: string, at: number): string {
-  return `call_${replyId.replaceAll(/[^A-Za-z0-9]/g, "").slice(-24)}_${at}`;
+export function mintCallId(replyId: string, index: number): string {
+  return `call_${replyId.replaceAll(/[^A-Za-z0-9]/g, "").slice(-24)}_${index}`;
 }
 
 export interface CallIds {
   /** The id to write for a call, in the order of the conversation. A reused id gets one of its own. */
-  ofCall(id: string): string;
+  forCall(id: string): string;
   /** The id to write for the result of the latest call of that id. */
-  ofResult(id: string): string;
+  forResult(id: string): string;
 }
 
-export function createCallIds(grammar: CallIdGrammar): CallIds {
-  const written = new Map<string, string>();
-  const taken = new Set<string>();
-  const ofCall = (id: string) => {
-    let fitted = fit(id, grammar, 0);
-    for (let turn = 1; taken.has(fitted); turn++) fitted = fit(`${id}_${turn}`, grammar, turn);
-    taken.add(fitted);
-    written.set(id, fitted);
+export function createCallIds(format: CallIdFormat): CallIds {
+  const idsByOriginal = new Map<string, string>();
+  const usedIds = new Set<string>();
+  const forCall = (id: string) => {
+    let fitted = formatCallId(id, format, 0);
+    for (let attempt = 1; usedIds.has(fitted); attempt++)
+      fitted = formatCallId(`${id}_${attempt}`, format, attempt);
+    usedIds.add(fitted);
+    idsByOriginal.set(id, fitted);
     return fitted;
   };
-  return { ofCall, ofResult: (id) => written.get(id) ?? fit(id, grammar, 0) };
+  return { forCall, forResult: (id) => idsByOriginal.get(id) ?? formatCallId(id, format, 0) };
 }
 
-function fit(id: string, grammar: CallIdGrammar, salt: number): string {
-  if (grammar === "any") return id;
-  if (grammar === "token64") return encodeCallId(id);
+function formatCallId(id: string, format: CallIdFormat, salt: number): string {
+  if (format === "any") return id;
+  if (format === "token64") return encodeCallId(id);
   return ALPHANUMERIC9.test(id) ? id : shortDigest(id, salt);
 }
 
@@ -63,7 +66,7 @@ export function shortDigest(text: string, salt = 0): string {
   }
   let number = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
   let out = "";
-  for (let place = 0; place < 9; place++) {
+  for (let digit = 0; digit < 9; digit++) {
     out += ALPHABET.charAt(Number(number % 62n));
     number /= 62n;
   }

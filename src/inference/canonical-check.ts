@@ -10,9 +10,9 @@ import type {
   Turn,
 } from "./canonical.ts";
 import { isObject } from "./canonical-json.ts";
-import { checkSources } from "./canonical-sources.ts";
+import { checkMediaSources } from "./canonical-sources.ts";
 
-const TYPES: ReadonlySet<unknown> = new Set([
+const SCHEMA_TYPES: ReadonlySet<unknown> = new Set([
   "object",
   "array",
   "string",
@@ -24,7 +24,7 @@ const TYPES: ReadonlySet<unknown> = new Set([
 const SCHEMA_DEPTH_MAX = 64;
 const TURNS_MAX = 20_000;
 const TOOLS_MAX = 2_048;
-const NAME = /^[A-Za-z0-9_.:/-]{1,256}$/;
+const TOOL_NAME = /^[A-Za-z0-9_.:/-]{1,256}$/;
 
 /**
  * The request with its tool results in place: each directly after the turn that called, and named after its tool.
@@ -44,13 +44,13 @@ export function checkRequest(
     );
   }
   checkTools(request, schemaField);
-  return { ...request, turns: placeToolResults(request.turns) };
+  return { ...request, turns: reorderToolResults(request.turns) };
 }
 
 function checkTurn(turn: Turn): void {
   if (turn.parts.length === 0 && turn.native === undefined)
-    throw invalid(turn.path, `${place(turn.path)} has no content.`);
-  checkSources(turn.parts, turn.path);
+    throw invalid(turn.path, `${pathLabel(turn.path)} has no content.`);
+  checkMediaSources(turn.parts, turn.path);
   const calls = new Set<string>();
   for (const part of turn.parts) {
     if ((part.type === "tool_result") !== (turn.role === "tool"))
@@ -58,14 +58,14 @@ function checkTurn(turn: Turn): void {
     if (part.type !== "tool_call") continue;
     if (turn.role !== "assistant")
       throw invalid(part.path ?? turn.path, "Only the assistant calls tools.");
-    if (part.id === "") throw invalid(part.path, `${place(part.path)} needs an id.`);
+    if (part.id === "") throw invalid(part.path, `${pathLabel(part.path)} needs an id.`);
     if (calls.has(part.id))
-      throw invalid(part.path, `The tool call id ${quote(part.id)} is used twice in one turn.`);
+      throw invalid(part.path, `The tool call id ${quoted(part.id)} is used twice in one turn.`);
     calls.add(part.id);
   }
 }
 
-interface OpenCalls {
+interface PendingCalls {
   readonly calls: Map<string, { readonly name: string; readonly path: string | undefined }>;
   /** The results that have come for them, in the turn that follows the calls. */
   results: ToolResultPart[];
@@ -73,61 +73,61 @@ interface OpenCalls {
 
 // Callers send the results of parallel calls in any order, over several messages, with text between them. A result
 // belongs to the latest call of its id; ids may be used again once they are answered.
-function placeToolResults(turns: readonly Turn[]): readonly Turn[] {
-  const placed: Turn[] = [];
-  const open: OpenCalls = { calls: new Map(), results: [] };
+function reorderToolResults(turns: readonly Turn[]): readonly Turn[] {
+  const reordered: Turn[] = [];
+  const pending: PendingCalls = { calls: new Map(), results: [] };
   for (const turn of turns) {
     if (turn.role === "tool") {
-      const first = open.results.length === 0;
-      answerCalls(open, turn);
+      const first = pending.results.length === 0;
+      matchResults(pending, turn);
       if (first)
-        placed[placed.findLastIndex((one) => one.role === "tool")] = {
+        reordered[reordered.findLastIndex((one) => one.role === "tool")] = {
           ...turn,
-          parts: open.results,
+          parts: pending.results,
         };
       continue;
     }
-    placed.push(turn);
+    reordered.push(turn);
     if (turn.role !== "assistant") continue;
-    refuseUnanswered(open);
+    rejectUnansweredCalls(pending);
     for (const part of turn.parts)
       if (part.type === "tool_call")
-        open.calls.set(part.id, { name: part.name, path: part.path ?? turn.path });
-    open.results = [];
-    if (open.calls.size > 0) placed.push({ role: "tool", parts: open.results });
+        pending.calls.set(part.id, { name: part.name, path: part.path ?? turn.path });
+    pending.results = [];
+    if (pending.calls.size > 0) reordered.push({ role: "tool", parts: pending.results });
   }
-  refuseUnanswered(open);
-  return placed;
+  rejectUnansweredCalls(pending);
+  return reordered;
 }
 
-function answerCalls(open: OpenCalls, turn: Turn): void {
+function matchResults(pending: PendingCalls, turn: Turn): void {
   for (const part of turn.parts) {
     if (part.type !== "tool_result") continue;
-    const call = open.calls.get(part.callId);
+    const call = pending.calls.get(part.callId);
     if (call === undefined)
       throw invalid(
         part.path ?? turn.path,
-        `${quote(part.callId)} answers no open tool call of the assistant turn before it.`,
+        `${quoted(part.callId)} answers no open tool call of the assistant turn before it.`,
       );
-    open.calls.delete(part.callId);
-    open.results.push({ ...part, name: call.name });
+    pending.calls.delete(part.callId);
+    pending.results.push({ ...part, name: call.name });
   }
 }
 
-function refuseUnanswered(open: OpenCalls): void {
-  for (const [id, call] of open.calls)
-    throw invalid(call.path, `The tool call ${quote(id)} has no result in the messages after it.`);
+function rejectUnansweredCalls(pending: PendingCalls): void {
+  for (const [id, call] of pending.calls)
+    throw invalid(call.path, `The tool call ${quoted(id)} has no result in the messages after it.`);
 }
 
 function checkTools(request: CanonicalRequest, schemaField: string): void {
   const { tools = [], toolChoice: choice } = request;
-  const where = request.names?.tools ?? "tools";
-  if (tools.length > TOOLS_MAX) throw invalid(where, `There may be at most ${TOOLS_MAX} tools.`);
+  const path = request.names?.tools ?? "tools";
+  if (tools.length > TOOLS_MAX) throw invalid(path, `There may be at most ${TOOLS_MAX} tools.`);
   const names = new Set<string>();
   for (const tool of tools) {
-    checkTool(tool, tool.path ?? where, names);
+    checkTool(tool, tool.path ?? path, names);
     if (tool.type === "function" && tool.parameters !== undefined)
-      checkToolSchema(tool.parameters, `${tool.path ?? where}.${schemaField}`);
+      checkToolSchema(tool.parameters, `${tool.path ?? path}.${schemaField}`);
     names.add(tool.name);
   }
   if (choice !== undefined) checkChoice(choice, names, request.names?.toolChoice ?? "tool_choice");
@@ -139,14 +139,14 @@ function checkChoice(choice: ToolChoice, names: ReadonlySet<string>, path: strin
   const wanted =
     choice.type === "tool" ? [choice.name] : choice.type === "allowed" ? choice.names : [];
   for (const name of wanted)
-    if (!names.has(name)) throw invalid(path, `${quote(name)} is not among the tools.`);
+    if (!names.has(name)) throw invalid(path, `${quoted(name)} is not among the tools.`);
 }
 
 function checkTool(tool: Tool, path: string, names: ReadonlySet<string>): void {
   if (tool.type === "native") return;
-  if (!NAME.test(tool.name))
-    throw invalid(`${path}.name`, `${quote(tool.name)} is not a valid tool name.`);
-  if (names.has(tool.name)) throw invalid(path, `Two tools are named ${quote(tool.name)}.`);
+  if (!TOOL_NAME.test(tool.name))
+    throw invalid(`${path}.name`, `${quoted(tool.name)} is not a valid tool name.`);
+  if (names.has(tool.name)) throw invalid(path, `Two tools are named ${quoted(tool.name)}.`);
 }
 
 function checkToolSchema(schema: JsonObject, path: string): void {
@@ -162,9 +162,9 @@ export function checkSchema(schema: unknown, path: string, depth = 0): void {
   if (depth > SCHEMA_DEPTH_MAX)
     throw invalid(path, `The schema is nested deeper than ${SCHEMA_DEPTH_MAX} levels.`);
   const { type, required, properties, items, $defs: definitions } = schema;
-  if (type !== undefined && !isType(type))
+  if (type !== undefined && !isSchemaType(type))
     throw invalid(`${path}.type`, `${path}.type is no JSON Schema type.`);
-  if (required !== undefined && !isStrings(required))
+  if (required !== undefined && !isStringArray(required))
     throw invalid(`${path}.required`, `${path}.required must be an array of strings.`);
   if (properties !== undefined) checkSchemas(properties, `${path}.properties`, depth);
   if (definitions !== undefined) checkSchemas(definitions, `${path}.$defs`, depth);
@@ -186,20 +186,20 @@ function checkSchemas(schemas: unknown, path: string, depth: number): void {
 }
 
 // Google's spelling in capitals is let through: callers copy such schemas from one API to another.
-function isType(type: unknown): boolean {
+function isSchemaType(type: unknown): boolean {
   return Array.isArray(type)
-    ? type.every(isType)
-    : typeof type === "string" && TYPES.has(type.toLowerCase());
+    ? type.every(isSchemaType)
+    : typeof type === "string" && SCHEMA_TYPES.has(type.toLowerCase());
 }
 
-function isStrings(value: unknown): boolean {
+function isStringArray(value: unknown): boolean {
   return Array.isArray(value) && value.every((one) => typeof one === "string");
 }
 
-function place(path: string | undefined): string {
+function pathLabel(path: string | undefined): string {
   return path ?? "A message";
 }
 
-function quote(text: string): string {
+function quoted(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
 }

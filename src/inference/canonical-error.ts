@@ -3,10 +3,10 @@ import type { FaultCode } from "../base/fault.ts";
 import type { CanonicalError } from "./canonical.ts";
 
 const MESSAGE_MAX = 2_000;
-const CONTEXT_FULL =
+const CONTEXT_LENGTH_EXCEEDED =
   /context.{0,12}(length|window|size)|prompt is too long|too many (prompt |input )?tokens|input tokens exceeded|input token count .{0,20}exceeds|max_model_len/i;
 
-export interface ProviderError {
+export interface ProviderErrorDetails {
   readonly status: number;
   readonly message: string | undefined;
   readonly nativeCode?: string | undefined;
@@ -16,21 +16,21 @@ export interface ProviderError {
 }
 
 /** The provider's credential is the gateway's affair: its 401, 402 and 403 say that the gateway is not set up, not that the caller may not. */
-export function providerError(error: ProviderError): CanonicalError {
+export function toCanonicalError(error: ProviderErrorDetails): CanonicalError {
   const code = error.code ?? codeOfStatus(error.status);
-  const full =
+  const isContextFull =
     code === "invalid_request" &&
-    CONTEXT_FULL.test(`${error.nativeCode ?? ""} ${error.message ?? ""}`);
+    CONTEXT_LENGTH_EXCEEDED.test(`${error.nativeCode ?? ""} ${error.message ?? ""}`);
   return {
     code,
-    status: statusOf(code, error.status),
+    status: statusOfCode(code, error.status),
     message: (error.message || "The model's provider gave no reason.").slice(0, MESSAGE_MAX),
-    nativeCode: full ? "context_length_exceeded" : error.nativeCode,
+    nativeCode: isContextFull ? "context_length_exceeded" : error.nativeCode,
     param: error.param,
   };
 }
 
-export function cutStream(): CanonicalError {
+export function truncatedStreamError(): CanonicalError {
   return {
     code: "upstream_error",
     status: 502,
@@ -48,7 +48,7 @@ function codeOfStatus(status: number): FaultCode {
   return status >= 400 && status < 500 ? "invalid_request" : "upstream_error";
 }
 
-function statusOf(code: FaultCode, status: number): number {
+function statusOfCode(code: FaultCode, status: number): number {
   if (code === "provider_not_configured") return 503;
   if (code === "upstream_timeout") return 504;
   if (code === "model_not_found") return 404;

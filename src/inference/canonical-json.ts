@@ -26,8 +26,8 @@ export function numberIn(value: unknown): number | undefined {
 }
 
 /** A place in a list of so many at most; what is none was never sent by a sound provider. */
-export function placeIn(value: unknown, most: number): number | undefined {
-  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < most
+export function indexIn(value: unknown, limit: number): number | undefined {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < limit
     ? value
     : undefined;
 }

@@ -11,11 +11,11 @@ import type {
 } from "./canonical.ts";
 
 /** The events that say what a whole reply says. */
-export function eventsOfReply(reply: CanonicalReply): readonly CanonicalEvent[] {
+export function replyToEvents(reply: CanonicalReply): readonly CanonicalEvent[] {
   const { id, model, createdSeconds, serviceTier } = reply;
   const events: CanonicalEvent[] = [{ type: "start", id, model, createdSeconds, serviceTier }];
   for (const [choice, { parts, finish }] of reply.choices.entries()) {
-    for (const [part, value] of parts.entries()) pushPart(events, choice, part, value);
+    for (const [part, value] of parts.entries()) pushPartEvents(events, choice, part, value);
     events.push({ type: "finish", choice, finish });
   }
   if (reply.usage !== undefined) events.push({ type: "usage", report: reply.usage });
@@ -28,7 +28,7 @@ export interface ReplyCollector {
   reply(): CanonicalReply;
 }
 
-type OpenPart = { -readonly [K in keyof TextPart]: TextPart[K] } & {
+type CollectedPart = { -readonly [K in keyof TextPart]: TextPart[K] } & {
   head: PartHead;
   deltas: string[];
   blob?: TextPart["signature"];
@@ -38,7 +38,7 @@ type OpenPart = { -readonly [K in keyof TextPart]: TextPart[K] } & {
 export function createReplyCollector(): ReplyCollector {
   let start: Extract<CanonicalEvent, { type: "start" }> | undefined;
   let usage: UsageReport | undefined;
-  const choices: { parts: OpenPart[]; finish?: Finish }[] = [];
+  const choices: { parts: CollectedPart[]; finish?: Finish }[] = [];
   const choiceAt = (index: number) => (choices[index] ??= { parts: [] });
   const push = (event: CanonicalEvent) => {
     if (event.type === "start") start = event;
@@ -59,7 +59,7 @@ export function createReplyCollector(): ReplyCollector {
     createdSeconds: start?.createdSeconds,
     serviceTier: start?.serviceTier,
     choices: (choices.length === 0 ? [{ parts: [] }] : choices).map((choice): Choice => ({
-      parts: choice.parts.map(closePart),
+      parts: choice.parts.map(toPart),
       finish: choice.finish ?? { reason: "error" },
     })),
     usage,
@@ -67,7 +67,7 @@ export function createReplyCollector(): ReplyCollector {
   return { push, reply };
 }
 
-function addToPart(part: OpenPart | undefined, event: CanonicalEvent): void {
+function addToPart(part: CollectedPart | undefined, event: CanonicalEvent): void {
   if (part === undefined) return;
   if (event.type === "delta") {
     part.deltas.push(event.text);
@@ -76,7 +76,7 @@ function addToPart(part: OpenPart | undefined, event: CanonicalEvent): void {
   else if (event.type === "citation") part.citations = [...(part.citations ?? []), event.citation];
 }
 
-function closePart({ head, deltas, blob, citations, logprobs }: OpenPart): Part {
+function toPart({ head, deltas, blob, citations, logprobs }: CollectedPart): Part {
   const text = deltas.join("");
   switch (head.type) {
     case "text":
@@ -92,8 +92,8 @@ function closePart({ head, deltas, blob, citations, logprobs }: OpenPart): Part 
   }
 }
 
-function pushPart(events: CanonicalEvent[], choice: number, part: number, value: Part): void {
-  const head = headOf(value);
+function pushPartEvents(events: CanonicalEvent[], choice: number, part: number, value: Part): void {
+  const head = partHeadOf(value);
   if (head === undefined) return;
   events.push({ type: "part_start", choice, part, head });
   if (value.type === "tool_call") {
@@ -113,7 +113,7 @@ function pushPart(events: CanonicalEvent[], choice: number, part: number, value:
   events.push({ type: "part_end", choice, part });
 }
 
-function headOf(part: Part): PartHead | undefined {
+function partHeadOf(part: Part): PartHead | undefined {
   switch (part.type) {
     case "text":
     case "refusal":

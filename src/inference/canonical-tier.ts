@@ -1,6 +1,6 @@
 // The service tiers that OpenAI's two APIs know. Other servers have names of their own for what they do without being asked.
 
-const KNOWN: ReadonlySet<unknown> = new Set([
+const OPENAI_TIERS: ReadonlySet<unknown> = new Set([
   "auto",
   "default",
   "flex",
@@ -10,6 +10,6 @@ const KNOWN: ReadonlySet<unknown> = new Set([
 ]);
 
 /** The tier as those APIs may show it; what they have no name for is left to the usage record. */
-export function shownTier(tier: string | undefined): string | undefined {
-  return KNOWN.has(tier) ? tier : undefined;
+export function openaiServiceTier(tier: string | undefined): string | undefined {
+  return OPENAI_TIERS.has(tier) ? tier : undefined;
 }

@@ -10,19 +10,19 @@ export type WireName = (typeof WIRE_NAMES)[number];
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Fields that only one wire has a word for. Its own writer gives them back; every other writer reports each as a loss. */
-export interface Native {
+export interface NativeFields {
   readonly wire: WireName;
   readonly fields: JsonObject;
 }
 
 /** Where the caller wrote a thing (`messages[3].content[1]`), so that a refusal can name it. Never part of equality. */
-interface Placed {
+interface CanonicalNode {
   readonly path?: string | undefined;
-  readonly native?: Native | undefined;
+  readonly native?: NativeFields | undefined;
 }
 
 /** A prompt cache breakpoint after this thing. Without `ttl` it is the provider's default. */
-export interface CacheMark {
+export interface CacheBreakpoint {
   readonly ttl?: "5m" | "30m" | "1h" | "12h" | undefined;
 }
 
@@ -37,15 +37,15 @@ export type Source =
  * What a provider wants back unread. `kind` says what it belongs to: the reasoning part that holds it ("signature" proves
  * its text, "encrypted" is the reasoning itself), or the call, text or image that holds it. Without `origin` it came bare.
  */
-export interface Blob {
+export interface OpaqueBlob {
   readonly wire: WireName;
   readonly kind: "signature" | "encrypted" | "call" | "text" | "image";
   readonly data: string;
-  readonly origin?: Origin | undefined;
+  readonly origin?: ModelOrigin | undefined;
 }
 
 /** The provider and the model (as that provider names it) that made a thing. */
-export interface Origin {
+export interface ModelOrigin {
   readonly provider: string;
   readonly model: string;
 }
@@ -58,7 +58,7 @@ export interface Citation {
   readonly start?: number | undefined;
   readonly end?: number | undefined;
   /** The citation as its own wire wrote it, in full. */
-  readonly native?: Native | undefined;
+  readonly native?: NativeFields | undefined;
 }
 
 export interface TokenLogprob {
@@ -69,31 +69,31 @@ export interface TokenLogprob {
   readonly top?: readonly TokenLogprob[] | undefined;
 }
 
-export interface TextPart extends Placed {
+export interface TextPart extends CanonicalNode {
   readonly type: "text";
   readonly text: string;
-  readonly cache?: CacheMark | undefined;
+  readonly cache?: CacheBreakpoint | undefined;
   readonly citations?: readonly Citation[] | undefined;
   readonly logprobs?: readonly TokenLogprob[] | undefined;
-  readonly signature?: Blob | undefined;
+  readonly signature?: OpaqueBlob | undefined;
 }
 
-export interface RefusalPart extends Placed {
+export interface RefusalPart extends CanonicalNode {
   readonly type: "refusal";
   readonly text: string;
   readonly logprobs?: readonly TokenLogprob[] | undefined;
 }
 
-export interface ImagePart extends Placed {
+export interface ImagePart extends CanonicalNode {
   readonly type: "image";
   readonly source: Source;
   readonly detail?: "auto" | "low" | "high" | "original" | undefined;
-  readonly cache?: CacheMark | undefined;
-  readonly signature?: Blob | undefined;
+  readonly cache?: CacheBreakpoint | undefined;
+  readonly signature?: OpaqueBlob | undefined;
 }
 
 /** A document: PDF, plain text and the like. */
-export interface FilePart extends Placed {
+export interface FilePart extends CanonicalNode {
   readonly type: "file";
   readonly source: Source;
   readonly name?: string | undefined;
@@ -101,30 +101,30 @@ export interface FilePart extends Placed {
   readonly context?: string | undefined;
   /** True: the model may cite it. */
   readonly citable?: boolean | undefined;
-  readonly cache?: CacheMark | undefined;
+  readonly cache?: CacheBreakpoint | undefined;
 }
 
 /** Sound or moving pictures. `transcript` and `id` come with sound that a model made. */
-export interface MediaPart extends Placed {
+export interface MediaPart extends CanonicalNode {
   readonly type: "audio" | "video";
   readonly source: Source;
   readonly id?: string | undefined;
   readonly transcript?: string | undefined;
-  readonly cache?: CacheMark | undefined;
+  readonly cache?: CacheBreakpoint | undefined;
 }
 
-export interface ToolCallPart extends Placed {
+export interface ToolCallPart extends CanonicalNode {
   readonly type: "tool_call";
   readonly id: string;
   readonly name: string;
   /** JSON text for a function ("{}" for none), free text for a custom tool. Cut short where the reply was. */
   readonly arguments: string;
   readonly custom?: true | undefined;
-  readonly signature?: Blob | undefined;
-  readonly cache?: CacheMark | undefined;
+  readonly signature?: OpaqueBlob | undefined;
+  readonly cache?: CacheBreakpoint | undefined;
 }
 
-export interface ToolResultPart extends Placed {
+export interface ToolResultPart extends CanonicalNode {
   readonly type: "tool_result";
   readonly callId: string;
   /** The called tool's name; `checkRequest` fills it in from the call. */
@@ -132,16 +132,16 @@ export interface ToolResultPart extends Placed {
   readonly content: readonly (TextPart | ImagePart | FilePart | MediaPart | NativePart)[];
   readonly isError?: boolean | undefined;
   readonly custom?: true | undefined;
-  readonly cache?: CacheMark | undefined;
+  readonly cache?: CacheBreakpoint | undefined;
 }
 
-export interface ReasoningPart extends Placed {
+export interface ReasoningPart extends CanonicalNode {
   readonly type: "reasoning";
   /** What the model thought, as far as its provider shows it. "" with a blob is valid and must survive. */
   readonly text: string;
   /** True where `text` is a summary by the provider; each paragraph that it keeps apart is a part of its own. */
   readonly summary?: true | undefined;
-  readonly blob?: Blob | undefined;
+  readonly blob?: OpaqueBlob | undefined;
   readonly id?: string | undefined;
 }
 
@@ -168,37 +168,37 @@ export type Part =
  * One turn. Instructions keep their place and their role. Tool results stand in turns of role "tool", directly after the
  * assistant turn that called, and in nothing else; wires that put them into a user message split and join there.
  */
-export interface Turn extends Placed {
+export interface Turn extends CanonicalNode {
   readonly role: "system" | "developer" | "user" | "assistant" | "tool";
   readonly parts: readonly Part[];
   readonly name?: string | undefined;
 }
 
 /** Where the caller's API keeps a tool, and what it is called and said there: a name that is unique in its namespace alone. */
-export interface NamespaceMember {
+export interface NamespaceMembership {
   readonly namespace: { readonly name: string; readonly description?: string | undefined };
   readonly name: string;
   readonly description?: string | undefined;
 }
 
-export interface FunctionTool extends Placed {
+export interface FunctionTool extends CanonicalNode {
   readonly type: "function";
   /** Unique among all tools, also for one of a namespace. */
   readonly name: string;
   readonly description?: string | undefined;
   readonly parameters?: JsonObject | undefined;
   readonly strict?: boolean | undefined;
-  readonly cache?: CacheMark | undefined;
-  readonly member?: NamespaceMember | undefined;
+  readonly cache?: CacheBreakpoint | undefined;
+  readonly member?: NamespaceMembership | undefined;
 }
 
 /** A tool whose input is free text, or text of a grammar. */
-export interface CustomTool extends Placed {
+export interface CustomTool extends CanonicalNode {
   readonly type: "custom";
   readonly name: string;
   readonly description?: string | undefined;
   readonly format?: { readonly syntax: "lark" | "regex"; readonly definition: string } | undefined;
-  readonly member?: NamespaceMember | undefined;
+  readonly member?: NamespaceMembership | undefined;
 }
 
 /** A tool that runs at the provider. It means nothing elsewhere and is never turned into a function. */
@@ -265,12 +265,12 @@ export interface CanonicalRequest {
   readonly safetyIdentifier?: string | undefined;
   readonly metadata?: Readonly<Record<string, string>> | undefined;
   readonly store?: boolean | undefined;
-  readonly cache?: CacheMark | undefined;
+  readonly cache?: CacheBreakpoint | undefined;
   readonly cacheKey?: string | undefined;
   readonly cacheRetention?: string | undefined;
   /** The caller used `functions`, and reads `function_call` in the reply. */
   readonly legacyFunctions?: true | undefined;
-  readonly native?: Native | undefined;
+  readonly native?: NativeFields | undefined;
   /** What the caller's API calls the fields above, where that differs from the key here. */
   readonly names?: FieldNames | undefined;
 }
@@ -298,9 +298,9 @@ export type FinishReason = (typeof FINISH_REASONS)[number];
 export interface Finish {
   readonly reason: FinishReason;
   /** The word that the provider used. */
-  readonly native?: string | undefined;
+  readonly nativeReason?: string | undefined;
   /** The stop sequence that was met. */
-  readonly stopString?: string | undefined;
+  readonly stopSequence?: string | undefined;
   /** The provider's explanation of a refusal. */
   readonly detail?: string | undefined;
 }
@@ -340,8 +340,8 @@ export type PartHead =
       readonly id: string;
       readonly name: string;
       readonly custom?: true | undefined;
-      readonly signature?: Blob | undefined;
-      readonly native?: Native | undefined;
+      readonly signature?: OpaqueBlob | undefined;
+      readonly native?: NativeFields | undefined;
     }
   | { readonly type: "whole"; readonly value: ImagePart | MediaPart | FilePart | NativePart };
 
@@ -354,23 +354,23 @@ export type CanonicalEvent =
   | (Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier"> & {
       readonly type: "start";
     })
-  | (PartPlace & { readonly type: "part_start"; readonly head: PartHead })
-  | (PartPlace & Delta)
+  | (PartPosition & { readonly type: "part_start"; readonly head: PartHead })
+  | (PartPosition & TextDelta)
   /** The blob of a reasoning or text part, whole, after its text. */
-  | (PartPlace & { readonly type: "blob"; readonly blob: Blob })
-  | (PartPlace & { readonly type: "citation"; readonly citation: Citation })
-  | (PartPlace & { readonly type: "part_end" })
+  | (PartPosition & { readonly type: "blob"; readonly blob: OpaqueBlob })
+  | (PartPosition & { readonly type: "citation"; readonly citation: Citation })
+  | (PartPosition & { readonly type: "part_end" })
   | { readonly type: "finish"; readonly choice: number; readonly finish: Finish }
   | { readonly type: "usage"; readonly report: UsageReport }
   | { readonly type: "error"; readonly error: CanonicalError };
 
-export interface PartPlace {
+export interface PartPosition {
   readonly choice: number;
   readonly part: number;
 }
 
 /** More of a text, refusal or reasoning part, or of a tool call's arguments. Never "" unless it carries `logprobs`. */
-interface Delta {
+interface TextDelta {
   readonly type: "delta";
   readonly text: string;
   readonly logprobs?: readonly TokenLogprob[] | undefined;
@@ -393,7 +393,7 @@ export interface CanonicalError {
 /** What the target cannot be told. `byRule`: dropped by a documented rule, listed, never refused. `always`: refused even lossy. */
 export interface Loss {
   readonly path: string;
-  readonly why: string;
-  readonly byRule?: true | undefined;
-  readonly always?: true | undefined;
+  readonly reason: string;
+  readonly tolerated?: true | undefined;
+  readonly fatal?: true | undefined;
 }

@@ -3,10 +3,10 @@
 import { z } from "zod";
 import { SORTS } from "./routing-preferences.ts";
 
-const model = z
+const modelField = z
   .string()
   .meta({ description: "An id from GET /v1/models: `<provider>/<name>`.", example: "sim/echo" });
-const stream = z.boolean().optional().meta({ description: "Answer with server-sent events." });
+const streamField = z.boolean().optional().meta({ description: "Answer with server-sent events." });
 
 const ProviderPreferences = z
   .strictObject({
@@ -37,7 +37,7 @@ const ProviderPreferences = z
   });
 
 /** Where a call may go: the gateway's own members, on all three APIs. */
-const routing = {
+const routingFields = {
   models: z.array(z.string()).min(1).optional().meta({
     description:
       "Models to turn to, in this order, when the one before fails. The one that answered is charged.",
@@ -75,7 +75,7 @@ const ChatMessage = z
 
 export const ChatRequest = z
   .looseObject({
-    model,
+    model: modelField,
     messages: z.array(ChatMessage).min(1),
     max_tokens: z
       .int()
@@ -83,18 +83,18 @@ export const ChatRequest = z
       .optional()
       .meta({ description: "Bounds the output, and what is held for the call." }),
     max_completion_tokens: z.int().min(1).optional(),
-    stream,
-    ...routing,
+    stream: streamField,
+    ...routingFields,
   })
   .meta({ id: "ChatCompletionRequest" });
 
 export const ResponsesRequest = z
   .looseObject({
-    model,
+    model: modelField,
     input: z.union([z.string(), z.array(z.looseObject({}))]),
     max_output_tokens: z.int().min(1).optional(),
-    stream,
-    ...routing,
+    stream: streamField,
+    ...routingFields,
     store: z.boolean().optional().meta({
       description: "Keep the reply and its input here for 30 days. Off unless it is true.",
     }),
@@ -110,27 +110,27 @@ export const ResponsesRequest = z
 
 export const MessagesRequest = z
   .looseObject({
-    model,
+    model: modelField,
     messages: z.array(ChatMessage).min(1),
     max_tokens: z.int().min(1),
-    stream,
-    ...routing,
+    stream: streamField,
+    ...routingFields,
   })
   .meta({ id: "MessageRequest" });
 
 export const CountTokensRequest = z
-  .looseObject({ model, messages: z.array(ChatMessage).min(1), ...routing })
+  .looseObject({ model: modelField, messages: z.array(ChatMessage).min(1), ...routingFields })
   .meta({ id: "TokenCountRequest" });
 
 export const EmbeddingsRequest = z
-  .looseObject({ model, input: z.union([z.string(), z.array(z.unknown())]) })
+  .looseObject({ model: modelField, input: z.union([z.string(), z.array(z.unknown())]) })
   .meta({ id: "EmbeddingsRequest" });
 
-const HELLO = [{ role: "user", content: "Hello" }];
+const EXAMPLE_MESSAGES = [{ role: "user", content: "Hello" }];
 
 export const EXAMPLES = {
   chat: {
-    request: { model: "sim/echo", messages: HELLO, max_tokens: 64 },
+    request: { model: "sim/echo", messages: EXAMPLE_MESSAGES, max_tokens: 64 },
     reply: {
       id: "chatcmpl-1",
       object: "chat.completion",
@@ -166,7 +166,7 @@ export const EXAMPLES = {
     stream: 'event: response.created\ndata: {"type":"response.created","sequence_number":0}\n\n',
   },
   messages: {
-    request: { model: "sim/echo", max_tokens: 64, messages: HELLO },
+    request: { model: "sim/echo", max_tokens: 64, messages: EXAMPLE_MESSAGES },
     reply: {
       id: "msg_1",
       type: "message",
@@ -178,7 +178,10 @@ export const EXAMPLES = {
     },
     stream: 'event: message_start\ndata: {"type":"message_start"}\n\n',
   },
-  countTokens: { request: { model: "sim/echo", messages: HELLO }, reply: { input_tokens: 4 } },
+  countTokens: {
+    request: { model: "sim/echo", messages: EXAMPLE_MESSAGES },
+    reply: { input_tokens: 4 },
+  },
   embeddings: {
     request: { model: "sim/embed", input: "Hello" },
     reply: {

@@ -3,18 +3,22 @@
 
 import { createEventFrameParser } from "../base/event-stream.ts";
 import type { SseEvent, SseParser } from "../base/sse.ts";
-import { eventOfFrame } from "./wires/converse/read-frame.ts";
+import { frameToEvent } from "./wires/converse/read-frame.ts";
 
 const NO_BYTES = new Uint8Array(0);
 
-export function createFrameParser(): SseParser {
+export function createAwsFrameParser(): SseParser {
   const parser = createEventFrameParser();
   return {
     push: (chunk) =>
       parser
         .push(chunk)
-        .map((frame): SseEvent => ({ raw: NO_BYTES, ended: true, message: eventOfFrame(frame) })),
-    single: () => undefined,
+        .map((frame): SseEvent => ({
+          raw: NO_BYTES,
+          isComplete: true,
+          message: frameToEvent(frame),
+        })),
+    parseSingle: () => undefined,
     end: () => [],
   };
 }

@@ -5,21 +5,23 @@
 import type { Timeouts } from "./upstream.ts";
 
 /** As often as `attempt.ts` tries one leg. */
-const TRIES = 2;
+const ATTEMPTS_PER_CANDIDATE = 2;
 /** As long as `relay-stream.ts` reads on for a caller who left. */
-const DRAIN_MS = 120_000;
+const DRAIN_MAX_MS = 120_000;
 /** For pauses between tries, ticks of the clocks, and the wait for the settle's commit. */
 const SLACK_MS = 60_000;
 
 /** After this long no further leg is tried. */
-export function lastTryBeginsMs({ totalMs }: Timeouts): number {
-  return totalMs / 2;
+export function lastAttemptStartMs({ streamMs }: Timeouts): number {
+  return streamMs / 2;
 }
 
 /** Counted from the moment of the hold. */
 export function holdLifetimeMs(timeouts: Timeouts): number {
-  const { firstByteMs, wholeMs, totalMs } = timeouts;
+  const { firstByteMs, replyMs, streamMs } = timeouts;
   // A stream counts its whole time from its first byte.
-  const tryMs = Math.max(wholeMs, firstByteMs + totalMs);
-  return lastTryBeginsMs(timeouts) + TRIES * tryMs + DRAIN_MS + SLACK_MS;
+  const attemptMs = Math.max(replyMs, firstByteMs + streamMs);
+  return (
+    lastAttemptStartMs(timeouts) + ATTEMPTS_PER_CANDIDATE * attemptMs + DRAIN_MAX_MS + SLACK_MS
+  );
 }

@@ -6,30 +6,30 @@ import { creditsOf, type Nano, NANO_PER_CREDIT, NANO_PER_USD, usdText } from "..
 import type { BudgetState } from "../ledger/budget-rules.ts";
 import type { HoldOutcome, HoldRequest } from "../ledger/decide.ts";
 import type { Freeze } from "../ledger/freezes.ts";
-import type { Ask } from "./ask.ts";
-import { affordableTokens, type Quote } from "./quote.ts";
+import type { ParsedRequest } from "./ask.ts";
+import { affordableTokens, type CostEstimate } from "./quote.ts";
 
-const SUGGESTED_PURCHASE_USD = 10n;
+const MIN_SUGGESTED_PURCHASE_USD = 10n;
 
-interface Refused {
-  readonly ask: Ask;
+interface HoldFaultContext {
+  readonly request: ParsedRequest;
   readonly accountId: string;
   readonly keyId: string;
   /** Whether a human owns the account; asked where the owner is who can mend it. */
-  readonly claimed: boolean;
+  readonly isClaimed: boolean;
   /** Then no human can take the account over either. */
-  readonly nobodySignsIn: boolean;
+  readonly isSignInDisabled: boolean;
   readonly now: number;
 }
 
-export function faultOfHold(
+export function holdFault(
   outcome: Exclude<HoldOutcome, { status: "held" }>,
-  quote: Quote,
-  context: Refused,
+  estimate: CostEstimate,
+  context: HoldFaultContext,
 ): Fault {
   switch (outcome.status) {
     case "key_refused":
-      return new Fault("invalid_api_key", `key is ${outcome.why}`);
+      return new Fault("invalid_api_key", `key is ${outcome.reason}`);
     case "too_fast":
       return new Fault("rate_limited", "key calls too often", {
         retryAfterSeconds: outcome.retryAfterMs / 1_000,
@@ -40,22 +40,22 @@ export function faultOfHold(
         retryAfterSeconds: 1,
       });
     case "key_limit":
-      return overKeyLimit(outcome, quote, context);
+      return keyLimitFault(outcome, estimate, context);
     case "budget":
-      return overBudget(outcome.blocked, quote, context);
+      return budgetFault(outcome.blocked, estimate, context);
     case "insufficient_credits":
-      return insufficient(outcome.available, quote, context);
+      return insufficientCreditsFault(outcome.available, estimate, context);
     case "frozen":
-      return frozen(outcome.owed);
+      return debtFreezeFault(outcome.owed);
   }
 }
 
-function overKeyLimit(
-  { room, windowEndsAt }: Extract<HoldOutcome, { status: "key_limit" }>,
-  quote: Quote,
-  { accountId, keyId, claimed }: Refused,
+function keyLimitFault(
+  { remaining, windowEndsAt }: Extract<HoldOutcome, { status: "key_limit" }>,
+  estimate: CostEstimate,
+  { accountId, keyId, isClaimed }: HoldFaultContext,
 ): Fault {
-  const raise: NextStep = claimed
+  const raise: NextStep = isClaimed
     ? {
         method: "GET",
         url: `/console/${accountId}/keys`,
@@ -67,30 +67,30 @@ function overKeyLimit(
         body: { limit_usd: null },
         why: "Take the limit away, or send a greater one.",
       };
-  const advice = claimed
+  const advice = isClaimed
     ? "The workspace's owner can raise it in the console."
     : "Raise it with PATCH /v1/keys/{id}.";
   return new Fault("key_limit_reached", "key limit", {
     message: `This key has reached its own spending limit. ${advice} Or use another key.`,
     fields: {
-      required_credits: ceilCredits(quote.minimum ?? quote.amount),
-      available_credits: creditsOf(room),
+      required_credits: ceilCredits(estimate.minimum ?? estimate.amount),
+      available_credits: creditsOf(remaining),
       ...(windowEndsAt === null ? {} : { limit_resets_at: new Date(windowEndsAt).toISOString() }),
     },
     next: [raise],
   });
 }
 
-function overBudget(
-  { window, limit, used, held, room, endsAt }: BudgetState,
-  quote: Quote,
-  { claimed, now }: { readonly claimed: boolean; readonly now: number },
+function budgetFault(
+  { window, limit, used, held, remaining, endsAt }: BudgetState,
+  estimate: CostEstimate,
+  { isClaimed, now }: { readonly isClaimed: boolean; readonly now: number },
 ): Fault {
-  const required = quote.minimum ?? quote.amount;
+  const required = estimate.minimum ?? estimate.amount;
   const name = window === "day" ? "daily" : "monthly";
   const opens = new Date(endsAt).toISOString();
   const open = held === 0n ? "" : ` and ${usdText(held)} USD are held by open calls`;
-  const advice = claimed
+  const advice = isClaimed
     ? "Wait until then, or ask the workspace's owner to raise the budget in the console."
     : "Wait until then, or raise the budget with PATCH /v1/account/budgets.";
   return new Fault("workspace_budget_reached", `${window} budget`, {
@@ -100,7 +100,7 @@ function overBudget(
       budget_window: window,
       budget_usd: Number(usdText(limit ?? 0n)),
       required_credits: ceilCredits(required),
-      available_credits: creditsOf(room ?? 0n),
+      available_credits: creditsOf(remaining ?? 0n),
       budget_resets_at: opens,
     },
     next: [
@@ -113,16 +113,16 @@ function overBudget(
   });
 }
 
-function frozen(owed: Nano): Fault {
+function debtFreezeFault(owed: Nano): Fault {
   return new Fault("workspace_frozen", "the account owes", {
     message: `A bank took back a payment of this workspace, and ${usdText(owed)} USD of it were spent. It makes no calls until that is made good: credits that are bought go to it first.`,
     fields: { owed_usd: usdText(owed) },
-    next: [purchaseOf(owed, "Make good for what is missing; a human can pay at the `pay_url`.")],
+    next: [purchaseStep(owed, "Make good for what is missing; a human can pay at the `pay_url`.")],
   });
 }
 
 /** What no purchase mends. */
-export function frozenByOperator(freeze: Freeze & { readonly by: "operator" }): Fault {
+export function operatorFreezeFault(freeze: Freeze & { readonly by: "operator" }): Fault {
   const since = new Date(freeze.since).toISOString();
   return new Fault("workspace_frozen", "frozen by an operator", {
     message: `The operator of this gateway froze this workspace at ${since}: ${freeze.reason}. It makes no calls until the operator lifts that; everything can still be read.`,
@@ -134,9 +134,9 @@ export function frozenByOperator(freeze: Freeze & { readonly by: "operator" }): 
 }
 
 /** A purchase after which the same call goes through. */
-function purchaseOf(missing: Nano, why: string): NextStep {
+function purchaseStep(missing: Nano, why: string): NextStep {
   const dollars = (missing + NANO_PER_USD - 1n) / NANO_PER_USD;
-  const amount = dollars > SUGGESTED_PURCHASE_USD ? dollars : SUGGESTED_PURCHASE_USD;
+  const amount = dollars > MIN_SUGGESTED_PURCHASE_USD ? dollars : MIN_SUGGESTED_PURCHASE_USD;
   return {
     method: "POST",
     url: "/v1/billing/invoice",
@@ -145,14 +145,18 @@ function purchaseOf(missing: Nano, why: string): NextStep {
   };
 }
 
-function insufficient(
+function insufficientCreditsFault(
   available: Nano,
-  quote: Quote,
-  { ask, claimed, nobodySignsIn }: Pick<Refused, "ask" | "claimed" | "nobodySignsIn">,
+  estimate: CostEstimate,
+  {
+    request,
+    isClaimed,
+    isSignInDisabled,
+  }: Pick<HoldFaultContext, "request" | "isClaimed" | "isSignInDisabled">,
 ): Fault {
-  const required = quote.minimum ?? quote.amount;
-  const affordable = Math.floor(affordableTokens(quote, available) / ask.choices);
-  const buy = purchaseOf(
+  const required = estimate.minimum ?? estimate.amount;
+  const affordable = Math.floor(affordableTokens(estimate, available) / request.choices);
+  const buy = purchaseStep(
     required - available,
     "Buy credits; a human can pay at the `pay_url` of the answer.",
   );
@@ -174,7 +178,7 @@ function insufficient(
       available_credits: Math.max(0, creditsOf(available)),
       affordable_max_tokens: affordable,
     },
-    next: claimed || nobodySignsIn ? [buy] : [buy, claim],
+    next: isClaimed || isSignInDisabled ? [buy] : [buy, claim],
   });
 }
 
@@ -183,9 +187,9 @@ function ceilCredits(amount: Nano): number {
 }
 
 /** What the ledger is asked for. */
-export function holdRequest(
-  quote: Quote,
+export function toHoldRequest(
+  estimate: CostEstimate,
   call: Omit<HoldRequest, "amount" | "minimum">,
 ): HoldRequest {
-  return { ...call, amount: quote.amount, minimum: quote.minimum };
+  return { ...call, amount: estimate.amount, minimum: estimate.minimum };
 }

@@ -2,68 +2,78 @@
 // once and a record is written in the same step as the charge.
 
 import type { Fault } from "../base/fault.ts";
-import { answerStream, answerWhole } from "./answer-call.ts";
-import { readAsk } from "./ask.ts";
-import { type CallInput, idsOf, type InferParts } from "./call.ts";
+import { respondStream, respondWhole } from "./answer-call.ts";
+import { parseRequest } from "./ask.ts";
+import { type CallInput, holdIds, type InferDeps } from "./call.ts";
 import type { Candidate, Candidates } from "./candidates.ts";
-import { legsOf } from "./legs.ts";
-import { candidatesOf } from "./routing.ts";
+import { priceCandidates } from "./legs.ts";
+import { findCandidates } from "./routing.ts";
 import { settleFailed } from "./settle-call.ts";
-import { refusedOnShared } from "./tenant-guard.ts";
-import { type Tried, tryLegs } from "./try-legs.ts";
+import { sharedCredentialsFault } from "./tenant-guard.ts";
+import { type FallbackResult, runFallbacks } from "./try-legs.ts";
 
-export async function infer(parts: InferParts, input: CallInput): Promise<Response> {
-  const asked = input.state?.ask ?? readAsk(input.api, input.text);
-  const pending = input.state ?? parts.stateOf?.(asked, input);
-  const state = pending instanceof Promise ? await pending : pending;
-  if (state instanceof Response) return state;
-  const ask = state?.ask ?? asked;
-  const catalog = parts.catalog.current();
-  const found = candidatesOf(ask, input.api, input.caller.accountId, parts);
-  const refusal = state === undefined ? refusedOnShared(ask) : state.refusal();
-  const candidates = usable(found instanceof Promise ? await found : found, refusal);
-  const legs = legsOf(ask, candidates, { catalog, now: input.now });
+export async function infer(deps: InferDeps, input: CallInput): Promise<Response> {
+  const parsed = input.statefulCall?.request ?? parseRequest(input.api, input.text);
+  const pending = input.statefulCall ?? deps.resolveStatefulCall?.(parsed, input);
+  const statefulCall = pending instanceof Promise ? await pending : pending;
+  if (statefulCall instanceof Response) return statefulCall;
+  const request = statefulCall?.request ?? parsed;
+  const catalog = deps.catalog.current();
+  const routing = findCandidates(request, input.api, input.caller.accountId, deps);
+  const sharedFault =
+    statefulCall === undefined
+      ? sharedCredentialsFault(request)
+      : statefulCall.sharedCredentialsFault();
+  const candidates = usableCandidates(
+    routing instanceof Promise ? await routing : routing,
+    sharedFault,
+  );
+  const pricedCandidates = priceCandidates(request, candidates, { catalog, now: input.now });
 
-  const closed = parts.onOpen();
-  let tried: Tried | undefined;
-  let failed: Fault;
+  const untrack = deps.trackCall();
+  let fallback: FallbackResult | undefined;
+  let fault: Fault;
   try {
-    tried = await tryLegs(parts, { input, ask, state, catalog, closed }, legs);
-    const { call, leg, result } = tried;
+    fallback = await runFallbacks(
+      deps,
+      { input, request, statefulCall, catalog, untrack },
+      pricedCandidates,
+    );
+    const { call, priced, result } = fallback;
     if (result.ok) {
-      rememberTurn(parts, result.candidate);
-      return result.answered.kind === "whole"
-        ? await answerWhole(parts, call, result.candidate, result.answered)
-        : answerStream(parts, call, result.candidate, result.answered);
+      rememberProvider(deps, result.candidate);
+      return result.reply.kind === "whole"
+        ? await respondWhole(deps, call, result.candidate, result.reply)
+        : respondStream(deps, call, result.candidate, result.reply);
     }
-    await settleFailed(parts, call, leg.candidate, result);
-    failed = result.fault;
+    await settleFailed(deps, call, priced.candidate, result);
+    fault = result.fault;
   } catch (error) {
     // Nothing stays held, whatever went wrong in here; what is settled already stays as it is.
-    if (tried !== undefined)
-      await parts.ledger
-        .settle({ ...idsOf(tried.call), cost: 0n, now: parts.now() })
+    if (fallback !== undefined)
+      await deps.ledger
+        .settle({ ...holdIds(fallback.call), cost: 0n, now: deps.now() })
         .catch(() => {});
-    closed();
+    untrack();
     throw error;
   }
-  throw failed;
+  throw fault;
 }
 
-function usable(candidates: Candidates, refusal: Fault | undefined): Candidates {
-  if (refusal === undefined) return candidates;
+function usableCandidates(candidates: Candidates, sharedFault: Fault | undefined): Candidates {
+  if (sharedFault === undefined) return candidates;
   const [first, ...others] = candidates.filter((candidate) => candidate.credential.byok);
-  if (first === undefined) throw refusal;
+  if (first === undefined) throw sharedFault;
   return [first, ...others];
 }
 
 // The next turn of this conversation finds its prompt in this provider's cache.
-function rememberTurn(parts: InferParts, { turn, credential }: Candidate): void {
-  if (turn !== undefined)
-    parts.routing.sticky.answered(
-      turn.conversation,
-      turn.asked,
+function rememberProvider(deps: InferDeps, { stickyKey, credential }: Candidate): void {
+  if (stickyKey !== undefined)
+    deps.routing.sticky.record(
+      stickyKey.conversation,
+      stickyKey.requestedModel,
       credential.provider.id,
-      parts.now(),
+      deps.now(),
     );
 }

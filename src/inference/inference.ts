@@ -1,73 +1,73 @@
 // The inference room, put together: accounts at the providers, circuits, the clock of the streams, and the count of the
 // calls that are open.
 
-import { createStop } from "../base/stop.ts";
+import { createAbort } from "../base/stop.ts";
 import type { Log } from "../base/log.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Model } from "../models/catalog.ts";
-import type { Carry } from "../outbound/carrier.ts";
+import type { Send } from "../outbound/carrier.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import { errorBody } from "../http/answer.ts";
 import type { ProviderSetting } from "../provider-settings.ts";
-import { createAccounts } from "./accounts.ts";
-import { createBreaker } from "./breaker.ts";
-import { createWays, type OwnKeyOf } from "./candidates.ts";
-import type { CallRecord, InferParts } from "./call.ts";
-import { createRouting, healthOf } from "./routing.ts";
-import { createTicker } from "./ticker.ts";
+import { createProviderAccounts } from "./accounts.ts";
+import { createCircuitBreaker } from "./breaker.ts";
+import { createRouteCache, type FindProviderKey } from "./candidates.ts";
+import type { SettledCall, InferDeps } from "./call.ts";
+import { createRoutingState, providerHealth } from "./routing.ts";
+import { createSharedTimer } from "./ticker.ts";
 import type { Timeouts } from "./upstream.ts";
 
-export interface InferenceParts {
+export interface InferenceDeps {
   readonly catalog: LiveCatalog;
-  readonly ledger: Ledger<CallRecord>;
+  readonly ledger: Ledger<SettledCall>;
   readonly log: Log;
   readonly now: () => number;
   readonly timeouts: Timeouts;
-  readonly carry: Carry;
+  readonly sendHttp: Send;
   readonly settings: Readonly<Record<string, ProviderSetting>>;
-  readonly keyNamed: (variable: string) => string | undefined;
+  readonly readKeyVariable: (variable: string) => string | undefined;
   readonly simulator: ((request: Request) => Promise<Response>) | undefined;
   readonly limits: { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
   readonly pseudonymOf: (accountId: string) => string;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
-  readonly nobodySignsIn: boolean;
-  readonly freezeOf?: NonNullable<InferParts["freezeOf"]>;
-  readonly ownKeyOf: OwnKeyOf;
-  readonly stateOf?: NonNullable<InferParts["stateOf"]>;
-  readonly onSettled?: InferParts["onSettled"];
+  readonly isSignInDisabled: boolean;
+  readonly freezeOf?: NonNullable<InferDeps["freezeOf"]>;
+  readonly findProviderKey: FindProviderKey;
+  readonly resolveStatefulCall?: NonNullable<InferDeps["resolveStatefulCall"]>;
+  readonly onSettled?: InferDeps["onSettled"];
 }
 
 export interface Inference {
-  readonly parts: InferParts;
-  readonly available: (providerId: string) => boolean;
-  readonly health: (model: Model, now: number) => ReturnType<typeof healthOf>;
+  readonly deps: InferDeps;
+  readonly isAvailable: (providerId: string) => boolean;
+  readonly health: (model: Model, now: number) => ReturnType<typeof providerHealth>;
   /** How many circuits calls are kept away from. */
   readonly openCircuits: () => number;
-  readonly idle: () => Promise<void>;
+  readonly whenIdle: () => Promise<void>;
   /** Waits for no provider any more whose caller has left: what is known by then is charged. */
-  readonly hurry: () => void;
+  readonly forceShutdown: () => void;
 }
 
 const BURST_SECONDS = 10;
 
-export function createInference(parts: InferenceParts): Inference {
-  const accounts = createAccounts({
-    ...parts,
-    operatorProviders: () => parts.catalog.current().providers,
+export function createInference(deps: InferenceDeps): Inference {
+  const accounts = createProviderAccounts({
+    ...deps,
+    operatorProviders: () => deps.catalog.current().providers,
   });
-  const open = createOpenCount();
-  const hurry = createStop();
-  const breaker = createBreaker();
-  const routing = createRouting(breaker);
-  const { requestsPerMinute, openCallsPerKey } = parts.limits;
-  const inferParts: InferParts = {
-    ...parts,
-    providerOf: accounts.placeOf,
-    wayTo: createWays(accounts.placeOf),
+  const openCalls = createOpenCallCounter();
+  const shutdownAbort = createAbort();
+  const breaker = createCircuitBreaker();
+  const routing = createRoutingState(breaker);
+  const { requestsPerMinute, openCallsPerKey } = deps.limits;
+  const inferDeps: InferDeps = {
+    ...deps,
+    accountAt: accounts.accountAt,
+    findRoute: createRouteCache(accounts.accountAt),
     breaker,
     routing,
-    ticker: createTicker(parts.now),
-    pace:
+    timer: createSharedTimer(deps.now),
+    rateLimit:
       requestsPerMinute === 0
         ? undefined
         : {
@@ -80,43 +80,44 @@ export function createInference(parts: InferenceParts): Inference {
         dialect: api === "messages" ? "messages" : "openai",
         requestId,
         baseUrl: "",
-        keySent: true,
+        isKeySent: true,
       }),
-    onOpen: open.enter,
-    hurried: hurry.signal,
+    trackCall: openCalls.track,
+    shutdownSignal: shutdownAbort.signal,
   };
   return {
-    parts: inferParts,
-    available: accounts.available,
-    health: (model, now) => healthOf(routing, model, now),
-    openCircuits: () => breaker.open(parts.now()),
-    idle: open.idle,
-    hurry: hurry.abort,
+    deps: inferDeps,
+    isAvailable: accounts.isAvailable,
+    health: (model, now) => providerHealth(routing, model, now),
+    openCircuits: () => breaker.openCount(deps.now()),
+    whenIdle: openCalls.whenIdle,
+    forceShutdown: shutdownAbort.abort,
   };
 }
 
 // Counts calls from their hold to their settle.
-function createOpenCount(): {
-  readonly enter: () => () => void;
-  readonly idle: () => Promise<void>;
+function createOpenCallCounter(): {
+  readonly track: () => () => void;
+  readonly whenIdle: () => Promise<void>;
 } {
   let count = 0;
   let waiting: (() => void)[] = [];
-  const leave = (): void => {
+  const untrack = (): void => {
     count -= 1;
     if (count > 0) return;
     for (const resolve of waiting) resolve();
     waiting = [];
   };
   return {
-    enter: () => {
+    track: () => {
       count += 1;
-      let left = false;
+      let isUntracked = false;
       return () => {
-        if (!left) leave();
-        left = true;
+        if (!isUntracked) untrack();
+        isUntracked = true;
       };
     },
-    idle: () => (count === 0 ? Promise.resolve() : new Promise((resolve) => waiting.push(resolve))),
+    whenIdle: () =>
+      count === 0 ? Promise.resolve() : new Promise((resolve) => waiting.push(resolve)),
   };
 }

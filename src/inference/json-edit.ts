@@ -18,31 +18,31 @@ export interface Span {
 
 export interface ObjectSpans {
   /** Where the object's opening brace stands. */
-  readonly open: number;
+  readonly start: number;
   readonly end: number;
   readonly members: ReadonlyMap<string, Span>;
 }
 
 /** Finds the members of the object that begins at `from`; the text must be valid JSON from there on. */
-export function spansOf(text: string, from = 0): ObjectSpans | undefined {
-  const open = afterSpace(text, from);
+export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
+  const open = skipWhitespace(text, from);
   if (text[open] !== "{") return undefined;
   const members = new Map<string, Span>();
-  let at = afterSpace(text, open + 1);
+  let at = skipWhitespace(text, open + 1);
   while (at < text.length && text.charCodeAt(at) === QUOTE) {
     const keyStart = at;
     const keyEnd = stringEnd(text, at);
-    const key = keyOf(text.slice(keyStart, keyEnd));
-    at = afterSpace(text, keyEnd);
+    const key = parseKey(text.slice(keyStart, keyEnd));
+    at = skipWhitespace(text, keyEnd);
     if (text.charCodeAt(at) !== COLON) return undefined;
-    const start = afterSpace(text, at + 1);
+    const start = skipWhitespace(text, at + 1);
     const end = valueEnd(text, start);
     if (members.has(key)) throw invalid(key, `The field ${key} is given twice.`);
     members.set(key, { keyStart, start, end });
-    at = afterSpace(text, end);
-    if (text.charCodeAt(at) === COMMA) at = afterSpace(text, at + 1);
+    at = skipWhitespace(text, end);
+    if (text.charCodeAt(at) === COMMA) at = skipWhitespace(text, at + 1);
   }
-  return { open, end: at + 1, members };
+  return { start: open, end: at + 1, members };
 }
 
 /** Sets members to raw JSON, or takes them away where the new value is undefined. New ones come first. */
@@ -59,13 +59,13 @@ export function withMembers(
     if (span === undefined) {
       if (value !== undefined) added += `${JSON.stringify(key)}:${value},`;
     } else if (value === undefined)
-      edits.push({ at: span.keyStart, until: afterComma(text, span.end), put: "" });
+      edits.push({ at: span.keyStart, until: skipComma(text, span.end), put: "" });
     else edits.push({ at: span.start, until: span.end, put: value });
   }
   if (added !== "")
     edits.push({
-      at: spans.open + 1,
-      until: spans.open + 1,
+      at: spans.start + 1,
+      until: spans.start + 1,
       put: spans.members.size === 0 ? added.slice(0, -1) : added,
     });
   const [only] = edits;
@@ -88,12 +88,12 @@ function withoutDanglingComma(text: string, edits: readonly { readonly put: stri
   return edits.some((edit) => edit.put === "") ? text.replace(/,(\s*\}\s*)$/, "$1") : text;
 }
 
-function keyOf(quoted: string): string {
+function parseKey(quoted: string): string {
   // Safe because the caller has parsed the whole text as JSON, and a key is a string.
   return quoted.includes("\\") ? (JSON.parse(quoted) as string) : quoted.slice(1, -1);
 }
 
-function afterSpace(text: string, from: number): number {
+function skipWhitespace(text: string, from: number): number {
   let at = from;
   for (
     let code = text.charCodeAt(at);
@@ -104,8 +104,8 @@ function afterSpace(text: string, from: number): number {
   return at;
 }
 
-function afterComma(text: string, from: number): number {
-  const at = afterSpace(text, from);
+function skipComma(text: string, from: number): number {
+  const at = skipWhitespace(text, from);
   return text.charCodeAt(at) === COMMA ? at + 1 : at;
 }
 

@@ -3,63 +3,73 @@
 
 import { Fault } from "../base/fault.ts";
 import type { Catalog } from "../models/catalog.ts";
-import type { Ask } from "./ask.ts";
+import type { ParsedRequest } from "./ask.ts";
 import type { Candidate } from "./candidates.ts";
-import { type Quote, quoteOf } from "./quote.ts";
+import { type CostEstimate, estimateCost } from "./quote.ts";
 
-export interface Leg {
+export interface PricedCandidate {
   readonly candidate: Candidate;
-  readonly quote: Quote;
+  readonly estimate: CostEstimate;
 }
 
-export function legsOf(
-  ask: Ask,
+export function priceCandidates(
+  request: ParsedRequest,
   candidates: readonly [Candidate, ...Candidate[]],
-  parts: { readonly catalog: Catalog; readonly now: number },
-): readonly [Leg, ...Leg[]] {
+  context: { readonly catalog: Catalog; readonly now: number },
+): readonly [PricedCandidate, ...PricedCandidate[]] {
   let refusal: Fault | undefined;
-  const legs: Leg[] = [];
+  const priced: PricedCandidate[] = [];
   for (const candidate of candidates) {
     try {
       const { model, credential } = candidate;
       const { provider, byok } = credential;
-      legs.push({ candidate, quote: quoteOf(ask, model, provider, { ...parts, byok }) });
+      priced.push({
+        candidate,
+        estimate: estimateCost(request, model, provider, { ...context, byok }),
+      });
     } catch (error) {
       // What has no price at one provider may have one at the next.
       if (!(error instanceof Fault)) throw error;
       refusal ??= error;
     }
   }
-  if (!isSome(legs)) throw refusal ?? new Error("a call without a leg");
-  return legs;
+  if (!isNonEmpty(priced)) throw refusal ?? new Error("a call without a leg");
+  return priced;
 }
 
-function isSome(legs: readonly Leg[]): legs is readonly [Leg, ...Leg[]] {
-  return legs.length > 0;
+function isNonEmpty(
+  priced: readonly PricedCandidate[],
+): priced is readonly [PricedCandidate, ...PricedCandidate[]] {
+  return priced.length > 0;
 }
 
 /** What is to be held for these legs: enough for any of them. */
-export function dearestOf(legs: readonly [Leg, ...Leg[]]): Quote {
-  const [{ quote: first }, ...others] = legs;
+export function mostExpensive(
+  candidates: readonly [PricedCandidate, ...PricedCandidate[]],
+): CostEstimate {
+  const [{ estimate: first }, ...others] = candidates;
   if (others.length === 0) return first;
-  let dearest = first;
-  let least = first.minimum ?? first.amount;
-  for (const { quote } of others) {
-    if (quote.amount > dearest.amount) dearest = quote;
-    const minimum = quote.minimum ?? quote.amount;
-    if (minimum > least) least = minimum;
+  let highest = first;
+  let highestMinimum = first.minimum ?? first.amount;
+  for (const { estimate } of others) {
+    if (estimate.amount > highest.amount) highest = estimate;
+    const minimum = estimate.minimum ?? estimate.amount;
+    if (minimum > highestMinimum) highestMinimum = minimum;
   }
-  const isOpen = legs.some(({ quote }) => quote.minimum !== undefined);
-  return { ...dearest, minimum: isOpen && least < dearest.amount ? least : dearest.minimum };
+  const hasMinimum = candidates.some(({ estimate }) => estimate.minimum !== undefined);
+  return {
+    ...highest,
+    minimum: hasMinimum && highestMinimum < highest.amount ? highestMinimum : highest.minimum,
+  };
 }
 
 /** A provider's failure that another provider, or another account there, might not have. The caller's own fault is not one. */
-export function mayFallOver(fault: Fault): boolean {
-  return fault.status === 429 || fault.status >= 500 || isMissing(fault);
+export function isFallbackable(fault: Fault): boolean {
+  return fault.status === 429 || fault.status >= 500 || isModelMissing(fault);
 }
 
 // Some say 400 where a model is not there: OpenAI on its Responses wire, Mistral, Bedrock.
-function isMissing({ code, status, options, publicMessage }: Fault): boolean {
+function isModelMissing({ code, status, options, publicMessage }: Fault): boolean {
   if (code === "model_not_found") return true;
   return (
     status === 400 &&

@@ -3,37 +3,37 @@
 
 import { Fault, type NextStep } from "../base/fault.ts";
 
-interface NotOffered {
-  readonly at: RegExp;
-  readonly what: string;
-  readonly instead: string;
+interface UnsupportedEndpoint {
+  readonly pattern: RegExp;
+  readonly reason: string;
+  readonly alternative: string;
   readonly next?: NextStep;
 }
 
-const MODELS: NextStep = {
+const MODELS_STEP: NextStep = {
   method: "GET",
   url: "/v1/models",
   why: "List the models, with what each takes and puts out.",
 };
-const RESPONSES: NextStep = {
+const RESPONSES_STEP: NextStep = {
   method: "POST",
   url: "/v1/responses",
   why: "Ask a model, going on from an earlier answer by its id.",
 };
-const CHAT: NextStep = { method: "POST", url: "/v1/chat/completions", why: "Ask a model." };
-const MESSAGES: NextStep = { method: "POST", url: "/v1/messages", why: "Ask a model." };
+const CHAT_STEP: NextStep = { method: "POST", url: "/v1/chat/completions", why: "Ask a model." };
+const MESSAGES_STEP: NextStep = { method: "POST", url: "/v1/messages", why: "Ask a model." };
 
-const NOT_OFFERED: readonly NotOffered[] = [
+const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   {
-    at: under("responses/compact"),
-    what: "conversations are not compacted",
-    instead: "Ask a model for a summary of the earlier turns, and send that in their place.",
-    next: RESPONSES,
+    pattern: pathPattern("responses/compact"),
+    reason: "conversations are not compacted",
+    alternative: "Ask a model for a summary of the earlier turns, and send that in their place.",
+    next: RESPONSES_STEP,
   },
   {
-    at: under("responses/input_tokens"),
-    what: "the input of a Responses call is not counted beforehand",
-    instead:
+    pattern: pathPattern("responses/input_tokens"),
+    reason: "the input of a Responses call is not counted beforehand",
+    alternative:
       "POST /v1/messages/count_tokens counts for any model; its body is that of POST /v1/messages.",
     next: {
       method: "POST",
@@ -43,73 +43,73 @@ const NOT_OFFERED: readonly NotOffered[] = [
     },
   },
   {
-    at: under("messages/batches"),
-    what: "there are no batches",
-    instead: "Send each request by itself to POST /v1/messages.",
-    next: MESSAGES,
+    pattern: pathPattern("messages/batches"),
+    reason: "there are no batches",
+    alternative: "Send each request by itself to POST /v1/messages.",
+    next: MESSAGES_STEP,
   },
   {
-    at: under("batches"),
-    what: "there are no batches",
-    instead: "Send each request by itself.",
-    next: CHAT,
+    pattern: pathPattern("batches"),
+    reason: "there are no batches",
+    alternative: "Send each request by itself.",
+    next: CHAT_STEP,
   },
   {
-    at: under("files|uploads|vector_stores|containers|skills"),
-    what: "nothing is kept for later calls",
-    instead: "Send a file's content in the request that needs it.",
-    next: RESPONSES,
+    pattern: pathPattern("files|uploads|vector_stores|containers|skills"),
+    reason: "nothing is kept for later calls",
+    alternative: "Send a file's content in the request that needs it.",
+    next: RESPONSES_STEP,
   },
   {
-    at: under("conversations|threads|assistants"),
-    what: "there are no conversations by an id of their own",
-    instead: "Create responses with store: true, and go on from one by previous_response_id.",
-    next: RESPONSES,
+    pattern: pathPattern("conversations|threads|assistants"),
+    reason: "there are no conversations by an id of their own",
+    alternative: "Create responses with store: true, and go on from one by previous_response_id.",
+    next: RESPONSES_STEP,
   },
   {
-    at: under("images|videos"),
-    what: "there is no endpoint for images and videos",
-    instead:
+    pattern: pathPattern("images|videos"),
+    reason: "there is no endpoint for images and videos",
+    alternative:
       "Where a model has image among its output_modalities, it answers with images at POST /v1/chat/completions.",
-    next: MODELS,
+    next: MODELS_STEP,
   },
   {
-    at: under("audio|realtime"),
-    what: "there is no endpoint for speech",
-    instead:
+    pattern: pathPattern("audio|realtime"),
+    reason: "there is no endpoint for speech",
+    alternative:
       "Where a model has audio among its input_modalities, send the sound in a message to POST /v1/chat/completions.",
-    next: MODELS,
+    next: MODELS_STEP,
   },
   {
-    at: under("completions"),
-    what: "there are no completions of bare text",
-    instead: "Send the prompt as a message to POST /v1/chat/completions.",
-    next: CHAT,
+    pattern: pathPattern("completions"),
+    reason: "there are no completions of bare text",
+    alternative: "Send the prompt as a message to POST /v1/chat/completions.",
+    next: CHAT_STEP,
   },
   {
-    at: under("complete"),
-    what: "there are no completions of bare text",
-    instead: "Send the prompt as a message to POST /v1/messages.",
-    next: MESSAGES,
+    pattern: pathPattern("complete"),
+    reason: "there are no completions of bare text",
+    alternative: "Send the prompt as a message to POST /v1/messages.",
+    next: MESSAGES_STEP,
   },
   {
-    at: under("moderations|fine_tuning|evals"),
-    what: "that part of the provider's API is not passed on",
-    instead: "It needs a key of the provider's, used at the provider.",
+    pattern: pathPattern("moderations|fine_tuning|evals"),
+    reason: "that part of the provider's API is not passed on",
+    alternative: "It needs a key of the provider's, used at the provider.",
   },
 ];
 
-function under(paths: string): RegExp {
+function pathPattern(paths: string): RegExp {
   return new RegExp(`^/v1/(?:${paths})(?:/|$)`);
 }
 
 /** What to answer where no route takes a request; undefined for an address that is nobody's. */
-export function notOffered(path: string): Fault | undefined {
-  const found = NOT_OFFERED.find(({ at }) => at.test(path));
+export function unsupportedEndpointFault(path: string): Fault | undefined {
+  const found = UNSUPPORTED_ENDPOINTS.find(({ pattern }) => pattern.test(path));
   return (
     found &&
     new Fault("not_found", "an endpoint that is not offered", {
-      message: `This gateway does not offer ${path.slice(0, 80)}: ${found.what}. ${found.instead}`,
+      message: `This gateway does not offer ${path.slice(0, 80)}: ${found.reason}. ${found.alternative}`,
       ...(found.next === undefined ? {} : { next: [found.next] }),
     })
   );

@@ -2,13 +2,13 @@
 // user, nothing stored in the gateway's account, the output limit where the balance lowered it, and without the members
 // that are the gateway's own.
 
-import type { Ask } from "./ask.ts";
+import type { ParsedRequest } from "./ask.ts";
 import type { Candidate } from "./candidates.ts";
 import { isObject } from "./ask.ts";
 import { withMembers } from "./json-edit.ts";
-import { hasOwnMembers, OWN_MEMBERS } from "./routing-preferences.ts";
+import { hasGatewayFields, GATEWAY_FIELDS } from "./routing-preferences.ts";
 
-export interface Adjustments {
+export interface RequestAdjustments {
   /** Stands for the account at the provider, and says nothing about it. */
   readonly pseudonym: () => string;
   /** The output limit that the balance affords, where it had to be lowered. */
@@ -17,47 +17,48 @@ export interface Adjustments {
   readonly messages?: string | undefined;
 }
 
-export function outgoingBody(
-  ask: Ask,
+export function rewriteRequest(
+  ask: ParsedRequest,
   { upstreamName, credential }: Candidate,
-  adjust: Adjustments,
+  adjustments: RequestAdjustments,
 ): string {
   const { provider, byok } = credential;
   const changes: Record<string, string | undefined> = {};
-  nameModel(changes, ask, upstreamName, provider.messagesVersion);
-  if (ask.api === "chat" && ask.stream && provider.asksForUsage && !ask.wantsUsage) {
+  setModel(changes, ask, upstreamName, provider.messagesVersion);
+  if (ask.api === "chat" && ask.stream && provider.needsUsageOption && !ask.wantsUsage) {
     const options = ask.json["stream_options"];
     changes["stream_options"] = JSON.stringify({
       ...(isObject(options) ? options : {}),
       include_usage: true,
     });
   }
-  if (ask.api === "chat" && !provider.knowsCompletionLimit) sayOlderLimit(changes, ask.json);
-  if (adjust.messages !== undefined) changes["messages"] = adjust.messages;
-  if (adjust.outputMax !== undefined)
-    changes[limitField(ask, provider.outputLimitField)] = String(adjust.outputMax);
+  if (ask.api === "chat" && !provider.acceptsMaxCompletionTokens)
+    useMaxTokensField(changes, ask.json);
+  if (adjustments.messages !== undefined) changes["messages"] = adjustments.messages;
+  if (adjustments.outputMax !== undefined)
+    changes[maxTokensFieldOf(ask, provider.outputLimitField)] = String(adjustments.outputMax);
   if (!byok) {
     if (
-      provider.storesReplies &&
+      provider.supportsStore &&
       (ask.api === "responses" || ask.json["store"] === true) &&
       ask.json["store"] !== false
     )
       changes["store"] = "false";
     if (provider.endUserField !== null)
-      Object.assign(changes, pseudonymField(ask, provider.endUserField, adjust.pseudonym));
+      Object.assign(changes, pseudonymField(ask, provider.endUserField, adjustments.pseudonym));
   }
   return withMembers(ask.text, ask.spans, changes);
 }
 
 // Says the model as this provider does, and takes out what the gateway alone was told about it.
-function nameModel(
+function setModel(
   changes: Record<string, string | undefined>,
-  { api, json }: Ask,
+  { api, json }: ParsedRequest,
   upstreamName: string,
   messagesVersion: string | undefined,
 ): void {
-  if (api !== "embeddings" && hasOwnMembers(json))
-    for (const own of OWN_MEMBERS) changes[own] = undefined;
+  if (api !== "embeddings" && hasGatewayFields(json))
+    for (const own of GATEWAY_FIELDS) changes[own] = undefined;
   if (api === "messages" && messagesVersion !== undefined) {
     changes["model"] = undefined;
     changes["anthropic_version"] = JSON.stringify(messagesVersion);
@@ -65,19 +66,26 @@ function nameModel(
 }
 
 // The limit that the hold was taken for must be one that the provider heeds.
-function sayOlderLimit(changes: Record<string, string | undefined>, json: Ask["json"]): void {
+function useMaxTokensField(
+  changes: Record<string, string | undefined>,
+  json: ParsedRequest["json"],
+): void {
   const limit = json["max_completion_tokens"];
   if (limit === undefined) return;
   changes["max_completion_tokens"] = undefined;
   if (typeof limit === "number") changes["max_tokens"] = String(limit);
 }
 
-function limitField(ask: Ask, chatField: string): string {
+function maxTokensFieldOf(ask: ParsedRequest, chatField: string): string {
   if (ask.api === "responses") return "max_output_tokens";
   return ask.api === "chat" ? chatField : "max_tokens";
 }
 
-function pseudonymField(ask: Ask, field: string, pseudonym: () => string): Record<string, string> {
+function pseudonymField(
+  ask: ParsedRequest,
+  field: string,
+  pseudonym: () => string,
+): Record<string, string> {
   if (ask.api === "embeddings") return {};
   if (field === "metadata.user_id") {
     const metadata = ask.json["metadata"];
@@ -86,6 +94,6 @@ function pseudonymField(ask: Ask, field: string, pseudonym: () => string): Recor
       metadata: JSON.stringify({ ...(isObject(metadata) ? metadata : {}), user_id: pseudonym() }),
     };
   }
-  const set = ask.json["user"] !== undefined || ask.json["safety_identifier"] !== undefined;
-  return set ? {} : { [field]: JSON.stringify(pseudonym()) };
+  const isSet = ask.json["user"] !== undefined || ask.json["safety_identifier"] !== undefined;
+  return isSet ? {} : { [field]: JSON.stringify(pseudonym()) };
 }

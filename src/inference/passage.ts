@@ -3,7 +3,7 @@
 
 import type { Usage } from "../base/meters.ts";
 import { abilitiesOf } from "./abilities.ts";
-import { type Ask, isObject, type Json } from "./ask.ts";
+import { type ParsedRequest, isObject, type Json } from "./ask.ts";
 import type { CanonicalRequest } from "./canonical.ts";
 import type {
   InboundWire,
@@ -13,89 +13,109 @@ import type {
   WrittenRequest,
 } from "./canonical-wire.ts";
 import type { Candidate } from "./candidates.ts";
-import { historyFor } from "./chat-history.ts";
-import { droppedOf, isRefused } from "./losses.ts";
+import { sanitizeHistory } from "./chat-history.ts";
+import { droppedPaths, isRejected } from "./losses.ts";
 import { usageOf } from "./meter/meter.ts";
-import { type Adjustments, outgoingBody } from "./outgoing.ts";
-import { scrubbed } from "./provider-error.ts";
+import { type RequestAdjustments, rewriteRequest } from "./outgoing.ts";
+import { redact } from "./provider-error.ts";
 import type { UpstreamWire } from "./providers.ts";
-import { costInReply, sameWire, type StreamedApi, type StreamShape } from "./stream-shape.ts";
-import { type WholeAnswer, writeWhole } from "./translated-reply.ts";
-import { translatedShape } from "./translated-stream.ts";
-import { INBOUND, OUTBOUND } from "./wire-table.ts";
+import {
+  addCostToReply,
+  passthroughTransform,
+  type StreamingApi,
+  type StreamTransform,
+} from "./stream-shape.ts";
+import { type ClientReply, translateReply } from "./translated-reply.ts";
+import { translationTransform } from "./translated-stream.ts";
+import { INBOUND_WIRES, OUTBOUND_WIRES } from "./wire-table.ts";
 
-export interface Passage {
+export interface TransportPlan {
   readonly wire: UpstreamWire;
   /** Where it is sent, for a wire that says the model and the operation in the path. */
   readonly path: string | undefined;
   readonly body: string;
   /** What could not be said and was left out, because the caller allowed it or a rule says so. */
   readonly dropped: readonly string[];
-  readonly usageOf: (json: Json) => Usage | undefined;
-  readonly whole: (reply: WholeReply, usage: Usage | undefined, costUsd: string) => WholeAnswer;
-  readonly shape: (costUsd: () => string | undefined) => StreamShape;
+  readonly readUsage: (json: Json) => Usage | undefined;
+  readonly writeReply: (reply: ReplyBody, usage: Usage | undefined, costUsd: string) => ClientReply;
+  readonly createStreamTransform: (costUsd: () => string | undefined) => StreamTransform;
   readonly isTranslated: boolean;
 }
 
-export interface WholeReply {
+export interface ReplyBody {
   readonly text: string;
   readonly json: Json;
 }
 
-export interface PassageContext {
+export interface PlanContext {
   readonly requestId: string;
   readonly now: number;
-  readonly adjust: Adjustments;
+  readonly adjustments: RequestAdjustments;
 }
 
-export function passageFor(ask: Ask, candidate: Candidate, context: PassageContext): Passage {
+export function planFor(
+  ask: ParsedRequest,
+  candidate: Candidate,
+  context: PlanContext,
+): TransportPlan {
   const [wire, ...others] = candidate.wires;
   const { api } = ask;
-  if (api === "embeddings" || (wire === api && !lacksSchema(api, ask.json, candidate.model)))
-    return relayed(ask, candidate, context);
-  const inbound = INBOUND[api];
-  const request = requestFor(inbound, ask, candidate, context.adjust);
+  if (
+    api === "embeddings" ||
+    (wire === api && !needsSchemaEmulation(api, ask.json, candidate.model))
+  )
+    return passthroughPlan(ask, candidate, context);
+  const inbound = INBOUND_WIRES[api];
+  const request = canonicalRequestFor(inbound, ask, candidate, context.adjustments);
   const translations = [wire, ...others].flatMap((one) =>
     one === "embeddings" || one === "count_tokens"
       ? []
-      : [translationOn(one, OUTBOUND[one], request, candidate)],
+      : [writeTranslation(one, OUTBOUND_WIRES[one], request, candidate)],
   );
   // A provider that speaks several wires is spoken to on the first that can say it all.
   const chosen =
-    translations.find(({ written }) => !written.losses.some(isRefused)) ?? translations[0];
+    translations.find(({ written }) => !written.losses.some(isRejected)) ?? translations[0];
   if (chosen === undefined) throw new Error(`no wire for ${api}`);
-  return translated(ask, candidate, { ...context, ...chosen, inbound, request });
+  return translationPlan(ask, candidate, { ...context, ...chosen, inbound, request });
 }
 
-function relayed(ask: Ask, candidate: Candidate, { adjust }: PassageContext): Passage {
+function passthroughPlan(
+  ask: ParsedRequest,
+  candidate: Candidate,
+  { adjustments }: PlanContext,
+): TransportPlan {
   const { api, wantsUsage } = ask;
   const { provider } = candidate.credential;
-  const { id, endsByClosing: endsSilently } = provider;
-  const { messages, dropped } = historyFor(ask, provider);
+  const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
+  const { messages, dropped } = sanitizeHistory(ask, provider);
   return {
     wire: api,
-    path: pathOn(api, candidate, ask.stream),
-    body: outgoingBody(ask, candidate, messages === undefined ? adjust : { ...adjust, messages }),
-    dropped: provider.storesReplies ? unstored(ask, candidate) : dropped,
-    usageOf: (json) => usageOf(api, json, id),
-    whole: ({ text, json }, usage, costUsd) => {
-      const shown = isObject(json["error"]) ? scrubbed(text, candidate.credential) : text;
+    path: requestPath(api, candidate, ask.stream),
+    body: rewriteRequest(
+      ask,
+      candidate,
+      messages === undefined ? adjustments : { ...adjustments, messages },
+    ),
+    dropped: provider.supportsStore ? droppedStore(ask, candidate) : dropped,
+    readUsage: (json) => usageOf(api, json, id),
+    writeReply: ({ text, json }, usage, costUsd) => {
+      const safeText = isObject(json["error"]) ? redact(text, candidate.credential) : text;
       return {
-        text: usage === undefined ? shown : costInReply(shown, json["usage"], costUsd),
+        text: usage === undefined ? safeText : addCostToReply(safeText, json["usage"], costUsd),
         dropped: [],
       };
     },
-    shape: () => {
+    createStreamTransform: () => {
       if (api === "embeddings") throw new Error("embeddings are not streamed");
-      const clean = (text: string): string => scrubbed(text, candidate.credential);
-      return sameWire(api, { wantsUsage, endsSilently, clean });
+      const scrub = (text: string): string => redact(text, candidate.credential);
+      return passthroughTransform(api, { wantsUsage, lacksTerminalEvent, scrub });
     },
     isTranslated: false,
   };
 }
 
 // Anthropic's models at Vertex are named in the path; everywhere else the messages wire says the model in the body.
-function pathOn(
+function requestPath(
   wire: UpstreamWire,
   { credential, upstreamName }: Candidate,
   stream: boolean,
@@ -105,26 +125,30 @@ function pathOn(
   return `/${name}:${stream ? "streamRawPredict" : "rawPredict"}`;
 }
 
-function bodyOn(wire: UpstreamWire, { credential }: Candidate, { body }: WrittenRequest): string {
+function requestBody(
+  wire: UpstreamWire,
+  { credential }: Candidate,
+  { body }: WrittenRequest,
+): string {
   const { messagesVersion } = credential.provider;
   if (wire !== "messages" || messagesVersion === undefined) return JSON.stringify(body);
   return JSON.stringify({ ...body, model: undefined, anthropic_version: messagesVersion });
 }
 
-type TranslatedWire = keyof typeof OUTBOUND;
+type TranslatedWire = keyof typeof OUTBOUND_WIRES;
 
-interface Writing {
+interface WrittenTranslation {
   readonly wire: TranslatedWire;
   readonly outbound: OutboundWire;
   readonly written: WrittenRequest;
 }
 
-function translationOn(
+function writeTranslation(
   wire: TranslatedWire,
   outbound: OutboundWire,
   request: CanonicalRequest,
   { credential, model, upstreamName }: Candidate,
-): Writing {
+): WrittenTranslation {
   const target = {
     provider: credential.provider.id,
     model: upstreamName,
@@ -134,18 +158,22 @@ function translationOn(
   return { wire, outbound, written: outbound.writeRequest(request, target) };
 }
 
-interface Translation extends PassageContext, Writing {
+interface Translation extends PlanContext, WrittenTranslation {
   readonly inbound: InboundWire;
   readonly request: CanonicalRequest;
 }
 
-function translated(ask: Ask, candidate: Candidate, translation: Translation): Passage {
+function translationPlan(
+  ask: ParsedRequest,
+  candidate: Candidate,
+  translation: Translation,
+): TransportPlan {
   const { inbound, outbound, wire, written, request, requestId, now } = translation;
   const { credential, model, upstreamName } = candidate;
   const origin = { provider: credential.provider.id, model: upstreamName };
   const dropped = [
-    ...droppedOf(ask, request, written.losses, model.id),
-    ...unstored(ask, candidate),
+    ...droppedPaths(ask, request, written.losses, model.id),
+    ...droppedStore(ask, candidate),
   ];
   const readContext: ReplyReadContext = {
     origin,
@@ -160,50 +188,50 @@ function translated(ask: Ask, candidate: Candidate, translation: Translation): P
   };
   return {
     wire,
-    path: written.path ?? pathOn(wire, candidate, ask.stream),
-    body: bodyOn(wire, candidate, written),
+    path: written.path ?? requestPath(wire, candidate, ask.stream),
+    body: requestBody(wire, candidate, written),
     dropped,
-    usageOf: (json) => usageOf(wire, json, origin.provider),
-    whole: ({ json }, _usage, costUsd) =>
-      writeWhole(inbound, outbound.readReply(json, readContext), writeContext, costUsd),
-    shape: (costUsd) =>
-      translatedShape(ask.api === "embeddings" ? "chat" : ask.api, {
+    readUsage: (json) => usageOf(wire, json, origin.provider),
+    writeReply: ({ json }, _usage, costUsd) =>
+      translateReply(inbound, outbound.readReply(json, readContext), writeContext, costUsd),
+    createStreamTransform: (costUsd) =>
+      translationTransform(ask.api === "embeddings" ? "chat" : ask.api, {
         reader: outbound.createStreamReader(readContext),
         writer: inbound.createStreamWriter(writeContext),
         showsUsage: ask.api !== "chat" || request.includeUsage === true,
         costUsd,
-        clean: (text) => scrubbed(text, credential),
+        scrub: (text) => redact(text, credential),
       }),
     isTranslated: true,
   };
 }
 
 // A schema for a model that has no field for one is said in another way, also on its own API, where it would be refused.
-function lacksSchema(api: StreamedApi, json: Json, model: Candidate["model"]): boolean {
-  let held: unknown = json;
-  for (const key of SCHEMA_PATHS[api]) held = isObject(held) ? held[key] : undefined;
+function needsSchemaEmulation(api: StreamingApi, json: Json, model: Candidate["model"]): boolean {
+  let value: unknown = json;
+  for (const key of SCHEMA_PATHS[api]) value = isObject(value) ? value[key] : undefined;
   return (
-    isObject(held) && held["type"] === "json_schema" && abilitiesOf(model).jsonSchema === false
+    isObject(value) && value["type"] === "json_schema" && abilitiesOf(model).jsonSchema === false
   );
 }
 
-const SCHEMA_PATHS: Readonly<Record<StreamedApi, readonly string[]>> = {
+const SCHEMA_PATHS: Readonly<Record<StreamingApi, readonly string[]>> = {
   chat: ["response_format"],
   responses: ["text", "format"],
   messages: ["output_config", "format"],
 };
 
 // Nothing is stored at the gateway's account, where it would be there for all of its callers.
-function unstored({ api, json }: Ask, { credential }: Candidate): readonly string[] {
+function droppedStore({ api, json }: ParsedRequest, { credential }: Candidate): readonly string[] {
   return api === "chat" && json["store"] === true && !credential.byok ? ["store"] : [];
 }
 
 // Postern's own fields are for Postern; the rest is read strictly, since it must be said again in other words.
-function requestFor(
+function canonicalRequestFor(
   inbound: InboundWire,
-  ask: Ask,
+  ask: ParsedRequest,
   candidate: Candidate,
-  adjust: Adjustments,
+  adjustments: RequestAdjustments,
 ): CanonicalRequest {
   const { postern: _postern, models: _models, provider: _provider, ...body } = ask.json;
   const request = inbound.readRequest({ ...body, model: ask.model });
@@ -211,11 +239,11 @@ function requestFor(
   return {
     ...request,
     stream: ask.stream,
-    ...(adjust.outputMax === undefined ? {} : { maxOutputTokens: adjust.outputMax }),
+    ...(adjustments.outputMax === undefined ? {} : { maxOutputTokens: adjustments.outputMax }),
     ...(byok || provider.endUserField === null || request.user !== undefined
       ? {}
-      : { user: adjust.pseudonym() }),
+      : { user: adjustments.pseudonym() }),
     // A provider that stores nothing is not told so.
-    ...(byok ? {} : { store: provider.storesReplies ? false : undefined }),
+    ...(byok ? {} : { store: provider.supportsStore ? false : undefined }),
   };
 }

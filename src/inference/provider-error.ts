@@ -6,10 +6,10 @@ import { isObject } from "./ask.ts";
 import type { CanonicalError } from "./canonical.ts";
 import type { UpstreamWire } from "./providers.ts";
 import type { Credential } from "./upstream.ts";
-import { OUTBOUND } from "./wire-table.ts";
+import { OUTBOUND_WIRES } from "./wire-table.ts";
 
-const MESSAGE_MAX = 2_000;
-const OWN_KEY_NEXT = {
+const MESSAGE_MAX_LENGTH = 2_000;
+const PROVIDER_KEYS_STEP = {
   method: "GET",
   url: "/v1/provider-keys",
   why: "See your provider keys; delete the one that fails and add another.",
@@ -18,7 +18,7 @@ const OWN_KEY_NEXT = {
 export interface ProviderFailure {
   readonly wire: UpstreamWire;
   /** Whether the provider was asked in other words than the caller's: then the fields that it names are not the caller's. */
-  readonly translated: boolean;
+  readonly isTranslated: boolean;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
@@ -29,40 +29,45 @@ export function isRetriable(status: number): boolean {
   return status === 408 || status === 409 || status === 429 || status >= 500;
 }
 
-export function faultOfProvider(failure: ProviderFailure, credential: Credential): Fault {
+export function providerErrorFault(failure: ProviderFailure, credential: Credential): Fault {
   const { status, headers } = failure;
-  const told = messageOf(failure.text);
-  const sense = senseOf(failure);
-  const message = scrubbed(told.message, credential);
-  const isFull = sense.nativeCode === CONTEXT_FULL;
-  const nativeCode = told.code === undefined ? undefined : scrubbed(told.code, credential);
+  const details = errorDetails(failure.text);
+  const canonical = canonicalErrorOf(failure);
+  const message = redact(details.message, credential);
+  const isContextFull = canonical.nativeCode === CONTEXT_LENGTH_EXCEEDED;
+  const nativeCode = details.code === undefined ? undefined : redact(details.code, credential);
   const fields = {
     provider: credential.provider.id,
     provider_status: status,
     ...(nativeCode === undefined ? {} : { provider_code: nativeCode }),
-    ...(isFull ? { code: CONTEXT_FULL } : {}),
-    ...(failure.translated && told.param !== undefined ? { provider_param: told.param } : {}),
+    ...(isContextFull ? { code: CONTEXT_LENGTH_EXCEEDED } : {}),
+    ...(failure.isTranslated && details.param !== undefined
+      ? { provider_param: details.param }
+      : {}),
   };
-  const isRefusedText = status === 403 && REFUSED_TEXT.test(message);
-  if (!isRefusedText && (sense.code === "provider_not_configured" || ACCOUNT_STATUSES.has(status)))
+  const isRefusedText = status === 403 && CONTENT_REFUSED.test(message);
+  if (
+    !isRefusedText &&
+    (canonical.code === "provider_not_configured" || ACCOUNT_ERROR_STATUSES.has(status))
+  )
     return accountFault(credential, status, message, fields);
-  const [code, own] = isRefusedText
+  const [code, callerStatus] = isRefusedText
     ? (["invalid_request", 400] as const)
-    : verdictOn(sense.status, sense.code);
+    : callerStatusOf(canonical.status, canonical.code);
   const { name } = credential.provider;
-  const sentence = message === "" ? silenceOf(code, name) : `${name}: ${message}`;
+  const sentence = message === "" ? defaultMessage(code, name) : `${name}: ${message}`;
   // A provider's words may quote the prompt, which no log does.
-  return new Fault(code, `${credential.provider.id} answered ${status}${named(nativeCode)}`, {
+  return new Fault(code, `${credential.provider.id} answered ${status}${codeSuffix(nativeCode)}`, {
     ...(sentence === undefined ? {} : { message: sentence }),
-    ...(told.param === undefined || failure.translated ? {} : { param: told.param }),
-    status: own,
+    ...(details.param === undefined || failure.isTranslated ? {} : { param: details.param }),
+    status: callerStatus,
     fields,
-    ...waitOf(code, headers, sense.retryAfterSeconds),
+    ...retryAfterOptions(code, headers, canonical.retryAfterSeconds),
   });
 }
 
 /** A code as the log tells it: one word, and no sentence. */
-function named(code: string | undefined): string {
+function codeSuffix(code: string | undefined): string {
   return code !== undefined && /^[\w.-]{1,64}$/.test(code) ? ` (${code})` : "";
 }
 
@@ -71,20 +76,22 @@ const WAIT_DEFAULT_SECONDS = 5;
 
 // The wait that a provider asks for is a header, which the gateway's own tries keep to; the one that it does not ask for
 // is the caller's alone.
-function waitOf(
+function retryAfterOptions(
   code: FaultCode,
   headers: ProviderFailure["headers"],
-  saidSeconds: number | undefined,
+  statedSeconds: number | undefined,
 ): Pick<FaultOptions, "headers" | "retryAfterSeconds"> {
   if (headers["retry-after"] !== undefined) return { headers };
-  if (saidSeconds !== undefined)
-    return { headers: { ...headers, "retry-after": String(Math.max(1, Math.ceil(saidSeconds))) } };
+  if (statedSeconds !== undefined)
+    return {
+      headers: { ...headers, "retry-after": String(Math.max(1, Math.ceil(statedSeconds))) },
+    };
   const isPromised = code === "rate_limited" || code === "overloaded";
   return isPromised ? { headers, retryAfterSeconds: WAIT_DEFAULT_SECONDS } : { headers };
 }
 
 /** What a provider means that says it with a status alone, where the table's sentence would be about the gateway. */
-function silenceOf(code: FaultCode, name: string): string | undefined {
+function defaultMessage(code: FaultCode, name: string): string | undefined {
   const again = "Wait for `retry-after` seconds and try again, or use another model.";
   if (code === "overloaded") return `${name} is overloaded, or down for a while. ${again}`;
   if (code === "rate_limited") return `${name} takes no more requests for now. ${again}`;
@@ -92,35 +99,37 @@ function silenceOf(code: FaultCode, name: string): string | undefined {
 }
 
 /** Whatever its words, a provider that refuses an account refuses the gateway, and not the caller. */
-const ACCOUNT_STATUSES = new Set([401, 402, 403]);
+const ACCOUNT_ERROR_STATUSES = new Set([401, 402, 403]);
 
 /** OpenRouter and xAI say 403 where it is the request's own text that they refuse. */
-const REFUSED_TEXT = /\binput was flagged\b|\bviolates usage guidelines\b/i;
+const CONTENT_REFUSED = /\binput was flagged\b|\bviolates usage guidelines\b/i;
 
 /** What clients look for to shorten a conversation. */
-const CONTEXT_FULL = "context_length_exceeded";
+const CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded";
 
 // A status does not say it all: a key that is refused is a 400 at some providers, a quota that is used up a 429.
-function senseOf({ wire, status, text }: ProviderFailure): CanonicalError {
-  const spoken =
-    wire === "embeddings" ? OUTBOUND.chat : OUTBOUND[wire === "count_tokens" ? "messages" : wire];
-  return spoken.readError(status, parsed(text) ?? text);
+function canonicalErrorOf({ wire, status, text }: ProviderFailure): CanonicalError {
+  const outbound =
+    wire === "embeddings"
+      ? OUTBOUND_WIRES.chat
+      : OUTBOUND_WIRES[wire === "count_tokens" ? "messages" : wire];
+  return outbound.readError(status, parseJson(text) ?? text);
 }
 
 /** A provider that could not be reached, or sent what cannot be understood. */
-export function faultOfTrouble(
+export function upstreamFault(
   credential: Credential,
-  trouble: "unreachable" | "timed_out" | "garbled",
+  cause: "unreachable" | "timed_out" | "garbled",
   detail: string,
 ): Fault {
   const fields = { provider: credential.provider.id };
-  if (trouble === "timed_out")
+  if (cause === "timed_out")
     return new Fault("upstream_timeout", detail, {
       message: `${credential.provider.name} did not answer in time. Try again, or use another model.`,
       fields,
     });
   const sentence =
-    trouble === "unreachable" ? "could not be reached" : "sent a reply that cannot be understood";
+    cause === "unreachable" ? "could not be reached" : "sent a reply that cannot be understood";
   return new Fault("upstream_error", detail, {
     message: `${credential.provider.name} ${sentence}. Try again, or use another model.`,
     fields,
@@ -143,11 +152,14 @@ function accountFault(
   return new Fault("forbidden", `own key refused by ${name}`, {
     message: `${name} refused your own provider key: ${message}`,
     fields,
-    next: [OWN_KEY_NEXT],
+    next: [PROVIDER_KEYS_STEP],
   });
 }
 
-function verdictOn(status: number, sense: FaultCode): readonly [code: FaultCode, status: number] {
+function callerStatusOf(
+  status: number,
+  sense: FaultCode,
+): readonly [code: FaultCode, status: number] {
   if (status === 404) return ["model_not_found", 404];
   if (status === 413) return ["payload_too_large", 413];
   if (status === 429) return ["rate_limited", 429];
@@ -160,14 +172,15 @@ function verdictOn(status: number, sense: FaultCode): readonly [code: FaultCode,
 }
 
 /** Finds the words in the many forms that providers give errors in. */
-function messageOf(text: string): {
+function errorDetails(text: string): {
   readonly message: string;
   readonly code?: string;
   readonly param?: string;
 } {
-  const outer = parsed(text);
+  const outer = parseJson(text);
   const body: unknown = Array.isArray(outer) ? outer[0] : outer;
-  if (!isObject(body)) return { message: /^\s*</.test(text) ? "" : text.slice(0, MESSAGE_MAX) };
+  if (!isObject(body))
+    return { message: /^\s*</.test(text) ? "" : text.slice(0, MESSAGE_MAX_LENGTH) };
   const error = isObject(body["error"]) ? body["error"] : body;
   const message = firstText(
     error["message"],
@@ -179,7 +192,7 @@ function messageOf(text: string): {
   const code = firstText(error["code"], error["type"], error["status"]);
   const { param } = error;
   return {
-    message: message.slice(0, MESSAGE_MAX),
+    message: message.slice(0, MESSAGE_MAX_LENGTH),
     ...(code === "" ? {} : { code }),
     ...(typeof param === "string" && param !== "" ? { param } : {}),
   };
@@ -189,7 +202,7 @@ function firstText(...values: readonly unknown[]): string {
   for (const value of values) {
     if (typeof value === "string" && value !== "") return value;
     if (Array.isArray(value) && value.length > 0)
-      return JSON.stringify(value).slice(0, MESSAGE_MAX);
+      return JSON.stringify(value).slice(0, MESSAGE_MAX_LENGTH);
   }
   return "";
 }
@@ -199,7 +212,7 @@ function firstText(...values: readonly unknown[]): string {
  * it was drawn, near enough that no text takes long to look through; of a key also more letters in a row than a word has.
  * Anthropic's organizations and xAI's teams are UUIDs, Google's projects and Amazon's accounts stand in paths.
  */
-const TELLING: readonly (readonly [pattern: RegExp, instead: string])[] = [
+const SECRET_PATTERNS: readonly (readonly [pattern: RegExp, instead: string])[] = [
   [/\b(sk|pk|gsk|xai|rk|pplx|csk|fw)[-_](?=[a-z*_-]{0,64}[A-Z\d*])[A-Za-z0-9*_-]{8,}/g, "[key]"],
   [/\b(sk|pk|gsk|xai|rk|pplx|csk|fw)[-_](?:[a-z]{1,16}[-_]){0,3}[a-z]{16}[a-z_-]*/g, "[key]"],
   [/\b(key|api)[-_](?=[a-z*_-]{0,64}[A-Z\d*])[A-Za-z0-9*_-]{8,}/g, "[key]"],
@@ -213,13 +226,13 @@ const TELLING: readonly (readonly [pattern: RegExp, instead: string])[] = [
 ];
 
 // Providers echo keys in their errors, whole or in part, and name the organization that the key belongs to.
-export function scrubbed(text: string, { apiKey }: Credential): string {
+export function redact(text: string, { apiKey }: Credential): string {
   const raw = apiKey?.reveal() ?? "";
   const clean = raw.length >= 8 ? text.replaceAll(raw, "[key]") : text;
-  return TELLING.reduce((so, [pattern, instead]) => so.replaceAll(pattern, instead), clean);
+  return SECRET_PATTERNS.reduce((so, [pattern, instead]) => so.replaceAll(pattern, instead), clean);
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

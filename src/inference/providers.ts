@@ -1,7 +1,7 @@
 // The providers, as data. A row says where a provider is, which wires it answers on, and in what it differs from the
 // others; nothing else in the house knows a provider's name, but for its prices and the meter's rules.
 
-import { mistakeInServiceAccount } from "./authorize-google.ts";
+import { serviceAccountError } from "./authorize-google.ts";
 
 export type RelayedWire = "chat" | "responses" | "messages" | "embeddings" | "count_tokens";
 
@@ -12,58 +12,58 @@ export interface Provider {
   readonly id: string;
   readonly name: string;
   /** `<STEM>_API_KEY` switches it on, `<STEM>_BASE_URL` moves it. */
-  readonly stem: string;
+  readonly envPrefix: string;
   readonly baseUrl: string;
   /** Where each wire is. On gemini and converse the request itself says the rest: the model and the operation. */
   readonly paths: Readonly<Partial<Record<UpstreamWire, string>>>;
   readonly auth: "bearer" | "x-api-key" | "api-key";
   /** How the gateway's own account signs in, where a key alone is not how it is done. */
-  readonly signsWith?: "aws" | "google";
+  readonly cloudAuth?: "aws" | "google";
   /** Further settings of that account, each `<STEM>_<NAME>`. `{REGION}` in the address stands for the one of that name. */
   readonly settings?: readonly AccountSetting[];
   /** False where a caller cannot bring a key: the account is more than that. */
-  readonly ownKeys?: false;
+  readonly allowsCallerKeys?: false;
   /** What bodies of the messages wire say as `anthropic_version`, where the path names the model and they do not. */
   readonly messagesVersion?: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Whether closing the connection ends the generation, and with it the bill. */
   readonly stopsBillingOnAbort: boolean;
   /** Whether a chat stream must be asked for its usage; others send it by themselves, and some refuse the field. */
-  readonly asksForUsage: boolean;
+  readonly needsUsageOption: boolean;
   /** The field for a pseudonym of the end user. */
   readonly endUserField: "safety_identifier" | "user" | "metadata.user_id" | null;
   /** What the chat wire calls the limit on output. */
   readonly outputLimitField: "max_tokens" | "max_completion_tokens";
   /** False where a chat is told its limit as `max_tokens` alone: the newer name would be passed over without a word. */
-  readonly knowsCompletionLimit: boolean;
+  readonly acceptsMaxCompletionTokens: boolean;
   /** Whether it knows `store`, which is false on the gateway's own account. */
-  readonly storesReplies: boolean;
+  readonly supportsStore: boolean;
   /** Members of earlier replies, as others write them, for which it refuses a whole request of the chat wire. */
-  readonly refusesBack?: readonly string[];
+  readonly rejectedHistoryFields?: readonly string[];
   /** Whether a stream's end is its closing, without a last event. */
-  readonly endsByClosing: boolean;
+  readonly endsStreamByClosing: boolean;
   /** Whether the caller's output limit bounds reasoning as well. */
-  readonly limitsReasoning: boolean;
+  readonly outputLimitCoversReasoning: boolean;
   /** Runs beside the gateway, needs no key, and costs nothing unless the operator sets prices. */
-  readonly local: boolean;
+  readonly isLocal: boolean;
   /** The most tokens that one image can count for. */
   readonly imageTokensMax: number;
 }
 
 export interface AccountSetting {
   readonly name: string;
-  readonly fallback: string;
-  readonly means: string;
+  readonly defaultValue: string;
+  readonly description: string;
   /** `file`: its text, or the path of a file with it. */
   readonly kind: "plain" | "secret" | "file";
   /** Another setting without which it makes no sense. */
-  readonly needs?: string;
+  readonly requires?: string;
   /** What is wrong with a value, if anything. */
-  readonly mistakeIn?: (value: string) => string | undefined;
+  readonly validate?: (value: string) => string | undefined;
 }
 
-const CHAT = { chat: "/chat/completions" } as const;
-const OPENAI_PATHS = { ...CHAT, embeddings: "/embeddings", responses: "/responses" } as const;
+const CHAT_PATHS = { chat: "/chat/completions" } as const;
+const OPENAI_PATHS = { ...CHAT_PATHS, embeddings: "/embeddings", responses: "/responses" } as const;
 const MESSAGES_PATHS = {
   messages: "/v1/messages",
   count_tokens: "/v1/messages/count_tokens",
@@ -73,45 +73,46 @@ const IMAGE_TOKENS_MAX = 16_384;
 const OPENAI_IMAGE_TOKENS_MAX = 50_000;
 const ANTHROPIC_IMAGE_TOKENS_MAX = 6_000;
 
-type Differences = Pick<Provider, "id" | "name" | "stem" | "baseUrl"> & Partial<Provider>;
+type ProviderOverrides = Pick<Provider, "id" | "name" | "envPrefix" | "baseUrl"> &
+  Partial<Provider>;
 
-function row(differences: Differences): Provider {
+function defineProvider(overrides: ProviderOverrides): Provider {
   return {
-    paths: CHAT,
+    paths: CHAT_PATHS,
     auth: "bearer",
     headers: {},
     stopsBillingOnAbort: false,
-    asksForUsage: true,
+    needsUsageOption: true,
     endUserField: null,
     outputLimitField: "max_tokens",
-    knowsCompletionLimit: false,
-    storesReplies: false,
-    endsByClosing: false,
-    limitsReasoning: true,
-    local: false,
+    acceptsMaxCompletionTokens: false,
+    supportsStore: false,
+    endsStreamByClosing: false,
+    outputLimitCoversReasoning: true,
+    isLocal: false,
     imageTokensMax: IMAGE_TOKENS_MAX,
-    ...differences,
+    ...overrides,
   };
 }
 
 export const PROVIDERS: readonly Provider[] = [
-  row({
+  defineProvider({
     id: "openai",
     name: "OpenAI",
-    stem: "OPENAI",
-    knowsCompletionLimit: true,
+    envPrefix: "OPENAI",
+    acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.openai.com/v1",
     paths: OPENAI_PATHS,
     stopsBillingOnAbort: true,
     endUserField: "safety_identifier",
     outputLimitField: "max_completion_tokens",
-    storesReplies: true,
+    supportsStore: true,
     imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
   }),
-  row({
+  defineProvider({
     id: "anthropic",
     name: "Anthropic",
-    stem: "ANTHROPIC",
+    envPrefix: "ANTHROPIC",
     baseUrl: "https://api.anthropic.com",
     paths: MESSAGES_PATHS,
     auth: "x-api-key",
@@ -119,192 +120,197 @@ export const PROVIDERS: readonly Provider[] = [
     endUserField: "metadata.user_id",
     imageTokensMax: ANTHROPIC_IMAGE_TOKENS_MAX,
   }),
-  row({
+  defineProvider({
     id: "mistral",
     name: "Mistral",
-    stem: "MISTRAL",
+    envPrefix: "MISTRAL",
     baseUrl: "https://api.mistral.ai/v1",
-    paths: { ...CHAT, embeddings: "/embeddings" },
-    asksForUsage: false,
-    refusesBack: ["reasoning_content", "reasoning_details", "reasoning"],
+    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
+    needsUsageOption: false,
+    rejectedHistoryFields: ["reasoning_content", "reasoning_details", "reasoning"],
   }),
-  row({
+  defineProvider({
     id: "groq",
     name: "Groq",
-    stem: "GROQ",
-    knowsCompletionLimit: true,
+    envPrefix: "GROQ",
+    acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.groq.com/openai/v1",
-    paths: { ...CHAT, responses: "/responses" },
+    paths: { ...CHAT_PATHS, responses: "/responses" },
     endUserField: "user",
-    refusesBack: ["reasoning_content", "reasoning_details"],
+    rejectedHistoryFields: ["reasoning_content", "reasoning_details"],
   }),
-  row({
+  defineProvider({
     id: "xai",
     name: "xAI",
-    stem: "XAI",
-    knowsCompletionLimit: true,
+    envPrefix: "XAI",
+    acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.x.ai/v1",
-    paths: { ...CHAT, responses: "/responses" },
+    paths: { ...CHAT_PATHS, responses: "/responses" },
     stopsBillingOnAbort: true,
     endUserField: "user",
-    storesReplies: true,
-    limitsReasoning: false,
+    supportsStore: true,
+    outputLimitCoversReasoning: false,
   }),
-  row({
+  defineProvider({
     id: "deepseek",
     name: "DeepSeek",
-    stem: "DEEPSEEK",
+    envPrefix: "DEEPSEEK",
     baseUrl: "https://api.deepseek.com/v1",
     stopsBillingOnAbort: true,
   }),
-  row({
+  defineProvider({
     id: "together",
     name: "Together",
-    stem: "TOGETHER",
+    envPrefix: "TOGETHER",
     baseUrl: "https://api.together.xyz/v1",
-    paths: { ...CHAT, embeddings: "/embeddings" },
+    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
     stopsBillingOnAbort: true,
   }),
-  row({
+  defineProvider({
     id: "fireworks",
     name: "Fireworks",
-    stem: "FIREWORKS",
-    knowsCompletionLimit: true,
+    envPrefix: "FIREWORKS",
+    acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.fireworks.ai/inference/v1",
-    paths: { ...CHAT, embeddings: "/embeddings" },
+    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
     stopsBillingOnAbort: true,
     endUserField: "user",
   }),
-  row({
+  defineProvider({
     id: "cerebras",
     name: "Cerebras",
-    stem: "CEREBRAS",
-    knowsCompletionLimit: true,
+    envPrefix: "CEREBRAS",
+    acceptsMaxCompletionTokens: true,
     baseUrl: "https://api.cerebras.ai/v1",
     endUserField: "user",
-    refusesBack: ["reasoning_content", "reasoning_details"],
+    rejectedHistoryFields: ["reasoning_content", "reasoning_details"],
   }),
-  row({
+  defineProvider({
     id: "openrouter",
     name: "OpenRouter",
-    stem: "OPENROUTER",
-    knowsCompletionLimit: true,
+    envPrefix: "OPENROUTER",
+    acceptsMaxCompletionTokens: true,
     baseUrl: "https://openrouter.ai/api/v1",
     endUserField: "user",
     // It sells OpenAI's models, too.
     imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
   }),
-  row({
+  defineProvider({
     id: "perplexity",
     name: "Perplexity",
-    stem: "PERPLEXITY",
+    envPrefix: "PERPLEXITY",
     baseUrl: "https://api.perplexity.ai",
-    asksForUsage: false,
-    endsByClosing: true,
+    needsUsageOption: false,
+    endsStreamByClosing: true,
   }),
-  row({
+  defineProvider({
     id: "moonshot",
     name: "Moonshot",
-    stem: "MOONSHOT",
+    envPrefix: "MOONSHOT",
     baseUrl: "https://api.moonshot.ai/v1",
   }),
-  row({ id: "zai", name: "Z.ai", stem: "ZAI", baseUrl: "https://api.z.ai/api/paas/v4" }),
-  row({
+  defineProvider({
+    id: "zai",
+    name: "Z.ai",
+    envPrefix: "ZAI",
+    baseUrl: "https://api.z.ai/api/paas/v4",
+  }),
+  defineProvider({
     id: "google",
     name: "Google",
-    stem: "GOOGLE",
-    knowsCompletionLimit: true,
+    envPrefix: "GOOGLE",
+    acceptsMaxCompletionTokens: true,
     baseUrl: "https://generativelanguage.googleapis.com/v1beta",
     paths: {
       gemini: "",
       chat: "/openai/chat/completions",
       embeddings: "/openai/embeddings",
     },
-    endsByClosing: true,
+    endsStreamByClosing: true,
   }),
-  row({
+  defineProvider({
     id: "vertex",
     name: "Google Vertex AI",
-    stem: "VERTEX",
+    envPrefix: "VERTEX",
     baseUrl: "https://{HOST}/v1/projects/{PROJECT}/locations/{LOCATION}",
     paths: {
       gemini: "/publishers/google",
       messages: "/publishers/anthropic/models",
       count_tokens: "/publishers/anthropic/models/count-tokens:rawPredict",
     },
-    signsWith: "google",
+    cloudAuth: "google",
     settings: [
       {
         name: "CREDENTIALS",
-        fallback: "",
-        means: "A service account's JSON, or the path of its file: switches Vertex AI on.",
+        defaultValue: "",
+        description: "A service account's JSON, or the path of its file: switches Vertex AI on.",
         kind: "file",
-        mistakeIn: mistakeInServiceAccount,
+        validate: serviceAccountError,
       },
       {
         name: "PROJECT",
-        fallback: "the service account's own",
-        means: "The Google Cloud project that is billed.",
+        defaultValue: "the service account's own",
+        description: "The Google Cloud project that is billed.",
         kind: "plain",
       },
       {
         name: "LOCATION",
-        fallback: "global",
-        means: "The region that calls are sent to, such as `us-east5`.",
+        defaultValue: "global",
+        description: "The region that calls are sent to, such as `us-east5`.",
         kind: "plain",
       },
       {
         name: "TOKEN_URL",
-        fallback: "the service account's own",
-        means: "Where access tokens are fetched.",
+        defaultValue: "the service account's own",
+        description: "Where access tokens are fetched.",
         kind: "plain",
       },
     ],
-    ownKeys: false,
+    allowsCallerKeys: false,
     messagesVersion: "vertex-2023-10-16",
   }),
-  row({
+  defineProvider({
     id: "bedrock",
     name: "AWS Bedrock",
-    stem: "BEDROCK",
+    envPrefix: "BEDROCK",
     baseUrl: "https://bedrock-runtime.{REGION}.amazonaws.com",
     paths: { converse: "" },
-    signsWith: "aws",
+    cloudAuth: "aws",
     settings: [
       {
         name: "REGION",
-        fallback: "us-east-1",
-        means: "The AWS region that calls are sent to.",
+        defaultValue: "us-east-1",
+        description: "The AWS region that calls are sent to.",
         kind: "plain",
       },
       {
         name: "ACCESS_KEY_ID",
-        fallback: "",
-        means: "With its secret, signs calls where there is no Bedrock API key.",
+        defaultValue: "",
+        description: "With its secret, signs calls where there is no Bedrock API key.",
         kind: "plain",
-        needs: "SECRET_ACCESS_KEY",
+        requires: "SECRET_ACCESS_KEY",
       },
       {
         name: "SECRET_ACCESS_KEY",
-        fallback: "",
-        means: "The secret of that access key.",
+        defaultValue: "",
+        description: "The secret of that access key.",
         kind: "secret",
-        needs: "ACCESS_KEY_ID",
+        requires: "ACCESS_KEY_ID",
       },
       {
         name: "SESSION_TOKEN",
-        fallback: "",
-        means: "For temporary credentials only.",
+        defaultValue: "",
+        description: "For temporary credentials only.",
         kind: "secret",
-        needs: "ACCESS_KEY_ID",
+        requires: "ACCESS_KEY_ID",
       },
     ],
   }),
-  row({
+  defineProvider({
     id: "azure",
     name: "Azure OpenAI",
-    stem: "AZURE_OPENAI",
-    knowsCompletionLimit: true,
+    envPrefix: "AZURE_OPENAI",
+    acceptsMaxCompletionTokens: true,
     // Each customer has an address of its own: AZURE_OPENAI_BASE_URL must name it.
     baseUrl: "",
     paths: OPENAI_PATHS,
@@ -312,39 +318,39 @@ export const PROVIDERS: readonly Provider[] = [
     stopsBillingOnAbort: true,
     endUserField: "user",
     outputLimitField: "max_completion_tokens",
-    storesReplies: true,
+    supportsStore: true,
     imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
   }),
-  row({
+  defineProvider({
     id: "ollama",
     name: "Ollama",
-    stem: "OLLAMA",
+    envPrefix: "OLLAMA",
     baseUrl: "",
-    paths: { ...CHAT, embeddings: "/embeddings" },
-    local: true,
+    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
+    isLocal: true,
   }),
-  row({
+  defineProvider({
     id: "vllm",
     name: "vLLM",
-    stem: "VLLM",
-    knowsCompletionLimit: true,
+    envPrefix: "VLLM",
+    acceptsMaxCompletionTokens: true,
     baseUrl: "",
-    paths: { ...CHAT, embeddings: "/embeddings" },
-    local: true,
+    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
+    isLocal: true,
   }),
-  row({
+  defineProvider({
     id: "llamacpp",
     name: "llama.cpp",
-    stem: "LLAMACPP",
+    envPrefix: "LLAMACPP",
     baseUrl: "",
-    paths: { ...CHAT, embeddings: "/embeddings" },
-    local: true,
+    paths: { ...CHAT_PATHS, embeddings: "/embeddings" },
+    isLocal: true,
   }),
-  row({
+  defineProvider({
     id: "sim",
     name: "Simulator",
-    stem: "SIM",
-    knowsCompletionLimit: true,
+    envPrefix: "SIM",
+    acceptsMaxCompletionTokens: true,
     baseUrl: "",
     paths: {
       chat: "/v1/chat/completions",
@@ -355,7 +361,7 @@ export const PROVIDERS: readonly Provider[] = [
       ...MESSAGES_PATHS,
     },
     stopsBillingOnAbort: true,
-    storesReplies: true,
+    supportsStore: true,
     endUserField: "user",
   }),
 ];

@@ -1,325 +1,346 @@
 // Relays a provider's stream: as it comes, no faster than the caller reads, metered as it goes by. The terminal event
 // waits until the money is settled, so that whoever saw the end is in the ledger after any crash.
 
-import { deadline, onceAborted } from "../base/deadline.ts";
+import { startDeadline, onAborted } from "../base/deadline.ts";
 import { readSse, type SseEvent, type SseParser } from "../base/sse.ts";
-import type { StopSignal } from "../base/stop.ts";
-import { type Outlet, streamOut } from "../http/outlet.ts";
+import type { AbortSignalLike } from "../base/stop.ts";
+import { type ResponseSink, streamResponse } from "../http/outlet.ts";
 import {
-  cancelInflow,
-  flowTo,
-  type Inflow,
-  pauseInflow,
-  releaseInflow,
-  resumeInflow,
+  cancelBodyStream,
+  pipeTo,
+  type BodyStream,
+  pauseBodyStream,
+  drainOrCancel,
+  resumeBodyStream,
 } from "../outbound/inflow.ts";
-import { isAnswered, parsed, readFully, type StreamMeter, watch } from "./meter/stream.ts";
-import type { StreamShape } from "./stream-shape.ts";
-import type { Ticker } from "./ticker.ts";
+import {
+  isReplyComplete,
+  parseJson,
+  parseEvent,
+  type StreamMeter,
+  scanEvent,
+} from "./meter/stream.ts";
+import type { StreamTransform } from "./stream-shape.ts";
+import type { SharedTimer } from "./ticker.ts";
 import type { Timeouts } from "./upstream.ts";
 
-export type StreamEnd = "completed" | "client_aborted" | "upstream_error" | "upstream_timeout";
+export type StreamOutcome = "completed" | "client_aborted" | "upstream_error" | "upstream_timeout";
 
-export interface StreamParts {
+export interface RelayOptions {
   /** What the provider sends, after `first`. */
-  readonly inflow: Inflow;
+  readonly body: BodyStream;
   /** What was already read in order to see that the stream begins well. */
   readonly first: Uint8Array | undefined;
   /** Cuts the provider's bytes into events. */
   readonly parser: SseParser;
   readonly meter: StreamMeter;
   /** Whether every event is read in full anyway. */
-  readonly readsAll: boolean;
-  readonly shape: StreamShape;
-  readonly ticker: Ticker;
+  readonly parsesAllEvents: boolean;
+  readonly transform: StreamTransform;
+  readonly timer: SharedTimer;
   readonly timeouts: Timeouts;
   readonly now: () => number;
   /** Whether the stream's end is its closing: then all from the answer's end on waits for the settle. */
-  readonly endsByClosing: boolean;
+  readonly endsStreamByClosing: boolean;
   /** Whether a stream of this provider has no event of its own for its end. */
-  readonly endsSilently: boolean;
+  readonly lacksTerminalEvent: boolean;
   /** How long the provider is read on for its count after the reader has left in the midst of the answer. */
   readonly drainMs: number;
   /** Aborted when the process ends, and there is no time left for that. */
-  readonly hurried: Pick<StopSignal, "aborted">;
+  readonly shutdownSignal: Pick<AbortSignalLike, "aborted">;
   /** The cost of what the meter knows, as it is shown. */
   readonly costUsd: () => string | undefined;
   /** Settles, once; the stream's last event waits for it. `isWhole`: the provider said all that it had to say. */
-  readonly settle: (end: StreamEnd, isWhole: boolean) => Promise<void>;
+  readonly settle: (outcome: StreamOutcome, isWhole: boolean) => Promise<void>;
   /** The body of this API's error event for a stream that broke. */
-  readonly failure: (end: StreamEnd | "unsettled") => unknown;
+  readonly errorBody: (outcome: StreamOutcome | "unsettled") => unknown;
   /** Keeps what is sent, for an idempotent repetition. */
-  readonly keep?: (bytes: Uint8Array) => void;
+  readonly record?: (bytes: Uint8Array) => void;
 }
 
 const KEEP_ALIVE_MS = 15_000;
 const STREAM_MAX_BYTES = 256 * 1_048_576;
 const DRAIN_MAX_BYTES = 32 * 1_048_576;
 /** The provider's count follows the end of the answer at once, or not at all. */
-const COUNT_MAX_MS = 10_000;
+const USAGE_WAIT_MAX_MS = 10_000;
 
-interface State {
+interface RelayState {
   bytes: number;
-  lastHeardAt: number;
+  lastReceivedAt: number;
   lastSentAt: number;
   readonly startedAt: number;
   /** The reader's end, once it asks for the stream. */
-  out: Outlet | undefined;
+  sink: ResponseSink | undefined;
   /** Whether the reader is waited for; otherwise it is the provider. */
-  isFull: boolean;
+  isBackpressured: boolean;
   /** Whether the reader is gone. */
-  left: boolean;
-  ended: boolean;
+  hasClientLeft: boolean;
+  hasEnded: boolean;
   /** Whether the provider's last event was not ended by a blank line. */
   lacksBlank: boolean;
-  readonly waiting: Uint8Array[];
-  stopTicking: () => void;
+  readonly heldBack: Uint8Array[];
+  stopTimer: () => void;
 }
 
-export function relayStream(parts: StreamParts): ReadableStream<Uint8Array> {
-  const now = parts.now();
-  const state: State = {
+export function relayStream(deps: RelayOptions): ReadableStream<Uint8Array> {
+  const now = deps.now();
+  const state: RelayState = {
     bytes: 0,
-    lastHeardAt: now,
+    lastReceivedAt: now,
     lastSentAt: now,
     startedAt: now,
-    out: undefined,
-    isFull: false,
-    left: false,
-    ended: false,
+    sink: undefined,
+    isBackpressured: false,
+    hasClientLeft: false,
+    hasEnded: false,
     lacksBlank: false,
-    waiting: [],
-    stopTicking: () => {},
+    heldBack: [],
+    stopTimer: () => {},
   };
-  state.stopTicking = parts.ticker.add((at) => tick(parts, state, at));
-  return streamOut({
-    begin: (outlet) => {
-      if (state.left) return outlet.cut();
-      state.out = outlet;
-      begin(parts, state);
+  state.stopTimer = deps.timer.add((at) => onTick(deps, state, at));
+  return streamResponse({
+    onStart: (outlet) => {
+      if (state.hasClientLeft) return outlet.abort();
+      state.sink = outlet;
+      start(deps, state);
     },
-    left: () => void leave(parts, state),
+    onClientGone: () => void onClientGone(deps, state),
   });
 }
 
 // The headers leave with the first bytes: where the stream's own are late, a sign of life goes first.
-function begin(parts: StreamParts, state: State): void {
-  if (parts.first === undefined) send(parts, state, parts.shape.keepAlive);
-  else relay(parts, state, parts.first);
-  if (state.ended) return;
-  flowTo(parts.inflow, {
-    piece: (bytes) => {
-      state.lastHeardAt = parts.now();
+function start(deps: RelayOptions, state: RelayState): void {
+  if (deps.first === undefined) send(deps, state, deps.transform.keepAlive);
+  else relay(deps, state, deps.first);
+  if (state.hasEnded) return;
+  pipeTo(deps.body, {
+    onData: (bytes) => {
+      state.lastReceivedAt = deps.now();
       state.bytes += bytes.length;
-      relay(parts, state, bytes);
+      relay(deps, state, bytes);
     },
-    end: () => relay(parts, state, undefined),
+    onEnd: () => relay(deps, state, undefined),
   });
-  if (state.isFull) pauseInflow(parts.inflow);
+  if (state.isBackpressured) pauseBodyStream(deps.body);
 }
 
 /** Passes on what the provider sent, or its end. */
-function relay(parts: StreamParts, state: State, chunk: Uint8Array | undefined): void {
-  if (state.ended || state.left) return;
-  const { meter } = parts;
-  if (!passOn(parts, state, chunk) || state.bytes > STREAM_MAX_BYTES)
-    finish(parts, state, "upstream_error");
-  else if (meter.finished) finish(parts, state, meter.failed ? "upstream_error" : "completed");
-  else if (chunk === undefined) finish(parts, state, endOf(parts));
+function relay(deps: RelayOptions, state: RelayState, chunk: Uint8Array | undefined): void {
+  if (state.hasEnded || state.hasClientLeft) return;
+  const { meter } = deps;
+  if (!forward(deps, state, chunk) || state.bytes > STREAM_MAX_BYTES)
+    finish(deps, state, "upstream_error");
+  else if (meter.finished) finish(deps, state, meter.failed ? "upstream_error" : "completed");
+  else if (chunk === undefined) finish(deps, state, outcomeAtClose(deps));
 }
 
 /** False where it is no stream of events: one beyond the parser's limit is a fault of the provider. */
-function passOn(parts: StreamParts, state: State, chunk: Uint8Array | undefined): boolean {
-  let first: Uint8Array | undefined;
-  let all: Uint8Array[] | undefined;
+function forward(deps: RelayOptions, state: RelayState, chunk: Uint8Array | undefined): boolean {
+  let firstBytes: Uint8Array | undefined;
+  let allBytes: Uint8Array[] | undefined;
   try {
-    const { parser } = parts;
-    const only = chunk === undefined ? undefined : parser.single(chunk);
-    if (only !== undefined) {
-      put(parts, state, shaped(parts, state, only));
+    const { parser } = deps;
+    const single = chunk === undefined ? undefined : parser.parseSingle(chunk);
+    if (single !== undefined) {
+      emit(deps, state, transformEvent(deps, state, single));
       return true;
     }
-    for (const event of chunk === undefined ? lastOf(parser, state) : parser.push(chunk)) {
-      const bytes = shaped(parts, state, event);
+    for (const event of chunk === undefined ? finalEvents(parser, state) : parser.push(chunk)) {
+      const bytes = transformEvent(deps, state, event);
       if (bytes === undefined) continue;
-      if (first === undefined) first = bytes;
-      else (all ??= [first]).push(bytes);
+      if (firstBytes === undefined) firstBytes = bytes;
+      else (allBytes ??= [firstBytes]).push(bytes);
     }
   } catch {
     return false;
   }
-  put(parts, state, all === undefined ? first : Buffer.concat(all));
+  emit(deps, state, allBytes === undefined ? firstBytes : Buffer.concat(allBytes));
   return true;
 }
 
 /** What is left without its blank line: of one that was cut nothing is passed on, and before what follows a whole one stands that line. */
-function lastOf(parser: SseParser, state: State): SseEvent[] {
+function finalEvents(parser: SseParser, state: RelayState): SseEvent[] {
   return parser.end().filter((event) => {
-    if (event.ended) return true;
+    if (event.isComplete) return true;
     const data = readSse(event)?.data.trim();
-    const isWhole = data === "[DONE]" || (data !== undefined && parsed(data) !== undefined);
+    const isWhole = data === "[DONE]" || (data !== undefined && parseJson(data) !== undefined);
     state.lacksBlank = isWhole;
     return isWhole;
   });
 }
 
-function afterBlank(state: State, bytes: Uint8Array): Uint8Array {
-  return state.lacksBlank ? Buffer.concat([BLANK, bytes]) : bytes;
+function withBlankLine(state: RelayState, bytes: Uint8Array): Uint8Array {
+  return state.lacksBlank ? Buffer.concat([BLANK_LINE, bytes]) : bytes;
 }
 
-const BLANK = new TextEncoder().encode("\n\n");
+const BLANK_LINE = new TextEncoder().encode("\n\n");
 
 // The last event goes to `waiting`, and with it whatever comes after: it is sent when the money is settled.
-function shaped(parts: StreamParts, state: State, event: SseEvent): Uint8Array | undefined {
-  const { meter, shape } = parts;
+function transformEvent(
+  deps: RelayOptions,
+  state: RelayState,
+  event: SseEvent,
+): Uint8Array | undefined {
+  const { meter, transform } = deps;
   // What comes after the end is no part of the answer: it is neither metered nor translated.
   if (meter.finished) {
-    if (!parts.readsAll) state.waiting.push(event.raw);
+    if (!deps.parsesAllEvents) state.heldBack.push(event.raw);
     return undefined;
   }
-  const sight = parts.readsAll ? readFully(meter, event) : watch(meter, event);
-  const shown =
-    sight === "usage" && meter.exact ? shape.usage(event, parts.costUsd()) : shape.plain(event);
-  const bytes = shown !== undefined && meter.failed ? shape.clean(shown) : shown;
-  const waits =
-    meter.finished || state.waiting.length > 0 || (parts.endsByClosing && isAnswered(meter));
-  if (bytes === undefined || !waits) return bytes;
-  state.waiting.push(bytes);
+  const kind = deps.parsesAllEvents ? parseEvent(meter, event) : scanEvent(meter, event);
+  const transformed =
+    kind === "usage" && meter.isUsageFinal
+      ? transform.transformUsageEvent(event, deps.costUsd())
+      : transform.transformEvent(event);
+  const bytes =
+    transformed !== undefined && meter.failed ? transform.scrub(transformed) : transformed;
+  const isHeldBack =
+    meter.finished ||
+    state.heldBack.length > 0 ||
+    (deps.endsStreamByClosing && isReplyComplete(meter));
+  if (bytes === undefined || !isHeldBack) return bytes;
+  state.heldBack.push(bytes);
   return undefined;
 }
 
-function put(parts: StreamParts, state: State, bytes: Uint8Array | undefined): void {
+function emit(deps: RelayOptions, state: RelayState, bytes: Uint8Array | undefined): void {
   if (bytes === undefined) return;
-  parts.keep?.(bytes);
-  send(parts, state, bytes);
+  deps.record?.(bytes);
+  send(deps, state, bytes);
 }
 
-function send(parts: StreamParts, state: State, bytes: Uint8Array): void {
-  if (state.out === undefined || state.left) return;
-  if (!state.isFull) state.lastSentAt = parts.now();
-  const roomAgain = state.out.write(bytes);
-  if (roomAgain === undefined || state.isFull) return;
-  state.isFull = true;
-  pauseInflow(parts.inflow);
-  const goOn = (): void => {
-    state.isFull = false;
-    if (!state.left) resumeInflow(parts.inflow);
+function send(deps: RelayOptions, state: RelayState, bytes: Uint8Array): void {
+  if (state.sink === undefined || state.hasClientLeft) return;
+  if (!state.isBackpressured) state.lastSentAt = deps.now();
+  const drained = state.sink.write(bytes);
+  if (drained === undefined || state.isBackpressured) return;
+  state.isBackpressured = true;
+  pauseBodyStream(deps.body);
+  const resume = (): void => {
+    state.isBackpressured = false;
+    if (!state.hasClientLeft) resumeBodyStream(deps.body);
   };
-  roomAgain.then(goOn, goOn);
+  drained.then(resume, resume);
 }
 
-async function end(
-  parts: StreamParts,
-  state: State,
-  how: StreamEnd,
+async function settleOnce(
+  deps: RelayOptions,
+  state: RelayState,
+  outcome: StreamOutcome,
   isWhole: boolean,
 ): Promise<void> {
-  if (state.ended) return;
-  state.ended = true;
-  state.stopTicking();
-  await parts.settle(how, isWhole);
+  if (state.hasEnded) return;
+  state.hasEnded = true;
+  state.stopTimer();
+  await deps.settle(outcome, isWhole);
 }
 
-function finish(parts: StreamParts, state: State, how: StreamEnd): void {
-  const isWhole = how === "completed";
-  keepEnd(parts, state, isWhole);
-  if (isWhole) releaseInflow(parts.inflow);
-  else cancelInflow(parts.inflow);
-  void end(parts, state, how, isWhole).then(
-    () => close(parts, state, how),
+function finish(deps: RelayOptions, state: RelayState, outcome: StreamOutcome): void {
+  const isWhole = outcome === "completed";
+  recordEnd(deps, state, isWhole);
+  if (isWhole) drainOrCancel(deps.body);
+  else cancelBodyStream(deps.body);
+  void settleOnce(deps, state, outcome, isWhole).then(
+    () => closeResponse(deps, state, outcome),
     // What could not be settled must not look complete.
     () => {
-      state.waiting.length = 0;
-      close(parts, state, "unsettled");
+      state.heldBack.length = 0;
+      closeResponse(deps, state, "unsettled");
     },
   );
 }
 
 // What is kept for a repetition is written by the settle, and its last event belongs to it.
-function keepEnd(parts: StreamParts, state: State, isWhole: boolean): void {
-  const last = isWhole ? parts.shape.last(parts.meter.finished) : undefined;
-  if (last !== undefined) state.waiting.push(afterBlank(state, last));
-  for (const bytes of state.waiting) parts.keep?.(bytes);
+function recordEnd(deps: RelayOptions, state: RelayState, isWhole: boolean): void {
+  const last = isWhole ? deps.transform.finish(deps.meter.finished) : undefined;
+  if (last !== undefined) state.heldBack.push(withBlankLine(state, last));
+  for (const bytes of state.heldBack) deps.record?.(bytes);
 }
 
-function close(parts: StreamParts, state: State, how: StreamEnd | "unsettled"): void {
-  const { out } = state;
-  if (out === undefined || state.left) return;
-  const isTold = how === "completed" || (how !== "unsettled" && parts.meter.failed);
-  const error = isTold ? undefined : parts.shape.error(parts.failure(how));
+function closeResponse(
+  deps: RelayOptions,
+  state: RelayState,
+  outcome: StreamOutcome | "unsettled",
+): void {
+  const { sink } = state;
+  if (sink === undefined || state.hasClientLeft) return;
+  const hasErrorEvent = outcome === "completed" || (outcome !== "unsettled" && deps.meter.failed);
+  const error = hasErrorEvent ? undefined : deps.transform.errorEvent(deps.errorBody(outcome));
   for (const bytes of error === undefined
-    ? state.waiting
-    : [...state.waiting, afterBlank(state, error)])
-    void out.write(bytes);
-  out.end();
+    ? state.heldBack
+    : [...state.heldBack, withBlankLine(state, error)])
+    void sink.write(bytes);
+  sink.end();
 }
 
-async function leave(parts: StreamParts, state: State): Promise<void> {
-  state.stopTicking();
-  if (state.left) return;
-  state.left = true;
-  if (state.ended) return;
-  if (state.out === undefined && parts.first !== undefined) passOn(parts, state, parts.first);
-  const ms = countMsOf(parts);
-  const hasClosed = ms > 0 && (await drain(parts, state, ms));
-  const { finished, failed } = parts.meter;
+async function onClientGone(deps: RelayOptions, state: RelayState): Promise<void> {
+  state.stopTimer();
+  if (state.hasClientLeft) return;
+  state.hasClientLeft = true;
+  if (state.hasEnded) return;
+  if (state.sink === undefined && deps.first !== undefined) forward(deps, state, deps.first);
+  const ms = usageWaitMs(deps);
+  const hasClosed = ms > 0 && (await readRemaining(deps, state, ms));
+  const { finished, failed } = deps.meter;
   // What was read to its end is paid for, and can be asked for again; what the provider broke is its failure, as it is for
   // whoever stays.
-  const isWhole = finished ? !failed : hasClosed && endOf(parts) === "completed";
+  const isWhole = finished ? !failed : hasClosed && outcomeAtClose(deps) === "completed";
   const isBroken = failed || (hasClosed && !isWhole);
-  keepEnd(parts, state, isWhole);
-  cancelInflow(parts.inflow);
-  await end(parts, state, isBroken ? "upstream_error" : "client_aborted", isWhole).catch(() => {});
+  recordEnd(deps, state, isWhole);
+  cancelBodyStream(deps.body);
+  await settleOnce(deps, state, isBroken ? "upstream_error" : "client_aborted", isWhole).catch(
+    () => {},
+  );
 }
 
 /**
  * How long the provider's own count is worth waiting for: also where the answer has ended, since nothing more is made then,
  * and whoever has all of it would otherwise save by leaving before the count what it does not show.
  */
-function countMsOf({ meter, drainMs }: StreamParts): number {
+function usageWaitMs({ meter, drainMs }: RelayOptions): number {
   if (meter.finished) return 0;
-  return isAnswered(meter) ? Math.max(drainMs, COUNT_MAX_MS) : drainMs;
+  return isReplyComplete(meter) ? Math.max(drainMs, USAGE_WAIT_MAX_MS) : drainMs;
 }
 
 /** How a stream ended that closed without its terminal event: well only where nothing of it can be missing. */
-function endOf({ meter, endsSilently }: StreamParts): StreamEnd {
-  const isWhole = isAnswered(meter) && (endsSilently || meter.exact);
+function outcomeAtClose({ meter, lacksTerminalEvent }: RelayOptions): StreamOutcome {
+  const isWhole = isReplyComplete(meter) && (lacksTerminalEvent || meter.isUsageFinal);
   return isWhole && !meter.failed ? "completed" : "upstream_error";
 }
 
-function tick(parts: StreamParts, state: State, at: number): void {
-  const { silenceMs, totalMs } = parts.timeouts;
-  const isOver = at - state.startedAt > totalMs;
+function onTick(deps: RelayOptions, state: RelayState, at: number): void {
+  const { idleMs, streamMs } = deps.timeouts;
+  const isOver = at - state.startedAt > streamMs;
   // A reader who stops reading, or never began to, has left, though the connection stands.
-  if (state.out === undefined || state.isFull) {
-    if (!isOver && at - state.lastSentAt <= silenceMs) return;
-    void leave(parts, state);
-    state.out?.cut();
-  } else if (isOver || at - state.lastHeardAt > silenceMs) finish(parts, state, "upstream_timeout");
-  else if (at - state.lastSentAt >= KEEP_ALIVE_MS) send(parts, state, parts.shape.keepAlive);
+  if (state.sink === undefined || state.isBackpressured) {
+    if (!isOver && at - state.lastSentAt <= idleMs) return;
+    void onClientGone(deps, state);
+    state.sink?.abort();
+  } else if (isOver || at - state.lastReceivedAt > idleMs) finish(deps, state, "upstream_timeout");
+  else if (at - state.lastSentAt >= KEEP_ALIVE_MS) send(deps, state, deps.transform.keepAlive);
 }
 
 /** Reads on to the provider's own count where leaving would not end the bill, within bounds; answers whether it has closed. */
-function drain(parts: StreamParts, state: State, maxMs: number): Promise<boolean> {
-  const most = state.bytes + DRAIN_MAX_BYTES;
+function readRemaining(deps: RelayOptions, state: RelayState, maxMs: number): Promise<boolean> {
+  const maxBytes = state.bytes + DRAIN_MAX_BYTES;
   return new Promise((resolve) => {
     const done = (hasClosed: boolean): void => {
-      stop();
-      stopHeeding();
+      clearDeadline();
+      unsubscribe();
       resolve(hasClosed);
     };
-    const stop = deadline(maxMs, () => done(false));
-    const stopHeeding = onceAborted(parts.hurried, () => done(false));
-    flowTo(parts.inflow, {
-      piece: (bytes) => {
+    const clearDeadline = startDeadline(maxMs, () => done(false));
+    const unsubscribe = onAborted(deps.shutdownSignal, () => done(false));
+    pipeTo(deps.body, {
+      onData: (bytes) => {
         state.bytes += bytes.length;
-        const isRead = passOn(parts, state, bytes);
-        if (!isRead || parts.meter.finished || state.bytes > most) done(false);
+        const isRead = forward(deps, state, bytes);
+        if (!isRead || deps.meter.finished || state.bytes > maxBytes) done(false);
       },
-      end: () => {
-        done(passOn(parts, state, undefined));
+      onEnd: () => {
+        done(forward(deps, state, undefined));
       },
     });
-    resumeInflow(parts.inflow);
+    resumeBodyStream(deps.body);
   });
 }

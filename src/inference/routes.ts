@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { Fault, invalid } from "../base/fault.ts";
-import { type Input, keyRoute, type Caller, type Route } from "../http/route.ts";
+import { type RouteInput, keyRoute, type Caller, type Route } from "../http/route.ts";
 import { splitTarget } from "../http/target.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { countTokens } from "./count-tokens.ts";
@@ -16,27 +16,30 @@ import {
   UsageCost,
 } from "./documents.ts";
 import { type Api } from "./ask.ts";
-import type { IdempotentCall, InferParts, StoredReply } from "./call.ts";
+import type { IdempotentCall, InferDeps, StoredReply } from "./call.ts";
 import { infer } from "./infer.ts";
-import { replayed } from "./kept-reply.ts";
-import { demandSendable } from "./upstream.ts";
+import { replayReply } from "./kept-reply.ts";
+import { validateForwardedHeaders } from "./upstream.ts";
 
-export interface InferenceRouteParts {
-  readonly infer: InferParts;
+export interface InferenceRouteDeps {
+  readonly infer: InferDeps;
   readonly db: Db;
   /** A kept answer is given without a hold, which would have looked at the key. */
   readonly isLiveKey: (reader: Reader, keyId: string, now: number) => Promise<boolean>;
-  readonly beginCall: (tx: Tx, call: HeldCall) => Promise<StoredReply | undefined>;
-  readonly forgetCall: (tx: Tx, call: HeldCall) => Promise<void>;
+  readonly beginIdempotentCall: (
+    tx: Tx,
+    call: IdempotentCallWithHold,
+  ) => Promise<StoredReply | undefined>;
+  readonly forgetIdempotentCall: (tx: Tx, call: IdempotentCallWithHold) => Promise<void>;
   /** Lets a call that the balance does not cover bring a payment; absent where none is taken. */
-  readonly callOrBuy?:
-    | ((call: PayingCall, work: () => Promise<Response>) => Promise<Response>)
+  readonly withPayment?:
+    | ((call: PayableCall, work: () => Promise<Response>) => Promise<Response>)
     | undefined;
 }
 
-type HeldCall = IdempotentCall & { readonly holdId: string };
+type IdempotentCallWithHold = IdempotentCall & { readonly holdId: string };
 
-interface PayingCall extends Caller {
+interface PayableCall extends Caller {
   readonly path: string;
   readonly headers: Headers;
   readonly now: number;
@@ -58,33 +61,33 @@ const MODEL_FAULTS = [
   "upstream_timeout",
 ] as const;
 
-export function inferenceRoutes(parts: InferenceRouteParts): readonly Route[] {
+export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
   const routes = [
-    chatRoute(parts),
-    responsesRoute(parts),
-    messagesRoute(parts),
-    countRoute(parts),
-    embeddingsRoute(parts),
+    chatRoute(deps),
+    responsesRoute(deps),
+    messagesRoute(deps),
+    countTokensRoute(deps),
+    embeddingsRoute(deps),
   ];
-  return parts.callOrBuy === undefined ? routes : routes.map(payable);
+  return deps.withPayment === undefined ? routes : routes.map(documentPayment);
 }
 
 /** Says of a call that holds money that it may bring a payment. */
-function payable(route: Route): Route {
-  const { 200: good, ...others } = route.answers;
-  if (route.recheckedByHold !== true || good === undefined) return route;
+function documentPayment(route: Route): Route {
+  const { 200: ok, ...others } = route.responses;
+  if (route.recheckedByHold !== true || ok === undefined) return route;
   const description = `${route.description ?? ""} A \`402\` carries the header \`PAYMENT-REQUIRED\` (x402, version 2): the same request with the header \`PAYMENT-SIGNATURE\` buys credits and runs on them.`;
-  const says = "What the payment that came with the request has settled: base64 of JSON.";
-  const headers = { ...good.headers, "payment-response": says };
+  const paymentHeader = "What the payment that came with the request has settled: base64 of JSON.";
+  const headers = { ...ok.headers, "payment-response": paymentHeader };
   return {
     ...route,
     description: description.trim(),
-    answers: { ...others, 200: { ...good, headers } },
+    responses: { ...others, 200: { ...ok, headers } },
   };
 }
 
 /** What `upstream.ts` passes on. */
-const RELAYED_HEADERS = {
+const RELAYED_HEADER_DOCS = {
   "retry-after-ms": "The provider's own, in milliseconds, beside `retry-after`.",
   "x-should-retry": "The provider's own: whether it would have the request sent again.",
   "x-ratelimit-*": "The provider's limits, as OpenAI and those who follow it say them.",
@@ -94,16 +97,16 @@ const RELAYED_HEADERS = {
   "openai-model": "The provider's own name of the model, as OpenAI says it.",
 } as const;
 
-const CALL = {
+const CALL_ROUTE = {
   tag: "Models",
   bodyLimitBytes: BODY_LIMIT_BYTES,
   rawBody: true,
-  relayedHeaders: RELAYED_HEADERS,
+  relayedHeaders: RELAYED_HEADER_DOCS,
 } as const;
 
-const COMMON = { ...CALL, recheckedByHold: true, idempotent: true } as const;
+const BILLED_ROUTE = { ...CALL_ROUTE, recheckedByHold: true, idempotent: true } as const;
 
-const HEADERS = {
+const RESPONSE_HEADERS = {
   "x-postern-cost-usd":
     "What the call cost, on replies that are not streamed; a stream says it in its usage.",
   "x-postern-max-tokens":
@@ -116,9 +119,9 @@ const HEADERS = {
     "The id of the model that answered: another than was asked for only where `models` names it.",
 };
 
-function chatRoute(parts: InferenceRouteParts): Route {
+function chatRoute(deps: InferenceRouteDeps): Route {
   return keyRoute({
-    ...COMMON,
+    ...BILLED_ROUTE,
     method: "POST",
     path: "/v1/chat/completions",
     id: "createChatCompletion",
@@ -127,8 +130,8 @@ function chatRoute(parts: InferenceRouteParts): Route {
       "The body is passed on as it is. `stream: true` answers with server-sent events. The usage object carries `cost`, in US dollars.",
     dialect: "openai",
     body: ChatRequest,
-    example: EXAMPLES.chat.request,
-    answers: {
+    requestExample: EXAMPLES.chat.request,
+    responses: {
       200: {
         description: "The completion, or its stream.",
         schema: z
@@ -140,18 +143,18 @@ function chatRoute(parts: InferenceRouteParts): Route {
           })
           .meta({ id: "ChatCompletion" }),
         example: EXAMPLES.chat.reply,
-        headers: HEADERS,
+        headers: RESPONSE_HEADERS,
         alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.chat.stream }],
       },
     },
     faults: MODEL_FAULTS,
-    run: (input) => run(parts, "chat", input),
+    run: (input) => runCall(deps, "chat", input),
   });
 }
 
-function responsesRoute(parts: InferenceRouteParts): Route {
+function responsesRoute(deps: InferenceRouteDeps): Route {
   return keyRoute({
-    ...COMMON,
+    ...BILLED_ROUTE,
     method: "POST",
     path: "/v1/responses",
     id: "createResponse",
@@ -160,8 +163,8 @@ function responsesRoute(parts: InferenceRouteParts): Route {
       "Nothing is stored unless `store: true` asks for it: then the reply and its input are kept here, encrypted, for 30 days, and never at the provider. `previous_response_id` goes on from a stored response, with any model; otherwise send earlier turns in `input`. With `background: true` the answer comes at once, `in_progress`. `stream: true` answers with server-sent events.",
     dialect: "openai",
     body: ResponsesRequest,
-    example: EXAMPLES.responses.request,
-    answers: {
+    requestExample: EXAMPLES.responses.request,
+    responses: {
       200: {
         description: "The response, or its stream.",
         schema: z
@@ -173,18 +176,18 @@ function responsesRoute(parts: InferenceRouteParts): Route {
           })
           .meta({ id: "ModelResponse" }),
         example: EXAMPLES.responses.reply,
-        headers: HEADERS,
+        headers: RESPONSE_HEADERS,
         alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.responses.stream }],
       },
     },
     faults: [...MODEL_FAULTS, "not_found"],
-    run: (input) => run(parts, "responses", input),
+    run: (input) => runCall(deps, "responses", input),
   });
 }
 
-function messagesRoute(parts: InferenceRouteParts): Route {
+function messagesRoute(deps: InferenceRouteDeps): Route {
   return keyRoute({
-    ...COMMON,
+    ...BILLED_ROUTE,
     method: "POST",
     path: "/v1/messages",
     id: "createMessage",
@@ -193,8 +196,8 @@ function messagesRoute(parts: InferenceRouteParts): Route {
       "The body is passed on as it is, and so are `anthropic-version` and `anthropic-beta`. `stream: true` answers with server-sent events.",
     dialect: "messages",
     body: MessagesRequest,
-    example: EXAMPLES.messages.request,
-    answers: {
+    requestExample: EXAMPLES.messages.request,
+    responses: {
       200: {
         description: "The message, or its stream.",
         schema: z
@@ -206,18 +209,18 @@ function messagesRoute(parts: InferenceRouteParts): Route {
           })
           .meta({ id: "Message" }),
         example: EXAMPLES.messages.reply,
-        headers: HEADERS,
+        headers: RESPONSE_HEADERS,
         alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.messages.stream }],
       },
     },
     faults: MODEL_FAULTS,
-    run: (input) => run(parts, "messages", input),
+    run: (input) => runCall(deps, "messages", input),
   });
 }
 
-function countRoute(parts: InferenceRouteParts): Route {
+function countTokensRoute(deps: InferenceRouteDeps): Route {
   return keyRoute({
-    ...CALL,
+    ...CALL_ROUTE,
     method: "POST",
     path: "/v1/messages/count_tokens",
     id: "countTokens",
@@ -226,8 +229,8 @@ function countRoute(parts: InferenceRouteParts): Route {
       "Costs nothing. Where the model's provider cannot count, the answer is an upper bound, and `x-postern-count: upper-bound` says so.",
     dialect: "messages",
     body: CountTokensRequest,
-    example: EXAMPLES.countTokens.request,
-    answers: {
+    requestExample: EXAMPLES.countTokens.request,
+    responses: {
       200: {
         description: "The count.",
         schema: z.looseObject({ input_tokens: z.int() }).meta({ id: "TokenCount" }),
@@ -244,21 +247,21 @@ function countRoute(parts: InferenceRouteParts): Route {
       "provider_not_configured",
       "upstream_timeout",
     ],
-    run: (input) => countTokens(parts.infer, callInput("messages", input, undefined)),
+    run: (input) => countTokens(deps.infer, callInputOf("messages", input, undefined)),
   });
 }
 
-function embeddingsRoute(parts: InferenceRouteParts): Route {
+function embeddingsRoute(deps: InferenceRouteDeps): Route {
   return keyRoute({
-    ...COMMON,
+    ...BILLED_ROUTE,
     method: "POST",
     path: "/v1/embeddings",
     id: "createEmbeddings",
     summary: "Embeddings, as OpenAI speaks it",
     dialect: "openai",
     body: EmbeddingsRequest,
-    example: EXAMPLES.embeddings.request,
-    answers: {
+    requestExample: EXAMPLES.embeddings.request,
+    responses: {
       200: {
         description: "The vectors.",
         schema: z
@@ -270,79 +273,79 @@ function embeddingsRoute(parts: InferenceRouteParts): Route {
           })
           .meta({ id: "Embeddings" }),
         example: EXAMPLES.embeddings.reply,
-        headers: HEADERS,
+        headers: RESPONSE_HEADERS,
       },
     },
     faults: MODEL_FAULTS,
-    run: (input) => run(parts, "embeddings", input),
+    run: (input) => runCall(deps, "embeddings", input),
   });
 }
 
-type ModelInput = Input<undefined, undefined, unknown, Caller>;
+type ModelInput = RouteInput<undefined, undefined, unknown, Caller>;
 
-function run(parts: InferenceRouteParts, api: Api, input: ModelInput): Promise<Response> {
-  const idempotent = idempotentCallOf(api, input, parts.infer.now());
-  if (idempotent === undefined) return inferOrBuy(parts, api, input, undefined);
-  return runOnce(parts, api, input, idempotent);
+function runCall(deps: InferenceRouteDeps, api: Api, input: ModelInput): Promise<Response> {
+  const idempotent = idempotentCallOf(api, input, deps.infer.now());
+  if (idempotent === undefined) return inferWithPayment(deps, api, input, undefined);
+  return runIdempotently(deps, api, input, idempotent);
 }
 
-async function runOnce(
-  parts: InferenceRouteParts,
+async function runIdempotently(
+  deps: InferenceRouteDeps,
   api: Api,
   input: ModelInput,
   idempotent: IdempotentCall,
 ): Promise<Response> {
-  const held: HeldCall = { ...idempotent, holdId: input.requestId };
-  const stored = await parts.db.write(async (tx) => {
-    if (!(await parts.isLiveKey(tx, input.caller.keyId, parts.infer.now())))
+  const idempotentCall: IdempotentCallWithHold = { ...idempotent, holdId: input.requestId };
+  const stored = await deps.db.write(async (tx) => {
+    if (!(await deps.isLiveKey(tx, input.caller.keyId, deps.infer.now())))
       throw new Fault("invalid_api_key", "revoked or expired key");
-    return parts.beginCall(tx, held);
+    return deps.beginIdempotentCall(tx, idempotentCall);
   });
-  if (stored !== undefined) return replayed(stored, input.bodyText);
+  if (stored !== undefined) return replayReply(stored, input.bodyText);
   try {
-    return await inferOrBuy(parts, api, input, idempotent);
+    return await inferWithPayment(deps, api, input, idempotent);
   } catch (error) {
     // A call that failed may be tried again under its key.
-    await parts.db.write((tx) => parts.forgetCall(tx, held));
+    await deps.db.write((tx) => deps.forgetIdempotentCall(tx, idempotentCall));
     throw error;
   }
 }
 
-function inferOrBuy(
-  { infer: inferParts, callOrBuy }: InferenceRouteParts,
+function inferWithPayment(
+  { infer: inferDeps, withPayment }: InferenceRouteDeps,
   api: Api,
   input: ModelInput,
   idempotent: IdempotentCall | undefined,
 ): Promise<Response> {
-  const bringsPayment = callOrBuy !== undefined && input.headers.has("payment-signature");
+  const hasPayment = withPayment !== undefined && input.headers.has("payment-signature");
   const work = (): Promise<Response> =>
-    infer(inferParts, { ...callInput(api, input, idempotent), bringsPayment });
-  return callOrBuy === undefined ? work() : buying(inferParts, callOrBuy, input, work);
+    infer(inferDeps, { ...callInputOf(api, input, idempotent), hasPayment });
+  return withPayment === undefined ? work() : runWithPayment(inferDeps, withPayment, input, work);
 }
 
-async function buying(
-  { onOpen }: InferParts,
-  callOrBuy: NonNullable<InferenceRouteParts["callOrBuy"]>,
+async function runWithPayment(
+  { trackCall }: InferDeps,
+  withPayment: NonNullable<InferenceRouteDeps["withPayment"]>,
   { caller, request, headers, now }: ModelInput,
   work: () => Promise<Response>,
 ): Promise<Response> {
   const path = splitTarget(request.url)[0];
   // A shutdown waits for payments as it does for calls.
-  const closed = onOpen();
+  const untrack = trackCall();
   try {
-    return await callOrBuy({ ...caller, path, headers, now }, work);
+    return await withPayment({ ...caller, path, headers, now }, work);
   } finally {
-    closed();
+    untrack();
   }
 }
 
-function callInput(
+function callInputOf(
   api: Api,
   input: ModelInput,
   idempotent: IdempotentCall | undefined,
 ): Parameters<typeof infer>[1] {
   const { caller, requestId, now, headers, request, bodyText } = input;
-  demandSendable(headers);
+  validateForwardedHeaders(headers);
   return {
     api,
     text: bodyText,

@@ -3,54 +3,54 @@
 
 import { blendedPrice } from "../models/same-model.ts";
 import type { Candidate } from "./candidates.ts";
-import type { Preferences, Sort } from "./routing-preferences.ts";
-import type { Statistics } from "./routing-statistics.ts";
-import type { Sticky } from "./routing-sticky.ts";
+import type { RoutingPreferences, Sort } from "./routing-preferences.ts";
+import type { ProviderStatistics } from "./routing-statistics.ts";
+import type { StickyRouting } from "./routing-sticky.ts";
 
 /** One provider's accounts for a model. */
 export type Endpoint = readonly [Candidate, ...Candidate[]];
 
 /** What is remembered of earlier calls. */
-export interface Routing {
-  readonly statistics: Statistics;
-  readonly sticky: Sticky;
-  readonly isDownAt: (
+export interface RoutingState {
+  readonly statistics: ProviderStatistics;
+  readonly sticky: StickyRouting;
+  readonly isDown: (
     provider: string,
     account: string,
     upstreamName: string,
-    asked: { readonly now: number; readonly by?: string },
+    query: { readonly now: number; readonly accountId?: string },
   ) => boolean;
 }
 
 export interface OrderContext {
   readonly now: number;
   /** The account that calls. */
-  readonly by: string;
+  readonly accountId: string;
   readonly stream: boolean;
-  readonly routing: Routing;
+  readonly routing: RoutingState;
   /** The provider of the conversation's last turn. */
-  readonly last: string | undefined;
+  readonly lastProvider: string | undefined;
 }
 
-export function inOrder(
+export function orderEndpoints(
   endpoints: readonly Endpoint[],
-  { order, sort, allowFallbacks }: Preferences,
+  { order, sort, allowFallbacks }: RoutingPreferences,
   context: OrderContext,
 ): readonly Endpoint[] {
-  const sorted = sort === undefined ? endpoints : bySort(endpoints, sort, context);
+  const sorted = sort === undefined ? endpoints : sortEndpoints(endpoints, sort, context);
   if (order !== undefined) {
     const listed = order.flatMap((id) => sorted.filter((one) => providerOf(one) === id));
     const others = sorted.filter((one) => !listed.includes(one));
     return [...new Set([...listed, ...others])];
   }
-  const isDown = (one: Endpoint): boolean =>
+  const isEndpointDown = (one: Endpoint): boolean =>
     one.every(({ credential, upstreamName }) =>
-      context.routing.isDownAt(credential.provider.id, credential.label, upstreamName, context),
+      context.routing.isDown(credential.provider.id, credential.label, upstreamName, context),
     );
-  const up = sorted.filter((one) => !isDown(one));
-  const last = up.filter((one) => providerOf(one) === context.last);
-  const tried = new Set([...last, ...up, ...sorted]);
-  return allowFallbacks === false ? [...tried].slice(0, 1) : [...tried];
+  const up = sorted.filter((one) => !isEndpointDown(one));
+  const preferred = up.filter((one) => providerOf(one) === context.lastProvider);
+  const ordered = new Set([...preferred, ...up, ...sorted]);
+  return allowFallbacks === false ? [...ordered].slice(0, 1) : [...ordered];
 }
 
 function providerOf([{ credential }]: Endpoint): string {
@@ -58,16 +58,16 @@ function providerOf([{ credential }]: Endpoint): string {
 }
 
 // A provider of which nothing is known lately is tried first, and is known from then on.
-function bySort(
+function sortEndpoints(
   endpoints: readonly Endpoint[],
   sort: Sort,
   context: OrderContext,
 ): readonly Endpoint[] {
-  const measured = endpoints.map((endpoint) => ({
+  const ranked = endpoints.map((endpoint) => ({
     endpoint,
     rank: rankOf(endpoint, sort, context),
   }));
-  return measured.toSorted((left, right) => left.rank - right.rank).map(({ endpoint }) => endpoint);
+  return ranked.toSorted((left, right) => left.rank - right.rank).map(({ endpoint }) => endpoint);
 }
 
 function rankOf([{ model }]: Endpoint, sort: Sort, { now, stream, routing }: OrderContext): number {

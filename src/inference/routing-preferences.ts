@@ -8,7 +8,7 @@ import { isObject, type Json } from "./ask.ts";
 export const SORTS = ["price", "latency", "throughput"] as const;
 export type Sort = (typeof SORTS)[number];
 
-export interface Preferences {
+export interface RoutingPreferences {
   /** What to turn to when the model that was asked for fails, in this order. */
   readonly models: readonly string[];
   readonly order: readonly string[] | undefined;
@@ -21,15 +21,22 @@ export interface Preferences {
 }
 
 const MODELS_MAX = 8;
-const PROVIDERS_MAX = 32;
-const NAME_MAX = 256;
-const FIELDS = ["order", "only", "ignore", "sort", "allow_fallbacks", "max_price"] as const;
-const PRICES = ["prompt", "completion"] as const;
+const PROVIDERS_MAX_COUNT = 32;
+const MODEL_NAME_MAX_LENGTH = 256;
+const PREFERENCE_FIELDS = [
+  "order",
+  "only",
+  "ignore",
+  "sort",
+  "allow_fallbacks",
+  "max_price",
+] as const;
+const PRICE_FIELDS = ["prompt", "completion"] as const;
 
 /** The members of a body that are the gateway's own and never reach a provider. */
-export const OWN_MEMBERS = ["models", "provider", "postern"] as const;
+export const GATEWAY_FIELDS = ["models", "provider", "postern"] as const;
 
-export function hasOwnMembers({ models, provider, postern }: Json): boolean {
+export function hasGatewayFields({ models, provider, postern }: Json): boolean {
   return models !== undefined || provider !== undefined || postern !== undefined;
 }
 
@@ -37,26 +44,26 @@ export function hasOwnMembers({ models, provider, postern }: Json): boolean {
 export function readPreferences(
   json: Json,
   isProvider: (id: string) => boolean,
-): Preferences | undefined {
+): RoutingPreferences | undefined {
   const { models, provider } = json;
   if (isAbsent(models) && isAbsent(provider)) return undefined;
   if (!isAbsent(provider) && !isObject(provider))
     throw invalid("provider", 'provider must be an object, such as {"sort": "price"}.');
-  const said = isObject(provider) ? provider : {};
-  for (const field of Object.keys(said))
-    if (!FIELDS.some((known) => known === field))
+  const fields = isObject(provider) ? provider : {};
+  for (const field of Object.keys(fields))
+    if (!PREFERENCE_FIELDS.some((known) => known === field))
       throw invalid(
         `provider.${field}`,
-        `provider.${field} is not a preference of this gateway; it knows ${FIELDS.join(", ")}.`,
+        `provider.${field} is not a preference of this gateway; it knows ${PREFERENCE_FIELDS.join(", ")}.`,
       );
   return {
-    models: modelsIn(models),
-    order: providersIn(said, "order", isProvider),
-    only: providersIn(said, "only", isProvider),
-    ignore: providersIn(said, "ignore", isProvider) ?? [],
-    sort: sortIn(said["sort"]),
-    allowFallbacks: flagIn(said["allow_fallbacks"]),
-    maxPrice: maxPriceIn(said["max_price"]),
+    models: readModels(models),
+    order: readProviders(fields, "order", isProvider),
+    only: readProviders(fields, "only", isProvider),
+    ignore: readProviders(fields, "ignore", isProvider) ?? [],
+    sort: readSort(fields["sort"]),
+    allowFallbacks: readAllowFallbacks(fields["allow_fallbacks"]),
+    maxPrice: readMaxPrice(fields["max_price"]),
   };
 }
 
@@ -64,42 +71,42 @@ function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
 }
 
-function modelsIn(models: unknown): readonly string[] {
+function readModels(models: unknown): readonly string[] {
   if (isAbsent(models)) return [];
   if (!Array.isArray(models) || models.length === 0 || models.length > MODELS_MAX)
     throw invalid(
       "models",
       `models must be an array of 1 to ${MODELS_MAX} ids from GET /v1/models.`,
     );
-  return models.map((model: unknown, place) => {
-    if (typeof model !== "string" || model === "" || model.length > NAME_MAX)
-      throw invalid(`models[${place}]`, `models[${place}] must be an id from GET /v1/models.`);
+  return models.map((model: unknown, index) => {
+    if (typeof model !== "string" || model === "" || model.length > MODEL_NAME_MAX_LENGTH)
+      throw invalid(`models[${index}]`, `models[${index}] must be an id from GET /v1/models.`);
     return model;
   });
 }
 
-function providersIn(
-  said: Json,
+function readProviders(
+  fields: Json,
   field: "order" | "only" | "ignore",
   isProvider: (id: string) => boolean,
 ): readonly string[] | undefined {
-  const list = said[field];
+  const list = fields[field];
   if (isAbsent(list)) return undefined;
   const path = `provider.${field}`;
-  if (!Array.isArray(list) || list.length === 0 || list.length > PROVIDERS_MAX)
-    throw invalid(path, `${path} must be an array of 1 to ${PROVIDERS_MAX} providers.`);
-  return list.map((entry: unknown, place) => {
+  if (!Array.isArray(list) || list.length === 0 || list.length > PROVIDERS_MAX_COUNT)
+    throw invalid(path, `${path} must be an array of 1 to ${PROVIDERS_MAX_COUNT} providers.`);
+  return list.map((entry: unknown, index) => {
     const id = typeof entry === "string" ? entry.toLowerCase() : "";
     if (!isProvider(id))
       throw invalid(
-        `${path}[${place}]`,
-        `${path}[${place}] must be a provider: the first part of an id from GET /v1/models, such as "anthropic".`,
+        `${path}[${index}]`,
+        `${path}[${index}] must be a provider: the first part of an id from GET /v1/models, such as "anthropic".`,
       );
     return id;
   });
 }
 
-function sortIn(sort: unknown): Sort | undefined {
+function readSort(sort: unknown): Sort | undefined {
   if (isAbsent(sort)) return undefined;
   const known = SORTS.find((one) => one === sort);
   if (known === undefined)
@@ -107,32 +114,32 @@ function sortIn(sort: unknown): Sort | undefined {
   return known;
 }
 
-function flagIn(allow: unknown): boolean | undefined {
+function readAllowFallbacks(allow: unknown): boolean | undefined {
   if (isAbsent(allow)) return undefined;
   if (typeof allow !== "boolean")
     throw invalid("provider.allow_fallbacks", "provider.allow_fallbacks must be true or false.");
   return allow;
 }
 
-function maxPriceIn(most: unknown): Preferences["maxPrice"] {
-  if (isAbsent(most)) return {};
-  if (!isObject(most))
+function readMaxPrice(maxPrice: unknown): RoutingPreferences["maxPrice"] {
+  if (isAbsent(maxPrice)) return {};
+  if (!isObject(maxPrice))
     throw invalid(
       "provider.max_price",
       'provider.max_price must be an object of US dollars for a million tokens, such as {"prompt": 1, "completion": 5}.',
     );
   const prices: { prompt?: bigint; completion?: bigint } = {};
-  for (const [field, value] of Object.entries(most)) {
-    const known = PRICES.find((price) => price === field);
+  for (const [field, value] of Object.entries(maxPrice)) {
+    const known = PRICE_FIELDS.find((price) => price === field);
     const path = `provider.max_price.${field}`;
     if (known === undefined)
-      throw invalid(path, `${path} is not known; max_price takes ${PRICES.join(" and ")}.`);
-    if (!isAbsent(value)) prices[known] = picoIn(value, path);
+      throw invalid(path, `${path} is not known; max_price takes ${PRICE_FIELDS.join(" and ")}.`);
+    if (!isAbsent(value)) prices[known] = readPicoPrice(value, path);
   }
   return prices;
 }
 
-function picoIn(value: unknown, path: string): bigint {
+function readPicoPrice(value: unknown, path: string): bigint {
   try {
     if (isDecimal(value)) return picoPerToken(value);
   } catch {

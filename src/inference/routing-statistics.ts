@@ -4,14 +4,14 @@
 
 import type { UsageRecord } from "../usage/usage.ts";
 
-const KEPT_MS = 30 * 60_000;
-const SAMPLES_MAX = 64;
+const WINDOW_MS = 30 * 60_000;
+const SAMPLES_PER_METRIC_MAX = 64;
 const ENDPOINTS_MAX = 5_000;
 /** Too few calls say nothing about a provider. */
-const CALLS_MIN = 5;
-const DEGRADED_BELOW = 0.95;
+const MIN_CALLS = 5;
+const DEGRADED_UPTIME = 0.95;
 
-export interface Health {
+export interface ProviderHealth {
   /** Milliseconds to the first byte of a stream, the median. */
   readonly latencyMs: number | undefined;
   /** Milliseconds to the whole of a reply that was not streamed, the median. */
@@ -23,7 +23,7 @@ export interface Health {
   readonly isDegraded: boolean;
 }
 
-export interface Tried {
+export interface AttemptSample {
   readonly provider: string;
   readonly model: string;
   readonly status: number;
@@ -32,7 +32,7 @@ export interface Tried {
   readonly now: number;
 }
 
-export interface Finished {
+export interface CompletionSample {
   readonly provider: string;
   readonly model: string;
   readonly outputTokens: number;
@@ -40,10 +40,10 @@ export interface Finished {
   readonly now: number;
 }
 
-export interface Statistics {
-  readonly tried: (tried: Tried) => void;
-  readonly finished: (finished: Finished) => void;
-  readonly health: (provider: string, model: string, now: number) => Health;
+export interface ProviderStatistics {
+  readonly recordAttempt: (recordAttempt: AttemptSample) => void;
+  readonly recordCompletion: (recordCompletion: CompletionSample) => void;
+  readonly health: (provider: string, model: string, now: number) => ProviderHealth;
 }
 
 interface Sample {
@@ -51,15 +51,15 @@ interface Sample {
   readonly value: number;
 }
 
-interface Endpoint {
-  readonly first: Sample[];
-  readonly whole: Sample[];
-  readonly speed: Sample[];
+interface EndpointSamples {
+  readonly firstByteMs: Sample[];
+  readonly replyMs: Sample[];
+  readonly throughput: Sample[];
   /** 1 for a call that was answered, 0 for one that failed. */
-  readonly calls: Sample[];
+  readonly successes: Sample[];
 }
 
-const UNKNOWN: Health = {
+const UNKNOWN_HEALTH: ProviderHealth = {
   latencyMs: undefined,
   replyMs: undefined,
   throughput: undefined,
@@ -67,42 +67,46 @@ const UNKNOWN: Health = {
   isDegraded: false,
 };
 
-export function createStatistics(): Statistics {
-  const endpoints = new Map<string, Endpoint>();
-  const endpointOf = (provider: string, model: string): Endpoint => {
+export function createProviderStatistics(): ProviderStatistics {
+  const endpoints = new Map<string, EndpointSamples>();
+  const endpointOf = (provider: string, model: string): EndpointSamples => {
     const name = `${provider} ${model}`;
     const known = endpoints.get(name);
     if (known !== undefined) return known;
     if (endpoints.size >= ENDPOINTS_MAX) endpoints.clear();
-    const made = { first: [], whole: [], speed: [], calls: [] };
+    const made = { firstByteMs: [], replyMs: [], throughput: [], successes: [] };
     endpoints.set(name, made);
     return made;
   };
   return {
-    tried: ({ provider, model, status, ms, stream, now }) => {
-      const verdict = verdictOn(status);
-      if (verdict === undefined) return;
+    recordAttempt: ({ provider, model, status, ms, stream, now }) => {
+      const success = successOf(status);
+      if (success === undefined) return;
       const endpoint = endpointOf(provider, model);
-      add(endpoint.calls, now, verdict);
-      if (verdict === 1) add(stream ? endpoint.first : endpoint.whole, now, ms);
+      addSample(endpoint.successes, now, success);
+      if (success === 1) addSample(stream ? endpoint.firstByteMs : endpoint.replyMs, now, ms);
     },
-    finished: ({ provider, model, outputTokens, ms, now }) => {
+    recordCompletion: ({ provider, model, outputTokens, ms, now }) => {
       if (outputTokens > 0 && ms > 0)
-        add(endpointOf(provider, model).speed, now, (outputTokens * 1_000) / ms);
+        addSample(endpointOf(provider, model).throughput, now, (outputTokens * 1_000) / ms);
     },
     health: (provider, model, now) => {
       const endpoint = endpoints.get(`${provider} ${model}`);
-      return endpoint === undefined ? UNKNOWN : healthOf(endpoint, now - KEPT_MS);
+      return endpoint === undefined ? UNKNOWN_HEALTH : healthOf(endpoint, now - WINDOW_MS);
     },
   };
 }
 
 /** What the end of a call tells: how fast the output came, or that it broke on the way. */
-export function noteOutcome(statistics: Statistics, record: UsageRecord, now: number): void {
+export function recordOutcome(
+  statistics: ProviderStatistics,
+  record: UsageRecord,
+  now: number,
+): void {
   if (record.byok || record.status !== 200) return;
   const { provider, model, stream, outputTokens, latencyMs, firstTokenMs } = record;
   if (record.outcome === "completed")
-    statistics.finished({
+    statistics.recordCompletion({
       provider,
       model,
       outputTokens,
@@ -110,34 +114,34 @@ export function noteOutcome(statistics: Statistics, record: UsageRecord, now: nu
       now,
     });
   else if (record.outcome !== "client_aborted" && record.outcome !== "shut_down")
-    statistics.tried({ provider, model, status: 502, ms: latencyMs, stream, now });
+    statistics.recordAttempt({ provider, model, status: 502, ms: latencyMs, stream, now });
 }
 
 // What is the caller's own fault, or the caller's own leaving, says nothing about the provider.
-function verdictOn(status: number): 0 | 1 | undefined {
+function successOf(status: number): 0 | 1 | undefined {
   if (status < 300) return 1;
   return status >= 500 || [401, 402, 403, 408, 429].includes(status) ? 0 : undefined;
 }
 
-function add(samples: Sample[], at: number, value: number): void {
+function addSample(samples: Sample[], at: number, value: number): void {
   samples.push({ at, value });
-  if (samples.length > SAMPLES_MAX) samples.shift();
+  if (samples.length > SAMPLES_PER_METRIC_MAX) samples.shift();
 }
 
-function healthOf(endpoint: Endpoint, since: number): Health {
-  const calls = lately(endpoint.calls, since);
+function healthOf(endpoint: EndpointSamples, since: number): ProviderHealth {
+  const calls = recentValues(endpoint.successes, since);
   const uptime =
     calls.length === 0 ? undefined : calls.reduce((sum, value) => sum + value, 0) / calls.length;
   return {
-    latencyMs: median(lately(endpoint.first, since)),
-    replyMs: median(lately(endpoint.whole, since)),
-    throughput: median(lately(endpoint.speed, since)),
+    latencyMs: median(recentValues(endpoint.firstByteMs, since)),
+    replyMs: median(recentValues(endpoint.replyMs, since)),
+    throughput: median(recentValues(endpoint.throughput, since)),
     uptime,
-    isDegraded: uptime !== undefined && calls.length >= CALLS_MIN && uptime < DEGRADED_BELOW,
+    isDegraded: uptime !== undefined && calls.length >= MIN_CALLS && uptime < DEGRADED_UPTIME,
   };
 }
 
-function lately(samples: readonly Sample[], since: number): number[] {
+function recentValues(samples: readonly Sample[], since: number): number[] {
   return samples.filter(({ at }) => at > since).map(({ value }) => value);
 }
 

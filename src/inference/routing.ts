@@ -4,43 +4,43 @@
 import { Fault, invalid } from "../base/fault.ts";
 import {
   type Catalog,
-  type Found,
+  type ResolvedModel,
   findModel,
   type Model,
   modelNotFound,
 } from "../models/catalog.ts";
 import { cardAt } from "../models/card.ts";
 import { modelsNamed, sameModels } from "../models/same-model.ts";
-import type { Ask } from "./ask.ts";
-import { type Breaker, circuitOf } from "./breaker.ts";
+import type { ParsedRequest } from "./ask.ts";
+import { type CircuitBreaker, circuitName } from "./breaker.ts";
 import {
-  type Asking,
+  type CandidateQuery,
   type Candidate,
-  candidatesAt,
-  type CandidateParts,
+  candidatesForModel,
+  type CandidateDeps,
   type Candidates,
   localModel,
-  noneConfigured,
+  noProviderConfigured,
 } from "./candidates.ts";
 import { PROVIDERS, type RelayedWire } from "./providers.ts";
-import { type Endpoint, inOrder, type Routing } from "./routing-order.ts";
-import { type Preferences, readPreferences } from "./routing-preferences.ts";
-import { createStatistics, type Health } from "./routing-statistics.ts";
-import { conversationOf, createSticky } from "./routing-sticky.ts";
+import { type Endpoint, orderEndpoints, type RoutingState } from "./routing-order.ts";
+import { type RoutingPreferences, readPreferences } from "./routing-preferences.ts";
+import { createProviderStatistics, type ProviderHealth } from "./routing-statistics.ts";
+import { conversationHash, createStickyRouting } from "./routing-sticky.ts";
 
-export interface RoutingParts extends CandidateParts {
+export interface RoutingDeps extends CandidateDeps {
   readonly catalog: { readonly current: () => Catalog };
-  readonly routing: Routing;
+  readonly routing: RoutingState;
   readonly now: () => number;
 }
 
 /** More would only make the caller wait, and the hold larger. */
-const CANDIDATES_MAX = 12;
+const MAX_CANDIDATES = 12;
 
 /** The label of the gateway's own accounts. */
-const GATEWAY = "gateway";
+const GATEWAY_LABEL = "gateway";
 
-const ANY_PROVIDER: Preferences = {
+const DEFAULT_PREFERENCES: RoutingPreferences = {
   models: [],
   order: undefined,
   only: undefined,
@@ -50,23 +50,23 @@ const ANY_PROVIDER: Preferences = {
   maxPrice: {},
 };
 
-export function createRouting(breaker: Breaker): Routing {
+export function createRoutingState(breaker: CircuitBreaker): RoutingState {
   return {
-    statistics: createStatistics(),
-    sticky: createSticky(),
-    isDownAt: (provider, account, upstreamName, { now, by }) =>
-      breaker.isOpen(circuitOf(provider, account, upstreamName), now, by),
+    statistics: createProviderStatistics(),
+    sticky: createStickyRouting(),
+    isDown: (provider, account, upstreamName, { now, accountId }) =>
+      breaker.isOpen(circuitName(provider, account, upstreamName), now, accountId),
   };
 }
 
 /** How a model at its provider is doing, on the gateway's own account. */
-export function healthOf(
-  { statistics, isDownAt }: Routing,
+export function providerHealth(
+  { statistics, isDown }: RoutingState,
   { provider, id, name }: Model,
   now: number,
-): Health & { readonly status: "up" | "degraded" | "down" } {
+): ProviderHealth & { readonly status: "up" | "degraded" | "down" } {
   const health = statistics.health(provider, id, now);
-  const status = isDownAt(provider, GATEWAY, name, { now })
+  const status = isDown(provider, GATEWAY_LABEL, name, { now })
     ? "down"
     : health.isDegraded
       ? "degraded"
@@ -75,61 +75,65 @@ export function healthOf(
 }
 
 /** The candidates for a call: at once for most, whose model has one place and whose account's keys are known. */
-export function candidatesOf(
-  ask: Ask,
+export function findCandidates(
+  request: ParsedRequest,
   wire: RelayedWire,
   accountId: string,
-  parts: RoutingParts,
+  deps: RoutingDeps,
 ): Candidates | Promise<Candidates> {
-  const asking = { wire, accountId, catalog: parts.catalog.current() };
+  const query = { wire, accountId, catalog: deps.catalog.current() };
   const preferences =
     wire === "embeddings"
       ? undefined
-      : readPreferences(ask.json, (id) => isProvider(id, asking.catalog));
+      : readPreferences(request.json, (id) => isProvider(id, query.catalog));
   if (preferences === undefined) {
-    const found = findModel(asking.catalog, ask.model) ?? localModel(ask.model, parts);
-    if (found !== undefined) return candidatesAt(found, asking, parts);
+    const found = findModel(query.catalog, request.model) ?? localModel(request.model, deps);
+    if (found !== undefined) return candidatesForModel(found, query, deps);
   }
-  return routed(ask, { asking, parts, preferences });
+  return searchCandidates(request, { query, deps, preferences });
 }
 
-interface Search {
-  readonly asking: Asking;
-  readonly parts: RoutingParts;
-  readonly preferences: Preferences | undefined;
+interface RoutingSearch {
+  readonly query: CandidateQuery;
+  readonly deps: RoutingDeps;
+  readonly preferences: RoutingPreferences | undefined;
 }
 
-async function routed(ask: Ask, search: Search): Promise<Candidates> {
+async function searchCandidates(
+  request: ParsedRequest,
+  search: RoutingSearch,
+): Promise<Candidates> {
   const { models = [] } = search.preferences ?? {};
-  const asked = new Map([[ask.model, "model"]]);
-  for (const [place, id] of models.entries()) if (!asked.has(id)) asked.set(id, `models[${place}]`);
+  const paramById = new Map([[request.model, "model"]]);
+  for (const [index, id] of models.entries())
+    if (!paramById.has(id)) paramById.set(id, `models[${index}]`);
   const faults: Fault[] = [];
   const candidates: Candidate[] = [];
-  for (const [id, path] of asked) {
-    const endpoints = await endpointsFor(ask, { id, path }, search, faults);
+  for (const [id, path] of paramById) {
+    const endpoints = await endpointsFor(request, { id, path }, search, faults);
     candidates.push(...endpoints.flat());
   }
-  const [first, ...rest] = candidates.slice(0, CANDIDATES_MAX);
-  if (first === undefined) throw faults[0] ?? modelNotFound(search.asking.catalog, ask.model);
+  const [first, ...rest] = candidates.slice(0, MAX_CANDIDATES);
+  if (first === undefined) throw faults[0] ?? modelNotFound(search.query.catalog, request.model);
   return [first, ...rest];
 }
 
 async function endpointsFor(
-  ask: Ask,
+  request: ParsedRequest,
   { id, path }: { readonly id: string; readonly path: string },
-  search: Search,
+  search: RoutingSearch,
   faults: Fault[],
 ): Promise<readonly Endpoint[]> {
-  const { parts, asking } = search;
-  const now = parts.now();
-  const { found, preferences } = waysTo(id, path, search, now);
-  const wanted = found.filter((one) => isWanted(one, preferences, now));
-  if (wanted.length === 0) faults.push(noneLeft(id, found, preferences));
+  const { deps, query } = search;
+  const now = deps.now();
+  const { found: models, preferences } = modelsMatching(id, path, search, now);
+  const allowed = models.filter((one) => isAllowed(one, preferences, now));
+  if (allowed.length === 0) faults.push(noProviderLeftFault(id, models, preferences));
   const failed: Fault[] = [];
-  const tried = await Promise.all(
-    wanted.map(async (one) => {
+  const results = await Promise.all(
+    allowed.map(async (one) => {
       try {
-        return await candidatesAt(one, asking, parts);
+        return await candidatesForModel(one, query, deps);
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         failed.push(error);
@@ -137,56 +141,65 @@ async function endpointsFor(
       }
     }),
   );
-  const endpoints = tried.filter((one) => one !== undefined);
-  const isNowhere = failed.every(({ code }) => code === "provider_not_configured");
-  if (isNowhere && failed.length === wanted.length && failed.length > 1)
+  const endpoints = results.filter((one) => one !== undefined);
+  const areAllUnconfigured = failed.every(({ code }) => code === "provider_not_configured");
+  if (areAllUnconfigured && failed.length === allowed.length && failed.length > 1)
     faults.push(
-      noneConfigured(
-        wanted.map(({ model }) => model),
-        parts.providerOf,
+      noProviderConfigured(
+        allowed.map(({ model }) => model),
+        deps.accountAt,
       ),
     );
   else faults.push(...failed);
   if (endpoints.length < 2) return endpoints;
-  const conversation = conversationOf(ask, asking.accountId);
-  const ordered = inOrder(endpoints, preferences, {
+  const conversation = conversationHash(request, query.accountId);
+  const ordered = orderEndpoints(endpoints, preferences, {
     now,
-    by: asking.accountId,
-    stream: ask.stream,
-    routing: parts.routing,
-    last: parts.routing.sticky.providerOf(conversation, id, now),
+    accountId: query.accountId,
+    stream: request.stream,
+    routing: deps.routing,
+    lastProvider: deps.routing.sticky.providerOf(conversation, id, now),
   });
-  return ordered.map((endpoint) => withTurn(endpoint, { conversation, asked: id }));
+  return ordered.map((endpoint) => withStickyKey(endpoint, { conversation, requestedModel: id }));
 }
 
-function withTurn([first, ...rest]: Endpoint, turn: NonNullable<Candidate["turn"]>): Endpoint {
-  return [{ ...first, turn }, ...rest.map((one) => ({ ...one, turn }))];
+function withStickyKey(
+  [first, ...rest]: Endpoint,
+  stickyKey: NonNullable<Candidate["stickyKey"]>,
+): Endpoint {
+  return [{ ...first, stickyKey }, ...rest.map((one) => ({ ...one, stickyKey }))];
 }
 
 // The models of all providers that may be meant, before anything is left out.
-function waysTo(
+function modelsMatching(
   id: string,
   path: string,
-  { asking: { catalog }, parts, preferences = ANY_PROVIDER }: Search,
+  { query: { catalog }, deps, preferences = DEFAULT_PREFERENCES }: RoutingSearch,
   now: number,
-): { readonly found: readonly Found[]; readonly preferences: Preferences } {
-  const named = findModel(catalog, id) ?? localModel(id, parts);
+): { readonly found: readonly ResolvedModel[]; readonly preferences: RoutingPreferences } {
+  const named = findModel(catalog, id) ?? localModel(id, deps);
   if (named === undefined) {
-    const found = id.includes("/") ? [] : modelsNamed(catalog, id, now).map(toFound);
+    const found = id.includes("/") ? [] : modelsNamed(catalog, id, now).map(toModelMatch);
     if (found.length === 0) throw modelNotFound(catalog, id, path);
     return { found, preferences };
   }
-  if (!isOpened(preferences)) return { found: [named], preferences };
+  if (!allowsOtherProviders(preferences)) return { found: [named], preferences };
   const [, ...others] = sameModels(catalog, named.model, now);
-  return { found: [named, ...others.map(toFound)], preferences };
+  return { found: [named, ...others.map(toModelMatch)], preferences };
 }
 
-function toFound(model: Found["model"]): Found {
+function toModelMatch(model: ResolvedModel["model"]): ResolvedModel {
   return { model, upstreamName: model.name };
 }
 
 // A limit on the price alone, or a ban on falling back, does not send a call anywhere else.
-function isOpened({ order, only, ignore, sort, allowFallbacks }: Preferences): boolean {
+function allowsOtherProviders({
+  order,
+  only,
+  ignore,
+  sort,
+  allowFallbacks,
+}: RoutingPreferences): boolean {
   return (
     order !== undefined ||
     only !== undefined ||
@@ -196,10 +209,14 @@ function isOpened({ order, only, ignore, sort, allowFallbacks }: Preferences): b
   );
 }
 
-function isWanted({ model }: Found, preferences: Preferences, now: number): boolean {
+function isAllowed(
+  { model }: ResolvedModel,
+  preferences: RoutingPreferences,
+  now: number,
+): boolean {
   const { only, ignore, maxPrice } = preferences;
   if (only !== undefined && !only.includes(model.provider)) return false;
-  if (isClosedOrder(preferences) && preferences.order?.includes(model.provider) === false)
+  if (isExclusiveOrder(preferences) && preferences.order?.includes(model.provider) === false)
     return false;
   if (ignore.includes(model.provider)) return false;
   const rates = cardAt(model.prices, now)?.base;
@@ -210,23 +227,27 @@ function isWanted({ model }: Found, preferences: Preferences, now: number): bool
 }
 
 // Without fall-backs an order is the whole list.
-function isClosedOrder({ order, allowFallbacks }: Preferences): boolean {
+function isExclusiveOrder({ order, allowFallbacks }: RoutingPreferences): boolean {
   return order !== undefined && allowFallbacks === false;
 }
 
-function noneLeft(id: string, found: readonly Found[], preferences: Preferences): Fault {
+function noProviderLeftFault(
+  id: string,
+  found: readonly ResolvedModel[],
+  preferences: RoutingPreferences,
+): Fault {
   const providers = found.map(({ model }) => model.provider).join(", ");
   const { maxPrice, only, ignore } = preferences;
   const isPrice = maxPrice.prompt !== undefined || maxPrice.completion !== undefined;
-  const said = [
-    ...(isClosedOrder(preferences) ? ["order"] : []),
+  const fields = [
+    ...(isExclusiveOrder(preferences) ? ["order"] : []),
     ...(only === undefined ? [] : ["only"]),
     ...(ignore.length === 0 ? [] : ["ignore"]),
     ...(isPrice ? ["max_price"] : []),
   ].map((field) => `provider.${field}`);
   return invalid(
-    said.length === 1 ? said[0] : "provider",
-    `${said.join(" and ")} leaves no provider for ${id}, which can be had from ${providers}. GET /v1/models/${id}/endpoints lists them with their prices.`,
+    fields.length === 1 ? fields[0] : "provider",
+    `${fields.join(" and ")} leaves no provider for ${id}, which can be had from ${providers}. GET /v1/models/${id}/endpoints lists them with their prices.`,
   );
 }
 

@@ -2,32 +2,32 @@
 
 import { usdText } from "../base/money.ts";
 import type { Outcome, UsageRecord } from "../usage/usage.ts";
-import type { TrialResult } from "./attempt.ts";
-import { type Call, costOf, idsOf, type InferParts, type StoredReply } from "./call.ts";
+import type { CandidateResult } from "./attempt.ts";
+import { type HeldCall, billedCost, holdIds, type InferDeps, type StoredReply } from "./call.ts";
 import type { Candidate } from "./candidates.ts";
-import { type Charged, NOTHING, sumsOf } from "./charge.ts";
-import { noteOutcome } from "./routing-statistics.ts";
+import { type UsageCharge, NO_CHARGE, tokenTotals } from "./charge.ts";
+import { recordOutcome } from "./routing-statistics.ts";
 
 export async function settleFailed(
-  parts: InferParts,
-  call: Call,
+  deps: InferDeps,
+  call: HeldCall,
   candidate: Candidate,
-  result: TrialResult & { ok: false },
+  result: CandidateResult & { ok: false },
 ): Promise<void> {
   const outcome: Outcome = result.aborted
     ? "client_aborted"
     : result.fault.code === "upstream_timeout"
       ? "upstream_timeout"
       : "upstream_error";
-  await settle(parts, call, candidate, {
-    charged: NOTHING,
+  await settle(deps, call, candidate, {
+    charge: NO_CHARGE,
     outcome,
     status: result.aborted ? 499 : result.fault.status,
   });
 }
 
-export interface Settlement {
-  readonly charged: Charged;
+export interface MeteredReply {
+  readonly charge: UsageCharge;
   readonly outcome: Outcome;
   readonly status: number;
   /** The whole answer, also where its caller is gone: what is paid for can be asked for again. */
@@ -36,58 +36,58 @@ export interface Settlement {
 }
 
 export async function settle(
-  parts: InferParts,
-  call: Call,
+  deps: InferDeps,
+  call: HeldCall,
   candidate: Candidate,
-  settlement: Settlement,
+  metered: MeteredReply,
 ): Promise<void> {
-  const { charged } = settlement;
-  const now = parts.now();
-  const cost = costOf(charged, candidate);
-  const usage = recordOf(call, candidate, settlement, now);
+  const { charge } = metered;
+  const now = deps.now();
+  const cost = billedCost(charge, candidate);
+  const usage = usageRecordOf(call, candidate, metered, now);
   const idempotent =
     call.input.idempotent === undefined
       ? undefined
-      : { call: call.input.idempotent, answer: settlement.reply };
-  if (charged.gaps.length > 0)
-    parts.log.warn("billed by a rule for want of a price", {
+      : { call: call.input.idempotent, reply: metered.reply };
+  if (charge.gaps.length > 0)
+    deps.log.warn("billed by a rule for want of a price", {
       request_id: usage.id,
       model: usage.model,
-      gaps: charged.gaps,
+      gaps: charge.gaps,
     });
   try {
-    const settled = await parts.ledger.settle({
-      ...idsOf(call),
+    const settled = await deps.ledger.settle({
+      ...holdIds(call),
       cost,
       now,
-      record: { usage, idempotent, stored: call.state?.stored() },
+      record: { usage, idempotent, storeReply: call.statefulCall?.storeReply() },
     });
     if (settled.status === "settled" && settled.overrun > 0n)
-      parts.log.warn("a call cost more than could be charged", {
+      deps.log.warn("a call cost more than could be charged", {
         request_id: usage.id,
         model: usage.model,
         overrun_usd: usdText(settled.overrun),
       });
-    parts.onSettled?.(usage, call);
+    deps.onSettled?.(usage, call);
   } catch (cause) {
-    parts.log.error("a call could not be settled", { request_id: usage.id, cause });
+    deps.log.error("a call could not be settled", { request_id: usage.id, cause });
     // The caller will not see it complete, so at least nothing stays held for it.
-    await parts.ledger.settle({ ...idsOf(call), cost: 0n, now }).catch(() => {});
+    await deps.ledger.settle({ ...holdIds(call), cost: 0n, now }).catch(() => {});
     throw cause;
   } finally {
-    call.closed();
-    noteOutcome(parts.routing.statistics, usage, now);
+    call.untrack();
+    recordOutcome(deps.routing.statistics, usage, now);
   }
 }
 
-function recordOf(
-  call: Call,
+function usageRecordOf(
+  call: HeldCall,
   candidate: Candidate,
-  settlement: Settlement,
+  metered: MeteredReply,
   now: number,
 ): UsageRecord {
-  const { input, ask } = call;
-  const { charged } = settlement;
+  const { input, request } = call;
+  const { charge } = metered;
   return {
     id: input.requestId,
     accountId: input.caller.accountId,
@@ -95,17 +95,17 @@ function recordOf(
     createdAt: input.now,
     model: candidate.model.id,
     provider: candidate.credential.provider.id,
-    api: ask.api,
-    stream: ask.stream,
-    outcome: settlement.outcome,
-    status: settlement.status,
-    ...sumsOf(charged.usage),
-    price: charged.lines,
+    api: request.api,
+    stream: request.stream,
+    outcome: metered.outcome,
+    status: metered.status,
+    ...tokenTotals(charge.usage),
+    price: charge.lines,
     attempts: call.attempts,
-    cost: costOf(charged, candidate),
+    cost: billedCost(charge, candidate),
     byok: candidate.credential.byok,
-    exact: charged.exact,
+    exact: charge.exact,
     latencyMs: Math.max(0, now - input.now),
-    firstTokenMs: settlement.firstTokenMs ?? null,
+    firstTokenMs: metered.firstTokenMs ?? null,
   };
 }

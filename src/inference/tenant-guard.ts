@@ -3,67 +3,70 @@
 // knows the price of; both are relayed on a caller's own.
 
 import { Fault, type NextStep } from "../base/fault.ts";
-import { type Ask, isObject, type Json } from "./ask.ts";
-import { NO_THREADS } from "./losses.ts";
-import { runsCode, toolsOf } from "./tool-fees.ts";
+import { type ParsedRequest, isObject, type Json } from "./ask.ts";
+import { THREADS_UNSUPPORTED } from "./losses.ts";
+import { isCodeTool, toolsOf } from "./tool-fees.ts";
 
-interface Reference {
+interface SharedAccountUse {
   readonly path: string;
-  readonly instead: string;
+  readonly alternative: string;
   readonly fields?: Readonly<Record<string, unknown>>;
 }
 
-const OWN_KEY = "or add your own provider key with POST /v1/provider-keys";
-const SEND_WHOLE = "Send the conversation's earlier turns in the request";
-const SEND_OR_STORE = `${SEND_WHOLE}, or create each of them with store: true, so that it is kept here`;
+const OWN_KEY_HINT = "or add your own provider key with POST /v1/provider-keys";
+const SEND_HISTORY_HINT = "Send the conversation's earlier turns in the request";
+const SEND_OR_STORE_HINT = `${SEND_HISTORY_HINT}, or create each of them with store: true, so that it is kept here`;
 
-const NO_CONTAINERS: ReadonlySet<string> = new Set();
+const NO_CONTAINER_IDS: ReadonlySet<string> = new Set();
 
 /** Why a call cannot be made on the gateway's credentials, if there is a reason. `own`: containers that are known to be the caller's. */
-export function refusedOnShared(ask: Ask, own = NO_CONTAINERS): Fault | undefined {
-  const { json } = ask;
+export function sharedCredentialsFault(
+  request: ParsedRequest,
+  ownContainers = NO_CONTAINER_IDS,
+): Fault | undefined {
+  const { json } = request;
   const reference =
-    topLevel(json) ??
-    compared(json) ??
-    inTools(json["tools"]) ??
-    inList(json["system"], "system") ??
-    inList(json["messages"], "messages") ??
-    inList(json["input"], "input") ??
-    reopened(json, own);
-  if (reference !== undefined) return refuseReference(reference);
+    topLevelReference(json) ??
+    comparisonReference(json) ??
+    referenceInTools(json["tools"]) ??
+    referenceInList(json["system"], "system") ??
+    referenceInList(json["messages"], "messages") ??
+    referenceInList(json["input"], "input") ??
+    containerReference(json, ownContainers);
+  if (reference !== undefined) return storedReferenceFault(reference);
   const unbounded = unboundedUse(json);
-  return unbounded && refuseUnbounded(unbounded);
+  return unbounded && unboundedCostFault(unbounded);
 }
 
-const ADD_OWN_KEY: NextStep = {
+const ADD_PROVIDER_KEY_STEP: NextStep = {
   method: "POST",
   url: "/v1/provider-keys",
   body: { provider: "openai", api_key: "<your key>" },
   why: "Use your own account at the provider.",
 };
 
-function refuseReference({ path, instead, fields = {} }: Reference): Fault {
+function storedReferenceFault({ path, alternative, fields = {} }: SharedAccountUse): Fault {
   return new Fault("invalid_request", `reference at ${path}`, {
-    message: `${path} refers to something stored in a provider's account, which all users of this gateway share. ${instead}, ${OWN_KEY}.`,
+    message: `${path} refers to something stored in a provider's account, which all users of this gateway share. ${alternative}, ${OWN_KEY_HINT}.`,
     param: path,
-    next: [ADD_OWN_KEY],
+    next: [ADD_PROVIDER_KEY_STEP],
     fields,
   });
 }
 
-function refuseUnbounded({ path, instead }: Reference): Fault {
+function unboundedCostFault({ path, alternative }: SharedAccountUse): Fault {
   return new Fault("invalid_request", `unbounded use at ${path}`, {
-    message: `What ${path} asks for has no price that this gateway could hold credits for. ${instead}, ${OWN_KEY}.`,
+    message: `What ${path} asks for has no price that this gateway could hold credits for. ${alternative}, ${OWN_KEY_HINT}.`,
     param: path,
-    next: [ADD_OWN_KEY],
+    next: [ADD_PROVIDER_KEY_STEP],
   });
 }
 
-type Refusable = readonly (readonly [field: string, instead: string])[];
+type FieldHints = readonly (readonly [field: string, instead: string])[];
 
-const TOP_LEVEL: Refusable = [
-  ["previous_response_id", SEND_OR_STORE],
-  ["conversation", SEND_WHOLE],
+const REFERENCE_FIELDS: FieldHints = [
+  ["previous_response_id", SEND_OR_STORE_HINT],
+  ["conversation", SEND_HISTORY_HINT],
   ["prompt", "Send the prompt's text in the request"],
   ["container", "Let the provider make a new container"],
   ["input_file_id", "Send the file's content in the request"],
@@ -73,120 +76,128 @@ const TOP_LEVEL: Refusable = [
   ["user_profile_id", "Leave it out"],
 ];
 
-const LATER = [
+const DEFERRED_FIELDS = [
   ["background", "Add store: true, so that the reply is kept here instead"],
   ["deferred", "Leave it out and stream the reply"],
 ] as const;
 
-function givenOf(fields: Refusable, json: Json): Reference | undefined {
-  for (const [path, instead] of fields) {
-    if (isGiven(json[path])) return { path, instead };
+function firstPresent(fields: FieldHints, json: Json): SharedAccountUse | undefined {
+  for (const [path, alternative] of fields) {
+    if (isPresent(json[path])) return { path, alternative };
   }
   return undefined;
 }
 
-function topLevel(json: Json): Reference | undefined {
-  const given = givenOf(TOP_LEVEL, json);
+function topLevelReference(json: Json): SharedAccountUse | undefined {
+  const given = firstPresent(REFERENCE_FIELDS, json);
   if (given !== undefined) return given;
-  if (isGiven(json["thread"])) return { path: "thread", instead: SEND_WHOLE, fields: NO_THREADS };
-  for (const [path, instead] of LATER) {
-    if (json[path] === true) return { path, instead };
+  if (isPresent(json["thread"]))
+    return { path: "thread", alternative: SEND_HISTORY_HINT, fields: THREADS_UNSUPPORTED };
+  for (const [path, alternative] of DEFERRED_FIELDS) {
+    if (json[path] === true) return { path, alternative };
   }
   const { extra_body: extra, audio } = json;
   const voice = isObject(audio) ? audio["voice"] : undefined;
-  if (isObject(voice) && isGiven(voice["id"]))
-    return { path: "audio.voice.id", instead: "Name one of the built-in voices" };
+  if (isObject(voice) && isPresent(voice["id"]))
+    return { path: "audio.voice.id", alternative: "Name one of the built-in voices" };
   const google = isObject(extra) ? extra["google"] : undefined;
-  if (isObject(google) && isGiven(google["cached_content"]))
+  if (isObject(google) && isPresent(google["cached_content"]))
     return {
       path: "extra_body.google.cached_content",
-      instead: "Send the content in the request",
+      alternative: "Send the content in the request",
     };
   return undefined;
 }
 
 /** Earlier replies in the provider's account, with which a new one is compared. */
-const COMPARED = [
+const COMPARISON_FIELDS = [
   ["prompt_cache_options", "comparison_response_id"],
   ["diagnostics", "previous_message_id"],
 ] as const;
 
-function compared(json: Json): Reference | undefined {
-  for (const [holder, field] of COMPARED) {
+function comparisonReference(json: Json): SharedAccountUse | undefined {
+  for (const [holder, field] of COMPARISON_FIELDS) {
     const held = json[holder];
     if (isObject(held) && typeof held[field] === "string")
-      return { path: `${holder}.${field}`, instead: "Leave it out" };
+      return { path: `${holder}.${field}`, alternative: "Leave it out" };
   }
   return undefined;
 }
 
-const UNBOUNDED: Refusable = [
+const UNBOUNDED_COST_FIELDS: FieldHints = [
   ["fallbacks", "Name the models to fall back on in `models`, which this gateway tries itself"],
   ["plugins", "Use the model's own tools"],
   ["data_sources", "Send the documents in the request"],
 ];
 
 /** What makes the provider ask other models or services, at prices that it alone knows. */
-function unboundedUse(json: Json): Reference | undefined {
-  return givenOf(UNBOUNDED, json) ?? deeperSearch(json["web_search_options"]);
+function unboundedUse(json: Json): SharedAccountUse | undefined {
+  return firstPresent(UNBOUNDED_COST_FIELDS, json) ?? deeperSearch(json["web_search_options"]);
 }
 
 // Perplexity's search in several steps has a fee of its own, and "auto" may be it; no reply says which it was.
-function deeperSearch(options: unknown): Reference | undefined {
+function deeperSearch(options: unknown): SharedAccountUse | undefined {
   const type = isObject(options) ? (options["search_type"] ?? "fast") : "fast";
   return type === "fast"
     ? undefined
-    : { path: "web_search_options.search_type", instead: 'Say "fast"' };
+    : { path: "web_search_options.search_type", alternative: 'Say "fast"' };
 }
 
-function inTools(tools: unknown, holder = ""): Reference | undefined {
-  for (const [place, tool] of (Array.isArray(tools) ? tools : []).entries()) {
+function referenceInTools(tools: unknown, holder = ""): SharedAccountUse | undefined {
+  for (const [index, tool] of (Array.isArray(tools) ? tools : []).entries()) {
     if (!isObject(tool)) continue;
-    const path = `${holder}tools[${place}]`;
-    if (isGiven(tool["tunnel_id"]))
-      return { path: `${path}.tunnel_id`, instead: "Name the server by its server_url" };
+    const path = `${holder}tools[${index}]`;
+    if (isPresent(tool["tunnel_id"]))
+      return { path: `${path}.tunnel_id`, alternative: "Name the server by its server_url" };
     for (const stored of ["vector_store_ids", "collection_ids", "library_ids"]) {
-      if (isGiven(tool[stored]))
-        return { path: `${path}.${stored}`, instead: "Send the documents in the request" };
+      if (isPresent(tool[stored]))
+        return { path: `${path}.${stored}`, alternative: "Send the documents in the request" };
     }
     const container = tool["container"];
     if (typeof container === "string")
-      return { path: `${path}.container`, instead: 'Use {"type":"auto"}' };
+      return { path: `${path}.container`, alternative: 'Use {"type":"auto"}' };
     const inside =
       inContainer(tool["environment"], `${path}.environment`) ??
       inContainer(container, `${path}.container`);
     if (inside !== undefined) return inside;
     const mask = tool["input_image_mask"];
-    if (isObject(mask) && isGiven(mask["file_id"]))
-      return { path: `${path}.input_image_mask.file_id`, instead: "Send the image as a data URL" };
+    if (isObject(mask) && isPresent(mask["file_id"]))
+      return {
+        path: `${path}.input_image_mask.file_id`,
+        alternative: "Send the image as a data URL",
+      };
   }
   return undefined;
 }
 
 // Where a tool runs: a container of its own, with what lies in it from the beginning.
-function inContainer(container: unknown, path: string): Reference | undefined {
+function inContainer(container: unknown, path: string): SharedAccountUse | undefined {
   if (!isObject(container)) return undefined;
-  if (isGiven(container["container_id"]))
-    return { path: `${path}.container_id`, instead: "Let the provider make a new container" };
-  if (isGiven(container["file_ids"]))
-    return { path: `${path}.file_ids`, instead: "Send the files' content in the request" };
+  if (isPresent(container["container_id"]))
+    return { path: `${path}.container_id`, alternative: "Let the provider make a new container" };
+  if (isPresent(container["file_ids"]))
+    return { path: `${path}.file_ids`, alternative: "Send the files' content in the request" };
   const { skills } = container;
   for (const [place, skill] of (Array.isArray(skills) ? skills : []).entries())
-    if (isObject(skill) && isGiven(skill["skill_id"]))
-      return { path: `${path}.skills[${place}].skill_id`, instead: "Send the skill itself" };
+    if (isObject(skill) && isPresent(skill["skill_id"]))
+      return { path: `${path}.skills[${place}].skill_id`, alternative: "Send the skill itself" };
   return undefined;
 }
 
 // A tool that runs code goes on in the container of an earlier call among the items. Without such a tool its name is history.
-function reopened(json: Json, own: ReadonlySet<string>): Reference | undefined {
+function containerReference(
+  json: Json,
+  ownContainers: ReadonlySet<string>,
+): SharedAccountUse | undefined {
   const { input } = json;
-  if (!Array.isArray(input) || !toolsOf(json).some(runsCode)) return undefined;
-  for (const [place, item] of input.entries()) {
-    const foreign = containersIn(item).find(({ id }) => !own.has(id));
+  if (!Array.isArray(input) || !toolsOf(json).some(isCodeTool)) return undefined;
+  for (const [index, item] of input.entries()) {
+    const foreign = containersIn(item).find(({ id }) => !ownContainers.has(id));
     if (foreign !== undefined)
       return {
-        path: `input[${place}].${foreign.at}`,
-        instead: "Leave out this item, or go on from a response that was created with store: true",
+        path: `input[${index}].${foreign.at}`,
+        alternative:
+          "Leave out this item, or go on from a response that was created with store: true",
       };
   }
   return undefined;
@@ -207,67 +218,70 @@ export function containersIn(
 }
 
 // Clients write out what they leave empty: null and an empty list refer to nothing.
-function isGiven(value: unknown): boolean {
+function isPresent(value: unknown): boolean {
   return value !== undefined && value !== null && !(Array.isArray(value) && value.length === 0);
 }
 
 const DEPTH_MAX = 8;
 
-function inList(list: unknown, path: string, depth = 0): Reference | undefined {
+function referenceInList(list: unknown, path: string, depth = 0): SharedAccountUse | undefined {
   if (!Array.isArray(list) || depth > DEPTH_MAX) return undefined;
-  for (const [place, item] of list.entries()) {
-    const found = isObject(item) ? inItem(item, `${path}[${place}]`, depth) : undefined;
+  for (const [index, item] of list.entries()) {
+    const found = isObject(item) ? referenceInItem(item, `${path}[${index}]`, depth) : undefined;
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
 // Only the places where the APIs keep references are looked at: a tool's arguments may have a `file_id` of their own.
-function inItem(item: Json, path: string, depth: number): Reference | undefined {
+function referenceInItem(item: Json, path: string, depth: number): SharedAccountUse | undefined {
   if (item["type"] === "item_reference" || isBareReference(item))
-    return { path, instead: SEND_OR_STORE };
+    return { path, alternative: SEND_OR_STORE_HINT };
   if (item["type"] === "container_upload")
-    return { path, instead: "Send the file's content in the request" };
+    return { path, alternative: "Send the file's content in the request" };
   const { audio } = item;
   if (isObject(audio) && typeof audio["id"] === "string")
-    return { path: `${path}.audio.id`, instead: "Send the text of what was said" };
+    return { path: `${path}.audio.id`, alternative: "Send the text of what was said" };
   return (
-    inTools(item["tools"], `${path}.`) ??
-    (isPart(item) ? (fileOf(item, path) ?? lentAddress(item, path)) : undefined) ??
-    within(item, path, depth + 1)
+    referenceInTools(item["tools"], `${path}.`) ??
+    (isPart(item) ? (fileReference(item, path) ?? storageUrlReference(item, path)) : undefined) ??
+    nestedReference(item, path, depth + 1)
   );
 }
 
-function fileOf(part: Json, path: string): Reference | undefined {
+function fileReference(part: Json, path: string): SharedAccountUse | undefined {
   for (const holder of [part, part["file"], part["source"], part["image_url"]]) {
     if (isObject(holder) && typeof holder["file_id"] === "string")
-      return { path: `${path}.file_id`, instead: "Send the file's content in the request" };
+      return { path: `${path}.file_id`, alternative: "Send the file's content in the request" };
   }
   return undefined;
 }
 
 // Providers open these as the account that asks: what lies there may be the gateway's own.
-const LENT_ADDRESS = /^\s*(?:gs:|s3:|files\/|https?:\/\/generativelanguage\.googleapis\.com[:/])/i;
+const PROVIDER_STORAGE_URL =
+  /^\s*(?:gs:|s3:|files\/|https?:\/\/generativelanguage\.googleapis\.com[:/])/i;
 
-function lentAddress(part: Json, path: string): Reference | undefined {
+function storageUrlReference(part: Json, path: string): SharedAccountUse | undefined {
   for (const name of ["image_url", "video_url", "source", "file_url", "file"]) {
     const holder = part[name];
     const url = isObject(holder) ? (holder["url"] ?? holder["file_data"]) : holder;
-    if (typeof url === "string" && LENT_ADDRESS.test(url))
-      return { path: `${path}.${name}`, instead: "Send the file's content in the request" };
+    if (typeof url === "string" && PROVIDER_STORAGE_URL.test(url))
+      return { path: `${path}.${name}`, alternative: "Send the file's content in the request" };
   }
   return undefined;
 }
 
-function within({ output, content, source }: Json, path: string, depth: number) {
+function nestedReference({ output, content, source }: Json, path: string, depth: number) {
   const inOutput = isObject(output)
-    ? inItem(output, `${path}.output`, depth)
-    : inList(output, `${path}.output`, depth);
+    ? referenceInItem(output, `${path}.output`, depth)
+    : referenceInList(output, `${path}.output`, depth);
   return (
     inOutput ??
-    inList(content, `${path}.content`, depth) ??
+    referenceInList(content, `${path}.content`, depth) ??
     // A document of several parts, as Anthropic has it.
-    (isObject(source) ? inList(source["content"], `${path}.source.content`, depth) : undefined)
+    (isObject(source)
+      ? referenceInList(source["content"], `${path}.source.content`, depth)
+      : undefined)
   );
 }
 

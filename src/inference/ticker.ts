@@ -1,25 +1,25 @@
 // One clock for all open streams: thousands of them need not thousands of timers.
 
-export interface Ticker {
+export interface SharedTimer {
   /** Calls `tick` about once a second until the function that it answers is called. */
-  readonly add: (tick: (now: number) => void) => () => void;
+  readonly add: (onTick: (now: number) => void) => () => void;
 }
 
 const TICK_MS = 1_000;
 
-export function createTicker(now: () => number, everyMs = TICK_MS): Ticker {
-  const ticks = new Set<(now: number) => void>();
+export function createSharedTimer(now: () => number, everyMs = TICK_MS): SharedTimer {
+  const listeners = new Set<(now: number) => void>();
   let timer: ReturnType<typeof setInterval> | undefined;
   return {
-    add: (tick) => {
-      ticks.add(tick);
+    add: (listener) => {
+      listeners.add(listener);
       timer ??= setInterval(() => {
         const at = now();
-        for (const one of ticks) one(at);
+        for (const listener of listeners) listener(at);
       }, everyMs);
       return () => {
-        ticks.delete(tick);
-        if (ticks.size > 0) return;
+        listeners.delete(listener);
+        if (listeners.size > 0) return;
         clearInterval(timer);
         timer = undefined;
       };

@@ -4,33 +4,33 @@ import { isObject } from "./canonical-json.ts";
 import type { CanonicalReply, JsonObject, Loss } from "./canonical.ts";
 import type { InboundWire, ReplyWriteContext } from "./canonical-wire.ts";
 
-export interface WholeAnswer {
+export interface ClientReply {
   readonly text: string;
   /** What of the provider's reply was left out. */
   readonly dropped: readonly string[];
 }
 
-export function writeWhole(
+export function translateReply(
   inbound: InboundWire,
   reply: CanonicalReply,
   context: ReplyWriteContext,
   costUsd: string,
-): WholeAnswer {
+): ClientReply {
   const { usage } = reply;
   const report = usage && { ...usage, extras: { cost: Number(costUsd) } };
   const { body, losses } = inbound.writeReply({ ...reply, usage: report }, context);
-  const dropped = lostOf(losses);
+  const dropped = replyLossPaths(losses);
   return { text: JSON.stringify(withDropped(body, dropped)), dropped };
 }
 
-const TOLD_MAX = 64;
-const NOTHING: readonly string[] = [];
+const DROPPED_PATHS_MAX = 64;
+const NO_PATHS: readonly string[] = [];
 
 /** Places within the reply, told apart from those within the request. After so many, the reply itself stands for the rest. */
-export function lostOf(losses: readonly Loss[]): readonly string[] {
-  if (losses.length === 0) return NOTHING;
+export function replyLossPaths(losses: readonly Loss[]): readonly string[] {
+  if (losses.length === 0) return NO_PATHS;
   const paths = [...new Set(losses.map(({ path }) => `reply.${path}`))];
-  return paths.length > TOLD_MAX ? [...paths.slice(0, TOLD_MAX), "reply"] : paths;
+  return paths.length > DROPPED_PATHS_MAX ? [...paths.slice(0, DROPPED_PATHS_MAX), "reply"] : paths;
 }
 
 // It stands where the cost does, as in a stream, whose headers are gone when it is known.

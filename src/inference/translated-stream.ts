@@ -3,28 +3,33 @@
 
 import { readSse, type SseEvent } from "../base/sse.ts";
 import type { CanonicalEvent, JsonObject, UsageReport } from "./canonical.ts";
-import type { StreamReader, StreamWriter } from "./canonical-wire.ts";
-import { lostOf } from "./translated-reply.ts";
-import { errorEvent, keepAliveOf, type StreamedApi, type StreamShape } from "./stream-shape.ts";
+import type { WireStreamReader, WireStreamWriter } from "./canonical-wire.ts";
+import { replyLossPaths } from "./translated-reply.ts";
+import {
+  errorEvent,
+  keepAliveBytes,
+  type StreamingApi,
+  type StreamTransform,
+} from "./stream-shape.ts";
 
-export interface Translator {
-  readonly reader: StreamReader;
-  readonly writer: StreamWriter;
+export interface StreamTranslation {
+  readonly reader: WireStreamReader;
+  readonly writer: WireStreamWriter;
   /** Whether the caller sees the usage. */
   readonly showsUsage: boolean;
   readonly costUsd: () => string | undefined;
   /** Takes keys and names of accounts out of a provider's sentence. */
-  readonly clean: (text: string) => string;
+  readonly scrub: (text: string) => string;
 }
 
 const encoder = new TextEncoder();
 
-export function translatedShape(
-  api: StreamedApi,
-  { reader, writer, showsUsage, costUsd, clean }: Translator,
-): StreamShape {
+export function translationTransform(
+  api: StreamingApi,
+  { reader, writer, showsUsage, costUsd, scrub }: StreamTranslation,
+): StreamTransform {
   let report: UsageReport | undefined;
-  let broken = false;
+  let failed = false;
   let latest: Uint8Array | undefined;
 
   const write = (events: readonly CanonicalEvent[]): string => {
@@ -33,25 +38,25 @@ export function translatedShape(
       // Usage is told once, at the end, when it is known to be the last.
       if (event.type === "usage") report = event.report;
       else if (event.type === "error") {
-        broken = true;
+        failed = true;
         out += writer.push({
           ...event,
-          error: { ...event.error, message: clean(event.error.message) },
+          error: { ...event.error, message: scrub(event.error.message) },
         });
       } else out += writer.push(event);
     }
     return out;
   };
-  const pass = (event: SseEvent): Uint8Array | undefined => {
+  const translateEvent = (event: SseEvent): Uint8Array | undefined => {
     const message = readSse(event);
-    const bytes = message === undefined ? undefined : bytesOf(write(reader.push(message)));
+    const bytes = message === undefined ? undefined : encodeText(write(reader.push(message)));
     latest = bytes ?? latest;
     return bytes;
   };
-  const last = (): Uint8Array | undefined => {
+  const finish = (): Uint8Array | undefined => {
     const rest = write(reader.end());
-    if (broken) return bytesOf(rest);
-    const dropped = lostOf(writer.losses);
+    if (failed) return encodeText(rest);
+    const dropped = replyLossPaths(writer.losses);
     const usage =
       report === undefined
         ? ""
@@ -59,7 +64,7 @@ export function translatedShape(
     const isShown = showsUsage && report !== undefined;
     const note =
       isShown || dropped.length === 0 ? "" : `: x-postern-dropped: ${dropped.join(", ")}\n\n`;
-    return bytesOf(rest + usage + note + writer.end());
+    return encodeText(rest + usage + note + writer.end());
   };
   const extrasOf = (dropped: readonly string[]): JsonObject => {
     const cost = costUsd();
@@ -69,15 +74,15 @@ export function translatedShape(
     };
   };
   return {
-    plain: pass,
-    usage: pass,
-    clean: (bytes) => bytes,
-    last,
-    error: (body) => (broken ? undefined : errorEvent(api, body, latest)),
-    keepAlive: keepAliveOf(api),
+    transformEvent: translateEvent,
+    transformUsageEvent: translateEvent,
+    scrub: (bytes) => bytes,
+    finish,
+    errorEvent: (body) => (failed ? undefined : errorEvent(api, body, latest)),
+    keepAlive: keepAliveBytes(api),
   };
 }
 
-function bytesOf(text: string): Uint8Array | undefined {
+function encodeText(text: string): Uint8Array | undefined {
   return text === "" ? undefined : encoder.encode(text);
 }

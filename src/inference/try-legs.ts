@@ -1,36 +1,39 @@
 // Tries the legs of a call, one after another, until one begins to answer. One hold stands for all that may have to be
 // paid for; a leg on the caller's own key costs nothing and holds nothing.
 
-import { onceAborted } from "../base/deadline.ts";
+import { onAborted } from "../base/deadline.ts";
 import { Fault } from "../base/fault.ts";
-import { createStop } from "../base/stop.ts";
-import type { Ask } from "./ask.ts";
-import { tryCandidate, type Trial, type TrialResult } from "./attempt.ts";
-import { type Call, idsOf, type InferParts, stopsBilling } from "./call.ts";
-import { faultOfHold, frozenByOperator, holdRequest } from "./hold.ts";
-import { clampedOutput, type Quote } from "./quote.ts";
-import { holdLifetimeMs, lastTryBeginsMs } from "./hold-lifetime.ts";
-import { dearestOf, type Leg, mayFallOver } from "./legs.ts";
-import { type Passage, passageFor } from "./passage.ts";
+import { createAbort } from "../base/stop.ts";
+import type { ParsedRequest } from "./ask.ts";
+import { attemptCandidate, type AttemptRequest, type CandidateResult } from "./attempt.ts";
+import { type HeldCall, holdIds, type InferDeps, abortStopsBilling } from "./call.ts";
+import { holdFault, operatorFreezeFault, toHoldRequest } from "./hold.ts";
+import { clampedOutputLimit, type CostEstimate } from "./quote.ts";
+import { holdLifetimeMs, lastAttemptStartMs } from "./hold-lifetime.ts";
+import { mostExpensive, type PricedCandidate, isFallbackable } from "./legs.ts";
+import { type TransportPlan, planFor } from "./passage.ts";
 
-export type CallBase = Pick<Call, "input" | "ask" | "state" | "catalog" | "closed">;
+export type RoutedRequest = Pick<
+  HeldCall,
+  "input" | "request" | "statefulCall" | "catalog" | "untrack"
+>;
 
-export interface Tried {
-  readonly call: Call;
-  readonly leg: Leg;
-  readonly result: TrialResult;
+export interface FallbackResult {
+  readonly call: HeldCall;
+  readonly priced: PricedCandidate;
+  readonly result: CandidateResult;
 }
 
-interface Standing {
+interface ActiveHold {
   readonly amount: bigint;
   /** False for the hold of nothing under which a caller's own key is tried. */
-  readonly pays: boolean;
+  readonly isPaid: boolean;
   /** Why it does not pay for what would have to be paid for. */
   readonly shortfall?: Fault;
 }
 
 /** Refusals of a hold for which the caller's own key is as good as before. */
-const MONEY: ReadonlySet<string> = new Set([
+const FUNDS_FAULT_CODES: ReadonlySet<string> = new Set([
   "insufficient_credits",
   "key_limit_reached",
   "workspace_budget_reached",
@@ -38,249 +41,289 @@ const MONEY: ReadonlySet<string> = new Set([
   "rate_limited",
 ]);
 
-const NO_LEGS: readonly Leg[] = [];
+const NO_CANDIDATES: readonly PricedCandidate[] = [];
 
 /** Refusals that an owner can mend, where there is one. */
-const ADVISES_OWNER: ReadonlySet<string> = new Set(["insufficient_credits", "budget", "key_limit"]);
+const OWNER_FIXABLE_OUTCOMES: ReadonlySet<string> = new Set([
+  "insufficient_credits",
+  "budget",
+  "key_limit",
+]);
 
-export async function tryLegs(
-  parts: InferParts,
-  base: CallBase,
-  legs: readonly [Leg, ...Leg[]],
-): Promise<Tried> {
-  const attempts: Call["attempts"] = [];
-  let standing: Standing | undefined;
-  let tried: Tried | undefined;
+export async function runFallbacks(
+  deps: InferDeps,
+  routed: RoutedRequest,
+  candidates: readonly [PricedCandidate, ...PricedCandidate[]],
+): Promise<FallbackResult> {
+  const attempts: HeldCall["attempts"] = [];
+  let activeHold: ActiveHold | undefined;
+  let last: FallbackResult | undefined;
   let refusal: Fault | undefined;
   let shortfall: Fault | undefined;
   try {
-    for (const [place, leg] of legs.entries()) {
-      const later = legsAfter(place, legs);
-      const isFirst = standing === undefined;
-      const next = { leg, later, standing };
-      standing = await (tried === undefined ? standingFor : standingOrNone)(parts, base, next);
-      shortfall ??= standing.shortfall;
+    for (const [index, priced] of candidates.entries()) {
+      const remaining = candidatesAfter(index, candidates);
+      const isFirst = activeHold === undefined;
+      const next = { priced, remaining, activeHold };
+      activeHold = await (last === undefined ? ensureHold : ensureHoldOrFree)(deps, routed, next);
+      shortfall ??= activeHold.shortfall;
       // There is no money for this way; one on another key of the caller's own takes none.
-      if (!standing.pays && !leg.candidate.credential.byok) continue;
-      if (isFirst) await base.state?.held?.();
-      const call = callOn(leg, base, { attempts, held: standing.amount });
-      const result = await attempt(parts, call, leg, later[0]);
+      if (!activeHold.isPaid && !priced.candidate.credential.byok) continue;
+      if (isFirst) await routed.statefulCall?.onHeld?.();
+      const call = createHeldCall(priced, routed, { attempts, held: activeHold.amount });
+      const result = await attemptOn(deps, call, priced, remaining[0]);
       // A request that cannot be said to this provider may be said to the next.
       if (result instanceof Fault) {
         refusal ??= result;
         continue;
       }
-      tried = { call, leg, result };
-      if (!goesOn(parts, tried)) break;
+      last = { call, priced, result };
+      if (!shouldFallBack(deps, last)) break;
     }
-    if (tried === undefined) throw refusal ?? new Error("a call without a leg");
-    return withShortfall(tried, shortfall);
+    if (last === undefined) throw refusal ?? new Error("a call without a leg");
+    return withShortfall(last, shortfall);
   } catch (error) {
-    if (standing !== undefined)
-      await parts.ledger.settle({ ...idsOf(base), cost: 0n, now: parts.now() }).catch(() => {});
+    if (activeHold !== undefined)
+      await deps.ledger.settle({ ...holdIds(routed), cost: 0n, now: deps.now() }).catch(() => {});
     throw error;
   }
 }
 
-function legsAfter(place: number, legs: readonly Leg[]): readonly Leg[] {
-  return place + 1 < legs.length ? legs.slice(place + 1) : NO_LEGS;
+function candidatesAfter(
+  index: number,
+  candidates: readonly PricedCandidate[],
+): readonly PricedCandidate[] {
+  return index + 1 < candidates.length ? candidates.slice(index + 1) : NO_CANDIDATES;
 }
 
-function goesOn(parts: InferParts, { call, result }: Tried): boolean {
+function shouldFallBack(deps: InferDeps, { call, result }: FallbackResult): boolean {
   if (result.ok || result.aborted || call.input.signal.aborted) return false;
   // The hold does not live for ever, and neither does the caller's patience.
-  const isLate = parts.now() - call.input.now > lastTryBeginsMs(parts.timeouts);
-  return !isLate && mayFallOver(result.fault);
+  const isLate = deps.now() - call.input.now > lastAttemptStartMs(deps.timeouts);
+  return !isLate && isFallbackable(result.fault);
 }
 
-interface Next {
-  readonly leg: Leg;
-  readonly later: readonly Leg[];
-  readonly standing: Standing | undefined;
+interface FallbackStep {
+  readonly priced: PricedCandidate;
+  readonly remaining: readonly PricedCandidate[];
+  readonly activeHold: ActiveHold | undefined;
 }
 
-function standingFor(
-  parts: InferParts,
-  base: CallBase,
-  { leg, later, standing }: Next,
-): Standing | Promise<Standing> {
-  const pays = !leg.candidate.credential.byok;
-  if (standing !== undefined && (standing.pays || !pays)) return standing;
-  const quote = pays ? quoteFor(leg, later) : freeOf(leg);
-  return hold(parts, base, { quote, pays, standing });
+function ensureHold(
+  deps: InferDeps,
+  routed: RoutedRequest,
+  { priced, remaining, activeHold }: FallbackStep,
+): ActiveHold | Promise<ActiveHold> {
+  const isPaid = !priced.candidate.credential.byok;
+  if (activeHold !== undefined && (activeHold.isPaid || !isPaid)) return activeHold;
+  const estimate = isPaid ? holdEstimate(priced, remaining) : freeEstimate(priced);
+  return placeHold(deps, routed, { estimate, isPaid, activeHold });
 }
 
-function freeOf({ quote }: Leg): Quote {
-  return { ...quote, amount: 0n, minimum: undefined };
+function freeEstimate({ estimate }: PricedCandidate): CostEstimate {
+  return { ...estimate, amount: 0n, minimum: undefined };
 }
 
 /** Pays nothing where there is no money for another way: what the caller's own key has met before says more. */
-async function standingOrNone(parts: InferParts, base: CallBase, next: Next): Promise<Standing> {
+async function ensureHoldOrFree(
+  deps: InferDeps,
+  routed: RoutedRequest,
+  step: FallbackStep,
+): Promise<ActiveHold> {
   try {
-    return await standingFor(parts, base, next);
+    return await ensureHold(deps, routed, step);
   } catch (error) {
-    if (!(error instanceof Fault && MONEY.has(error.code))) throw error;
-    if (base.input.bringsPayment === true && error.code === "insufficient_credits") throw error;
+    if (!(error instanceof Fault && FUNDS_FAULT_CODES.has(error.code))) throw error;
+    if (routed.input.hasPayment === true && error.code === "insufficient_credits") throw error;
     // A hold of nothing again, under which the call is recorded.
-    const unpaid = await hold(parts, base, { ...next, quote: freeOf(next.leg), pays: false });
+    const unpaid = await placeHold(deps, routed, {
+      ...step,
+      estimate: freeEstimate(step.priced),
+      isPaid: false,
+    });
     return { ...unpaid, shortfall: error };
   }
 }
 
 /** Beside the failure of an own key it is told how the gateway's account could be paid for. */
-function withShortfall(tried: Tried, shortfall: Fault | undefined): Tried {
-  const { result } = tried;
-  if (result.ok || shortfall?.code !== "insufficient_credits") return tried;
+function withShortfall(fallback: FallbackResult, balanceFault: Fault | undefined): FallbackResult {
+  const { result } = fallback;
+  if (result.ok || balanceFault?.code !== "insufficient_credits") return fallback;
   const { code, message, status, publicMessage, options } = result.fault;
-  const next = [...(options.next ?? []), ...(shortfall.options.next ?? [])];
+  const next = [...(options.next ?? []), ...(balanceFault.options.next ?? [])];
   const fault = new Fault(code, message, {
     ...options,
     message: publicMessage,
     status,
     next,
-    shortfall,
+    balanceFault,
   });
-  return { ...tried, result: { ...result, fault } };
+  return { ...fallback, result: { ...result, fault } };
 }
 
 /** What pays for this leg and for whichever of the later ones may have to be paid. */
-function quoteFor(leg: Leg, later: readonly Leg[]): Quote {
-  if (later.length === 0) return leg.quote;
-  return dearestOf([leg, ...later.filter(({ candidate }) => !candidate.credential.byok)]);
+function holdEstimate(
+  priced: PricedCandidate,
+  remaining: readonly PricedCandidate[],
+): CostEstimate {
+  if (remaining.length === 0) return priced.estimate;
+  return mostExpensive([
+    priced,
+    ...remaining.filter(({ candidate }) => !candidate.credential.byok),
+  ]);
 }
 
-interface Wanted extends Pick<Next, "standing"> {
-  readonly quote: Quote;
-  readonly pays: boolean;
+interface HoldParams extends Pick<FallbackStep, "activeHold"> {
+  readonly estimate: CostEstimate;
+  readonly isPaid: boolean;
 }
 
-async function hold(
-  parts: InferParts,
-  base: CallBase,
-  { quote, pays, standing }: Wanted,
-): Promise<Standing> {
-  const { input, ask } = base;
-  if (standing !== undefined)
-    await parts.ledger.settle({ ...idsOf(base), cost: 0n, now: parts.now() });
+async function placeHold(
+  deps: InferDeps,
+  routed: RoutedRequest,
+  { estimate, isPaid, activeHold }: HoldParams,
+): Promise<ActiveHold> {
+  const { input, request } = routed;
+  if (activeHold !== undefined)
+    await deps.ledger.settle({ ...holdIds(routed), cost: 0n, now: deps.now() });
   // Not when the request arrived: its body, and a payment, may have taken minutes since.
-  const now = parts.now();
-  const request = holdRequest(quote, {
+  const now = deps.now();
+  const holdParams = toHoldRequest(estimate, {
     id: input.requestId,
     accountId: input.caller.accountId,
     keyId: input.caller.keyId,
     now,
-    expiresAt: now + holdLifetimeMs(parts.timeouts),
+    expiresAt: now + holdLifetimeMs(deps.timeouts),
     // A further hold of a call is no further call.
-    pace: standing === undefined ? parts.pace : undefined,
-    openCallsMax: standing === undefined ? parts.openCallsMax : undefined,
+    rateLimit: activeHold === undefined ? deps.rateLimit : undefined,
+    openCallsMax: activeHold === undefined ? deps.openCallsMax : undefined,
   });
   // A call that costs nothing takes nothing from the wallet, so the hold would not look at its state.
-  if (request.amount === 0n) await refuseFrozen(parts, input.caller.accountId);
-  const outcome = parts.ledger.holdNow(request) ?? (await parts.ledger.hold(request));
-  if (outcome.status === "held") return { amount: outcome.amount, pays };
-  if (outcome.status === "frozen") await refuseFrozen(parts, input.caller.accountId);
+  if (holdParams.amount === 0n) await rejectIfFrozen(deps, input.caller.accountId);
+  const outcome = deps.ledger.tryHoldSync(holdParams) ?? (await deps.ledger.hold(holdParams));
+  if (outcome.status === "held") return { amount: outcome.amount, isPaid };
+  if (outcome.status === "frozen") await rejectIfFrozen(deps, input.caller.accountId);
   const { caller } = input;
-  const { nobodySignsIn } = parts;
-  const claimed = ADVISES_OWNER.has(outcome.status) && (await parts.isClaimed(caller.accountId));
-  throw faultOfHold(outcome, quote, { ask, ...caller, claimed, nobodySignsIn, now });
+  const { isSignInDisabled } = deps;
+  const isClaimed =
+    OWNER_FIXABLE_OUTCOMES.has(outcome.status) && (await deps.isClaimed(caller.accountId));
+  throw holdFault(outcome, estimate, { request, ...caller, isClaimed, isSignInDisabled, now });
 }
 
 /** Throws where the operator froze the account; what it owes is another matter. */
-export async function refuseFrozen(
-  { freezeOf }: Pick<InferParts, "freezeOf">,
+export async function rejectIfFrozen(
+  { freezeOf }: Pick<InferDeps, "freezeOf">,
   accountId: string,
 ): Promise<void> {
   const freeze = await freezeOf?.(accountId);
-  if (freeze?.by === "operator") throw frozenByOperator(freeze);
+  if (freeze?.by === "operator") throw operatorFreezeFault(freeze);
 }
 
-function callOn(
-  { candidate, quote }: Leg,
-  { input, ask, state, catalog, closed }: CallBase,
-  { held, attempts }: Pick<Call, "attempts" | "held">,
-): Call {
+function createHeldCall(
+  { candidate, estimate }: PricedCandidate,
+  { input, request, statefulCall, catalog, untrack }: RoutedRequest,
+  { held, attempts }: Pick<HeldCall, "attempts" | "held">,
+): HeldCall {
   return {
     input,
-    ask,
-    state,
+    request,
+    statefulCall,
     catalog,
-    closed,
+    untrack,
     attempts,
     held,
-    quote,
-    outputMax: candidate.credential.byok ? undefined : clampedOutput(quote, held, ask.choices),
-    abort: createStop(),
-    passage: undefined,
+    estimate,
+    outputMax: candidate.credential.byok
+      ? undefined
+      : clampedOutputLimit(estimate, held, request.choices),
+    abort: createAbort(),
+    plan: undefined,
   };
 }
 
-async function attempt(
-  parts: InferParts,
-  call: Call,
-  { candidate }: Leg,
-  next: Leg | undefined,
-): Promise<TrialResult | Fault> {
-  const { input, ask } = call;
-  const passage = passageOrRefusal(parts, call, candidate);
-  if (passage instanceof Fault) return passage;
-  call.passage = passage;
-  const trial: Trial = {
+async function attemptOn(
+  deps: InferDeps,
+  call: HeldCall,
+  { candidate }: PricedCandidate,
+  next: PricedCandidate | undefined,
+): Promise<CandidateResult | Fault> {
+  const { input, request } = call;
+  const plan = planOrFault(deps, call, candidate);
+  if (plan instanceof Fault) return plan;
+  call.plan = plan;
+  const attemptRequest: AttemptRequest = {
     accountId: input.caller.accountId,
-    wire: passage.wire,
-    path: passage.path,
-    stream: ask.stream,
-    translated: passage.isTranslated,
+    wire: plan.wire,
+    path: plan.path,
+    stream: request.stream,
+    isTranslated: plan.isTranslated,
     headers: input.headers,
     abort: call.abort,
-    body: passage.body,
-    triesMax: next === undefined || isSamePlace(candidate, next.candidate) ? undefined : 1,
+    body: plan.body,
+    maxAttempts: next === undefined || isSameModel(candidate, next.candidate) ? undefined : 1,
   };
-  const before = call.attempts.length;
+  const attemptsBefore = call.attempts.length;
   // Where leaving does not end the bill, the call goes on without the caller, to the provider's own count, or to the end of
   // the process. A stream that has begun learns by its own cancellation that its reader is gone.
-  const signal = stopsBilling(candidate) ? input.signal : parts.hurried;
-  const stopHeeding = onceAborted(signal, call.abort.abort);
+  const signal = abortStopsBilling(candidate) ? input.signal : deps.shutdownSignal;
+  const unsubscribe = onAborted(signal, call.abort.abort);
   try {
     if (signal.aborted) call.abort.abort();
-    return await tryCandidate(candidate, trial, call.attempts, parts);
+    return await attemptCandidate(candidate, attemptRequest, call.attempts, deps);
   } finally {
-    stopHeeding();
-    if (!candidate.credential.byok) noteTries(parts, call, before);
+    unsubscribe();
+    if (!candidate.credential.byok) recordAttempts(deps, call, attemptsBefore);
   }
 }
 
-function noteTries({ routing, now }: InferParts, { attempts, ask }: Call, from: number): void {
-  for (let place = from; place < attempts.length; place++) {
-    const one = attempts[place];
+function recordAttempts(
+  { routing, now }: InferDeps,
+  { attempts, request }: HeldCall,
+  from: number,
+): void {
+  for (let index = from; index < attempts.length; index++) {
+    const one = attempts[index];
     if (one === undefined) continue;
     const { provider, model, status, ms } = one;
-    routing.statistics.tried({ provider, model, status, ms, stream: ask.stream, now: now() });
+    routing.statistics.recordAttempt({
+      provider,
+      model,
+      status,
+      ms,
+      stream: request.stream,
+      now: now(),
+    });
   }
 }
 
-function passageOrRefusal(
-  parts: InferParts,
-  call: Call,
-  candidate: Leg["candidate"],
-): Passage | Fault {
-  const { input, ask, state } = call;
-  const make = (sent: Ask): Passage =>
-    passageFor(sent, candidate, {
+function planOrFault(
+  deps: InferDeps,
+  call: HeldCall,
+  candidate: PricedCandidate["candidate"],
+): TransportPlan | Fault {
+  const { input, request, statefulCall } = call;
+  const createPlan = (sent: ParsedRequest): TransportPlan =>
+    planFor(sent, candidate, {
       requestId: input.requestId,
       now: input.now,
-      adjust: {
-        pseudonym: () => parts.pseudonymOf(input.caller.accountId),
+      adjustments: {
+        pseudonym: () => deps.pseudonymOf(input.caller.accountId),
         outputMax: call.outputMax,
       },
     });
   try {
-    return state === undefined ? make(ask) : state.pass(candidate, make);
+    return statefulCall === undefined
+      ? createPlan(request)
+      : statefulCall.planFor(candidate, createPlan);
   } catch (error) {
     if (error instanceof Fault) return error;
     throw error;
   }
 }
 
-function isSamePlace(one: Leg["candidate"], other: Leg["candidate"]): boolean {
+function isSameModel(
+  one: PricedCandidate["candidate"],
+  other: PricedCandidate["candidate"],
+): boolean {
   return one.model.id === other.model.id;
 }

@@ -2,13 +2,13 @@
 // told as a state, with whether another try makes sense.
 
 import { invalid } from "../base/fault.ts";
-import { remembered } from "../base/remembered.ts";
+import { memoize } from "../base/remembered.ts";
 import type { Secret } from "../base/secret.ts";
-import { abortSignalOf, type StopSignal } from "../base/stop.ts";
-import type { Carry, Outgoing } from "../outbound/carrier.ts";
-import { cancelInflow, nextPiece, wholeOf } from "../outbound/inflow.ts";
-import { type Reply, replyOfResponse } from "../outbound/reply.ts";
-import type { Authorize } from "./authorize.ts";
+import { toAbortSignal, type AbortSignalLike } from "../base/stop.ts";
+import type { Send, OutgoingRequest } from "../outbound/carrier.ts";
+import { cancelBodyStream, nextChunk, takeIfComplete } from "../outbound/inflow.ts";
+import { type UpstreamResponse, fromFetchResponse } from "../outbound/reply.ts";
+import type { Authorizer } from "./authorize.ts";
 import type { Provider, UpstreamWire } from "./providers.ts";
 
 /** What it takes to call a provider: its row, where it is, and on whose account. */
@@ -20,7 +20,7 @@ export interface Credential {
   readonly label: string;
   readonly byok: boolean;
   /** Signs each request, where a key in a header is not how it is done. */
-  readonly authorize?: Authorize;
+  readonly authorizer?: Authorizer;
   /** Answers in this process instead of over the network: the simulator of a development gateway. */
   readonly inProcess?: (request: Request) => Promise<Response>;
 }
@@ -32,45 +32,45 @@ export interface UpstreamRequest {
   readonly body: string;
   /** The caller's headers, of which a few travel on. */
   readonly headers: Headers;
-  readonly signal: StopSignal;
+  readonly signal: AbortSignalLike;
 }
 
 export interface Timeouts {
   /** Until the provider's first byte. */
   readonly firstByteMs: number;
   /** Until the whole of a reply that is not streamed. */
-  readonly wholeMs: number;
+  readonly replyMs: number;
   /** Of silence within a stream. */
-  readonly silenceMs: number;
+  readonly idleMs: number;
   /** For a whole stream, from its first byte. */
-  readonly totalMs: number;
+  readonly streamMs: number;
 }
 
-export const TIMEOUTS: Timeouts = {
+export const DEFAULT_TIMEOUTS: Timeouts = {
   firstByteMs: 180_000,
-  wholeMs: 840_000,
-  silenceMs: 180_000,
-  totalMs: 870_000,
+  replyMs: 840_000,
+  idleMs: 180_000,
+  streamMs: 870_000,
 };
 
-export type Upstream =
-  | { readonly kind: "answered"; readonly reply: Reply }
+export type SendResult =
+  | { readonly kind: "answered"; readonly reply: UpstreamResponse }
   | { readonly kind: "unreachable"; readonly cause: unknown }
   | { readonly kind: "aborted" };
 
 /** What no header may hold (RFC 9110 §5.5); the runtime lets a DEL in. */
-const NOT_IN_A_HEADER = /[^\t\x20-\x7e\x80-\xff]/;
+const INVALID_HEADER_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
 
 /** A header that cannot travel on is its sender's mistake, and no failure of the provider. */
-export function demandSendable(headers: Headers): void {
-  for (const name of FORWARDED) {
+export function validateForwardedHeaders(headers: Headers): void {
+  for (const name of FORWARDED_HEADERS) {
     const value = headers.get(name);
-    if (value !== null && NOT_IN_A_HEADER.test(value))
+    if (value !== null && INVALID_HEADER_CHARACTER.test(value))
       throw invalid(name, `The header ${name} holds a control character. Send it without.`);
   }
 }
 
-const FORWARDED = [
+const FORWARDED_HEADERS = [
   "anthropic-beta",
   "anthropic-version",
   "openai-beta",
@@ -82,65 +82,72 @@ const FORWARDED = [
 const ANTHROPIC_VERSION = "2023-06-01";
 
 /** Headers of a provider's reply that a caller can use; everything else could tell of the gateway's account. */
-const RETURNED =
+const RETURNED_HEADERS =
   /^(retry-after|retry-after-ms|x-should-retry|openai-processing-ms|openai-model|x-ratelimit-[a-z0-9-]+|anthropic-ratelimit-[a-z0-9-]+|anthropic-fast-[a-z0-9-]+)$/;
 
-export function send(
+export function sendUpstream(
   credential: Credential,
   request: UpstreamRequest,
-  carry: Carry,
-): Promise<Upstream> {
-  const { provider, baseUrl, authorize, inProcess } = credential;
+  sendHttp: Send,
+): Promise<SendResult> {
+  const { provider, baseUrl, authorizer, inProcess } = credential;
   const path = provider.paths[request.wire];
   if (path === undefined) throw new Error(`${provider.id} does not speak ${request.wire}`);
   const { body, signal } = request;
   const url = baseUrl + path + (request.path ?? "");
   const outgoing = { url, headers: headersFor(credential, request), body, signal };
   const replied =
-    authorize !== undefined
-      ? carrySigned(outgoing, authorize, carry)
+    authorizer !== undefined
+      ? sendAuthorized(outgoing, authorizer, sendHttp)
       : inProcess !== undefined
-        ? answeredInside(outgoing, inProcess)
-        : carry(outgoing);
-  return replied.then(answeredBy, (cause: unknown) =>
+        ? sendInProcess(outgoing, inProcess)
+        : sendHttp(outgoing);
+  return replied.then(toSendResult, (cause: unknown) =>
     signal.aborted ? { kind: "aborted" } : { kind: "unreachable", cause },
   );
 }
 
-function answeredBy(reply: Reply): Upstream {
+function toSendResult(reply: UpstreamResponse): SendResult {
   return { kind: "answered", reply };
 }
 
-async function carrySigned(outgoing: Outgoing, authorize: Authorize, carry: Carry): Promise<Reply> {
+async function sendAuthorized(
+  outgoing: OutgoingRequest,
+  authorizer: Authorizer,
+  sendHttp: Send,
+): Promise<UpstreamResponse> {
   const { url, body, headers } = outgoing;
-  const signed = await authorize.sign({ url, method: "POST", body });
-  if (signed.kind === "refused") return replyOfResponse(signed.response);
-  const reply = await carry({ ...outgoing, headers: { ...headers, ...signed.headers } });
-  if (reply.status === 401 || reply.status === 403) authorize.wasRefused();
+  const signed = await authorizer.sign({ url, method: "POST", body });
+  if (signed.kind === "refused") return fromFetchResponse(signed.response);
+  const reply = await sendHttp({ ...outgoing, headers: { ...headers, ...signed.headers } });
+  if (reply.status === 401 || reply.status === 403) authorizer.onRejected();
   return reply;
 }
 
 // What answers in this process has no connection that could be closed: the signal ends its wait and its body here.
-async function answeredInside(
-  { url, headers, body, signal: stop }: Outgoing,
-  answer: (request: Request) => Promise<Response>,
-): Promise<Reply> {
-  const signal = abortSignalOf(stop);
+async function sendInProcess(
+  { url, headers, body, signal: abortSignal }: OutgoingRequest,
+  handle: (request: Request) => Promise<Response>,
+): Promise<UpstreamResponse> {
+  const signal = toAbortSignal(abortSignal);
   const request = new Request(url, { method: "POST", headers, body, signal });
   const aborted = new Promise<never>((_, reject) => {
     signal.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
   });
-  const response = await Promise.race([answer(request), aborted]);
+  const response = await Promise.race([handle(request), aborted]);
   const through = response.body?.pipeThrough(new TransformStream(), { signal });
-  return replyOfResponse(new Response(through ?? null, response));
+  return fromFetchResponse(new Response(through ?? null, response));
 }
 
-export function returnedHeaders(from: Reply["headers"], now: number): Record<string, string> {
+export function returnedHeaders(
+  from: UpstreamResponse["headers"],
+  now: number,
+): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const [name, value] of from) {
     if (!isReturned(name)) continue;
-    const said = name === "retry-after" ? waitText(value, now) : value;
-    if (said !== undefined) headers[name] = said;
+    const text = name === "retry-after" ? retryAfterText(value, now) : value;
+    if (text !== undefined) headers[name] = text;
   }
   return headers;
 }
@@ -149,7 +156,7 @@ const SECONDS = /^\d{1,9}(?:\.\d{1,9})?$/;
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .{1,40} GMT$/;
 
 /** A provider's `retry-after` as every caller is promised it: whole seconds, one or more. What is none is not passed on. */
-function waitText(value: string, now: number): string | undefined {
+function retryAfterText(value: string, now: number): string | undefined {
   const seconds = SECONDS.test(value)
     ? Number(value)
     : HTTP_DATE.test(value)
@@ -159,41 +166,44 @@ function waitText(value: string, now: number): string | undefined {
 }
 
 // Replies bring the same names again and again.
-const isReturned = remembered((name: string) => RETURNED.test(name));
+const isReturned = memoize((name: string) => RETURNED_HEADERS.test(name));
 
 // Most callers send none of the headers that travel on.
 function headersFor(
   credential: Credential,
   { wire, headers: from }: UpstreamRequest,
 ): Readonly<Record<string, string>> {
-  const standing = standingHeaders(credential, wire);
+  const base = cachedHeaders(credential, wire);
   let headers: Record<string, string> | undefined;
-  for (const name of FORWARDED) {
+  for (const name of FORWARDED_HEADERS) {
     const value = from.get(name);
     if (value === null) continue;
-    headers ??= { ...standing };
+    headers ??= { ...base };
     headers[name] = value;
   }
-  return headers ?? standing;
+  return headers ?? base;
 }
 
-type HeadersOn = (wire: UpstreamWire) => Readonly<Record<string, string>>;
-const knownStanding = new WeakMap<Credential, HeadersOn>();
+type HeadersForWire = (wire: UpstreamWire) => Readonly<Record<string, string>>;
+const headerCache = new WeakMap<Credential, HeadersForWire>();
 
 // What is the same for every call on one of the gateway's own accounts is put together once. It is frozen.
-function standingHeaders(
+function cachedHeaders(
   credential: Credential,
   wire: UpstreamWire,
 ): Readonly<Record<string, string>> {
-  if (credential.byok) return makeHeaders(credential, wire);
-  const known = knownStanding.get(credential);
-  if (known !== undefined) return known(wire);
-  const headersOn: HeadersOn = remembered((one) => Object.freeze(makeHeaders(credential, one)));
-  knownStanding.set(credential, headersOn);
+  if (credential.byok) return buildHeaders(credential, wire);
+  const cached = headerCache.get(credential);
+  if (cached !== undefined) return cached(wire);
+  const headersOn: HeadersForWire = memoize((one) => Object.freeze(buildHeaders(credential, one)));
+  headerCache.set(credential, headersOn);
   return headersOn(wire);
 }
 
-function makeHeaders({ provider, apiKey }: Credential, wire: UpstreamWire): Record<string, string> {
+function buildHeaders(
+  { provider, apiKey }: Credential,
+  wire: UpstreamWire,
+): Record<string, string> {
   const headers: Record<string, string> = {
     "content-type": "application/json",
     "user-agent": "postern",
@@ -205,7 +215,7 @@ function makeHeaders({ provider, apiKey }: Credential, wire: UpstreamWire): Reco
   if (apiKey === undefined) return headers;
   const isMessages = wire === "messages" || wire === "count_tokens";
   // A server that speaks other wires as well: each is signed as its own clients do it.
-  if (isMessages && provider.auth === "bearer" && provider.signsWith === undefined)
+  if (isMessages && provider.auth === "bearer" && provider.cloudAuth === undefined)
     headers["x-api-key"] = apiKey.reveal();
   else if (wire === "gemini" && provider.auth === "bearer")
     headers["x-goog-api-key"] = apiKey.reveal();
@@ -216,40 +226,43 @@ function makeHeaders({ provider, apiKey }: Credential, wire: UpstreamWire): Reco
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-const READ_MAX_BYTES = 64 * 1_048_576;
+const REPLY_MAX_BYTES = 64 * 1_048_576;
 
-export type WholeBody =
+export type BodyResult =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "too_large" | "cut" | "not_text" };
 
 /** Reads a whole reply within bounds; a reply that is cut or too large is a failure of the provider. */
-export function readWhole(
-  reply: Reply,
-  mostBytes = READ_MAX_BYTES,
-): WholeBody | Promise<WholeBody> {
+export function readBody(
+  reply: UpstreamResponse,
+  maxBytes = REPLY_MAX_BYTES,
+): BodyResult | Promise<BodyResult> {
   // Most replies have come with their headers.
-  const bytes = wholeOf(reply.body, mostBytes);
-  return bytes === undefined ? readPieces(reply, mostBytes) : textOf(bytes);
+  const bytes = takeIfComplete(reply.body, maxBytes);
+  return bytes === undefined ? readChunks(reply, maxBytes) : decodeText(bytes);
 }
 
-async function readPieces({ headers, body }: Reply, mostBytes: number): Promise<WholeBody> {
-  const pieces: Uint8Array[] = [];
-  let size = Number(headers.get("content-length") ?? 0) > mostBytes ? Infinity : 0;
+async function readChunks(
+  { headers, body }: UpstreamResponse,
+  maxBytes: number,
+): Promise<BodyResult> {
+  const chunks: Uint8Array[] = [];
+  let size = Number(headers.get("content-length") ?? 0) > maxBytes ? Infinity : 0;
   try {
-    while (size <= mostBytes) {
-      const piece = await nextPiece(body);
-      if (piece === undefined) return textOf(Buffer.concat(pieces));
-      size += piece.length;
-      pieces.push(piece);
+    while (size <= maxBytes) {
+      const chunk = await nextChunk(body);
+      if (chunk === undefined) return decodeText(Buffer.concat(chunks));
+      size += chunk.length;
+      chunks.push(chunk);
     }
   } catch {
     return { kind: "cut" };
   }
-  cancelInflow(body);
+  cancelBodyStream(body);
   return { kind: "too_large" };
 }
 
-function textOf(bytes: Uint8Array): WholeBody {
+function decodeText(bytes: Uint8Array): BodyResult {
   try {
     return { kind: "text", text: decoder.decode(bytes) };
   } catch {

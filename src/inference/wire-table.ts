@@ -7,13 +7,13 @@ import { geminiWire } from "./wires/gemini/gemini.ts";
 import { messagesWire } from "./wires/messages/messages.ts";
 import { responsesWire } from "./wires/responses/responses.ts";
 
-export const INBOUND: Readonly<Record<"chat" | "responses" | "messages", InboundWire>> = {
+export const INBOUND_WIRES: Readonly<Record<"chat" | "responses" | "messages", InboundWire>> = {
   chat: chatWire,
   responses: responsesWire,
   messages: messagesWire,
 };
 
-export const OUTBOUND: Readonly<
+export const OUTBOUND_WIRES: Readonly<
   Record<"chat" | "responses" | "messages" | "gemini" | "converse", OutboundWire>
 > = {
   chat: chatWire,

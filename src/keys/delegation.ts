@@ -8,7 +8,7 @@ import { type Nano, toNano, usdText } from "../base/money.ts";
 import type { Tx } from "../store/db.ts";
 import { changeKey, getKey, type Key, type Keys, type KeySettings, lockKey } from "./keys.ts";
 
-export interface MintingKey {
+export interface CallerKey {
   readonly accountId: string;
   readonly keyId: string;
 }
@@ -24,16 +24,18 @@ export interface MintedByKey {
 export async function mintByKey(
   tx: Tx,
   keys: Keys,
-  caller: MintingKey,
+  caller: CallerKey,
   { settings, now }: { readonly settings: KeySettings; readonly now: number },
 ): Promise<MintedByKey> {
   const { accountId, keyId } = caller;
-  const own = (await isOwned(tx, accountId)) ? await lockBounds(tx, caller, now) : undefined;
-  if (own !== undefined) refuseBeyond(own, settings, accountId);
+  const limits = (await isOwned(tx, accountId))
+    ? await lockDelegationLimits(tx, caller, now)
+    : undefined;
+  if (limits !== undefined) assertWithinLimits(limits, settings, accountId);
   const minted = await keys.mint(tx, accountId, settings, now);
-  if (own === undefined || own.key.limit === null || minted.key.limit === null)
+  if (limits === undefined || limits.key.limit === null || minted.key.limit === null)
     return { ...minted, lowered: undefined };
-  const limit = own.key.limit - minted.key.limit;
+  const limit = limits.key.limit - minted.key.limit;
   const lowered = await changeKey(tx, accountId, keyId, { limit, now });
   return { ...minted, lowered };
 }
@@ -46,7 +48,7 @@ export async function changeByKey(
   change: KeySettings & { readonly now: number },
 ): Promise<Key> {
   if (await isOwned(tx, accountId))
-    refuseWider(await lockKey(tx, accountId, id, change.now), change);
+    assertNotWidened(await lockKey(tx, accountId, id, change.now), change);
   return await changeKey(tx, accountId, id, change);
 }
 
@@ -56,76 +58,84 @@ async function isOwned(tx: Tx, accountId: string): Promise<boolean> {
   return (row?.["claimed_at"] ?? null) !== null;
 }
 
-interface Bounds {
+interface DelegationLimits {
   readonly key: Key;
   /** What no call has spent of its limit, or holds. */
-  readonly left: Nano;
+  readonly remaining: Nano;
 }
 
 /** Locks what the key's calls count on: none of them is let in by the limit of before. */
-async function lockBounds(tx: Tx, { accountId, keyId }: MintingKey, now: number): Promise<Bounds> {
-  const [spender] = await tx.lockMany("spender", "key_id", [keyId]);
+async function lockDelegationLimits(
+  tx: Tx,
+  { accountId, keyId }: CallerKey,
+  now: number,
+): Promise<DelegationLimits> {
+  const [keySpend] = await tx.lockMany("spender", "key_id", [keyId]);
   await tx.lockMany("api_key", "id", [keyId]);
   const key = await getKey(tx, accountId, keyId, now);
-  const left = (key.limit ?? 0n) - key.spent - toNano(spender?.["held"] ?? 0);
-  return { key, left: left > 0n ? left : 0n };
+  const remaining = (key.limit ?? 0n) - key.spent - toNano(keySpend?.["held"] ?? 0);
+  return { key, remaining: remaining > 0n ? remaining : 0n };
 }
 
-function refuseBeyond({ key, left }: Bounds, settings: KeySettings, accountId: string): void {
+function assertWithinLimits(
+  { key, remaining }: DelegationLimits,
+  settings: KeySettings,
+  accountId: string,
+): void {
   const { expiresAt, limit } = settings;
   if (key.expiresAt !== null && (expiresAt ?? Infinity) > key.expiresAt) {
     const until = new Date(key.expiresAt).toISOString();
-    throw ownersOnly(
+    throw ownerOnlyFault(
       accountId,
       "expires_at",
       `This key expires at ${until}, and what it mints may not outlive it. Send an expires_at that is no later.`,
     );
   }
   if (key.limit === null) return;
-  if (limit === undefined || limit === null || limit > left)
-    throw ownersOnly(
+  if (limit === undefined || limit === null || limit > remaining)
+    throw ownerOnlyFault(
       accountId,
       "limit_usd",
-      `This key has ${usdText(left)} USD left of its own limit, and hands on no more. Send a limit_usd up to that; it is taken off this key's limit.`,
+      `This key has ${usdText(remaining)} USD left of its own limit, and hands on no more. Send a limit_usd up to that; it is taken off this key's limit.`,
     );
   const window = settings.limitWindow ?? null;
   if (window !== null && window !== key.limitWindow)
-    throw ownersOnly(
+    throw ownerOnlyFault(
       accountId,
       "limit_window",
-      `The limit of this key opens again ${opening(key)}. What it mints has a limit_window of ${key.limitWindow === null ? "null" : `"${key.limitWindow}" or null`}.`,
+      `The limit of this key opens again ${resetText(key)}. What it mints has a limit_window of ${key.limitWindow === null ? "null" : `"${key.limitWindow}" or null`}.`,
     );
 }
 
-function refuseWider(key: Key, change: KeySettings): void {
+function assertNotWidened(key: Key, change: KeySettings): void {
   const { accountId } = key;
   const isLater = (change.expiresAt ?? Infinity) > (key.expiresAt ?? Infinity);
   if (change.expiresAt !== undefined && key.expiresAt !== null && isLater)
-    throw ownersOnly(
+    throw ownerOnlyFault(
       accountId,
       "expires_at",
       "A key may bring an expiry forward, and not put it off or take it away.",
     );
   if (key.limit === null) return;
   if (change.limit === null || (change.limit !== undefined && change.limit > key.limit))
-    throw ownersOnly(
+    throw ownerOnlyFault(
       accountId,
       "limit_usd",
       "A key may lower a limit, and not raise it or take it away.",
     );
   if (change.limitWindow !== undefined && change.limitWindow !== key.limitWindow)
-    throw ownersOnly(
+    throw ownerOnlyFault(
       accountId,
       "limit_window",
-      `A key may not change when a limit opens again; this one does ${opening(key)}.`,
+      `A key may not change when a limit opens again; this one does ${resetText(key)}.`,
     );
 }
 
-function opening({ limitWindow }: Key): string {
+function resetText({ limitWindow }: Key): string {
   return limitWindow === null ? "never" : `every ${limitWindow}`;
 }
 
-function ownersOnly(accountId: string, param: string, message: string): Fault {
+function ownerOnlyFault(accountId: string, param: string, message: string): Fault {
   return new Fault("forbidden", `a key may not widen ${param}`, {
     message: `${message} This account belongs to a human, so beyond that its owner decides, in the console.`,
     param,

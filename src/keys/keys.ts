@@ -5,11 +5,11 @@
 import { invalid, Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
-import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import { deriveKey, fingerprint } from "../base/seal.ts";
 import type { Secret } from "../base/secret.ts";
-import { HIDDEN_REFUSED, hidesNothing } from "../base/shown-text.ts";
-import { type LimitWindow, rolled, toLimitWindow } from "../base/window.ts";
+import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/shown-text.ts";
+import { type LimitWindow, rollWindows, toLimitWindow } from "../base/window.ts";
 import {
   type Db,
   type Reader,
@@ -18,8 +18,8 @@ import {
   textOrNull,
   type Tx,
   type Value,
-  whole,
-  wholeOrNull,
+  integer,
+  integerOrNull,
 } from "../store/db.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
@@ -63,58 +63,59 @@ export interface Keys {
   readonly find: (
     raw: string,
     now: number,
-    cached: boolean,
-  ) => Owner | undefined | Promise<Owner | undefined>;
+    allowCached: boolean,
+  ) => KeyOwner | undefined | Promise<KeyOwner | undefined>;
   /** Writes down when keys were last used; kept in memory between calls. */
   readonly flushLastUsed: () => Promise<void>;
 }
 
-export interface KeysParts {
+export interface KeysDeps {
   readonly db: Db;
   readonly master: Secret;
   readonly prefix: string;
   /** Makes the ledger's side of a key, in the same transaction. */
-  readonly openSpender: (tx: Tx, keyId: string, accountId: string, now: number) => Promise<void>;
+  readonly createKeySpend: (tx: Tx, keyId: string, accountId: string, now: number) => Promise<void>;
 }
 
-interface Owner {
+interface KeyOwner {
   readonly accountId: string;
   readonly keyId: string;
 }
 
-interface Cached extends Owner {
+interface CachedKey extends KeyOwner {
   readonly expiresAt: number | null;
-  readonly until: number;
+  readonly staleAt: number;
 }
 
-function isOver({ expiresAt }: Cached, now: number): boolean {
+function isExpired({ expiresAt }: CachedKey, now: number): boolean {
   return expiresAt !== null && expiresAt <= now;
 }
 
-export function createKeys({ db, master, prefix, openSpender }: KeysParts): Keys {
+export function createKeys({ db, master, prefix, createKeySpend }: KeysDeps): Keys {
   const pepper = deriveKey(master, "api-key/v1");
   // By the raw key, as the calls bring it: a key that calls all the time is not hashed every time. It is emptied whenever
   // the uses are written down, so that no key stays in memory for long after its last call.
-  const cache = new Map<string, Cached>();
+  const cache = new Map<string, CachedKey>();
   const lastUsed = new Map<string, number>();
 
-  const find: Keys["find"] = (raw, now, cached) => {
-    const known = cached ? cache.get(raw) : undefined;
-    if (known === undefined || known.until <= now || isOver(known, now)) return look(raw, now);
+  const find: Keys["find"] = (raw, now, allowCached) => {
+    const known = allowCached ? cache.get(raw) : undefined;
+    if (known === undefined || known.staleAt <= now || isExpired(known, now))
+      return lookUp(raw, now);
     lastUsed.set(known.keyId, now);
     return known;
   };
-  const look = async (raw: string, now: number): Promise<Cached | undefined> => {
+  const lookUp = async (raw: string, now: number): Promise<CachedKey | undefined> => {
     if (!isRawKey(prefix, raw)) return undefined;
-    const live = await readLive(db, fingerprint(pepper, raw), now);
-    if (live === undefined || isOver(live, now)) {
+    const liveKey = await readLiveKey(db, fingerprint(pepper, raw), now);
+    if (liveKey === undefined || isExpired(liveKey, now)) {
       cache.delete(raw);
       return undefined;
     }
     if (cache.size >= CACHE_MAX) cache.clear();
-    cache.set(raw, live);
-    lastUsed.set(live.keyId, now);
-    return live;
+    cache.set(raw, liveKey);
+    lastUsed.set(liveKey.keyId, now);
+    return liveKey;
   };
   const mint: Keys["mint"] = async (tx, accountId, settings, now) => {
     // Two that mint at once are counted one after the other.
@@ -123,12 +124,12 @@ export function createKeys({ db, master, prefix, openSpender }: KeysParts): Keys
       "select count(*) as count from api_key where account_id = ? and revoked_at is null",
       [accountId],
     );
-    if (count !== undefined && whole(count, "count") >= KEYS_PER_ACCOUNT_MAX) {
+    if (count !== undefined && integer(count, "count") >= KEYS_PER_ACCOUNT_MAX) {
       throw new Fault("conflict", "too many keys", {
         message: `An account may have ${KEYS_PER_ACCOUNT_MAX} live keys. Revoke one first.`,
       });
     }
-    checkSettings(settings, now);
+    validateSettings(settings, now);
     const raw = newRawKey(prefix);
     const id = newId("key", now);
     await tx.run(
@@ -147,7 +148,7 @@ export function createKeys({ db, master, prefix, openSpender }: KeysParts): Keys
         settings.limitWindow ?? null,
       ],
     );
-    await openSpender(tx, id, accountId, now);
+    await createKeySpend(tx, id, accountId, now);
     return { key: await getKey(tx, accountId, id, now), raw };
   };
   const flushLastUsed = async (): Promise<void> => {
@@ -193,7 +194,7 @@ export async function listKeys(
 ): Promise<Page<Key>> {
   const rows = await reader.all(
     `${SELECT_KEY} where api_key.account_id = ? and api_key.id < ? order by api_key.id desc limit ?`,
-    [accountId, page.cursor ?? afterEveryId("key"), page.limit + 1],
+    [accountId, page.cursor ?? maxId("key"), page.limit + 1],
   );
   return toPage(
     rows.map((row) => toKey(row, now)),
@@ -207,7 +208,7 @@ export async function listKeysFrom(
   accountId: string,
   part: { revoked: boolean; from?: string | undefined; limit?: number; now: number },
 ): Promise<readonly Key[]> {
-  const { revoked, from = afterEveryId("key"), limit = KEYS_PER_ACCOUNT_MAX, now } = part;
+  const { revoked, from = maxId("key"), limit = KEYS_PER_ACCOUNT_MAX, now } = part;
   const rows = await reader.all(
     `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is ${revoked ? "not null" : "null"}
      and api_key.id <= ? order by api_key.id desc limit ?`,
@@ -217,7 +218,7 @@ export async function listKeysFrom(
 }
 
 /** What tells keys apart for a human; the ids are those of one page. */
-export async function labelsOf(
+export async function getKeyLabels(
   reader: Reader,
   accountId: string,
   ids: readonly string[],
@@ -256,13 +257,19 @@ export async function changeKey(
     limitWindow: change.limitWindow === undefined ? before.limitWindow : change.limitWindow,
   };
   // A limit that is taken away takes its window along.
-  const settled =
+  const normalized =
     after.limit === null && change.limitWindow === undefined
       ? { ...after, limitWindow: null }
       : after;
   // What is not changed is not judged: a name that is refused today must not keep anybody from limiting its key.
-  checkSettings({ ...settled, name: change.name, expiresAt: change.expiresAt }, change.now);
-  const values: Value[] = [settled.name, settled.expiresAt, settled.limit, settled.limitWindow, id];
+  validateSettings({ ...normalized, name: change.name, expiresAt: change.expiresAt }, change.now);
+  const values: Value[] = [
+    normalized.name,
+    normalized.expiresAt,
+    normalized.limit,
+    normalized.limitWindow,
+    id,
+  ];
   await tx.run(
     "update api_key set name = ?, expires_at = ?, limit_nano = ?, limit_window = ? where id = ?",
     values,
@@ -304,7 +311,7 @@ export async function countLiveKeys(
     "select count(*) as count from api_key where account_id = ? and revoked_at is null and (expires_at is null or expires_at > ?)",
     [accountId, now],
   );
-  return row === undefined ? 0 : whole(row, "count");
+  return row === undefined ? 0 : integer(row, "count");
 }
 
 const SELECT_KEY = `select api_key.*, spender.total_spent, spender.day_start, spender.day_spent, spender.week_start,
@@ -312,15 +319,15 @@ const SELECT_KEY = `select api_key.*, spender.total_spent, spender.day_start, sp
 
 function toKey(row: Row, now: number): Key {
   const limitWindow = toLimitWindow(textOrNull(row, "limit_window"));
-  const spent = rolled(
+  const spent = rollWindows(
     {
       total: toNano(row["total_spent"]),
       day: toNano(row["day_spent"]),
       week: toNano(row["week_spent"]),
       month: toNano(row["month_spent"]),
-      dayStart: whole(row, "day_start"),
-      weekStart: whole(row, "week_start"),
-      monthStart: whole(row, "month_start"),
+      dayStart: integer(row, "day_start"),
+      weekStart: integer(row, "week_start"),
+      monthStart: integer(row, "month_start"),
     },
     now,
   );
@@ -330,21 +337,21 @@ function toKey(row: Row, now: number): Key {
     name: textOrNull(row, "name"),
     prefix: text(row, "prefix"),
     last4: text(row, "last4"),
-    createdAt: whole(row, "created_at"),
-    lastUsedAt: wholeOrNull(row, "last_used_at"),
-    expiresAt: wholeOrNull(row, "expires_at"),
-    revokedAt: wholeOrNull(row, "revoked_at"),
+    createdAt: integer(row, "created_at"),
+    lastUsedAt: integerOrNull(row, "last_used_at"),
+    expiresAt: integerOrNull(row, "expires_at"),
+    revokedAt: integerOrNull(row, "revoked_at"),
     limit: row["limit_nano"] === null ? null : toNano(row["limit_nano"]),
     limitWindow,
     spent: limitWindow === null ? spent.total : spent[limitWindow],
   };
 }
 
-function checkSettings(settings: KeySettings, now: number): void {
+function validateSettings(settings: KeySettings, now: number): void {
   if (typeof settings.name === "string" && settings.name.length > NAME_MAX)
     throw invalid("name", `name must have ${NAME_MAX} characters or fewer.`);
-  if (typeof settings.name === "string" && !hidesNothing(settings.name))
-    throw invalid("name", `name ${HIDDEN_REFUSED}.`);
+  if (typeof settings.name === "string" && !isSafeText(settings.name))
+    throw invalid("name", `name ${UNSAFE_TEXT_MESSAGE}.`);
   if (
     settings.expiresAt !== undefined &&
     settings.expiresAt !== null &&
@@ -368,7 +375,7 @@ function checkSettings(settings: KeySettings, now: number): void {
   }
 }
 
-async function readLive(db: Db, hash: string, now: number): Promise<Cached | undefined> {
+async function readLiveKey(db: Db, hash: string, now: number): Promise<CachedKey | undefined> {
   const row = await db.get(
     "select id, account_id, expires_at, revoked_at from api_key where hash = ?",
     [hash],
@@ -377,7 +384,7 @@ async function readLive(db: Db, hash: string, now: number): Promise<Cached | und
   return {
     accountId: text(row, "account_id"),
     keyId: text(row, "id"),
-    expiresAt: wholeOrNull(row, "expires_at"),
-    until: now + CACHE_MS,
+    expiresAt: integerOrNull(row, "expires_at"),
+    staleAt: now + CACHE_MS,
   };
 }

@@ -2,13 +2,13 @@
 // without a look-up, and a scanner for leaked secrets can tell a real key from a lookalike.
 
 import { crc32 } from "node:zlib";
-import { base62OfNumber, randomBase62 } from "../base/secret.ts";
+import { toBase62, randomBase62 } from "../base/secret.ts";
 
-const CHANCE_CHARACTERS = 43;
+const RANDOM_CHARACTERS = 43;
 const CHECKSUM_CHARACTERS = 6;
 
 export function newRawKey(prefix: string): string {
-  const body = `${prefix}-rt-${randomBase62(CHANCE_CHARACTERS)}`;
+  const body = `${prefix}-rt-${randomBase62(RANDOM_CHARACTERS)}`;
   return body + checksumOf(body);
 }
 
@@ -16,7 +16,7 @@ export function newRawKey(prefix: string): string {
 export function isRawKey(prefix: string, raw: string): boolean {
   const start = `${prefix}-rt-`;
   if (
-    raw.length !== start.length + CHANCE_CHARACTERS + CHECKSUM_CHARACTERS ||
+    raw.length !== start.length + RANDOM_CHARACTERS + CHECKSUM_CHARACTERS ||
     !raw.startsWith(start)
   )
     return false;
@@ -25,5 +25,5 @@ export function isRawKey(prefix: string, raw: string): boolean {
 }
 
 function checksumOf(body: string): string {
-  return base62OfNumber(crc32(body), CHECKSUM_CHARACTERS);
+  return toBase62(crc32(body), CHECKSUM_CHARACTERS);
 }

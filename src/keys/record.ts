@@ -48,7 +48,7 @@ export const KEY_EXAMPLE = {
   spent_usd: 0,
 };
 
-export function showKey(key: Key): z.infer<typeof KeyRecord> {
+export function toKeyRecord(key: Key): z.infer<typeof KeyRecord> {
   return {
     id: key.id,
     object: "api_key",

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money.ts";
 import { LIMIT_WINDOWS } from "../base/window.ts";
-import { cursorOf, listOf, PageQuery, Timestamp, UsdAmount } from "../http/record.ts";
+import { cursorSchema, listSchema, PageQuery, Timestamp, UsdAmount } from "../http/record.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { changeByKey, mintByKey } from "./delegation.ts";
@@ -19,7 +19,7 @@ import {
   NAME_MAX,
   revokeKey,
 } from "./keys.ts";
-import { KEY_EXAMPLE, KeyRecord, showKey } from "./record.ts";
+import { KEY_EXAMPLE, KeyRecord, toKeyRecord } from "./record.ts";
 
 const KeyChange = z
   .strictObject({
@@ -47,21 +47,27 @@ export interface KeyChange {
   readonly now: number;
 }
 
-export interface KeyRouteParts {
+export interface KeyRouteDeps {
   readonly db: Db;
   readonly keys: Keys;
   /** Told in the transaction of the change. */
   readonly onKeyChange?: (tx: Tx, change: KeyChange) => Promise<void>;
 }
 
-export function keyRoutes({ db, keys, onKeyChange }: KeyRouteParts): readonly Route[] {
-  const tell: Tell = onKeyChange ?? (async () => {});
-  return [mintRoute(keys, tell), listRoute(db), getRoute(db), changeRoute(tell), revokeRoute(tell)];
+export function keyRoutes({ db, keys, onKeyChange }: KeyRouteDeps): readonly Route[] {
+  const notify: OnKeyChange = onKeyChange ?? (async () => {});
+  return [
+    mintRoute(keys, notify),
+    listRoute(db),
+    getRoute(db),
+    changeRoute(notify),
+    revokeRoute(notify),
+  ];
 }
 
-type Tell = NonNullable<KeyRouteParts["onKeyChange"]>;
+type OnKeyChange = NonNullable<KeyRouteDeps["onKeyChange"]>;
 
-function mintRoute(keys: Keys, tell: Tell): Route {
+function mintRoute(keys: Keys, notify: OnKeyChange): Route {
   return keyWriteRoute({
     method: "POST",
     path: "/v1/keys",
@@ -73,8 +79,8 @@ function mintRoute(keys: Keys, tell: Tell): Route {
     dialect: "openai",
     revealsSecret: true,
     body: KeyChange,
-    example: { name: "ci", limit_usd: 5, limit_window: "day" },
-    answers: {
+    requestExample: { name: "ci", limit_usd: 5, limit_window: "day" },
+    responses: {
       201: {
         description: "The key's record and, once, the raw key.",
         schema: KeyRecord.extend({ api_key: z.string().meta({ description: "Shown once." }) }).meta(
@@ -87,13 +93,13 @@ function mintRoute(keys: Keys, tell: Tell): Route {
       },
     },
     faults: ["forbidden", "conflict"],
-    run: async (tx, { caller, body, address, now }) => {
-      const asked = { settings: settingsOf(body), now };
-      const { key, raw, lowered } = await mintByKey(tx, keys, caller, asked);
-      const common = { by: keyOf(caller), address, now };
-      await tell(tx, { kind: "key.created", key, ...common });
-      if (lowered !== undefined) await tell(tx, { kind: "key.changed", key: lowered, ...common });
-      return { status: 201, body: { ...showKey(key), api_key: raw } };
+    run: async (tx, { caller, body, clientIp, now }) => {
+      const request = { settings: parseSettings(body), now };
+      const { key, raw, lowered } = await mintByKey(tx, keys, caller, request);
+      const common = { by: keyActor(caller), address: clientIp, now };
+      await notify(tx, { kind: "key.created", key, ...common });
+      if (lowered !== undefined) await notify(tx, { kind: "key.changed", key: lowered, ...common });
+      return { status: 201, body: { ...toKeyRecord(key), api_key: raw } };
     },
   });
 }
@@ -107,18 +113,18 @@ function listRoute(db: Db): Route {
     summary: "List keys",
     description: "Newest first, revoked ones included. Raw keys cannot be shown again.",
     dialect: "openai",
-    query: z.strictObject({ ...PageQuery, cursor: cursorOf("key") }),
-    answers: {
+    query: z.strictObject({ ...PageQuery, cursor: cursorSchema("key") }),
+    responses: {
       200: {
         description: "A page of keys.",
-        schema: listOf(KeyRecord, "ApiKeyList"),
+        schema: listSchema(KeyRecord, "ApiKeyList"),
         example: { object: "list", data: [KEY_EXAMPLE], has_more: false, next_cursor: null },
       },
     },
     faults: [],
     run: async ({ caller, query, now }) => {
       const page = await listKeys(db, caller.accountId, query, now);
-      return { status: 200, body: { ...page, data: page.data.map(showKey) } };
+      return { status: 200, body: { ...page, data: page.data.map(toKeyRecord) } };
     },
   });
 }
@@ -136,16 +142,16 @@ function getRoute(db: Db): Route {
     summary: "Read one key",
     dialect: "openai",
     params: KeyPath,
-    answers: { 200: { description: "The key.", schema: KeyRecord, example: KEY_EXAMPLE } },
+    responses: { 200: { description: "The key.", schema: KeyRecord, example: KEY_EXAMPLE } },
     faults: ["not_found"],
     run: async ({ caller, params, now }) => ({
       status: 200,
-      body: showKey(await getKey(db, caller.accountId, params.id, now)),
+      body: toKeyRecord(await getKey(db, caller.accountId, params.id, now)),
     }),
   });
 }
 
-function changeRoute(tell: Tell): Route {
+function changeRoute(notify: OnKeyChange): Route {
   return keyWriteRoute({
     method: "PATCH",
     path: "/v1/keys/{id}",
@@ -157,8 +163,8 @@ function changeRoute(tell: Tell): Route {
     dialect: "openai",
     params: KeyPath,
     body: KeyChange,
-    example: { name: "nightly build" },
-    answers: {
+    requestExample: { name: "nightly build" },
+    responses: {
       200: {
         description: "The key as it is now.",
         schema: KeyRecord,
@@ -166,15 +172,18 @@ function changeRoute(tell: Tell): Route {
       },
     },
     faults: ["forbidden", "not_found", "conflict"],
-    run: async (tx, { caller, params, body, address, now }) => {
-      const key = await changeByKey(tx, caller.accountId, params.id, { ...settingsOf(body), now });
-      await tell(tx, { kind: "key.changed", key, by: keyOf(caller), address, now });
-      return { status: 200, body: showKey(key) };
+    run: async (tx, { caller, params, body, clientIp, now }) => {
+      const key = await changeByKey(tx, caller.accountId, params.id, {
+        ...parseSettings(body),
+        now,
+      });
+      await notify(tx, { kind: "key.changed", key, by: keyActor(caller), address: clientIp, now });
+      return { status: 200, body: toKeyRecord(key) };
     },
   });
 }
 
-function revokeRoute(tell: Tell): Route {
+function revokeRoute(notify: OnKeyChange): Route {
   return keyWriteRoute({
     method: "DELETE",
     path: "/v1/keys/{id}",
@@ -185,7 +194,7 @@ function revokeRoute(tell: Tell): Route {
       "It is refused from the next request on. Repeating the call gives the same answer. A key may revoke itself; when no live key is left, the answer warns, because nobody can then reach the balance of an unclaimed account.",
     dialect: "openai",
     params: KeyPath,
-    answers: {
+    responses: {
       200: {
         description: "The revoked key.",
         schema: KeyRecord,
@@ -193,40 +202,46 @@ function revokeRoute(tell: Tell): Route {
       },
     },
     faults: ["not_found"],
-    run: async (tx, { caller, params, address, now }) => {
+    run: async (tx, { caller, params, clientIp, now }) => {
       const before = await lockKey(tx, caller.accountId, params.id, now);
       const key = await revokeKey(tx, caller.accountId, params.id, now);
       if (before.revokedAt === null)
-        await tell(tx, { kind: "key.revoked", key, by: keyOf(caller), address, now });
-      const last = (await countLiveKeys(tx, caller.accountId, now)) === 0;
-      return last
+        await notify(tx, {
+          kind: "key.revoked",
+          key,
+          by: keyActor(caller),
+          address: clientIp,
+          now,
+        });
+      const isLast = (await countLiveKeys(tx, caller.accountId, now)) === 0;
+      return isLast
         ? {
             status: 200,
-            body: showKey(key),
+            body: toKeyRecord(key),
             headers: { "x-postern-warning": "no live key is left on this account" },
           }
-        : { status: 200, body: showKey(key) };
+        : { status: 200, body: toKeyRecord(key) };
     },
   });
 }
 
-function keyOf({ keyId }: { readonly keyId: string }): KeyChange["by"] {
+function keyActor({ keyId }: { readonly keyId: string }): KeyChange["by"] {
   return { type: "key", id: keyId };
 }
 
-function settingsOf(body: z.infer<typeof KeyChange>): KeySettings {
+function parseSettings(body: z.infer<typeof KeyChange>): KeySettings {
   return {
     name: body.name,
     expiresAt: typeof body.expires_at === "string" ? Date.parse(body.expires_at) : body.expires_at,
     limit:
       body.limit_usd === undefined || body.limit_usd === null
         ? body.limit_usd
-        : limitOf(body.limit_usd),
+        : parseLimit(body.limit_usd),
     limitWindow: body.limit_window,
   };
 }
 
-function limitOf(usd: string | number): Nano {
+function parseLimit(usd: string | number): Nano {
   const limit = nanoFromUsd(usd);
   if (limit === undefined)
     throw invalid(

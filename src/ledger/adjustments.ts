@@ -4,12 +4,19 @@
 
 import { Fault } from "../base/fault.ts";
 import { MAX_NANO, type Nano, usdText } from "../base/money.ts";
-import { type Row, type Tx, wholeOrNull } from "../store/db.ts";
-import { type Fall, marksOf, noteFalls } from "./marks.ts";
-import { type Bucket, bucketOf, insertTransfers, SYSTEM, toWallet, type Transfer } from "./rows.ts";
+import { type Row, type Tx, integerOrNull } from "../store/db.ts";
+import { type ThresholdCrossing, balanceThresholdsOf, collectCrossings } from "./marks.ts";
+import {
+  type Bucket,
+  bucketAccount,
+  insertTransfers,
+  SYSTEM_ACCOUNTS,
+  toWallet,
+  type Transfer,
+} from "./rows.ts";
 
 /** How an account's money stands, at one moment. */
-export interface Standing {
+export interface BalanceSnapshot {
   readonly promo: Nano;
   readonly paid: Nano;
   readonly held: Nano;
@@ -28,78 +35,96 @@ export interface Adjustment {
   readonly now: number;
 }
 
-export interface Adjusted {
+export interface AdjustmentResult {
   /** False where this very adjustment was made before. */
   readonly made: boolean;
-  readonly before: Standing;
-  readonly after: Standing;
-  readonly falls: readonly Fall[];
+  readonly before: BalanceSnapshot;
+  readonly after: BalanceSnapshot;
+  readonly crossings: readonly ThresholdCrossing[];
 }
 
 /** The account's money, which stands still until the transaction ends. */
-export async function lockStanding(tx: Tx, accountId: string): Promise<Standing> {
-  return standingOf(await lockRow(tx, accountId));
+export async function lockBalance(tx: Tx, accountId: string): Promise<BalanceSnapshot> {
+  return snapshotOf(await lockWalletRow(tx, accountId));
 }
 
-export async function adjust(tx: Tx, request: Adjustment): Promise<Adjusted> {
+export async function adjust(tx: Tx, request: Adjustment): Promise<AdjustmentResult> {
   const { id, accountId, amount, reason, now } = request;
   if (amount === 0n) throw new Error("an adjustment moves something");
-  const row = await lockRow(tx, accountId);
-  const before = standingOf(row);
-  const known = await tx.get(
-    `select id from transfer where account_id = ? and id in (${LEGS.map(() => "?").join(", ")})`,
-    [accountId, ...LEGS.map((leg) => `${id}.${leg}`)],
+  const row = await lockWalletRow(tx, accountId);
+  const before = snapshotOf(row);
+  const existing = await tx.get(
+    `select id from transfer where account_id = ? and id in (${POSTING_NAMES.map(() => "?").join(", ")})`,
+    [accountId, ...POSTING_NAMES.map((posting) => `${id}.${posting}`)],
   );
-  if (known !== undefined) return { made: false, before, after: before, falls: [] };
-  const legs = amount > 0n ? raise(before, request) : lower(before, request);
-  const transfers = legs.flatMap(([name, from, to, moved]): Transfer[] => {
+  if (existing !== undefined) return { made: false, before, after: before, crossings: [] };
+  const postings = amount > 0n ? creditPostings(before, request) : debitPostings(before, request);
+  const transfers = postings.flatMap(([name, from, to, moved]): Transfer[] => {
     if (moved === 0n) return [];
-    const about = { accountId, kind: "adjustment", ref: id, at: now, memo: reason };
-    return [{ ...about, id: `${id}.${name}`, from, to, amount: moved }];
+    const common = { accountId, kind: "adjustment", ref: id, at: now, memo: reason };
+    return [{ ...common, id: `${id}.${name}`, from, to, amount: moved }];
   });
   await insertTransfers(tx, transfers);
-  const after = afterLegs(before, accountId, transfers);
+  const after = applyTransfers(before, accountId, transfers);
   await tx.run("update wallet set promo = ?, paid = ?, owed = ? where account_id = ?", [
     after.promo,
     after.paid,
     after.owed,
     accountId,
   ]);
-  const falls: Fall[] = [];
-  noteFalls(falls, request, before.promo + before.paid, { ...after, ...marksOf(row) });
-  return { made: true, before, after, falls };
+  const crossings: ThresholdCrossing[] = [];
+  collectCrossings(crossings, request, before.promo + before.paid, {
+    ...after,
+    ...balanceThresholdsOf(row),
+  });
+  return { made: true, before, after, crossings };
 }
 
-const LEGS = ["debt", "promo", "paid"] as const;
-type Leg = readonly [name: (typeof LEGS)[number], from: string, to: string, amount: Nano];
+const POSTING_NAMES = ["debt", "promo", "paid"] as const;
+type Posting = readonly [
+  name: (typeof POSTING_NAMES)[number],
+  from: string,
+  to: string,
+  amount: Nano,
+];
 
-function raise(before: Standing, { accountId, amount, bucket }: Adjustment): readonly Leg[] {
+function creditPostings(
+  before: BalanceSnapshot,
+  { accountId, amount, bucket }: Adjustment,
+): readonly Posting[] {
   if (before.promo + before.paid + amount > MAX_NANO)
-    throw refused(`A balance cannot pass ${usdText(MAX_NANO)} USD.`);
-  const debt = bucket === "promo" ? 0n : least(amount, before.owed);
+    throw conflictFault(`A balance cannot pass ${usdText(MAX_NANO)} USD.`);
+  const debt = bucket === "promo" ? 0n : minNano(amount, before.owed);
   const to = bucket ?? "paid";
   return [
-    ["debt", SYSTEM.adjustment, SYSTEM.receivable, debt],
-    [to, SYSTEM.adjustment, bucketOf(accountId, to), amount - debt],
+    ["debt", SYSTEM_ACCOUNTS.adjustment, SYSTEM_ACCOUNTS.receivable, debt],
+    [to, SYSTEM_ACCOUNTS.adjustment, bucketAccount(accountId, to), amount - debt],
   ];
 }
 
-function lower(before: Standing, { accountId, amount, bucket }: Adjustment): readonly Leg[] {
+function debitPostings(
+  before: BalanceSnapshot,
+  { accountId, amount, bucket }: Adjustment,
+): readonly Posting[] {
   const wanted = -amount;
   const free = before.promo + before.paid - before.held;
-  const there = bucket === undefined ? free : least(before[bucket], free);
-  if (wanted > there)
-    throw refused(
-      `Only ${usdText(there > 0n ? there : 0n)} USD can be taken${bucket === undefined ? "" : ` from ${bucket}`}: ${usdText(before.promo)} USD are promotional, ${usdText(before.paid)} USD paid, and open calls hold ${usdText(before.held)} USD.`,
+  const available = bucket === undefined ? free : minNano(before[bucket], free);
+  if (wanted > available)
+    throw conflictFault(
+      `Only ${usdText(available > 0n ? available : 0n)} USD can be taken${bucket === undefined ? "" : ` from ${bucket}`}: ${usdText(before.promo)} USD are promotional, ${usdText(before.paid)} USD paid, and open calls hold ${usdText(before.held)} USD.`,
     );
-  const promo = bucket === "paid" ? 0n : least(wanted, before.promo);
+  const promo = bucket === "paid" ? 0n : minNano(wanted, before.promo);
   return [
-    ["promo", bucketOf(accountId, "promo"), SYSTEM.adjustment, promo],
-    ["paid", bucketOf(accountId, "paid"), SYSTEM.adjustment, wanted - promo],
+    ["promo", bucketAccount(accountId, "promo"), SYSTEM_ACCOUNTS.adjustment, promo],
+    ["paid", bucketAccount(accountId, "paid"), SYSTEM_ACCOUNTS.adjustment, wanted - promo],
   ];
 }
 
-function afterLegs(before: Standing, accountId: string, moved: readonly Transfer[]): Standing {
+function applyTransfers(
+  before: BalanceSnapshot,
+  accountId: string,
+  moved: readonly Transfer[],
+): BalanceSnapshot {
   const netOf = (account: string): Nano =>
     moved.reduce(
       (sum, { from, to, amount }) =>
@@ -108,13 +133,13 @@ function afterLegs(before: Standing, accountId: string, moved: readonly Transfer
     );
   return {
     ...before,
-    promo: before.promo + netOf(bucketOf(accountId, "promo")),
-    paid: before.paid + netOf(bucketOf(accountId, "paid")),
-    owed: before.owed - netOf(SYSTEM.receivable),
+    promo: before.promo + netOf(bucketAccount(accountId, "promo")),
+    paid: before.paid + netOf(bucketAccount(accountId, "paid")),
+    owed: before.owed - netOf(SYSTEM_ACCOUNTS.receivable),
   };
 }
 
-async function lockRow(tx: Tx, accountId: string): Promise<Row> {
+async function lockWalletRow(tx: Tx, accountId: string): Promise<Row> {
   const [row] = await tx.lockMany("wallet", "account_id", [accountId]);
   if (row === undefined)
     throw new Fault("not_found", `no wallet of ${accountId}`, {
@@ -123,15 +148,15 @@ async function lockRow(tx: Tx, accountId: string): Promise<Row> {
   return row;
 }
 
-function standingOf(row: Row): Standing {
+function snapshotOf(row: Row): BalanceSnapshot {
   const { promo, paid, held, owed = 0n } = toWallet(row);
-  return { promo, paid, held, owed, frozenAt: wholeOrNull(row, "frozen_at") };
+  return { promo, paid, held, owed, frozenAt: integerOrNull(row, "frozen_at") };
 }
 
-function refused(message: string): Fault {
+function conflictFault(message: string): Fault {
   return new Fault("conflict", message, { message });
 }
 
-function least(a: Nano, b: Nano): Nano {
+function minNano(a: Nano, b: Nano): Nano {
   return a < b ? a : b;
 }

@@ -2,9 +2,9 @@
 
 import type { Nano } from "../base/money.ts";
 import type { Tx } from "../store/db.ts";
-import { type BudgetMark, passedMarks } from "./budget-rules.ts";
+import { type BudgetThresholdCrossing, crossedBudgetThresholds } from "./budget-rules.ts";
 import {
-  type Charge,
+  type ChargeSplit,
   decideHold,
   decideSettle,
   type HoldOutcome,
@@ -13,21 +13,26 @@ import {
   type SettleOutcome,
   type SettleRequest,
 } from "./decide.ts";
-import { lock, type State } from "./lock.ts";
-import { type Fall, noteFalls, type TellBudgets, type TellFalls } from "./marks.ts";
+import { lockRows, type LockedRows } from "./lock.ts";
 import {
-  bucketOf,
+  type ThresholdCrossing,
+  collectCrossings,
+  type OnBudgetThresholds,
+  type OnBalanceThresholds,
+} from "./marks.ts";
+import {
+  bucketAccount,
   insertHolds,
   insertTransfers,
-  type KeptSpender,
-  type KeptWallet,
+  type BufferedKeySpend,
+  type BufferedWallet,
   type NewHold,
-  SYSTEM,
+  SYSTEM_ACCOUNTS,
   type Transfer,
-  updateSpenders,
+  updateKeySpends,
   updateWallets,
 } from "./rows.ts";
-import { addYoung, type Applied, newHold, type YoungHolds } from "./young-holds.ts";
+import { addBufferedHold, type AppliedBatch, newHold, type HoldBuffer } from "./young-holds.ts";
 
 export type Operation<Record> =
   | { readonly kind: "hold"; readonly request: HoldRequest }
@@ -37,21 +42,21 @@ export interface BatchContext<Record> {
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
-  readonly tellFalls?: TellFalls | undefined;
-  readonly tellBudgets?: TellBudgets | undefined;
+  readonly onBalanceThresholds?: OnBalanceThresholds | undefined;
+  readonly onBudgetThresholds?: OnBudgetThresholds | undefined;
 }
 
-interface Writes<Record> {
+interface PendingWrites<Record> {
   readonly newHolds: Map<string, NewHold>;
-  readonly goneHolds: string[];
-  readonly goneYoung: string[];
-  readonly goneSwept: string[];
+  readonly deletedHolds: string[];
+  readonly settledBuffered: string[];
+  readonly deletedSweptHolds: string[];
   readonly transfers: Transfer[];
   readonly records: Record[];
-  readonly falls: Fall[];
-  readonly budgetMarks: BudgetMark[];
-  readonly touchedWallets: Map<string, KeptWallet>;
-  readonly touchedSpenders: Map<string, KeptSpender>;
+  readonly balanceCrossings: ThresholdCrossing[];
+  readonly budgetCrossings: BudgetThresholdCrossing[];
+  readonly touchedWallets: Map<string, BufferedWallet>;
+  readonly touchedKeySpends: Map<string, BufferedKeySpend>;
 }
 
 /** `young`: the holds that no table has yet, where new ones are kept so as well. */
@@ -59,87 +64,90 @@ export async function applyBatch<Record>(
   tx: Tx,
   operations: readonly Operation<Record>[],
   context: BatchContext<Record>,
-  young?: YoungHolds,
-): Promise<Applied> {
-  const state = await lock(tx, operations, young);
-  const writes: Writes<Record> = {
+  buffer?: HoldBuffer,
+): Promise<AppliedBatch> {
+  const state = await lockRows(tx, operations, buffer);
+  const writes: PendingWrites<Record> = {
     newHolds: new Map(),
-    goneHolds: [],
-    goneYoung: [],
-    goneSwept: [],
+    deletedHolds: [],
+    settledBuffered: [],
+    deletedSweptHolds: [],
     transfers: [],
     records: [],
-    falls: [],
-    budgetMarks: [],
+    balanceCrossings: [],
+    budgetCrossings: [],
     touchedWallets: new Map(),
-    touchedSpenders: new Map(),
+    touchedKeySpends: new Map(),
   };
   const outcomes = operations.map((operation) =>
     operation.kind === "hold"
       ? applyHold(operation.request, state, writes, context)
       : applySettle(operation.request, state, writes),
   );
-  await write(tx, writes, context, young !== undefined);
-  const { newHolds: born, goneYoung: gone } = writes;
-  const goneWritten = [...writes.goneHolds, ...writes.goneSwept];
-  const { wallets, spenders } = state;
-  return { outcomes, kept: { born, gone, goneWritten, wallets, spenders } };
+  await write(tx, writes, context, buffer !== undefined);
+  const { newHolds: added, settledBuffered: settled } = writes;
+  const settledFlushed = [...writes.deletedHolds, ...writes.deletedSweptHolds];
+  const { wallets, keySpends } = state;
+  return { outcomes, bufferChanges: { added, settled, settledFlushed, wallets, keySpends } };
 }
 
 function applyHold<Record>(
   request: HoldRequest,
-  state: State,
-  writes: Writes<Record>,
+  rows: LockedRows,
+  writes: PendingWrites<Record>,
   context: BatchContext<Record>,
 ): HoldOutcome {
   // The batch may be the repetition of one whose commit was not heard of.
-  const known = state.holds.get(request.id) ?? state.swept.get(request.id);
-  if (known !== undefined && !sameOwner(known, request))
+  const existing = rows.holds.get(request.id) ?? rows.swept.get(request.id);
+  if (existing !== undefined && !hasSameOwner(existing, request))
     throw new Error(`hold ${request.id} is another account's or key's`);
-  if (known !== undefined) return { status: "held", amount: known.amount };
-  const wallet = state.wallets.get(request.accountId);
-  const spender = state.spenders.get(request.keyId);
-  const outcome = decideHold(request, wallet, spender, state.keys.get(request.keyId));
-  if (outcome.status !== "held" || wallet === undefined || spender === undefined) return outcome;
+  if (existing !== undefined) return { status: "held", amount: existing.amount };
+  const wallet = rows.wallets.get(request.accountId);
+  const keySpend = rows.keySpends.get(request.keyId);
+  const outcome = decideHold(request, wallet, keySpend, rows.keys.get(request.keyId));
+  if (outcome.status !== "held" || wallet === undefined || keySpend === undefined) return outcome;
   const hold = newHold(request, outcome.amount, context);
-  state.holds.set(hold.id, hold);
+  rows.holds.set(hold.id, hold);
   writes.newHolds.set(hold.id, hold);
-  if (state.young !== undefined) addYoung(wallet, spender, hold.amount, 1);
-  else touch(writes, request, wallet, spender);
+  if (rows.buffer !== undefined) addBufferedHold(wallet, keySpend, hold.amount, 1);
+  else markTouched(writes, request, wallet, keySpend);
   return outcome;
 }
 
 function applySettle<Record>(
   request: SettleRequest<Record>,
-  state: State,
-  writes: Writes<Record>,
+  rows: LockedRows,
+  writes: PendingWrites<Record>,
 ): SettleOutcome {
-  const hold = state.holds.get(request.id);
-  const known = hold ?? state.swept.get(request.id);
-  const wallet = state.wallets.get(request.accountId);
-  const spender = state.spenders.get(request.keyId);
+  const hold = rows.holds.get(request.id);
+  const known = hold ?? rows.swept.get(request.id);
+  const wallet = rows.wallets.get(request.accountId);
+  const keySpend = rows.keySpends.get(request.keyId);
   if (known === undefined) return { status: "already" };
-  if (wallet === undefined || spender === undefined || !sameOwner(known, request))
+  if (wallet === undefined || keySpend === undefined || !hasSameOwner(known, request))
     throw new Error(`hold ${request.id} is settled for another account or key`);
-  const key = state.keys.get(request.keyId);
+  const key = rows.keys.get(request.keyId);
   const before = wallet.promo + wallet.paid;
   const budgetBefore = wallet.budget === undefined ? undefined : { ...wallet.budget };
-  const charge = decideSettle(request.cost, request.now, { hold, wallet, spender, key });
-  noteFalls(writes.falls, request, before, wallet);
+  const charge = decideSettle(request.cost, request.now, { hold, wallet, keySpend, key });
+  collectCrossings(writes.balanceCrossings, request, before, wallet);
   if (wallet.budget !== undefined) {
     const { accountId } = request;
-    const passed = passedMarks(budgetBefore, wallet.budget, { accountId, now: charge.at });
-    writes.budgetMarks.push(...passed);
+    const crossings = crossedBudgetThresholds(budgetBefore, wallet.budget, {
+      accountId,
+      now: charge.at,
+    });
+    writes.budgetCrossings.push(...crossings);
   }
   if (hold === undefined) {
-    state.swept.delete(request.id);
-    writes.goneSwept.push(request.id);
+    rows.swept.delete(request.id);
+    writes.deletedSweptHolds.push(request.id);
   } else {
-    giveBack(hold, state, writes, { wallet, spender });
+    releaseHold(hold, rows, writes, { wallet, keySpend });
   }
   moveUsage(writes.transfers, request, charge);
   if (request.record !== undefined) writes.records.push(request.record);
-  touch(writes, request, wallet, spender);
+  markTouched(writes, request, wallet, keySpend);
   return {
     status: "settled",
     charged: charge.promo + charge.paid,
@@ -148,43 +156,44 @@ function applySettle<Record>(
   };
 }
 
-function giveBack<Record>(
+function releaseHold<Record>(
   hold: OpenHold,
-  state: State,
-  writes: Writes<Record>,
-  { wallet, spender }: { readonly wallet: KeptWallet; readonly spender: KeptSpender },
+  rows: LockedRows,
+  writes: PendingWrites<Record>,
+  { wallet, keySpend }: { readonly wallet: BufferedWallet; readonly keySpend: BufferedKeySpend },
 ): void {
-  state.holds.delete(hold.id);
+  rows.holds.delete(hold.id);
   // A hold of this very batch was never written, so there is nothing to delete.
   const isNew = writes.newHolds.delete(hold.id);
-  const isYoung = state.young?.holds.has(hold.id) === true;
-  if (isYoung) writes.goneYoung.push(hold.id);
-  else if (!isNew) writes.goneHolds.push(hold.id);
-  if (state.young !== undefined && (isNew || isYoung)) addYoung(wallet, spender, -hold.amount, -1);
+  const isBuffered = rows.buffer?.holds.has(hold.id) === true;
+  if (isBuffered) writes.settledBuffered.push(hold.id);
+  else if (!isNew) writes.deletedHolds.push(hold.id);
+  if (rows.buffer !== undefined && (isNew || isBuffered))
+    addBufferedHold(wallet, keySpend, -hold.amount, -1);
 }
 
-function sameOwner(hold: OpenHold, request: { accountId: string; keyId: string }): boolean {
+function hasSameOwner(hold: OpenHold, request: { accountId: string; keyId: string }): boolean {
   return hold.accountId === request.accountId && hold.keyId === request.keyId;
 }
 
-function touch<Record>(
-  writes: Writes<Record>,
+function markTouched<Record>(
+  writes: PendingWrites<Record>,
   request: { accountId: string; keyId: string },
-  wallet: KeptWallet,
-  spender: KeptSpender,
+  wallet: BufferedWallet,
+  keySpend: BufferedKeySpend,
 ): void {
   writes.touchedWallets.set(request.accountId, wallet);
-  writes.touchedSpenders.set(request.keyId, spender);
+  writes.touchedKeySpends.set(request.keyId, keySpend);
 }
 
 function moveUsage(
   transfers: Transfer[],
   request: Pick<SettleRequest<unknown>, "id" | "accountId">,
-  { promo, paid, overrun, at }: Charge,
+  { promo, paid, overrun, at }: ChargeSplit,
 ): void {
   const { id, accountId } = request;
   const move = (name: string, from: string, amount: Nano): void => {
-    const to = SYSTEM.usageRevenue;
+    const to = SYSTEM_ACCOUNTS.usageRevenue;
     transfers.push({
       id: `${id}.${name}`,
       accountId,
@@ -196,29 +205,33 @@ function moveUsage(
       at,
     });
   };
-  if (promo > 0n) move("promo", bucketOf(accountId, "promo"), promo);
-  if (paid > 0n) move("paid", bucketOf(accountId, "paid"), paid);
-  if (overrun > 0n) move("overrun", SYSTEM.overrunExpense, overrun);
+  if (promo > 0n) move("promo", bucketAccount(accountId, "promo"), promo);
+  if (paid > 0n) move("paid", bucketAccount(accountId, "paid"), paid);
+  if (overrun > 0n) move("overrun", SYSTEM_ACCOUNTS.overrunExpense, overrun);
 }
 
 async function write<Record>(
   tx: Tx,
-  writes: Writes<Record>,
+  writes: PendingWrites<Record>,
   context: BatchContext<Record>,
-  keepsYoung: boolean,
+  buffersHolds: boolean,
 ): Promise<void> {
   const work: Promise<void>[] = [];
   if (writes.touchedWallets.size > 0)
-    work.push(updateWallets(tx, writes.touchedWallets), updateSpenders(tx, writes.touchedSpenders));
-  if (writes.newHolds.size > 0 && !keepsYoung)
+    work.push(
+      updateWallets(tx, writes.touchedWallets),
+      updateKeySpends(tx, writes.touchedKeySpends),
+    );
+  if (writes.newHolds.size > 0 && !buffersHolds)
     work.push(insertHolds(tx, [...writes.newHolds.values()]));
-  if (writes.goneHolds.length > 0) work.push(tx.deleteMany("hold", "id", writes.goneHolds));
-  if (writes.goneSwept.length > 0) work.push(tx.deleteMany("swept_hold", "id", writes.goneSwept));
+  if (writes.deletedHolds.length > 0) work.push(tx.deleteMany("hold", "id", writes.deletedHolds));
+  if (writes.deletedSweptHolds.length > 0)
+    work.push(tx.deleteMany("swept_hold", "id", writes.deletedSweptHolds));
   if (writes.transfers.length > 0) work.push(insertTransfers(tx, writes.transfers));
   if (writes.records.length > 0) work.push(context.writeRecords(tx, writes.records));
-  if (writes.falls.length > 0 && context.tellFalls !== undefined)
-    work.push(context.tellFalls(tx, writes.falls));
-  if (writes.budgetMarks.length > 0 && context.tellBudgets !== undefined)
-    work.push(context.tellBudgets(tx, writes.budgetMarks));
+  if (writes.balanceCrossings.length > 0 && context.onBalanceThresholds !== undefined)
+    work.push(context.onBalanceThresholds(tx, writes.balanceCrossings));
+  if (writes.budgetCrossings.length > 0 && context.onBudgetThresholds !== undefined)
+    work.push(context.onBudgetThresholds(tx, writes.budgetCrossings));
   await Promise.all(work);
 }

@@ -2,21 +2,21 @@
 // is taken past. A budget is held and settled as a key's limit is, in the same step as the balance.
 
 import type { Nano } from "../base/money.ts";
-import { dayStart, monthStart, type Spent, windowEnd } from "../base/window.ts";
+import { dayStart, monthStart, type SpendTotals, windowEnd } from "../base/window.ts";
 
 export const BUDGET_WINDOWS = ["day", "month"] as const;
 export type BudgetWindow = (typeof BUDGET_WINDOWS)[number];
 
 /** Of a budget's hundred, the parts that are told of when they are reached. */
-const BUDGET_MARKS = [50n, 80n, 100n] as const;
+const BUDGET_THRESHOLDS_PERCENT = [50n, 80n, 100n] as const;
 
 export type BudgetLimits = Readonly<Record<BudgetWindow, Nano | null>>;
-export type BudgetSpent = Pick<Spent, "day" | "month" | "dayStart" | "monthStart">;
+export type BudgetSpendTotals = Pick<SpendTotals, "day" | "month" | "dayStart" | "monthStart">;
 
 /** A workspace without any limit has none, and pays for none. */
 export interface Budget {
   readonly limits: BudgetLimits;
-  spent: BudgetSpent;
+  spent: BudgetSpendTotals;
 }
 
 export interface BudgetState {
@@ -26,12 +26,12 @@ export interface BudgetState {
   /** Held by open calls, which counts against the limit. */
   readonly held: Nano;
   /** null where there is no limit. */
-  readonly room: Nano | null;
+  readonly remaining: Nano | null;
   readonly endsAt: number;
 }
 
 /** A part of a budget that was reached. */
-export interface BudgetMark {
+export interface BudgetThresholdCrossing {
   readonly accountId: string;
   readonly window: BudgetWindow;
   readonly percent: number;
@@ -42,10 +42,10 @@ export interface BudgetMark {
 }
 
 /** A window that has begun is not left again when a clock steps back. */
-export function openedBy(spent: BudgetSpent, at: number): BudgetSpent {
-  const day = dayStart(at);
+export function rollBudgetWindows(spent: BudgetSpendTotals, now: number): BudgetSpendTotals {
+  const day = dayStart(now);
   if (day <= spent.dayStart) return spent;
-  const month = monthStart(at);
+  const month = monthStart(now);
   return {
     day: 0n,
     month: month > spent.monthStart ? 0n : spent.month,
@@ -54,86 +54,90 @@ export function openedBy(spent: BudgetSpent, at: number): BudgetSpent {
   };
 }
 
-export function spendOf(spent: BudgetSpent, amount: Nano, at: number): BudgetSpent {
-  const open = openedBy(spent, at);
-  return { ...open, day: open.day + amount, month: open.month + amount };
+export function addBudgetSpend(
+  spent: BudgetSpendTotals,
+  amount: Nano,
+  at: number,
+): BudgetSpendTotals {
+  const current = rollBudgetWindows(spent, at);
+  return { ...current, day: current.day + amount, month: current.month + amount };
 }
 
-export function stateOf(
+export function budgetStateOf(
   { limits, spent }: Budget,
   window: BudgetWindow,
   { held, at }: { readonly held: Nano; readonly at: number },
 ): BudgetState {
-  const open = openedBy(spent, at);
+  const current = rollBudgetWindows(spent, at);
   return {
     window,
     limit: limits[window],
-    used: open[window],
+    used: current[window],
     held,
-    room: roomIn(limits, open, window, held),
+    remaining: remainingInWindow(limits, current, window, held),
     // A window that another clock has opened ends by that clock.
-    endsAt: windowEnd(window, Math.max(at, open.dayStart)),
+    endsAt: windowEnd(window, Math.max(at, current.dayStart)),
   };
 }
 
-function roomIn(
+function remainingInWindow(
   limits: BudgetLimits,
-  open: BudgetSpent,
+  current: BudgetSpendTotals,
   window: BudgetWindow,
   held: Nano,
 ): Nano | null {
   const limit = limits[window];
   if (limit === null) return null;
-  const left = limit - open[window] - held;
-  return left > 0n ? left : 0n;
+  const remaining = limit - current[window] - held;
+  return remaining > 0n ? remaining : 0n;
 }
 
 /** What the budget still lets a workspace spend: the less of its windows, and at most what is wanted. */
-export function budgetRoom(
+export function remainingBudget(
   budget: Budget | undefined,
   { held, at, wanted }: { readonly held: Nano; readonly at: number; readonly wanted: Nano },
 ): Nano {
   if (budget === undefined) return wanted;
-  const open = openedBy(budget.spent, at);
-  let least = wanted;
+  const current = rollBudgetWindows(budget.spent, at);
+  let remaining = wanted;
   for (const window of BUDGET_WINDOWS) {
-    const room = roomIn(budget.limits, open, window, held);
-    if (room !== null && room < least) least = room;
+    const windowRemaining = remainingInWindow(budget.limits, current, window, held);
+    if (windowRemaining !== null && windowRemaining < remaining) remaining = windowRemaining;
   }
-  return least;
+  return remaining;
 }
 
 /** The window that has no room for so much; of two, the one that one must wait for longer. */
-export function blockedBy(
+export function blockingBudget(
   budget: Budget,
   { held, at, needed }: { readonly held: Nano; readonly at: number; readonly needed: Nano },
 ): BudgetState | undefined {
-  if (budgetRoom(budget, { held, at, wanted: needed }) >= needed) return undefined;
-  return BUDGET_WINDOWS.map((window) => stateOf(budget, window, { held, at })).findLast(
-    ({ room }) => room !== null && room < needed,
+  if (remainingBudget(budget, { held, at, wanted: needed }) >= needed) return undefined;
+  return BUDGET_WINDOWS.map((window) => budgetStateOf(budget, window, { held, at })).findLast(
+    ({ remaining }) => remaining !== null && remaining < needed,
   );
 }
 
 /** The marks that are reached after a charge, or a change of the limits, and were not before. */
-export function passedMarks(
+export function crossedBudgetThresholds(
   before: Budget | undefined,
   after: Budget,
   { accountId, now }: { readonly accountId: string; readonly now: number },
-): readonly BudgetMark[] {
-  const former = before === undefined ? undefined : openedBy(before.spent, now);
-  const open = openedBy(after.spent, now);
-  const passed: BudgetMark[] = [];
+): readonly BudgetThresholdCrossing[] {
+  const spentBefore = before === undefined ? undefined : rollBudgetWindows(before.spent, now);
+  const spentAfter = rollBudgetWindows(after.spent, now);
+  const crossings: BudgetThresholdCrossing[] = [];
   for (const window of BUDGET_WINDOWS) {
-    const [limit, used] = [after.limits[window], open[window]];
-    const [formerLimit, formerUsed] = [before?.limits[window] ?? null, former?.[window] ?? 0n];
-    for (const percent of BUDGET_MARKS) {
+    const [limit, used] = [after.limits[window], spentAfter[window]];
+    const [formerLimit, formerUsed] = [before?.limits[window] ?? null, spentBefore?.[window] ?? 0n];
+    for (const percent of BUDGET_THRESHOLDS_PERCENT) {
       if (limit === null || !hasReached(limit, used, percent)) break;
       if (formerLimit !== null && hasReached(formerLimit, formerUsed, percent)) continue;
-      const endsAt = windowEnd(window, Math.max(now, open.dayStart));
-      passed.push({ accountId, window, percent: Number(percent), used, limit, endsAt, now });
+      const endsAt = windowEnd(window, Math.max(now, spentAfter.dayStart));
+      crossings.push({ accountId, window, percent: Number(percent), used, limit, endsAt, now });
     }
   }
-  return passed;
+  return crossings;
 }
 
 // A budget of nothing is a pause, and nothing is ever spent of it.

@@ -4,18 +4,18 @@
 
 import { MAX_NANO, type Nano, toNano } from "../base/money.ts";
 import { dayStart, monthStart } from "../base/window.ts";
-import { type Reader, type Row, type Tx, whole, wholeOrNull } from "../store/db.ts";
+import { type Reader, type Row, type Tx, integer, integerOrNull } from "../store/db.ts";
 import {
   BUDGET_WINDOWS,
   type Budget,
   type BudgetLimits,
-  type BudgetMark,
-  type BudgetSpent,
+  type BudgetThresholdCrossing,
+  type BudgetSpendTotals,
   type BudgetState,
   type BudgetWindow,
-  openedBy,
-  passedMarks,
-  stateOf,
+  rollBudgetWindows,
+  crossedBudgetThresholds,
+  budgetStateOf,
 } from "./budget-rules.ts";
 import { toBudget, toWallet } from "./rows.ts";
 
@@ -32,14 +32,14 @@ export async function getBudgets(
     limits: { day: null, month: null },
     spent: await spentByKeys(reader, accountId, now),
   };
-  return statesOf(budget, row, now);
+  return budgetStatesOf(budget, row, now);
 }
 
-export interface BudgetsChanged {
+export interface BudgetsChangeResult {
   readonly before: BudgetLimits;
   readonly after: BudgetStates;
   /** What was spent already may have reached a part of the new limits. */
-  readonly marks: readonly BudgetMark[];
+  readonly crossings: readonly BudgetThresholdCrossing[];
 }
 
 /** Sets the limits that are named; null takes one away. */
@@ -48,7 +48,7 @@ export async function setBudgets(
   accountId: string,
   limits: Partial<BudgetLimits>,
   now: number,
-): Promise<BudgetsChanged> {
+): Promise<BudgetsChangeResult> {
   for (const limit of Object.values(limits))
     if (limit !== null && (limit < 0n || limit > MAX_NANO))
       throw new Error(`a budget of ${limit} is no amount`);
@@ -60,8 +60,8 @@ export async function setBudgets(
     limits: { ...NO_LIMITS, ...before?.limits, ...limits },
     spent:
       before === undefined
-        ? await spentByKeys(tx, accountId, latestDay(row, now))
-        : openedBy(before.spent, now),
+        ? await spentByKeys(tx, accountId, latestDayStart(row, now))
+        : rollBudgetWindows(before.spent, now),
   };
   const { spent } = budget;
   await tx.run(
@@ -79,26 +79,32 @@ export async function setBudgets(
   );
   return {
     before: before?.limits ?? NO_LIMITS,
-    after: statesOf(budget, row, now),
-    marks: passedMarks(before, budget, { accountId, now }),
+    after: budgetStatesOf(budget, row, now),
+    crossings: crossedBudgetThresholds(before, budget, { accountId, now }),
   };
 }
 
 const NO_LIMITS: BudgetLimits = { day: null, month: null };
 
-function statesOf(budget: Budget, row: Row, now: number): BudgetStates {
+function budgetStatesOf(budget: Budget, row: Row, now: number): BudgetStates {
   const { held } = toWallet(row);
-  const [day, month] = BUDGET_WINDOWS.map((window) => stateOf(budget, window, { held, at: now }));
+  const [day, month] = BUDGET_WINDOWS.map((window) =>
+    budgetStateOf(budget, window, { held, at: now }),
+  );
   if (day === undefined || month === undefined) throw new Error("a budget has two windows");
   return { day, month };
 }
 
 // A day that was begun under a former budget is not left again.
-function latestDay(row: Row, now: number): number {
-  return Math.max(now, wholeOrNull(row, "day_start") ?? 0);
+function latestDayStart(row: Row, now: number): number {
+  return Math.max(now, integerOrNull(row, "day_start") ?? 0);
 }
 
-async function spentByKeys(reader: Reader, accountId: string, at: number): Promise<BudgetSpent> {
+async function spentByKeys(
+  reader: Reader,
+  accountId: string,
+  at: number,
+): Promise<BudgetSpendTotals> {
   const rows = await reader.all(
     `select spender.day_start, spender.month_start, cast(sum(spender.day_spent) as text) as day_spent,
        cast(sum(spender.month_spent) as text) as month_spent
@@ -106,11 +112,11 @@ async function spentByKeys(reader: Reader, accountId: string, at: number): Promi
      where api_key.account_id = ? group by spender.day_start, spender.month_start`,
     [accountId],
   );
-  const day = Math.max(dayStart(at), ...rows.map((row) => whole(row, "day_start")));
+  const day = Math.max(dayStart(at), ...rows.map((row) => integer(row, "day_start")));
   const month = monthStart(day);
   const sum = (window: BudgetWindow, start: number): Nano =>
     rows
-      .filter((row) => whole(row, `${window}_start`) === start)
+      .filter((row) => integer(row, `${window}_start`) === start)
       .reduce((total, row) => total + toNano(row[`${window}_spent`]), 0n);
   return { dayStart: day, day: sum("day", day), monthStart: month, month: sum("month", month) };
 }

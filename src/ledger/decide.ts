@@ -2,13 +2,25 @@
 // batch's rows are locked while this runs, so what it decides is what is written.
 
 import type { Nano } from "../base/money.ts";
-import { type LimitWindow, type Spent, spend, spentInWindow, windowEnd } from "../base/window.ts";
-import { blockedBy, type Budget, budgetRoom, type BudgetState, spendOf } from "./budget-rules.ts";
+import {
+  type LimitWindow,
+  type SpendTotals,
+  addSpend,
+  spentInWindow,
+  windowEnd,
+} from "../base/window.ts";
+import {
+  blockingBudget,
+  type Budget,
+  remainingBudget,
+  type BudgetState,
+  addBudgetSpend,
+} from "./budget-rules.ts";
 
 /** Clocks of processes differ by so much without anything being wrong. */
-const CLOCKS_DIFFER_MS = 10_000;
+const CLOCK_SKEW_MAX_MS = 10_000;
 
-export interface Pace {
+export interface KeyRateLimit {
   readonly intervalMs: number;
   readonly burst: number;
 }
@@ -23,7 +35,7 @@ export interface HoldRequest {
   readonly now: number;
   readonly expiresAt: number;
   /** The key's pace; absent for no limit. */
-  readonly pace?: Pace | undefined;
+  readonly rateLimit?: KeyRateLimit | undefined;
   readonly openCallsMax?: number | undefined;
 }
 
@@ -31,9 +43,9 @@ export type HoldOutcome =
   | { readonly status: "held"; readonly amount: Nano }
   | { readonly status: "insufficient_credits"; readonly available: Nano; readonly posted: Nano }
   | { readonly status: "frozen"; readonly owed: Nano }
-  | { readonly status: "key_limit"; readonly room: Nano; readonly windowEndsAt: number | null }
+  | { readonly status: "key_limit"; readonly remaining: Nano; readonly windowEndsAt: number | null }
   | { readonly status: "budget"; readonly blocked: BudgetState }
-  | { readonly status: "key_refused"; readonly why: "unknown" | "revoked" | "expired" }
+  | { readonly status: "key_refused"; readonly reason: "unknown" | "revoked" | "expired" }
   | { readonly status: "too_fast"; readonly retryAfterMs: number }
   | { readonly status: "too_many_open"; readonly open: number };
 
@@ -63,18 +75,18 @@ export interface Wallet {
   /** Where given, it begins no call that costs: it owes this much after a dispute, or 0 and an operator froze it. */
   readonly owed?: Nano;
   /** The mark below which the account wants to be told. */
-  readonly lowAt?: Nano;
+  readonly lowThreshold?: Nano;
   /** The balance below which credits are bought by themselves. Absent for never. */
-  readonly topUpAt?: Nano;
+  readonly topUpThreshold?: Nano;
   /** Absent where nothing bounds what the workspace may spend but its balance. */
   readonly budget?: Budget;
 }
 
-export interface Spender {
+export interface KeySpend {
   held: Nano;
   openCalls: number;
-  pacedUntil: number;
-  spent: Spent;
+  theoreticalArrivalAt: number;
+  spent: SpendTotals;
 }
 
 export interface KeyRules {
@@ -92,7 +104,7 @@ export interface OpenHold {
   readonly amount: Nano;
 }
 
-export interface Charge {
+export interface ChargeSplit {
   readonly promo: Nano;
   readonly paid: Nano;
   readonly overrun: Nano;
@@ -108,80 +120,102 @@ function available(wallet: Wallet): Nano {
 export function decideHold(
   request: HoldRequest,
   wallet: Wallet | undefined,
-  spender: Spender | undefined,
+  keySpend: KeySpend | undefined,
   key: KeyRules | undefined,
 ): HoldOutcome {
-  if (wallet === undefined || spender === undefined || key?.accountId !== request.accountId)
-    return { status: "key_refused", why: "unknown" };
-  if (key.revokedAt !== null) return { status: "key_refused", why: "revoked" };
+  if (wallet === undefined || keySpend === undefined || key?.accountId !== request.accountId)
+    return { status: "key_refused", reason: "unknown" };
+  if (key.revokedAt !== null) return { status: "key_refused", reason: "revoked" };
   if (key.expiresAt !== null && key.expiresAt <= request.now)
-    return { status: "key_refused", why: "expired" };
-  if (request.openCallsMax !== undefined && spender.openCalls >= request.openCallsMax) {
-    return { status: "too_many_open", open: spender.openCalls };
+    return { status: "key_refused", reason: "expired" };
+  if (request.openCallsMax !== undefined && keySpend.openCalls >= request.openCallsMax) {
+    return { status: "too_many_open", open: keySpend.openCalls };
   }
-  const wait = request.pace === undefined ? 0 : paceWait(request.pace, spender, request.now);
-  if (wait > 0) return { status: "too_fast", retryAfterMs: wait };
+  const waitMs =
+    request.rateLimit === undefined ? 0 : rateLimitWaitMs(request.rateLimit, keySpend, request.now);
+  if (waitMs > 0) return { status: "too_fast", retryAfterMs: waitMs };
 
-  const money = decideAmount(request, wallet, spender, key);
-  if (money.status !== "held") return money;
-  wallet.held += money.amount;
-  spender.held += money.amount;
-  spender.openCalls += 1;
-  if (request.pace !== undefined)
-    spender.pacedUntil =
-      Math.max(soonest(request.pace, spender, request.now), request.now) + request.pace.intervalMs;
-  return money;
+  const outcome = decideAmount(request, wallet, keySpend, key);
+  if (outcome.status !== "held") return outcome;
+  wallet.held += outcome.amount;
+  keySpend.held += outcome.amount;
+  keySpend.openCalls += 1;
+  if (request.rateLimit !== undefined)
+    keySpend.theoreticalArrivalAt =
+      Math.max(theoreticalArrival(request.rateLimit, keySpend, request.now), request.now) +
+      request.rateLimit.intervalMs;
+  return outcome;
 }
 
-function paceWait(pace: Pace, spender: Spender, now: number): number {
-  return soonest(pace, spender, now) - pace.intervalMs * (pace.burst - 1) - now;
+function rateLimitWaitMs(rateLimit: KeyRateLimit, keySpend: KeySpend, now: number): number {
+  return (
+    theoreticalArrival(rateLimit, keySpend, now) -
+    rateLimit.intervalMs * (rateLimit.burst - 1) -
+    now
+  );
 }
 
 // What was paced by a clock that was ahead, or at a slower pace, may lie far ahead. A refusal writes nothing, so a key that
 // were made to wait for it would wait until then: its next call goes through, and its pace is counted from there.
-function soonest({ intervalMs, burst }: Pace, { pacedUntil }: Spender, now: number): number {
+function theoreticalArrival(
+  { intervalMs, burst }: KeyRateLimit,
+  { theoreticalArrivalAt }: KeySpend,
+  now: number,
+): number {
   const furthest = now + intervalMs * burst;
-  return pacedUntil > furthest + CLOCKS_DIFFER_MS
+  return theoreticalArrivalAt > furthest + CLOCK_SKEW_MAX_MS
     ? furthest - intervalMs
-    : Math.min(pacedUntil, furthest);
+    : Math.min(theoreticalArrivalAt, furthest);
 }
 
 function decideAmount(
   request: HoldRequest,
   wallet: Wallet,
-  spender: Spender,
+  keySpend: KeySpend,
   key: KeyRules,
 ): HoldOutcome {
   // A call that costs nothing needs no balance, and no room below a limit.
   if (request.amount === 0n) return { status: "held", amount: 0n };
   if (wallet.owed !== undefined) return { status: "frozen", owed: wallet.owed };
-  const funds = available(wallet);
-  const at = countedAt(request.now, wallet, spender);
-  const room = keyRoom(key, spender, at, request.amount);
-  const needed = smallest(request.minimum ?? request.amount, request.amount);
-  if (needed > room) return { status: "key_limit", room, windowEndsAt: windowEnd(key.window, at) };
+  const availableNano = available(wallet);
+  const at = chargeTime(request.now, wallet, keySpend);
+  const keyRemaining = remainingKeyLimit(key, keySpend, at, request.amount);
+  const needed = minNano(request.minimum ?? request.amount, request.amount);
+  if (needed > keyRemaining)
+    return {
+      status: "key_limit",
+      remaining: keyRemaining,
+      windowEndsAt: windowEnd(key.window, at),
+    };
   const { budget, held } = wallet;
-  const blocked = budget === undefined ? undefined : blockedBy(budget, { held, at, needed });
+  const blocked = budget === undefined ? undefined : blockingBudget(budget, { held, at, needed });
   if (blocked !== undefined) return { status: "budget", blocked };
-  if (needed > funds)
-    return { status: "insufficient_credits", available: funds, posted: wallet.promo + wallet.paid };
-  const allowed = budgetRoom(budget, { held, at, wanted: room });
-  return { status: "held", amount: smallest(request.amount, smallest(allowed, funds)) };
+  if (needed > availableNano)
+    return {
+      status: "insufficient_credits",
+      available: availableNano,
+      posted: wallet.promo + wallet.paid,
+    };
+  const budgetRemaining = remainingBudget(budget, { held, at, wanted: keyRemaining });
+  return {
+    status: "held",
+    amount: minNano(request.amount, minNano(budgetRemaining, availableNano)),
+  };
 }
 
 /**
  * A day that the key or its workspace has begun is not left again when a clock steps back, also not by a transfer: so
  * what was spent in a window is the sum of the transfers since it began.
  */
-function countedAt(now: number, { budget }: Wallet, { spent }: Spender): number {
+function chargeTime(now: number, { budget }: Wallet, { spent }: KeySpend): number {
   return Math.max(now, spent.dayStart, budget?.spent.dayStart ?? 0);
 }
 
 /** What a settle finds: the hold is gone where it was swept, and the key's rules where the key is no more. */
-export interface Settling {
+export interface SettleRows {
   readonly hold: OpenHold | undefined;
   readonly wallet: Wallet;
-  readonly spender: Spender;
+  readonly keySpend: KeySpend;
   readonly key: KeyRules | undefined;
 }
 
@@ -193,39 +227,39 @@ export interface Settling {
 export function decideSettle(
   cost: Nano,
   now: number,
-  { hold, wallet, spender, key }: Settling,
-): Charge {
+  { hold, wallet, keySpend, key }: SettleRows,
+): ChargeSplit {
   if (hold !== undefined) {
     wallet.held -= hold.amount;
-    spender.held -= hold.amount;
-    spender.openCalls -= 1;
+    keySpend.held -= hold.amount;
+    keySpend.openCalls -= 1;
   }
-  const at = countedAt(now, wallet, spender);
+  const at = chargeTime(now, wallet, keySpend);
   const { budget, held } = wallet;
-  const wanted = key === undefined ? cost : keyRoom(key, spender, at, cost);
-  const room = budgetRoom(budget, { held, at, wanted });
-  const cap = hold !== undefined && hold.amount > room ? hold.amount : room;
-  const charged = smallest(smallest(cost, cap), atLeastNothing(available(wallet)));
-  const promo = smallest(charged, wallet.promo);
+  const wanted = key === undefined ? cost : remainingKeyLimit(key, keySpend, at, cost);
+  const remaining = remainingBudget(budget, { held, at, wanted });
+  const cap = hold !== undefined && hold.amount > remaining ? hold.amount : remaining;
+  const charged = minNano(minNano(cost, cap), clampToZero(available(wallet)));
+  const promo = minNano(charged, wallet.promo);
   const paid = charged - promo;
   wallet.promo -= promo;
   wallet.paid -= paid;
-  spender.spent = spend(spender.spent, charged, at);
-  if (budget !== undefined) budget.spent = spendOf(budget.spent, charged, at);
+  keySpend.spent = addSpend(keySpend.spent, charged, at);
+  if (budget !== undefined) budget.spent = addBudgetSpend(budget.spent, charged, at);
   return { promo, paid, overrun: cost - charged, at };
 }
 
 /** What the key's limit still lets it spend; a key without a limit may spend what is wanted. */
-function keyRoom(key: KeyRules, spender: Spender, now: number, wanted: Nano): Nano {
+function remainingKeyLimit(key: KeyRules, keySpend: KeySpend, now: number, wanted: Nano): Nano {
   if (key.limit === null) return wanted;
-  const room = key.limit - spentInWindow(spender.spent, key.window, now) - spender.held;
-  return atLeastNothing(room);
+  const remaining = key.limit - spentInWindow(keySpend.spent, key.window, now) - keySpend.held;
+  return clampToZero(remaining);
 }
 
-function atLeastNothing(amount: Nano): Nano {
+function clampToZero(amount: Nano): Nano {
   return amount > 0n ? amount : 0n;
 }
 
-function smallest(a: Nano, b: Nano): Nano {
+function minNano(a: Nano, b: Nano): Nano {
   return a < b ? a : b;
 }

@@ -2,7 +2,7 @@
 // reads both from the wallet's row under its lock, so no call begins after the freeze is committed.
 
 import { type Nano, toNano } from "../base/money.ts";
-import { type Reader, textOrNull, type Tx, wholeOrNull } from "../store/db.ts";
+import { type Reader, textOrNull, type Tx, integerOrNull } from "../store/db.ts";
 
 export type Freeze =
   | {
@@ -20,7 +20,7 @@ export async function findFreeze(reader: Reader, accountId: string): Promise<Fre
     [accountId],
   );
   if (row === undefined) return undefined;
-  const [owed, since] = [toNano(row["owed"]), wholeOrNull(row, "frozen_at")];
+  const [owed, since] = [toNano(row["owed"]), integerOrNull(row, "frozen_at")];
   if (since !== null)
     return { by: "operator", since, reason: textOrNull(row, "frozen_reason") ?? "", owed };
   return owed > 0n ? { by: "debt", owed } : undefined;

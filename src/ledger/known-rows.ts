@@ -2,58 +2,58 @@
 // else is written to it.
 
 import type { KeyRules } from "./decide.ts";
-import type { KeptSpender, KeptWallet } from "./rows.ts";
+import type { BufferedKeySpend, BufferedWallet } from "./rows.ts";
 
-export interface KnownRows {
-  readonly wallets: Map<string, KeptWallet>;
-  readonly spenders: Map<string, KeptSpender>;
+export interface RowCache {
+  readonly wallets: Map<string, BufferedWallet>;
+  readonly keySpends: Map<string, BufferedKeySpend>;
   readonly keys: Map<string, KeyRules>;
   readonly clear: () => void;
   /** Forgets everything where another process has written: asked before anything is decided on what is known. */
-  readonly look: () => void;
+  readonly revalidate: () => void;
   /** The same, once a turn of the event loop: whatever is served in one turn had arrived before it began. */
-  readonly lookThisTurn: () => void;
+  readonly revalidateOncePerTick: () => void;
 }
 
 const ROWS_MAX = 20_000;
 
 /** `version` changes with what others write; without it, nothing is known from one look to the next. */
-export function createKnownRows(version: (() => number) | undefined): KnownRows {
-  const wallets = new Map<string, KeptWallet>();
-  const spenders = new Map<string, KeptSpender>();
+export function createRowCache(dataVersion: (() => number) | undefined): RowCache {
+  const wallets = new Map<string, BufferedWallet>();
+  const keySpends = new Map<string, BufferedKeySpend>();
   const keys = new Map<string, KeyRules>();
-  let knownAt: number | undefined;
-  let hasLooked = false;
+  let cachedVersion: number | undefined;
+  let isRevalidated = false;
   const clear = (): void => {
     wallets.clear();
-    spenders.clear();
+    keySpends.clear();
     keys.clear();
   };
   // A store that cannot say is asked by the batch that must read it, and fails there as any store does.
-  const versionNow = (): number | undefined => {
+  const readVersion = (): number | undefined => {
     try {
-      return version?.();
+      return dataVersion?.();
     } catch {
       return undefined;
     }
   };
-  const look = (): void => {
-    const now = versionNow();
-    if (now === undefined || now !== knownAt || keys.size + wallets.size > ROWS_MAX) clear();
-    knownAt = now;
+  const revalidate = (): void => {
+    const now = readVersion();
+    if (now === undefined || now !== cachedVersion || keys.size + wallets.size > ROWS_MAX) clear();
+    cachedVersion = now;
   };
   return {
     wallets,
-    spenders,
+    keySpends,
     keys,
     clear,
-    look,
-    lookThisTurn: () => {
-      if (hasLooked) return;
-      look();
-      hasLooked = true;
+    revalidate,
+    revalidateOncePerTick: () => {
+      if (isRevalidated) return;
+      revalidate();
+      isRevalidated = true;
       setImmediate(() => {
-        hasLooked = false;
+        isRevalidated = false;
       });
     },
   };

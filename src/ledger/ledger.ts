@@ -6,83 +6,88 @@ import { Fault } from "../base/fault.ts";
 import { MAX_NANO, type Nano, usdText } from "../base/money.ts";
 import {
   type Db,
-  hurry,
+  setShortLockTimeout,
   isDuplicate,
-  type Lasting,
+  type Durability,
   type Reader,
   type Tx,
-  whole,
+  integer,
 } from "../store/db.ts";
 import { applyBatch, type Operation } from "./batch.ts";
 import type { HoldOutcome, HoldRequest, SettleOutcome, SettleRequest, Wallet } from "./decide.ts";
 import { createGroupCommit } from "./group-commit.ts";
-import type { TellBudgets, TellFalls } from "./marks.ts";
-import { type Bucket, bucketOf, insertTransfers, SYSTEM, toWallet } from "./rows.ts";
-import type { HoldingDb } from "./young-holds.ts";
+import type { OnBudgetThresholds, OnBalanceThresholds } from "./marks.ts";
+import { type Bucket, bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, toWallet } from "./rows.ts";
+import type { BufferedDb } from "./young-holds.ts";
 
 export interface Ledger<Record> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
   /** The same at once, where nothing need be read for it; undefined where it must be waited for. */
-  readonly holdNow: (request: HoldRequest) => HoldOutcome | undefined;
+  readonly tryHoldSync: (request: HoldRequest) => HoldOutcome | undefined;
   readonly settle: (request: SettleRequest<Record>) => Promise<SettleOutcome>;
   /** How many operations wait for their commit. */
-  readonly depth: () => number;
+  readonly queueDepth: () => number;
   /** Resolves when everything that was asked for is committed or refused. */
   readonly idle: () => Promise<void>;
 }
 
-export interface LedgerParts<Record> {
+export interface LedgerDeps<Record> {
   readonly db: Db;
   /** Where holds that are young stand in no table; without it, each is written as it is made. */
-  readonly holding?: Pick<HoldingDb, "writeBatch" | "holdNow"> | undefined;
+  readonly holdBuffer?: Pick<BufferedDb, "writeBatch" | "tryHoldSync"> | undefined;
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: (tx: Tx, records: readonly Record[]) => Promise<void>;
   /** Told, in the same transaction, of balances that fell below a mark. */
-  readonly tellFalls?: TellFalls;
+  readonly onBalanceThresholds?: OnBalanceThresholds;
   /** Told, in the same transaction, of budgets that were reached by half, four fifths, or whole. */
-  readonly tellBudgets?: TellBudgets;
+  readonly onBudgetThresholds?: OnBudgetThresholds;
 }
 
 export function createLedger<Record>({
   db,
-  holding,
+  holdBuffer,
   process,
   epoch,
   writeRecords,
-  tellFalls,
-  tellBudgets,
-}: LedgerParts<Record>): Ledger<Record> {
-  const context = { process, epoch, writeRecords, tellFalls, tellBudgets };
+  onBalanceThresholds,
+  onBudgetThresholds,
+}: LedgerDeps<Record>): Ledger<Record> {
+  const context = { process, epoch, writeRecords, onBalanceThresholds, onBudgetThresholds };
   const group = createGroupCommit<Operation<Record>, HoldOutcome | SettleOutcome>(
-    async (operations, isHurried) => {
+    async (operations, hasShortLockTimeout) => {
       const { outcomes } =
-        holding === undefined
+        holdBuffer === undefined
           ? await db.write(async (tx) => {
-              if (isHurried) await hurry(tx);
+              if (hasShortLockTimeout) await setShortLockTimeout(tx);
               return applyBatch(tx, operations, context);
-            }, lastingOf(operations))
-          : await holding.writeBatch((tx, young) => applyBatch(tx, operations, context, young));
+            }, durabilityOf(operations))
+          : await holdBuffer.writeBatch((tx, buffer) =>
+              applyBatch(tx, operations, context, buffer),
+            );
       return outcomes;
     },
     undefined,
     {
       // Young holds are of one process with its store, where no reply is lost on the way.
-      undoOf: (operation) => (holding === undefined ? givingBack(operation) : undefined),
-      laneOf: ({ request }) => request.accountId,
+      compensationFor: (operation) =>
+        holdBuffer === undefined ? compensationFor(operation) : undefined,
+      lockKeyOf: ({ request }) => request.accountId,
     },
   );
   return {
     // Not `async`: every call waits here twice, and each promise has its price.
     hold: (request) => {
-      if (isBelowNothing(request))
+      if (isNegative(request))
         return Promise.reject(new Error(`hold ${request.id} is for less than nothing`));
       // Safe because a batch answers each operation by its kind.
       return group.submit({ kind: "hold", request }, "new") as Promise<HoldOutcome>;
     },
     // Whether a store can be used again is found out by whoever must write.
-    holdNow: (request) =>
-      isBelowNothing(request) || group.isFailing() ? undefined : holding?.holdNow(request, context),
+    tryHoldSync: (request) =>
+      isNegative(request) || group.isFailing()
+        ? undefined
+        : holdBuffer?.tryHoldSync(request, context),
     settle: (request) => {
       if (request.cost < 0n || request.cost > MAX_NANO)
         return Promise.reject(
@@ -91,24 +96,27 @@ export function createLedger<Record>({
       // Safe because a batch answers each operation by its kind.
       return group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
     },
-    depth: group.depth,
+    queueDepth: group.queueDepth,
     idle: group.idle,
   };
 }
 
-function givingBack<Record>({ kind, request }: Operation<Record>): Operation<Record> | undefined {
+function compensationFor<Record>({
+  kind,
+  request,
+}: Operation<Record>): Operation<Record> | undefined {
   if (kind !== "hold") return undefined;
   const { id, accountId, keyId, now } = request;
   return { kind: "settle", request: { id, accountId, keyId, cost: 0n, now } };
 }
 
-function isBelowNothing({ amount, minimum = 0n }: HoldRequest): boolean {
+function isNegative({ amount, minimum = 0n }: HoldRequest): boolean {
   return amount < 0n || minimum < 0n;
 }
 
 // A machine that loses its power takes the calls with it that were held for, and nobody has been told their end: without
 // its hold such a call has never been, just as if it had been given back at the start. What is settled must be on the disk.
-function lastingOf(operations: readonly { readonly kind: "hold" | "settle" }[]): Lasting {
+function durabilityOf(operations: readonly { readonly kind: "hold" | "settle" }[]): Durability {
   return operations.some(({ kind }) => kind === "settle") ? "on disk" : "while the machine runs";
 }
 
@@ -118,8 +126,8 @@ export async function openWallet(tx: Tx, accountId: string): Promise<void> {
   ]);
 }
 
-export async function getWallet(reader: Reader, accountId: string): Promise<Wallet> {
-  const row = await reader.get("select promo, paid, held, owed from wallet where account_id = ?", [
+export async function getWallet(db: Reader, accountId: string): Promise<Wallet> {
+  const row = await db.get("select promo, paid, held, owed from wallet where account_id = ?", [
     accountId,
   ]);
   if (row === undefined) throw new Error(`account ${accountId} has no wallet`);
@@ -147,11 +155,11 @@ export async function deposit(tx: Tx, request: Deposit): Promise<boolean> {
     throw new Fault("not_found", `no wallet of ${request.accountId}`, {
       message: "There is no such account.",
     });
-  const made = await tx.get("select id from transfer where account_id = ? and id = ?", [
+  const existing = await tx.get("select id from transfer where account_id = ? and id = ?", [
     request.accountId,
     request.id,
   ]);
-  if (made !== undefined) return false;
+  if (existing !== undefined) return false;
   const wallet = toWallet(row);
   if (wallet.promo + wallet.paid + request.amount > MAX_NANO) {
     throw new Fault("invalid_request", `deposit of ${request.amount} passes the limit`, {
@@ -159,7 +167,7 @@ export async function deposit(tx: Tx, request: Deposit): Promise<boolean> {
     });
   }
   const { id, accountId, from, amount, kind, ref, now, memo } = request;
-  const to = bucketOf(accountId, request.bucket);
+  const to = bucketAccount(accountId, request.bucket);
   await insertTransfers(tx, [
     {
       id,
@@ -195,7 +203,7 @@ export function grant(tx: Tx, request: Grant): Promise<boolean> {
     id,
     accountId,
     bucket: "promo",
-    from: SYSTEM.promoExpense,
+    from: SYSTEM_ACCOUNTS.promoExpense,
     amount,
     kind: "grant",
     ref: reason,
@@ -217,7 +225,7 @@ export async function startEpoch(db: Db, name: string, now: number): Promise<num
           );
           return 1;
         }
-        const epoch = whole(row, "epoch") + 1;
+        const epoch = integer(row, "epoch") + 1;
         await tx.run("update process set epoch = ?, started_at = ?, seen_at = ? where name = ?", [
           epoch,
           now,

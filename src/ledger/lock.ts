@@ -3,38 +3,38 @@
 
 import { type Row, text, type Tx } from "../store/db.ts";
 import type { KeyRules, OpenHold } from "./decide.ts";
-import { marksOf } from "./marks.ts";
+import { balanceThresholdsOf } from "./marks.ts";
 import {
-  type KeptSpender,
-  type KeptWallet,
+  type BufferedKeySpend,
+  type BufferedWallet,
   toKeyRules,
   toOpenHold,
-  toSpender,
+  toKeySpend,
   toWallet,
 } from "./rows.ts";
-import { withYoung, withYoungCalls, type YoungHolds } from "./young-holds.ts";
+import { addBufferedHeld, addBufferedCalls, type HoldBuffer } from "./young-holds.ts";
 
-export interface State {
-  readonly wallets: ReadonlyMap<string, KeptWallet>;
-  readonly spenders: ReadonlyMap<string, KeptSpender>;
+export interface LockedRows {
+  readonly wallets: ReadonlyMap<string, BufferedWallet>;
+  readonly keySpends: ReadonlyMap<string, BufferedKeySpend>;
   readonly keys: ReadonlyMap<string, KeyRules>;
   readonly holds: Map<string, OpenHold>;
   /** What was held before the sweeper came. */
   readonly swept: Map<string, OpenHold>;
-  readonly young: YoungHolds | undefined;
+  readonly buffer: HoldBuffer | undefined;
 }
 
 /** What an operation concerns. */
-export interface Concerning {
+export interface OperationTarget {
   readonly kind: "hold" | "settle";
   readonly request: { readonly id: string; readonly accountId: string; readonly keyId: string };
 }
 
-export async function lock(
+export async function lockRows(
   tx: Tx,
-  operations: readonly Concerning[],
-  young: YoungHolds | undefined,
-): Promise<State> {
+  operations: readonly OperationTarget[],
+  buffer: HoldBuffer | undefined,
+): Promise<LockedRows> {
   const accountIds = new Set<string>();
   const keyIds = new Set<string>();
   const holdIds: string[] = [];
@@ -43,60 +43,66 @@ export async function lock(
     const { id, accountId, keyId } = request;
     accountIds.add(accountId);
     keyIds.add(keyId);
-    const aged = young?.holds.get(id);
-    if (aged !== undefined) holds.set(id, aged.hold);
-    else if (young === undefined || kind === "settle" || young.written.has(id)) holdIds.push(id);
+    const buffered = buffer?.holds.get(id);
+    if (buffered !== undefined) holds.set(id, buffered.hold);
+    else if (buffer === undefined || kind === "settle" || buffer.flushed.has(id)) holdIds.push(id);
   }
-  const known = young?.known;
-  const find = (table: string, key: string, ids: readonly string[]): Promise<readonly Row[]> =>
-    ids.length === 0 ? NONE : tx.lockMany(table, key, ids);
-  const unknownKeys = unknown(keyIds, known?.keys);
+  const rowCache = buffer?.rowCache;
+  const lockByKey = (table: string, key: string, ids: readonly string[]): Promise<readonly Row[]> =>
+    ids.length === 0 ? NO_ROWS : tx.lockMany(table, key, ids);
+  const uncachedKeys = uncachedIds(keyIds, rowCache?.keys);
   // PostgreSQL runs these one after the other on one connection: sent together, they cost one round trip.
-  const [wallets, spenders, open, swept, keys] = await Promise.all([
-    find("wallet", "account_id", unknown(accountIds, known?.wallets)),
-    find("spender", "key_id", unknown(keyIds, known?.spenders)),
-    find("hold", "id", holdIds),
-    find("swept_hold", "id", holdIds),
-    unknownKeys.length === 0 ? NONE : tx.readMany("api_key", "id", unknownKeys),
+  const [wallets, keySpends, open, swept, keys] = await Promise.all([
+    lockByKey("wallet", "account_id", uncachedIds(accountIds, rowCache?.wallets)),
+    lockByKey("spender", "key_id", uncachedIds(keyIds, rowCache?.keySpends)),
+    lockByKey("hold", "id", holdIds),
+    lockByKey("swept_hold", "id", holdIds),
+    uncachedKeys.length === 0 ? NO_ROWS : tx.readMany("api_key", "id", uncachedKeys),
   ]);
   for (const row of open) holds.set(text(row, "id"), toOpenHold(row));
   return {
-    wallets: together(accountIds, known?.wallets, wallets, (row) => {
+    wallets: mergeWithCache(accountIds, rowCache?.wallets, wallets, (row) => {
       const id = text(row, "account_id");
-      return [id, withYoung(young?.wallets.get(id), { ...toWallet(row), ...marksOf(row) })];
+      return [
+        id,
+        addBufferedHeld(buffer?.heldByWallet.get(id), {
+          ...toWallet(row),
+          ...balanceThresholdsOf(row),
+        }),
+      ];
     }),
-    spenders: together(keyIds, known?.spenders, spenders, (row) => {
+    keySpends: mergeWithCache(keyIds, rowCache?.keySpends, keySpends, (row) => {
       const id = text(row, "key_id");
-      return [id, withYoungCalls(young?.spenders.get(id), toSpender(row))];
+      return [id, addBufferedCalls(buffer?.callsByKey.get(id), toKeySpend(row))];
     }),
-    keys: together(keyIds, known?.keys, keys, (row) => [text(row, "id"), toKeyRules(row)]),
+    keys: mergeWithCache(keyIds, rowCache?.keys, keys, (row) => [text(row, "id"), toKeyRules(row)]),
     holds,
     swept: new Map(swept.map((row) => [text(row, "id"), toOpenHold(row)])),
-    young,
+    buffer,
   };
 }
 
-const NONE: Promise<readonly Row[]> = Promise.resolve([]);
+const NO_ROWS: Promise<readonly Row[]> = Promise.resolve([]);
 
-function unknown(
+function uncachedIds(
   ids: ReadonlySet<string>,
-  known: ReadonlyMap<string, unknown> | undefined,
+  cached: ReadonlyMap<string, unknown> | undefined,
 ): string[] {
-  return known === undefined ? [...ids] : [...ids].filter((id) => !known.has(id));
+  return cached === undefined ? [...ids] : [...ids].filter((id) => !cached.has(id));
 }
 
 /** What was known with what was read, which is known from here on. */
-function together<T>(
+function mergeWithCache<T>(
   ids: ReadonlySet<string>,
-  known: Map<string, T> | undefined,
+  cached: Map<string, T> | undefined,
   rows: readonly Row[],
-  read: (row: Row) => readonly [id: string, T],
+  parse: (row: Row) => readonly [id: string, T],
 ): ReadonlyMap<string, T> {
-  if (known === undefined) return new Map(rows.map(read));
-  for (const row of rows) known.set(...read(row));
+  if (cached === undefined) return new Map(rows.map(parse));
+  for (const row of rows) cached.set(...parse(row));
   const found = new Map<string, T>();
   for (const id of ids) {
-    const one = known.get(id);
+    const one = cached.get(id);
     if (one !== undefined) found.set(id, one);
   }
   return found;

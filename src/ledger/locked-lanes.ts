@@ -1,83 +1,83 @@
 // Rows that somebody else keeps locked, such as an operator's own transaction, must hold up nobody whose rows are free. So
 // the operations that concern them, their lane, are set aside; after a pause one of them is tried again, alone.
 
-export interface LockedLanes<One> {
+export interface LockBackoff<One> {
   /** Those of a batch that may be tried now; the others are set aside. */
-  readonly admit: (batch: readonly One[]) => readonly One[];
+  readonly filterReady: (batch: readonly One[]) => readonly One[];
   /** It was tried alone, and its rows were locked. */
-  readonly shut: (one: One, cause: unknown) => void;
+  readonly markLocked: (one: One, cause: unknown) => void;
   /** These were written. */
-  readonly open: (batch: readonly One[]) => void;
+  readonly markUnlocked: (batch: readonly One[]) => void;
   /** Whether its lane was locked, and is to be tried again. */
-  readonly isDue: (one: One) => boolean;
+  readonly isRetryDue: (one: One) => boolean;
   /** How many of the first that wait may be tried together: a lane that was locked is tried by one alone. */
-  readonly together: (queue: readonly One[], most: number) => number;
-  readonly kept: () => number;
+  readonly batchLimit: (queue: readonly One[], max: number) => number;
+  readonly pending: () => number;
   /** Resolves when nothing is kept. */
-  readonly empty: () => Promise<void>;
+  readonly drained: () => Promise<void>;
 }
 
-export interface LanesParts<One> {
+export interface LockBackoffOptions<One> {
   readonly pauseMs: number;
-  readonly laneOf: (one: One) => string;
+  readonly lockKeyOf: (one: One) => string;
   /** Whether it is kept until its lane is tried again; if not, it was refused. */
-  readonly mayKeep: (one: One, cause: unknown) => boolean;
+  readonly canDefer: (one: One, cause: unknown) => boolean;
   /** Given what was kept of a lane when its pause is over. */
-  readonly again: (kept: readonly One[]) => void;
+  readonly onRetry: (deferred: readonly One[]) => void;
 }
 
-interface Lane<One> {
-  readonly kept: One[];
+interface LockedGroup<One> {
+  readonly deferred: One[];
   pause: Promise<void> | undefined;
   cause: unknown;
 }
 
-export function createLockedLanes<One>(parts: LanesParts<One>): LockedLanes<One> {
-  const { pauseMs, laneOf, mayKeep, again } = parts;
-  const lanes = new Map<string, Lane<One>>();
-  const isDue = (one: One): boolean => {
-    if (lanes.size === 0) return false;
-    const lane = lanes.get(laneOf(one));
-    return lane !== undefined && lane.pause === undefined;
+export function createLockBackoff<One>(options: LockBackoffOptions<One>): LockBackoff<One> {
+  const { pauseMs, lockKeyOf, canDefer, onRetry } = options;
+  const groups = new Map<string, LockedGroup<One>>();
+  const isRetryDue = (one: One): boolean => {
+    if (groups.size === 0) return false;
+    const group = groups.get(lockKeyOf(one));
+    return group !== undefined && group.pause === undefined;
   };
-  const keep = (lane: Lane<One>, one: One): void => {
-    if (mayKeep(one, lane.cause)) lane.kept.push(one);
+  const defer = (group: LockedGroup<One>, one: One): void => {
+    if (canDefer(one, group.cause)) group.deferred.push(one);
   };
-  const waitOn = (lane: Lane<One>): Promise<void> =>
+  const schedulePause = (group: LockedGroup<One>): Promise<void> =>
     new Promise<void>((resolve) => setTimeout(resolve, pauseMs)).then(() => {
-      lane.pause = undefined;
-      again(lane.kept.splice(0));
+      group.pause = undefined;
+      onRetry(group.deferred.splice(0));
     });
   return {
-    admit: (batch) => {
-      if (lanes.size === 0) return batch;
+    filterReady: (batch) => {
+      if (groups.size === 0) return batch;
       return batch.filter((one) => {
-        const lane = lanes.get(laneOf(one));
-        if (lane?.pause === undefined) return true;
-        keep(lane, one);
+        const group = groups.get(lockKeyOf(one));
+        if (group?.pause === undefined) return true;
+        defer(group, one);
         return false;
       });
     },
-    shut: (one, cause) => {
-      const lane = lanes.get(laneOf(one)) ?? { kept: [], pause: undefined, cause };
-      lanes.set(laneOf(one), lane);
-      lane.cause = cause;
-      lane.pause ??= waitOn(lane);
-      keep(lane, one);
+    markLocked: (one, cause) => {
+      const group = groups.get(lockKeyOf(one)) ?? { deferred: [], pause: undefined, cause };
+      groups.set(lockKeyOf(one), group);
+      group.cause = cause;
+      group.pause ??= schedulePause(group);
+      defer(group, one);
     },
-    open: (batch) => {
-      for (const one of batch) if (isDue(one)) lanes.delete(laneOf(one));
+    markUnlocked: (batch) => {
+      for (const one of batch) if (isRetryDue(one)) groups.delete(lockKeyOf(one));
     },
-    together: (queue, most) => {
-      const due = lanes.size === 0 ? -1 : queue.findIndex(isDue);
-      return due < 0 ? most : Math.min(most, Math.max(due, 1));
+    batchLimit: (queue, max) => {
+      const due = groups.size === 0 ? -1 : queue.findIndex(isRetryDue);
+      return due < 0 ? max : Math.min(max, Math.max(due, 1));
     },
-    isDue,
-    kept: () => [...lanes.values()].reduce((sum, { kept }) => sum + kept.length, 0),
-    empty: async () => {
+    isRetryDue,
+    pending: () => [...groups.values()].reduce((sum, { deferred }) => sum + deferred.length, 0),
+    drained: async () => {
       for (;;) {
-        const waiting = [...lanes.values()].flatMap(({ kept, pause }) =>
-          kept.length > 0 && pause !== undefined ? [pause] : [],
+        const waiting = [...groups.values()].flatMap(({ deferred, pause }) =>
+          deferred.length > 0 && pause !== undefined ? [pause] : [],
         );
         if (waiting.length === 0) return;
         await Promise.all(waiting);

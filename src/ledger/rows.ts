@@ -8,15 +8,15 @@ import {
   textOrNull,
   type Tx,
   type Value,
-  whole,
-  wholeOrNull,
+  integer,
+  integerOrNull,
 } from "../store/db.ts";
 import type { Budget } from "./budget-rules.ts";
-import type { KeyRules, OpenHold, Spender, Wallet } from "./decide.ts";
-import { nothingSpent, toLimitWindow } from "../base/window.ts";
+import type { KeyRules, OpenHold, KeySpend, Wallet } from "./decide.ts";
+import { zeroSpend, toLimitWindow } from "../base/window.ts";
 
 /** The ledger accounts that belong to the house; a wallet's two buckets are `<account>:promo` and `<account>:paid`. */
-export const SYSTEM = {
+export const SYSTEM_ACCOUNTS = {
   promoExpense: "system:promo_expense",
   usageRevenue: "system:usage_revenue",
   overrunExpense: "system:overrun_expense",
@@ -34,7 +34,7 @@ export const SYSTEM = {
 
 export type Bucket = "promo" | "paid";
 
-export function bucketOf(accountId: string, bucket: Bucket): string {
+export function bucketAccount(accountId: string, bucket: Bucket): string {
   return `${accountId}:${bucket}`;
 }
 
@@ -82,7 +82,7 @@ const WALLET_COLUMNS: readonly Column[] = [
 ];
 
 /** Of a workspace with a budget what was spent of it is written with the wallet. */
-const BUDGETED_COLUMNS: readonly Column[] = [
+const WALLET_BUDGET_COLUMNS: readonly Column[] = [
   ...WALLET_COLUMNS,
   "day_start:bigint",
   "day_spent:bigint",
@@ -90,7 +90,7 @@ const BUDGETED_COLUMNS: readonly Column[] = [
   "month_spent:bigint",
 ];
 
-const SPENDER_COLUMNS: readonly Column[] = [
+const KEY_SPEND_COLUMNS: readonly Column[] = [
   "key_id:text",
   "held:bigint",
   "open_calls:bigint",
@@ -113,13 +113,13 @@ export interface NewHold extends OpenHold {
 }
 
 /** A wallet of which a part is held by holds that stand in no table yet. */
-export interface KeptWallet extends Wallet {
-  young?: Nano;
+export interface BufferedWallet extends Wallet {
+  bufferedHeld?: Nano;
 }
 
 /** A key with calls whose holds stand in no table yet. */
-export interface KeptSpender extends Spender {
-  young?: { held: Nano; openCalls: number };
+export interface BufferedKeySpend extends KeySpend {
+  buffered?: { held: Nano; openCalls: number };
 }
 
 export function insertTransfers(tx: Tx, transfers: readonly Transfer[]): Promise<void> {
@@ -153,54 +153,59 @@ export function insertHolds(tx: Tx, holds: readonly NewHold[]): Promise<void> {
 
 export async function updateWallets(
   tx: Tx,
-  wallets: ReadonlyMap<string, KeptWallet>,
+  wallets: ReadonlyMap<string, BufferedWallet>,
 ): Promise<void> {
-  const plain: Value[][] = [];
+  const unbudgeted: Value[][] = [];
   const budgeted: Value[][] = [];
-  for (const [id, { promo, paid, held, young = 0n, budget }] of wallets) {
-    const values = [id, promo, paid, held - young];
-    if (budget === undefined) plain.push(values);
+  for (const [id, { promo, paid, held, bufferedHeld = 0n, budget }] of wallets) {
+    const values = [id, promo, paid, held - bufferedHeld];
+    if (budget === undefined) unbudgeted.push(values);
     else {
       const { dayStart, day, monthStart, month } = budget.spent;
       budgeted.push([...values, dayStart, day, monthStart, month]);
     }
   }
   const work = [
-    ...(plain.length > 0 ? [tx.updateMany("wallet", WALLET_COLUMNS, plain)] : []),
-    ...(budgeted.length > 0 ? [tx.updateMany("wallet", BUDGETED_COLUMNS, budgeted)] : []),
+    ...(unbudgeted.length > 0 ? [tx.updateMany("wallet", WALLET_COLUMNS, unbudgeted)] : []),
+    ...(budgeted.length > 0 ? [tx.updateMany("wallet", WALLET_BUDGET_COLUMNS, budgeted)] : []),
   ];
   await Promise.all(work);
 }
 
-export function updateSpenders(tx: Tx, spenders: ReadonlyMap<string, KeptSpender>): Promise<void> {
-  const rows = [...spenders].map(([id, { held, openCalls, young, pacedUntil, spent }]): Value[] => [
-    id,
-    held - (young?.held ?? 0n),
-    openCalls - (young?.openCalls ?? 0),
-    Math.ceil(pacedUntil),
-    spent.total,
-    spent.dayStart,
-    spent.day,
-    spent.weekStart,
-    spent.week,
-    spent.monthStart,
-    spent.month,
-  ]);
-  return tx.updateMany("spender", SPENDER_COLUMNS, rows);
+export function updateKeySpends(
+  tx: Tx,
+  keySpends: ReadonlyMap<string, BufferedKeySpend>,
+): Promise<void> {
+  const rows = [...keySpends].map(
+    ([id, { held, openCalls, buffered, theoreticalArrivalAt, spent }]): Value[] => [
+      id,
+      held - (buffered?.held ?? 0n),
+      openCalls - (buffered?.openCalls ?? 0),
+      Math.ceil(theoreticalArrivalAt),
+      spent.total,
+      spent.dayStart,
+      spent.day,
+      spent.weekStart,
+      spent.week,
+      spent.monthStart,
+      spent.month,
+    ],
+  );
+  return tx.updateMany("spender", KEY_SPEND_COLUMNS, rows);
 }
 
 /** Makes the ledger's side of a new key. */
-export async function insertSpender(
+export async function insertKeySpend(
   tx: Tx,
   keyId: string,
   accountId: string,
   now: number,
 ): Promise<void> {
-  const fresh = nothingSpent(now);
+  const zero = zeroSpend(now);
   await tx.insertMany(
     "spender",
-    ["account_id:text", ...SPENDER_COLUMNS],
-    [[accountId, keyId, 0, 0, 0, 0, fresh.dayStart, 0, fresh.weekStart, 0, fresh.monthStart, 0]],
+    ["account_id:text", ...KEY_SPEND_COLUMNS],
+    [[accountId, keyId, 0, 0, 0, 0, zero.dayStart, 0, zero.weekStart, 0, zero.monthStart, 0]],
   );
 }
 
@@ -230,25 +235,25 @@ export function toBudget(row: Row): Budget | undefined {
     spent: {
       day: toNano(row["day_spent"]),
       month: toNano(row["month_spent"]),
-      dayStart: whole(row, "day_start"),
-      monthStart: whole(row, "month_start"),
+      dayStart: integer(row, "day_start"),
+      monthStart: integer(row, "month_start"),
     },
   };
 }
 
-export function toSpender(row: Row): Spender {
+export function toKeySpend(row: Row): KeySpend {
   return {
     held: toNano(row["held"]),
-    openCalls: whole(row, "open_calls"),
-    pacedUntil: whole(row, "paced_until"),
+    openCalls: integer(row, "open_calls"),
+    theoreticalArrivalAt: integer(row, "paced_until"),
     spent: {
       total: toNano(row["total_spent"]),
       day: toNano(row["day_spent"]),
       week: toNano(row["week_spent"]),
       month: toNano(row["month_spent"]),
-      dayStart: whole(row, "day_start"),
-      weekStart: whole(row, "week_start"),
-      monthStart: whole(row, "month_start"),
+      dayStart: integer(row, "day_start"),
+      weekStart: integer(row, "week_start"),
+      monthStart: integer(row, "month_start"),
     },
   };
 }
@@ -258,8 +263,8 @@ export function toKeyRules(row: Row): KeyRules {
   const limit = row["limit_nano"];
   return {
     accountId: text(row, "account_id"),
-    revokedAt: wholeOrNull(row, "revoked_at"),
-    expiresAt: wholeOrNull(row, "expires_at"),
+    revokedAt: integerOrNull(row, "revoked_at"),
+    expiresAt: integerOrNull(row, "expires_at"),
     limit: limit === null ? null : toNano(limit),
     window: toLimitWindow(textOrNull(row, "limit_window")),
   };

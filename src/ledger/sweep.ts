@@ -3,7 +3,7 @@
 
 import {
   type Db,
-  hurry,
+  setShortLockTimeout,
   isLocked,
   type Reader,
   type Row,
@@ -11,49 +11,49 @@ import {
   type Tx,
   type Value,
 } from "../store/db.ts";
-import { toOpenHold, toSpender, toWallet, updateSpenders, updateWallets } from "./rows.ts";
-import { createLook, type Silent } from "./silence.ts";
+import { toOpenHold, toKeySpend, toWallet, updateKeySpends, updateWallets } from "./rows.ts";
+import { createDeadProcessDetector, type DeadProcess } from "./silence.ts";
 
 const SWEEP_BATCH = 500;
-const SWEPT_KEPT_MS = 7 * 86_400_000;
+const SWEPT_RETENTION_MS = 7 * 86_400_000;
 
-export interface SweeperParts {
+export interface SweeperDeps {
   readonly db: Db;
   /** The name of this process. */
   readonly process: string;
   readonly now: () => number;
   /** A clock that runs evenly, and that nobody sets; another one for tests. */
-  readonly steady?: () => number;
+  readonly monotonicNow?: () => number;
 }
 
 /** Sweeps again and again, and watches meanwhile which other processes go silent. */
-export function createSweeper(parts: SweeperParts): () => Promise<number> {
-  const { db, process, now, steady = () => performance.now() } = parts;
-  const look = createLook(process, steady);
-  return async () => sweepHolds(db, now(), await look(db));
+export function createSweeper(deps: SweeperDeps): () => Promise<number> {
+  const { db, process, now, monotonicNow = () => performance.now() } = deps;
+  const findDeadProcesses = createDeadProcessDetector(process, monotonicNow);
+  return async () => sweepHolds(db, now(), await findDeadProcesses(db));
 }
 
 /** Voids holds that nobody will settle; answers how many. */
 export async function sweepHolds(
   db: Db,
   now: number,
-  silent: readonly Silent[] = [],
+  deadProcesses: readonly DeadProcess[] = [],
 ): Promise<number> {
-  const swept = await sweepAll(db, { now, silent });
+  const swept = await sweepAll(db, { now, deadProcesses });
   await db.write((tx) =>
-    tx.run("delete from swept_hold where swept_at < ?", [now - SWEPT_KEPT_MS]),
+    tx.run("delete from swept_hold where swept_at < ?", [now - SWEPT_RETENTION_MS]),
   );
   return swept;
 }
 
-interface Sweep {
+interface SweepScope {
   readonly now: number;
-  readonly silent: readonly Silent[];
+  readonly deadProcesses: readonly DeadProcess[];
   /** Whose holds; everybody's where it is not said. */
   readonly accountId?: string;
 }
 
-async function sweepAll(db: Db, sweep: Sweep): Promise<number> {
+async function sweepAll(db: Db, sweep: SweepScope): Promise<number> {
   let swept = 0;
   try {
     for (;;) {
@@ -63,18 +63,18 @@ async function sweepAll(db: Db, sweep: Sweep): Promise<number> {
     }
   } catch (error) {
     if (!isLocked(error)) throw error;
-    return swept + (await sweepApart(db, sweep));
+    return swept + (await sweepPerAccount(db, sweep));
   }
 }
 
 // Rows that somebody keeps locked must not keep the credit of other accounts: what they hold waits for the next sweep.
-async function sweepApart(db: Db, sweep: Sweep): Promise<number> {
+async function sweepPerAccount(db: Db, sweep: SweepScope): Promise<number> {
   let swept = 0;
-  const dead = await deadHolds(db, sweep);
-  for (const accountId of new Set(dead.map((row) => text(row, "account_id"))))
+  const deadRows = await findDeadHolds(db, sweep);
+  for (const accountId of new Set(deadRows.map((row) => text(row, "account_id"))))
     try {
       const batch = await db.write(async (tx) => {
-        await hurry(tx);
+        await setShortLockTimeout(tx);
         return sweepBatch(tx, { ...sweep, accountId });
       });
       swept += batch.swept;
@@ -84,53 +84,56 @@ async function sweepApart(db: Db, sweep: Sweep): Promise<number> {
   return swept;
 }
 
-function deadHolds(reader: Reader, { now, silent, accountId }: Sweep): Promise<readonly Row[]> {
+function findDeadHolds(
+  reader: Reader,
+  { now, deadProcesses, accountId }: SweepScope,
+): Promise<readonly Row[]> {
   // Whoever gave another sign of life since they were looked at is not silent.
-  const isSilent = " or (process.name = ? and process.epoch = ? and process.seen_at = ?)";
+  const isDeadProcess = " or (process.name = ? and process.epoch = ? and process.seen_at = ?)";
   return reader.all(
     `select hold.id, hold.account_id, hold.key_id from hold left join process on process.name = hold.process
-     where (hold.expires_at < ? or process.name is null or process.epoch > hold.epoch${isSilent.repeat(silent.length)})
+     where (hold.expires_at < ? or process.name is null or process.epoch > hold.epoch${isDeadProcess.repeat(deadProcesses.length)})
      ${accountId === undefined ? "" : "and hold.account_id = ?"} order by hold.id limit ${SWEEP_BATCH}`,
     [
       now,
-      ...silent.flatMap(({ name, epoch, seenAt }) => [name, epoch, seenAt]),
+      ...deadProcesses.flatMap(({ name, epoch, seenAt }) => [name, epoch, seenAt]),
       ...(accountId === undefined ? [] : [accountId]),
     ],
   );
 }
 
 /** Fewer are swept than found where a settle, or the sweeper of another process, came between. */
-async function sweepBatch(tx: Tx, sweep: Sweep): Promise<{ found: number; swept: number }> {
+async function sweepBatch(tx: Tx, sweep: SweepScope): Promise<{ found: number; swept: number }> {
   const { now } = sweep;
-  const dead = await deadHolds(tx, sweep);
-  if (dead.length === 0) return { found: 0, swept: 0 };
+  const deadRows = await findDeadHolds(tx, sweep);
+  if (deadRows.length === 0) return { found: 0, swept: 0 };
   const distinct = (column: string): string[] =>
-    [...new Set(dead.map((row) => text(row, column)))].sort();
+    [...new Set(deadRows.map((row) => text(row, column)))].sort();
   const wallets = new Map(
     (await tx.lockMany("wallet", "account_id", distinct("account_id"))).map((row) => [
       text(row, "account_id"),
       toWallet(row),
     ]),
   );
-  const spenders = new Map(
+  const keySpends = new Map(
     (await tx.lockMany("spender", "key_id", distinct("key_id"))).map((row) => [
       text(row, "key_id"),
-      toSpender(row),
+      toKeySpend(row),
     ]),
   );
   // Read again under the locks: a settle may have come between.
   const holds = (await tx.lockMany("hold", "id", distinct("id"))).map(toOpenHold);
   for (const hold of holds) {
     const wallet = wallets.get(hold.accountId);
-    const spender = spenders.get(hold.keyId);
-    if (wallet === undefined || spender === undefined)
+    const keySpend = keySpends.get(hold.keyId);
+    if (wallet === undefined || keySpend === undefined)
       throw new Error(`hold ${hold.id} has no wallet or no key`);
     wallet.held -= hold.amount;
-    spender.held -= hold.amount;
-    spender.openCalls -= 1;
+    keySpend.held -= hold.amount;
+    keySpend.openCalls -= 1;
   }
   await updateWallets(tx, wallets);
-  await updateSpenders(tx, spenders);
+  await updateKeySpends(tx, keySpends);
   await tx.deleteMany(
     "hold",
     "id",
@@ -155,5 +158,5 @@ async function sweepBatch(tx: Tx, sweep: Sweep): Promise<{ found: number; swept:
       "process gone or deadline passed",
     ]),
   );
-  return { found: dead.length, swept: holds.length };
+  return { found: deadRows.length, swept: holds.length };
 }

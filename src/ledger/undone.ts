@@ -5,30 +5,30 @@ import { type Nano, toNano } from "../base/money.ts";
 import { text, type Tx } from "../store/db.ts";
 
 /** One that went back, of a payment: the ids of that movement, and of the one that undoes it, which need not have come. */
-export interface Return {
+export interface PaymentReturn {
   readonly id: string;
-  readonly undoneBy: string;
+  readonly reversedBy: string;
   readonly kind: "refund" | "dispute";
 }
 
-export interface Undone {
+export interface Reversal {
   readonly id: string;
   /** All that went back of the payment, with this. */
-  readonly returns: readonly Return[];
+  readonly returns: readonly PaymentReturn[];
   /** The payment's credit that is still gone once this is undone. */
-  readonly goneAfter: Nano;
+  readonly stillReturned: Nano;
 }
 
-interface Undoing {
+interface ReversalMovement {
   readonly accountId: string;
   readonly kind: string;
-  readonly undoes?: Undone | undefined;
-  readonly parts: { readonly credit: Nano };
+  readonly reverses?: Reversal | undefined;
+  readonly amounts: { readonly credit: Nano };
 }
 
-interface Share {
+interface OperatorShare {
   /** Of refunds of credit that was spent. */
-  readonly borne: Nano;
+  readonly absorbed: Nano;
   /** Of debts that were written off. */
   readonly writtenOff: Nano;
 }
@@ -38,65 +38,68 @@ interface Share {
  * not got it back. And the house never goes on bearing more of a payment than is still gone of it: where refunds and
  * disputes are more than the payment, the one that is undone first need not be the one that the house bore.
  */
-export async function housesShare(
+export async function operatorShare(
   tx: Tx,
-  { accountId, undoes, kind, parts: { credit } }: Undoing,
+  { accountId, reverses, kind, amounts: { credit } }: ReversalMovement,
   writtenOff: Nano,
-): Promise<Share> {
-  if (undoes === undefined || credit === 0n) return { borne: 0n, writtenOff: 0n };
-  const amountOf = await amountsOf(tx, accountId, undoes.returns);
-  const broughtBy = ({ id, undoneBy }: Return): Nano =>
-    id === undoes.id ? credit : sum(BROUGHT.map((leg) => amountOf(undoneBy, leg)));
-  const missing = amountOf(undoes.id, "missing");
-  const refunds = undoes.returns.filter((one) => one.kind === "refund");
-  const disputes = undoes.returns.filter((one) => one.kind === "dispute");
+): Promise<OperatorShare> {
+  if (reverses === undefined || credit === 0n) return { absorbed: 0n, writtenOff: 0n };
+  const amountOf = await readAmounts(tx, accountId, reverses.returns);
+  const creditedBy = ({ id, reversedBy }: PaymentReturn): Nano =>
+    id === reverses.id ? credit : sum(CREDIT_POSTINGS.map((leg) => amountOf(reversedBy, leg)));
+  const missing = amountOf(reverses.id, "missing");
+  const refunds = reverses.returns.filter((one) => one.kind === "refund");
+  const disputes = reverses.returns.filter((one) => one.kind === "dispute");
   const lost =
     sum(refunds.map(({ id }) => amountOf(id, "missing"))) -
-    sum(undoes.returns.map(({ undoneBy }) => amountOf(undoneBy, "borne")));
-  const owedOnce = sum(
-    disputes.map((one) => most(0n, amountOf(one.id, "missing") - broughtBy(one))),
+    sum(reverses.returns.map(({ reversedBy }) => amountOf(reversedBy, "borne")));
+  const owedInitially = sum(
+    disputes.map((one) => maxNano(0n, amountOf(one.id, "missing") - creditedBy(one))),
   );
-  const own: Share =
+  const own: OperatorShare =
     kind === "refund_failed"
-      ? { borne: least(credit, least(missing, lost)), writtenOff: 0n }
-      : { borne: 0n, writtenOff: least(credit, least(missing, writtenOff)) };
-  const left = {
-    borne: lost - own.borne,
-    writtenOff: least(writtenOff - own.writtenOff, owedOnce),
+      ? { absorbed: minNano(credit, minNano(missing, lost)), writtenOff: 0n }
+      : { absorbed: 0n, writtenOff: minNano(credit, minNano(missing, writtenOff)) };
+  const remaining = {
+    borne: lost - own.absorbed,
+    writtenOff: minNano(writtenOff - own.writtenOff, owedInitially),
   };
-  const over = least(
-    most(0n, left.borne + left.writtenOff - undoes.goneAfter),
-    credit - own.borne - own.writtenOff,
+  const excess = minNano(
+    maxNano(0n, remaining.borne + remaining.writtenOff - reverses.stillReturned),
+    credit - own.absorbed - own.writtenOff,
   );
-  const overBorne = least(over, left.borne);
-  return { borne: own.borne + overBorne, writtenOff: own.writtenOff + over - overBorne };
+  const excessAbsorbed = minNano(excess, remaining.borne);
+  return {
+    absorbed: own.absorbed + excessAbsorbed,
+    writtenOff: own.writtenOff + excess - excessAbsorbed,
+  };
 }
 
 /** The legs by which credit that comes back is brought. */
-const BROUGHT = ["borne", "written_off", "debt", "credit"] as const;
+const CREDIT_POSTINGS = ["borne", "written_off", "debt", "credit"] as const;
 
-async function amountsOf(
+async function readAmounts(
   tx: Tx,
   accountId: string,
-  returns: readonly Return[],
-): Promise<(movement: string, leg: string) => Nano> {
-  const ids = returns.flatMap(({ id, undoneBy }) => [
+  returns: readonly PaymentReturn[],
+): Promise<(movement: string, posting: string) => Nano> {
+  const ids = returns.flatMap(({ id, reversedBy }) => [
     `${id}.missing`,
-    ...BROUGHT.map((leg) => `${undoneBy}.${leg}`),
+    ...CREDIT_POSTINGS.map((posting) => `${reversedBy}.${posting}`),
   ]);
   const rows = await tx.all(
     `select id, amount from transfer where account_id = ? and id in (${ids.map(() => "?").join(", ")})`,
     [accountId, ...ids],
   );
   const amounts = new Map(rows.map((row) => [text(row, "id"), toNano(row["amount"])]));
-  return (movement, leg) => amounts.get(`${movement}.${leg}`) ?? 0n;
+  return (movement, posting) => amounts.get(`${movement}.${posting}`) ?? 0n;
 }
 
-function least(a: Nano, b: Nano): Nano {
+function minNano(a: Nano, b: Nano): Nano {
   return a < b ? a : b;
 }
 
-function most(a: Nano, b: Nano): Nano {
+function maxNano(a: Nano, b: Nano): Nano {
   return a > b ? a : b;
 }
 

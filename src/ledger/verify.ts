@@ -1,30 +1,30 @@
 // Re-derives every balance from what it must follow from, and says what does not add up. All of it is read at one
 // moment, so it may run beside live traffic. Sums leave the store as text: they may pass what a number carries.
 
-import { type Db, type Reader, whole } from "../store/db.ts";
-import { SYSTEM } from "./rows.ts";
+import { type Db, type Reader, integer } from "../store/db.ts";
+import { SYSTEM_ACCOUNTS } from "./rows.ts";
 
 const PROBLEMS_MAX = 100;
 
 export interface Verification {
   /** How many of each were looked at. */
-  readonly checked: Readonly<Record<Checked, number>>;
+  readonly checked: Readonly<Record<CheckedKind, number>>;
   /** At most a hundred, each with the row that is wrong and what it should say. */
   readonly problems: readonly string[];
   /** How many there are in all. */
   readonly problemCount: number;
 }
 
-type Checked = "wallets" | "keys" | "holds" | "transfers" | "usageRecords";
+type CheckedKind = "wallets" | "keys" | "holds" | "transfers" | "usageRecords";
 
 interface Check {
-  readonly says: string;
+  readonly problem: string;
   /** Every row that it finds is a problem; all its columns are text or counts. */
   readonly sql: string;
 }
 
 /** Every ledger account with what went in less what went out. */
-const SUMS = `moved as (
+const SUMS_CTE = `moved as (
     select to_account as account, amount from transfer
     union all
     select from_account as account, -amount as amount from transfer
@@ -32,25 +32,25 @@ const SUMS = `moved as (
   sums as (select account, sum(amount) as total from moved group by account)`;
 
 /** What the usage of each record has moved: all of it, and the part that the account has paid. */
-const USAGE = `usage_sums as (
+const USAGE_CTE = `usage_sums as (
     select account_id, ref, sum(amount) as total,
-      sum(case when from_account = '${SYSTEM.overrunExpense}' then 0 else amount end) as charged
+      sum(case when from_account = '${SYSTEM_ACCOUNTS.overrunExpense}' then 0 else amount end) as charged
     from transfer where kind = 'usage' group by account_id, ref
   )`;
-const OF_RECORD =
+const JOIN_USAGE_RECORD =
   "usage_record.account_id = usage_sums.account_id and usage_record.id = usage_sums.ref";
 
 /** What each account is owing, what the house bears of that, and what passed a clearing account for each payment. */
-const RECEIVABLE = `debts as (
-    select account_id, sum(case when from_account = '${SYSTEM.receivable}' then amount else -amount end) as total
-    from transfer where '${SYSTEM.receivable}' in (from_account, to_account) group by account_id
+const RECEIVABLE_CTE = `debts as (
+    select account_id, sum(case when from_account = '${SYSTEM_ACCOUNTS.receivable}' then amount else -amount end) as total
+    from transfer where '${SYSTEM_ACCOUNTS.receivable}' in (from_account, to_account) group by account_id
   )`;
-const WRITTEN_OFF = `borne as (
+const WRITTEN_OFF_CTE = `borne as (
     select account_id, sum(case when kind = 'write_off' then amount else -amount end) as total
     from transfer where kind = 'write_off' or (kind in ('dispute_closed', 'refund_failed') and id like '%.written_off')
     group by account_id
   )`;
-const CLEARED = `cleared as (
+const CLEARED_CTE = `cleared as (
     select account_id, ref, sum(case when from_account like 'system:clearing:%' then amount else -amount end) as total
     from transfer where from_account like 'system:clearing:%' or to_account like 'system:clearing:%'
     group by account_id, ref
@@ -58,15 +58,15 @@ const CLEARED = `cleared as (
 const NANO_PER_CENT = 10_000_000;
 
 /** The usage that an account has paid; the house's own share counts in no window. */
-const PAID_USAGE = `transfer.kind = 'usage' and transfer.from_account <> '${SYSTEM.overrunExpense}'`;
+const IS_PAID_USAGE = `transfer.kind = 'usage' and transfer.from_account <> '${SYSTEM_ACCOUNTS.overrunExpense}'`;
 const since = (start: string): string =>
   `sum(case when transfer.at >= ${start} then transfer.amount else 0 end)`;
 const HAS_BUDGET = "(wallet.day_budget is not null or wallet.month_budget is not null)";
 
 const CHECKS: readonly Check[] = [
   {
-    says: "a wallet's buckets are not the sum of its transfers",
-    sql: `with ${SUMS}
+    problem: "a wallet's buckets are not the sum of its transfers",
+    sql: `with ${SUMS_CTE}
       select wallet.account_id, cast(wallet.promo as text) as promo, cast(coalesce(promo.total, 0) as text) as promo_transfers,
         cast(wallet.paid as text) as paid, cast(coalesce(paid.total, 0) as text) as paid_transfers
       from wallet
@@ -75,8 +75,8 @@ const CHECKS: readonly Check[] = [
       where wallet.promo <> coalesce(promo.total, 0) or wallet.paid <> coalesce(paid.total, 0)`,
   },
   {
-    says: "money lies in an account that is no wallet's and not the house's",
-    sql: `with ${SUMS}, buckets as (
+    problem: "money lies in an account that is no wallet's and not the house's",
+    sql: `with ${SUMS_CTE}, buckets as (
         select account_id || ':promo' as account from wallet union all select account_id || ':paid' as account from wallet
       )
       select sums.account, cast(sums.total as text) as total
@@ -84,38 +84,38 @@ const CHECKS: readonly Check[] = [
       where buckets.account is null and sums.account not like 'system:%'`,
   },
   {
-    says: "all ledger accounts together are not zero",
-    sql: `with ${SUMS} select cast(sum(total) as text) as total from sums having sum(total) <> 0`,
+    problem: "all ledger accounts together are not zero",
+    sql: `with ${SUMS_CTE} select cast(sum(total) as text) as total from sums having sum(total) <> 0`,
   },
   {
-    says: "a transfer moves nothing, or less, or nowhere",
+    problem: "a transfer moves nothing, or less, or nowhere",
     sql: `select id, cast(amount as text) as amount, from_account, to_account from transfer
       where amount <= 0 or from_account = to_account`,
   },
   {
-    says: "a transfer touches the wallet of an account that it does not name",
+    problem: "a transfer touches the wallet of an account that it does not name",
     sql: `select id, account_id, from_account, to_account from transfer
       where (from_account not like 'system:%' and from_account not in (account_id || ':promo', account_id || ':paid'))
         or (to_account not like 'system:%' and to_account not in (account_id || ':promo', account_id || ':paid'))`,
   },
   {
-    says: "one transfer stands on the statements of several accounts",
+    problem: "one transfer stands on the statements of several accounts",
     sql: `select id, cast(count(*) as text) as accounts from transfer group by id having count(*) > 1`,
   },
   {
-    says: "a wallet is below zero, or holds more than it has",
+    problem: "a wallet is below zero, or holds more than it has",
     sql: `select account_id, cast(promo as text) as promo, cast(paid as text) as paid, cast(held as text) as held
       from wallet where promo < 0 or paid < 0 or held < 0 or held > promo + paid`,
   },
   {
-    says: "a wallet's held amount is not the sum of its holds",
+    problem: "a wallet's held amount is not the sum of its holds",
     sql: `with sums as (select account_id, sum(amount) as total from hold group by account_id)
       select wallet.account_id, cast(wallet.held as text) as held, cast(coalesce(sums.total, 0) as text) as holds
       from wallet left join sums on sums.account_id = wallet.account_id
       where wallet.held <> coalesce(sums.total, 0)`,
   },
   {
-    says: "a key's held amount or open calls are not those of its holds",
+    problem: "a key's held amount or open calls are not those of its holds",
     sql: `with sums as (select key_id, sum(amount) as total, count(*) as calls from hold group by key_id)
       select spender.key_id, cast(spender.held as text) as held, cast(coalesce(sums.total, 0) as text) as holds,
         cast(spender.open_calls as text) as open_calls, cast(coalesce(sums.calls, 0) as text) as open_holds
@@ -123,42 +123,43 @@ const CHECKS: readonly Check[] = [
       where spender.held <> coalesce(sums.total, 0) or spender.open_calls <> coalesce(sums.calls, 0)`,
   },
   {
-    says: "a hold has no wallet, no key, or the key of another account",
+    problem: "a hold has no wallet, no key, or the key of another account",
     sql: `select hold.id, hold.account_id, hold.key_id, cast(hold.amount as text) as amount from hold
       left join wallet on wallet.account_id = hold.account_id
       left join spender on spender.key_id = hold.key_id
       where wallet.account_id is null or spender.key_id is null or spender.account_id <> hold.account_id or hold.amount < 0`,
   },
   {
-    says: "a hold is open and swept at once",
+    problem: "a hold is open and swept at once",
     sql: "select hold.id from hold join swept_hold on swept_hold.id = hold.id",
   },
   {
-    says: "what a key has spent is not what its usage has charged",
-    sql: `with ${USAGE}, spent as (
+    problem: "what a key has spent is not what its usage has charged",
+    sql: `with ${USAGE_CTE}, spent as (
         select usage_record.key_id, sum(usage_sums.charged) as total
-        from usage_sums join usage_record on ${OF_RECORD} group by usage_record.key_id
+        from usage_sums join usage_record on ${JOIN_USAGE_RECORD} group by usage_record.key_id
       )
       select spender.key_id, cast(spender.total_spent as text) as total_spent, cast(coalesce(spent.total, 0) as text) as charged
       from spender left join spent on spent.key_id = spender.key_id
       where spender.total_spent <> coalesce(spent.total, 0)`,
   },
   {
-    says: "a key has spent more in a window than in the time around it",
+    problem: "a key has spent more in a window than in the time around it",
     sql: `select key_id, cast(day_spent as text) as day, cast(week_spent as text) as week,
         cast(month_spent as text) as month, cast(total_spent as text) as total
       from spender where day_spent < 0 or day_spent > week_spent or day_spent > month_spent
         or week_spent > total_spent or month_spent > total_spent`,
   },
   {
-    says: "what a key has spent in a window is not what its usage has charged since the window began",
+    problem:
+      "what a key has spent in a window is not what its usage has charged since the window began",
     sql: `with spent as (
         select spender.key_id, ${since("spender.day_start")} as day, ${since("spender.week_start")} as week,
           ${since("spender.month_start")} as month
         from transfer
         join usage_record on usage_record.account_id = transfer.account_id and usage_record.id = transfer.ref
         join spender on spender.key_id = usage_record.key_id
-        where ${PAID_USAGE} group by spender.key_id
+        where ${IS_PAID_USAGE} group by spender.key_id
       )
       select spender.key_id, cast(spender.day_spent as text) as day, cast(coalesce(spent.day, 0) as text) as day_charged,
         cast(spender.week_spent as text) as week, cast(coalesce(spent.week, 0) as text) as week_charged,
@@ -168,11 +169,11 @@ const CHECKS: readonly Check[] = [
         or spender.month_spent <> coalesce(spent.month, 0)`,
   },
   {
-    says: "what counts against a budget is not what was charged since its window began",
+    problem: "what counts against a budget is not what was charged since its window began",
     sql: `with spent as (
         select wallet.account_id, ${since("wallet.day_start")} as day, ${since("wallet.month_start")} as month
         from wallet join transfer on transfer.account_id = wallet.account_id
-        where ${HAS_BUDGET} and ${PAID_USAGE} group by wallet.account_id
+        where ${HAS_BUDGET} and ${IS_PAID_USAGE} group by wallet.account_id
       )
       select wallet.account_id, cast(wallet.day_spent as text) as day, cast(coalesce(spent.day, 0) as text) as day_charged,
         cast(wallet.month_spent as text) as month, cast(coalesce(spent.month, 0) as text) as month_charged
@@ -180,43 +181,44 @@ const CHECKS: readonly Check[] = [
       where ${HAS_BUDGET} and (wallet.day_spent <> coalesce(spent.day, 0) or wallet.month_spent <> coalesce(spent.month, 0))`,
   },
   {
-    says: "a budget is below zero, or counts in no window",
+    problem: "a budget is below zero, or counts in no window",
     sql: `select account_id, cast(day_budget as text) as day_budget, cast(month_budget as text) as month_budget,
         cast(day_start as text) as day_start, cast(month_start as text) as month_start
       from wallet where day_budget < 0 or month_budget < 0
         or (${HAS_BUDGET} and (day_start is null or month_start is null or day_start < month_start or day_spent is null or month_spent is null))`,
   },
   {
-    says: "a usage record's cost is not what was moved for it",
-    sql: `with ${USAGE}
+    problem: "a usage record's cost is not what was moved for it",
+    sql: `with ${USAGE_CTE}
       select usage_record.id, usage_record.account_id, cast(usage_record.cost_nano as text) as cost,
         cast(usage_record.byok as text) as byok, cast(coalesce(usage_sums.total, 0) as text) as transfers
-      from usage_record left join usage_sums on ${OF_RECORD}
+      from usage_record left join usage_sums on ${JOIN_USAGE_RECORD}
       where coalesce(usage_sums.total, 0) <> case when usage_record.byok = 0 then usage_record.cost_nano else 0 end`,
   },
   {
-    says: "usage was moved without a usage record",
-    sql: `with ${USAGE}
+    problem: "usage was moved without a usage record",
+    sql: `with ${USAGE_CTE}
       select usage_sums.account_id, usage_sums.ref, cast(usage_sums.total as text) as transfers
-      from usage_sums left join usage_record on ${OF_RECORD} where usage_record.id is null`,
+      from usage_sums left join usage_record on ${JOIN_USAGE_RECORD} where usage_record.id is null`,
   },
   {
-    says: "what an account owes is not what was left missing",
-    sql: `with ${RECEIVABLE}
+    problem: "what an account owes is not what was left missing",
+    sql: `with ${RECEIVABLE_CTE}
       select wallet.account_id, cast(wallet.owed as text) as owed, cast(coalesce(debts.total, 0) as text) as transfers
       from wallet left join debts on debts.account_id = wallet.account_id
       where wallet.owed < 0 or wallet.owed <> coalesce(debts.total, 0)`,
   },
   {
-    says: "what the house bears of an account's debts is not what was written off and did not come back",
-    sql: `with ${WRITTEN_OFF}
+    problem:
+      "what the house bears of an account's debts is not what was written off and did not come back",
+    sql: `with ${WRITTEN_OFF_CTE}
       select wallet.account_id, cast(wallet.written_off as text) as written_off, cast(coalesce(borne.total, 0) as text) as transfers
       from wallet left join borne on borne.account_id = wallet.account_id
       where wallet.written_off < 0 or wallet.written_off <> coalesce(borne.total, 0)`,
   },
   {
-    says: "a payment did not move what came in less what went back",
-    sql: `with ${CLEARED}
+    problem: "a payment did not move what came in less what went back",
+    sql: `with ${CLEARED_CTE}
       select payment.id, payment.account_id, cast(coalesce(cleared.total, 0) as text) as transfers, cast(payment.amount_cents as text) as paid_cents,
         cast(payment.refunded_cents as text) as refunded_cents, cast(payment.disputed_cents as text) as disputed_cents
       from payment left join cleared on cleared.ref = payment.id and cleared.account_id = payment.account_id
@@ -224,14 +226,15 @@ const CHECKS: readonly Check[] = [
         else (payment.amount_cents - payment.refunded_cents - payment.disputed_cents) * ${NANO_PER_CENT} end`,
   },
   {
-    says: "money passed a processor's clearing account without a payment of that account",
-    sql: `with ${CLEARED}
+    problem: "money passed a processor's clearing account without a payment of that account",
+    sql: `with ${CLEARED_CTE}
       select cleared.account_id, cleared.ref, cast(cleared.total as text) as transfers
       from cleared left join payment on payment.id = cleared.ref and payment.account_id = cleared.account_id
       where payment.id is null`,
   },
   {
-    says: "an invoice that counts as paid was not paid by exactly one payment in full, or one that was counts as unpaid",
+    problem:
+      "an invoice that counts as paid was not paid by exactly one payment in full, or one that was counts as unpaid",
     sql: `select invoice.id, invoice.status, cast(count(payment.id) as text) as payments,
         cast(coalesce(sum(payment.amount_cents), 0) as text) as paid_cents
       from invoice left join payment on payment.invoice_id = invoice.id and payment.state = 'credited'
@@ -241,18 +244,19 @@ const CHECKS: readonly Check[] = [
         or (count(payment.id) = 1 and sum(payment.amount_cents) <> invoice.amount_cents + invoice.fee_cents + invoice.tax_cents)`,
   },
   {
-    says: "an automatic purchase counts as paid and its invoice does not, or the other way round",
+    problem:
+      "an automatic purchase counts as paid and its invoice does not, or the other way round",
     sql: `select top_up.id, top_up.account_id, top_up.state, invoice.status
       from top_up left join invoice on invoice.id = top_up.invoice_id and invoice.account_id = top_up.account_id
       where invoice.id is null or (top_up.state = 'paid') <> (invoice.status in ('paid', 'refunded'))
         or (top_up.open_for is not null) <> (top_up.state in ('charging', 'processing'))`,
   },
   {
-    says: "an account has no wallet",
+    problem: "an account has no wallet",
     sql: `select account.id from account left join wallet on wallet.account_id = account.id where wallet.account_id is null`,
   },
   {
-    says: "an account has more than one starting grant",
+    problem: "an account has more than one starting grant",
     sql: `select account_id, cast(count(*) as text) as grants from transfer
       where kind = 'grant' and id like 'start.%' group by account_id having count(*) > 1`,
   },
@@ -263,13 +267,13 @@ export function verifyLedger(db: Db): Promise<Verification> {
     const problems: string[] = [];
     let problemCount = 0;
     for (const check of CHECKS) {
-      const found = await problemsOf(reader, check);
+      const found = await runCheck(reader, check);
       problemCount += found.count;
-      problems.push(...found.shown.slice(0, PROBLEMS_MAX - problems.length));
+      problems.push(...found.messages.slice(0, PROBLEMS_MAX - problems.length));
     }
     const count = async (table: string): Promise<number> => {
       const row = await reader.get(`select count(*) as count from ${table}`);
-      return row === undefined ? 0 : whole(row, "count");
+      return row === undefined ? 0 : integer(row, "count");
     };
     const checked = {
       wallets: await count("wallet"),
@@ -282,18 +286,18 @@ export function verifyLedger(db: Db): Promise<Verification> {
   });
 }
 
-async function problemsOf(
+async function runCheck(
   reader: Reader,
   check: Check,
-): Promise<{ readonly shown: readonly string[]; readonly count: number }> {
+): Promise<{ readonly messages: readonly string[]; readonly count: number }> {
   const rows = await reader.all(`${check.sql} limit ${PROBLEMS_MAX + 1}`);
-  const shown = rows.map(
+  const messages = rows.map(
     (row) =>
-      `${check.says}: ${Object.entries(row)
+      `${check.problem}: ${Object.entries(row)
         .map(([column, value]) => `${column} ${String(value)}`)
         .join(", ")}`,
   );
-  if (rows.length <= PROBLEMS_MAX) return { shown, count: rows.length };
+  if (rows.length <= PROBLEMS_MAX) return { messages, count: rows.length };
   const all = await reader.get(`select count(*) as count from (${check.sql}) as problem`);
-  return { shown, count: all === undefined ? rows.length : whole(all, "count") };
+  return { messages, count: all === undefined ? rows.length : integer(all, "count") };
 }

@@ -3,7 +3,7 @@
 // reads or writes through this store finds every hold in its table, because the young are written before.
 
 import type { Nano } from "../base/money.ts";
-import { remembered } from "../base/remembered.ts";
+import { memoize } from "../base/remembered.ts";
 import { type Db, text, type Tx } from "../store/db.ts";
 import {
   decideHold,
@@ -12,174 +12,174 @@ import {
   type SettleOutcome,
   type Wallet,
 } from "./decide.ts";
-import { createKnownRows, type KnownRows } from "./known-rows.ts";
+import { createRowCache, type RowCache } from "./known-rows.ts";
 import {
   insertHolds,
-  type KeptSpender,
-  type KeptWallet,
+  type BufferedKeySpend,
+  type BufferedWallet,
   type NewHold,
-  toSpender,
+  toKeySpend,
   toWallet,
-  updateSpenders,
+  updateKeySpends,
   updateWallets,
 } from "./rows.ts";
 
-const YOUNG_MS = 1_000;
+const FLUSH_AFTER_MS = 1_000;
 /** So many are written in one go, which takes some milliseconds. */
-const WRITTEN_MAX = 500;
+const FLUSH_BATCH_MAX = 500;
 /** More than are ever asked for at once, and few enough to be written for whoever reads. */
-const YOUNG_MAX = 4_000;
+const BUFFER_MAX = 4_000;
 
 /** The functions of this file alone change it, but for the known rows, which a batch adds to and changes. */
-export interface YoungHolds {
+export interface HoldBuffer {
   /** In the order in which they came. */
-  readonly holds: Map<string, Aged>;
+  readonly holds: Map<string, BufferedHold>;
   /** What they hold of each wallet. */
-  readonly wallets: Map<string, Nano>;
-  readonly spenders: Map<string, YoungCalls>;
+  readonly heldByWallet: Map<string, Nano>;
+  readonly callsByKey: Map<string, BufferedCalls>;
   /** Those that grew old, were written, and are not settled yet. */
-  readonly written: Set<string>;
+  readonly flushed: Set<string>;
   /** The rows as they were last committed, with what is held of them in memory. */
-  readonly known: KnownRows;
+  readonly rowCache: RowCache;
 }
 
-interface YoungCalls {
+interface BufferedCalls {
   readonly held: Nano;
   readonly openCalls: number;
-  readonly pacedUntil: number;
+  readonly theoreticalArrivalAt: number;
 }
 
 /** What a batch has made of young holds. */
-interface Kept {
-  readonly born: ReadonlyMap<string, NewHold>;
+interface BufferChanges {
+  readonly added: ReadonlyMap<string, NewHold>;
   /** Settled while they were young. */
-  readonly gone: readonly string[];
+  readonly settled: readonly string[];
   /** Settled after they had been written. */
-  readonly goneWritten: readonly string[];
-  readonly wallets: ReadonlyMap<string, KeptWallet>;
-  readonly spenders: ReadonlyMap<string, KeptSpender>;
+  readonly settledFlushed: readonly string[];
+  readonly wallets: ReadonlyMap<string, BufferedWallet>;
+  readonly keySpends: ReadonlyMap<string, BufferedKeySpend>;
 }
 
 /** What came of a batch. */
-export interface Applied {
+export interface AppliedBatch {
   /** One for each operation, in their order. */
   readonly outcomes: readonly (HoldOutcome | SettleOutcome)[];
-  readonly kept: Kept;
+  readonly bufferChanges: BufferChanges;
 }
 
 /** A store through which every hold is seen, with the ways for a ledger that need not see them in their table. */
-export interface HoldingDb extends Db {
+export interface BufferedDb extends Db {
   /** Runs a batch of the ledger, and keeps what it has made of young holds as soon as it is committed. */
   readonly writeBatch: WriteBatch;
-  readonly holdNow: HoldNow;
+  readonly tryHoldSync: TryHoldSync;
 }
 
 export type WriteBatch = (
-  work: (tx: Tx, young: YoungHolds) => Promise<Applied>,
-) => Promise<Applied>;
+  work: (tx: Tx, buffer: HoldBuffer) => Promise<AppliedBatch>,
+) => Promise<AppliedBatch>;
 
 /** Decides a hold at once, where everything that it rests on is known; undefined where a batch must find it out. */
-export type HoldNow = (
+export type TryHoldSync = (
   request: HoldRequest,
-  holder: Pick<NewHold, "process" | "epoch">,
+  process: Pick<NewHold, "process" | "epoch">,
 ) => HoldOutcome | undefined;
 
-interface Aged {
+interface BufferedHold {
   readonly hold: NewHold;
   /** By a clock that nobody sets. */
-  readonly bornMs: number;
+  readonly bufferedAtMs: number;
 }
 
-export function keepYoungHolds(db: Db, youngMs = YOUNG_MS): HoldingDb {
-  const young: YoungHolds = {
+export function bufferHolds(db: Db, flushAfterMs = FLUSH_AFTER_MS): BufferedDb {
+  const buffer: HoldBuffer = {
     holds: new Map(),
-    wallets: new Map(),
-    spenders: new Map(),
-    written: new Set(),
-    known: createKnownRows(db.version),
+    heldByWallet: new Map(),
+    callsByKey: new Map(),
+    flushed: new Set(),
+    rowCache: createRowCache(db.dataVersion),
   };
-  const turns = createTurns();
+  const writeQueue = createSerialQueue();
   // As little as 0014 asks for a hold: what a machine that loses its power takes with it, it takes with its call.
-  const writeHolds = async (holds: readonly Aged[]): Promise<number> => {
+  const flush = async (holds: readonly BufferedHold[]): Promise<number> => {
     if (holds.length === 0) return 0;
-    await db.write((tx) => insertYoung(tx, young, holds), "while the machine runs");
-    forget(young, holds);
+    await db.write((tx) => insertBufferedHolds(tx, buffer, holds), "while the machine runs");
+    removeFlushed(buffer, holds);
     return holds.length;
   };
-  const watch = createWatch(young, youngMs, () =>
-    turns.take(() => writeHolds(oldest(young, performance.now() - youngMs))),
+  const flushTimer = createFlushTimer(buffer, flushAfterMs, () =>
+    writeQueue.run(() => flush(bufferedBefore(buffer, performance.now() - flushAfterMs))),
   );
-  const writeAll = (): Promise<number> => turns.take(() => writeHolds([...young.holds.values()]));
-  const show = async (sql: string): Promise<void> => {
-    if (young.holds.size > 0 && concernsHolds(sql)) await writeAll();
+  const flushAll = (): Promise<number> => writeQueue.run(() => flush([...buffer.holds.values()]));
+  const flushIfConcerned = async (sql: string): Promise<void> => {
+    if (buffer.holds.size > 0 && touchesHoldTables(sql)) await flushAll();
   };
   return {
     ...db,
-    all: (sql, params) => show(sql).then(() => db.all(sql, params)),
-    get: (sql, params) => show(sql).then(() => db.get(sql, params)),
-    snapshot: (work) => writeAll().then(() => db.snapshot(work)),
-    write: (work, lasting) =>
-      turns.take(async () => {
-        const holds = [...young.holds.values()];
-        const answer = await db.write(async (tx) => {
-          if (holds.length > 0) await insertYoung(tx, young, holds);
+    all: (sql, params) => flushIfConcerned(sql).then(() => db.all(sql, params)),
+    get: (sql, params) => flushIfConcerned(sql).then(() => db.get(sql, params)),
+    snapshot: (work) => flushAll().then(() => db.snapshot(work)),
+    write: (work, durability) =>
+      writeQueue.run(async () => {
+        const holds = [...buffer.holds.values()];
+        const result = await db.write(async (tx) => {
+          if (holds.length > 0) await insertBufferedHolds(tx, buffer, holds);
           return work(tx);
-        }, lasting);
-        forget(young, holds);
-        return answer;
+        }, durability);
+        removeFlushed(buffer, holds);
+        return result;
       }),
     writeBatch: (work) =>
-      turns.take(async () => {
-        if (young.holds.size >= YOUNG_MAX) await writeHolds(oldest(young, Infinity));
+      writeQueue.run(async () => {
+        if (buffer.holds.size >= BUFFER_MAX) await flush(bufferedBefore(buffer, Infinity));
         try {
-          const applied = await db.write((tx) => {
-            young.known.look();
-            return work(tx, young);
+          const batch = await db.write((tx) => {
+            buffer.rowCache.revalidate();
+            return work(tx, buffer);
           });
-          keep(young, applied.kept);
-          watch.begin();
-          return applied;
+          applyBufferChanges(buffer, batch.bufferChanges);
+          flushTimer.start();
+          return batch;
         } catch (error) {
           // What is known was changed for a commit that has not come about.
-          young.known.clear();
+          buffer.rowCache.clear();
           throw error;
         }
       }),
-    holdNow: (request, holder) => {
-      if (turns.taken() || young.holds.size >= YOUNG_MAX) return undefined;
-      const outcome = holdAtOnce(young, request, holder);
-      watch.begin();
+    tryHoldSync: (request, process) => {
+      if (writeQueue.isBusy() || buffer.holds.size >= BUFFER_MAX) return undefined;
+      const outcome = holdFromCache(buffer, request, process);
+      flushTimer.start();
       return outcome;
     },
     close: async () => {
-      watch.stop();
-      await turns.over();
+      flushTimer.stop();
+      await writeQueue.drained();
       await db.close();
     },
   };
 }
 
-function holdAtOnce(
-  young: YoungHolds,
+function holdFromCache(
+  buffer: HoldBuffer,
   request: HoldRequest,
-  holder: Pick<NewHold, "process" | "epoch">,
+  process: Pick<NewHold, "process" | "epoch">,
 ): HoldOutcome | undefined {
   const { id, accountId, keyId } = request;
-  young.known.lookThisTurn();
-  const { wallets, spenders, keys } = young.known;
+  buffer.rowCache.revalidateOncePerTick();
+  const { wallets, keySpends, keys } = buffer.rowCache;
   const wallet = wallets.get(accountId);
-  const spender = spenders.get(keyId);
+  const keySpend = keySpends.get(keyId);
   const key = keys.get(keyId);
-  if (wallet === undefined || spender === undefined || key === undefined) return undefined;
+  if (wallet === undefined || keySpend === undefined || key === undefined) return undefined;
   // What is asked for again was answered already, and only a batch knows what.
-  if (young.holds.has(id) || young.written.has(id)) return undefined;
-  const outcome = decideHold(request, wallet, spender, key);
+  if (buffer.holds.has(id) || buffer.flushed.has(id)) return undefined;
+  const outcome = decideHold(request, wallet, keySpend, key);
   if (outcome.status !== "held") return outcome;
-  addYoung(wallet, spender, outcome.amount, 1);
-  const hold = newHold(request, outcome.amount, holder);
-  young.holds.set(id, { hold, bornMs: performance.now() });
-  keepSums(young, accountId, wallet);
-  keepCalls(young, keyId, spender);
+  addBufferedHold(wallet, keySpend, outcome.amount, 1);
+  const hold = newHold(request, outcome.amount, process);
+  buffer.holds.set(id, { hold, bufferedAtMs: performance.now() });
+  setHeldByWallet(buffer, accountId, wallet);
+  setCallsByKey(buffer, keyId, keySpend);
   return outcome;
 }
 
@@ -192,74 +192,78 @@ export function newHold(
 }
 
 /** Counts a hold among the young ones, or takes it out with the signs turned. */
-export function addYoung(
-  wallet: KeptWallet,
-  spender: KeptSpender,
+export function addBufferedHold(
+  wallet: BufferedWallet,
+  keySpend: BufferedKeySpend,
   amount: Nano,
   calls: number,
 ): void {
-  wallet.young = (wallet.young ?? 0n) + amount;
-  spender.young = {
-    held: (spender.young?.held ?? 0n) + amount,
-    openCalls: (spender.young?.openCalls ?? 0) + calls,
+  wallet.bufferedHeld = (wallet.bufferedHeld ?? 0n) + amount;
+  keySpend.buffered = {
+    held: (keySpend.buffered?.held ?? 0n) + amount,
+    openCalls: (keySpend.buffered?.openCalls ?? 0) + calls,
   };
 }
 
-interface Turns {
-  readonly take: <T>(work: () => Promise<T>) => Promise<T>;
+interface SerialQueue {
+  readonly run: <T>(work: () => Promise<T>) => Promise<T>;
   /** Whether anything is written now, or waits to be. */
-  readonly taken: () => boolean;
-  readonly over: () => Promise<unknown>;
+  readonly isBusy: () => boolean;
+  readonly drained: () => Promise<unknown>;
 }
 
 // What a transaction has made of the young holds is kept before the next one begins.
-function createTurns(): Turns {
+function createSerialQueue(): SerialQueue {
   let last: Promise<unknown> = Promise.resolve();
-  let open = 0;
+  let pending = 0;
   return {
-    take: (work) => {
-      open += 1;
-      const turn = last.then(work).finally(() => {
-        open -= 1;
+    run: (work) => {
+      pending += 1;
+      const result = last.then(work).finally(() => {
+        pending -= 1;
       });
-      last = turn.catch(() => {});
-      return turn;
+      last = result.catch(() => {});
+      return result;
     },
-    taken: () => open > 0,
-    over: () => last,
+    isBusy: () => pending > 0,
+    drained: () => last,
   };
 }
 
-interface Watch {
-  readonly begin: () => void;
+interface FlushTimer {
+  readonly start: () => void;
   readonly stop: () => void;
 }
 
 /** Has the old ones written, as long as there are any that will be old. */
-function createWatch(young: YoungHolds, youngMs: number, writeOld: () => Promise<number>): Watch {
+function createFlushTimer(
+  buffer: HoldBuffer,
+  flushAfterMs: number,
+  flushOld: () => Promise<number>,
+): FlushTimer {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let isStopped = false;
-  const begin = (pauseMs = 0): void => {
+  const start = (minDelayMs = 0): void => {
     if (timer !== undefined || isStopped) return;
-    const [first] = young.holds.values();
+    const [first] = buffer.holds.values();
     if (first === undefined) return;
-    const dueMs = first.bornMs + youngMs - performance.now();
+    const dueMs = first.bufferedAtMs + flushAfterMs - performance.now();
     timer = setTimeout(
       () => {
         timer = undefined;
         // Those that follow are waited for, so that many share a commit. A store that cannot be used now is asked again
         // after a while, and nothing is lost by it.
-        writeOld().then(
-          (written) => begin(written === WRITTEN_MAX ? 0 : youngMs / 4),
-          () => begin(youngMs),
+        flushOld().then(
+          (flushed) => start(flushed === FLUSH_BATCH_MAX ? 0 : flushAfterMs / 4),
+          () => start(flushAfterMs),
         );
       },
-      Math.max(pauseMs, dueMs),
+      Math.max(minDelayMs, dueMs),
     );
     timer.unref();
   };
   return {
-    begin: () => begin(),
+    start: () => start(),
     stop: () => {
       isStopped = true;
       clearTimeout(timer);
@@ -267,70 +271,87 @@ function createWatch(young: YoungHolds, youngMs: number, writeOld: () => Promise
   };
 }
 
-const concernsHolds = remembered((sql: string) => /\b(hold|wallet|spender)\b/.test(sql), 1_000);
+const touchesHoldTables = memoize((sql: string) => /\b(hold|wallet|spender)\b/.test(sql), 1_000);
 
-function oldest(young: YoungHolds, bornBeforeMs: number): readonly Aged[] {
-  const found: Aged[] = [];
-  for (const one of young.holds.values()) {
-    if (one.bornMs > bornBeforeMs || found.length === WRITTEN_MAX) break;
+function bufferedBefore(buffer: HoldBuffer, beforeMs: number): readonly BufferedHold[] {
+  const found: BufferedHold[] = [];
+  for (const one of buffer.holds.values()) {
+    if (one.bufferedAtMs > beforeMs || found.length === FLUSH_BATCH_MAX) break;
     found.push(one);
   }
   return found;
 }
 
 /** A wallet as it is with what is held of it in memory. */
-export function withYoung(young: Nano | undefined, wallet: KeptWallet): KeptWallet {
-  if (young === undefined) return wallet;
-  wallet.young = young;
-  wallet.held += young;
+export function addBufferedHeld(
+  bufferedHeld: Nano | undefined,
+  wallet: BufferedWallet,
+): BufferedWallet {
+  if (bufferedHeld === undefined) return wallet;
+  wallet.bufferedHeld = bufferedHeld;
+  wallet.held += bufferedHeld;
   return wallet;
 }
 
-export function withYoungCalls(young: YoungCalls | undefined, spender: KeptSpender): KeptSpender {
-  if (young === undefined) return spender;
-  const { held, openCalls, pacedUntil } = young;
-  spender.young = { held, openCalls };
-  spender.held += held;
-  spender.openCalls += openCalls;
+export function addBufferedCalls(
+  buffered: BufferedCalls | undefined,
+  keySpend: BufferedKeySpend,
+): BufferedKeySpend {
+  if (buffered === undefined) return keySpend;
+  const { held, openCalls, theoreticalArrivalAt } = buffered;
+  keySpend.buffered = { held, openCalls };
+  keySpend.held += held;
+  keySpend.openCalls += openCalls;
   // The younger of the two, also where a clock that was set back made it the earlier one.
-  spender.pacedUntil = pacedUntil;
-  return spender;
+  keySpend.theoreticalArrivalAt = theoreticalArrivalAt;
+  return keySpend;
 }
 
-function keep(young: YoungHolds, { born, gone, goneWritten, wallets, spenders }: Kept): void {
-  const bornMs = performance.now();
-  for (const id of gone) young.holds.delete(id);
-  for (const hold of born.values()) young.holds.set(hold.id, { hold, bornMs });
-  for (const id of goneWritten) young.written.delete(id);
-  for (const [id, wallet] of wallets) keepSums(young, id, wallet);
-  for (const [id, spender] of spenders) keepCalls(young, id, spender);
+function applyBufferChanges(
+  buffer: HoldBuffer,
+  { added, settled, settledFlushed, wallets, keySpends }: BufferChanges,
+): void {
+  const bufferedAtMs = performance.now();
+  for (const id of settled) buffer.holds.delete(id);
+  for (const hold of added.values()) buffer.holds.set(hold.id, { hold, bufferedAtMs });
+  for (const id of settledFlushed) buffer.flushed.delete(id);
+  for (const [id, wallet] of wallets) setHeldByWallet(buffer, id, wallet);
+  for (const [id, keySpend] of keySpends) setCallsByKey(buffer, id, keySpend);
 }
 
-function keepSums(young: YoungHolds, id: string, { young: held = 0n }: KeptWallet): void {
-  if (held === 0n) young.wallets.delete(id);
-  else young.wallets.set(id, held);
+function setHeldByWallet(
+  young: HoldBuffer,
+  id: string,
+  { bufferedHeld: held = 0n }: BufferedWallet,
+): void {
+  if (held === 0n) young.heldByWallet.delete(id);
+  else young.heldByWallet.set(id, held);
 }
 
-function keepCalls(young: YoungHolds, id: string, { young: calls, pacedUntil }: KeptSpender): void {
-  if (calls === undefined || calls.openCalls === 0) young.spenders.delete(id);
-  else young.spenders.set(id, { ...calls, pacedUntil });
+function setCallsByKey(
+  young: HoldBuffer,
+  id: string,
+  { buffered: calls, theoreticalArrivalAt }: BufferedKeySpend,
+): void {
+  if (calls === undefined || calls.openCalls === 0) young.callsByKey.delete(id);
+  else young.callsByKey.set(id, { ...calls, theoreticalArrivalAt });
 }
 
 /** What was written is not young any more, and whatever else was written may be what a hold rests on. */
-function forget(young: YoungHolds, written: readonly Aged[]): void {
-  young.known.clear();
-  for (const { hold } of written) {
+function removeFlushed(buffer: HoldBuffer, flushed: readonly BufferedHold[]): void {
+  buffer.rowCache.clear();
+  for (const { hold } of flushed) {
     const { id, accountId, keyId, amount } = hold;
-    young.holds.delete(id);
-    young.written.add(id);
-    const held = (young.wallets.get(accountId) ?? 0n) - amount;
-    if (held > 0n) young.wallets.set(accountId, held);
-    else young.wallets.delete(accountId);
-    const calls = young.spenders.get(keyId);
+    buffer.holds.delete(id);
+    buffer.flushed.add(id);
+    const held = (buffer.heldByWallet.get(accountId) ?? 0n) - amount;
+    if (held > 0n) buffer.heldByWallet.set(accountId, held);
+    else buffer.heldByWallet.delete(accountId);
+    const calls = buffer.callsByKey.get(keyId);
     if (calls === undefined) continue;
-    if (calls.openCalls === 1) young.spenders.delete(keyId);
+    if (calls.openCalls === 1) buffer.callsByKey.delete(keyId);
     else
-      young.spenders.set(keyId, {
+      buffer.callsByKey.set(keyId, {
         ...calls,
         held: calls.held - amount,
         openCalls: calls.openCalls - 1,
@@ -338,34 +359,39 @@ function forget(young: YoungHolds, written: readonly Aged[]): void {
   }
 }
 
-async function insertYoung(tx: Tx, young: YoungHolds, all: readonly Aged[]): Promise<void> {
+async function insertBufferedHolds(
+  tx: Tx,
+  buffer: HoldBuffer,
+  all: readonly BufferedHold[],
+): Promise<void> {
   const accountIds = new Set(all.map(({ hold }) => hold.accountId));
   const keyIds = new Set(all.map(({ hold }) => hold.keyId));
   const walletRows = await tx.lockMany("wallet", "account_id", [...accountIds]);
-  const spenderRows = await tx.lockMany("spender", "key_id", [...keyIds]);
+  const keySpendRows = await tx.lockMany("spender", "key_id", [...keyIds]);
   const wallets = new Map(walletRows.map((row) => [text(row, "account_id"), toWallet(row)]));
-  const spenders = new Map(spenderRows.map((row) => [text(row, "key_id"), toSpender(row)]));
+  const keySpends = new Map(keySpendRows.map((row) => [text(row, "key_id"), toKeySpend(row)]));
   const holds: NewHold[] = [];
   for (const { hold } of all) {
     const wallet = wallets.get(hold.accountId);
-    const spender = spenders.get(hold.keyId);
-    if (wallet === undefined || spender === undefined)
+    const keySpend = keySpends.get(hold.keyId);
+    if (wallet === undefined || keySpend === undefined)
       throw new Error(`hold ${hold.id} has no wallet or no key`);
-    const amount = whatIsThere(hold.amount, wallet);
+    const amount = capToAvailable(hold.amount, wallet);
     wallet.held += amount;
-    spender.held += amount;
-    spender.openCalls += 1;
-    spender.pacedUntil = young.spenders.get(hold.keyId)?.pacedUntil ?? spender.pacedUntil;
+    keySpend.held += amount;
+    keySpend.openCalls += 1;
+    keySpend.theoreticalArrivalAt =
+      buffer.callsByKey.get(hold.keyId)?.theoreticalArrivalAt ?? keySpend.theoreticalArrivalAt;
     holds.push({ ...hold, amount });
   }
   await updateWallets(tx, wallets);
-  await updateSpenders(tx, spenders);
+  await updateKeySpends(tx, keySpends);
   await insertHolds(tx, holds);
 }
 
 // Another process, such as an operator's command, may have taken credit that a young hold counted on. Its call is charged
 // for no more than is there, and the rest is the house's.
-function whatIsThere(amount: Nano, { promo, paid, held }: Wallet): Nano {
+function capToAvailable(amount: Nano, { promo, paid, held }: Wallet): Nano {
   const free = promo + paid - held;
   if (free >= amount) return amount;
   return free > 0n ? free : 0n;

@@ -29,10 +29,10 @@ export interface Pricing {
   readonly request_fees?: Readonly<Record<string, Decimal>> | undefined;
   /** "2026-12-01" or "2026-12-01T16:00:00Z". */
   readonly from?: string | undefined;
-  readonly hours?: Hours | undefined;
+  readonly hours?: PriceHours | undefined;
 }
 
-export interface Hours {
+export interface PriceHours {
   /** "01:00"; an end before the start runs over midnight. */
   readonly start: string;
   readonly end: string;
@@ -55,14 +55,14 @@ const PICO_DIGITS_PER_MILLION = 6;
 const PICO_DIGITS = 12;
 const DAY_SECONDS = 86_400;
 const DAY_MS = 86_400_000;
-const DAYS_A_WEEK = 7;
+const DAYS_PER_WEEK = 7;
 /** The first of January 1970 was a Thursday. */
 const EPOCH_WEEKDAY = 4;
 
 /** The price that holds at a moment: the last entry that applies, else the first there is. */
 export function cardAt(prices: readonly DatedCard[], at: number): PriceCard | undefined {
   const seconds = Math.floor(at / 1000) % DAY_SECONDS;
-  const weekday = (Math.floor(at / DAY_MS) + EPOCH_WEEKDAY) % DAYS_A_WEEK;
+  const weekday = (Math.floor(at / DAY_MS) + EPOCH_WEEKDAY) % DAYS_PER_WEEK;
   for (let index = prices.length - 1; index >= 0; index--) {
     const price = prices[index];
     if (price !== undefined && at >= price.fromMs && inHours(price, seconds, weekday))
@@ -81,11 +81,11 @@ export function datedCard(pricing: Pricing): DatedCard {
   const card: PriceCard = {
     base,
     tiers: tiers.toSorted((left, right) => left.aboveInputTokens - right.aboveInputTokens),
-    serviceTiers: ratios(pricing.service_tiers),
-    speeds: ratios(pricing.speeds),
-    regions: ratios(pricing.regions),
+    serviceTiers: ratiosOf(pricing.service_tiers),
+    speeds: ratiosOf(pricing.speeds),
+    regions: ratiosOf(pricing.regions),
     oncePerCall: pricing.once_per_call ?? [],
-    requestFees: mapValues(pricing.request_fees, picoEach),
+    requestFees: mapValues(pricing.request_fees, picoPerUnit),
   };
   const fromMs = pricing.from === undefined ? 0 : Date.parse(pricing.from);
   return pricing.hours === undefined
@@ -95,24 +95,24 @@ export function datedCard(pricing: Pricing): DatedCard {
 
 /** USD per million tokens → pico-USD per token; what is finer than a pico is rounded up. */
 export function picoPerToken(usdPerMillion: Decimal): Pico {
-  return scaled(usdPerMillion, PICO_DIGITS_PER_MILLION);
+  return parseDecimal(usdPerMillion, PICO_DIGITS_PER_MILLION);
 }
 
 /** USD for one piece → pico-USD. */
-export function picoEach(usd: Decimal): Pico {
-  return scaled(usd, PICO_DIGITS);
+export function picoPerUnit(usd: Decimal): Pico {
+  return parseDecimal(usd, PICO_DIGITS);
 }
 
 /** "0.5", 2 or "5/3" as an exact fraction. */
 export function ratioOf(factor: Decimal): Ratio {
   const [num = "1", den = "1"] = String(factor).split("/");
-  const ratio = { num: scaled(num, PICO_DIGITS), den: scaled(den, PICO_DIGITS) };
+  const ratio = { num: parseDecimal(num, PICO_DIGITS), den: parseDecimal(den, PICO_DIGITS) };
   if (ratio.den === 0n) throw new Error(`"${String(factor)}" divides by zero`);
-  const common = divisor(ratio.num, ratio.den);
+  const common = greatestCommonDivisor(ratio.num, ratio.den);
   return { num: ratio.num / common, den: ratio.den / common };
 }
 
-export function ratios(
+export function ratiosOf(
   factors: Readonly<Record<string, Decimal>> | undefined,
 ): Record<string, Ratio> {
   return mapValues(factors, ratioOf);
@@ -121,7 +121,7 @@ export function ratios(
 export function ratesOf(tokens: TokenPrices, fees: FeePrices | undefined): Rates {
   const rates: Partial<Record<Meter, Pico>> = {};
   for (const meter of keysOf(tokens)) rates[meter] = picoPerToken(tokens[meter] ?? 0);
-  for (const meter of keysOf(fees ?? {})) rates[meter] = picoEach(fees?.[meter] ?? 0);
+  for (const meter of keysOf(fees ?? {})) rates[meter] = picoPerUnit(fees?.[meter] ?? 0);
   return rates;
 }
 
@@ -133,7 +133,7 @@ function inHours({ hours }: DatedCard, seconds: number, weekday: number): boolea
   return seconds >= startSeconds && seconds < endSeconds;
 }
 
-function hoursOf({ start, end, weekdays }: Hours): NonNullable<DatedCard["hours"]> {
+function hoursOf({ start, end, weekdays }: PriceHours): NonNullable<DatedCard["hours"]> {
   const span = { startSeconds: secondsOf(start), endSeconds: secondsOf(end) };
   return weekdays === undefined ? span : { ...span, weekdays };
 }
@@ -143,8 +143,8 @@ function secondsOf(clock: string): number {
   return hours * 3600 + minutes * 60 + seconds;
 }
 
-function scaled(value: Decimal, digits: number): bigint {
-  const text = typeof value === "number" ? plain(value) : value.trim();
+function parseDecimal(value: Decimal, digits: number): bigint {
+  const text = typeof value === "number" ? plainDecimal(value) : value.trim();
   const match = /^(\d{1,9})(?:\.(\d{1,20}))?$/.exec(text);
   if (!match) throw new Error(`"${String(value)}" is not a decimal of at least 0, such as "0.15"`);
   const [, whole = "0", fraction = ""] = match;
@@ -153,13 +153,13 @@ function scaled(value: Decimal, digits: number): bigint {
 }
 
 // A float such as 0.1 + 0.2 carries noise past its fifteenth digit; no list price has so many.
-function plain(value: number): string {
+function plainDecimal(value: number): string {
   const text = value.toPrecision(12);
   return Number(text).toFixed(PICO_DIGITS);
 }
 
-function divisor(left: bigint, right: bigint): bigint {
-  return right === 0n ? left : divisor(right, left % right);
+function greatestCommonDivisor(left: bigint, right: bigint): bigint {
+  return right === 0n ? left : greatestCommonDivisor(right, left % right);
 }
 
 function mapValues<A, B>(

@@ -2,7 +2,7 @@
 // own data and the operator's file, each winning over the one before, and it is a value: a change makes a new one.
 
 import { Fault } from "../base/fault.ts";
-import { remembered } from "../base/remembered.ts";
+import { memoize } from "../base/remembered.ts";
 import type { DatedCard } from "./card.ts";
 import { cardAt, datedCard } from "./card.ts";
 import { ANTHROPIC_FACTS, ANTHROPIC_MODELS, ANTHROPIC_PRICE_RULES } from "./tables/anthropic.ts";
@@ -13,8 +13,8 @@ import { OPENAI_FACTS, OPENAI_MODELS, OPENAI_PRICE_RULES } from "./tables/openai
 import { RETIRED } from "./tables/retired.ts";
 import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator.ts";
 import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS, XAI_PRICE_RULES } from "./tables/xai.ts";
-import type { Ability, Modality, OwnModel, Wire } from "./facts.ts";
-import { factsAbout } from "./facts.ts";
+import type { Ability, Modality, SupplementalModel, Wire } from "./facts.ts";
+import { factsFor } from "./facts.ts";
 import { PRICE_PACKAGE, publishedPrices } from "./list-prices.ts";
 import type { ListedPrice } from "./list-prices.ts";
 import type { OperatorProvider } from "./operator-file.ts";
@@ -59,13 +59,13 @@ export interface Catalog {
   readonly byName: ReadonlyMap<string, Model>;
 }
 
-export interface Found {
+export interface ResolvedModel {
   readonly model: Model;
   /** What to call it at the provider: a snapshot stays the snapshot that was asked for. */
   readonly upstreamName: string;
 }
 
-export interface FoundCard {
+export interface ResolvedCard {
   readonly card: PriceCard;
   readonly model: Model;
   /** False where the name that answered is not known, and the requested model's price stands in for it. */
@@ -88,7 +88,7 @@ const PRICE_RULES = [
   ...XAI_PRICE_RULES,
   ...OPEN_PRICE_RULES,
 ];
-const OWN_MODELS = [
+const SUPPLEMENTAL_MODELS = [
   ...OPENAI_MODELS,
   ...ANTHROPIC_MODELS,
   ...XAI_MODELS,
@@ -106,15 +106,16 @@ const DATE = /(20\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)/;
 /** The catalog without an operator's file. */
 export function builtInModels(): Model[] {
   const models = new Map<string, Model>();
-  const taken = new Set<string>();
-  for (const own of OWN_MODELS) {
-    const model = modelOf(listedOf(own), own);
+  const takenNames = new Set<string>();
+  for (const own of SUPPLEMENTAL_MODELS) {
+    const model = toModel(toListedPrice(own), own);
     models.set(model.id, model);
-    for (const name of namesOf(model)) taken.add(name);
+    for (const name of namesOf(model)) takenNames.add(name);
   }
   for (const listed of publishedPrices()) {
     const id = `${listed.provider}/${listed.slug}`;
-    if (!models.has(id) && !taken.has(id.toLowerCase())) models.set(id, modelOf(listed, undefined));
+    if (!models.has(id) && !takenNames.has(id.toLowerCase()))
+      models.set(id, toModel(listed, undefined));
   }
   return [...models.values()];
 }
@@ -143,11 +144,11 @@ export function catalogOf(
 }
 
 /** The model that a caller's id means: its id, an alias, or a dated snapshot of it. Retired models are not found. */
-export function findModel(catalog: Catalog, id: string): Found | undefined {
-  return meaningsIn(catalog).find(id);
+export function findModel(catalog: Catalog, id: string): ResolvedModel | undefined {
+  return lookupOf(catalog).find(id);
 }
 
-function lookUp(catalog: Catalog, id: string): Found | undefined {
+function resolveId(catalog: Catalog, id: string): ResolvedModel | undefined {
   const slash = id.indexOf("/");
   if (slash <= 0) return undefined;
   const model = resolve(catalog, id.slice(0, slash), id.slice(slash + 1));
@@ -186,16 +187,16 @@ export function cardFor(
   requested: Model,
   answeredModel: string | undefined,
   at: number,
-): FoundCard | undefined {
-  const answered =
+): ResolvedCard | undefined {
+  const answeringModel =
     answeredModel === undefined ? requested : resolve(catalog, requested.provider, answeredModel);
-  const model = answered ?? requested;
+  const model = answeringModel ?? requested;
   const card = cardAt(model.prices, at);
-  return card === undefined ? undefined : { card, model, exact: answered !== undefined };
+  return card === undefined ? undefined : { card, model, exact: answeringModel !== undefined };
 }
 
 /** Every card that a call of this model may come to be billed by: what a hold is taken for. */
-export function boundCards(catalog: Catalog, model: Model, at: number): PriceCard[] {
+export function possibleCards(catalog: Catalog, model: Model, at: number): PriceCard[] {
   const other =
     model.provider === "xai" && XAI_MAY_ANSWER_AS.match.test(model.name)
       ? catalog.byName.get(XAI_MAY_ANSWER_AS.id)
@@ -244,50 +245,50 @@ export function priceAge(
 
 /** The wires that a provider offers for any model, for models that the operator adds to it. */
 export function wiresOf(provider: string, name: string): readonly Wire[] {
-  return factsAbout(FACTS, provider, name).wires;
+  return factsFor(FACTS, provider, name).wires;
 }
 
 // A name that the provider takes is sent as it was asked for, so that a snapshot stays that snapshot and an inference
 // profile stays in its region. Our own id and mere spellings become the model's name.
-function upstreamName(model: Model, asked: string): string {
-  const lower = asked.toLowerCase();
+function upstreamName(model: Model, requestedName: string): string {
+  const lower = requestedName.toLowerCase();
   if (`${model.provider}/${lower}` === model.id.toLowerCase()) return model.name;
-  if (model.provider === "bedrock") return asked.includes(".") ? asked : model.name;
+  if (model.provider === "bedrock") return requestedName.includes(".") ? requestedName : model.name;
   return model.spellings.some((name) => name.toLowerCase() === lower) &&
-    !model.aliases.includes(asked)
+    !model.aliases.includes(requestedName)
     ? model.name
-    : asked;
+    : requestedName;
 }
 
 function resolve(catalog: Catalog, provider: string, name: string): Model | undefined {
-  return meaningsIn(catalog).resolve(`${provider}/${name}`);
+  return lookupOf(catalog).resolve(`${provider}/${name}`);
 }
 
-function resolveAsked(catalog: Catalog, asked: string): Model | undefined {
-  const key = asked.replace(/^([^/]*)\/models\//, "$1/").toLowerCase();
+function resolveName(catalog: Catalog, name: string): Model | undefined {
+  const key = name.replace(/^([^/]*)\/models\//, "$1/").toLowerCase();
   return catalog.byName.get(key) ?? catalog.byName.get(key.replace(SNAPSHOT, ""));
 }
 
-interface Meanings {
-  readonly find: (id: string) => Found | undefined;
-  readonly resolve: (asked: string) => Model | undefined;
+interface NameLookup {
+  readonly find: (id: string) => ResolvedModel | undefined;
+  readonly resolve: (name: string) => Model | undefined;
 }
 
-const meanings = new WeakMap<Catalog, Meanings>();
+const lookups = new WeakMap<Catalog, NameLookup>();
 
 // A catalog never changes, so what a name means in it is worked out once.
-function meaningsIn(catalog: Catalog): Meanings {
-  const known = meanings.get(catalog);
-  if (known !== undefined) return known;
-  const made = {
-    find: remembered((id: string) => lookUp(catalog, id)),
-    resolve: remembered((asked: string) => resolveAsked(catalog, asked)),
+function lookupOf(catalog: Catalog): NameLookup {
+  const cached = lookups.get(catalog);
+  if (cached !== undefined) return cached;
+  const lookup = {
+    find: memoize((id: string) => resolveId(catalog, id)),
+    resolve: memoize((asked: string) => resolveName(catalog, asked)),
   };
-  meanings.set(catalog, made);
-  return made;
+  lookups.set(catalog, lookup);
+  return lookup;
 }
 
-function listedOf(own: OwnModel): ListedPrice {
+function toListedPrice(own: SupplementalModel): ListedPrice {
   return {
     provider: own.provider,
     slug: own.name,
@@ -302,16 +303,16 @@ function listedOf(own: OwnModel): ListedPrice {
   };
 }
 
-function modelOf(listed: ListedPrice, own: OwnModel | undefined): Model {
+function toModel(listed: ListedPrice, own: SupplementalModel | undefined): Model {
   const { provider, name } = listed;
-  const facts = factsAbout(FACTS, provider, name);
+  const facts = factsFor(FACTS, provider, name);
   return {
     id: `${provider}/${listed.slug}`,
     provider,
     name,
     title: listed.title,
     kind: listed.kind,
-    created: releasedAt(own?.released ?? facts.released, [name, ...listed.aliases]),
+    created: createdSeconds(own?.released ?? facts.released, [name, ...listed.aliases]),
     contextLength: facts.contextLength ?? listed.contextLength,
     maxOutputTokens: listed.kind === "embedding" ? null : facts.maxOutputTokens,
     inputModalities: facts.inputModalities,
@@ -335,12 +336,12 @@ function modelOf(listed: ListedPrice, own: OwnModel | undefined): Model {
 }
 
 // A snapshot's name holds its day; the first of them is the day of release.
-function releasedAt(released: string | undefined, names: readonly string[]): number {
-  const days = released === undefined ? names.flatMap(dayIn) : [Date.parse(released)];
+function createdSeconds(released: string | undefined, names: readonly string[]): number {
+  const days = released === undefined ? names.flatMap(releaseDates) : [Date.parse(released)];
   return days.length === 0 ? 0 : Math.min(...days) / 1000;
 }
 
-function dayIn(name: string): number[] {
+function releaseDates(name: string): number[] {
   const match = DATE.exec(name);
   return match === null ? [] : [Date.parse(`${match[1]}-${match[2]}-${match[3]}`)];
 }

@@ -16,13 +16,13 @@ export type Ability =
   | "web_search";
 
 /** Where a fact can be read, and the day it was last compared with that; null where it was written from general knowledge. */
-export interface Checked {
+export interface Sourced {
   readonly source: string;
   readonly checked: string | null;
 }
 
 /** A statement about every model of a provider whose name matches. */
-export interface Fact extends Checked {
+export interface FactRule extends Sourced {
   readonly providers: readonly string[];
   readonly match: RegExp;
   readonly context?: number;
@@ -35,7 +35,7 @@ export interface Fact extends Checked {
 }
 
 /** What the published tables lack about a price. Tokens and fees fill in only where a table has none. */
-export interface PriceRule extends Checked {
+export interface PriceRule extends Sourced {
   readonly providers: readonly string[];
   readonly match: RegExp;
   readonly serviceTiers?: Readonly<Record<string, Decimal>>;
@@ -51,7 +51,7 @@ export interface PriceRule extends Checked {
 }
 
 /** A model that the published tables do not have, or have wrong. */
-export interface OwnModel extends Checked {
+export interface SupplementalModel extends Sourced {
   readonly checked: string;
   readonly provider: string;
   readonly name: string;
@@ -63,7 +63,7 @@ export interface OwnModel extends Checked {
   readonly pricing: readonly Pricing[];
 }
 
-export interface Facts {
+export interface ModelFacts {
   readonly contextLength: number | null;
   readonly maxOutputTokens: number | null;
   readonly inputModalities: readonly Modality[];
@@ -76,8 +76,8 @@ export interface Facts {
 const TEXT: readonly Modality[] = ["text"];
 
 /** All that the rules say about one model. */
-export function factsAbout(rules: readonly Fact[], provider: string, name: string): Facts {
-  let facts: Facts = {
+export function factsFor(rules: readonly FactRule[], provider: string, name: string): ModelFacts {
+  let facts: ModelFacts = {
     contextLength: null,
     maxOutputTokens: null,
     inputModalities: TEXT,
@@ -98,6 +98,7 @@ export function factsAbout(rules: readonly Fact[], provider: string, name: strin
       released: rule.released ?? facts.released,
     };
   }
-  const sees = facts.inputModalities.includes("image") && !facts.supported.includes("vision");
-  return sees ? { ...facts, supported: [...facts.supported, "vision"] } : facts;
+  const lacksVision =
+    facts.inputModalities.includes("image") && !facts.supported.includes("vision");
+  return lacksVision ? { ...facts, supported: [...facts.supported, "vision"] } : facts;
 }

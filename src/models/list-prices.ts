@@ -4,7 +4,7 @@
 import { findProvider } from "@pydantic/genai-prices";
 import type { ConditionalPrice, MatchLogic, ModelInfo, ModelPrice } from "@pydantic/genai-prices";
 import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
-import { datedCard, picoEach, picoPerToken } from "./card.ts";
+import { datedCard, picoPerUnit, picoPerToken } from "./card.ts";
 import type { DatedCard } from "./card.ts";
 
 /** The release of the package whose tables these are; kept equal to the installed one by a test. */
@@ -33,7 +33,7 @@ export interface ListedPrice {
 }
 
 /** Our provider → the tables that hold its prices. Azure sells OpenAI's and xAI's models at their makers' list prices. */
-const TABLES: Readonly<Record<string, readonly string[]>> = {
+const PROVIDER_TABLES: Readonly<Record<string, readonly string[]>> = {
   openai: ["openai"],
   anthropic: ["anthropic"],
   mistral: ["mistral"],
@@ -79,13 +79,13 @@ const SECONDS_PER_HOUR = 3600;
  * Models of other endpoints than ours: images, speech, live sessions, moderation, documents, old completions. Their price
  * serves where a tool runs one of them within a call.
  */
-const OTHER_ENDPOINTS =
+const UNSUPPORTED_ENDPOINT_MODELS =
   /(^|[/.-])(gpt-image|dall-e|whisper|tts|transcribe|realtime|live|moderation|ocr|sonic|imagen|veo)|^gpt-[\d.]+-image|-(tts|live|realtime|transcribe)(-|$)|^(ada|babbage|curie|davinci|text-(ada|babbage|curie|davinci)|computer-use)|gpt-3\.5-turbo-instruct|grok-voice|native-audio|titan-text/;
 /** OpenRouter's tables have the prices of text alone: what these put out, or take in, costs many times that. */
-const SOLD_BY_MORE_THAN_TEXT = /-image(-|$)|\/gpt-audio|\/voxtral/;
+const NON_TEXT_MODELS = /-image(-|$)|\/gpt-audio|\/voxtral/;
 const EMBEDDING = /embed/;
 /** Models that share another one's row in the tables, and are models all the same. */
-const MODELS_OF_THEIR_OWN = new Set([
+const SEPARATE_MODELS = new Set([
   "gpt-5-codex",
   "gpt-5-chat-latest",
   "gpt-5.1-codex",
@@ -98,14 +98,14 @@ const MODELS_OF_THEIR_OWN = new Set([
   "gpt-4o-mini-search-preview",
   "openai/gpt-oss-safeguard-20b",
 ]);
-const NAMES: Readonly<Record<string, string>> = {
+const NAME_CORRECTIONS: Readonly<Record<string, string>> = {
   "claude-4-opus": "claude-opus-4-1",
   "claude-4-sonnet": "claude-sonnet-4",
 };
 
 /** Every published price that we can bill by. */
 export function publishedPrices(): ListedPrice[] {
-  return Object.entries(TABLES).flatMap(([provider, tables]) =>
+  return Object.entries(PROVIDER_TABLES).flatMap(([provider, tables]) =>
     tables.flatMap((table) => fromTable(provider, table)),
   );
 }
@@ -130,34 +130,34 @@ function fromModel(provider: string, model: ModelInfo): ListedPrice[] {
     ? model.prices
     : [{ prices: model.prices }];
   if (steps.length === 0 || !steps.every((step) => isBillable(step.prices))) return [];
-  const exact = literalsOf(model.match, true);
+  const exact = matchLiterals(model.match, true);
   const name = nameOf(provider, model.id, exact);
   const listed: ListedPrice = {
     provider,
     slug: provider === "fireworks" ? model.id : name,
     name,
     aliases: exact.filter((alias) => alias !== name),
-    spellings: [model.id, ...literalsOf(model.match, false)],
+    spellings: [model.id, ...matchLiterals(model.match, false)],
     title: model.name ?? model.id,
     kind: EMBEDDING.test(model.id) ? "embedding" : "chat",
     contextLength: model.context_window ?? null,
     offered: !(model.deprecated ?? false) && isOffered(provider, model.id),
-    prices: steps.map(datedOf),
+    prices: steps.map(toDatedCard),
   };
   return [
     listed,
     ...exact
-      .filter((alias) => MODELS_OF_THEIR_OWN.has(alias) && alias !== name)
-      .map((alias) => ownEntry(listed, alias)),
+      .filter((alias) => SEPARATE_MODELS.has(alias) && alias !== name)
+      .map((alias) => separateModel(listed, alias)),
   ];
 }
 
 function isOffered(provider: string, id: string): boolean {
-  if (provider === "openrouter" && SOLD_BY_MORE_THAN_TEXT.test(id)) return false;
-  return !OTHER_ENDPOINTS.test(id);
+  if (provider === "openrouter" && NON_TEXT_MODELS.test(id)) return false;
+  return !UNSUPPORTED_ENDPOINT_MODELS.test(id);
 }
 
-function ownEntry(listed: ListedPrice, name: string): ListedPrice {
+function separateModel(listed: ListedPrice, name: string): ListedPrice {
   return {
     ...listed,
     slug: name,
@@ -181,8 +181,8 @@ function isBillable(prices: ModelPrice): boolean {
   );
 }
 
-function datedOf({ prices, constraint }: ConditionalPrice): DatedCard {
-  const card = cardOf(prices);
+function toDatedCard({ prices, constraint }: ConditionalPrice): DatedCard {
+  const card = toPriceCard(prices);
   if (constraint === undefined) return { card, fromMs: 0 };
   if (constraint.type === "start_date") return { card, fromMs: Date.parse(constraint.start_date) };
   return {
@@ -191,7 +191,7 @@ function datedOf({ prices, constraint }: ConditionalPrice): DatedCard {
   };
 }
 
-function cardOf(prices: ModelPrice): PriceCard {
+function toPriceCard(prices: ModelPrice): PriceCard {
   const starts = new Set<number>();
   for (const price of Object.values(prices)) {
     if (typeof price === "object") for (const { start } of price.tiers) starts.add(start);
@@ -217,8 +217,9 @@ function ratesAt(prices: ModelPrice, promptTokens: number): Rates {
     const token = TOKEN_KEYS[key];
     const piece = THOUSAND_KEYS[key];
     if (token !== undefined) rates[token] = picoPerToken(value);
-    else if (piece !== undefined) rates[piece] = picoEach(value / 1000);
-    else if (key === "input_audio_hours") rates.audio_second = picoEach(value / SECONDS_PER_HOUR);
+    else if (piece !== undefined) rates[piece] = picoPerUnit(value / 1000);
+    else if (key === "input_audio_hours")
+      rates.audio_second = picoPerUnit(value / SECONDS_PER_HOUR);
   }
   return rates;
 }
@@ -233,9 +234,9 @@ function amountAt(price: ModelPrice[string], promptTokens: number): number {
 
 // Exact literals are names; the start or the middle of a name is only a way to write it. Regular expressions stand for
 // dated names, which are resolved by their date.
-function literalsOf(match: MatchLogic, exact: boolean): string[] {
-  if ("or" in match) return match.or.flatMap((part) => literalsOf(part, exact));
-  if ("and" in match) return match.and.flatMap((part) => literalsOf(part, exact));
+function matchLiterals(match: MatchLogic, exact: boolean): string[] {
+  if ("or" in match) return match.or.flatMap((part) => matchLiterals(part, exact));
+  if ("and" in match) return match.and.flatMap((part) => matchLiterals(part, exact));
   if ("equals" in match) return exact ? [match.equals] : [];
   if (exact) return [];
   if ("starts_with" in match) return [match.starts_with];
@@ -249,5 +250,5 @@ function nameOf(provider: string, id: string, exact: readonly string[]): string 
   if (provider === "zai") return id.toLowerCase();
   if (provider === "mistral")
     return /^(magistral|codestral)-?[a-z]*$/.test(id) ? `${id}-latest` : id;
-  return NAMES[id] ?? id;
+  return NAME_CORRECTIONS[id] ?? id;
 }

@@ -2,7 +2,7 @@
 // the catalog that was there, and says what is wrong with it.
 
 import { readFileSync, statSync } from "node:fs";
-import { dayOf } from "../base/day.ts";
+import { utcDay } from "../base/day.ts";
 import { builtInModels, catalogOf, wiresOf } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { datedCard } from "./card.ts";
@@ -10,7 +10,7 @@ import type { Wire } from "./facts.ts";
 import { EMPTY_MODELS_FILE, isHidden, parseModelsFile } from "./operator-file.ts";
 import type { ModelsFile, OperatorModel } from "./operator-file.ts";
 
-const OPERATOR = "the operator's file";
+const OPERATOR_SOURCE = "the operator's file";
 
 /** Where the operator's file is read from. */
 export interface ModelsFileSource {
@@ -19,7 +19,7 @@ export interface ModelsFileSource {
   read(): string;
 }
 
-export interface Refreshed {
+export interface RefreshResult {
   readonly changed: boolean;
   /** What is wrong with the file as it is now; the catalog before it stays. */
   readonly error?: string;
@@ -28,13 +28,13 @@ export interface Refreshed {
 export interface LiveCatalog {
   current(): Catalog;
   /** Cheap where nothing changed: one look at the file's stamp. */
-  refresh(now: number): Refreshed;
+  refresh(now: number): RefreshResult;
   /** What is wrong with the operator's file since it was last read, and since when. */
   problem(): { readonly error: string; readonly since: number } | undefined;
 }
 
 /** Reads everything once. A file that is broken or not there at the start is thrown: nothing could be kept instead. */
-export function createCatalog(options: {
+export function createLiveCatalog(options: {
   readonly file?: ModelsFileSource;
   readonly now: number;
 }): LiveCatalog {
@@ -47,7 +47,7 @@ export function createCatalog(options: {
     options.now,
   );
   let problem: { readonly error: string; readonly since: number } | undefined;
-  const refresh = (now: number): Refreshed => {
+  const refresh = (now: number): RefreshResult => {
     const found = file?.stamp();
     if (file === undefined || found === stamp)
       return problem === undefined ? { changed: false } : { changed: false, error: problem.error };
@@ -91,13 +91,13 @@ export function modelsFileAt(path: string): ModelsFileSource {
 /** The built-in models with the operator's laid over them. Throws where an entry lacks what a new model must say. */
 export function mergeModels(builtIn: readonly Model[], file: ModelsFile, now: number): Catalog {
   const models = new Map(builtIn.map((model) => [model.id, model]));
-  const mistakes: string[] = [];
+  const errors: string[] = [];
   for (const [index, entry] of file.models.entries()) {
-    const merged = mergeOne(models, entry, file, now);
-    if (typeof merged === "string") mistakes.push(`  models[${index}]: ${merged}`);
+    const merged = mergeModel(models, entry, file, now);
+    if (typeof merged === "string") errors.push(`  models[${index}]: ${merged}`);
     else models.set(merged.id, merged);
   }
-  if (mistakes.length > 0) throw new Error(`The models file is not valid:\n${mistakes.join("\n")}`);
+  if (errors.length > 0) throw new Error(`The models file is not valid:\n${errors.join("\n")}`);
   // A hidden model keeps its price: another one may be answered under its name.
   for (const model of models.values()) {
     if (isHidden(file.hide, model.id)) models.set(model.id, { ...model, retired: true });
@@ -105,37 +105,37 @@ export function mergeModels(builtIn: readonly Model[], file: ModelsFile, now: nu
   return catalogOf([...models.values()], file.providers);
 }
 
-function mergeOne(
+function mergeModel(
   models: ReadonlyMap<string, Model>,
   entry: OperatorModel,
   file: ModelsFile,
   now: number,
 ): Model | string {
-  const base = models.get(entry.id) ?? blank(entry.id);
-  const like = entry.priced_like === undefined ? base : models.get(entry.priced_like);
-  if (like === undefined)
+  const base = models.get(entry.id) ?? blankModel(entry.id);
+  const pricedLike = entry.priced_like === undefined ? base : models.get(entry.priced_like);
+  if (pricedLike === undefined)
     return `\`priced_like\` names "${entry.priced_like}", which is not in the catalog`;
   const wires = entry.wires ?? wiresFor(base, file);
   if (wires.length === 0)
     return `nobody declares the provider "${base.provider}"; add it to \`providers\``;
   const kind =
     entry.kind ?? (wires.every((wire) => wire === "embeddings") ? "embedding" : base.kind);
-  const fitting = wires.filter((wire) => (wire === "embeddings") === (kind === "embedding"));
-  const model = { ...described(base, entry), kind, wires: fitting, retired: false };
+  const modelWires = wires.filter((wire) => (wire === "embeddings") === (kind === "embedding"));
+  const model = { ...withOverrides(base, entry), kind, wires: modelWires, retired: false };
   if (entry.pricing === undefined) {
-    return like.prices.length === 0
+    return pricedLike.prices.length === 0
       ? "a new model needs `pricing` or `priced_like`; without a price it has no route"
-      : { ...model, prices: like.prices };
+      : { ...model, prices: pricedLike.prices };
   }
   return {
     ...model,
     prices: [entry.pricing].flat().map(datedCard),
-    source: OPERATOR,
-    checked: dayOf(now),
+    source: OPERATOR_SOURCE,
+    checked: utcDay(now),
   };
 }
 
-function described(base: Model, entry: OperatorModel): Model {
+function withOverrides(base: Model, entry: OperatorModel): Model {
   return {
     ...base,
     name: entry.name ?? base.name,
@@ -159,7 +159,7 @@ function wiresFor(model: Model, file: ModelsFile): readonly Wire[] {
   );
 }
 
-function blank(id: string): Model {
+function blankModel(id: string): Model {
   const slash = id.indexOf("/");
   const name = id.slice(slash + 1);
   return {
@@ -178,7 +178,7 @@ function blank(id: string): Model {
     aliases: [],
     spellings: [],
     prices: [],
-    source: OPERATOR,
+    source: OPERATOR_SOURCE,
     checked: "1970-01-01",
     retired: false,
     simulated: false,

@@ -3,17 +3,17 @@
 
 import { z } from "zod";
 import { FEE_METERS, TOKEN_METERS } from "../base/meters.ts";
-import { picoEach, ratioOf } from "./card.ts";
+import { picoPerUnit, ratioOf } from "./card.ts";
 
 const Decimal = z
   .union([z.string(), z.number()])
   .refine(
-    (value) => reads(() => picoEach(value)),
+    (value) => isParsable(() => picoPerUnit(value)),
     'must be a decimal of at least 0, such as "0.15"',
   );
 const Factor = z
   .union([z.string(), z.number()])
-  .refine((value) => reads(() => ratioOf(value)), 'must be a factor such as "0.5" or "5/3"');
+  .refine((value) => isParsable(() => ratioOf(value)), 'must be a factor such as "0.5" or "5/3"');
 
 const Tokens = z.partialRecord(z.enum(TOKEN_METERS), Decimal);
 const Fees = z.partialRecord(z.enum(FEE_METERS), Decimal);
@@ -103,14 +103,14 @@ export const EMPTY_MODELS_FILE: ModelsFile = { providers: [], models: [], hide: 
 
 /** Reads the operator's file, or throws every mistake in it at once, each with the path to it. */
 export function parseModelsFile(text: string): ModelsFile {
-  const parsed = FileSchema.safeParse(jsonOf(text));
+  const parsed = FileSchema.safeParse(parseJson(text));
   if (!parsed.success)
     throw new Error(
-      `The models file is not valid:\n${parsed.error.issues.map(sentenceOf).join("\n")}`,
+      `The models file is not valid:\n${parsed.error.issues.map(issueText).join("\n")}`,
     );
   const repeated = [
-    ...repeatsIn(parsed.data.models, "models"),
-    ...repeatsIn(parsed.data.providers, "providers"),
+    ...duplicateIds(parsed.data.models, "models"),
+    ...duplicateIds(parsed.data.providers, "providers"),
   ];
   if (repeated.length > 0) throw new Error(`The models file is not valid:\n${repeated.join("\n")}`);
   return parsed.data;
@@ -128,7 +128,7 @@ export function isHidden(patterns: readonly string[], id: string): boolean {
   );
 }
 
-function jsonOf(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -139,14 +139,14 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function sentenceOf(issue: z.core.$ZodIssue): string {
+function issueText(issue: z.core.$ZodIssue): string {
   const path = issue.path
     .map((part) => (typeof part === "number" ? `[${part}]` : `.${String(part)}`))
     .join("");
   return `  ${path.replace(/^\./, "") || "(the whole file)"}: ${issue.message}`;
 }
 
-function repeatsIn(entries: readonly { readonly id: string }[], list: string): string[] {
+function duplicateIds(entries: readonly { readonly id: string }[], list: string): string[] {
   const seen = new Set<string>();
   return entries.flatMap(({ id }, index) => {
     if (seen.has(id)) return [`  ${list}[${index}].id: "${id}" is there twice`];
@@ -155,7 +155,7 @@ function repeatsIn(entries: readonly { readonly id: string }[], list: string): s
   });
 }
 
-function reads(read: () => unknown): boolean {
+function isParsable(read: () => unknown): boolean {
   try {
     read();
     return true;

@@ -7,17 +7,17 @@ import { nanoFromPico } from "../base/money.ts";
 import type { Nano, Pico } from "../base/money.ts";
 import {
   INPUT_METERS,
-  larger,
-  named,
+  maxPico,
+  factorNamed,
   OUTPUT_METERS,
   type PriceCard,
   rateOf,
   type Rates,
 } from "./price.ts";
-import { add, ceilOf, max, ONE, product, type Ratio, times } from "./ratio.ts";
+import { add, ceilOf, maxRatio, ONE, product, type Ratio, multiply } from "./ratio.ts";
 
 /** The most that a call can use. Everything that is not known counts as the dearest. */
-export interface Bounds {
+export interface UsageBounds {
   readonly inputTokens: number;
   readonly outputTokens: number;
   /** The most pieces of each fee that the request allows. One `request` is always counted. */
@@ -31,22 +31,25 @@ export interface Bounds {
 
 const PICO_PER_NANO = 1_000n;
 /** The most that a call within these bounds can cost on any of the cards that may answer it. */
-export function priceUpperBound(bounds: Bounds, cards: PriceCard | readonly PriceCard[]): Nano {
-  return boundOn(bounds, cards)(bounds.outputTokens);
+export function priceUpperBound(
+  bounds: UsageBounds,
+  cards: PriceCard | readonly PriceCard[],
+): Nano {
+  return priceUpperBoundByOutput(bounds, cards)(bounds.outputTokens);
 }
 
 /** The same for several output limits of one call: what does not depend on the limit is worked out once. */
-export function boundOn(
-  bounds: Omit<Bounds, "outputTokens">,
+export function priceUpperBoundByOutput(
+  bounds: Omit<UsageBounds, "outputTokens">,
   cards: PriceCard | readonly PriceCard[],
 ): (outputTokens: number) => Nano {
-  const parts: BoundParts[] = [];
-  for (const card of isList(cards) ? cards : [cards]) addParts(parts, bounds, card);
+  const parts: LinearBound[] = [];
+  for (const card of isList(cards) ? cards : [cards]) addBounds(parts, bounds, card);
   return (outputTokens) => {
     const tokens = BigInt(wholeTokens(outputTokens));
     let most: Pico = 0n;
-    for (const { fixed, output } of parts) {
-      const sum = ceilOf(add(fixed, { num: output.num * tokens, den: output.den }));
+    for (const { fixed, perOutputToken } of parts) {
+      const sum = ceilOf(add(fixed, { num: perOutputToken.num * tokens, den: perOutputToken.den }));
       if (sum > most) most = sum;
     }
     return nanoFromPico(most);
@@ -56,51 +59,51 @@ export function boundOn(
 /** How many output tokens a sum still pays for after the rest of the call; 0 where it does not pay for the rest. */
 export function affordableOutput(
   available: Nano,
-  bounds: Omit<Bounds, "outputTokens">,
+  bounds: Omit<UsageBounds, "outputTokens">,
   cards: PriceCard | readonly PriceCard[],
   limit: number,
 ): number {
   let affordable = BigInt(wholeTokens(limit));
   for (const card of isList(cards) ? cards : [cards]) {
-    const parts: BoundParts[] = [];
-    addParts(parts, bounds, card);
-    for (const { fixed, output } of parts) {
+    const parts: LinearBound[] = [];
+    addBounds(parts, bounds, card);
+    for (const { fixed, perOutputToken } of parts) {
       // What is left after the fixed part, over the price of a token, both in fractions of a pico.
       const left = available * PICO_PER_NANO * fixed.den - fixed.num;
       if (left < 0n) return 0;
-      if (output.num === 0n) continue;
-      const tokens = (left * output.den) / (fixed.den * output.num);
+      if (perOutputToken.num === 0n) continue;
+      const tokens = (left * perOutputToken.den) / (fixed.den * perOutputToken.num);
       if (tokens < affordable) affordable = tokens;
     }
   }
   return Number(affordable);
 }
 
-interface BoundParts {
+interface LinearBound {
   /** Input and fees at their dearest. */
   readonly fixed: Ratio;
   /** One token of output at its dearest. */
-  readonly output: Ratio;
+  readonly perOutputToken: Ratio;
 }
 
 /** The dearest prices in each tier that the prompt can reach. */
-function addParts(
-  parts: BoundParts[],
-  bounds: Omit<Bounds, "outputTokens">,
+function addBounds(
+  parts: LinearBound[],
+  bounds: Omit<UsageBounds, "outputTokens">,
   card: PriceCard,
 ): void {
-  const factor = dearestFactor(bounds, card);
+  const factor = maxFactor(bounds, card);
   const tokens = wholeTokens(bounds.inputTokens);
-  for (const { aboveInputTokens, rates, input, output, request } of dearestRates(card)) {
+  for (const { aboveInputTokens, rates, input, output, request } of maxRatesOf(card)) {
     if (aboveInputTokens !== undefined && bounds.inputTokens <= aboveInputTokens) continue;
     parts.push({
       fixed: add(product(tokens, input, factor), feesBound(bounds, card, rates, request)),
-      output: product(1, output, factor),
+      perOutputToken: product(1, output, factor),
     });
   }
 }
 
-interface DearestRates {
+interface MaxRates {
   /** Absent for the card's base, which every prompt can reach. */
   readonly aboveInputTokens?: number;
   readonly rates: Rates;
@@ -111,28 +114,28 @@ interface DearestRates {
 }
 
 // A card never changes, so its dearest rates are looked for once.
-const knownDearest = new WeakMap<PriceCard, readonly DearestRates[]>();
+const maxRatesCache = new WeakMap<PriceCard, readonly MaxRates[]>();
 
-function dearestRates(card: PriceCard): readonly DearestRates[] {
-  const known = knownDearest.get(card);
-  if (known !== undefined) return known;
+function maxRatesOf(card: PriceCard): readonly MaxRates[] {
+  const cached = maxRatesCache.get(card);
+  if (cached !== undefined) return cached;
   const sizes = Object.values(card.requestFees);
-  const of = (rates: Rates): DearestRates => ({
+  const of = (rates: Rates): MaxRates => ({
     rates,
-    input: dearest(rates, INPUT_METERS),
-    output: dearest(rates, OUTPUT_METERS),
-    request: sizes.reduce((most, fee) => larger(most, fee), rateOf(rates, "request").each),
+    input: maxRate(rates, INPUT_METERS),
+    output: maxRate(rates, OUTPUT_METERS),
+    request: sizes.reduce((most, fee) => maxPico(most, fee), rateOf(rates, "request").unitPrice),
   });
   const found = [
     of(card.base),
     ...card.tiers.map(({ aboveInputTokens, rates }) => ({ ...of(rates), aboveInputTokens })),
   ];
-  knownDearest.set(card, found);
+  maxRatesCache.set(card, found);
   return found;
 }
 
 function feesBound(
-  { fees }: Omit<Bounds, "outputTokens">,
+  { fees }: Omit<UsageBounds, "outputTokens">,
   card: PriceCard,
   rates: Rates,
   request: Pico,
@@ -143,34 +146,36 @@ function feesBound(
   if (fees === undefined) return sum;
   for (const meter of FEE_METERS) {
     const count = meter === "request" ? 0 : times(meter, fees[meter] ?? 0);
-    if (count > 0) sum = add(sum, product(count, rateOf(rates, meter).each, ONE));
+    if (count > 0) sum = add(sum, product(count, rateOf(rates, meter).unitPrice, ONE));
   }
   return sum;
 }
 
-function dearest(rates: Rates, meters: readonly TokenMeter[]): Pico {
-  return meters.reduce((most, meter) => larger(most, rateOf(rates, meter).each), 0n);
+function maxRate(rates: Rates, meters: readonly TokenMeter[]): Pico {
+  return meters.reduce((most, meter) => maxPico(most, rateOf(rates, meter).unitPrice), 0n);
 }
 
-function dearestFactor(bounds: Omit<Bounds, "outputTokens">, card: PriceCard): Ratio {
+function maxFactor(bounds: Omit<UsageBounds, "outputTokens">, card: PriceCard): Ratio {
   const tier =
     bounds.serviceTier === "any"
-      ? dearestOf(card.serviceTiers)
-      : max(ONE, named(card.serviceTiers, bounds.serviceTier));
-  const speed = max(ONE, named(card.speeds, bounds.speed));
+      ? maxFactorIn(card.serviceTiers)
+      : maxRatio(ONE, factorNamed(card.serviceTiers, bounds.serviceTier));
+  const speed = maxRatio(ONE, factorNamed(card.speeds, bounds.speed));
   const region =
-    bounds.region === undefined ? dearestOf(card.regions) : named(card.regions, bounds.region);
-  return times(times(tier, speed), region);
+    bounds.region === undefined
+      ? maxFactorIn(card.regions)
+      : factorNamed(card.regions, bounds.region);
+  return multiply(multiply(tier, speed), region);
 }
 
 // Of a table that never changes the dearest is looked for once.
-const knownDearestFactors = new WeakMap<Readonly<Record<string, Ratio>>, Ratio>();
+const maxFactorCache = new WeakMap<Readonly<Record<string, Ratio>>, Ratio>();
 
-function dearestOf(table: Readonly<Record<string, Ratio>>): Ratio {
-  const known = knownDearestFactors.get(table);
-  if (known !== undefined) return known;
-  const found = Object.values(table).reduce(max, ONE);
-  knownDearestFactors.set(table, found);
+function maxFactorIn(table: Readonly<Record<string, Ratio>>): Ratio {
+  const cached = maxFactorCache.get(table);
+  if (cached !== undefined) return cached;
+  const found = Object.values(table).reduce(maxRatio, ONE);
+  maxFactorCache.set(table, found);
   return found;
 }
 

@@ -1,7 +1,7 @@
 // Lays what the published tables lack over their cards: factors, fees, and cache writes where the provider documents them
 // as a multiple of input. A price that a table has is never changed.
 
-import { picoEach, ratesOf, ratioOf, ratios } from "./card.ts";
+import { picoPerUnit, ratesOf, ratioOf, ratiosOf } from "./card.ts";
 import type { Decimal } from "./card.ts";
 import type { PriceRule } from "./facts.ts";
 import type { PriceCard, Rates } from "./price.ts";
@@ -15,37 +15,41 @@ export function applyPriceRules(
 ): PriceCard {
   let result = card;
   for (const rule of rules)
-    if (rule.providers.includes(provider) && rule.match.test(name)) result = applied(rule, result);
+    if (rule.providers.includes(provider) && rule.match.test(name))
+      result = applyRule(rule, result);
   return result;
 }
 
-function applied(rule: PriceRule, card: PriceCard): PriceCard {
-  const filling = ratesOf(rule.tokens ?? {}, rule.fees);
+function applyRule(rule: PriceRule, card: PriceCard): PriceCard {
+  const fallbackRates = ratesOf(rule.tokens ?? {}, rule.fees);
   return {
-    base: completed(card.base, rule, filling),
-    tiers: card.tiers.map((tier) => ({ ...tier, rates: completed(tier.rates, rule, filling) })),
-    serviceTiers: { ...card.serviceTiers, ...ratios(rule.serviceTiers) },
-    speeds: { ...card.speeds, ...ratios(rule.speeds) },
-    regions: { ...card.regions, ...ratios(rule.regions) },
+    base: fillRates(card.base, rule, fallbackRates),
+    tiers: card.tiers.map((tier) => ({
+      ...tier,
+      rates: fillRates(tier.rates, rule, fallbackRates),
+    })),
+    serviceTiers: { ...card.serviceTiers, ...ratiosOf(rule.serviceTiers) },
+    speeds: { ...card.speeds, ...ratiosOf(rule.speeds) },
+    regions: { ...card.regions, ...ratiosOf(rule.regions) },
     oncePerCall: [...card.oncePerCall, ...(rule.oncePerCall ?? [])],
     requestFees: {
       ...card.requestFees,
       ...Object.fromEntries(
-        Object.entries(rule.requestFees ?? {}).map(([size, fee]) => [size, picoEach(fee)]),
+        Object.entries(rule.requestFees ?? {}).map(([size, fee]) => [size, picoPerUnit(fee)]),
       ),
     },
   };
 }
 
-function completed(rates: Rates, rule: PriceRule, filling: Rates): Rates {
-  const written = {
-    ...writes("cache_write_5m", rule.cacheWrite5m, rates),
-    ...writes("cache_write_1h", rule.cacheWrite1h, rates),
+function fillRates(rates: Rates, rule: PriceRule, fallbackRates: Rates): Rates {
+  const cacheWrites = {
+    ...cacheWriteRate("cache_write_5m", rule.cacheWrite5m, rates),
+    ...cacheWriteRate("cache_write_1h", rule.cacheWrite1h, rates),
   };
-  return { ...filling, ...written, ...rates };
+  return { ...fallbackRates, ...cacheWrites, ...rates };
 }
 
-function writes(
+function cacheWriteRate(
   meter: "cache_write_5m" | "cache_write_1h",
   factor: Decimal | undefined,
   rates: Rates,

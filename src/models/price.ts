@@ -10,7 +10,7 @@ import { FEE_METERS, TOKEN_METERS } from "../base/meters.ts";
 import type { FeeMeter, TokenMeter, Usage } from "../base/meters.ts";
 import { nanoFromPico } from "../base/money.ts";
 import type { Nano, Pico } from "../base/money.ts";
-import { add, ceilOf, ONE, product, type Ratio, times } from "./ratio.ts";
+import { add, ceilOf, ONE, product, type Ratio, multiply } from "./ratio.ts";
 
 export type Meter = TokenMeter | FeeMeter;
 
@@ -41,19 +41,19 @@ export interface PriceLine {
   readonly meter: Meter;
   readonly count: number;
   /** The list price of one, and the factor that the tier, speed and region put on it. */
-  readonly each: Pico;
-  readonly times: Ratio;
+  readonly unitPrice: Pico;
+  readonly multiplier: Ratio;
   /** count × each × times; rounded up to a whole pico where it is not one. */
   readonly pico: Pico;
   /** The model of a further leg. */
   readonly model?: string;
 }
 
-export interface Priced {
+export interface PricedUsage {
   readonly cost: Nano;
   readonly lines: readonly PriceLine[];
   /** What was billed by a rule for want of a price: "web_fetch", "service_tier:turbo". */
-  readonly gaps: readonly string[];
+  readonly missingPrices: readonly string[];
 }
 
 /** The card of a further leg's own model; undefined bills the leg by the main card. */
@@ -64,7 +64,7 @@ export const OUTPUT_METERS = TOKEN_METERS.slice(7);
 const ALL_METERS: readonly Meter[] = [...TOKEN_METERS, ...FEE_METERS];
 const FEES: ReadonlySet<Meter> = new Set(FEE_METERS);
 /** A meter without a price of its own is billed as the dearest of these. */
-const RELATIVES: Readonly<Partial<Record<Meter, readonly Meter[]>>> = {
+const FALLBACK_METERS: Readonly<Partial<Record<Meter, readonly Meter[]>>> = {
   cache_read: ["input"],
   cache_write_5m: ["input"],
   cache_write_1h: ["input", "cache_write_5m"],
@@ -77,13 +77,13 @@ const RELATIVES: Readonly<Partial<Record<Meter, readonly Meter[]>>> = {
   output_image: ["output"],
 };
 /** Providers charge these as their relative, or less; a request has a fee only where a table says so. */
-const NEVER_TOO_LOW: ReadonlySet<Meter> = new Set<Meter>([
+const SAFE_FALLBACKS: ReadonlySet<Meter> = new Set<Meter>([
   "cache_read",
   "input_image",
   "reasoning",
   "request",
 ]);
-const PLAIN_NAMES = new Set([
+const STANDARD_NAMES = new Set([
   "",
   "standard",
   "default",
@@ -99,76 +99,85 @@ export function price(
   usage: Usage,
   card: PriceCard,
   cardOf: CardResolver = () => undefined,
-): Priced {
+): PricedUsage {
   const lines: PriceLine[] = [];
-  const gaps = new Set<string>();
-  let sum = priceLeg({ usage, card, main: true }, lines, gaps);
-  for (const leg of usage.also ?? [])
-    sum = add(sum, priceLeg(legOf(leg, card, cardOf, gaps), lines, gaps));
-  return { cost: nanoFromPico(ceilOf(sum)), lines, gaps: [...gaps] };
+  const missingPrices = new Set<string>();
+  let sum = pricePart({ usage, card, isMain: true }, lines, missingPrices);
+  for (const part of usage.additional ?? [])
+    sum = add(sum, pricePart(usagePart(part, card, cardOf, missingPrices), lines, missingPrices));
+  return { cost: nanoFromPico(ceilOf(sum)), lines, missingPrices: [...missingPrices] };
 }
 
 /** What a request asks for beyond plain tokens. */
-export interface Asked {
+export interface RequestedFeatures {
   readonly serviceTier?: string;
   readonly speed?: string;
   readonly fees?: readonly FeeMeter[];
 }
 
 /** False for a service tier, a speed or a tool whose price is not known; a request that asks for it must be refused. */
-export function isPriced(card: PriceCard, asked: Asked): boolean {
-  if (asked.serviceTier !== undefined && !knows(card.serviceTiers, asked.serviceTier, card))
+export function isPriced(card: PriceCard, requested: RequestedFeatures): boolean {
+  if (
+    requested.serviceTier !== undefined &&
+    !isKnownFactor(card.serviceTiers, requested.serviceTier, card)
+  )
     return false;
-  if (asked.speed !== undefined && !knows(card.speeds, asked.speed, card)) return false;
-  return (asked.fees ?? []).every((fee) => !rateOf(card.base, fee).guessed);
+  if (requested.speed !== undefined && !isKnownFactor(card.speeds, requested.speed, card))
+    return false;
+  return (requested.fees ?? []).every((fee) => !rateOf(card.base, fee).isEstimated);
 }
 
 /** The list price that a meter is billed at, and whether that is only a guess that may be too low. */
 export function rateOf(
   rates: Rates,
   meter: Meter,
-): { readonly each: Pico; readonly guessed: boolean } {
+): { readonly unitPrice: Pico; readonly isEstimated: boolean } {
   const own = rates[meter];
-  if (own !== undefined) return { each: own, guessed: false };
-  const each = (RELATIVES[meter] ?? []).reduce(
-    (most: Pico, relative) => larger(most, rates[relative]),
+  if (own !== undefined) return { unitPrice: own, isEstimated: false };
+  const unitPrice = (FALLBACK_METERS[meter] ?? []).reduce(
+    (most: Pico, relative) => maxPico(most, rates[relative]),
     0n,
   );
-  return { each, guessed: !NEVER_TOO_LOW.has(meter) };
+  return { unitPrice, isEstimated: !SAFE_FALLBACKS.has(meter) };
 }
 
-interface Leg {
+interface UsagePart {
   readonly usage: Usage;
   readonly card: PriceCard;
-  readonly main: boolean;
+  readonly isMain: boolean;
 }
 
-function legOf(usage: Usage, main: PriceCard, cardOf: CardResolver, gaps: Set<string>): Leg {
-  if (usage.model === undefined) return { usage, card: main, main: false };
+function usagePart(
+  usage: Usage,
+  main: PriceCard,
+  cardOf: CardResolver,
+  missingPrices: Set<string>,
+): UsagePart {
+  if (usage.model === undefined) return { usage, card: main, isMain: false };
   const card = cardOf(usage.model);
-  if (card === undefined) gaps.add(`model:${usage.model}`);
-  return { usage, card: card ?? main, main: false };
+  if (card === undefined) missingPrices.add(`model:${usage.model}`);
+  return { usage, card: card ?? main, isMain: false };
 }
 
-function priceLeg(leg: Leg, lines: PriceLine[], gaps: Set<string>): Ratio {
-  const { usage, card } = leg;
+function pricePart(part: UsagePart, lines: PriceLine[], missingPrices: Set<string>): Ratio {
+  const { usage, card } = part;
   const rates = ratesFor(card, longestPrompt(usage));
-  const times = factorOf(usage, card, gaps);
+  const multiplier = factorOf(usage, card, missingPrices);
   let sum: Ratio = { num: 0n, den: 1n };
   for (const meter of isEmpty(usage.fees) ? TOKEN_METERS : ALL_METERS) {
     const count = countOf(meter, usage, card);
     if (count <= 0) continue;
     const isFee = FEES.has(meter);
-    const { each, guessed } =
+    const { unitPrice, isEstimated } =
       meter === "request"
-        ? { each: requestFee(card, rates, usage.serviceTier), guessed: false }
+        ? { unitPrice: requestFee(card, rates, usage.serviceTier), isEstimated: false }
         : rateOf(rates, meter);
-    if (guessed) gaps.add(meter);
-    const factor = isFee ? ONE : times;
-    const exact = product(count, each, factor);
+    if (isEstimated) missingPrices.add(meter);
+    const factor = isFee ? ONE : multiplier;
+    const exact = product(count, unitPrice, factor);
     sum = add(sum, exact);
-    const line = { meter, count, each, times: factor, pico: ceilOf(exact) };
-    lines.push(leg.main || usage.model === undefined ? line : { ...line, model: usage.model });
+    const line = { meter, count, unitPrice, multiplier: factor, pico: ceilOf(exact) };
+    lines.push(part.isMain || usage.model === undefined ? line : { ...line, model: usage.model });
   }
   return sum;
 }
@@ -221,27 +230,32 @@ function isEmpty(fees: Usage["fees"]): boolean {
   return true;
 }
 
-function factorOf(usage: Usage, card: PriceCard, gaps: Set<string>): Ratio {
-  if (!knows(card.serviceTiers, usage.serviceTier, card))
-    gaps.add(`service_tier:${usage.serviceTier}`);
-  if (!knows(card.speeds, usage.speed, card)) gaps.add(`speed:${usage.speed}`);
-  const tier = named(card.serviceTiers, usage.serviceTier);
-  const speed = named(card.speeds, usage.speed);
-  return times(times(tier, speed), named(card.regions, usage.region));
+function factorOf(usage: Usage, card: PriceCard, missingPrices: Set<string>): Ratio {
+  if (!isKnownFactor(card.serviceTiers, usage.serviceTier, card))
+    missingPrices.add(`service_tier:${usage.serviceTier}`);
+  if (!isKnownFactor(card.speeds, usage.speed, card)) missingPrices.add(`speed:${usage.speed}`);
+  const tier = factorNamed(card.serviceTiers, usage.serviceTier);
+  const speed = factorNamed(card.speeds, usage.speed);
+  return multiply(multiply(tier, speed), factorNamed(card.regions, usage.region));
 }
 
-function knows(
+function isKnownFactor(
   table: Readonly<Record<string, Ratio>>,
   name: string | undefined,
   card: PriceCard,
 ): boolean {
   if (name === undefined) return true;
   const key = name.toLowerCase();
-  return PLAIN_NAMES.has(key) || Object.hasOwn(table, key) || Object.hasOwn(card.requestFees, key);
+  return (
+    STANDARD_NAMES.has(key) || Object.hasOwn(table, key) || Object.hasOwn(card.requestFees, key)
+  );
 }
 
 /** The factor of this name; one where none is named, and where the table does not know it. */
-export function named(table: Readonly<Record<string, Ratio>>, name: string | undefined): Ratio {
+export function factorNamed(
+  table: Readonly<Record<string, Ratio>>,
+  name: string | undefined,
+): Ratio {
   if (name === undefined) return ONE;
   const key = name.toLowerCase();
   return Object.hasOwn(table, key) ? (table[key] ?? ONE) : ONE;
@@ -256,7 +270,7 @@ function requestFee(card: PriceCard, rates: Rates, size: string | undefined): Pi
   );
 }
 
-export function larger(left: Pico | undefined, right: Pico | undefined): Pico {
+export function maxPico(left: Pico | undefined, right: Pico | undefined): Pico {
   const a = left ?? 0n;
   const b = right ?? 0n;
   return a > b ? a : b;

@@ -11,11 +11,11 @@ export const ONE: Ratio = { num: 1n, den: 1n };
 const FRACTION = 1_000_000;
 
 // A second of audio may be counted in fractions; a token never is, and costs no more work for it.
-export function product(count: number, each: Pico, factor: Ratio): Ratio {
+export function product(count: number, unitPrice: Pico, factor: Ratio): Ratio {
   if (Number.isSafeInteger(count))
-    return { num: BigInt(count) * each * factor.num, den: factor.den };
-  const parts = BigInt(Math.ceil(count * FRACTION));
-  return { num: parts * each * factor.num, den: factor.den * BigInt(FRACTION) };
+    return { num: BigInt(count) * unitPrice * factor.num, den: factor.den };
+  const scaledCount = BigInt(Math.ceil(count * FRACTION));
+  return { num: scaledCount * unitPrice * factor.num, den: factor.den * BigInt(FRACTION) };
 }
 
 export function add(left: Ratio, right: Ratio): Ratio {
@@ -23,13 +23,13 @@ export function add(left: Ratio, right: Ratio): Ratio {
   return { num: left.num * right.den + right.num * left.den, den: left.den * right.den };
 }
 
-export function times(left: Ratio, right: Ratio): Ratio {
+export function multiply(left: Ratio, right: Ratio): Ratio {
   if (right === ONE) return left;
   if (left === ONE) return right;
   return { num: left.num * right.num, den: left.den * right.den };
 }
 
-export function max(left: Ratio, right: Ratio): Ratio {
+export function maxRatio(left: Ratio, right: Ratio): Ratio {
   if (left === right) return left;
   return left.num * right.den >= right.num * left.den ? left : right;
 }

@@ -138,14 +138,14 @@ const AnthropicModelList = z
   })
   .meta({ id: "AnthropicModelList", description: "A page of models, as Anthropic's API has it." });
 
-const BY_HEADER = "The second form where the request has an `anthropic-version` header.";
+const FORMAT_NOTE = "The second form where the request has an `anthropic-version` header.";
 
 /** What the routes answer: the request's header decides. */
-export const ShownModel = z.union([ModelRecord, AnthropicModel]).describe(BY_HEADER);
-export const ShownModelList = z.union([ModelList, AnthropicModelList]).describe(BY_HEADER);
+export const ModelResponse = z.union([ModelRecord, AnthropicModel]).describe(FORMAT_NOTE);
+export const ModelListResponse = z.union([ModelList, AnthropicModelList]).describe(FORMAT_NOTE);
 
 /** A model's record as callers see it, with the price of this moment. */
-export function modelRecord(
+export function toModelRecord(
   model: Model,
   available: boolean,
   now: number,
@@ -178,9 +178,9 @@ function pricingOf(card: PriceCard): z.infer<typeof Pricing> {
   // Written apart from the prices, because the type of a record with a catch-all cannot be built in one literal.
   const extras = {
     ...(tiers.length > 0 ? { tiers } : {}),
-    ...factors("service_tiers", card.serviceTiers),
-    ...factors("speeds", card.speeds),
-    ...factors("regions", card.regions),
+    ...factorsField("service_tiers", card.serviceTiers),
+    ...factorsField("speeds", card.speeds),
+    ...factorsField("regions", card.regions),
     ...(sizes.length > 0 ? { request_by_size: Object.fromEntries(sizes) } : {}),
   };
   return Object.assign<Record<string, string>, typeof extras>(
@@ -197,7 +197,7 @@ function usdPrices(rates: Rates): Record<string, string> {
   );
 }
 
-function factors(
+function factorsField(
   name: string,
   table: Readonly<Record<string, Ratio>>,
 ): Record<string, Record<string, string>> {
@@ -209,7 +209,7 @@ function factors(
 }
 
 /** A model's record in the list shape of Anthropic's API. */
-export function anthropicModel(
+export function toAnthropicModel(
   model: Model,
 ): { readonly id: string } & Readonly<Record<string, unknown>> {
   return {

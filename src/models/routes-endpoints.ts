@@ -1,9 +1,9 @@
 // GET /v1/models/{id}/endpoints: every provider that has a model, with its price and how it has been doing, for anybody.
 
 import { z } from "zod";
-import { openRoute, type Route } from "../http/route.ts";
+import { publicRoute, type Route } from "../http/route.ts";
 import { type Catalog, findModel, type Model, modelNotFound } from "./catalog.ts";
-import { modelRecord, ModelRecord } from "./record.ts";
+import { toModelRecord, ModelRecord } from "./record.ts";
 import { modelsNamed, sameModels } from "./same-model.ts";
 
 /** How the gateway's own account for a model has been doing lately; undefined is not known. */
@@ -15,10 +15,10 @@ export interface EndpointHealth {
   readonly uptime: number | undefined;
 }
 
-export interface EndpointRouteParts {
+export interface EndpointRouteDeps {
   readonly catalog: { current(): Catalog };
   /** True where the gateway's own key for that provider is set, so its models can be called now. */
-  readonly available: (providerId: string) => boolean;
+  readonly isAvailable: (providerId: string) => boolean;
   readonly health: (model: Model, now: number) => EndpointHealth;
 }
 
@@ -62,8 +62,8 @@ const EndpointList = z
   })
   .meta({ id: "ModelEndpointList" });
 
-export function endpointsRoute(parts: EndpointRouteParts): Route {
-  return openRoute<{ id: string }>({
+export function endpointsRoute(deps: EndpointRouteDeps): Route {
+  return publicRoute<{ id: string }>({
     method: "GET",
     path: "/v1/models/{id+}/endpoints",
     id: "listModelEndpoints",
@@ -78,15 +78,15 @@ export function endpointsRoute(parts: EndpointRouteParts): Route {
         example: "sim/echo",
       }),
     }),
-    answers: { 200: { description: "The endpoints.", schema: EndpointList } },
+    responses: { 200: { description: "The endpoints.", schema: EndpointList } },
     faults: ["model_not_found"],
     run: ({ params, now }) => {
-      const catalog = parts.catalog.current();
+      const catalog = deps.catalog.current();
       const models = modelsFor(catalog, params.id, now);
       const body: z.infer<typeof EndpointList> = {
         object: "list",
         id: params.id,
-        data: models.map((model) => endpointOf(model, parts, now)),
+        data: models.map((model) => endpointOf(model, deps, now)),
         has_more: false,
         next_cursor: null,
       };
@@ -105,11 +105,11 @@ function modelsFor(catalog: Catalog, id: string, now: number): readonly Model[] 
 
 function endpointOf(
   model: Model,
-  { available, health }: EndpointRouteParts,
+  { isAvailable, health }: EndpointRouteDeps,
   now: number,
 ): z.infer<typeof Endpoint> {
-  const isAvailable = available(model.provider);
-  const { name, context_length, max_output_tokens, pricing } = modelRecord(model, isAvailable, now);
+  const available = isAvailable(model.provider);
+  const { name, context_length, max_output_tokens, pricing } = toModelRecord(model, available, now);
   const { status, latencyMs, replyMs, throughput, uptime } = health(model, now);
   return {
     provider: model.provider,
@@ -118,7 +118,7 @@ function endpointOf(
     context_length,
     max_output_tokens,
     pricing,
-    available: isAvailable,
+    available,
     status,
     latency_ms: rounded(latencyMs, 1),
     reply_ms: rounded(replyMs, 1),

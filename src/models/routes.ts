@@ -3,18 +3,18 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { openRoute } from "../http/route.ts";
+import { publicRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
 import { findModel, modelNotFound } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
-import { type EndpointRouteParts, endpointsRoute } from "./routes-endpoints.ts";
-import { anthropicModel, modelRecord, ShownModel, ShownModelList } from "./record.ts";
+import { type EndpointRouteDeps, endpointsRoute } from "./routes-endpoints.ts";
+import { toAnthropicModel, toModelRecord, ModelResponse, ModelListResponse } from "./record.ts";
 import { modelsNamed } from "./same-model.ts";
 
-export type ModelRoutesParts = EndpointRouteParts;
+export type ModelRoutesDeps = EndpointRouteDeps;
 
 /** Every price of a list changes on a full half hour, if it changes by the clock. */
-const SLOT_MS = 1_800_000;
+const PRICE_SLOT_MS = 1_800_000;
 const CACHE_SECONDS = 300;
 const ANTHROPIC_PAGE = 20;
 const ANTHROPIC_PAGE_MAX = 1000;
@@ -50,37 +50,37 @@ const ListQuery = z.strictObject({
 });
 type ListQuery = z.infer<typeof ListQuery>;
 
-interface Entry {
+interface CatalogEntry {
   readonly model: Model;
   readonly available: boolean;
   readonly search: string;
   readonly json: string;
 }
 
-interface Snapshot {
+interface CatalogSnapshot {
   readonly key: string;
   readonly catalog: Catalog;
-  readonly entries: readonly Entry[];
+  readonly entries: readonly CatalogEntry[];
   readonly whole: { readonly text: string; readonly etag: string };
 }
 
 /** The routes of the catalog. */
-export function modelRoutes(parts: ModelRoutesParts): Route[] {
-  const { catalog, available } = parts;
-  let snapshot: Snapshot | undefined;
-  const at = (now: number): Snapshot => {
+export function modelRoutes(deps: ModelRoutesDeps): Route[] {
+  const { catalog, isAvailable } = deps;
+  let snapshot: CatalogSnapshot | undefined;
+  const snapshotAt = (now: number): CatalogSnapshot => {
     const current = catalog.current();
-    const key = `${Math.floor(now / SLOT_MS)} ${switchedOn(current, available)}`;
+    const key = `${Math.floor(now / PRICE_SLOT_MS)} ${availableProviders(current, isAvailable)}`;
     if (snapshot === undefined || snapshot.catalog !== current || snapshot.key !== key)
-      snapshot = snapshotOf(current, key, available, now);
+      snapshot = snapshotOf(current, key, isAvailable, now);
     return snapshot;
   };
   // The longer path first: an id may hold slashes, and would take it for one.
-  return [listRoute(at), endpointsRoute(parts), oneRoute(at)];
+  return [listRoute(snapshotAt), endpointsRoute(deps), getRoute(snapshotAt)];
 }
 
-function listRoute(at: (now: number) => Snapshot): Route {
-  return openRoute<undefined, ListQuery>({
+function listRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
+  return publicRoute<undefined, ListQuery>({
     method: "GET",
     path: "/v1/models",
     id: "listModels",
@@ -91,25 +91,26 @@ function listRoute(at: (now: number) => Snapshot): Route {
     tag: "Models",
     dialect: "openai",
     query: ListQuery,
-    answers: {
-      200: { description: "The models.", schema: ShownModelList, headers: CACHED },
+    responses: {
+      200: { description: "The models.", schema: ModelListResponse, headers: CACHED },
       304: { description: "Nothing changed since the `etag` that was sent.", headers: CACHED },
     },
     faults: ["invalid_request"],
     run: ({ query, headers, now }) => {
-      const current = at(now);
+      const current = snapshotAt(now);
       const isWhole = Object.values(query).every((value) => value === undefined);
       const anthropic = headers.has("anthropic-version");
-      if (isWhole && !anthropic) return answer(headers, current.whole.text, current.whole.etag);
-      const entries = current.entries.filter((entry) => fits(entry, query));
+      if (isWhole && !anthropic)
+        return cachedResponse(headers, current.whole.text, current.whole.etag);
+      const entries = current.entries.filter((entry) => matchesQuery(entry, query));
       const text = anthropic ? anthropicList(entries, query) : openaiList(entries);
-      return answer(headers, text, etagOf(text));
+      return cachedResponse(headers, text, etagOf(text));
     },
   });
 }
 
-function oneRoute(at: (now: number) => Snapshot): Route {
-  return openRoute<{ id: string }>({
+function getRoute(snapshotAt: (now: number) => CatalogSnapshot): Route {
+  return publicRoute<{ id: string }>({
     method: "GET",
     path: "/v1/models/{id+}",
     id: "getModel",
@@ -124,21 +125,21 @@ function oneRoute(at: (now: number) => Snapshot): Route {
         example: "sim/echo",
       }),
     }),
-    answers: {
-      200: { description: "The model.", schema: ShownModel, headers: CACHED },
+    responses: {
+      200: { description: "The model.", schema: ModelResponse, headers: CACHED },
       304: { description: "Nothing changed since the `etag` that was sent.", headers: CACHED },
     },
     faults: ["model_not_found"],
     run: ({ params, headers, now }) => {
-      const current = at(now);
-      const [named] = modelsNamed(current.catalog, params.id, now);
-      const asked = findModel(current.catalog, params.id)?.model ?? named;
-      const entry = current.entries.find(({ model }) => model === asked);
+      const current = snapshotAt(now);
+      const [modelByName] = modelsNamed(current.catalog, params.id, now);
+      const requestedModel = findModel(current.catalog, params.id)?.model ?? modelByName;
+      const entry = current.entries.find(({ model }) => model === requestedModel);
       if (entry === undefined) throw modelNotFound(current.catalog, params.id);
       const text = headers.has("anthropic-version")
-        ? JSON.stringify(anthropicModel(entry.model))
+        ? JSON.stringify(toAnthropicModel(entry.model))
         : entry.json;
-      return answer(headers, text, etagOf(text));
+      return cachedResponse(headers, text, etagOf(text));
     },
   });
 }
@@ -146,39 +147,42 @@ function oneRoute(at: (now: number) => Snapshot): Route {
 function snapshotOf(
   catalog: Catalog,
   key: string,
-  available: (providerId: string) => boolean,
+  isAvailable: (providerId: string) => boolean,
   now: number,
-): Snapshot {
+): CatalogSnapshot {
   const entries = catalog.models.map((model) => {
-    const isAvailable = available(model.provider);
+    const available = isAvailable(model.provider);
     return {
       model,
-      available: isAvailable,
+      available,
       search: `${model.id} ${model.title}`.toLowerCase(),
-      json: JSON.stringify(modelRecord(model, isAvailable, now)),
+      json: JSON.stringify(toModelRecord(model, available, now)),
     };
   });
   const text = openaiList(entries);
   return { key, catalog, entries, whole: { text, etag: etagOf(text) } };
 }
 
-function switchedOn(catalog: Catalog, available: (providerId: string) => boolean): string {
+function availableProviders(
+  catalog: Catalog,
+  isAvailable: (providerId: string) => boolean,
+): string {
   const providers = new Set(catalog.models.map((model) => model.provider));
-  return [...providers].filter((provider) => available(provider)).join(",");
+  return [...providers].filter((provider) => isAvailable(provider)).join(",");
 }
 
-function fits(entry: Entry, query: ListQuery): boolean {
+function matchesQuery(entry: CatalogEntry, query: ListQuery): boolean {
   if (query.provider !== undefined && entry.model.provider !== query.provider) return false;
   if (query.available !== undefined && entry.available !== (query.available === "true"))
     return false;
   return query.q === undefined || entry.search.includes(query.q.toLowerCase());
 }
 
-function openaiList(entries: readonly Entry[]): string {
+function openaiList(entries: readonly CatalogEntry[]): string {
   return `{"object":"list","data":[${entries.map((entry) => entry.json).join(",")}],"has_more":false,"next_cursor":null}`;
 }
 
-function anthropicList(entries: readonly Entry[], query: ListQuery): string {
+function anthropicList(entries: readonly CatalogEntry[], query: ListQuery): string {
   const limit = query.limit ?? ANTHROPIC_PAGE;
   const after =
     query.after_id === undefined
@@ -194,7 +198,7 @@ function anthropicList(entries: readonly Entry[], query: ListQuery): string {
   const window = entries.slice(after, end);
   const isBackward = query.before_id !== undefined && query.after_id === undefined;
   const page = isBackward ? window.slice(-limit) : window.slice(0, limit);
-  const data = page.map(({ model }) => anthropicModel(model));
+  const data = page.map(({ model }) => toAnthropicModel(model));
   return JSON.stringify({
     data,
     has_more: window.length > page.length,
@@ -203,16 +207,16 @@ function anthropicList(entries: readonly Entry[], query: ListQuery): string {
   });
 }
 
-function answer(headers: Headers, text: string, etag: string): Response {
+function cachedResponse(headers: Headers, text: string, etag: string): Response {
   const common = {
     etag,
     "cache-control": `public, max-age=${CACHE_SECONDS}`,
     vary: "anthropic-version",
   };
-  const known = new Set(
+  const clientTags = new Set(
     (headers.get("if-none-match") ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, "")),
   );
-  if (known.has(etag) || known.has("*"))
+  if (clientTags.has(etag) || clientTags.has("*"))
     return new Response(null, { status: 304, headers: common });
   return new Response(text, { headers: { ...common, "content-type": "application/json" } });
 }

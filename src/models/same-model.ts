@@ -3,89 +3,98 @@
 
 import { cardAt } from "./card.ts";
 import type { Catalog, Model } from "./catalog.ts";
-import { DECLARED, MAKERS, MOVING, NAME_RULES } from "./tables/same-models.ts";
+import { FAMILY_BY_ID, MAKERS, FLOATING_NAMES, NAME_RULES } from "./tables/same-models.ts";
 
 interface Families {
   /** By the id of a model. */
-  readonly of: ReadonlyMap<string, string>;
+  readonly byModelId: ReadonlyMap<string, string>;
   readonly members: ReadonlyMap<string, readonly Model[]>;
 }
 
 /** The blend of prices by which models are compared: agents read about three tokens for each that they write. */
-const INPUT_PARTS = 3n;
+const INPUT_WEIGHT = 3n;
 
-const known = new WeakMap<Catalog, Families>();
+const familyCache = new WeakMap<Catalog, Families>();
 
 /** The model at every provider that has it, one each: itself first, then its maker's, then the cheaper before the dearer. */
 export function sameModels(catalog: Catalog, model: Model, now: number): readonly Model[] {
   const families = familiesOf(catalog);
-  const family = families.of.get(model.id);
+  const family = families.byModelId.get(model.id);
   const members = family === undefined ? [] : (families.members.get(family) ?? []);
-  return onePerProvider([model, ...inOrder(members, now)]);
+  return onePerProvider([model, ...sortByPreference(members, now)]);
 }
 
 /** The models that a name without a provider means, at each provider that has it; none where nobody has it. */
 export function modelsNamed(catalog: Catalog, name: string, now: number): readonly Model[] {
-  const members = familiesOf(catalog).members.get(nameLeft("", name)) ?? [];
-  return onePerProvider(inOrder(members, now));
+  const members = familiesOf(catalog).members.get(baseName("", name)) ?? [];
+  return onePerProvider(sortByPreference(members, now));
 }
 
 /** List prices of a model in one number, in pico-USD; undefined where it has none. */
 export function blendedPrice(model: Model, now: number): bigint | undefined {
   const base = cardAt(model.prices, now)?.base;
-  return base?.input === undefined ? undefined : base.input * INPUT_PARTS + (base.output ?? 0n);
+  return base?.input === undefined ? undefined : base.input * INPUT_WEIGHT + (base.output ?? 0n);
 }
 
 function familiesOf(catalog: Catalog): Families {
-  const ready = known.get(catalog);
-  if (ready !== undefined) return ready;
-  const of = new Map<string, string>();
+  const cached = familyCache.get(catalog);
+  if (cached !== undefined) return cached;
+  const byModelId = new Map<string, string>();
   const members = new Map<string, Model[]>();
-  const named = new Set(catalog.models.flatMap(({ sameAs }) => sameAs?.toLowerCase() ?? []));
+  const referencedNames = new Set(
+    catalog.models.flatMap(({ sameAs }) => sameAs?.toLowerCase() ?? []),
+  );
   for (const model of catalog.models) {
-    const family = familyOf(catalog, model, named);
+    const family = familyOf(catalog, model, referencedNames);
     if (family === undefined) continue;
-    of.set(model.id, family);
+    byModelId.set(model.id, family);
     const others = members.get(family);
     if (others === undefined) members.set(family, [model]);
     else others.push(model);
   }
-  const families = { of, members };
-  known.set(catalog, families);
+  const families = { byModelId, members };
+  familyCache.set(catalog, families);
   return families;
 }
 
 // A model that the operator declares is nobody's twin unless the operator says so.
-function familyOf(catalog: Catalog, model: Model, named: ReadonlySet<string>): string | undefined {
+function familyOf(
+  catalog: Catalog,
+  model: Model,
+  referencedNames: ReadonlySet<string>,
+): string | undefined {
   const { id, name, sameAs } = model;
   if (sameAs !== undefined) return declaredFamily(catalog, sameAs);
-  if (isApart(catalog, model)) return named.has(id.toLowerCase()) ? id.toLowerCase() : undefined;
-  return MOVING.test(name) ? undefined : ownFamily(catalog, model);
+  if (hasOwnFamily(catalog, model))
+    return referencedNames.has(id.toLowerCase()) ? id.toLowerCase() : undefined;
+  return FLOATING_NAMES.test(name) ? undefined : familyByName(catalog, model);
 }
 
 function declaredFamily(catalog: Catalog, sameAs: string): string {
   const other = catalog.byName.get(sameAs.toLowerCase());
-  return other === undefined ? nameLeft("", sameAs) : ownFamily(catalog, other);
+  return other === undefined ? baseName("", sameAs) : familyByName(catalog, other);
 }
 
-function ownFamily(catalog: Catalog, model: Model): string {
+function familyByName(catalog: Catalog, model: Model): string {
   const { id, provider, name } = model;
-  return isApart(catalog, model) ? id.toLowerCase() : (DECLARED[id] ?? nameLeft(provider, name));
+  return hasOwnFamily(catalog, model)
+    ? id.toLowerCase()
+    : (FAMILY_BY_ID[id] ?? baseName(provider, name));
 }
 
-function isApart(catalog: Catalog, { provider, simulated }: Model): boolean {
+function hasOwnFamily(catalog: Catalog, { provider, simulated }: Model): boolean {
   return simulated || catalog.providers.some(({ id }) => id === provider);
 }
 
-function nameLeft(provider: string, name: string): string {
-  let left = name;
+function baseName(provider: string, name: string): string {
+  let result = name;
   for (const rule of NAME_RULES)
     if (rule.providers.length === 0 || rule.providers.includes(provider))
-      left = left.replace(rule.find, rule.put);
-  return left.toLowerCase();
+      result = result.replace(rule.pattern, rule.replacement);
+  return result.toLowerCase();
 }
 
-function inOrder(models: readonly Model[], now: number): readonly Model[] {
+function sortByPreference(models: readonly Model[], now: number): readonly Model[] {
   return models.toSorted((left, right) => {
     const makers = Number(isMaker(right)) - Number(isMaker(left));
     if (makers !== 0) return makers;

@@ -2,14 +2,14 @@
 
 import { usdText } from "../base/money.ts";
 import type { Outcome, UsageRecord } from "../usage/usage.ts";
-import { family, type Sample } from "./prometheus.ts";
+import { renderFamily, type Sample } from "./prometheus.ts";
 
 export interface CallMetrics {
-  readonly note: (record: UsageRecord) => void;
+  readonly recordCall: (record: UsageRecord) => void;
   readonly families: () => readonly string[];
 }
 
-interface Sums {
+interface CallTotals {
   readonly byOutcome: Map<Outcome, number>;
   input: number;
   output: number;
@@ -17,22 +17,22 @@ interface Sums {
 }
 
 export function createCallMetrics(): CallMetrics {
-  const providers = new Map<string, Sums>();
-  const samples = (of: (sums: Sums) => readonly Sample[]): readonly Sample[] =>
+  const providers = new Map<string, CallTotals>();
+  const samples = (of: (sums: CallTotals) => readonly Sample[]): readonly Sample[] =>
     [...providers].flatMap(([provider, sums]) =>
       of(sums).map(({ labels, value }) => ({ labels: { provider, ...labels }, value })),
     );
   return {
-    note: ({ provider, outcome, inputTokens, outputTokens, cost }) => {
+    recordCall: ({ provider, outcome, inputTokens, outputTokens, cost }) => {
       let sums = providers.get(provider);
-      if (sums === undefined) providers.set(provider, (sums = newSums()));
+      if (sums === undefined) providers.set(provider, (sums = emptyTotals()));
       sums.byOutcome.set(outcome, (sums.byOutcome.get(outcome) ?? 0) + 1);
       sums.input += inputTokens;
       sums.output += outputTokens;
       sums.charged += cost;
     },
     families: () => [
-      family(
+      renderFamily(
         "postern_calls_total",
         "counter",
         "Model calls that were held, by how they ended.",
@@ -40,7 +40,7 @@ export function createCallMetrics(): CallMetrics {
           [...byOutcome].map(([outcome, value]) => ({ labels: { outcome }, value })),
         ),
       ),
-      family(
+      renderFamily(
         "postern_call_tokens_total",
         "counter",
         "Tokens of model calls; the cached ones count as input, the thoughts as output.",
@@ -49,7 +49,7 @@ export function createCallMetrics(): CallMetrics {
           { labels: { kind: "output" }, value: output },
         ]),
       ),
-      family(
+      renderFamily(
         "postern_call_charges_usd_total",
         "counter",
         "US dollars charged for model calls; nothing for those on callers' own keys.",
@@ -59,6 +59,6 @@ export function createCallMetrics(): CallMetrics {
   };
 }
 
-function newSums(): Sums {
+function emptyTotals(): CallTotals {
   return { byOutcome: new Map(), input: 0, output: 0, charged: 0n };
 }

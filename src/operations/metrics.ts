@@ -2,17 +2,17 @@
 
 import type { UsageRecord } from "../usage/usage.ts";
 import { createCallMetrics } from "./call-metrics.ts";
-import { family, type Sample } from "./prometheus.ts";
+import { renderFamily, type Sample } from "./prometheus.ts";
 
 export interface Metrics {
-  readonly request: (route: string, status: number, ms: number) => void;
-  readonly call: (record: UsageRecord) => void;
-  readonly text: () => string;
+  readonly recordRequest: (route: string, status: number, ms: number) => void;
+  readonly recordCall: (record: UsageRecord) => void;
+  readonly render: () => string;
 }
 
-export interface MetricsParts {
+export interface MetricsDeps {
   readonly version: string;
-  readonly ledgerDepth: () => number;
+  readonly ledgerQueueDepth: () => number;
   readonly openCircuits: () => number;
   /** Spans of calls that a collector took, and that it never got; absent where there is none. */
   readonly spanCounts?: (() => { readonly sent: number; readonly dropped: number }) | undefined;
@@ -25,7 +25,7 @@ const LATENCY_BUCKETS_SECONDS = [
 ];
 
 /** What was answered on one route. */
-interface Answers {
+interface RouteStats {
   readonly byStatus: Map<number, number>;
   /** How many took no longer than each bucket and longer than the one before; the last takes the rest. */
   readonly byBucket: number[];
@@ -33,49 +33,54 @@ interface Answers {
   count: number;
 }
 
-export function createMetrics(parts: MetricsParts): Metrics {
-  const { version, ledgerDepth, openCircuits, spanCounts } = parts;
-  const routes = new Map<string, Answers>();
+export function createMetrics(deps: MetricsDeps): Metrics {
+  const { version, ledgerQueueDepth, openCircuits, spanCounts } = deps;
+  const routes = new Map<string, RouteStats>();
   const calls = createCallMetrics();
   return {
-    request: (route, status, ms) => {
-      let answers = routes.get(route);
-      if (answers === undefined) routes.set(route, (answers = noAnswers()));
+    recordRequest: (route, status, ms) => {
+      let stats = routes.get(route);
+      if (stats === undefined) routes.set(route, (stats = emptyStats()));
       // The clock may have been set back meanwhile, and a sum that falls looks like a restart.
-      note(answers, status, Math.max(0, ms) / 1_000);
+      addRequest(stats, status, Math.max(0, ms) / 1_000);
     },
-    call: calls.note,
-    text: () => {
+    recordCall: calls.recordCall,
+    render: () => {
       const { user, system } = process.cpuUsage();
       return [
-        family("postern_requests_total", "counter", "Requests answered.", countsOf(routes)),
-        family(
+        renderFamily(
+          "postern_requests_total",
+          "counter",
+          "Requests answered.",
+          requestSamples(routes),
+        ),
+        renderFamily(
           "postern_request_seconds",
           "histogram",
           "Time from a request's arrival to the start of its answer.",
-          timesOf(routes),
+          latencySamples(routes),
         ),
         ...calls.families(),
-        family(
+        renderFamily(
           "postern_open_circuits",
           "gauge",
           "Providers' models that calls are kept away from.",
           [{ value: openCircuits() }],
         ),
-        family("postern_info", "gauge", "The version that runs.", [
+        renderFamily("postern_info", "gauge", "The version that runs.", [
           { labels: { version }, value: 1 },
         ]),
-        family(
+        renderFamily(
           "postern_ledger_queue",
           "gauge",
           "Operations that wait for the ledger's next commit.",
-          [{ value: ledgerDepth() }],
+          [{ value: ledgerQueueDepth() }],
         ),
-        ...(spanCounts === undefined ? [] : [spansOf(spanCounts())]),
-        family("process_resident_memory_bytes", "gauge", "Resident memory.", [
+        ...(spanCounts === undefined ? [] : [spanFamily(spanCounts())]),
+        renderFamily("process_resident_memory_bytes", "gauge", "Resident memory.", [
           { value: process.memoryUsage.rss() },
         ]),
-        family("process_cpu_seconds_total", "counter", "CPU time, user and system.", [
+        renderFamily("process_cpu_seconds_total", "counter", "CPU time, user and system.", [
           { value: (user + system) / 1e6 },
         ]),
       ].join("\n");
@@ -83,41 +88,47 @@ export function createMetrics(parts: MetricsParts): Metrics {
   };
 }
 
-function spansOf({ sent, dropped }: { readonly sent: number; readonly dropped: number }): string {
-  return family("postern_spans_total", "counter", "Spans of calls, by what became of them.", [
+function spanFamily({
+  sent,
+  dropped,
+}: {
+  readonly sent: number;
+  readonly dropped: number;
+}): string {
+  return renderFamily("postern_spans_total", "counter", "Spans of calls, by what became of them.", [
     { labels: { fate: "sent" }, value: sent },
     { labels: { fate: "dropped" }, value: dropped },
   ]);
 }
 
-function noAnswers(): Answers {
+function emptyStats(): RouteStats {
   const byBucket = Array.from({ length: LATENCY_BUCKETS_SECONDS.length + 1 }, () => 0);
   return { byStatus: new Map(), byBucket, seconds: 0, count: 0 };
 }
 
-function note(answers: Answers, status: number, seconds: number): void {
-  answers.byStatus.set(status, (answers.byStatus.get(status) ?? 0) + 1);
+function addRequest(stats: RouteStats, status: number, seconds: number): void {
+  stats.byStatus.set(status, (stats.byStatus.get(status) ?? 0) + 1);
   let bucket = 0;
   while (seconds > (LATENCY_BUCKETS_SECONDS[bucket] ?? Number.POSITIVE_INFINITY)) bucket++;
-  answers.byBucket[bucket] = (answers.byBucket[bucket] ?? 0) + 1;
-  answers.seconds += seconds;
-  answers.count++;
+  stats.byBucket[bucket] = (stats.byBucket[bucket] ?? 0) + 1;
+  stats.seconds += seconds;
+  stats.count++;
 }
 
-function countsOf(routes: ReadonlyMap<string, Answers>): readonly Sample[] {
+function requestSamples(routes: ReadonlyMap<string, RouteStats>): readonly Sample[] {
   return [...routes].flatMap(([route, { byStatus }]) =>
     [...byStatus].map(([status, value]) => ({ labels: { route, status }, value })),
   );
 }
 
-function timesOf(routes: ReadonlyMap<string, Answers>): readonly Sample[] {
+function latencySamples(routes: ReadonlyMap<string, RouteStats>): readonly Sample[] {
   const samples: Sample[] = [];
   for (const [route, { byBucket, seconds, count }] of routes) {
-    let upTo = 0;
-    for (const [place, here] of byBucket.entries()) {
-      upTo += here;
-      const le = LATENCY_BUCKETS_SECONDS[place] ?? "+Inf";
-      samples.push({ suffix: "_bucket", labels: { le, route }, value: upTo });
+    let cumulative = 0;
+    for (const [bucket, bucketCount] of byBucket.entries()) {
+      cumulative += bucketCount;
+      const le = LATENCY_BUCKETS_SECONDS[bucket] ?? "+Inf";
+      samples.push({ suffix: "_bucket", labels: { le, route }, value: cumulative });
     }
     samples.push({ suffix: "_sum", labels: { route }, value: seconds });
     samples.push({ suffix: "_count", labels: { route }, value: count });

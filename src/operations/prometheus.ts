@@ -9,7 +9,7 @@ export interface Sample {
   readonly value: number;
 }
 
-export function family(
+export function renderFamily(
   name: string,
   type: "counter" | "gauge" | "histogram",
   help: string,
@@ -23,11 +23,11 @@ export function family(
 
 function labelText(labels: Labels): string {
   const pairs = Object.entries(labels).map(
-    ([name, value]) => `${name}="${escaped(String(value))}"`,
+    ([name, value]) => `${name}="${escapeLabel(String(value))}"`,
   );
   return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
 }
 
-function escaped(value: string): string {
+function escapeLabel(value: string): string {
   return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }

@@ -2,16 +2,16 @@
 // read-only and a PostgreSQL that is only a standby go on answering what is read, while every call would fail.
 
 /** How long an answer stands: however often anybody asks, the store is written to no more often than this. */
-const ANSWER_STANDS_MS = 1_000;
-const WAIT_MAX_MS = 2_000;
+const RESULT_TTL_MS = 1_000;
+const WRITE_TIMEOUT_MS = 2_000;
 
 /** Resolves with whether the write was made, in two seconds at most; all who ask meanwhile share one write. */
-export function createReadiness(
+export function createReadinessCheck(
   write: () => Promise<unknown>,
-  waitMs = WAIT_MAX_MS,
+  timeoutMs = WRITE_TIMEOUT_MS,
 ): () => Promise<boolean> {
-  let asked: Promise<boolean> | undefined;
-  const ask = async (): Promise<boolean> => {
+  let pending: Promise<boolean> | undefined;
+  const probe = async (): Promise<boolean> => {
     try {
       await write();
       return true;
@@ -19,15 +19,15 @@ export function createReadiness(
       return false;
     } finally {
       setTimeout(() => {
-        asked = undefined;
-      }, ANSWER_STANDS_MS).unref();
+        pending = undefined;
+      }, RESULT_TTL_MS).unref();
     }
   };
   return async () => {
-    const late = Promise.withResolvers<boolean>();
-    const timer = setTimeout(() => late.resolve(false), waitMs);
+    const timedOut = Promise.withResolvers<boolean>();
+    const timer = setTimeout(() => timedOut.resolve(false), timeoutMs);
     try {
-      return await Promise.race([(asked ??= ask()), late.promise]);
+      return await Promise.race([(pending ??= probe()), timedOut.promise]);
     } finally {
       clearTimeout(timer);
     }

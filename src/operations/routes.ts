@@ -1,30 +1,30 @@
 // /healthz, /readyz and /metrics: for whoever runs the service.
 
 import { z } from "zod";
-import { openRoute, type Route } from "../http/route.ts";
+import { publicRoute, type Route } from "../http/route.ts";
 import { type Metrics, METRICS_CONTENT_TYPE } from "./metrics.ts";
 
 const Health = z
   .object({ status: z.enum(["ok", "draining", "store unavailable"]) })
   .meta({ id: "Health" });
 
-export interface OperationsParts {
+export interface OperationsDeps {
   readonly metrics: Metrics;
   /** Whether the store takes writes. */
   readonly isWritable: () => Promise<boolean>;
   readonly isDraining: () => boolean;
 }
 
-export function operationsRoutes(parts: OperationsParts): readonly Route[] {
+export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
   return [
-    openRoute({
+    publicRoute({
       method: "GET",
       path: "/healthz",
       id: "isAlive",
       tag: "Operations",
       summary: "Whether the process is alive",
       dialect: "openai",
-      answers: { 200: { description: "It is.", schema: Health, example: { status: "ok" } } },
+      responses: { 200: { description: "It is.", schema: Health, example: { status: "ok" } } },
       faults: [],
       run: () => ({
         status: 200,
@@ -32,14 +32,14 @@ export function operationsRoutes(parts: OperationsParts): readonly Route[] {
         headers: { "cache-control": "no-store" },
       }),
     }),
-    openRoute({
+    publicRoute({
       method: "GET",
       path: "/readyz",
       id: "isReady",
       tag: "Operations",
       summary: "Whether the process takes work",
       dialect: "openai",
-      answers: {
+      responses: {
         200: {
           description:
             "The store takes writes, as seen in the last second, and the process is not shutting down.",
@@ -54,7 +54,7 @@ export function operationsRoutes(parts: OperationsParts): readonly Route[] {
       },
       faults: [],
       run: async () => {
-        const status = await statusOf(parts);
+        const status = await readinessStatus(deps);
         return {
           status: status === "ok" ? 200 : 503,
           body: { status },
@@ -62,29 +62,29 @@ export function operationsRoutes(parts: OperationsParts): readonly Route[] {
         };
       },
     }),
-    openRoute({
+    publicRoute({
       method: "GET",
       path: "/metrics",
       id: "readMetrics",
       tag: "Operations",
       summary: "Counters for Prometheus",
       dialect: "openai",
-      answers: {
+      responses: {
         200: { description: "Prometheus' text format.", contentType: "text/plain; version=0.0.4" },
       },
       faults: [],
       run: () =>
-        new Response(parts.metrics.text(), {
+        new Response(deps.metrics.render(), {
           headers: { "content-type": METRICS_CONTENT_TYPE, "cache-control": "no-store" },
         }),
     }),
   ];
 }
 
-async function statusOf({
+async function readinessStatus({
   isDraining,
   isWritable,
-}: OperationsParts): Promise<z.infer<typeof Health>["status"]> {
+}: OperationsDeps): Promise<z.infer<typeof Health>["status"]> {
   if (isDraining()) return "draining";
   return (await isWritable()) ? "ok" : "store unavailable";
 }

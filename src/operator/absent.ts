@@ -6,74 +6,88 @@ import { Fault } from "../base/fault.ts";
 import { usdText } from "../base/money.ts";
 import { lockInvoice } from "../billing/billing.ts";
 import { nanoOfCents } from "../billing/cents.ts";
-import { paymentsOf } from "../billing/payment-rows.ts";
-import type { Chain, Found } from "../billing/x402-chain.ts";
-import { findX402, lockX402, markX402, type X402Payment } from "../billing/x402-rows.ts";
+import { paymentsOfInvoice } from "../billing/payment-rows.ts";
+import type { ChainClient, ChainLookup } from "../billing/x402-chain.ts";
+import {
+  findX402Payment,
+  lockX402Payment,
+  updateX402Payment,
+  type X402Payment,
+} from "../billing/x402-rows.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 
 /** What those are told who present the payment again. */
-const REASON = "an operator looked for it on the chain, and it is not there";
+const REFUSED_REASON = "an operator looked for it on the chain, and it is not there";
 
-export interface Absence {
+export interface NotOnChainRequest {
   /** The payment. */
   readonly id: string;
   readonly by: Actor;
   readonly reason: string;
   readonly network: string | null;
   readonly now: number;
-  readonly chainSays: ChainSays;
+  readonly chainResult: ChainLookupResult;
 }
 
 /** What a node said beside the operator. */
-export type ChainSays = "absent" | "no answer" | "not asked";
+export type ChainLookupResult = "absent" | "no answer" | "not asked";
 
 /** Asks the chain first, where it can be asked. A node that does not answer, or not so far back, stands in nobody's way. */
-export async function askChainAfter(
+export async function lookUpOnChain(
   db: Db,
-  chain: Chain | undefined,
+  chain: ChainClient | undefined,
   id: string,
-): Promise<ChainSays> {
-  const { state, signed, createdAt, expiresAt } = await demandPayment(db, id);
+): Promise<ChainLookupResult> {
+  const { state, signed, createdAt, expiresAt } = await requireX402Payment(db, id);
   if (chain === undefined || state !== "unclear") return "not asked";
-  let found: Found;
+  let found: ChainLookup;
   try {
-    found = await chain.find(signed, createdAt);
+    found = await chain.findPayment(signed, createdAt);
   } catch {
     return "no answer";
   }
   if (found.kind === "paid")
-    throw refused(
+    throw conflictFault(
       `The chain shows this payment, in the transaction ${found.transaction}: mark its invoice as paid, with that as the reference.`,
     );
   if (found.at <= expiresAt)
-    throw refused("By the chain's clock its signature can still be used. Try again later.");
+    throw conflictFault("By the chain's clock its signature can still be used. Try again later.");
   return "absent";
 }
 
 /** Ends it. Answers false where that was done before. */
-export async function markAbsent(tx: Tx, absence: Absence): Promise<boolean> {
-  const { id, now } = absence;
-  const { invoiceId } = await demandPayment(tx, id);
+export async function markNotOnChain(tx: Tx, request: NotOnChainRequest): Promise<boolean> {
+  const { id, now } = request;
+  const { invoiceId } = await requireX402Payment(tx, id);
   await lockInvoice(tx, invoiceId);
-  const payment = await lockX402(tx, id);
+  const payment = await lockX402Payment(tx, id);
   if (payment?.state === "refused") return false;
   if (payment?.state === "open")
-    throw refused("What became of this payment is still being found out. Nothing was changed.");
+    throw conflictFault(
+      "What became of this payment is still being found out. Nothing was changed.",
+    );
   if (payment?.state !== "unclear")
-    throw refused("This payment was credited. Nothing was changed.");
-  const entered = (await paymentsOf(tx, invoiceId)).find(
+    throw conflictFault("This payment was credited. Nothing was changed.");
+  const manualPayment = (await paymentsOfInvoice(tx, invoiceId)).find(
     ({ processor, state }) => processor === "manual" && state === "credited",
   );
-  if (entered !== undefined)
-    throw refused(`Its invoice was marked as paid, by ${entered.id}. Nothing was changed.`);
-  await markX402(tx, payment, { state: "refused", reason: REASON, dueAt: null, now });
-  await note(tx, absence, payment);
+  if (manualPayment !== undefined)
+    throw conflictFault(
+      `Its invoice was marked as paid, by ${manualPayment.id}. Nothing was changed.`,
+    );
+  await updateX402Payment(tx, payment, {
+    state: "refused",
+    reason: REFUSED_REASON,
+    dueAt: null,
+    now,
+  });
+  await recordAudit(tx, request, payment);
   return true;
 }
 
-async function note(
+async function recordAudit(
   tx: Tx,
-  { by, reason, network, now, chainSays }: Absence,
+  { by, reason, network, now, chainResult }: NotOnChainRequest,
   { id, accountId, invoiceId, totalCents, payer, reason: heard }: X402Payment,
 ): Promise<void> {
   await record(tx, {
@@ -86,7 +100,7 @@ async function note(
       reason,
       invoice: invoiceId,
       payer,
-      chain: chainSays,
+      chain: chainResult,
       ...(heard === null ? {} : { heard }),
     },
     network,
@@ -94,14 +108,14 @@ async function note(
   });
 }
 
-async function demandPayment(reader: Reader, id: string): Promise<X402Payment> {
-  const payment = await findX402(reader, id);
+async function requireX402Payment(reader: Reader, id: string): Promise<X402Payment> {
+  const payment = await findX402Payment(reader, id);
   if (payment !== undefined) return payment;
   throw new Fault("not_found", "no x402 payment has that id", {
     message: `There is no payment by x402 with that id. postern admin payments --unclear lists those that may be ended.`,
   });
 }
 
-function refused(message: string): Fault {
+function conflictFault(message: string): Fault {
   return new Fault("conflict", message, { message });
 }

@@ -2,22 +2,22 @@
 // What an operator may do to an account. Each form has a name of its own, so that what is sent twice is done once.
 
 import type { Child } from "hono/jsx";
-import { money } from "../console/words.ts";
-import type { AccountFile } from "./account.ts";
-import { pathOfAccount } from "./frame.tsx";
-import { newFormName } from "../idempotency/form.ts";
+import { formatUsd } from "../console/words.ts";
+import type { AccountDetails } from "./account.ts";
+import { accountPath } from "./frame.tsx";
+import { newFormToken } from "../idempotency/form.ts";
 import type { Operator } from "./sessions.ts";
 
-interface FormsProps {
+interface AccountFormsProps {
   readonly operator: Operator;
-  readonly file: AccountFile;
-  readonly typed: Readonly<Record<string, string>>;
+  readonly details: AccountDetails;
+  readonly formValues: Readonly<Record<string, string>>;
 }
 
-export function AccountForms({ operator, file, typed }: FormsProps): Child {
-  const { account, freeze, owed } = file;
+export function AccountForms({ operator, details, formValues }: AccountFormsProps): Child {
+  const { account, freeze, owed } = details;
   const isFrozen = freeze?.by === "operator";
-  const common = { operator, accountId: account.id, typed };
+  const common = { operator, accountId: account.id, formValues };
   return (
     <>
       <h2>Change it</h2>
@@ -25,30 +25,30 @@ export function AccountForms({ operator, file, typed }: FormsProps): Child {
         The reason is kept with the change, and the account's owner can read it in their audit log.
       </p>
       <div class="side-by-side">
-        <ActForm
+        <ActionForm
           {...common}
-          act="grant"
+          action="grant"
           title="Grant"
-          says="Promotional credit: spent first, never refunded."
+          description="Promotional credit: spent first, never refunded."
           button="Grant the credit"
         >
-          <Usd act="grant" typed={typed} says="US dollars" />
-        </ActForm>
-        <ActForm
+          <UsdField action="grant" formValues={formValues} label="US dollars" />
+        </ActionForm>
+        <ActionForm
           {...common}
-          act="adjust"
+          action="adjust"
           title="Adjust"
-          says="Corrects the balance. Upwards it goes to paid credit, after what is owed; downwards it is taken from promotional credit first. Never below zero."
+          description="Corrects the balance. Upwards it goes to paid credit, after what is owed; downwards it is taken from promotional credit first. Never below zero."
           button="Adjust the balance"
         >
-          <Usd act="adjust" typed={typed} says="US dollars, with − for less" />
-          <BucketField typed={typed} />
-        </ActForm>
-        <ActForm
+          <UsdField action="adjust" formValues={formValues} label="US dollars, with − for less" />
+          <BucketField formValues={formValues} />
+        </ActionForm>
+        <ActionForm
           {...common}
-          act={isFrozen ? "unfreeze" : "freeze"}
+          action={isFrozen ? "unfreeze" : "freeze"}
           title={isFrozen ? "Unfreeze" : "Freeze"}
-          says={
+          description={
             isFrozen
               ? "Lets the account make calls again."
               : "No call begins any more, on any key, provider keys of its own included. Everything can still be read, and calls that run go on."
@@ -57,11 +57,11 @@ export function AccountForms({ operator, file, typed }: FormsProps): Child {
           isDangerous={!isFrozen}
         />
         {owed === 0n ? null : (
-          <ActForm
+          <ActionForm
             {...common}
-            act="write_off"
+            action="write_off"
             title="Write off"
-            says={`The house bears the ${money(owed)} that the account owes after a dispute.`}
+            description={`The house bears the ${formatUsd(owed)} that the account owes after a dispute.`}
             button="Bear it"
             isDangerous
           />
@@ -71,37 +71,47 @@ export function AccountForms({ operator, file, typed }: FormsProps): Child {
   );
 }
 
-interface ActFormProps {
+interface ActionFormProps {
   readonly operator: Operator;
   readonly accountId: string;
-  readonly typed: Readonly<Record<string, string>>;
-  readonly act: string;
+  readonly formValues: Readonly<Record<string, string>>;
+  readonly action: string;
   readonly title: string;
-  readonly says: string;
+  readonly description: string;
   readonly button: string;
   readonly isDangerous?: boolean;
   readonly children?: Child;
 }
 
-function ActForm(props: ActFormProps): Child {
-  const { operator, accountId, typed, act, title, says, button, isDangerous, children } = props;
+function ActionForm(props: ActionFormProps): Child {
+  const {
+    operator,
+    accountId,
+    formValues,
+    action,
+    title,
+    description,
+    button,
+    isDangerous,
+    children,
+  } = props;
   return (
-    <section class="card" aria-labelledby={`${act}-title`}>
-      <h3 id={`${act}-title`}>{title}</h3>
-      <p class="hint">{says}</p>
-      <form method="post" action={pathOfAccount(accountId)}>
+    <section class="card" aria-labelledby={`${action}-title`}>
+      <h3 id={`${action}-title`}>{title}</h3>
+      <p class="hint">{description}</p>
+      <form method="post" action={accountPath(accountId)}>
         <input type="hidden" name="csrf" value={operator.csrf} />
-        <input type="hidden" name="form" value={newFormName()} />
-        <input type="hidden" name="do" value={act} />
+        <input type="hidden" name="form" value={newFormToken()} />
+        <input type="hidden" name="do" value={action} />
         {children}
-        <label for={`${act}-reason`}>Reason</label>
+        <label for={`${action}-reason`}>Reason</label>
         <input
-          id={`${act}-reason`}
+          id={`${action}-reason`}
           name="reason"
           required
           maxlength={500}
           autocomplete="off"
-          value={typed["do"] === act ? (typed["reason"] ?? "") : ""}
+          value={formValues["do"] === action ? (formValues["reason"] ?? "") : ""}
         />
         <button type="submit" class={isDangerous === true ? "danger" : undefined}>
           {button}
@@ -111,45 +121,49 @@ function ActForm(props: ActFormProps): Child {
   );
 }
 
-function Usd({
-  act,
-  typed,
-  says,
+function UsdField({
+  action,
+  formValues,
+  label,
 }: {
-  readonly act: string;
-  readonly typed: Readonly<Record<string, string>>;
-  readonly says: string;
+  readonly action: string;
+  readonly formValues: Readonly<Record<string, string>>;
+  readonly label: string;
 }): Child {
   return (
     <>
-      <label for={`${act}-usd`}>{says}</label>
+      <label for={`${action}-usd`}>{label}</label>
       <input
-        id={`${act}-usd`}
+        id={`${action}-usd`}
         name="usd"
         required
         inputmode="decimal"
         autocomplete="off"
         pattern="[+\-−]?[0-9]{1,7}([.][0-9]{1,9})?"
-        value={typed["do"] === act ? (typed["usd"] ?? "") : ""}
+        value={formValues["do"] === action ? (formValues["usd"] ?? "") : ""}
       />
     </>
   );
 }
 
-const BUCKETS = [
+const BUCKET_OPTIONS = [
   ["", "by the rule"],
   ["paid", "paid only"],
   ["promo", "promotional only"],
 ] as const;
 
 /** Keeps what was chosen: sent again without it, the form would touch another bucket. */
-function BucketField({ typed }: { readonly typed: Readonly<Record<string, string>> }): Child {
-  const chosen = typed["do"] === "adjust" ? typed["bucket"] : undefined;
+function BucketField({
+  formValues,
+}: {
+  readonly formValues: Readonly<Record<string, string>>;
+}): Child {
+  const chosen = formValues["do"] === "adjust" ? formValues["bucket"] : undefined;
   return (
     <>
       <label for="adjust-bucket">Bucket</label>
       <select id="adjust-bucket" name="bucket">
-        {BUCKETS.map(([value, label]) => (
+        {BUCKET_OPTIONS.map(([value, label]) => (
           <option value={value} selected={value === chosen}>
             {label}
           </option>

@@ -1,20 +1,27 @@
 /** @jsxImportSource hono/jsx */
 // One account, with everything that an operator may do to it.
 
-import { dayOf } from "../base/day.ts";
+import { utcDay } from "../base/day.ts";
 import type { Child } from "hono/jsx";
-import { minute, money } from "../console/words.ts";
-import { SumTable } from "../console/overview-page.tsx";
-import type { PageFrame } from "../http/layout.tsx";
-import type { AccountFile, Movement } from "./account.ts";
+import { formatMinute, formatUsd } from "../console/words.ts";
+import { UsageTable } from "../console/overview-page.tsx";
+import type { PageLayout } from "../http/layout.tsx";
+import type { AccountDetails, AccountTransfer } from "./account.ts";
 import { AccountForms } from "./account-forms.tsx";
-import { State } from "./accounts-page.tsx";
-import { EntryTable } from "./audit-page.tsx";
-import { Figures, operatorPage, pathOfAccount, signed, Table, Wrong } from "./frame.tsx";
-import { InvoiceTable } from "./payments-page.tsx";
+import { AccountStateBadge } from "./accounts-page.tsx";
+import { AuditEntryTable } from "./audit-page.tsx";
+import {
+  DefinitionList,
+  operatorPage,
+  accountPath,
+  formatSignedUsd,
+  Table,
+  ErrorMessage,
+} from "./frame.tsx";
+import { PaymentTable } from "./payments-page.tsx";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
-export const DONE_WORDS = {
+export const ACTION_RESULT_TEXT = {
   granted: "The credit was granted.",
   adjusted: "The balance was adjusted.",
   frozen: "The account is frozen: it makes no calls.",
@@ -22,61 +29,69 @@ export const DONE_WORDS = {
   written_off: "The house bears what the account owed.",
   unchanged: "That was so already; nothing was changed.",
 } as const;
-export type AccountDone = keyof typeof DONE_WORDS;
+export type AccountActionResult = keyof typeof ACTION_RESULT_TEXT;
 
-export interface AccountPageState {
-  readonly file: AccountFile;
-  readonly done?: AccountDone | undefined;
-  readonly wrong?: string;
+export interface AccountPageProps {
+  readonly details: AccountDetails;
+  readonly result?: AccountActionResult | undefined;
+  readonly errorMessage?: string;
   /** What was typed into the form that was refused. */
-  readonly typed?: Readonly<Record<string, string>>;
+  readonly formValues?: Readonly<Record<string, string>>;
 }
 
-export function accountPage(operator: Operator, state: AccountPageState): PageFrame {
-  const { file, done, wrong, typed = {} } = state;
-  const { account } = file;
+export function accountPage(operator: Operator, props: AccountPageProps): PageLayout {
+  const { details, result, errorMessage, formValues = {} } = props;
+  const { account } = details;
   return operatorPage({
     title: account.id,
     heading: <code>{account.id}</code>,
     operator,
-    path: pathOfAccount(account.id),
+    path: accountPath(account.id),
     main: (
       <>
-        {done === undefined ? null : (
+        {result === undefined ? null : (
           <p class="notice" role="status">
-            {DONE_WORDS[done]}
+            {ACTION_RESULT_TEXT[result]}
           </p>
         )}
-        <Wrong wrong={wrong} />
-        <FreezeNotice file={file} />
-        <Summary file={file} />
-        <AccountForms operator={operator} file={file} typed={typed} />
+        <ErrorMessage message={errorMessage} />
+        <FreezeNotice details={details} />
+        <Summary details={details} />
+        <AccountForms operator={operator} details={details} formValues={formValues} />
         <h2>Keys</h2>
-        <Keys file={file} />
+        <KeyTable details={details} />
         <h2>Members</h2>
-        <Members file={file} />
+        <MemberTable details={details} />
         <h2>Invoices</h2>
-        {file.invoices.length === 0 ? <p>None.</p> : <InvoiceTable invoices={file.invoices} />}
-        <h2>Movements of its money, but for usage</h2>
-        <Movements movements={file.movements} />
-        <h2 id="usage">Usage in the last thirty days</h2>
-        {file.usage.data.length === 0 ? (
+        {details.invoices.length === 0 ? (
           <p>None.</p>
         ) : (
-          <SumTable by="model" sums={file.usage.data} />
+          <PaymentTable invoices={details.invoices} />
         )}
-        {file.usage.next_cursor === null ? null : (
+        <h2>Movements of its money, but for usage</h2>
+        <TransferTable transfers={details.transfers} />
+        <h2 id="usage">Usage in the last thirty days</h2>
+        {details.usage.data.length === 0 ? (
+          <p>None.</p>
+        ) : (
+          <UsageTable groupBy="model" sums={details.usage.data} />
+        )}
+        {details.usage.next_cursor === null ? null : (
           <p>
             There are more.{" "}
             <a
-              href={`${pathOfAccount(account.id)}?${new URLSearchParams({ models: file.usage.next_cursor }).toString()}#usage`}
+              href={`${accountPath(account.id)}?${new URLSearchParams({ models: details.usage.next_cursor }).toString()}#usage`}
             >
               More models
             </a>
           </p>
         )}
         <h2>Audit log</h2>
-        {file.entries.length === 0 ? <p>Nothing yet.</p> : <EntryTable entries={file.entries} />}
+        {details.auditEntries.length === 0 ? (
+          <p>Nothing yet.</p>
+        ) : (
+          <AuditEntryTable entries={details.auditEntries} />
+        )}
         <p>
           <a href={`${OPERATOR_PATH}/audit?account=${account.id}`}>All entries of this account</a>
         </p>
@@ -85,31 +100,31 @@ export function accountPage(operator: Operator, state: AccountPageState): PageFr
   });
 }
 
-function FreezeNotice({ file: { freeze } }: { readonly file: AccountFile }): Child {
+function FreezeNotice({ details: { freeze } }: { readonly details: AccountDetails }): Child {
   if (freeze === undefined) return null;
   return (
     <p class="notice danger">
       {freeze.by === "operator"
-        ? `Frozen by an operator since ${minute(freeze.since)}: ${freeze.reason}`
-        : `Frozen by a dispute: ${money(freeze.owed)} are owed. Buying credits pays that first.`}
+        ? `Frozen by an operator since ${formatMinute(freeze.since)}: ${freeze.reason}`
+        : `Frozen by a dispute: ${formatUsd(freeze.owed)} are owed. Buying credits pays that first.`}
     </p>
   );
 }
 
-function Summary({ file }: { readonly file: AccountFile }): Child {
-  const { account, createdFrom, promo, paid, held, owed, freeze, lastUsedAt } = file;
+function Summary({ details }: { readonly details: AccountDetails }): Child {
+  const { account, createdFrom, promo, paid, held, owed, freeze, lastUsedAt } = details;
   return (
     <>
-      <Figures
+      <DefinitionList
         figures={[
-          ["Balance", money(promo + paid)],
-          ["of it paid", money(paid)],
-          ["of it promotional", money(promo)],
-          ["Held by open calls", money(held)],
-          ["Owed", money(owed)],
+          ["Balance", formatUsd(promo + paid)],
+          ["of it paid", formatUsd(paid)],
+          ["of it promotional", formatUsd(promo)],
+          ["Held by open calls", formatUsd(held)],
+          ["Owed", formatUsd(owed)],
           [
             "State",
-            <State
+            <AccountStateBadge
               state={
                 freeze === undefined ? "active" : freeze.by === "operator" ? "frozen" : "owing"
               }
@@ -118,18 +133,18 @@ function Summary({ file }: { readonly file: AccountFile }): Child {
         ]}
       />
       <p>
-        Created {minute(account.createdAt)} from the network {createdFrom}, by an agent{" "}
+        Created {formatMinute(account.createdAt)} from the network {createdFrom}, by an agent{" "}
         {account.email === null ? "that named no address" : `that named ${account.email}`};{" "}
         {account.claimedAt === null
           ? "no human has claimed it"
-          : `claimed ${minute(account.claimedAt)}`}
-        ; {lastUsedAt === null ? "never used" : `last used ${minute(lastUsedAt)}`}.
+          : `claimed ${formatMinute(account.claimedAt)}`}
+        ; {lastUsedAt === null ? "never used" : `last used ${formatMinute(lastUsedAt)}`}.
       </p>
     </>
   );
 }
 
-function Keys({ file: { keys, moreKeys } }: { readonly file: AccountFile }): Child {
+function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: AccountDetails }): Child {
   return (
     <>
       <Table
@@ -149,13 +164,13 @@ function Keys({ file: { keys, moreKeys } }: { readonly file: AccountFile }): Chi
           key.revokedAt === null
             ? key.expiresAt === null
               ? "live"
-              : `expires ${minute(key.expiresAt)}`
-            : `revoked ${dayOf(key.revokedAt)}`,
-          key.lastUsedAt === null ? "never" : minute(key.lastUsedAt),
-          money(key.spent),
+              : `expires ${formatMinute(key.expiresAt)}`
+            : `revoked ${utcDay(key.revokedAt)}`,
+          key.lastUsedAt === null ? "never" : formatMinute(key.lastUsedAt),
+          formatUsd(key.spent),
         ])}
       />
-      {moreKeys ? (
+      {hasMoreKeys ? (
         <p class="note">
           There may be more: these are the newest, and those that are not revoked come first.
         </p>
@@ -164,18 +179,18 @@ function Keys({ file: { keys, moreKeys } }: { readonly file: AccountFile }): Chi
   );
 }
 
-function Members({ file: { members } }: { readonly file: AccountFile }): Child {
+function MemberTable({ details: { members } }: { readonly details: AccountDetails }): Child {
   if (members.length === 0) return <p>None: it belongs to an agent alone.</p>;
   return (
     <Table
       label="Members"
       columns={[{ name: "Member" }, { name: "Role" }, { name: "Since", isDate: true }]}
-      rows={members.map(({ email, role, addedAt }) => [email, role, dayOf(addedAt)])}
+      rows={members.map(({ email, role, addedAt }) => [email, role, utcDay(addedAt)])}
     />
   );
 }
 
-function Movements({ movements }: { readonly movements: readonly Movement[] }): Child {
+function TransferTable({ transfers }: { readonly transfers: readonly AccountTransfer[] }): Child {
   return (
     <Table
       label="Movements"
@@ -187,15 +202,19 @@ function Movements({ movements }: { readonly movements: readonly Movement[] }): 
         { name: "Balance", isNumber: true },
         { name: "Why" },
       ]}
-      rows={movements.map((one) => [
-        minute(one.at),
+      rows={transfers.map((one) => [
+        formatMinute(one.at),
         <>
           {one.kind.replaceAll("_", " ")}
           <span class="type">{one.id}</span>
         </>,
         `${one.from} → ${one.to}`,
-        signed(one.amount),
-        one.change === 0n ? "–" : one.change > 0n ? `+${signed(one.change)}` : signed(one.change),
+        formatSignedUsd(one.amount),
+        one.balanceChange === 0n
+          ? "–"
+          : one.balanceChange > 0n
+            ? `+${formatSignedUsd(one.balanceChange)}`
+            : formatSignedUsd(one.balanceChange),
         one.memo ?? "",
       ])}
     />

@@ -2,15 +2,15 @@
 
 import { usdText } from "../base/money.ts";
 import type { Page } from "../base/page.ts";
-import { showHidden } from "../base/shown-text.ts";
+import { replaceUnsafe } from "../base/shown-text.ts";
 import { nanoOfCents } from "../billing/cents.ts";
-import type { AccountFile } from "./account.ts";
-import type { AccountLine } from "./accounts.ts";
+import type { AccountDetails } from "./account.ts";
+import type { AccountSummary } from "./accounts.ts";
 import { tableText } from "./report-text.ts";
 
-type ShownKey = AccountFile["keys"][number];
+type AccountKey = AccountDetails["keys"][number];
 
-export function linesText({ data, next_cursor: next }: Page<AccountLine>): string {
+export function accountListText({ data, next_cursor: next }: Page<AccountSummary>): string {
   if (data.length === 0) return "No account was found.";
   const rows = data.map((one) => [
     one.id,
@@ -21,24 +21,24 @@ export function linesText({ data, next_cursor: next }: Page<AccountLine>): strin
     usdText(one.owed),
     String(one.liveKeys),
     String(one.members),
-    dateText(one.createdAt),
+    isoDate(one.createdAt),
   ]);
   const head = ["account", "state", "promo", "paid", "held", "owed", "keys", "members", "created"];
   const more = next === null ? "" : `\n\nThere are older ones: --cursor ${next}`;
   return tableText([head, ...rows]) + more;
 }
 
-export function lineJson(line: AccountLine): unknown {
+export function accountSummaryJson(account: AccountSummary): unknown {
   return {
-    id: line.id,
-    email: line.email,
-    state: line.state,
-    created_at: dateText(line.createdAt),
-    claimed_at: dateOrNull(line.claimedAt),
-    last_used_at: dateOrNull(line.lastUsedAt),
-    ...moneyJson(line),
-    live_keys: line.liveKeys,
-    members: line.members,
+    id: account.id,
+    email: account.email,
+    state: account.state,
+    created_at: isoDate(account.createdAt),
+    claimed_at: isoDateOrNull(account.claimedAt),
+    last_used_at: isoDateOrNull(account.lastUsedAt),
+    ...moneyJson(account),
+    live_keys: account.liveKeys,
+    members: account.members,
   };
 }
 
@@ -47,7 +47,7 @@ function moneyJson({
   paid,
   held,
   owed,
-}: Pick<AccountFile, "promo" | "paid" | "held" | "owed">) {
+}: Pick<AccountDetails, "promo" | "paid" | "held" | "owed">) {
   return {
     promo_usd: usdText(promo),
     paid_usd: usdText(paid),
@@ -56,68 +56,70 @@ function moneyJson({
   };
 }
 
-export function accountText(file: AccountFile, now: number): string {
-  const { account, promo, paid, held, owed, keys, members } = file;
+export function accountText(details: AccountDetails, now: number): string {
+  const { account, promo, paid, held, owed, keys, members } = details;
   const usd = (amount: bigint): string => `${usdText(amount)} USD`;
   return [
     `account    ${account.id}`,
     `email      ${account.email ?? "none was given"}`,
-    `created    ${dateText(account.createdAt)} from ${file.createdFrom}`,
-    `claimed    ${account.claimedAt === null ? "no" : dateText(account.claimedAt)}`,
-    `state      ${stateText(file)}`,
+    `created    ${isoDate(account.createdAt)} from ${details.createdFrom}`,
+    `claimed    ${account.claimedAt === null ? "no" : isoDate(account.claimedAt)}`,
+    `state      ${stateText(details)}`,
     `balance    ${usd(promo + paid)} (promotional ${usd(promo)}, paid ${usd(paid)})`,
     `held       ${usd(held)}`,
     `owed       ${usd(owed)}`,
     ...keys.map(
       (key) =>
-        `key        ${key.id}  ${key.prefix}…${key.last4}  ${keyState(key, now)}  spent ${usd(key.spent)}${key.name === null ? "" : `  ${showHidden(key.name)}`}`,
+        `key        ${key.id}  ${key.prefix}…${key.last4}  ${keyState(key, now)}  spent ${usd(key.spent)}${key.name === null ? "" : `  ${replaceUnsafe(key.name)}`}`,
     ),
-    ...(file.moreKeys ? [`           and older ones; these are the newest ${keys.length}`] : []),
+    ...(details.hasMoreKeys
+      ? [`           and older ones; these are the newest ${keys.length}`]
+      : []),
     ...members.map(
-      ({ email, role, addedAt }) => `member     ${email}  ${role} since ${dateText(addedAt)}`,
+      ({ email, role, addedAt }) => `member     ${email}  ${role} since ${isoDate(addedAt)}`,
     ),
-    ...file.invoices.map(
+    ...details.invoices.map(
       ({ id, status, amountCents }) =>
         `invoice    ${id}  ${status}  ${usd(nanoOfCents(amountCents))} of credits`,
     ),
-    ...file.movements.map(
+    ...details.transfers.map(
       (one) =>
-        `movement   ${dateText(one.at)}  ${one.kind}  ${usd(one.amount)}  ${one.from} → ${one.to}${one.memo === null ? "" : `  ${one.memo}`}`,
+        `movement   ${isoDate(one.at)}  ${one.kind}  ${usd(one.amount)}  ${one.from} → ${one.to}${one.memo === null ? "" : `  ${one.memo}`}`,
     ),
   ].join("\n");
 }
 
-export function accountJson(file: AccountFile, now: number): unknown {
-  const { account, freeze } = file;
+export function accountJson(details: AccountDetails, now: number): unknown {
+  const { account, freeze } = details;
   return {
     object: "account",
     id: account.id,
     email: account.email,
-    created_at: dateText(account.createdAt),
-    created_from: file.createdFrom,
-    claimed_at: dateOrNull(account.claimedAt),
+    created_at: isoDate(account.createdAt),
+    created_from: details.createdFrom,
+    claimed_at: isoDateOrNull(account.claimedAt),
     frozen:
       freeze === undefined
         ? null
         : freeze.by === "debt"
           ? { by: "debt" }
-          : { by: "operator", since: dateText(freeze.since), reason: freeze.reason },
-    ...moneyJson(file),
-    keys: file.keys.map((key) => ({
+          : { by: "operator", since: isoDate(freeze.since), reason: freeze.reason },
+    ...moneyJson(details),
+    keys: details.keys.map((key) => ({
       id: key.id,
       name: key.name,
       prefix: key.prefix,
       last4: key.last4,
       state: keyState(key, now),
-      last_used_at: dateOrNull(key.lastUsedAt),
+      last_used_at: isoDateOrNull(key.lastUsedAt),
       spent_usd: usdText(key.spent),
     })),
-    members: file.members.map(({ email, role, addedAt }) => ({
+    members: details.members.map(({ email, role, addedAt }) => ({
       email,
       role,
-      added_at: dateText(addedAt),
+      added_at: isoDate(addedAt),
     })),
-    invoices: file.invoices.map(({ id, status, amountCents, payments }) => ({
+    invoices: details.invoices.map(({ id, status, amountCents, payments }) => ({
       id,
       status,
       amount_usd: usdText(nanoOfCents(amountCents)),
@@ -128,12 +130,12 @@ export function accountJson(file: AccountFile, now: number): unknown {
         disputed_usd: usdText(nanoOfCents(disputedCents)),
       })),
     })),
-    movements: file.movements.map(({ at, id, kind, amount, change, from, to, memo }) => ({
-      at: dateText(at),
+    movements: details.transfers.map(({ at, id, kind, amount, balanceChange, from, to, memo }) => ({
+      at: isoDate(at),
       id,
       kind,
       amount_usd: usdText(amount),
-      change_usd: usdText(change),
+      change_usd: usdText(balanceChange),
       from,
       to,
       memo,
@@ -141,24 +143,24 @@ export function accountJson(file: AccountFile, now: number): unknown {
   };
 }
 
-function stateText({ freeze }: AccountFile): string {
+function stateText({ freeze }: AccountDetails): string {
   if (freeze === undefined) return "active";
   return freeze.by === "debt"
     ? `frozen by a dispute, until ${usdText(freeze.owed)} USD are made good`
-    : `frozen by an operator since ${dateText(freeze.since)}: ${freeze.reason}`;
+    : `frozen by an operator since ${isoDate(freeze.since)}: ${freeze.reason}`;
 }
 
-function keyState(key: ShownKey, now: number): string {
-  if (key.revokedAt !== null) return `revoked ${dateText(key.revokedAt)}`;
+function keyState(key: AccountKey, now: number): string {
+  if (key.revokedAt !== null) return `revoked ${isoDate(key.revokedAt)}`;
   return key.expiresAt !== null && key.expiresAt <= now
-    ? `expired ${dateText(key.expiresAt)}`
+    ? `expired ${isoDate(key.expiresAt)}`
     : "live";
 }
 
-function dateText(at: number): string {
+function isoDate(at: number): string {
   return new Date(at).toISOString();
 }
 
-function dateOrNull(at: number | null): string | null {
-  return at === null ? null : dateText(at);
+function isoDateOrNull(at: number | null): string | null {
+  return at === null ? null : isoDate(at);
 }

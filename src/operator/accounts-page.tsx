@@ -1,25 +1,25 @@
 /** @jsxImportSource hono/jsx */
 // All accounts, or those that a search finds.
 
-import { dayOf } from "../base/day.ts";
+import { utcDay } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import type { Page } from "../base/page.ts";
-import { minute, money, number } from "../console/words.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import { ACCOUNT_STATES, type AccountLine, type AccountState } from "./accounts.ts";
-import { Choice, More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
+import { formatMinute, formatUsd, formatInteger } from "../console/words.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import { ACCOUNT_STATES, type AccountSummary, type AccountState } from "./accounts.ts";
+import { FilterSelect, OlderLink, operatorPage, accountPath, Table } from "./frame.tsx";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
-export interface AccountsState {
+export interface AccountsPageProps {
   readonly search?: string | undefined;
   readonly state?: AccountState | undefined;
-  readonly accounts: Page<AccountLine>;
+  readonly accounts: Page<AccountSummary>;
 }
 
 export function accountsPage(
   operator: Operator,
-  { search, state, accounts }: AccountsState,
-): PageFrame {
+  { search, state, accounts }: AccountsPageProps,
+): PageLayout {
   const isAll = (search ?? "").trim() === "" && state === undefined;
   return operatorPage({
     title: "Accounts",
@@ -49,53 +49,59 @@ export function accountsPage(
               { name: "Created", isDate: true },
               { name: "Last used", isDate: true },
             ]}
-            rows={accounts.data.map(rowOf)}
+            rows={accounts.data.map(accountRow)}
           />
         )}
-        <More path={OPERATOR_PATH} query={{ search, state }} cursor={accounts.next_cursor} />
+        <OlderLink path={OPERATOR_PATH} query={{ search, state }} cursor={accounts.next_cursor} />
       </>
     ),
   });
 }
 
-function rowOf(account: AccountLine): readonly Child[] {
+function accountRow(account: AccountSummary): readonly Child[] {
   return [
     <>
-      <a href={pathOfAccount(account.id)}>
+      <a href={accountPath(account.id)}>
         <code>{account.id}</code>
       </a>
       {account.email === null ? null : <span class="type">{account.email}</span>}
     </>,
-    <State state={account.state} />,
-    money(account.paid),
-    money(account.promo),
-    money(account.held),
-    account.owed === 0n ? "–" : money(account.owed),
-    number(account.liveKeys),
-    number(account.members),
-    dayOf(account.createdAt),
-    account.lastUsedAt === null ? "never" : minute(account.lastUsedAt),
+    <AccountStateBadge state={account.state} />,
+    formatUsd(account.paid),
+    formatUsd(account.promo),
+    formatUsd(account.held),
+    account.owed === 0n ? "–" : formatUsd(account.owed),
+    formatInteger(account.liveKeys),
+    formatInteger(account.members),
+    utcDay(account.createdAt),
+    account.lastUsedAt === null ? "never" : formatMinute(account.lastUsedAt),
   ];
 }
 
-const STATE_LOOKS: Readonly<Record<AccountState, string>> = {
+const STATE_CLASSES: Readonly<Record<AccountState, string>> = {
   active: "tag good",
   frozen: "tag danger",
   owing: "tag warn",
 };
 
-export function State({ state }: { readonly state: AccountState }): Child {
-  return <span class={STATE_LOOKS[state]}>{state}</span>;
+export function AccountStateBadge({ state }: { readonly state: AccountState }): Child {
+  return <span class={STATE_CLASSES[state]}>{state}</span>;
 }
 
-function SearchForm({ search, state }: Pick<AccountsState, "search" | "state">): Child {
+function SearchForm({ search, state }: Pick<AccountsPageProps, "search" | "state">): Child {
   return (
     <form class="line" method="get" action={OPERATOR_PATH} role="search">
       <div class="long">
         <label for="search">Account, key, invoice or email address</label>
         <input id="search" name="search" value={search ?? ""} maxlength={320} autocomplete="off" />
       </div>
-      <Choice name="state" label="State" all="any" words={ACCOUNT_STATES} chosen={state} />
+      <FilterSelect
+        name="state"
+        label="State"
+        allLabel="any"
+        options={ACCOUNT_STATES}
+        selected={state}
+      />
       <button type="submit">Search</button>
     </form>
   );

@@ -2,21 +2,21 @@
 // Who did what, in all accounts and outside of them.
 
 import type { Child } from "hono/jsx";
-import { AUDIT_ACTIONS, type Entry, type HouseFilter } from "../audit/audit.ts";
+import { AUDIT_ACTIONS, type AuditEntry, type AllAccountsAuditFilter } from "../audit/audit.ts";
 import type { Page } from "../base/page.ts";
-import { detailText, minute } from "../console/words.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import { Choice, More, operatorPage, pathOfAccount, Table } from "./frame.tsx";
+import { formatAuditDetail, formatMinute } from "../console/words.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import { FilterSelect, OlderLink, operatorPage, accountPath, Table } from "./frame.tsx";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/audit`;
 
-export interface AuditState {
-  readonly filter: HouseFilter;
-  readonly entries: Page<Entry>;
+export interface AuditPageProps {
+  readonly filter: AllAccountsAuditFilter;
+  readonly entries: Page<AuditEntry>;
 }
 
-export function auditPage(operator: Operator, { filter, entries }: AuditState): PageFrame {
+export function auditPage(operator: Operator, { filter, entries }: AuditPageProps): PageLayout {
   const { accountId, actor, action } = filter;
   return operatorPage({
     title: "Audit log",
@@ -33,21 +33,21 @@ export function auditPage(operator: Operator, { filter, entries }: AuditState): 
             <label for="actor">Who: a key, a person, an operator</label>
             <input id="actor" name="actor" value={actor ?? ""} autocomplete="off" />
           </div>
-          <Choice
+          <FilterSelect
             name="action"
             label="What"
-            all="anything"
-            words={Object.keys(AUDIT_ACTIONS)}
-            chosen={action}
+            allLabel="anything"
+            options={Object.keys(AUDIT_ACTIONS)}
+            selected={action}
           />
           <button type="submit">Search</button>
         </form>
         {entries.data.length === 0 ? (
           <p class="notice">There is no such entry.</p>
         ) : (
-          <EntryTable entries={entries.data} withAccount />
+          <AuditEntryTable entries={entries.data} withAccount />
         )}
-        <More
+        <OlderLink
           path={PATH}
           query={{ account: accountId, actor, action }}
           cursor={entries.next_cursor}
@@ -57,11 +57,11 @@ export function auditPage(operator: Operator, { filter, entries }: AuditState): 
   });
 }
 
-export function EntryTable({
+export function AuditEntryTable({
   entries,
   withAccount,
 }: {
-  readonly entries: readonly Entry[];
+  readonly entries: readonly AuditEntry[];
   readonly withAccount?: boolean;
 }): Child {
   return (
@@ -74,7 +74,7 @@ export function EntryTable({
         { name: "Detail" },
       ]}
       rows={entries.map((entry) => [
-        minute(entry.at),
+        formatMinute(entry.at),
         <>
           {entry.actor.type}
           <span class="type">
@@ -89,7 +89,7 @@ export function EntryTable({
             <span class="type">{entry.target}</span>
           )}
         </>,
-        <bdi>{detailText(entry.detail)}</bdi>,
+        <bdi>{formatAuditDetail(entry.detail)}</bdi>,
       ])}
     />
   );
@@ -97,7 +97,7 @@ export function EntryTable({
 
 function AccountLink({ id }: { readonly id: string | null }): Child {
   return id === null ? null : (
-    <a class="type" href={pathOfAccount(id)}>
+    <a class="type" href={accountPath(id)}>
       {id}
     </a>
   );

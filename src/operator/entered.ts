@@ -4,23 +4,23 @@ import { type Actor, record } from "../audit/audit.ts";
 import { type Nano, toNano, usdText } from "../base/money.ts";
 import { findInvoice } from "../billing/billing.ts";
 import { nanoOfCents } from "../billing/cents.ts";
-import type { Applied } from "../billing/payments.ts";
+import type { AppliedFact } from "../billing/payments.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { type Reader, text, type Tx } from "../store/db.ts";
 
 /** Belongs in the transaction in which the fact was applied. */
-export function noteEntered(
+export function auditManualPayment(
   by: Actor,
   now: number,
-): (tx: Tx, applied: readonly Applied[]) => Promise<void> {
-  return async (tx, [entered]) => {
-    if (entered === undefined || entered.state === "known") return;
-    const { fact, reason } = entered;
+): (tx: Tx, applied: readonly AppliedFact[]) => Promise<void> {
+  return async (tx, [manualFact]) => {
+    if (manualFact === undefined || manualFact.state === "known") return;
+    const { fact, reason } = manualFact;
     const invoice = await findInvoice(tx, fact.invoiceId);
     if (invoice === undefined) return;
     const { accountId, id, status } = invoice;
     const { paid } = await getWallet(tx, accountId);
-    const moved = await movedBy(tx, accountId, `${fact.processor}:${fact.ref}.${fact.kind}.`);
+    const change = await paidChange(tx, accountId, `${fact.processor}:${fact.ref}.${fact.kind}.`);
     await record(tx, {
       accountId,
       actor: by,
@@ -31,7 +31,7 @@ export function noteEntered(
         reference: fact.ref,
         status,
         ...(reason === null ? {} : { not_applied: reason }),
-        paid_before: usdText(paid - moved),
+        paid_before: usdText(paid - change),
         paid_after: usdText(paid),
       },
       network: null,
@@ -41,10 +41,10 @@ export function noteEntered(
 }
 
 /** What the transfers of one movement did to the paid bucket. */
-async function movedBy(reader: Reader, accountId: string, movement: string): Promise<Nano> {
+async function paidChange(reader: Reader, accountId: string, idPrefix: string): Promise<Nano> {
   const row = await reader.get(
     "select from_account, amount from transfer where account_id = ? and id = ?",
-    [accountId, `${movement}credit`],
+    [accountId, `${idPrefix}credit`],
   );
   if (row === undefined) return 0n;
   const amount = toNano(row["amount"]);

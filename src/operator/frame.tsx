@@ -3,22 +3,22 @@
 
 import type { Child } from "hono/jsx";
 import type { Nano } from "../base/money.ts";
-import { money } from "../console/words.ts";
-import type { NavLink, PageFrame } from "../http/layout.tsx";
+import { formatUsd } from "../console/words.ts";
+import type { NavLink, PageLayout } from "../http/layout.tsx";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
-const NAV: readonly NavLink[] = [
+const NAV_LINKS: readonly NavLink[] = [
   { href: OPERATOR_PATH, label: "Accounts" },
   { href: `${OPERATOR_PATH}/report`, label: "Report" },
   { href: `${OPERATOR_PATH}/payments`, label: "Payments" },
   { href: `${OPERATOR_PATH}/audit`, label: "Audit log" },
 ];
 
-export function pathOfAccount(accountId: string): string {
+export function accountPath(accountId: string): string {
   return `${OPERATOR_PATH}/accounts/${accountId}`;
 }
 
-export interface OperatorPage {
+export interface OperatorPageOptions {
   readonly title: string;
   readonly heading?: Child;
   readonly operator: Operator;
@@ -26,20 +26,26 @@ export interface OperatorPage {
   readonly main: Child;
 }
 
-export function operatorPage({ title, heading, operator, path, main }: OperatorPage): PageFrame {
+export function operatorPage({
+  title,
+  heading,
+  operator,
+  path,
+  main,
+}: OperatorPageOptions): PageLayout {
   return {
     title: `${title} – Operator – Postern`,
     isPrivate: true,
     isWide: true,
     path,
-    nav: NAV,
+    nav: NAV_LINKS,
     main: (
       <>
         <h1>{heading ?? title}</h1>
         {main}
       </>
     ),
-    foot: (
+    footer: (
       <form method="post" action={`${OPERATOR_PATH}/signout`}>
         <input type="hidden" name="csrf" value={operator.csrf} />
         <p>
@@ -55,11 +61,11 @@ export function operatorPage({ title, heading, operator, path, main }: OperatorP
 }
 
 /** Dollars of any sign: `−$2.50`. */
-export function signed(amount: Nano): string {
-  return amount < 0n ? `−${money(-amount)}` : money(amount);
+export function formatSignedUsd(amount: Nano): string {
+  return amount < 0n ? `−${formatUsd(-amount)}` : formatUsd(amount);
 }
 
-export function Figures({
+export function DefinitionList({
   figures,
 }: {
   readonly figures: readonly (readonly [name: string, value: Child])[];
@@ -77,28 +83,28 @@ export function Figures({
 }
 
 /** Asks a list for all of it, or for one word's. */
-export function Choice({
+export function FilterSelect({
   name,
   label,
-  all,
-  words,
-  chosen,
+  allLabel,
+  options,
+  selected,
 }: {
   readonly name: string;
   readonly label: string;
   /** What stands for no choice. */
-  readonly all: string;
-  readonly words: readonly string[];
-  readonly chosen: string | undefined;
+  readonly allLabel: string;
+  readonly options: readonly string[];
+  readonly selected: string | undefined;
 }): Child {
   return (
     <div>
       <label for={name}>{label}</label>
       <select id={name} name={name}>
-        <option value="">{all}</option>
-        {words.map((word) => (
-          <option value={word} selected={word === chosen}>
-            {word}
+        <option value="">{allLabel}</option>
+        {options.map((option) => (
+          <option value={option} selected={option === selected}>
+            {option}
           </option>
         ))}
       </select>
@@ -117,15 +123,15 @@ export function Table({
   label,
   columns,
   rows,
-  foot,
+  footer,
 }: {
   readonly label: string;
   readonly columns: readonly Column[];
   readonly rows: readonly (readonly Child[])[];
-  readonly foot?: readonly Child[];
+  readonly footer?: readonly Child[];
 }): Child {
-  const kind = (place: number): string | undefined => {
-    const { isNumber = false, isDate = false } = columns[place] ?? {};
+  const kind = (index: number): string | undefined => {
+    const { isNumber = false, isDate = false } = columns[index] ?? {};
     return isNumber ? "number" : isDate ? "date" : undefined;
   };
   return (
@@ -133,8 +139,8 @@ export function Table({
       <table>
         <thead>
           <tr>
-            {columns.map(({ name }, place) => (
-              <th scope="col" class={kind(place)}>
+            {columns.map(({ name }, index) => (
+              <th scope="col" class={kind(index)}>
                 {name}
               </th>
             ))}
@@ -146,17 +152,17 @@ export function Table({
               <th scope="row" class={kind(0)}>
                 {head}
               </th>
-              {cells.map((cell, place) => (
-                <td class={kind(place + 1)}>{cell}</td>
+              {cells.map((cell, index) => (
+                <td class={kind(index + 1)}>{cell}</td>
               ))}
             </tr>
           ))}
         </tbody>
-        {foot === undefined ? null : (
+        {footer === undefined ? null : (
           <tfoot>
             <tr>
-              {foot.map((cell, place) => (
-                <td class={kind(place)}>{cell}</td>
+              {footer.map((cell, index) => (
+                <td class={kind(index)}>{cell}</td>
               ))}
             </tr>
           </tfoot>
@@ -166,7 +172,7 @@ export function Table({
   );
 }
 
-export function More({
+export function OlderLink({
   path,
   query,
   cursor,
@@ -187,10 +193,10 @@ export function More({
   );
 }
 
-export function Wrong({ wrong }: { readonly wrong: string | undefined }): Child {
-  return wrong === undefined ? null : (
+export function ErrorMessage({ message }: { readonly message: string | undefined }): Child {
+  return message === undefined ? null : (
     <p class="wrong" role="alert">
-      {wrong}
+      {message}
     </p>
   );
 }

@@ -4,47 +4,47 @@
 import { z } from "zod";
 import { Fault, invalid } from "../base/fault.ts";
 import { decodeForm } from "../http/decode.ts";
-import { type PageFrame, pageHeaders, renderPage } from "../http/layout.tsx";
-import { plainWords } from "../http/plain-words.ts";
-import type { RateGuard } from "../http/rate.ts";
-import { type Input, openRoute, type Route } from "../http/route.ts";
+import { type PageLayout, pageHeaders, renderPage } from "../http/layout.tsx";
+import { faultText } from "../http/plain-words.ts";
+import type { RateLimiter } from "../http/rate.ts";
+import { type RouteInput, publicRoute, type Route } from "../http/route.ts";
 import { splitTarget } from "../http/target.ts";
-import { ownForm } from "../http/visitor.ts";
-import { doOnce, FORM_NAME } from "../idempotency/form.ts";
+import { requireSameOriginForm } from "../http/visitor.ts";
+import { submitOnce, FORM_TOKEN } from "../idempotency/form.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
-import type { TellFalls } from "../ledger/marks.ts";
-import type { Chain } from "../billing/x402-chain.ts";
+import type { OnBalanceThresholds } from "../ledger/marks.ts";
+import type { ChainClient } from "../billing/x402-chain.ts";
 import type { SignIn } from "../people/sign-in.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type Operator, OPERATOR_PATH, type OperatorSessions } from "./sessions.ts";
 
-export interface Office {
+export interface OperatorContext {
   readonly db: Db;
   readonly sessions: OperatorSessions;
   /** Absent where nobody vouches for people. */
   readonly signIn: SignIn | undefined;
   readonly idempotency: Idempotency;
   /** Told of balances that an adjustment took below a mark. */
-  readonly tellFalls: TellFalls;
+  readonly onBalanceThresholds: OnBalanceThresholds;
   /** Asked after payments by x402 that an operator ends; absent where no node is set. */
-  readonly chain: Chain | undefined;
+  readonly chain: ChainClient | undefined;
   /** How often one network may begin to sign in. */
-  readonly attempts: RateGuard;
+  readonly signInRateLimiter: RateLimiter;
   readonly baseUrl: string;
 }
 
-export const OPERATOR_PAGE = {
+export const OPERATOR_PAGE_DEFAULTS = {
   tag: "Operator",
   dialect: "page",
   hidden: true,
   faults: [],
-  answers: { 200: { description: "A page.", contentType: "text/html" } },
+  responses: { 200: { description: "A page.", contentType: "text/html" } },
 } as const;
 
-export const OPERATOR_SIGN_IN = `${OPERATOR_PATH}/signin`;
+export const OPERATOR_SIGN_IN_PATH = `${OPERATOR_PATH}/signin`;
 
 /** Says at the sign-in that a form came after its session had ended, and did nothing. */
-export const LOST_FORM = "lost";
+export const SESSION_EXPIRED = "lost";
 
 interface PageSpec<P, Q> {
   readonly path: string;
@@ -53,7 +53,7 @@ interface PageSpec<P, Q> {
   readonly params?: z.ZodType<P>;
   readonly query?: z.ZodType<Q>;
   readonly run: (
-    input: Input<P, Q, undefined, undefined>,
+    input: RouteInput<P, Q, undefined, undefined>,
     operator: Operator,
   ) => Promise<Response> | Response;
 }
@@ -62,73 +62,80 @@ interface FormSpec<P> extends Omit<PageSpec<P, undefined>, "run" | "query"> {
   /** A session that is over already is all that this form asks for. */
   readonly endsSession?: boolean;
   readonly run: (
-    input: Input<P, undefined, undefined, undefined>,
+    input: RouteInput<P, undefined, undefined, undefined>,
     operator: Operator,
     fields: Readonly<Record<string, string>>,
   ) => Promise<Response> | Response;
 }
 
 export function pageRoute<P = undefined, Q = undefined>(
-  { sessions }: Office,
+  { sessions }: OperatorContext,
   { run, ...spec }: PageSpec<P, Q>,
 ): Route {
-  return openRoute<P, Q>({
-    ...OPERATOR_PAGE,
+  return publicRoute<P, Q>({
+    ...OPERATOR_PAGE_DEFAULTS,
     ...spec,
     method: "GET",
     run: async (input) => {
       const operator = await sessions.find(input.headers.get("cookie"), input.now);
-      return operator === undefined ? toSignIn(input.request.url) : await run(input, operator);
+      return operator === undefined
+        ? redirectToSignIn(input.request.url)
+        : await run(input, operator);
     },
   });
 }
 
 export function formRoute<P = undefined>(
-  { sessions, baseUrl }: Office,
+  { sessions, baseUrl }: OperatorContext,
   { run, endsSession = false, ...spec }: FormSpec<P>,
 ): Route {
-  return openRoute<P>({
-    ...OPERATOR_PAGE,
+  return publicRoute<P>({
+    ...OPERATOR_PAGE_DEFAULTS,
     ...spec,
     method: "POST",
     run: async (input) => {
       const { headers, now, request, bodyText } = input;
       const operator = await sessions.find(headers.get("cookie"), now);
-      if (operator === undefined && endsSession) return redirect(OPERATOR_SIGN_IN);
-      if (operator === undefined) return toSignIn(request.url, { form: LOST_FORM });
-      const fields = ownForm(decodeForm(request, bodyText), headers, operator, baseUrl);
+      if (operator === undefined && endsSession) return redirect(OPERATOR_SIGN_IN_PATH);
+      if (operator === undefined) return redirectToSignIn(request.url, { form: SESSION_EXPIRED });
+      const fields = requireSameOriginForm(
+        decodeForm(request, bodyText),
+        headers,
+        operator,
+        baseUrl,
+      );
       return await run(input, operator, fields);
     },
   });
 }
 
-export const FormName = z
+export const FormToken = z
   .string()
-  .regex(FORM_NAME, "is missing: load the page again and use its form");
+  .regex(FORM_TOKEN, "is missing: load the page again and use its form");
 
 // A form that is sent empty sends its fields as nothing.
-export const orNothing = <T extends z.ZodType>(schema: T) =>
+export const emptyAsUndefined = <T extends z.ZodType>(schema: T) =>
   z.preprocess((value) => (value === "" ? undefined : value), schema.optional());
 
-export interface SentForm {
-  readonly form: string;
+export interface OperatorFormSubmission {
+  readonly token: string;
   /** All that it asks for: the same form with another wish is refused. */
-  readonly asks: unknown;
+  readonly payload: unknown;
   readonly now: number;
 }
 
 /** Does what a form asks for once. A repetition is answered as the first time. */
-export async function once(
-  { db, idempotency }: Office,
+export async function submitFormOnce(
+  { db, idempotency }: OperatorContext,
   operator: Operator,
-  { form, asks, now }: SentForm,
-  work: (tx: Tx) => Promise<string>,
+  { token, payload, now }: OperatorFormSubmission,
+  run: (tx: Tx) => Promise<string>,
 ): Promise<string> {
-  const sent = { scope: `operator ${operator.email}`, form, asks, now };
-  return await db.write((tx) => doOnce(tx, idempotency, sent, () => work(tx)));
+  const submission = { scope: `operator ${operator.email}`, token, payload, now };
+  return await db.write((tx) => submitOnce(tx, idempotency, submission, () => run(tx)));
 }
 
-export function parseFields<T>(schema: z.ZodType<T>, fields: unknown): T {
+export function parseForm<T>(schema: z.ZodType<T>, fields: unknown): T {
   const parsed = schema.safeParse(fields);
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
@@ -137,14 +144,14 @@ export function parseFields<T>(schema: z.ZodType<T>, fields: unknown): T {
 }
 
 /** What the operator can mend is said on the page; anything else is thrown on. */
-export function mendable(error: unknown): string {
+export function userErrorMessage(error: unknown): string {
   if (error instanceof Fault && (error.status === 400 || error.status === 409))
-    return plainWords(error);
+    return faultText(error);
   throw error;
 }
 
-export function show(
-  frame: PageFrame,
+export function pageResponse(
+  frame: PageLayout,
   { status = 200, cookies = [] }: { status?: number; cookies?: readonly string[] } = {},
 ): Response {
   const headers = new Headers({ ...pageHeaders(), "cache-control": "no-store" });
@@ -162,9 +169,9 @@ export function redirect(location: string, cookies: readonly string[] = []): Res
   return new Response(null, { status: 303, headers });
 }
 
-function toSignIn(url: string, more: Readonly<Record<string, string>> = {}): Response {
+function redirectToSignIn(url: string, more: Readonly<Record<string, string>> = {}): Response {
   const [path, query] = splitTarget(url);
   const returnTo = query === "" ? path : `${path}?${query}`;
   const back = new URLSearchParams({ return_to: returnTo, ...more });
-  return redirect(`${OPERATOR_SIGN_IN}?${back.toString()}`);
+  return redirect(`${OPERATOR_SIGN_IN_PATH}?${back.toString()}`);
 }

@@ -4,10 +4,10 @@
 import { type Actor, type AuditAction, record } from "../audit/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd, usdText } from "../base/money.ts";
-import { adjust, lockStanding, type Standing } from "../ledger/adjustments.ts";
+import { adjust, lockBalance, type BalanceSnapshot } from "../ledger/adjustments.ts";
 import { findFreeze, setFreeze } from "../ledger/freezes.ts";
 import { grant } from "../ledger/ledger.ts";
-import type { TellFalls } from "../ledger/marks.ts";
+import type { OnBalanceThresholds } from "../ledger/marks.ts";
 import { writeOffDebt } from "../ledger/purchases.ts";
 import type { Bucket } from "../ledger/rows.ts";
 import type { Tx } from "../store/db.ts";
@@ -15,9 +15,9 @@ import type { Tx } from "../store/db.ts";
 const REASON_MAX = 500;
 
 /** Whoever works at the command line has the store itself; the machine knows who they are, and Postern does not. */
-export const COMMAND_LINE: Actor = { type: "operator", id: "command line" };
+export const COMMAND_LINE_ACTOR: Actor = { type: "operator", id: "command line" };
 
-export interface Act {
+export interface AccountChange {
   readonly accountId: string;
   readonly by: Actor;
   readonly reason: string;
@@ -26,43 +26,48 @@ export interface Act {
   readonly now: number;
 }
 
-export interface MoneyAct extends Act {
+export interface BalanceChange extends AccountChange {
   /** Names the act: the same twice is done once. */
   readonly id: string;
   readonly amount: Nano;
 }
 
-export interface Done {
+export interface ChangeResult {
   /** False where nothing was changed, because it had been done before. */
-  readonly made: boolean;
-  readonly before: Standing;
-  readonly after: Standing;
+  readonly isChanged: boolean;
+  readonly before: BalanceSnapshot;
+  readonly after: BalanceSnapshot;
 }
 
 /** Gives promotional credit. */
-export async function giveCredit(tx: Tx, act: MoneyAct): Promise<Done> {
-  const { accountId, amount, reason, now } = act;
+export async function grantCredit(tx: Tx, change: BalanceChange): Promise<ChangeResult> {
+  const { accountId, amount, reason, now } = change;
   if (amount <= 0n) throw invalid("usd", "A grant is an amount above zero.");
-  const id = `grant.${accountId}.${act.id}`;
-  const before = await lockStanding(tx, accountId);
-  const made = await grant(tx, { id, accountId, amount, now, reason });
-  const after = made ? { ...before, promo: before.promo + amount } : before;
-  if (made) await note(tx, act, "account.credited", { before, after, id, amount });
-  return { made, before, after };
+  const id = `grant.${accountId}.${change.id}`;
+  const before = await lockBalance(tx, accountId);
+  const isChanged = await grant(tx, { id, accountId, amount, now, reason });
+  const after = isChanged ? { ...before, promo: before.promo + amount } : before;
+  if (isChanged) await recordAudit(tx, change, "account.credited", { before, after, id, amount });
+  return { isChanged, before, after };
 }
 
-export interface Correction extends MoneyAct {
+export interface BalanceAdjustment extends BalanceChange {
   readonly bucket?: Bucket | undefined;
   /** Told of marks that the balance fell below. */
-  readonly tellFalls: TellFalls;
+  readonly onBalanceThresholds: OnBalanceThresholds;
 }
 
 /** Corrects a balance, upwards or downwards. */
-export async function correctBalance(tx: Tx, act: Correction): Promise<Done> {
-  const { accountId, amount, bucket, reason, now } = act;
+export async function adjustBalance(tx: Tx, change: BalanceAdjustment): Promise<ChangeResult> {
+  const { accountId, amount, bucket, reason, now } = change;
   if (amount === 0n) throw invalid("usd", "An adjustment is an amount above or below zero.");
-  const id = `adjust.${accountId}.${act.id}`;
-  const { made, before, after, falls } = await adjust(tx, {
+  const id = `adjust.${accountId}.${change.id}`;
+  const {
+    made: isChanged,
+    before,
+    after,
+    crossings,
+  } = await adjust(tx, {
     id,
     accountId,
     amount,
@@ -70,64 +75,67 @@ export async function correctBalance(tx: Tx, act: Correction): Promise<Done> {
     reason,
     now,
   });
-  if (made) {
-    await note(tx, act, "account.adjusted", { before, after, id, amount });
+  if (isChanged) {
+    await recordAudit(tx, change, "account.adjusted", { before, after, id, amount });
     // Nothing is bought for an account that may not use it.
-    await act.tellFalls(
+    await change.onBalanceThresholds(
       tx,
-      falls.filter(({ mark }) => mark !== "top_up" || after.frozenAt === null),
+      crossings.filter(({ kind }) => kind !== "top_up" || after.frozenAt === null),
     );
   }
-  return { made, before, after };
+  return { isChanged, before, after };
 }
 
 /** Stops an account from making calls. Calls that run go on; everything can still be read. */
-export async function freezeAccount(tx: Tx, act: Act): Promise<Done> {
-  const before = await lockStanding(tx, act.accountId);
-  if (before.frozenAt !== null) return { made: false, before, after: before };
-  await setFreeze(tx, act.accountId, { at: act.now, reason: act.reason });
-  const after = { ...before, frozenAt: act.now };
-  await note(tx, act, "account.frozen", { before, after });
-  return { made: true, before, after };
+export async function freezeAccount(tx: Tx, change: AccountChange): Promise<ChangeResult> {
+  const before = await lockBalance(tx, change.accountId);
+  if (before.frozenAt !== null) return { isChanged: false, before, after: before };
+  await setFreeze(tx, change.accountId, { at: change.now, reason: change.reason });
+  const after = { ...before, frozenAt: change.now };
+  await recordAudit(tx, change, "account.frozen", { before, after });
+  return { isChanged: true, before, after };
 }
 
 /** Lifts an operator's freeze. What the account owes freezes it still. */
-export async function unfreezeAccount(tx: Tx, act: Act): Promise<Done> {
-  const before = await lockStanding(tx, act.accountId);
-  if (before.frozenAt === null) return { made: false, before, after: before };
-  const freeze = await findFreeze(tx, act.accountId);
-  await setFreeze(tx, act.accountId, null);
+export async function unfreezeAccount(tx: Tx, change: AccountChange): Promise<ChangeResult> {
+  const before = await lockBalance(tx, change.accountId);
+  if (before.frozenAt === null) return { isChanged: false, before, after: before };
+  const freeze = await findFreeze(tx, change.accountId);
+  await setFreeze(tx, change.accountId, null);
   const after = { ...before, frozenAt: null };
   const more = freeze?.by === "operator" ? { frozen_for: freeze.reason } : {};
-  await note(tx, act, "account.unfrozen", { before, after, more });
-  return { made: true, before, after };
+  await recordAudit(tx, change, "account.unfrozen", { before, after, more });
+  return { isChanged: true, before, after };
 }
 
 /** The house bears what an account owes after a dispute. */
-export async function bearDebt(tx: Tx, act: Act & { readonly id: string }): Promise<Done> {
-  const { accountId, reason, now } = act;
-  const before = await lockStanding(tx, accountId);
-  if (before.owed === 0n) return { made: false, before, after: before };
-  const id = `write-off.${act.id}`;
+export async function writeOffAccountDebt(
+  tx: Tx,
+  change: AccountChange & { readonly id: string },
+): Promise<ChangeResult> {
+  const { accountId, reason, now } = change;
+  const before = await lockBalance(tx, accountId);
+  if (before.owed === 0n) return { isChanged: false, before, after: before };
+  const id = `write-off.${change.id}`;
   const amount = await writeOffDebt(tx, { id, accountId, now, reason });
   const after = { ...before, owed: 0n };
-  await note(tx, act, "debt.written_off", { before, after, id, amount });
-  return { made: true, before, after };
+  await recordAudit(tx, change, "debt.written_off", { before, after, id, amount });
+  return { isChanged: true, before, after };
 }
 
 /** An amount of dollars as an operator types it; below zero for less. */
-export function readUsd(typed: string): Nano {
-  const amount = nanoFromUsd(typed.trim().replace(/^\+/, "").replace(/^−/, "-"));
+export function parseUsd(input: string): Nano {
+  const amount = nanoFromUsd(input.trim().replace(/^\+/, "").replace(/^−/, "-"));
   if (amount === undefined || amount === 0n)
     throw invalid(
       "usd",
-      `"${typed}" is not an amount of US dollars other than zero, such as 5 or 2.50.`,
+      `"${input}" is not an amount of US dollars other than zero, such as 5 or 2.50.`,
     );
   return amount;
 }
 
-export function readReason(typed: string): string {
-  const reason = typed.trim();
+export function parseReason(input: string): string {
+  const reason = input.trim();
   if (reason === "" || reason.length > REASON_MAX || /\p{C}/u.test(reason))
     throw invalid(
       "reason",
@@ -136,9 +144,9 @@ export function readReason(typed: string): string {
   return reason;
 }
 
-interface Noted {
-  readonly before: Standing;
-  readonly after: Standing;
+interface AuditDetails {
+  readonly before: BalanceSnapshot;
+  readonly after: BalanceSnapshot;
   /** The transfer. */
   readonly id?: string;
   readonly amount?: Nano;
@@ -146,11 +154,11 @@ interface Noted {
   readonly more?: Readonly<Record<string, string>>;
 }
 
-async function note(
+async function recordAudit(
   tx: Tx,
-  { accountId, by, reason, network, now }: Act,
+  { accountId, by, reason, network, now }: AccountChange,
   action: AuditAction,
-  { before, after, id, amount, more = {} }: Noted,
+  { before, after, id, amount, more = {} }: AuditDetails,
 ): Promise<void> {
   await record(tx, {
     accountId,
@@ -161,7 +169,7 @@ async function note(
       ...(amount === undefined ? {} : { usd: usdText(amount) }),
       reason,
       ...more,
-      ...changesOf(before, after),
+      ...balanceChanges(before, after),
     },
     network,
     now,
@@ -169,7 +177,10 @@ async function note(
 }
 
 /** Only what has changed, as `paid_before` and `paid_after`. */
-function changesOf(before: Standing, after: Standing): Readonly<Record<string, string | boolean>> {
+function balanceChanges(
+  before: BalanceSnapshot,
+  after: BalanceSnapshot,
+): Readonly<Record<string, string | boolean>> {
   const money = (["promo", "paid", "owed"] as const).flatMap((name) =>
     before[name] === after[name]
       ? []
@@ -189,7 +200,7 @@ function changesOf(before: Standing, after: Standing): Readonly<Record<string, s
 }
 
 /** A reference to an account that is none is answered before anything is asked of the store. */
-export function demandAccountId(id: string): string {
+export function requireAccountId(id: string): string {
   if (/^acct_[0-9a-z]{26}$/.test(id)) return id;
   throw new Fault("not_found", "no account's id", { message: "There is no such account." });
 }

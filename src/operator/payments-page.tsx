@@ -1,19 +1,26 @@
 /** @jsxImportSource hono/jsx */
 // Invoices with what was paid of them and what went back, and what needs a human.
 
-import { dayOf } from "../base/day.ts";
+import { utcDay } from "../base/day.ts";
 import type { Child } from "hono/jsx";
 import type { Page } from "../base/page.ts";
-import { moneyOfCents } from "../billing/cents.ts";
+import { formatCents } from "../billing/cents.ts";
 import type { Payment } from "../billing/payment-rows.ts";
-import { minute } from "../console/words.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import { Choice, More, operatorPage, pathOfAccount, Table, Wrong } from "./frame.tsx";
-import { newFormName } from "../idempotency/form.ts";
+import { formatMinute } from "../console/words.ts";
+import type { PageLayout } from "../http/layout.tsx";
 import {
-  type AsideFact,
-  type InvoiceLine,
-  nextStepOf,
+  FilterSelect,
+  OlderLink,
+  operatorPage,
+  accountPath,
+  Table,
+  ErrorMessage,
+} from "./frame.tsx";
+import { newFormToken } from "../idempotency/form.ts";
+import {
+  type UnappliedFact,
+  type InvoiceWithPayments,
+  nextStepFor,
   PAYMENT_FILTERS,
   type PaymentFilter,
   type UnclearPayment,
@@ -23,63 +30,63 @@ import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/payments`;
 
-export const PAYMENT_DONE = {
+export const PAYMENT_RESULT_TEXT = {
   absent: "The payment was ended as one that never arrived. Nothing was credited.",
   unchanged: "That was done before; nothing was changed.",
 } as const;
-export type PaymentDone = keyof typeof PAYMENT_DONE;
+export type PaymentActionResult = keyof typeof PAYMENT_RESULT_TEXT;
 
-export interface PaymentsState {
+export interface PaymentsPageProps {
   readonly state: PaymentFilter | undefined;
-  readonly invoices: Page<InvoiceLine>;
-  readonly aside: readonly AsideFact[];
+  readonly invoices: Page<InvoiceWithPayments>;
+  readonly unapplied: readonly UnappliedFact[];
   readonly unclear: readonly UnclearPayment[];
-  readonly done?: PaymentDone | undefined;
-  readonly wrong?: string;
+  readonly result?: PaymentActionResult | undefined;
+  readonly errorMessage?: string;
   /** What was typed into the form that was refused. */
-  readonly typed?: Readonly<Record<string, string>>;
+  readonly formValues?: Readonly<Record<string, string>>;
 }
 
-export function paymentsPage(operator: Operator, shown: PaymentsState): PageFrame {
-  const { state, invoices, aside, unclear, done, wrong, typed = {} } = shown;
+export function paymentsPage(operator: Operator, props: PaymentsPageProps): PageLayout {
+  const { state, invoices, unapplied, unclear, result, errorMessage, formValues = {} } = props;
   return operatorPage({
     title: "Payments",
     operator,
     path: PATH,
     main: (
       <>
-        {done === undefined ? null : (
+        {result === undefined ? null : (
           <p class="notice" role="status">
-            {PAYMENT_DONE[done]}
+            {PAYMENT_RESULT_TEXT[result]}
           </p>
         )}
-        <Wrong wrong={wrong} />
-        {aside.length + unclear.length === 0 ? null : (
+        <ErrorMessage message={errorMessage} />
+        {unapplied.length + unclear.length === 0 ? null : (
           <>
             <h2>What needs you</h2>
-            {aside.length === 0 ? null : <AsideTable aside={aside} />}
+            {unapplied.length === 0 ? null : <UnappliedFactTable unapplied={unapplied} />}
             {unclear.map((payment) => (
-              <UnclearCard operator={operator} payment={payment} typed={typed} />
+              <UnclearPaymentCard operator={operator} payment={payment} formValues={formValues} />
             ))}
             <h2>Invoices</h2>
           </>
         )}
         <form class="line" method="get" action={PATH}>
-          <Choice
+          <FilterSelect
             name="state"
             label="Invoices that are"
-            all="in any state"
-            words={PAYMENT_FILTERS}
-            chosen={state}
+            allLabel="in any state"
+            options={PAYMENT_FILTERS}
+            selected={state}
           />
           <button type="submit">Show</button>
         </form>
         {invoices.data.length === 0 ? (
           <p class="notice">There is no such invoice.</p>
         ) : (
-          <InvoiceTable invoices={invoices.data} withAccount />
+          <PaymentTable invoices={invoices.data} withAccount />
         )}
-        <More path={PATH} query={{ state }} cursor={invoices.next_cursor} />
+        <OlderLink path={PATH} query={{ state }} cursor={invoices.next_cursor} />
         <p class="note">
           A bank transfer is entered with <code>postern admin mark-paid</code> and{" "}
           <code>mark-refunded</code>; what was paid at a processor is refunded there.
@@ -89,18 +96,18 @@ export function paymentsPage(operator: Operator, shown: PaymentsState): PageFram
   });
 }
 
-const LOOKS: Readonly<Record<PaymentFilter, string>> = {
+const STATUS_CLASSES: Readonly<Record<PaymentFilter, string>> = {
   open: "tag",
   paid: "tag good",
   void: "tag",
   refunded: "tag warn",
 };
 
-export function InvoiceTable({
+export function PaymentTable({
   invoices,
   withAccount,
 }: {
-  readonly invoices: readonly InvoiceLine[];
+  readonly invoices: readonly InvoiceWithPayments[];
   readonly withAccount?: boolean;
 }): Child {
   return (
@@ -121,41 +128,45 @@ export function InvoiceTable({
         <>
           <code>{invoice.id}</code>
           {withAccount === true ? (
-            <a class="type" href={pathOfAccount(invoice.accountId)}>
+            <a class="type" href={accountPath(invoice.accountId)}>
               {invoice.accountId}
             </a>
           ) : null}
         </>,
-        <span class={LOOKS[invoice.status]}>{invoice.status}</span>,
-        moneyOfCents(invoice.amountCents),
-        moneyOfCents(invoice.feeCents),
-        moneyOfCents(invoice.taxCents),
-        moneyOfCents(invoice.amountCents + invoice.feeCents + invoice.taxCents),
-        dayOf(invoice.createdAt),
-        invoice.payments.length === 0 ? "–" : invoice.payments.map(paymentWords).join("; "),
-        backWords(invoice.payments),
+        <span class={STATUS_CLASSES[invoice.status]}>{invoice.status}</span>,
+        formatCents(invoice.amountCents),
+        formatCents(invoice.feeCents),
+        formatCents(invoice.taxCents),
+        formatCents(invoice.amountCents + invoice.feeCents + invoice.taxCents),
+        utcDay(invoice.createdAt),
+        invoice.payments.length === 0 ? "–" : invoice.payments.map(paymentText).join("; "),
+        returnedText(invoice.payments),
       ])}
     />
   );
 }
 
-function paymentWords({ processor, paidAt, state, reason }: Payment): string {
-  const fate = state === "credited" ? "" : `, ${state}: ${reason ?? "not credited"}`;
-  return `${processor}, ${dayOf(paidAt)}${fate}`;
+function paymentText({ processor, paidAt, state, reason }: Payment): string {
+  const outcome = state === "credited" ? "" : `, ${state}: ${reason ?? "not credited"}`;
+  return `${processor}, ${utcDay(paidAt)}${outcome}`;
 }
 
-function backWords(payments: readonly Payment[]): string {
+function returnedText(payments: readonly Payment[]): string {
   const sum = (of: "refundedCents" | "disputedCents"): number =>
     payments.reduce((total, payment) => total + payment[of], 0);
   const [refunded, disputed] = [sum("refundedCents"), sum("disputedCents")];
-  const words = [
-    ...(refunded > 0 ? [`${moneyOfCents(refunded)} refunded`] : []),
-    ...(disputed > 0 ? [`${moneyOfCents(disputed)} disputed`] : []),
+  const parts = [
+    ...(refunded > 0 ? [`${formatCents(refunded)} refunded`] : []),
+    ...(disputed > 0 ? [`${formatCents(disputed)} disputed`] : []),
   ];
-  return words.length === 0 ? "–" : words.join(", ");
+  return parts.length === 0 ? "–" : parts.join(", ");
 }
 
-function AsideTable({ aside }: { readonly aside: readonly AsideFact[] }): Child {
+function UnappliedFactTable({
+  unapplied,
+}: {
+  readonly unapplied: readonly UnappliedFact[];
+}): Child {
   return (
     <Table
       label="Payments that did not fit"
@@ -166,8 +177,8 @@ function AsideTable({ aside }: { readonly aside: readonly AsideFact[] }): Child 
         { name: "Invoice" },
         { name: "Why" },
       ]}
-      rows={aside.map((fact) => [
-        minute(fact.heardAt),
+      rows={unapplied.map((fact) => [
+        formatMinute(fact.receivedAt),
         <>
           {fact.kind.replaceAll("_", " ")}
           <span class="type">{fact.id}</span>
@@ -180,25 +191,25 @@ function AsideTable({ aside }: { readonly aside: readonly AsideFact[] }): Child 
   );
 }
 
-interface CardProps {
+interface UnclearPaymentCardProps {
   readonly operator: Operator;
   readonly payment: UnclearPayment;
-  readonly typed: Readonly<Record<string, string>>;
+  readonly formValues: Readonly<Record<string, string>>;
 }
 
-function UnclearCard({ operator, payment, typed }: CardProps): Child {
+function UnclearPaymentCard({ operator, payment, formValues }: UnclearPaymentCardProps): Child {
   const { id, accountId, invoiceId, network, payer, nonce } = payment;
   return (
     <section class="card" aria-labelledby={`unclear-${nonce}`}>
       <h3 id={`unclear-${nonce}`}>
-        {moneyOfCents(payment.amountCents)} by x402, which may have moved or not
+        {formatCents(payment.amountCents)} by x402, which may have moved or not
       </h3>
       <dl class="facts">
         <dt>When</dt>
-        <dd>{minute(payment.createdAt)}</dd>
+        <dd>{formatMinute(payment.createdAt)}</dd>
         <dt>Account</dt>
         <dd>
-          <a href={pathOfAccount(accountId)}>
+          <a href={accountPath(accountId)}>
             <code>{accountId}</code>
           </a>
         </dd>
@@ -219,10 +230,10 @@ function UnclearCard({ operator, payment, typed }: CardProps): Child {
           <code>{nonce}</code>
         </dd>
       </dl>
-      <p>{nextStepOf(payment)}</p>
+      <p>{nextStepFor(payment)}</p>
       <form class="line" method="post" action={PATH}>
         <input type="hidden" name="csrf" value={operator.csrf} />
-        <input type="hidden" name="form" value={newFormName()} />
+        <input type="hidden" name="form" value={newFormToken()} />
         <input type="hidden" name="do" value="mark_absent" />
         <input type="hidden" name="payment" value={id} />
         <div class="long">
@@ -233,7 +244,7 @@ function UnclearCard({ operator, payment, typed }: CardProps): Child {
             required
             maxlength={500}
             autocomplete="off"
-            value={typed["payment"] === id ? (typed["reason"] ?? "") : ""}
+            value={formValues["payment"] === id ? (formValues["reason"] ?? "") : ""}
           />
         </div>
         <button type="submit" class="danger">

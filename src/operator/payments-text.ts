@@ -1,52 +1,51 @@
 // The payments that need an operator, as text for a terminal, and as JSON for programs.
 
 import { usdText } from "../base/money.ts";
-import { moneyOfCents, nanoOfCents } from "../billing/cents.ts";
-import { type AsideFact, nextStepOf, type UnclearPayment } from "./payments.ts";
+import { formatCents, nanoOfCents } from "../billing/cents.ts";
+import { type UnappliedFact, nextStepFor, type UnclearPayment } from "./payments.ts";
 import { tableText } from "./report-text.ts";
 
-export interface LooseEnds {
+export interface UnresolvedPayments {
   /** Absent where they were not asked for. */
-  readonly aside?: readonly AsideFact[];
+  readonly unapplied?: readonly UnappliedFact[];
   readonly unclear: readonly UnclearPayment[];
 }
 
-export function looseEndsText({ aside = [], unclear }: LooseEnds): string {
-  if (aside.length + unclear.length === 0) return "No payment needs you.";
-  return [...(aside.length === 0 ? [] : [asideText(aside)]), ...unclear.map(unclearText)].join(
-    "\n\n",
-  );
+export function unresolvedPaymentsText({ unapplied = [], unclear }: UnresolvedPayments): string {
+  if (unapplied.length + unclear.length === 0) return "No payment needs you.";
+  return [
+    ...(unapplied.length === 0 ? [] : [unappliedFactsText(unapplied)]),
+    ...unclear.map(unclearPaymentText),
+  ].join("\n\n");
 }
 
-export function looseEndsJson({ aside, unclear }: LooseEnds): unknown {
+export function unresolvedPaymentsJson({ unapplied, unclear }: UnresolvedPayments): unknown {
   return {
     object: "payments",
-    ...(aside === undefined ? {} : { aside: aside.map(asideJson) }),
-    unclear: unclear.map(unclearJson),
+    ...(unapplied === undefined ? {} : { aside: unapplied.map(unappliedFactJson) }),
+    unclear: unclear.map(unclearPaymentJson),
   };
 }
 
 /** An amount that a processor said, which need not be of dollars. */
-export function amountText({ amountCents, currency }: AsideFact): string {
-  return currency.toLowerCase() === "usd"
-    ? moneyOfCents(amountCents)
-    : `${amountCents} ${currency}`;
+export function amountText({ amountCents, currency }: UnappliedFact): string {
+  return currency.toLowerCase() === "usd" ? formatCents(amountCents) : `${amountCents} ${currency}`;
 }
 
-function asideText(aside: readonly AsideFact[]): string {
+function unappliedFactsText(unapplied: readonly UnappliedFact[]): string {
   return tableText([
     ["did not fit", "amount", "invoice", "heard", "why"],
-    ...aside.map((fact) => [
+    ...unapplied.map((fact) => [
       `${fact.kind.replaceAll("_", " ")}  ${fact.id}`,
       amountText(fact),
       fact.invoiceId,
-      dateText(fact.heardAt),
+      isoDate(fact.receivedAt),
       fact.reason ?? "",
     ]),
   ]);
 }
 
-function asideJson(fact: AsideFact): unknown {
+function unappliedFactJson(fact: UnappliedFact): unknown {
   return {
     id: fact.id,
     kind: fact.kind,
@@ -54,27 +53,27 @@ function asideJson(fact: AsideFact): unknown {
     amount_cents: fact.amountCents,
     currency: fact.currency,
     reason: fact.reason,
-    heard_at: dateText(fact.heardAt),
+    heard_at: isoDate(fact.receivedAt),
   };
 }
 
-function unclearText(payment: UnclearPayment): string {
+function unclearPaymentText(payment: UnclearPayment): string {
   const { createdAt, expiresAt, reason } = payment;
   return [
     `unclear    ${payment.id}`,
     `account    ${payment.accountId}`,
     `invoice    ${payment.invoiceId}  ${payment.invoiceStatus}`,
-    `amount     ${moneyOfCents(payment.amountCents)}`,
+    `amount     ${formatCents(payment.amountCents)}`,
     `network    ${payment.network}`,
     `payer      ${payment.payer}`,
     `nonce      ${payment.nonce}`,
-    `when       ${dateText(createdAt)}; its signature expired ${dateText(expiresAt)}`,
+    `when       ${isoDate(createdAt)}; its signature expired ${isoDate(expiresAt)}`,
     ...(reason === null ? [] : [`heard      ${reason}`]),
-    `next       ${nextStepOf(payment)}`,
+    `next       ${nextStepFor(payment)}`,
   ].join("\n");
 }
 
-function unclearJson(payment: UnclearPayment): unknown {
+function unclearPaymentJson(payment: UnclearPayment): unknown {
   return {
     id: payment.id,
     account_id: payment.accountId,
@@ -87,12 +86,12 @@ function unclearJson(payment: UnclearPayment): unknown {
     pay_to: payment.payTo,
     nonce: payment.nonce,
     reason: payment.reason,
-    created_at: dateText(payment.createdAt),
-    expires_at: dateText(payment.expiresAt),
-    next: nextStepOf(payment),
+    created_at: isoDate(payment.createdAt),
+    expires_at: isoDate(payment.expiresAt),
+    next: nextStepFor(payment),
   };
 }
 
-function dateText(at: number): string {
+function isoDate(at: number): string {
   return new Date(at).toISOString();
 }

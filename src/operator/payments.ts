@@ -6,62 +6,63 @@ import {
   INVOICE_STATUSES,
   type InvoiceStatus,
 } from "../billing/billing.ts";
-import { type Payment, paymentsOf } from "../billing/payment-rows.ts";
-import { unclearX402 } from "../billing/x402-rows.ts";
-import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
-import { type Reader, text, textOrNull, whole } from "../store/db.ts";
+import { type Payment, paymentsOfInvoice } from "../billing/payment-rows.ts";
+import { listUnclearX402Payments } from "../billing/x402-rows.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { type Reader, text, textOrNull, integer } from "../store/db.ts";
 
 export const PAYMENT_FILTERS = INVOICE_STATUSES;
 export type PaymentFilter = (typeof PAYMENT_FILTERS)[number];
 
-const ASIDE_SHOWN = 20;
-const UNCLEAR_SHOWN = 100;
+const UNAPPLIED_MAX = 20;
+const UNCLEAR_MAX = 100;
 
-export interface InvoiceLine extends Invoice {
+export interface InvoiceWithPayments extends Invoice {
   readonly payments: readonly Payment[];
 }
 
-export async function listPayments(
+export async function listInvoicesWithPayments(
   reader: Reader,
   page: PageRequest,
   status?: PaymentFilter,
-): Promise<Page<InvoiceLine>> {
+): Promise<Page<InvoiceWithPayments>> {
   const rows = await reader.all(
     `select id from invoice where id < ?${status === undefined ? "" : " and status = ?"} order by id desc limit ?`,
-    [page.cursor ?? afterEveryId("inv"), ...(status === undefined ? [] : [status]), page.limit + 1],
+    [page.cursor ?? maxId("inv"), ...(status === undefined ? [] : [status]), page.limit + 1],
   );
-  const lines: InvoiceLine[] = [];
+  const found: InvoiceWithPayments[] = [];
   for (const id of rows.map((row) => text(row, "id"))) {
     const invoice = await findInvoice(reader, id);
-    if (invoice !== undefined) lines.push({ ...invoice, payments: await paymentsOf(reader, id) });
+    if (invoice !== undefined)
+      found.push({ ...invoice, payments: await paymentsOfInvoice(reader, id) });
   }
-  return toPage(lines, page.limit);
+  return toPage(found, page.limit);
 }
 
 /** What a processor said that did not fit: it bought nothing, and waits for a human. */
-export interface AsideFact {
+export interface UnappliedFact {
   readonly id: string;
   readonly invoiceId: string;
   readonly kind: string;
   readonly amountCents: number;
   readonly currency: string;
   readonly reason: string | null;
-  readonly heardAt: number;
+  readonly receivedAt: number;
 }
 
-export async function listAside(reader: Reader): Promise<readonly AsideFact[]> {
+export async function listUnappliedFacts(reader: Reader): Promise<readonly UnappliedFact[]> {
   const rows = await reader.all(
     `select payment_fact.* from payment_fact where reason is not null order by heard_at desc, id limit ?`,
-    [ASIDE_SHOWN],
+    [UNAPPLIED_MAX],
   );
   return rows.map((row) => ({
     id: text(row, "id"),
     invoiceId: text(row, "invoice_id"),
     kind: text(row, "kind"),
-    amountCents: whole(row, "amount_cents"),
+    amountCents: integer(row, "amount_cents"),
     currency: text(row, "currency"),
     reason: textOrNull(row, "reason"),
-    heardAt: whole(row, "heard_at"),
+    receivedAt: integer(row, "heard_at"),
   }));
 }
 
@@ -84,9 +85,12 @@ export interface UnclearPayment {
   readonly expiresAt: number;
 }
 
-export async function listUnclear(reader: Reader): Promise<readonly UnclearPayment[]> {
+export async function listUnclearPayments(reader: Reader): Promise<readonly UnclearPayment[]> {
   const unclear: UnclearPayment[] = [];
-  for (const { signed, totalCents, ...payment } of await unclearX402(reader, UNCLEAR_SHOWN)) {
+  for (const { signed, totalCents, ...payment } of await listUnclearX402Payments(
+    reader,
+    UNCLEAR_MAX,
+  )) {
     const { network, asset } = signed.accepted;
     const { to: payTo, nonce } = signed.payload.authorization;
     const invoice = await findInvoice(reader, payment.invoiceId);
@@ -98,7 +102,7 @@ export async function listUnclear(reader: Reader): Promise<readonly UnclearPayme
 }
 
 /** What an operator does about it. */
-export function nextStepOf({ id, invoiceId, invoiceStatus, payTo }: UnclearPayment): string {
+export function nextStepFor({ id, invoiceId, invoiceStatus, payTo }: UnclearPayment): string {
   const look = `Look the payer and the nonce up in a block explorer, for a transfer to ${payTo}.`;
   const absent = `postern admin mark-absent ${id} --reason <text>.`;
   return invoiceStatus === "open" || invoiceStatus === "void"

@@ -1,8 +1,8 @@
 // What calls cost at each provider, out of the usage records: what its bill should say.
 
 import { type Nano, nanoFromPico, toNano } from "../base/money.ts";
-import { afterEveryId } from "../base/page.ts";
-import { type Reader, type Row, text, whole } from "../store/db.ts";
+import { maxId } from "../base/page.ts";
+import { type Reader, type Row, text, integer } from "../store/db.ts";
 import type { UsageRecord } from "../usage/usage.ts";
 
 /** From the first instant to before the last. */
@@ -28,35 +28,35 @@ export interface ProviderCost {
   readonly cost: Nano;
 }
 
-interface Part {
+interface CostQuery {
   readonly range: AccountRange;
   readonly period: Period;
 }
 
-const WITHIN = "account_id > ? and account_id <= ? and created_at >= ? and created_at < ?";
-const RECORDS_AT_ONCE = 1_000;
+const IN_RANGE = "account_id > ? and account_id <= ? and created_at >= ? and created_at < ?";
+const RECORDS_PER_BATCH = 1_000;
 const PICO_DIGITS = 12;
 
 export async function addProviderCosts(
   reader: Reader,
-  { range, period }: Part,
+  { range, period }: CostQuery,
   costs: Map<string, ProviderCost>,
 ): Promise<void> {
   const rows = await reader.all(
     `select provider, model, count(*) as calls, count(*) - cast(sum(exact) as bigint) as estimated,
        cast(sum(input_tokens) as bigint) as input_tokens, cast(sum(output_tokens) as bigint) as output_tokens,
        cast(sum(cost_nano) as text) as cost
-     from usage_record where ${WITHIN} and byok = 0 group by provider, model`,
+     from usage_record where ${IN_RANGE} and byok = 0 group by provider, model`,
     [range.after, range.upTo, period.from, period.to],
   );
   for (const row of rows)
-    add(costs, {
+    addCost(costs, {
       provider: text(row, "provider"),
       model: text(row, "model"),
-      calls: whole(row, "calls"),
-      estimated: whole(row, "estimated"),
-      inputTokens: whole(row, "input_tokens"),
-      outputTokens: whole(row, "output_tokens"),
+      calls: integer(row, "calls"),
+      estimated: integer(row, "estimated"),
+      inputTokens: integer(row, "input_tokens"),
+      outputTokens: integer(row, "output_tokens"),
       cost: toNano(row["cost"]),
     });
 }
@@ -64,20 +64,20 @@ export async function addProviderCosts(
 /** The record of a call on the caller's own key costs nothing; what it would have cost is in its priced lines. */
 export async function addOwnKeyCosts(
   reader: Reader,
-  { range, period }: Part,
+  { range, period }: CostQuery,
   costs: Map<string, ProviderCost>,
 ): Promise<void> {
-  let [accountId, id] = [range.after, afterEveryId("req")];
+  let [accountId, id] = [range.after, maxId("req")];
   for (;;) {
     const rows = await reader.all(
       `select account_id, id, provider, model, exact, input_tokens, output_tokens, detail from usage_record
        where (account_id, id) > (?, ?) and account_id <= ? and created_at >= ? and created_at < ? and byok = 1
-       order by account_id, id limit ${RECORDS_AT_ONCE}`,
+       order by account_id, id limit ${RECORDS_PER_BATCH}`,
       [accountId, id, range.upTo, period.from, period.to],
     );
-    for (const row of rows) add(costs, toOwnKeyCost(row));
+    for (const row of rows) addCost(costs, toOwnKeyCost(row));
     const last = rows.at(-1);
-    if (last === undefined || rows.length < RECORDS_AT_ONCE) return;
+    if (last === undefined || rows.length < RECORDS_PER_BATCH) return;
     [accountId, id] = [text(last, "account_id"), text(last, "id")];
   }
 }
@@ -93,9 +93,9 @@ function toOwnKeyCost(row: Row): ProviderCost {
     provider: text(row, "provider"),
     model: text(row, "model"),
     calls: 1,
-    estimated: whole(row, "exact") === 1 ? 0 : 1,
-    inputTokens: whole(row, "input_tokens"),
-    outputTokens: whole(row, "output_tokens"),
+    estimated: integer(row, "exact") === 1 ? 0 : 1,
+    inputTokens: integer(row, "input_tokens"),
+    outputTokens: integer(row, "output_tokens"),
     cost: nanoFromPico(pico),
   };
 }
@@ -106,15 +106,15 @@ function picoFromUsd(usd: string): bigint {
   return BigInt(units + fraction.padEnd(PICO_DIGITS, "0"));
 }
 
-function add(costs: Map<string, ProviderCost>, cost: ProviderCost): void {
+function addCost(costs: Map<string, ProviderCost>, cost: ProviderCost): void {
   const key = `${cost.provider} ${cost.model}`;
-  const known = costs.get(key);
+  const total = costs.get(key);
   costs.set(key, {
     ...cost,
-    calls: cost.calls + (known?.calls ?? 0),
-    estimated: cost.estimated + (known?.estimated ?? 0),
-    inputTokens: cost.inputTokens + (known?.inputTokens ?? 0),
-    outputTokens: cost.outputTokens + (known?.outputTokens ?? 0),
-    cost: cost.cost + (known?.cost ?? 0n),
+    calls: cost.calls + (total?.calls ?? 0),
+    estimated: cost.estimated + (total?.estimated ?? 0),
+    inputTokens: cost.inputTokens + (total?.inputTokens ?? 0),
+    outputTokens: cost.outputTokens + (total?.outputTokens ?? 0),
+    cost: cost.cost + (total?.cost ?? 0n),
   });
 }

@@ -1,26 +1,29 @@
 /** @jsxImportSource hono/jsx */
 // Income, costs and liabilities of a period.
 
-import { dayOf } from "../base/day.ts";
+import { utcDay } from "../base/day.ts";
 import type { Child } from "hono/jsx";
-import { minute, number } from "../console/words.ts";
-import type { PageFrame } from "../http/layout.tsx";
-import { Figures, operatorPage, signed, Table, Wrong } from "./frame.tsx";
+import { formatMinute, formatInteger } from "../console/words.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import { DefinitionList, operatorPage, formatSignedUsd, Table, ErrorMessage } from "./frame.tsx";
 import type { ProviderCost } from "./provider-costs.ts";
 import type { Report } from "./report.ts";
-import { costOf, figuresOf } from "./report-text.ts";
+import { totalCost, reportFigures } from "./report-text.ts";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/report`;
 
-export interface ReportState {
-  readonly asked: { readonly from: string; readonly to: string };
+export interface ReportPageProps {
+  readonly periodQuery: { readonly from: string; readonly to: string };
   readonly report?: Report;
-  readonly wrong?: string;
+  readonly errorMessage?: string;
 }
 
-export function reportPage(operator: Operator, { asked, report, wrong }: ReportState): PageFrame {
-  const from = report === undefined ? asked.from : dayOf(report.period.from);
+export function reportPage(
+  operator: Operator,
+  { periodQuery, report, errorMessage }: ReportPageProps,
+): PageLayout {
+  const from = report === undefined ? periodQuery.from : utcDay(report.period.from);
   return operatorPage({
     title: "Report",
     operator,
@@ -34,18 +37,18 @@ export function reportPage(operator: Operator, { asked, report, wrong }: ReportS
           </div>
           <div>
             <label for="to">To before the day; empty for now</label>
-            <input id="to" name="to" type="date" value={asked.to.slice(0, 10)} />
+            <input id="to" name="to" type="date" value={periodQuery.to.slice(0, 10)} />
           </div>
           <button type="submit">Show</button>
         </form>
-        <Wrong wrong={wrong} />
-        {report === undefined ? null : <Sections report={report} />}
+        <ErrorMessage message={errorMessage} />
+        {report === undefined ? null : <ReportSections report={report} />}
       </>
     ),
   });
 }
 
-const TITLES: Readonly<Record<string, string>> = {
+const SECTION_TITLES: Readonly<Record<string, string>> = {
   income: "Income",
   grants: "Grants given",
   usage: "Usage, as it was charged",
@@ -56,58 +59,58 @@ const TITLES: Readonly<Record<string, string>> = {
   provider_cost: "Cost at providers",
 };
 
-function Sections({ report }: { readonly report: Report }): Child {
+function ReportSections({ report }: { readonly report: Report }): Child {
   const { from, to } = report.period;
   return (
     <>
       <p class="note">
-        From {minute(from)} to before {minute(to)}.
+        From {formatMinute(from)} to before {formatMinute(to)}.
       </p>
-      {Object.entries(figuresOf(report)).map(([section, named]) => (
+      {Object.entries(reportFigures(report)).map(([section, amounts]) => (
         <>
-          <h2>{TITLES[section] ?? section}</h2>
-          <Figures
-            figures={Object.entries(named).map(([name, amount]) => [
+          <h2>{SECTION_TITLES[section] ?? section}</h2>
+          <DefinitionList
+            figures={Object.entries(amounts).map(([name, amount]) => [
               name.replaceAll("_", " "),
-              signed(amount),
+              formatSignedUsd(amount),
             ])}
           />
         </>
       ))}
-      <Costs
+      <ProviderCostTable
         title="Cost per provider: what its bill should say"
-        none="No call went on the gateway's accounts at providers."
+        emptyText="No call went on the gateway's accounts at providers."
         costs={report.providers}
       />
-      <Costs
+      <ProviderCostTable
         title="Calls on customers' own keys, at list prices"
-        none="No call went on a customer's own key."
+        emptyText="No call went on a customer's own key."
         costs={report.ownKeys}
       />
       <h2>Through the processors</h2>
-      {report.passed.length === 0 ? (
+      {report.processors.length === 0 ? (
         <p>No payment came in or went back.</p>
       ) : (
-        <PassedTable report={report} />
+        <ProcessorTable report={report} />
       )}
     </>
   );
 }
 
-function Costs({
+function ProviderCostTable({
   title,
-  none,
+  emptyText,
   costs,
 }: {
   readonly title: string;
-  readonly none: string;
+  readonly emptyText: string;
   readonly costs: readonly ProviderCost[];
 }): Child {
   return (
     <>
       <h2>{title}</h2>
       {costs.length === 0 ? (
-        <p>{none}</p>
+        <p>{emptyText}</p>
       ) : (
         <Table
           label={title}
@@ -122,18 +125,18 @@ function Costs({
           rows={costs.map((one) => [
             one.model,
             one.provider,
-            number(one.calls),
-            number(one.inputTokens),
-            number(one.outputTokens),
-            signed(one.cost),
+            formatInteger(one.calls),
+            formatInteger(one.inputTokens),
+            formatInteger(one.outputTokens),
+            formatSignedUsd(one.cost),
           ])}
-          foot={[
+          footer={[
             "All",
             "",
-            number(sumOf(costs, "calls")),
-            number(sumOf(costs, "inputTokens")),
-            number(sumOf(costs, "outputTokens")),
-            signed(costOf(costs)),
+            formatInteger(sumField(costs, "calls")),
+            formatInteger(sumField(costs, "inputTokens")),
+            formatInteger(sumField(costs, "outputTokens")),
+            formatSignedUsd(totalCost(costs)),
           ]}
         />
       )}
@@ -141,26 +144,26 @@ function Costs({
   );
 }
 
-function sumOf(
+function sumField(
   costs: readonly ProviderCost[],
   of: "calls" | "inputTokens" | "outputTokens",
 ): number {
   return costs.reduce((sum, one) => sum + one[of], 0);
 }
 
-const PARTS = ["credit", "debt", "fee", "tax", "suspense", "borne", "total"] as const;
+const TOTAL_COLUMNS = ["credit", "debt", "fee", "tax", "suspense", "borne", "total"] as const;
 
-function PassedTable({ report }: { readonly report: Report }): Child {
+function ProcessorTable({ report }: { readonly report: Report }): Child {
   return (
     <Table
       label="Money through the processors"
       columns={[
         { name: "Processor and kind" },
-        ...PARTS.map((part) => ({ name: part, isNumber: true })),
+        ...TOTAL_COLUMNS.map((part) => ({ name: part, isNumber: true })),
       ]}
-      rows={report.passed.map((one) => [
+      rows={report.processors.map((one) => [
         `${one.processor}, ${one.kind.replaceAll("_", " ")}`,
-        ...PARTS.map((part) => (one[part] === 0n ? "–" : signed(one[part]))),
+        ...TOTAL_COLUMNS.map((part) => (one[part] === 0n ? "–" : formatSignedUsd(one[part]))),
       ])}
     />
   );

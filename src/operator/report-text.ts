@@ -2,13 +2,13 @@
 
 import { type Nano, usdText } from "../base/money.ts";
 import type { ProviderCost } from "./provider-costs.ts";
-import type { Passed, Report } from "./report.ts";
+import type { ProcessorTotals, Report } from "./report.ts";
 
-type Named = Readonly<Record<string, Nano>>;
+type NamedAmounts = Readonly<Record<string, Nano>>;
 
 /** The figures of a report by their names, section by section. */
-export function figuresOf(report: Report): Readonly<Record<string, Named>> {
-  const { grants, adjustments, usage, standing } = report;
+export function reportFigures(report: Report): Readonly<Record<string, NamedAmounts>> {
+  const { grants, adjustments, usage, balances } = report;
   const { promo, paid, overrun } = usage;
   return {
     income: { fees: report.feeIncome, usage_paid: paid },
@@ -21,21 +21,21 @@ export function figuresOf(report: Report): Readonly<Record<string, Named>> {
       written_off: report.writtenOff,
     },
     liabilities: {
-      promo: standing.promo,
-      paid: standing.paid,
-      total: standing.promo + standing.paid,
-      suspense: standing.suspense,
-      tax: standing.tax,
+      promo: balances.promo,
+      paid: balances.paid,
+      total: balances.promo + balances.paid,
+      suspense: balances.suspense,
+      tax: balances.tax,
     },
-    owed_to_us: { customers: standing.owed },
+    owed_to_us: { customers: balances.owed },
     provider_cost: {
-      total: costOf(report.providers),
-      own_keys: costOf(report.ownKeys),
+      total: totalCost(report.providers),
+      own_keys: totalCost(report.ownKeys),
     },
   };
 }
 
-export function costOf(costs: readonly ProviderCost[]): Nano {
+export function totalCost(costs: readonly ProviderCost[]): Nano {
   return costs.reduce((sum, { cost }) => sum + cost, 0n);
 }
 
@@ -45,25 +45,25 @@ export function reportJson(report: Report): unknown {
     from: new Date(report.period.from).toISOString(),
     to: new Date(report.period.to).toISOString(),
     ...Object.fromEntries(
-      Object.entries(figuresOf(report)).map(([section, named]) => [section, inUsd(named)]),
+      Object.entries(reportFigures(report)).map(([section, named]) => [section, usdFields(named)]),
     ),
-    processors: report.passed.map(({ processor, kind, ...amounts }) => ({
+    processors: report.processors.map(({ processor, kind, ...amounts }) => ({
       processor,
       kind,
-      ...inUsd(amounts),
+      ...usdFields(amounts),
     })),
-    providers: report.providers.map(showCost),
-    own_keys: report.ownKeys.map(showCost),
+    providers: report.providers.map(costJson),
+    own_keys: report.ownKeys.map(costJson),
   };
 }
 
-function inUsd(named: Named): Readonly<Record<string, string>> {
+function usdFields(amounts: NamedAmounts): Readonly<Record<string, string>> {
   return Object.fromEntries(
-    Object.entries(named).map(([name, amount]) => [`${name}_usd`, usdText(amount)]),
+    Object.entries(amounts).map(([name, amount]) => [`${name}_usd`, usdText(amount)]),
   );
 }
 
-function showCost(cost: ProviderCost): unknown {
+function costJson(cost: ProviderCost): unknown {
   return {
     provider: cost.provider,
     model: cost.model,
@@ -77,10 +77,10 @@ function showCost(cost: ProviderCost): unknown {
 
 export function reportText(report: Report): string {
   const date = (at: number): string => new Date(at).toISOString();
-  const sections = Object.entries(figuresOf(report)).map(([section, named]) =>
+  const sections = Object.entries(reportFigures(report)).map(([section, amounts]) =>
     tableText([
       [section.replaceAll("_", " "), "USD"],
-      ...Object.entries(named).map(([name, amount]) => [
+      ...Object.entries(amounts).map(([name, amount]) => [
         `  ${name.replaceAll("_", " ")}`,
         usdText(amount),
       ]),
@@ -89,19 +89,19 @@ export function reportText(report: Report): string {
   return [
     `From ${date(report.period.from)} to before ${date(report.period.to)}; liabilities are those at its end.`,
     ...sections,
-    ...passedText(report.passed),
-    ...costsText("provider cost, as its bill should say", report.providers),
-    ...costsText("calls on the callers' own keys, at list prices", report.ownKeys),
+    ...processorText(report.processors),
+    ...costTableText("provider cost, as its bill should say", report.providers),
+    ...costTableText("calls on the callers' own keys, at list prices", report.ownKeys),
   ].join("\n\n");
 }
 
-function passedText(passed: readonly Passed[]): readonly string[] {
-  if (passed.length === 0) return [];
+function processorText(processors: readonly ProcessorTotals[]): readonly string[] {
+  if (processors.length === 0) return [];
   const names = ["credit", "debt", "fee", "tax", "suspense", "borne", "total"] as const;
   return [
     tableText([
       ["processor", ...names],
-      ...passed.map((one) => [
+      ...processors.map((one) => [
         `  ${one.processor} ${one.kind.replaceAll("_", " ")}`,
         ...names.map((name) => usdText(one[name])),
       ]),
@@ -109,7 +109,7 @@ function passedText(passed: readonly Passed[]): readonly string[] {
   ];
 }
 
-function costsText(title: string, costs: readonly ProviderCost[]): readonly string[] {
+function costTableText(title: string, costs: readonly ProviderCost[]): readonly string[] {
   if (costs.length === 0) return [];
   const rows = costs.map((one) => [
     `  ${one.provider}  ${one.model}`,

@@ -2,133 +2,135 @@
 
 import { z } from "zod";
 import { networksOf } from "../http/address.ts";
-import type { Input, Route } from "../http/route.ts";
+import type { RouteInput, Route } from "../http/route.ts";
 import type { Tx } from "../store/db.ts";
-import { readAccountFile } from "./account.ts";
-import { type AccountDone, accountPage, DONE_WORDS } from "./account-page.tsx";
-import { pathOfAccount } from "./frame.tsx";
+import { readAccountDetails } from "./account.ts";
+import { type AccountActionResult, accountPage, ACTION_RESULT_TEXT } from "./account-page.tsx";
+import { accountPath } from "./frame.tsx";
 import {
-  FormName,
+  FormToken,
   formRoute,
-  mendable,
-  type Office,
-  once,
+  userErrorMessage,
+  type OperatorContext,
+  submitFormOnce,
   pageRoute,
-  parseFields,
+  parseForm,
   redirect,
-  show,
+  pageResponse,
 } from "./office.ts";
 import {
-  bearDebt,
-  correctBalance,
-  demandAccountId,
+  writeOffAccountDebt,
+  adjustBalance,
+  requireAccountId,
   freezeAccount,
-  giveCredit,
-  readReason,
-  readUsd,
+  grantCredit,
+  parseReason,
+  parseUsd,
   unfreezeAccount,
 } from "./operator.ts";
 import { type Operator, OPERATOR_PATH } from "./sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/accounts/{account}`;
 const AccountPath = z.object({ account: z.string() });
-type AccountInput = Input<{ account: string }, undefined, undefined, undefined>;
+type AccountInput = RouteInput<{ account: string }, undefined, undefined, undefined>;
 
-export function accountFileRoutes(office: Office): readonly Route[] {
-  return [showRoute(office), changeRoute(office)];
+export function accountDetailsRoutes(context: OperatorContext): readonly Route[] {
+  return [showRoute(context), changeRoute(context)];
 }
 
-const DoneName = z.custom<AccountDone>(
-  (name) => typeof name === "string" && Object.hasOwn(DONE_WORDS, name),
+const ActionResult = z.custom<AccountActionResult>(
+  (name) => typeof name === "string" && Object.hasOwn(ACTION_RESULT_TEXT, name),
 );
 
-function showRoute(office: Office): Route {
-  return pageRoute(office, {
+function showRoute(context: OperatorContext): Route {
+  return pageRoute(context, {
     path: PATH,
     id: "showAccountFile",
     summary: "Everything about one account",
     params: AccountPath,
     query: z.object({
-      done: DoneName.optional(),
+      done: ActionResult.optional(),
       models: z
         .string()
         .regex(/^model:./)
         .optional(),
     }),
     run: async ({ params, query, now }, operator) => {
-      const accountId = demandAccountId(params.account);
-      const file = await readAccountFile(office.db, accountId, now, query.models);
-      return show(accountPage(operator, { file, done: query.done }));
+      const accountId = requireAccountId(params.account);
+      const details = await readAccountDetails(context.db, accountId, now, query.models);
+      return pageResponse(accountPage(operator, { details, result: query.done }));
     },
   });
 }
 
-const Change = z.object({
+const AccountActionForm = z.object({
   do: z.enum(["grant", "adjust", "freeze", "unfreeze", "write_off"]),
-  form: FormName,
+  form: FormToken,
   usd: z.string().max(40).default(""),
   bucket: z.enum(["promo", "paid", ""]).default(""),
   reason: z.string(),
 });
-type Change = z.infer<typeof Change>;
+type AccountActionForm = z.infer<typeof AccountActionForm>;
 
-function changeRoute(office: Office): Route {
-  return formRoute(office, {
+function changeRoute(context: OperatorContext): Route {
+  return formRoute(context, {
     path: PATH,
     id: "changeAccount",
     summary: "Grant, adjust, freeze, unfreeze or write off",
     params: AccountPath,
     run: async (input, operator, fields) => {
-      const accountId = demandAccountId(input.params.account);
+      const accountId = requireAccountId(input.params.account);
       try {
-        const change = parseFields(Change, fields);
-        const asks = { accountId, ...change };
-        const done = await once(
-          office,
+        const accountForm = parseForm(AccountActionForm, fields);
+        const payload = { accountId, ...accountForm };
+        const result = await submitFormOnce(
+          context,
           operator,
-          { form: change.form, asks, now: input.now },
-          (tx) => carryOut(tx, office, change, { ...input, operator }),
+          { token: accountForm.form, payload, now: input.now },
+          (tx) => applyChange(tx, context, accountForm, { ...input, operator }),
         );
-        return redirect(`${pathOfAccount(accountId)}?done=${done}`);
+        return redirect(`${accountPath(accountId)}?done=${result}`);
       } catch (error) {
-        const wrong = mendable(error);
-        const file = await readAccountFile(office.db, accountId, input.now);
-        return show(accountPage(operator, { file, wrong, typed: fields }), { status: 400 });
+        const errorMessage = userErrorMessage(error);
+        const details = await readAccountDetails(context.db, accountId, input.now);
+        return pageResponse(accountPage(operator, { details, errorMessage, formValues: fields }), {
+          status: 400,
+        });
       }
     },
   });
 }
 
-async function carryOut(
+async function applyChange(
   tx: Tx,
-  { tellFalls }: Office,
-  change: Change,
-  { params, address, now, operator: { email } }: AccountInput & { readonly operator: Operator },
-): Promise<AccountDone> {
-  const act = {
+  { onBalanceThresholds }: OperatorContext,
+  form: AccountActionForm,
+  { params, clientIp, now, operator: { email } }: AccountInput & { readonly operator: Operator },
+): Promise<AccountActionResult> {
+  const change = {
     accountId: params.account,
     by: { type: "operator", id: email },
-    reason: readReason(change.reason),
-    network: networksOf(address)[1],
+    reason: parseReason(form.reason),
+    network: networksOf(clientIp)[1],
     now,
-    id: change.form,
+    id: form.form,
   } as const;
-  switch (change.do) {
+  switch (form.do) {
     case "grant": {
-      const given = await giveCredit(tx, { ...act, amount: readUsd(change.usd) });
-      return given.made ? "granted" : "unchanged";
+      const granted = await grantCredit(tx, { ...change, amount: parseUsd(form.usd) });
+      return granted.isChanged ? "granted" : "unchanged";
     }
     case "adjust": {
-      const bucket = change.bucket === "" ? undefined : change.bucket;
-      const amount = readUsd(change.usd);
-      const corrected = await correctBalance(tx, { ...act, amount, bucket, tellFalls });
-      return corrected.made ? "adjusted" : "unchanged";
+      const bucket = form.bucket === "" ? undefined : form.bucket;
+      const amount = parseUsd(form.usd);
+      const corrected = await adjustBalance(tx, { ...change, amount, bucket, onBalanceThresholds });
+      return corrected.isChanged ? "adjusted" : "unchanged";
     }
     case "freeze":
-      return (await freezeAccount(tx, act)).made ? "frozen" : "unchanged";
+      return (await freezeAccount(tx, change)).isChanged ? "frozen" : "unchanged";
     case "unfreeze":
-      return (await unfreezeAccount(tx, act)).made ? "unfrozen" : "unchanged";
+      return (await unfreezeAccount(tx, change)).isChanged ? "unfrozen" : "unchanged";
     case "write_off":
-      return (await bearDebt(tx, act)).made ? "written_off" : "unchanged";
+      return (await writeOffAccountDebt(tx, change)).isChanged ? "written_off" : "unchanged";
   }
 }

@@ -2,61 +2,68 @@
 
 import { z } from "zod";
 import { networksOf } from "../http/address.ts";
-import { cursorOf } from "../http/record.ts";
+import { cursorSchema } from "../http/record.ts";
 import type { Route } from "../http/route.ts";
-import { askChainAfter, markAbsent } from "./absent.ts";
+import { lookUpOnChain, markNotOnChain } from "./absent.ts";
 import {
-  FormName,
+  FormToken,
   formRoute,
-  mendable,
-  type Office,
-  once,
-  orNothing,
+  userErrorMessage,
+  type OperatorContext,
+  submitFormOnce,
+  emptyAsUndefined,
   pageRoute,
-  parseFields,
+  parseForm,
   redirect,
-  show,
+  pageResponse,
 } from "./office.ts";
-import { readReason } from "./operator.ts";
-import { listAside, listPayments, listUnclear, PAYMENT_FILTERS } from "./payments.ts";
+import { parseReason } from "./operator.ts";
 import {
-  PAYMENT_DONE,
-  type PaymentDone,
+  listUnappliedFacts,
+  listInvoicesWithPayments,
+  listUnclearPayments,
+  PAYMENT_FILTERS,
+} from "./payments.ts";
+import {
+  PAYMENT_RESULT_TEXT,
+  type PaymentActionResult,
   paymentsPage,
-  type PaymentsState,
+  type PaymentsPageProps,
 } from "./payments-page.tsx";
 import { OPERATOR_PATH } from "./sessions.ts";
 
 const PATH = `${OPERATOR_PATH}/payments`;
-const SHOWN = 50;
+const INVOICES_PER_PAGE = 50;
 const ID_MAX = 300;
 
-export function paymentRoutes(office: Office): readonly Route[] {
-  return [showRoute(office), changeRoute(office)];
+export function paymentRoutes(context: OperatorContext): readonly Route[] {
+  return [showRoute(context), changeRoute(context)];
 }
 
-const DoneName = z.custom<PaymentDone>(
-  (name) => typeof name === "string" && Object.hasOwn(PAYMENT_DONE, name),
+const ActionResult = z.custom<PaymentActionResult>(
+  (name) => typeof name === "string" && Object.hasOwn(PAYMENT_RESULT_TEXT, name),
 );
 
-function showRoute(office: Office): Route {
-  return pageRoute(office, {
+function showRoute(context: OperatorContext): Route {
+  return pageRoute(context, {
     path: PATH,
     id: "showPayments",
     summary: "Invoices, what was paid of them, and what went back",
     query: z.object({
-      state: orNothing(z.enum(PAYMENT_FILTERS)),
-      cursor: cursorOf("inv"),
-      done: DoneName.optional(),
+      state: emptyAsUndefined(z.enum(PAYMENT_FILTERS)),
+      cursor: cursorSchema("inv"),
+      done: ActionResult.optional(),
     }),
-    run: async ({ query: { state, cursor, done } }, operator) =>
-      show(paymentsPage(operator, { ...(await readPayments(office, { state, cursor })), done })),
+    run: async ({ query: { state, cursor, done: result } }, operator) =>
+      pageResponse(
+        paymentsPage(operator, { ...(await readPayments(context, { state, cursor })), result }),
+      ),
   });
 }
 
-const Change = z.object({
+const PaymentActionForm = z.object({
   do: z.literal("mark_absent"),
-  form: FormName,
+  form: FormToken,
   payment: z
     .string()
     .max(ID_MAX)
@@ -64,44 +71,59 @@ const Change = z.object({
   reason: z.string(),
 });
 
-function changeRoute(office: Office): Route {
-  return formRoute(office, {
+function changeRoute(context: OperatorContext): Route {
+  return formRoute(context, {
     path: PATH,
     id: "changePayment",
     summary: "Say that an unclear payment never arrived",
-    run: async ({ address, now }, operator, fields) => {
+    run: async ({ clientIp, now }, operator, fields) => {
       try {
-        const change = parseFields(Change, fields);
-        const { payment: id, form } = change;
-        const reason = readReason(change.reason);
-        const chainSays = await askChainAfter(office.db, office.chain, id);
+        const paymentForm = parseForm(PaymentActionForm, fields);
+        const { payment: id, form: token } = paymentForm;
+        const reason = parseReason(paymentForm.reason);
+        const chainResult = await lookUpOnChain(context.db, context.chain, id);
         const by = { type: "operator", id: operator.email } as const;
-        const network = networksOf(address)[1];
-        const done = await once(office, operator, { form, asks: change, now }, async (tx) => {
-          const made = await markAbsent(tx, { id, by, reason, network, now, chainSays });
-          return made ? "absent" : "unchanged";
-        });
-        return redirect(`${PATH}?done=${done}`);
+        const network = networksOf(clientIp)[1];
+        const result = await submitFormOnce(
+          context,
+          operator,
+          { token, payload: paymentForm, now },
+          async (tx) => {
+            const isChanged = await markNotOnChain(tx, {
+              id,
+              by,
+              reason,
+              network,
+              now,
+              chainResult,
+            });
+            return isChanged ? "absent" : "unchanged";
+          },
+        );
+        return redirect(`${PATH}?done=${result}`);
       } catch (error) {
-        const wrong = mendable(error);
-        const shown = await readPayments(office, {});
-        return show(paymentsPage(operator, { ...shown, wrong, typed: fields }), { status: 400 });
+        const errorMessage = userErrorMessage(error);
+        const shown = await readPayments(context, {});
+        return pageResponse(
+          paymentsPage(operator, { ...shown, errorMessage, formValues: fields }),
+          { status: 400 },
+        );
       }
     },
   });
 }
 
 async function readPayments(
-  { db }: Office,
+  { db }: OperatorContext,
   {
     state,
     cursor,
-  }: Partial<Pick<PaymentsState, "state">> & { readonly cursor?: string | undefined },
-): Promise<PaymentsState> {
+  }: Partial<Pick<PaymentsPageProps, "state">> & { readonly cursor?: string | undefined },
+): Promise<PaymentsPageProps> {
   return {
     state,
-    invoices: await listPayments(db, { limit: SHOWN, cursor }, state),
-    aside: await listAside(db),
-    unclear: await listUnclear(db),
+    invoices: await listInvoicesWithPayments(db, { limit: INVOICES_PER_PAGE, cursor }, state),
+    unapplied: await listUnappliedFacts(db),
+    unclear: await listUnclearPayments(db),
   };
 }

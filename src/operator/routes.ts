@@ -1,101 +1,114 @@
 // The operator's pages: the HTTP face of the operator room. There are none where the settings name no operator.
 
 import { z } from "zod";
-import { type AuditAction, AUDIT_ACTIONS, listHouseEntries } from "../audit/audit.ts";
-import { cursorOf } from "../http/record.ts";
+import { type AuditAction, AUDIT_ACTIONS, listAllAuditEntries } from "../audit/audit.ts";
+import { cursorSchema } from "../http/record.ts";
 import type { Route } from "../http/route.ts";
 import { ACCOUNT_STATES, listAccounts } from "./accounts.ts";
 import { accountsPage } from "./accounts-page.tsx";
 import { auditPage } from "./audit-page.tsx";
-import { mendable, type Office, orNothing, pageRoute, show } from "./office.ts";
-import { readPeriod } from "./period.ts";
+import {
+  userErrorMessage,
+  type OperatorContext,
+  emptyAsUndefined,
+  pageRoute,
+  pageResponse,
+} from "./office.ts";
+import { parsePeriod } from "./period.ts";
 import { readReport } from "./report.ts";
 import { reportPage } from "./report-page.tsx";
-import { accountFileRoutes } from "./routes-account.ts";
+import { accountDetailsRoutes } from "./routes-account.ts";
 import { paymentRoutes } from "./routes-payments.ts";
 import { signInRoutes } from "./routes-sign-in.ts";
 import { OPERATOR_PATH } from "./sessions.ts";
 
-const SHOWN = 50;
+const ROWS_PER_PAGE = 50;
 const SEARCH_MAX = 320;
 
-export interface OperatorRouteParts {
-  readonly office?: Office | undefined;
+export interface OperatorRouteDeps {
+  readonly operatorContext?: OperatorContext | undefined;
 }
 
-export function operatorRoutes({ office }: OperatorRouteParts): readonly Route[] {
-  if (office === undefined) return [];
+export function operatorRoutes({ operatorContext }: OperatorRouteDeps): readonly Route[] {
+  if (operatorContext === undefined) return [];
   return [
-    ...signInRoutes(office),
-    accountsRoute(office),
-    ...accountFileRoutes(office),
-    reportRoute(office),
-    ...paymentRoutes(office),
-    auditRoute(office),
+    ...signInRoutes(operatorContext),
+    accountsRoute(operatorContext),
+    ...accountDetailsRoutes(operatorContext),
+    reportRoute(operatorContext),
+    ...paymentRoutes(operatorContext),
+    auditRoute(operatorContext),
   ];
 }
 
-function accountsRoute(office: Office): Route {
-  return pageRoute(office, {
+function accountsRoute(context: OperatorContext): Route {
+  return pageRoute(context, {
     path: OPERATOR_PATH,
     id: "showAccounts",
     summary: "All accounts, or those that are searched for",
     query: z.object({
       search: z.string().max(SEARCH_MAX).optional(),
-      state: orNothing(z.enum(ACCOUNT_STATES)),
-      cursor: cursorOf("acct"),
+      state: emptyAsUndefined(z.enum(ACCOUNT_STATES)),
+      cursor: cursorSchema("acct"),
     }),
     run: async ({ query, now }, operator) => {
-      const page = { limit: SHOWN, cursor: query.cursor };
-      const accounts = await listAccounts(office.db, query, page, now);
-      return show(accountsPage(operator, { ...query, accounts }));
+      const page = { limit: ROWS_PER_PAGE, cursor: query.cursor };
+      const accounts = await listAccounts(context.db, query, page, now);
+      return pageResponse(accountsPage(operator, { ...query, accounts }));
     },
   });
 }
 
-function reportRoute({ db, ...office }: Office): Route {
+function reportRoute({ db, ...context }: OperatorContext): Route {
   return pageRoute(
-    { db, ...office },
+    { db, ...context },
     {
       path: `${OPERATOR_PATH}/report`,
       id: "showReport",
       summary: "Income, costs and liabilities of a period",
       query: z.object({ from: z.string().optional(), to: z.string().optional() }),
       run: async ({ query, now }, operator) => {
-        const asked = { from: query.from ?? "", to: query.to ?? "" };
+        const periodQuery = { from: query.from ?? "", to: query.to ?? "" };
         try {
-          const period = readPeriod(query, now);
+          const period = parsePeriod(query, now);
           const report = await db.snapshot((reader) => readReport(reader, period));
-          return show(reportPage(operator, { asked, report }));
+          return pageResponse(reportPage(operator, { periodQuery, report }));
         } catch (error) {
-          return show(reportPage(operator, { asked, wrong: mendable(error) }), { status: 400 });
+          return pageResponse(
+            reportPage(operator, { periodQuery, errorMessage: userErrorMessage(error) }),
+            { status: 400 },
+          );
         }
       },
     },
   );
 }
 
-const ActionName = z.custom<AuditAction>(
+const AuditActionName = z.custom<AuditAction>(
   (name) => typeof name === "string" && Object.hasOwn(AUDIT_ACTIONS, name),
   "is no action of the audit log",
 );
 
-function auditRoute(office: Office): Route {
-  return pageRoute(office, {
+function auditRoute(context: OperatorContext): Route {
+  return pageRoute(context, {
     path: `${OPERATOR_PATH}/audit`,
     id: "showHouseAudit",
     summary: "Who did what, in all accounts",
     query: z.object({
-      account: orNothing(z.string().max(SEARCH_MAX)),
-      actor: orNothing(z.string().max(SEARCH_MAX)),
-      action: orNothing(ActionName),
-      cursor: cursorOf("aud"),
+      account: emptyAsUndefined(z.string().max(SEARCH_MAX)),
+      actor: emptyAsUndefined(z.string().max(SEARCH_MAX)),
+      action: emptyAsUndefined(AuditActionName),
+      cursor: cursorSchema("aud"),
     }),
     run: async ({ query }, operator) => {
       const { account: accountId, actor, action, cursor } = query;
       const filter = { accountId, actor, action };
-      const entries = await listHouseEntries(office.db, { limit: SHOWN, cursor }, filter);
-      return show(auditPage(operator, { filter, entries }));
+      const entries = await listAllAuditEntries(
+        context.db,
+        { limit: ROWS_PER_PAGE, cursor },
+        filter,
+      );
+      return pageResponse(auditPage(operator, { filter, entries }));
     },
   });
 }

@@ -2,23 +2,23 @@
 // another cookie, sent to this part of the site alone, another table, other keys, and a shorter life. Whether an address is
 // still an operator's is asked at every request.
 
-import { cookieForm, cookieNamed } from "../base/cookie.ts";
+import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import { foldEmail } from "../base/email.ts";
 import { newId } from "../base/id.ts";
 import { deriveKey, fingerprint } from "../base/seal.ts";
 import { randomBase62, type Secret } from "../base/secret.ts";
-import { type Db, text, type Tx, whole } from "../store/db.ts";
+import { type Db, text, type Tx, integer } from "../store/db.ts";
 
 export const OPERATOR_PATH = "/operator";
-const COOKIE = "postern_operator";
-const TOKEN_CHARACTERS = 43;
+const COOKIE_NAME = "postern_operator";
+const TOKEN_LENGTH = 43;
 const BROWSER_MAX = 200;
 /** A session ends when it was not used for half an hour, and in any case after eight hours. */
 const IDLE_MS = 30 * 60_000;
 const LIFETIME_MS = 8 * 3_600_000;
 /** How old the note of the last use may grow before it is written anew. */
-const SEEN_MS = 60_000;
-const KEPT_MS = 30 * 86_400_000;
+const LAST_SEEN_INTERVAL_MS = 60_000;
+const RETENTION_MS = 30 * 86_400_000;
 
 export interface Operator {
   readonly email: string;
@@ -41,10 +41,10 @@ export interface OperatorSessions {
   ) => Promise<{ readonly sessionId: string; readonly cookie: string }>;
   readonly find: (cookies: string | null, now: number) => Promise<Operator | undefined>;
   /** The cookie that takes the browser's away. */
-  readonly noCookie: () => string;
+  readonly clearCookie: () => string;
 }
 
-export interface OperatorSessionsParts {
+export interface OperatorSessionsDeps {
   readonly db: Db;
   readonly master: Secret;
   readonly baseUrl: string;
@@ -57,15 +57,15 @@ export function createOperatorSessions({
   master,
   baseUrl,
   operators,
-}: OperatorSessionsParts): OperatorSessions {
+}: OperatorSessionsDeps): OperatorSessions {
   const hashKey = deriveKey(master, "operator-session/v1");
   const formKey = deriveKey(master, "operator-form/v1");
-  const form = cookieForm(baseUrl, OPERATOR_PATH);
+  const cookieBuilder = createCookieBuilder(baseUrl, OPERATOR_PATH);
   const isOperator = (email: string): boolean => operators.includes(foldEmail(email));
   return {
     isOperator,
     begin: async (tx, { email, network, browser, now }) => {
-      const token = randomBase62(TOKEN_CHARACTERS);
+      const token = randomBase62(TOKEN_LENGTH);
       const sessionId = newId("ses", now);
       await tx.run(
         `insert into operator_session (id, hash, email, created_at, seen_at, expires_at, network, browser)
@@ -81,11 +81,11 @@ export function createOperatorSessions({
           browser.replaceAll("\u0000", "").slice(0, BROWSER_MAX),
         ],
       );
-      return { sessionId, cookie: form.set(COOKIE, token, LIFETIME_MS / 1_000) };
+      return { sessionId, cookie: cookieBuilder.set(COOKIE_NAME, token, LIFETIME_MS / 1_000) };
     },
     find: async (cookies, now) => {
-      const token = cookieNamed(cookies, form.name(COOKIE));
-      if (token?.length !== TOKEN_CHARACTERS) return undefined;
+      const token = readCookie(cookies, cookieBuilder.name(COOKIE_NAME));
+      if (token?.length !== TOKEN_LENGTH) return undefined;
       const hash = fingerprint(hashKey, token);
       const row = await db.get(
         `select * from operator_session where hash = ? and ended_at is null and expires_at > ? and seen_at > ?`,
@@ -93,14 +93,15 @@ export function createOperatorSessions({
       );
       if (row === undefined || !isOperator(text(row, "email"))) return undefined;
       const sessionId = text(row, "id");
-      if (now - whole(row, "seen_at") >= SEEN_MS) await db.write((tx) => see(tx, sessionId, now));
+      if (now - integer(row, "seen_at") >= LAST_SEEN_INTERVAL_MS)
+        await db.write((tx) => touchSession(tx, sessionId, now));
       return { email: text(row, "email"), sessionId, csrf: fingerprint(formKey, hash) };
     },
-    noCookie: () => form.clear(COOKIE),
+    clearCookie: () => cookieBuilder.clear(COOKIE_NAME),
   };
 }
 
-async function see(tx: Tx, sessionId: string, now: number): Promise<void> {
+async function touchSession(tx: Tx, sessionId: string, now: number): Promise<void> {
   await tx.run("update operator_session set seen_at = ? where id = ? and seen_at < ?", [
     now,
     sessionId,
@@ -117,5 +118,5 @@ export async function endOperatorSession(tx: Tx, sessionId: string, now: number)
 
 /** Forgets sessions that nobody can use any more. */
 export async function sweepOperatorSessions(tx: Tx, now: number): Promise<void> {
-  await tx.run("delete from operator_session where expires_at < ?", [now - KEPT_MS]);
+  await tx.run("delete from operator_session where expires_at < ?", [now - RETENTION_MS]);
 }

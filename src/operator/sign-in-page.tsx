@@ -1,25 +1,29 @@
 /** @jsxImportSource hono/jsx */
 // Where an operator comes in, and what somebody sees who may not.
 
-import type { PageFrame } from "../http/layout.tsx";
-import { OPERATOR_SIGN_IN } from "./office.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import { OPERATOR_SIGN_IN_PATH } from "./office.ts";
 
-export interface SignInState {
+export interface SignInPageProps {
   readonly providerName: string | undefined;
   readonly returnTo: string;
   /** A form came after its session had ended. */
-  readonly isFormLost: boolean;
+  readonly isSessionExpired: boolean;
 }
 
-export function signInPage({ providerName, returnTo, isFormLost }: SignInState): PageFrame {
-  const begin = `${OPERATOR_SIGN_IN}/begin?${new URLSearchParams({ return_to: returnTo }).toString()}`;
+export function signInPage({
+  providerName,
+  returnTo,
+  isSessionExpired,
+}: SignInPageProps): PageLayout {
+  const begin = `${OPERATOR_SIGN_IN_PATH}/begin?${new URLSearchParams({ return_to: returnTo }).toString()}`;
   return {
     title: "Operator – Postern",
     isPrivate: true,
     main: (
       <>
         <h1>Operator</h1>
-        {isFormLost ? (
+        {isSessionExpired ? (
           <p class="wrong" role="alert">
             You were not signed in any more when the form arrived. Nothing was changed. Sign in, and
             send it once more.
@@ -46,16 +50,16 @@ export function signInPage({ providerName, returnTo, isFormLost }: SignInState):
   };
 }
 
-export function refusedPage(said: string): PageFrame {
+export function refusedPage(message: string): PageLayout {
   return {
     title: "Not signed in – Postern",
     isPrivate: true,
     main: (
       <>
         <h1>You are not signed in</h1>
-        <p class="lede">{said}</p>
+        <p class="lede">{message}</p>
         <p>
-          <a href={OPERATOR_SIGN_IN}>Sign in with another account</a>
+          <a href={OPERATOR_SIGN_IN_PATH}>Sign in with another account</a>
         </p>
       </>
     ),

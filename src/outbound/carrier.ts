@@ -1,142 +1,145 @@
 // Carries requests to providers and their replies back, on connections that are kept for the next. Why this is not the
 // runtime's `fetch` is told in docs/decisions/0015-own-http-client.md.
 
-import { deadline } from "../base/deadline.ts";
-import { remembered } from "../base/remembered.ts";
-import { abortSignalOf, type StopSignal } from "../base/stop.ts";
+import { startDeadline } from "../base/deadline.ts";
+import { memoize } from "../base/remembered.ts";
+import { toAbortSignal, type AbortSignalLike } from "../base/stop.ts";
 import {
   type Connection,
   CONNECTION_EVENTS,
   createConnection,
-  type Exchange,
-  type Fate,
-  hangUp,
-  onOver,
-  sendOn,
-  terminate,
+  type HttpExchange,
+  type PoolHooks,
+  abortExchange,
+  onExchangeEnd,
+  sendRequest,
+  destroy,
 } from "./connection.ts";
-import { type Reply, replyOfResponse, unpacked } from "./reply.ts";
-import { type Dial, dial as dialByRuntime, type Place } from "./socket.ts";
+import { type UpstreamResponse, fromFetchResponse, decompressed } from "./reply.ts";
+import { type Dial, dial as dialByRuntime, type SocketAddress } from "./socket.ts";
 
-export interface Outgoing {
+export interface OutgoingRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  readonly signal: StopSignal;
+  readonly signal: AbortSignalLike;
 }
 
 /** Sends a POST and resolves when the headers of its reply are there; rejects where there is none. */
-export type Carry = (outgoing: Outgoing) => Promise<Reply>;
+export type Send = (outgoing: OutgoingRequest) => Promise<UpstreamResponse>;
 
-export interface Carrier {
-  readonly carry: Carry;
+export interface HttpClient {
+  readonly send: Send;
   /** Closes the connections that nobody uses. */
   readonly close: () => void;
 }
 
-const CONNECT_MS = 10_000;
+const CONNECT_TIMEOUT_MS = 10_000;
 /** Shorter than the minute after which most servers close a silent connection. */
-const IDLE_MS = 50_000;
-const IDLE_MAX = 512;
-const CLOSED_JUST_THEN_MS = 1_000;
+const IDLE_TIMEOUT_MS = 50_000;
+const IDLE_PER_ORIGIN_MAX = 512;
+const STALE_CONNECTION_RETRY_MS = 1_000;
 
-interface Idle {
+interface IdleConnection {
   readonly connection: Connection;
-  readonly stop: () => void;
+  readonly cancelTimeout: () => void;
 }
 
-export function createCarrier(dial: Dial = dialByRuntime): Carrier {
-  const idle = new Map<string, Idle[]>();
-  const fate = keepingIn(idle);
+export function createHttpClient(dial: Dial = dialByRuntime): HttpClient {
+  const idle = new Map<string, IdleConnection[]>();
+  const poolHooks = createPoolHooks(idle);
 
-  function take(origin: string): Connection | undefined {
-    const kept = idle.get(origin)?.pop();
-    kept?.stop();
-    return kept?.connection;
+  function takeIdle(origin: string): Connection | undefined {
+    const reused = idle.get(origin)?.pop();
+    reused?.cancelTimeout();
+    return reused?.connection;
   }
 
-  async function open({ origin, place }: Target, signal: StopSignal): Promise<Connection> {
-    const { connected, giveUp } = dial(place, CONNECTION_EVENTS, (socket) =>
-      createConnection(socket, origin, fate),
+  async function open({ origin, address }: Target, signal: AbortSignalLike): Promise<Connection> {
+    const { connected, cancel: cancelDial } = dial(address, CONNECTION_EVENTS, (socket) =>
+      createConnection(socket, origin, poolHooks),
     );
-    const givenUp = Promise.withResolvers<never>();
-    const stop = deadline(CONNECT_MS, () => {
-      givenUp.reject(new Error(`no connection within ${CONNECT_MS / 1_000} seconds`));
-      giveUp();
+    const aborted = Promise.withResolvers<never>();
+    const cancelTimeout = startDeadline(CONNECT_TIMEOUT_MS, () => {
+      aborted.reject(new Error(`no connection within ${CONNECT_TIMEOUT_MS / 1_000} seconds`));
+      cancelDial();
     });
-    const left = (): void => {
-      givenUp.reject(new Error("aborted"));
-      giveUp();
+    const onAbort = (): void => {
+      aborted.reject(new Error("aborted"));
+      cancelDial();
     };
-    signal.addEventListener("abort", left);
+    signal.addEventListener("abort", onAbort);
     try {
-      return await Promise.race([connected, givenUp.promise]);
+      return await Promise.race([connected, aborted.promise]);
     } finally {
-      stop();
-      signal.removeEventListener("abort", left);
+      cancelTimeout();
+      signal.removeEventListener("abort", onAbort);
     }
   }
 
-  async function carry(outgoing: Outgoing): Promise<Reply> {
+  async function send(outgoing: OutgoingRequest): Promise<UpstreamResponse> {
     const { signal } = outgoing;
     if (signal.aborted) throw new Error("aborted");
-    const target = targetOf(outgoing.url);
-    const request = requestBytes(target, outgoing);
-    const kept = take(target.origin);
-    if (kept !== undefined) {
+    const target = parseTarget(outgoing.url);
+    const request = encodeRequest(target, outgoing);
+    const reused = takeIdle(target.origin);
+    if (reused !== undefined) {
       const sentAt = performance.now();
-      const exchange = sendOn(kept, request);
+      const exchange = sendRequest(reused, request);
       try {
-        return unpacked(await heeded(exchange, signal));
+        return decompressed(await withAbort(exchange, signal));
       } catch (error) {
         // A kept connection may have been closed at its other end just then: that says nothing about the provider. One
         // that is closed later may have been heard.
-        const isLate = performance.now() - sentAt > CLOSED_JUST_THEN_MS;
-        if (isLate || exchange.answered || signal.aborted) throw error;
+        const isLate = performance.now() - sentAt > STALE_CONNECTION_RETRY_MS;
+        if (isLate || exchange.hasReplyBytes || signal.aborted) throw error;
       }
     }
     const connection = await open(target, signal);
-    return unpacked(await heeded(sendOn(connection, request), signal));
+    return decompressed(await withAbort(sendRequest(connection, request), signal));
   }
 
   return {
-    carry,
+    send,
     close: () => {
       const all = [...idle.values()].flat();
-      for (const { connection } of all) terminate(connection);
+      for (const { connection } of all) destroy(connection);
     },
   };
 }
 
 /** Keeps what is free, so that the next call to the same place finds it. */
-function keepingIn(idle: Map<string, Idle[]>): Fate {
+function createPoolHooks(idle: Map<string, IdleConnection[]>): PoolHooks {
   return {
-    free: (connection) => {
+    onIdle: (connection) => {
       const { origin } = connection;
       const all = idle.get(origin) ?? [];
-      if (all.length >= IDLE_MAX) return terminate(connection);
+      if (all.length >= IDLE_PER_ORIGIN_MAX) return destroy(connection);
       idle.set(origin, all);
-      all.push({ connection, stop: deadline(IDLE_MS, () => terminate(connection)) });
+      all.push({
+        connection,
+        cancelTimeout: startDeadline(IDLE_TIMEOUT_MS, () => destroy(connection)),
+      });
     },
-    gone: (connection) => {
+    onClosed: (connection) => {
       const { origin } = connection;
       const all = idle.get(origin);
       const at = all?.findIndex((one) => one.connection === connection) ?? -1;
       if (all === undefined || at === -1) return;
-      all.splice(at, 1)[0]?.stop();
+      all.splice(at, 1)[0]?.cancelTimeout();
       if (all.length === 0) idle.delete(origin);
     },
   };
 }
 
 /** The runtime's own client, which finds its way through a proxy that the environment names. */
-export const carryByFetch: Carry = async ({ url, headers, body, signal }) =>
-  replyOfResponse(
+export const sendByFetch: Send = async ({ url, headers, body, signal }) =>
+  fromFetchResponse(
     await fetch(url, {
       method: "POST",
       headers,
       body,
-      signal: abortSignalOf(signal),
+      signal: toAbortSignal(signal),
       redirect: "manual",
       // The runtime's own limit of five minutes is the caller's to set.
       timeout: false,
@@ -144,61 +147,71 @@ export const carryByFetch: Carry = async ({ url, headers, body, signal }) =>
   );
 
 // The signal ends the exchange, its body included, and is let go when that is over.
-function heeded(exchange: Exchange, signal: StopSignal): Promise<Reply> {
-  const stop = (): void => hangUp(exchange);
-  signal.addEventListener("abort", stop);
-  onOver(exchange, () => signal.removeEventListener("abort", stop));
-  if (signal.aborted) stop();
-  return exchange.replied.promise;
+function withAbort(exchange: HttpExchange, signal: AbortSignalLike): Promise<UpstreamResponse> {
+  const onAbort = (): void => abortExchange(exchange);
+  signal.addEventListener("abort", onAbort);
+  onExchangeEnd(exchange, () => signal.removeEventListener("abort", onAbort));
+  if (signal.aborted) onAbort();
+  return exchange.reply.promise;
 }
 
 interface Target {
   readonly origin: string;
-  readonly place: Place;
+  readonly address: SocketAddress;
   readonly host: string;
   readonly path: string;
 }
 
 /** The addresses of calls are few, and taking one apart is not for nothing. */
-const targetOf = remembered((url: string): Target => {
+const parseTarget = memoize((url: string): Target => {
   const { protocol, hostname, host, port, pathname, search, origin } = new URL(url);
   const secure = protocol === "https:";
   if (!secure && protocol !== "http:") throw new Error(`no address of HTTP: ${protocol}`);
-  const place = {
+  const address = {
     host: hostname.replace(/^\[(.*)\]$/, "$1"),
     port: port === "" ? (secure ? 443 : 80) : Number(port),
-    secure,
+    isSecure: secure,
   };
-  return { origin, place, host, path: pathname + search };
+  return { origin, address, host, path: pathname + search };
 });
 
-const NAME = /^[!#$%&'*+\-.^_`|~\w]+$/;
-const NOT_IN_A_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
+const HEADER_NAME = /^[!#$%&'*+\-.^_`|~\w]+$/;
+const INVALID_HEADER_VALUE_CHARACTER = /[^\t\x20-\x7e\x80-\xff]/;
 /** Headers that say where a request goes and where it ends: they are said here, and once. */
-const OURS = new Set(["host", "content-length", "transfer-encoding", "connection", "expect"]);
+const RESERVED_HEADERS = new Set([
+  "host",
+  "content-length",
+  "transfer-encoding",
+  "connection",
+  "expect",
+]);
 
-function requestBytes({ host, path }: Target, { headers, body }: Outgoing): Uint8Array {
+function encodeRequest({ host, path }: Target, { headers, body }: OutgoingRequest): Uint8Array {
   const bodyBytes = Buffer.byteLength(body);
-  const head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\n${linesOf(headers)}content-length: ${bodyBytes}\r\n\r\n`;
+  const head = `POST ${path} HTTP/1.1\r\nhost: ${host}\r\n${headerLines(headers)}content-length: ${bodyBytes}\r\n\r\n`;
   const bytes = Buffer.allocUnsafe(head.length + bodyBytes);
   bytes.write(head, 0, "latin1");
   bytes.write(body, head.length, "utf8");
   return bytes;
 }
 
-const knownLines = new WeakMap<Outgoing["headers"], string>();
+const headerLinesCache = new WeakMap<OutgoingRequest["headers"], string>();
 
 // Headers that are frozen are the same for many calls, and are looked at once.
-function linesOf(headers: Outgoing["headers"]): string {
-  const known = knownLines.get(headers);
+function headerLines(headers: OutgoingRequest["headers"]): string {
+  const known = headerLinesCache.get(headers);
   if (known !== undefined) return known;
   let lines = "";
   for (const name in headers) {
     const value = headers[name] ?? "";
-    if (!NAME.test(name) || NOT_IN_A_VALUE.test(value) || OURS.has(name.toLowerCase()))
+    if (
+      !HEADER_NAME.test(name) ||
+      INVALID_HEADER_VALUE_CHARACTER.test(value) ||
+      RESERVED_HEADERS.has(name.toLowerCase())
+    )
       throw new Error(`the header ${JSON.stringify(name)} cannot be sent`);
     lines += `${name}: ${value}\r\n`;
   }
-  if (Object.isFrozen(headers)) knownLines.set(headers, lines);
+  if (Object.isFrozen(headers)) headerLinesCache.set(headers, lines);
   return lines;
 }

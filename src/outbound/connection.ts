@@ -1,182 +1,191 @@
 // One connection and the requests that follow one another on it, one at a time. Every call has an exchange and every
 // stream a connection, so both are nothing but data, which the functions of this file alone change.
 
-import { createInflow, endInflow, type Inflow, pour, type Valve } from "./inflow.ts";
+import {
+  createBodyStream,
+  endBodyStream,
+  type BodyStream,
+  push,
+  type FlowControl,
+} from "./inflow.ts";
 import {
   createReplyParser,
-  endsByClosing,
-  pushReply,
+  isEndedByClose,
+  parseBytes,
   type ReplyParser,
-  type ReplyReader,
+  type ReplyHandler,
 } from "./reply-parser.ts";
-import type { Reply } from "./reply.ts";
+import type { UpstreamResponse } from "./reply.ts";
 import type { Socket, SocketEvents } from "./socket.ts";
 
 export interface Connection {
   readonly socket: Socket;
   /** Where it goes to, by whatever name its owner keeps it. */
   readonly origin: string;
-  readonly fate: Fate;
-  readonly valve: Valve;
-  running: Exchange | undefined;
-  isGone: boolean;
+  readonly poolHooks: PoolHooks;
+  readonly flowControl: FlowControl;
+  activeExchange: HttpExchange | undefined;
+  isClosed: boolean;
   isPaused: boolean;
 }
 
-export interface Exchange {
+export interface HttpExchange {
   readonly connection: Connection;
   /** Resolves when the headers of the reply are there. */
-  readonly replied: PromiseWithResolvers<Reply>;
+  readonly reply: PromiseWithResolvers<UpstreamResponse>;
   readonly parser: ReplyParser;
-  unsent: Uint8Array | undefined;
+  unsentBytes: Uint8Array | undefined;
   /** Whether any byte of the reply has come. */
-  answered: boolean;
-  inflow: Inflow | undefined;
-  over: (() => void) | undefined;
+  hasReplyBytes: boolean;
+  body: BodyStream | undefined;
+  onEnd: (() => void) | undefined;
 }
 
 /** What becomes of a connection: free for another request when a reply has ended well, or gone. */
-export interface Fate {
-  readonly free: (connection: Connection) => void;
-  readonly gone: (connection: Connection) => void;
+export interface PoolHooks {
+  readonly onIdle: (connection: Connection) => void;
+  readonly onClosed: (connection: Connection) => void;
 }
 
-export function createConnection(socket: Socket, origin: string, fate: Fate): Connection {
+export function createConnection(socket: Socket, origin: string, poolHooks: PoolHooks): Connection {
   const connection: Connection = {
     socket,
     origin,
-    fate,
-    valve: {
+    poolHooks,
+    flowControl: {
       pause: () => {
         connection.isPaused = true;
         socket.pause();
       },
-      resume: () => resume(connection),
-      hangUp: (inflow) => {
-        if (connection.running?.inflow === inflow) breakOff(connection, new Error("hung up"));
+      resume: () => resumeConnection(connection),
+      cancel: (inflow) => {
+        if (connection.activeExchange?.body === inflow)
+          failConnection(connection, new Error("hung up"));
       },
     },
-    running: undefined,
-    isGone: false,
+    activeExchange: undefined,
+    isClosed: false,
     isPaused: false,
   };
   return connection;
 }
 
 export const CONNECTION_EVENTS: SocketEvents<Connection> = {
-  data: (connection, bytes) => {
-    const { running } = connection;
+  onData: (connection, bytes) => {
+    const { activeExchange } = connection;
     // What comes unasked belongs to nobody.
-    if (running === undefined) return terminate(connection);
-    running.answered = true;
+    if (activeExchange === undefined) return destroy(connection);
+    activeExchange.hasReplyBytes = true;
     try {
-      pushReply(running.parser, bytes);
+      parseBytes(activeExchange.parser, bytes);
     } catch (error) {
-      breakOff(connection, error);
+      failConnection(connection, error);
     }
   },
-  drained: ({ socket, running }) => {
-    if (running?.unsent !== undefined) running.unsent = writeOn(socket, running.unsent);
+  onDrain: ({ socket, activeExchange }) => {
+    if (activeExchange?.unsentBytes !== undefined)
+      activeExchange.unsentBytes = writeToSocket(socket, activeExchange.unsentBytes);
   },
-  closed: (connection, clean) => {
-    const last = stopRunning(connection);
-    gone(connection);
+  onClose: (connection, clean) => {
+    const last = detachExchange(connection);
+    markClosed(connection);
     if (last === undefined) return;
-    if (clean && endsByClosing(last.parser)) endBody(last);
-    else fail(last, new Error("the connection was closed"));
+    if (clean && isEndedByClose(last.parser)) endExchangeBody(last);
+    else failExchange(last, new Error("the connection was closed"));
   },
 };
 
-const REPLY_READER: ReplyReader<Connection> = {
-  head: (connection, { status, headers }) => {
-    const { running, valve } = connection;
-    if (running === undefined) return;
-    running.inflow = createInflow(valve);
-    running.replied.resolve({ status, headers, body: running.inflow });
+const REPLY_HANDLER: ReplyHandler<Connection> = {
+  onHead: (connection, { status, headers }) => {
+    const { activeExchange, flowControl } = connection;
+    if (activeExchange === undefined) return;
+    activeExchange.body = createBodyStream(flowControl);
+    activeExchange.reply.resolve({ status, headers, body: activeExchange.body });
   },
   // Of an exchange that was broken off in the midst of a slice nothing is handed on.
-  piece: ({ running }, bytes) => {
-    if (running?.inflow !== undefined) pour(running.inflow, bytes);
+  onData: ({ activeExchange }, bytes) => {
+    if (activeExchange?.body !== undefined) push(activeExchange.body, bytes);
   },
-  end: (connection, reusable) => {
-    const last = stopRunning(connection);
-    if (connection.isPaused) resume(connection);
+  onEnd: (connection, reusable) => {
+    const last = detachExchange(connection);
+    if (connection.isPaused) resumeConnection(connection);
     // A reply that came before all of its request was sent leaves the connection in the midst of it.
-    if (reusable && last?.unsent === undefined && !connection.isGone)
-      connection.fate.free(connection);
-    else terminate(connection);
-    if (last !== undefined) endBody(last);
+    if (reusable && last?.unsentBytes === undefined && !connection.isClosed)
+      connection.poolHooks.onIdle(connection);
+    else destroy(connection);
+    if (last !== undefined) endExchangeBody(last);
   },
 };
 
 /** Sends a request. One at a time. */
-export function sendOn(connection: Connection, request: Uint8Array): Exchange {
-  const exchange: Exchange = {
+export function sendRequest(connection: Connection, request: Uint8Array): HttpExchange {
+  const exchange: HttpExchange = {
     connection,
-    replied: Promise.withResolvers<Reply>(),
-    parser: createReplyParser(REPLY_READER, connection),
-    unsent: undefined,
-    answered: false,
-    inflow: undefined,
-    over: undefined,
+    reply: Promise.withResolvers<UpstreamResponse>(),
+    parser: createReplyParser(REPLY_HANDLER, connection),
+    unsentBytes: undefined,
+    hasReplyBytes: false,
+    body: undefined,
+    onEnd: undefined,
   };
-  connection.running = exchange;
-  if (connection.isGone) breakOff(connection, new Error("the connection was closed"));
-  else exchange.unsent = writeOn(connection.socket, request);
+  connection.activeExchange = exchange;
+  if (connection.isClosed) failConnection(connection, new Error("the connection was closed"));
+  else exchange.unsentBytes = writeToSocket(connection.socket, request);
   return exchange;
 }
 
-export function hangUp(exchange: Exchange): void {
+export function abortExchange(exchange: HttpExchange): void {
   const { connection } = exchange;
-  if (connection.running === exchange) breakOff(connection, new Error("hung up"));
+  if (connection.activeExchange === exchange) failConnection(connection, new Error("hung up"));
 }
 
 /** Calls back when nothing more comes of an exchange, at once where that is so already. */
-export function onOver(exchange: Exchange, over: () => void): void {
-  if (exchange.connection.running === exchange) exchange.over = over;
-  else over();
+export function onExchangeEnd(exchange: HttpExchange, onEnd: () => void): void {
+  if (exchange.connection.activeExchange === exchange) exchange.onEnd = onEnd;
+  else onEnd();
 }
 
-export function terminate(connection: Connection): void {
-  gone(connection);
+export function destroy(connection: Connection): void {
+  markClosed(connection);
   connection.socket.terminate();
 }
 
-function stopRunning(connection: Connection): Exchange | undefined {
-  const last = connection.running;
-  connection.running = undefined;
-  last?.over?.();
+function detachExchange(connection: Connection): HttpExchange | undefined {
+  const last = connection.activeExchange;
+  connection.activeExchange = undefined;
+  last?.onEnd?.();
   return last;
 }
 
-function gone(connection: Connection): void {
-  if (connection.isGone) return;
-  connection.isGone = true;
-  connection.fate.gone(connection);
+function markClosed(connection: Connection): void {
+  if (connection.isClosed) return;
+  connection.isClosed = true;
+  connection.poolHooks.onClosed(connection);
 }
 
-function breakOff(connection: Connection, error: unknown): void {
-  const last = stopRunning(connection);
-  terminate(connection);
-  if (last !== undefined) fail(last, error instanceof Error ? error : new Error(String(error)));
+function failConnection(connection: Connection, error: unknown): void {
+  const last = detachExchange(connection);
+  destroy(connection);
+  if (last !== undefined)
+    failExchange(last, error instanceof Error ? error : new Error(String(error)));
 }
 
-function resume(connection: Connection): void {
+function resumeConnection(connection: Connection): void {
   connection.isPaused = false;
   connection.socket.resume();
 }
 
-function fail(exchange: Exchange, error: Error): void {
-  if (exchange.inflow === undefined) exchange.replied.reject(error);
-  else endInflow(exchange.inflow, false);
+function failExchange(exchange: HttpExchange, error: Error): void {
+  if (exchange.body === undefined) exchange.reply.reject(error);
+  else endBodyStream(exchange.body, false);
 }
 
-function endBody({ inflow }: Exchange): void {
-  if (inflow !== undefined) endInflow(inflow, true);
+function endExchangeBody({ body }: HttpExchange): void {
+  if (body !== undefined) endBodyStream(body, true);
 }
 
 /** What could not be written yet. */
-function writeOn(socket: Socket, bytes: Uint8Array): Uint8Array | undefined {
+function writeToSocket(socket: Socket, bytes: Uint8Array): Uint8Array | undefined {
   const written = Math.max(0, socket.write(bytes));
   return written >= bytes.length ? undefined : bytes.subarray(written);
 }

@@ -1,172 +1,178 @@
 // The body of a reply as it comes in: asked for piece by piece, or handed on at once as each piece comes. A reader that
 // cannot take more pauses it, and then nothing more is read from the connection.
 
-import { deadline } from "../base/deadline.ts";
+import { startDeadline } from "../base/deadline.ts";
 
-export interface InflowReader {
-  readonly piece: (bytes: Uint8Array) => void;
+export interface BodyHandler {
+  readonly onData: (bytes: Uint8Array) => void;
   /** `whole`: it came to its end, and was not cut. */
-  readonly end: (whole: boolean) => void;
+  readonly onEnd: (whole: boolean) => void;
 }
 
 /** What an inflow does to where it comes from. */
-export interface Valve {
+export interface FlowControl {
   readonly pause: () => void;
   readonly resume: () => void;
-  readonly hangUp: (inflow: Inflow) => void;
+  readonly cancel: (inflow: BodyStream) => void;
 }
 
 /** So much is kept of what nobody has asked for yet. */
 const UNREAD_MAX_BYTES = 262_144;
-const RELEASE_MAX_BYTES = 65_536;
-const RELEASE_MAX_MS = 500;
+const DRAIN_MAX_BYTES = 65_536;
+const DRAIN_MAX_MS = 500;
 
-const CUT = "the reply was cut";
+const TRUNCATED = "the reply was cut";
 
 /** Its state, which the functions of this file alone read and change: every call has one, so it is nothing but data. */
-export interface Inflow {
-  readonly valve: Valve;
-  readonly unread: Uint8Array[];
+export interface BodyStream {
+  readonly flowControl: FlowControl;
+  readonly unreadChunks: Uint8Array[];
   unreadBytes: number;
   ended: "whole" | "cut" | undefined;
-  reader: InflowReader | undefined;
+  handler: BodyHandler | undefined;
   /** Whoever waits for the next piece. */
-  asked: Asked | undefined;
+  pendingRead: PendingRead | undefined;
   isPaused: boolean;
 }
 
-interface Asked {
+interface PendingRead {
   readonly resolve: (piece: Uint8Array | undefined) => void;
   readonly reject: (error: Error) => void;
 }
 
-export function createInflow(valve: Valve): Inflow {
+export function createBodyStream(flowControl: FlowControl): BodyStream {
   return {
-    valve,
-    unread: [],
+    flowControl,
+    unreadChunks: [],
     unreadBytes: 0,
     ended: undefined,
-    reader: undefined,
-    asked: undefined,
+    handler: undefined,
+    pendingRead: undefined,
     isPaused: false,
   };
 }
 
 /** A piece has come. */
-export function pour(inflow: Inflow, bytes: Uint8Array): void {
-  const { reader, asked } = inflow;
-  if (reader !== undefined) reader.piece(bytes);
-  else if (asked !== undefined) {
-    inflow.asked = undefined;
-    asked.resolve(bytes);
+export function push(stream: BodyStream, bytes: Uint8Array): void {
+  const { handler, pendingRead } = stream;
+  if (handler !== undefined) handler.onData(bytes);
+  else if (pendingRead !== undefined) {
+    stream.pendingRead = undefined;
+    pendingRead.resolve(bytes);
   } else {
-    inflow.unread.push(bytes);
-    inflow.unreadBytes += bytes.length;
-    if (inflow.unreadBytes > UNREAD_MAX_BYTES && !inflow.isPaused) pauseInflow(inflow);
+    stream.unreadChunks.push(bytes);
+    stream.unreadBytes += bytes.length;
+    if (stream.unreadBytes > UNREAD_MAX_BYTES && !stream.isPaused) pauseBodyStream(stream);
   }
 }
 
 /** Nothing more comes. `whole`: it came to its end, and was not cut. */
-export function endInflow(inflow: Inflow, whole: boolean): void {
-  if (inflow.ended !== undefined) return;
-  inflow.ended = whole ? "whole" : "cut";
-  const { reader, asked } = inflow;
-  if (reader !== undefined) return reader.end(whole);
-  inflow.asked = undefined;
-  if (whole) asked?.resolve(undefined);
-  else asked?.reject(new Error(CUT));
+export function endBodyStream(stream: BodyStream, whole: boolean): void {
+  if (stream.ended !== undefined) return;
+  stream.ended = whole ? "whole" : "cut";
+  const { handler, pendingRead } = stream;
+  if (handler !== undefined) return handler.onEnd(whole);
+  stream.pendingRead = undefined;
+  if (whole) pendingRead?.resolve(undefined);
+  else pendingRead?.reject(new Error(TRUNCATED));
 }
 
-export function pauseInflow(inflow: Inflow): void {
-  inflow.isPaused = true;
-  if (inflow.ended === undefined) inflow.valve.pause();
+export function pauseBodyStream(stream: BodyStream): void {
+  stream.isPaused = true;
+  if (stream.ended === undefined) stream.flowControl.pause();
 }
 
-export function resumeInflow(inflow: Inflow): void {
-  inflow.isPaused = false;
-  if (inflow.ended === undefined) inflow.valve.resume();
+export function resumeBodyStream(stream: BodyStream): void {
+  stream.isPaused = false;
+  if (stream.ended === undefined) stream.flowControl.resume();
 }
 
 /** The next piece, or undefined at the end; rejects where the reply was cut. */
-export function nextPiece(inflow: Inflow): Promise<Uint8Array | undefined> {
-  const waiting = inflow.unread.shift();
-  if (waiting !== undefined) {
-    inflow.unreadBytes -= waiting.length;
-    if (inflow.isPaused && inflow.unreadBytes <= UNREAD_MAX_BYTES) resumeInflow(inflow);
-    return Promise.resolve(waiting);
+export function nextChunk(stream: BodyStream): Promise<Uint8Array | undefined> {
+  const chunk = stream.unreadChunks.shift();
+  if (chunk !== undefined) {
+    stream.unreadBytes -= chunk.length;
+    if (stream.isPaused && stream.unreadBytes <= UNREAD_MAX_BYTES) resumeBodyStream(stream);
+    return Promise.resolve(chunk);
   }
-  if (inflow.ended === "whole") return Promise.resolve(undefined);
-  if (inflow.ended === "cut") return Promise.reject(new Error(CUT));
+  if (stream.ended === "whole") return Promise.resolve(undefined);
+  if (stream.ended === "cut") return Promise.reject(new Error(TRUNCATED));
   return new Promise((resolve, reject) => {
-    inflow.asked = { resolve, reject };
+    stream.pendingRead = { resolve, reject };
   });
 }
 
 /** All of it, where it has come already, and is no more than so many bytes; nothing is left then. */
-export function wholeOf(inflow: Inflow, mostBytes: number): Uint8Array | undefined {
-  const { unread, unreadBytes, ended, reader } = inflow;
-  if (ended !== "whole" || reader !== undefined || unreadBytes > mostBytes) return undefined;
-  const [first] = unread;
-  const bytes = unread.length === 1 && first !== undefined ? first : Buffer.concat(unread);
-  unread.length = 0;
-  inflow.unreadBytes = 0;
+export function takeIfComplete(stream: BodyStream, maxBytes: number): Uint8Array | undefined {
+  const { unreadChunks, unreadBytes, ended, handler } = stream;
+  if (ended !== "whole" || handler !== undefined || unreadBytes > maxBytes) return undefined;
+  const [first] = unreadChunks;
+  const bytes =
+    unreadChunks.length === 1 && first !== undefined ? first : Buffer.concat(unreadChunks);
+  unreadChunks.length = 0;
+  stream.unreadBytes = 0;
   return bytes;
 }
 
 /** Nobody waits for the next piece any more: it is kept for whoever asks after. */
-export function unask(inflow: Inflow): void {
-  inflow.asked = undefined;
+export function cancelRead(stream: BodyStream): void {
+  stream.pendingRead = undefined;
 }
 
 /**
  * From here on every piece goes to this reader as it comes, first those that waited. A reader that is given what waited may
  * pause, hang up, or be followed by another in the midst of it.
  */
-export function flowTo(inflow: Inflow, reader: InflowReader): void {
-  inflow.reader = reader;
-  inflow.asked = undefined;
-  if (inflow.isPaused) resumeInflow(inflow);
-  inflow.unreadBytes = 0;
-  for (let one = inflow.unread.shift(); one !== undefined; one = inflow.unread.shift())
-    inflow.reader.piece(one);
-  if (inflow.ended !== undefined && inflow.reader === reader) reader.end(inflow.ended === "whole");
+export function pipeTo(stream: BodyStream, handler: BodyHandler): void {
+  stream.handler = handler;
+  stream.pendingRead = undefined;
+  if (stream.isPaused) resumeBodyStream(stream);
+  stream.unreadBytes = 0;
+  for (
+    let chunk = stream.unreadChunks.shift();
+    chunk !== undefined;
+    chunk = stream.unreadChunks.shift()
+  )
+    stream.handler.onData(chunk);
+  if (stream.ended !== undefined && stream.handler === handler)
+    handler.onEnd(stream.ended === "whole");
 }
 
 /** Hangs up. Nothing is handed on any more. */
-export function cancelInflow(inflow: Inflow): void {
-  inflow.reader = SILENT;
-  inflow.unread.length = 0;
-  if (inflow.ended !== undefined) return;
-  inflow.ended = "cut";
-  inflow.valve.hangUp(inflow);
-  inflow.asked?.reject(new Error(CUT));
-  inflow.asked = undefined;
+export function cancelBodyStream(stream: BodyStream): void {
+  stream.handler = DISCARD;
+  stream.unreadChunks.length = 0;
+  if (stream.ended !== undefined) return;
+  stream.ended = "cut";
+  stream.flowControl.cancel(stream);
+  stream.pendingRead?.reject(new Error(TRUNCATED));
+  stream.pendingRead = undefined;
 }
 
 /** Nothing more is of interest; what is about to end may do so, in order that its connection can be used again. */
-export function releaseInflow(inflow: Inflow): void {
-  if (inflow.ended !== undefined) return cancelInflow(inflow);
+export function drainOrCancel(stream: BodyStream): void {
+  if (stream.ended !== undefined) return cancelBodyStream(stream);
   let bytes = 0;
-  const stop = deadline(RELEASE_MAX_MS, () => cancelInflow(inflow));
-  flowTo(inflow, {
-    piece: (more) => {
+  const cancelTimeout = startDeadline(DRAIN_MAX_MS, () => cancelBodyStream(stream));
+  pipeTo(stream, {
+    onData: (more) => {
       bytes += more.length;
-      if (bytes <= RELEASE_MAX_BYTES) return;
-      stop();
-      cancelInflow(inflow);
+      if (bytes <= DRAIN_MAX_BYTES) return;
+      cancelTimeout();
+      cancelBodyStream(stream);
     },
-    end: stop,
+    onEnd: cancelTimeout,
   });
 }
 
-const SILENT: InflowReader = { piece: () => {}, end: () => {} };
+const DISCARD: BodyHandler = { onData: () => {}, onEnd: () => {} };
 
 /** The inflow of a body that the runtime reads. */
-export function inflowOf(body: ReadableStream<Uint8Array> | null): Inflow {
+export function bodyStreamFrom(body: ReadableStream<Uint8Array> | null): BodyStream {
   const source = body?.getReader();
   let isPaused = false;
   let wake: (() => void) | undefined;
-  const inflow = createInflow({
+  const stream = createBodyStream({
     pause: () => {
       isPaused = true;
     },
@@ -174,19 +180,19 @@ export function inflowOf(body: ReadableStream<Uint8Array> | null): Inflow {
       isPaused = false;
       wake?.();
     },
-    hangUp: () => void source?.cancel().catch(() => {}),
+    cancel: () => void source?.cancel().catch(() => {}),
   });
   const pump = async (): Promise<void> => {
     for (;;) {
       const read = await source?.read();
-      if (read === undefined || read.done) return endInflow(inflow, true);
-      pour(inflow, read.value);
+      if (read === undefined || read.done) return endBodyStream(stream, true);
+      push(stream, read.value);
       if (isPaused)
         await new Promise<void>((resolve) => {
           wake = resolve;
         });
     }
   };
-  pump().catch(() => endInflow(inflow, false));
-  return inflow;
+  pump().catch(() => endBodyStream(stream, false));
+  return stream;
 }

@@ -8,33 +8,33 @@ import {
   createZstdDecompress,
 } from "node:zlib";
 import {
-  cancelInflow,
-  createInflow,
-  endInflow,
-  flowTo,
-  type Inflow,
-  inflowOf,
-  pauseInflow,
-  pour,
-  resumeInflow,
+  cancelBodyStream,
+  createBodyStream,
+  endBodyStream,
+  pipeTo,
+  type BodyStream,
+  bodyStreamFrom,
+  pauseBodyStream,
+  push,
+  resumeBodyStream,
 } from "./inflow.ts";
 
-export interface Reply {
+export interface UpstreamResponse {
   readonly status: number;
   /** By their names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
-  readonly body: Inflow;
+  readonly body: BodyStream;
 }
 
 /** The reply that the runtime's own client, or something in this process, has given. */
-export function replyOfResponse(response: Response): Reply {
+export function fromFetchResponse(response: Response): UpstreamResponse {
   const headers = new Map(response.headers);
   // The runtime has unpacked the body, and left the headers of the packed one.
   if (headers.delete("content-encoding")) headers.delete("content-length");
-  return { status: response.status, headers, body: inflowOf(response.body) };
+  return { status: response.status, headers, body: bodyStreamFrom(response.body) };
 }
 
-const UNPACKERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
+const DECOMPRESSORS: ReadonlyMap<string, () => Transform> = new Map<string, () => Transform>([
   ["gzip", () => createGunzip()],
   ["x-gzip", () => createGunzip()],
   ["deflate", () => createInflate()],
@@ -43,51 +43,51 @@ const UNPACKERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tr
 ]);
 
 /** The reply with its body unpacked: some pack what was asked for as it is. */
-export function unpacked(reply: Reply): Reply {
+export function decompressed(reply: UpstreamResponse): UpstreamResponse {
   const coding = reply.headers.get("content-encoding")?.toLowerCase();
-  if (coding === undefined || coding === "identity" || isEmpty(reply)) return reply;
-  const createUnpacker = UNPACKERS.get(coding);
-  if (createUnpacker === undefined) {
-    cancelInflow(reply.body);
+  if (coding === undefined || coding === "identity" || hasNoBody(reply)) return reply;
+  const createDecompressor = DECOMPRESSORS.get(coding);
+  if (createDecompressor === undefined) {
+    cancelBodyStream(reply.body);
     throw new Error(`the reply is packed as ${coding}`);
   }
   const headers = new Map(reply.headers);
   headers.delete("content-encoding");
   headers.delete("content-length");
-  return { ...reply, headers, body: through(createUnpacker(), reply.body) };
+  return { ...reply, headers, body: decompressBody(createDecompressor(), reply.body) };
 }
 
-function isEmpty({ status, headers }: Reply): boolean {
+function hasNoBody({ status, headers }: UpstreamResponse): boolean {
   return status === 204 || status === 304 || headers.get("content-length") === "0";
 }
 
-function through(unpacker: Transform, packed: Inflow): Inflow {
-  const inflow = createInflow({
-    pause: () => unpacker.pause(),
-    resume: () => unpacker.resume(),
-    hangUp: () => {
-      cancelInflow(packed);
-      unpacker.destroy();
+function decompressBody(decompressor: Transform, compressed: BodyStream): BodyStream {
+  const stream = createBodyStream({
+    pause: () => decompressor.pause(),
+    resume: () => decompressor.resume(),
+    cancel: () => {
+      cancelBodyStream(compressed);
+      decompressor.destroy();
     },
   });
-  unpacker.on("data", (bytes: Buffer) => pour(inflow, bytes));
-  unpacker.on("end", () => endInflow(inflow, true));
-  unpacker.on("error", () => {
-    cancelInflow(packed);
-    endInflow(inflow, false);
+  decompressor.on("data", (bytes: Buffer) => push(stream, bytes));
+  decompressor.on("end", () => endBodyStream(stream, true));
+  decompressor.on("error", () => {
+    cancelBodyStream(compressed);
+    endBodyStream(stream, false);
   });
-  unpacker.on("drain", () => resumeInflow(packed));
-  let isBegun = false;
-  flowTo(packed, {
-    piece: (bytes) => {
-      isBegun = true;
-      if (!unpacker.write(bytes)) pauseInflow(packed);
+  decompressor.on("drain", () => resumeBodyStream(compressed));
+  let hasData = false;
+  pipeTo(compressed, {
+    onData: (bytes) => {
+      hasData = true;
+      if (!decompressor.write(bytes)) pauseBodyStream(compressed);
     },
-    end: (whole) => {
-      if (!whole) unpacker.destroy(new Error("the reply was cut"));
-      else if (isBegun) unpacker.end();
-      else endInflow(inflow, true);
+    onEnd: (whole) => {
+      if (!whole) decompressor.destroy(new Error("the reply was cut"));
+      else if (hasData) decompressor.end();
+      else endBodyStream(stream, true);
     },
   });
-  return inflow;
+  return stream;
 }

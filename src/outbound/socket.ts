@@ -2,10 +2,10 @@
 // something to write on, to pause and to end.
 
 /** Where a connection goes to; one that is kept may serve whatever goes to the same place. */
-export interface Place {
+export interface SocketAddress {
   readonly host: string;
   readonly port: number;
-  readonly secure: boolean;
+  readonly isSecure: boolean;
 }
 
 export interface Socket {
@@ -18,132 +18,132 @@ export interface Socket {
 
 /** What happens to a socket, told to whom it belongs. One such object serves all sockets of a kind. */
 export interface SocketEvents<Owner> {
-  data(owner: Owner, bytes: Buffer): void;
-  drained(owner: Owner): void;
+  onData(owner: Owner, bytes: Buffer): void;
+  onDrain(owner: Owner): void;
   /** `clean`: the other end closed it in good order. */
-  closed(owner: Owner, clean: boolean): void;
+  onClose(owner: Owner, clean: boolean): void;
 }
 
 /** Connects, and gives the socket away as soon as a request may be written on it. */
 export type Dial = <Owner extends object>(
-  place: Place,
+  address: SocketAddress,
   events: SocketEvents<Owner>,
-  own: (socket: Socket) => Owner,
-) => Dialling<Owner>;
+  createOwner: (socket: Socket) => Owner,
+) => PendingDial<Owner>;
 
-export interface Dialling<Owner> {
+export interface PendingDial<Owner> {
   readonly connected: Promise<Owner>;
   /** Leaves nothing behind of a connection that has not come about. */
-  readonly giveUp: () => void;
+  readonly cancel: () => void;
 }
 
-interface Dialled {
+interface SocketState {
   readonly events: SocketEvents<unknown>;
   /** Whom the socket belongs to, once it stands. */
   owner: object | undefined;
   /** Of the connection below. */
-  wire: Wire | undefined;
+  rawSocket: RawSocket | undefined;
   /** Until it stands, or has failed. */
-  dialling:
-    | { readonly ready: (socket: Wire) => void; readonly failed: (error: Error) => void }
+  pending:
+    | { readonly ready: (socket: RawSocket) => void; readonly failed: (error: Error) => void }
     | undefined;
-  isGivenUp: boolean;
+  isCanceled: boolean;
 }
 
-type Wire = Bun.Socket<Dialled>;
+type RawSocket = Bun.Socket<SocketState>;
 
-const PROBE_AFTER_MS = 60_000;
+const KEEPALIVE_AFTER_MS = 60_000;
 
-const HANDLERS: Bun.SocketHandler<Dialled> = {
+const HANDLERS: Bun.SocketHandler<SocketState> = {
   open: (socket) => {
-    if (reached(socket)) stands(socket);
+    if (onTcpConnect(socket)) resolveDial(socket);
   },
   data: (socket, bytes) => {
     const { owner, events } = socket.data;
     // Whoever speaks before he is asked does not speak HTTP.
     if (owner === undefined) socket.terminate();
-    else events.data(owner, bytes);
+    else events.onData(owner, bytes);
   },
   drain: ({ data: { owner, events } }) => {
-    if (owner !== undefined) events.drained(owner);
+    if (owner !== undefined) events.onDrain(owner);
   },
   close: (socket, error) => {
     const { owner, events } = socket.data;
-    failed(socket.data, error ?? new Error("the connection was closed"));
-    if (owner !== undefined) events.closed(owner, error === undefined);
+    rejectDial(socket.data, error ?? new Error("the connection was closed"));
+    if (owner !== undefined) events.onClose(owner, error === undefined);
   },
   error: (socket) => {
     socket.terminate();
   },
-  connectError: (socket, error) => failed(socket.data, error),
+  connectError: (socket, error) => rejectDial(socket.data, error),
 };
 
-const SECURE_HANDLERS: Bun.SocketHandler<Dialled> = {
+const SECURE_HANDLERS: Bun.SocketHandler<SocketState> = {
   ...HANDLERS,
   open: (socket) => {
-    reached(socket);
+    onTcpConnect(socket);
   },
   // Nothing is written before the certificate is known to be good, and to be that host's.
   handshake: (socket, success, problem) => {
-    if (success && problem === null && socket.authorized) return stands(socket);
-    failed(socket.data, problem ?? new Error("the other end is not to be trusted"));
+    if (success && problem === null && socket.authorized) return resolveDial(socket);
+    rejectDial(socket.data, problem ?? new Error("the other end is not to be trusted"));
     socket.terminate();
   },
 };
 
-function reached(socket: Wire): boolean {
-  socket.data.wire = socket;
-  if (socket.data.isGivenUp) socket.terminate();
-  return !socket.data.isGivenUp;
+function onTcpConnect(socket: RawSocket): boolean {
+  socket.data.rawSocket = socket;
+  if (socket.data.isCanceled) socket.terminate();
+  return !socket.data.isCanceled;
 }
 
-function stands(socket: Wire): void {
-  const { dialling } = socket.data;
-  socket.data.dialling = undefined;
+function resolveDial(socket: RawSocket): void {
+  const { pending } = socket.data;
+  socket.data.pending = undefined;
   socket.setNoDelay(true);
-  socket.setKeepAlive(true, PROBE_AFTER_MS);
-  dialling?.ready(socket);
+  socket.setKeepAlive(true, KEEPALIVE_AFTER_MS);
+  pending?.ready(socket);
 }
 
-function failed(data: Dialled, error: Error): void {
-  data.dialling?.failed(error);
-  data.dialling = undefined;
+function rejectDial(data: SocketState, error: Error): void {
+  data.pending?.failed(error);
+  data.pending = undefined;
 }
 
 export const dial: Dial = <Owner extends object>(
-  { host, port, secure }: Place,
+  { host, port, isSecure }: SocketAddress,
   events: SocketEvents<Owner>,
-  own: (socket: Socket) => Owner,
+  createOwner: (socket: Socket) => Owner,
 ) => {
   const connected = Promise.withResolvers<Owner>();
-  const data: Dialled = {
+  const data: SocketState = {
     events,
     owner: undefined,
-    wire: undefined,
-    dialling: {
+    rawSocket: undefined,
+    pending: {
       ready: (socket) => {
-        const owner = own(socket);
+        const owner = createOwner(socket);
         data.owner = owner;
         connected.resolve(owner);
       },
       failed: connected.reject,
     },
-    isGivenUp: false,
+    isCanceled: false,
   };
-  Bun.connect<Dialled>({
+  Bun.connect<SocketState>({
     hostname: host,
     port,
     data,
-    socket: secure ? SECURE_HANDLERS : HANDLERS,
-    ...(secure && {
+    socket: isSecure ? SECURE_HANDLERS : HANDLERS,
+    ...(isSecure && {
       tls: { serverName: host, rejectUnauthorized: true, ALPNProtocols: "http/1.1" },
     }),
-  }).catch((error: Error) => failed(data, error));
+  }).catch((error: Error) => rejectDial(data, error));
   return {
     connected: connected.promise,
-    giveUp: () => {
-      data.isGivenUp = true;
-      data.wire?.terminate();
+    cancel: () => {
+      data.isCanceled = true;
+      data.rawSocket?.terminate();
     },
   };
 };

@@ -5,23 +5,29 @@ import { createHash, generateKeyPairSync } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Adapter, AdapterPayload, Configuration, JWK, Provider } from "oidc-provider";
 import { foldEmail } from "../base/email.ts";
-import { once } from "../base/once.ts";
-import { randomBase62, randomDigits, sameText, type Secret, secret } from "../base/secret.ts";
-import { codePage, devPageHeaders, emailPage, stoppedPage } from "./dev-pages.tsx";
+import { lazy } from "../base/once.ts";
+import {
+  randomBase62,
+  randomDigits,
+  timingSafeEqualText,
+  type Secret,
+  secret,
+} from "../base/secret.ts";
+import { codePage, devPageHeaders, emailPage, errorPage } from "./dev-pages.tsx";
 import {
   CALLBACK_PATH,
   type IdentitySettings,
-  isLoopback,
+  isLoopbackUrl,
   OPERATOR_CALLBACK_PATH,
 } from "./sign-in.ts";
 
 const CLIENT_ID = "postern";
 const SECRET_CHARACTERS = 43;
 const CODE_DIGITS = 6;
-const TRIES_MAX = 5;
+const CODE_ATTEMPTS_MAX = 5;
 const INTERACTION_SECONDS = 600;
 const SESSION_SECONDS = 86_400;
-const KEPT_MAX = 10_000;
+const MAP_ENTRIES_MAX = 10_000;
 const BODY_MAX_BYTES = 4_096;
 const EMAIL = /^[^@\s]{1,64}@[^@\s.]+(\.[^@\s.]+)+$/;
 
@@ -41,17 +47,17 @@ export interface DevIdentity {
 
 type Interaction = Awaited<ReturnType<Provider["interactionDetails"]>>;
 
-interface Pending {
+interface PendingCode {
   readonly email: string;
   readonly code: string;
   tries: number;
 }
 
-interface Desk {
+interface DevIdentityContext {
   readonly provider: Provider;
   /** What the library answers by itself. */
-  readonly standard: ReturnType<Provider["callback"]>;
-  readonly pending: Map<string, Pending>;
+  readonly handler: ReturnType<Provider["callback"]>;
+  readonly pendingCodes: Map<string, PendingCode>;
   /** Whom each subject stands for. */
   readonly emails: Map<string, string>;
   readonly options: DevIdentityOptions;
@@ -60,32 +66,32 @@ interface Desk {
 
 export async function startDevIdentity(options: DevIdentityOptions): Promise<DevIdentity> {
   const base = new URL(options.baseUrl);
-  if (!isLoopback(base))
+  if (!isLoopbackUrl(base))
     throw new Error(
       `the development identity provider signs in anybody as anybody, so it never runs beside ${options.baseUrl}; set OIDC_ISSUER`,
     );
   const server = createServer();
-  const port = await listening(server, options.port, base.hostname.replaceAll(/[[\]]/g, ""));
+  const port = await listenOrFallback(server, options.port, base.hostname.replaceAll(/[[\]]/g, ""));
   const issuer = `http://${base.hostname}:${port}`;
   const clientSecret = secret(randomBase62(SECRET_CHARACTERS));
   const headers = devPageHeaders(base.origin);
   // Made for the first who signs in: its library and its key take half as long as the start of the gateway, and 30 MB.
-  const desk = once(async (): Promise<Desk> => {
+  const openContext = lazy(async (): Promise<DevIdentityContext> => {
     const emails = new Map<string, string>();
     const configuration = configurationOf(base, clientSecret, emails);
     const provider = new (await importProvider(options.print))(issuer, configuration);
-    const standard = provider.callback();
-    return { provider, standard, pending: bounded(), emails, options, headers };
+    const handler = provider.callback();
+    return { provider, handler, pendingCodes: boundedMap(), emails, options, headers };
   });
   server.on("request", (request, response) => {
-    desk()
+    openContext()
       .then((opened) =>
         request.url?.startsWith("/interaction/") === true
-          ? interact(opened, request, response)
-          : opened.standard(request, response),
+          ? handleInteraction(opened, request, response)
+          : opened.handler(request, response),
       )
       .catch(() =>
-        show(headers, response, stoppedPage("This sign-in is over. Go back and begin again.")),
+        show(headers, response, errorPage("This sign-in is over. Go back and begin again.")),
       );
   });
   return {
@@ -98,10 +104,10 @@ export async function startDevIdentity(options: DevIdentityOptions): Promise<Dev
   };
 }
 
-function listening(server: Server, port: number, host: string): Promise<number> {
+function listenOrFallback(server: Server, port: number, host: string): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once("error", (cause: Error & { readonly code?: string }) => {
-      if (cause.code === "EADDRINUSE" && port !== 0) resolve(listening(server, 0, host));
+      if (cause.code === "EADDRINUSE" && port !== 0) resolve(listenOrFallback(server, 0, host));
       else reject(cause);
     });
     server.listen(port, host, () => {
@@ -180,42 +186,45 @@ function configurationOf(
     },
     renderError: (context, out) => {
       context.type = "html";
-      context.body = stoppedPage(out.error_description ?? out.error);
+      context.body = errorPage(out.error_description ?? out.error);
     },
   };
 }
 
-async function interact(
-  desk: Desk,
+async function handleInteraction(
+  context: DevIdentityContext,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const interaction = await desk.provider.interactionDetails(request, response);
+  const interaction = await context.provider.interactionDetails(request, response);
   const { uid, params } = interaction;
   if (request.method !== "POST") {
     const hint = params["login_hint"];
     return show(
-      desk.headers,
+      context.headers,
       response,
       emailPage(uid, { email: typeof hint === "string" ? hint : "" }),
     );
   }
   const fields = new URLSearchParams(await bodyOf(request));
   const email = fields.get("email")?.trim();
-  if (email !== undefined) return sendCode(desk, response, uid, email);
-  const pending = desk.pending.get(uid);
-  if (pending === undefined) return show(desk.headers, response, emailPage(uid, { email: "" }));
-  if (!sameText(fields.get("code")?.replaceAll(/\s/g, "") ?? "", pending.code))
-    return await mistyped(desk, request, response, { uid, pending });
-  desk.pending.delete(uid);
+  if (email !== undefined) return sendCode(context, response, uid, email);
+  const pending = context.pendingCodes.get(uid);
+  if (pending === undefined) return show(context.headers, response, emailPage(uid, { email: "" }));
+  if (!timingSafeEqualText(fields.get("code")?.replaceAll(/\s/g, "") ?? "", pending.code))
+    return await rejectCode(context, request, response, { uid, pending });
+  context.pendingCodes.delete(uid);
   const subject = subjectOf(pending.email);
-  desk.emails.set(subject, pending.email);
-  await forgetSession(desk, interaction);
-  await desk.provider.interactionFinished(request, response, { login: { accountId: subject } });
+  context.emails.set(subject, pending.email);
+  await destroySession(context, interaction);
+  await context.provider.interactionFinished(request, response, { login: { accountId: subject } });
 }
 
 // Where somebody else is signed in, the library would log them out by a page with a script; here it is done beforehand.
-async function forgetSession({ provider }: Desk, interaction: Interaction): Promise<void> {
+async function destroySession(
+  { provider }: DevIdentityContext,
+  interaction: Interaction,
+): Promise<void> {
   const { session } = interaction;
   if (session?.uid === undefined) return;
   await (await provider.Session.findByUid(session.uid))?.destroy();
@@ -223,40 +232,49 @@ async function forgetSession({ provider }: Desk, interaction: Interaction): Prom
   await interaction.save(INTERACTION_SECONDS);
 }
 
-function sendCode(desk: Desk, response: ServerResponse, uid: string, email: string): void {
+function sendCode(
+  context: DevIdentityContext,
+  response: ServerResponse,
+  uid: string,
+  email: string,
+): void {
   if (!EMAIL.test(email))
     return show(
-      desk.headers,
+      context.headers,
       response,
-      emailPage(uid, { email, wrong: "That is not an email address." }),
+      emailPage(uid, { email, error: "That is not an email address." }),
     );
   const code = randomDigits(CODE_DIGITS);
-  const tries = desk.pending.get(uid)?.tries ?? 0;
-  desk.pending.set(uid, { email, code, tries });
-  desk.options.print(`  Sign-in code for ${email}: ${code}`);
-  show(desk.headers, response, codePage(uid, { email }));
+  const tries = context.pendingCodes.get(uid)?.tries ?? 0;
+  context.pendingCodes.set(uid, { email, code, tries });
+  context.options.print(`  Sign-in code for ${email}: ${code}`);
+  show(context.headers, response, codePage(uid, { email }));
 }
 
-async function mistyped(
-  desk: Desk,
+async function rejectCode(
+  context: DevIdentityContext,
   request: IncomingMessage,
   response: ServerResponse,
-  { uid, pending }: { readonly uid: string; readonly pending: Pending },
+  { uid, pending }: { readonly uid: string; readonly pending: PendingCode },
 ): Promise<void> {
   pending.tries += 1;
-  const left = TRIES_MAX - pending.tries;
+  const left = CODE_ATTEMPTS_MAX - pending.tries;
   if (left > 0) {
-    const wrong = `That is not the code. ${left} more ${left === 1 ? "try" : "tries"}.`;
-    return show(desk.headers, response, codePage(uid, { email: pending.email, wrong }));
+    const error = `That is not the code. ${left} more ${left === 1 ? "try" : "tries"}.`;
+    return show(context.headers, response, codePage(uid, { email: pending.email, error }));
   }
-  desk.pending.delete(uid);
-  await desk.provider.interactionFinished(request, response, {
+  context.pendingCodes.delete(uid);
+  await context.provider.interactionFinished(request, response, {
     error: "access_denied",
     error_description: "too many wrong codes",
   });
 }
 
-function show(headers: Desk["headers"], response: ServerResponse, page: string): void {
+function show(
+  headers: DevIdentityContext["headers"],
+  response: ServerResponse,
+  page: string,
+): void {
   if (response.headersSent) return void response.end();
   response.writeHead(200, headers).end(page);
 }
@@ -282,34 +300,34 @@ function signingKey(): JWK {
 }
 
 function memoryAdapters(): (name: string) => Adapter {
-  const kept = bounded<AdapterPayload>();
-  const ids = bounded<string>();
+  const payloads = boundedMap<AdapterPayload>();
+  const ids = boundedMap<string>();
   return (name) => ({
     upsert: async (id, payload) => {
-      kept.set(`${name} ${id}`, payload);
+      payloads.set(`${name} ${id}`, payload);
       if (payload.uid !== undefined) ids.set(`${name} ${payload.uid}`, id);
     },
-    find: async (id) => kept.get(`${name} ${id}`),
-    findByUid: async (uid) => kept.get(`${name} ${ids.get(`${name} ${uid}`) ?? ""}`),
+    find: async (id) => payloads.get(`${name} ${id}`),
+    findByUid: async (uid) => payloads.get(`${name} ${ids.get(`${name} ${uid}`) ?? ""}`),
     findByUserCode: async () => undefined,
     consume: async (id) => {
-      const payload = kept.get(`${name} ${id}`);
+      const payload = payloads.get(`${name} ${id}`);
       if (payload !== undefined) payload.consumed = Math.floor(Date.now() / 1_000);
     },
-    destroy: async (id) => void kept.delete(`${name} ${id}`),
+    destroy: async (id) => void payloads.delete(`${name} ${id}`),
     revokeByGrantId: async (grantId) => {
-      for (const [key, payload] of kept) if (payload.grantId === grantId) kept.delete(key);
+      for (const [key, payload] of payloads) if (payload.grantId === grantId) payloads.delete(key);
     },
   });
 }
 
 /** A map that forgets its oldest entry where it would grow without end. */
-function bounded<T>(): Map<string, T> {
+function boundedMap<T>(): Map<string, T> {
   const map = new Map<string, T>();
   const set = map.set.bind(map);
   map.set = (key, value) => {
     const oldest = map.keys().next().value;
-    if (map.size >= KEPT_MAX && oldest !== undefined) map.delete(oldest);
+    if (map.size >= MAP_ENTRIES_MAX && oldest !== undefined) map.delete(oldest);
     return set(key, value);
   };
   return map;

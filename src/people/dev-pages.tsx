@@ -19,10 +19,10 @@ button{margin-top:1.25rem;min-height:2.75rem;padding:.6rem 1.4rem;border:0;borde
 const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");
 
 /** `postern` is where a finished sign-in leads back to: a browser checks redirects of forms against the policy too. */
-export function devPageHeaders(postern: string): Readonly<Record<string, string>> {
+export function devPageHeaders(redirectOrigin: string): Readonly<Record<string, string>> {
   return {
     "content-type": "text/html; charset=utf-8",
-    "content-security-policy": `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self' ${postern}; base-uri 'none'; frame-ancestors 'none'`,
+    "content-security-policy": `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self' ${redirectOrigin}; base-uri 'none'; frame-ancestors 'none'`,
     "cache-control": "no-store",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
@@ -30,13 +30,13 @@ export function devPageHeaders(postern: string): Readonly<Record<string, string>
   };
 }
 
-interface EmailState {
+interface SignInFormState {
   readonly email: string;
-  readonly wrong?: string;
+  readonly error?: string;
 }
 
-export function emailPage(uid: string, { email, wrong }: EmailState): string {
-  return framed(
+export function emailPage(uid: string, { email, error }: SignInFormState): string {
+  return layout(
     "Sign in",
     <>
       <h1>Sign in to Postern</h1>
@@ -52,15 +52,15 @@ export function emailPage(uid: string, { email, wrong }: EmailState): string {
           required
           autofocus
         />
-        <Wrong text={wrong} />
+        <FieldError text={error} />
         <button type="submit">Continue</button>
       </form>
     </>,
   );
 }
 
-export function codePage(uid: string, { email, wrong }: EmailState): string {
-  return framed(
+export function codePage(uid: string, { email, error }: SignInFormState): string {
+  return layout(
     "Enter the code",
     <>
       <h1>Enter the code</h1>
@@ -78,7 +78,7 @@ export function codePage(uid: string, { email, wrong }: EmailState): string {
           required
           autofocus
         />
-        <Wrong text={wrong} />
+        <FieldError text={error} />
         <button type="submit">Sign in</button>
       </form>
       <p class="soft">
@@ -88,8 +88,8 @@ export function codePage(uid: string, { email, wrong }: EmailState): string {
   );
 }
 
-export function stoppedPage(reason: string): string {
-  return framed(
+export function errorPage(reason: string): string {
+  return layout(
     "Sign-in stopped",
     <>
       <h1>Sign-in stopped</h1>
@@ -98,7 +98,7 @@ export function stoppedPage(reason: string): string {
   );
 }
 
-function Wrong({ text }: { readonly text: string | undefined }): Child {
+function FieldError({ text }: { readonly text: string | undefined }): Child {
   return text === undefined ? null : (
     <p class="wrong" role="alert">
       {text}
@@ -106,7 +106,7 @@ function Wrong({ text }: { readonly text: string | undefined }): Child {
   );
 }
 
-function framed(title: string, main: Child): string {
+function layout(title: string, main: Child): string {
   const page: { readonly toString: () => string } = (
     <html lang="en">
       <head>

@@ -2,12 +2,12 @@
 // The pages around signing in and out.
 
 import type { Child } from "hono/jsx";
-import type { PageFrame } from "../http/layout.tsx";
-import type { Visitor } from "../http/route.ts";
+import type { PageLayout } from "../http/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
 import type { SessionRecord } from "./sessions.ts";
 
-export function signInFailedPage(message: string, returnTo: string): PageFrame {
-  const again = `/signin?${new URLSearchParams({ return_to: returnTo, switch: "1" }).toString()}`;
+export function signInFailedPage(message: string, returnTo: string): PageLayout {
+  const retryUrl = `/signin?${new URLSearchParams({ return_to: returnTo, switch: "1" }).toString()}`;
   return {
     title: "Not signed in",
     isPrivate: true,
@@ -16,7 +16,7 @@ export function signInFailedPage(message: string, returnTo: string): PageFrame {
         <h1>You are not signed in</h1>
         <p class="lede">{message}</p>
         <p>
-          <a class="button" href={again}>
+          <a class="button" href={retryUrl}>
             Try again
           </a>
         </p>
@@ -25,7 +25,7 @@ export function signInFailedPage(message: string, returnTo: string): PageFrame {
   };
 }
 
-export function signedOutPage(visitor: Visitor | undefined): PageFrame {
+export function signedOutPage(visitor: SessionUser | undefined): PageLayout {
   return {
     title: "Signed out",
     isPrivate: true,
@@ -56,7 +56,7 @@ export function signedOutPage(visitor: Visitor | undefined): PageFrame {
   };
 }
 
-export function sessionsPage(visitor: Visitor, sessions: readonly SessionRecord[]): PageFrame {
+export function sessionsPage(visitor: SessionUser, sessions: readonly SessionRecord[]): PageLayout {
   return {
     title: "Where you are signed in",
     isPrivate: true,
@@ -84,20 +84,20 @@ export function sessionsPage(visitor: Visitor, sessions: readonly SessionRecord[
 }
 
 interface SessionCardProps {
-  readonly visitor: Visitor;
+  readonly visitor: SessionUser;
   readonly session: SessionRecord;
 }
 
 function SessionCard({ visitor, session }: SessionCardProps): Child {
-  const isThis = session.id === visitor.sessionId;
+  const isCurrent = session.id === visitor.sessionId;
   return (
     <section class="card" aria-labelledby={session.id}>
       <h2 id={session.id}>
-        {isThis ? "This browser" : session.browser.slice(0, 80) || "Unknown browser"}
+        {isCurrent ? "This browser" : session.browser.slice(0, 80) || "Unknown browser"}
       </h2>
       <p class="note">
-        Since <Time at={session.createdAt} />, last used <Time at={session.seenAt} />, from the
-        network {session.network}
+        Since <Timestamp at={session.createdAt} />, last used <Timestamp at={session.seenAt} />,
+        from the network {session.network}
       </p>
       <form method="post" action="/sessions">
         <input type="hidden" name="csrf" value={visitor.csrf} />
@@ -108,14 +108,14 @@ function SessionCard({ visitor, session }: SessionCardProps): Child {
           class="quiet"
           aria-describedby={session.id}
         >
-          {isThis ? "Sign out" : "End this session"}
+          {isCurrent ? "Sign out" : "End this session"}
         </button>
       </form>
     </section>
   );
 }
 
-function Time({ at }: { readonly at: number }): Child {
+function Timestamp({ at }: { readonly at: number }): Child {
   const iso = new Date(at).toISOString();
   return <time datetime={iso}>{`${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`}</time>;
 }

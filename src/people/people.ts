@@ -2,7 +2,7 @@
 // the email is what that issuer last said to be verified, and may change.
 
 import { newId } from "../base/id.ts";
-import { type Row, text, textOrNull, type Tx, whole } from "../store/db.ts";
+import { type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
 
 export interface Person {
   readonly id: string;
@@ -42,6 +42,6 @@ function toPerson(row: Row): Person {
     subject: text(row, "subject"),
     email: text(row, "email"),
     name: textOrNull(row, "name"),
-    createdAt: whole(row, "created_at"),
+    createdAt: integer(row, "created_at"),
   };
 }

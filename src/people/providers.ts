@@ -40,13 +40,13 @@ const IDENTITY_PROVIDERS: readonly IdentityProvider[] = [
   },
 ];
 
-const STANDARD: IdentityProvider = {
+const GENERIC_PROVIDER: IdentityProvider = {
   name: "OpenID Connect",
   matches: () => true,
   switchPrompt: "login",
 };
 
-export function providerOf(issuer: string): IdentityProvider {
+export function identityProviderOf(issuer: string): IdentityProvider {
   const url = new URL(issuer);
-  return IDENTITY_PROVIDERS.find((provider) => provider.matches(url)) ?? STANDARD;
+  return IDENTITY_PROVIDERS.find((provider) => provider.matches(url)) ?? GENERIC_PROVIDER;
 }

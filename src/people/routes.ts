@@ -6,17 +6,17 @@ import { Fault } from "../base/fault.ts";
 import { networksOf } from "../http/address.ts";
 import { toFault } from "../http/answer.ts";
 import { pageHeaders, renderPage } from "../http/layout.tsx";
-import { openRoute, personRoute, type Route, visitorRoute } from "../http/route.ts";
+import { publicRoute, sessionRoute, type Route, optionalSessionRoute } from "../http/route.ts";
 import { SIGN_IN_PATH } from "../http/visitor.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { sessionsPage, signedOutPage, signInFailedPage } from "./pages.tsx";
 import { recordPerson } from "./people.ts";
 import { endOtherSessions, endSession, listSessions, type Sessions } from "./sessions.ts";
-import { CALLBACK_PATH, ownPath, type SignIn } from "./sign-in.ts";
+import { CALLBACK_PATH, safeReturnPath, type SignIn } from "./sign-in.ts";
 
 const SESSIONS_PATH = "/sessions";
 
-export interface PeopleRouteParts {
+export interface PeopleRouteDeps {
   readonly db: Db;
   readonly sessions: Sessions;
   /** Absent where the operator has set no identity provider. */
@@ -40,22 +40,22 @@ const PAGE_DOC = {
   dialect: "page",
   hidden: true,
   faults: [],
-  answers: { 200: { description: "A page.", contentType: "text/html" } },
+  responses: { 200: { description: "A page.", contentType: "text/html" } },
 } as const;
 
-export function peopleRoutes(parts: PeopleRouteParts): readonly Route[] {
+export function peopleRoutes(deps: PeopleRouteDeps): readonly Route[] {
   return [
-    beginRoute(parts),
-    callbackRoute(parts),
-    signOutRoute(parts),
+    signInRoute(deps),
+    callbackRoute(deps),
+    signOutRoute(deps),
     signedOutRoute(),
-    sessionsRoute(parts),
-    endSessionRoute(parts),
+    sessionsRoute(deps),
+    endSessionRoute(deps),
   ];
 }
 
-function beginRoute({ signIn, baseUrl }: PeopleRouteParts): Route {
-  return openRoute({
+function signInRoute({ signIn, baseUrl }: PeopleRouteDeps): Route {
+  return publicRoute({
     ...PAGE_DOC,
     method: "GET",
     path: SIGN_IN_PATH,
@@ -63,86 +63,86 @@ function beginRoute({ signIn, baseUrl }: PeopleRouteParts): Route {
     summary: "Begin to sign in",
     query: z.object({ return_to: z.string().optional(), switch: z.string().optional() }),
     run: async ({ query, now }) => {
-      const returnTo = ownPath(query.return_to, baseUrl);
+      const returnTo = safeReturnPath(query.return_to, baseUrl);
       try {
-        const { location, cookie } = await configured(signIn).begin(
+        const { location, cookie } = await requireSignIn(signIn).begin(
           returnTo,
           query.switch !== undefined,
           now,
         );
         return redirect(location, [cookie]);
       } catch (error) {
-        return failed(toFault(error), returnTo, []);
+        return signInFailed(toFault(error), returnTo, []);
       }
     },
   });
 }
 
-function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteParts): Route {
-  return openRoute({
+function callbackRoute({ db, signIn, sessions, baseUrl }: PeopleRouteDeps): Route {
+  return publicRoute({
     ...PAGE_DOC,
     method: "GET",
     path: CALLBACK_PATH,
     id: "finishSignIn",
     summary: "Come back from the identity provider",
-    run: async ({ request, headers, address, now }) => {
+    run: async ({ request, headers, clientIp, now }) => {
       const cookies = headers.get("cookie");
       try {
         const { search } = new URL(request.url, baseUrl);
-        const { identity, returnTo } = await configured(signIn).finish(search, cookies, now);
+        const { identity, returnTo } = await requireSignIn(signIn).finish(search, cookies, now);
         const session = await db.write(async (tx) => {
           const person = await recordPerson(tx, identity, now);
           return sessions.begin(tx, {
             personId: person.id,
-            network: networksOf(address)[1],
+            network: networksOf(clientIp)[1],
             browser: headers.get("user-agent") ?? "",
             cookies,
             now,
           });
         });
-        const gone = configured(signIn).noCookie();
-        return redirect(`${new URL(baseUrl).origin}${returnTo}`, [session, gone]);
+        const clearedCookie = requireSignIn(signIn).clearCookie();
+        return redirect(`${new URL(baseUrl).origin}${returnTo}`, [session, clearedCookie]);
       } catch (error) {
-        const gone = signIn === undefined ? [] : [signIn.noCookie()];
-        return failed(toFault(error), signIn?.returnToOf(cookies) ?? "/", gone);
+        const clearedCookie = signIn === undefined ? [] : [signIn.clearCookie()];
+        return signInFailed(toFault(error), signIn?.pendingReturnTo(cookies) ?? "/", clearedCookie);
       }
     },
   });
 }
 
-function signOutRoute({ db, sessions, onSessionsEnded: tell }: PeopleRouteParts): Route {
+function signOutRoute({ db, sessions, onSessionsEnded: notify }: PeopleRouteDeps): Route {
   // The second of two clicks, or another tab, finds itself signed out, as it asked for.
-  return visitorRoute({
+  return optionalSessionRoute({
     ...PAGE_DOC,
     method: "POST",
     path: "/signout",
     id: "signOut",
     summary: "Sign out",
-    run: async ({ caller, address, now }) => {
-      if (caller === undefined) return redirect("/signout", [sessions.noCookie()]);
+    run: async ({ caller, clientIp, now }) => {
+      if (caller === undefined) return redirect("/signout", [sessions.clearCookie()]);
       const { personId, sessionId } = caller;
       await db.write(async (tx) => {
         if ((await endSession(tx, personId, sessionId, now)) === 0) return;
-        await tell?.(tx, { personId, sessionId, others: false, address, now });
+        await notify?.(tx, { personId, sessionId, others: false, address: clientIp, now });
       });
-      return redirect("/signout", [sessions.noCookie()]);
+      return redirect("/signout", [sessions.clearCookie()]);
     },
   });
 }
 
 function signedOutRoute(): Route {
-  return visitorRoute({
+  return optionalSessionRoute({
     ...PAGE_DOC,
     method: "GET",
     path: "/signout",
     id: "signedOut",
     summary: "Signed out",
-    run: ({ caller }) => show(200, signedOutPage(caller)),
+    run: ({ caller }) => pageResponse(200, signedOutPage(caller)),
   });
 }
 
-function sessionsRoute({ db }: PeopleRouteParts): Route {
-  return personRoute({
+function sessionsRoute({ db }: PeopleRouteDeps): Route {
+  return sessionRoute({
     ...PAGE_DOC,
     method: "GET",
     path: SESSIONS_PATH,
@@ -150,21 +150,21 @@ function sessionsRoute({ db }: PeopleRouteParts): Route {
     summary: "Where one is signed in",
     run: async ({ caller, now }) => {
       const list = await listSessions(db, caller.personId, now);
-      return show(200, sessionsPage(caller, list));
+      return pageResponse(200, sessionsPage(caller, list));
     },
   });
 }
 
-function endSessionRoute({ db, sessions, onSessionsEnded: tell }: PeopleRouteParts): Route {
-  return personRoute({
+function endSessionRoute({ db, sessions, onSessionsEnded: notify }: PeopleRouteDeps): Route {
+  return sessionRoute({
     ...PAGE_DOC,
     method: "POST",
     path: SESSIONS_PATH,
     id: "endSession",
     summary: "End sessions",
     body: z.object({ session: z.string() }),
-    example: { session: "others" },
-    run: async ({ caller, body, address, now }) => {
+    requestExample: { session: "others" },
+    run: async ({ caller, body, clientIp, now }) => {
       const { personId, sessionId } = caller;
       const others = body.session === "others";
       await db.write(async (tx) => {
@@ -174,16 +174,16 @@ function endSessionRoute({ db, sessions, onSessionsEnded: tell }: PeopleRoutePar
         // The second of two clicks ended nothing, and nothing is written down of it.
         if (count === 0) return;
         const ended = others ? sessionId : body.session;
-        await tell?.(tx, { personId, sessionId: ended, others, address, now });
+        await notify?.(tx, { personId, sessionId: ended, others, address: clientIp, now });
       });
       return body.session === sessionId
-        ? redirect("/signout", [sessions.noCookie()])
+        ? redirect("/signout", [sessions.clearCookie()])
         : redirect(SESSIONS_PATH, []);
     },
   });
 }
 
-function configured(signIn: SignIn | undefined): SignIn {
+function requireSignIn(signIn: SignIn | undefined): SignIn {
   if (signIn !== undefined) return signIn;
   throw new Fault("provider_not_configured", "no identity provider", {
     message: "Sign-in is not set up on this gateway. Its operator must set OIDC_ISSUER.",
@@ -191,12 +191,12 @@ function configured(signIn: SignIn | undefined): SignIn {
 }
 
 /** What is the visitor's to mend is said here; what is ours is thrown on, to be logged. */
-function failed(fault: Fault, returnTo: string, cookies: readonly string[]): Response {
+function signInFailed(fault: Fault, returnTo: string, cookies: readonly string[]): Response {
   if (fault.status >= 500) throw fault;
-  return show(fault.status, signInFailedPage(fault.publicMessage, returnTo), cookies);
+  return pageResponse(fault.status, signInFailedPage(fault.publicMessage, returnTo), cookies);
 }
 
-function show(
+function pageResponse(
   status: number,
   frame: Parameters<typeof renderPage>[0],
   cookies: readonly string[] = [],

@@ -1,12 +1,12 @@
 // Who is signed in, and from where. It owns the table session. The browser holds a random token in a cookie; the store
 // holds only its fingerprint, so that a session can be listed and ended, and a copy of the store opens none.
 
-import { cookieForm, cookieNamed } from "../base/cookie.ts";
+import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { deriveKey, fingerprint } from "../base/seal.ts";
 import { randomBase62, type Secret } from "../base/secret.ts";
-import { type Db, type Reader, text, type Tx, whole } from "../store/db.ts";
+import { type Db, type Reader, text, type Tx, integer } from "../store/db.ts";
 
 const COOKIE = "postern_session";
 const TOKEN_CHARACTERS = 43;
@@ -14,7 +14,7 @@ const TOKEN_CHARACTERS = 43;
 export const IDLE_MS = 12 * 3_600_000;
 export const LIFETIME_MS = 7 * 86_400_000;
 /** How old the note of the last use may grow before it is written anew. */
-const SEEN_MS = 300_000;
+const SEEN_UPDATE_MS = 300_000;
 const BROWSER_MAX = 200;
 
 export interface Session {
@@ -48,32 +48,32 @@ export interface Sessions {
   readonly begin: (tx: Tx, request: NewSession) => Promise<string>;
   readonly find: (cookies: string | null, now: number) => Promise<Session | undefined>;
   /** The cookie that takes the browser's away. */
-  readonly noCookie: () => string;
+  readonly clearCookie: () => string;
 }
 
-export interface SessionsParts {
+export interface SessionsDeps {
   readonly db: Db;
   readonly master: Secret;
   readonly baseUrl: string;
 }
 
-export function createSessions({ db, master, baseUrl }: SessionsParts): Sessions {
+export function createSessions({ db, master, baseUrl }: SessionsDeps): Sessions {
   const hashKey = deriveKey(master, "session/v1");
-  const formKey = deriveKey(master, "form-token/v1");
-  const form = cookieForm(baseUrl);
-  const hashIn = (cookies: string | null): string | undefined => {
-    const token = cookieNamed(cookies, form.name(COOKIE));
+  const csrfKey = deriveKey(master, "form-token/v1");
+  const cookie = createCookieBuilder(baseUrl);
+  const sessionHash = (cookies: string | null): string | undefined => {
+    const token = readCookie(cookies, cookie.name(COOKIE));
     return token !== undefined && token.length === TOKEN_CHARACTERS
       ? fingerprint(hashKey, token)
       : undefined;
   };
   return {
     begin: async (tx, { personId, network, browser, cookies, now }) => {
-      const former = hashIn(cookies);
-      if (former !== undefined)
+      const previousHash = sessionHash(cookies);
+      if (previousHash !== undefined)
         await tx.run("update session set ended_at = ? where hash = ? and ended_at is null", [
           now,
-          former,
+          previousHash,
         ]);
       const token = randomBase62(TOKEN_CHARACTERS);
       await tx.run(
@@ -90,10 +90,10 @@ export function createSessions({ db, master, baseUrl }: SessionsParts): Sessions
           browser.replaceAll("\u0000", "").slice(0, BROWSER_MAX),
         ],
       );
-      return form.set(COOKIE, token, LIFETIME_MS / 1_000);
+      return cookie.set(COOKIE, token, LIFETIME_MS / 1_000);
     },
     find: async (cookies, now) => {
-      const hash = hashIn(cookies);
+      const hash = sessionHash(cookies);
       if (hash === undefined) return undefined;
       const row = await db.get(
         `select session.*, person.issuer, person.subject, person.email from session
@@ -103,7 +103,7 @@ export function createSessions({ db, master, baseUrl }: SessionsParts): Sessions
       );
       if (row === undefined) return undefined;
       const sessionId = text(row, "id");
-      if (now - whole(row, "seen_at") >= SEEN_MS)
+      if (now - integer(row, "seen_at") >= SEEN_UPDATE_MS)
         await db.write((tx) =>
           tx.run("update session set seen_at = ? where id = ? and seen_at < ?", [
             now,
@@ -117,10 +117,10 @@ export function createSessions({ db, master, baseUrl }: SessionsParts): Sessions
         issuer: text(row, "issuer"),
         subject: text(row, "subject"),
         email: text(row, "email"),
-        csrf: fingerprint(formKey, hash),
+        csrf: fingerprint(csrfKey, hash),
       };
     },
-    noCookie: () => form.clear(COOKIE),
+    clearCookie: () => cookie.clear(COOKIE),
   };
 }
 
@@ -137,8 +137,8 @@ export async function listSessions(
   );
   return rows.map((row) => ({
     id: text(row, "id"),
-    createdAt: whole(row, "created_at"),
-    seenAt: whole(row, "seen_at"),
+    createdAt: integer(row, "created_at"),
+    seenAt: integer(row, "seen_at"),
     network: text(row, "network"),
     browser: text(row, "browser"),
   }));

@@ -2,13 +2,13 @@
 // the provider and back travels in a sealed cookie, so nothing is kept for visitors who never return.
 
 import * as oidc from "openid-client";
-import { cookieForm, cookieNamed } from "../base/cookie.ts";
+import { createCookieBuilder, readCookie } from "../base/cookie.ts";
 import { Fault } from "../base/fault.ts";
-import { deriveKey, seal, unseal } from "../base/seal.ts";
+import { deriveKey, encrypt, decrypt } from "../base/seal.ts";
 import type { Secret } from "../base/secret.ts";
 import type { Identity } from "./people.ts";
-import { type IdentityProvider, providerOf } from "./providers.ts";
-import { hasOwnEmail, type IdClaims, identityOf, joinedClaims } from "./verified.ts";
+import { type IdentityProvider, identityProviderOf } from "./providers.ts";
+import { hasEmailClaims, type IdClaims, identityFromClaims, mergeClaims } from "./verified.ts";
 
 export interface IdentitySettings {
   readonly issuer: string;
@@ -21,10 +21,14 @@ export interface IdentitySettings {
 export const CALLBACK_PATH = "/signin/callback";
 export const OPERATOR_CALLBACK_PATH = "/operator/signin/callback";
 
-const CUSTOMERS: Door = { callbackPath: CALLBACK_PATH, cookie: "postern_signin", path: "/" };
+const CUSTOMER_SIGN_IN: SignInEndpoint = {
+  callbackPath: CALLBACK_PATH,
+  cookie: "postern_signin",
+  path: "/",
+};
 const COOKIE_SECONDS = 600;
 const SCOPE = "openid email profile";
-const DISCOVERY_MS = 3_600_000;
+const DISCOVERY_TTL_MS = 3_600_000;
 const TIMEOUT_SECONDS = 10;
 const PATH_MAX = 2_000;
 
@@ -42,27 +46,27 @@ export interface SignIn {
     now: number,
   ) => Promise<{ readonly identity: Identity; readonly returnTo: string }>;
   /** Where a sign-in that came to nothing was to lead; the root where nobody knows. */
-  readonly returnToOf: (cookies: string | null) => string;
-  readonly noCookie: () => string;
+  readonly pendingReturnTo: (cookies: string | null) => string;
+  readonly clearCookie: () => string;
   readonly providerName: string;
 }
 
-export interface SignInParts {
+export interface SignInDeps {
   readonly settings: IdentitySettings;
   readonly baseUrl: string;
   readonly master: Secret;
   /** Another door than the customers', with an address and a cookie of its own: what was begun at one ends at no other. */
-  readonly door?: Door;
+  readonly endpoint?: SignInEndpoint;
 }
 
-export interface Door {
+export interface SignInEndpoint {
   readonly callbackPath: string;
   readonly cookie: string;
   /** The part of the site that the cookie is sent to. */
   readonly path: string;
 }
 
-interface Trip {
+interface PendingSignIn {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
@@ -70,57 +74,62 @@ interface Trip {
   readonly until: number;
 }
 
-export function createSignIn({ settings, baseUrl, master, door = CUSTOMERS }: SignInParts): SignIn {
-  const { cookie } = door;
+export function createSignIn({
+  settings,
+  baseUrl,
+  master,
+  endpoint = CUSTOMER_SIGN_IN,
+}: SignInDeps): SignIn {
+  const { cookie } = endpoint;
   const key = deriveKey(master, "sign-in/v1");
-  const form = cookieForm(baseUrl, door.path);
-  const redirectUri = `${baseUrl}${door.callbackPath}`;
-  const provider = providerOf(settings.issuer);
-  const discovered = rediscovering(settings);
-  const tripOf = (cookies: string | null): Trip | undefined =>
-    openTrip(key, cookie, cookieNamed(cookies, form.name(cookie)));
+  const form = createCookieBuilder(baseUrl, endpoint.path);
+  const redirectUri = `${baseUrl}${endpoint.callbackPath}`;
+  const provider = identityProviderOf(settings.issuer);
+  const discoverCached = cachedDiscovery(settings);
+  const readPending = (cookies: string | null): PendingSignIn | undefined =>
+    unsealPending(key, cookie, readCookie(cookies, form.name(cookie)));
 
   return {
     providerName: provider.name,
-    returnToOf: (cookies) => tripOf(cookies)?.returnTo ?? "/",
-    noCookie: () => form.clear(cookie),
+    pendingReturnTo: (cookies) => readPending(cookies)?.returnTo ?? "/",
+    clearCookie: () => form.clear(cookie),
     begin: async (returnTo, switchAccount, now) => {
-      const configuration = await discovered(now);
-      const trip: Trip = {
+      const configuration = await discoverCached(now);
+      const pending: PendingSignIn = {
         state: oidc.randomState(),
         nonce: oidc.randomNonce(),
         verifier: oidc.randomPKCECodeVerifier(),
-        returnTo: ownPath(returnTo, baseUrl),
+        returnTo: safeReturnPath(returnTo, baseUrl),
         until: now + COOKIE_SECONDS * 1_000,
       };
       const location = oidc.buildAuthorizationUrl(configuration, {
         redirect_uri: redirectUri,
         scope: SCOPE,
-        state: trip.state,
-        nonce: trip.nonce,
-        code_challenge: await oidc.calculatePKCECodeChallenge(trip.verifier),
+        state: pending.state,
+        nonce: pending.nonce,
+        code_challenge: await oidc.calculatePKCECodeChallenge(pending.verifier),
         code_challenge_method: "S256",
         ...(switchAccount ? { prompt: provider.switchPrompt } : {}),
       });
-      const sealed = seal(key, cookie, JSON.stringify(trip));
+      const sealed = encrypt(key, cookie, JSON.stringify(pending));
       return { location: location.href, cookie: form.set(cookie, sealed, COOKIE_SECONDS) };
     },
     finish: async (search, cookies, now) => {
-      const trip = tripOf(cookies);
-      if (trip === undefined || trip.until <= now)
+      const pending = readPending(cookies);
+      if (pending === undefined || pending.until <= now)
         throw new Fault("invalid_request", "no sign-in in this browser", {
           message: `This sign-in took too long, or was begun in another browser or at another address than ${baseUrl}. Sign in again.`,
         });
-      const configuration = await discovered(now);
+      const configuration = await discoverCached(now);
       const callback = new URL(`${redirectUri}${search}`);
-      const claims = await claimsOf(configuration, callback, { ...trip, provider });
-      return { identity: identityOf(claims, settings), returnTo: trip.returnTo };
+      const claims = await exchangeCode(configuration, callback, { ...pending, provider });
+      return { identity: identityFromClaims(claims, settings), returnTo: pending.returnTo };
     },
   };
 }
 
 /** A path of this very site, or its root: nobody is sent elsewhere by a crafted link. */
-export function ownPath(path: string | undefined, baseUrl: string): string {
+export function safeReturnPath(path: string | undefined, baseUrl: string): string {
   if (path === undefined || path.length > PATH_MAX || !/^\/[^\\\p{C}]*$/u.test(path)) return "/";
   const base = new URL(baseUrl);
   const url = URL.parse(path, base);
@@ -129,10 +138,10 @@ export function ownPath(path: string | undefined, baseUrl: string): string {
 }
 
 /** Connects to the issuer on first use, and looks at its metadata anew every hour. */
-function rediscovering(settings: IdentitySettings): (now: number) => Promise<oidc.Configuration> {
+function cachedDiscovery(settings: IdentitySettings): (now: number) => Promise<oidc.Configuration> {
   let last: { readonly at: number; readonly found: Promise<oidc.Configuration> } | undefined;
   return async (now) => {
-    if (last === undefined || now - last.at >= DISCOVERY_MS || now < last.at)
+    if (last === undefined || now - last.at >= DISCOVERY_TTL_MS || now < last.at)
       last = { at: now, found: discover(settings) };
     try {
       return await last.found;
@@ -152,12 +161,12 @@ export function discover(settings: IdentitySettings): Promise<oidc.Configuration
     timeout: TIMEOUT_SECONDS,
     execute: [
       oidc.enableNonRepudiationChecks,
-      ...(issuer.protocol === "http:" && isLoopback(issuer) ? [oidc.allowInsecureRequests] : []),
+      ...(issuer.protocol === "http:" && isLoopbackUrl(issuer) ? [oidc.allowInsecureRequests] : []),
     ],
   });
 }
 
-export function isLoopback({ hostname }: URL): boolean {
+export function isLoopbackUrl({ hostname }: URL): boolean {
   return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
@@ -173,49 +182,53 @@ function clientAuth(clientSecret: Secret | undefined): oidc.ClientAuth {
   };
 }
 
-async function claimsOf(
+async function exchangeCode(
   configuration: oidc.Configuration,
   callback: URL,
-  trip: Trip & { readonly provider: IdentityProvider },
+  pending: PendingSignIn & { readonly provider: IdentityProvider },
 ): Promise<IdClaims> {
   try {
     const tokens = await oidc.authorizationCodeGrant(configuration, callback, {
-      pkceCodeVerifier: trip.verifier,
-      expectedState: trip.state,
-      expectedNonce: trip.nonce,
+      pkceCodeVerifier: pending.verifier,
+      expectedState: pending.state,
+      expectedNonce: pending.nonce,
       idTokenExpected: true,
     });
     const claims = tokens.claims();
     if (claims === undefined) throw new Error("no ID token");
-    if (hasOwnEmail(claims, trip.provider)) return claims;
+    if (hasEmailClaims(claims, pending.provider)) return claims;
     if (configuration.serverMetadata().userinfo_endpoint === undefined) return claims;
     // Some issuers keep the email out of the ID token.
     const more = await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
-    return joinedClaims(claims, more, trip.provider);
+    return mergeClaims(claims, more, pending.provider);
   } catch (cause) {
-    throw unfinished(cause);
+    throw signInFault(cause);
   }
 }
 
-function unfinished(cause: unknown): Fault {
-  const said = cause instanceof oidc.AuthorizationResponseError ? cause.error : undefined;
-  if (said === "access_denied")
+function signInFault(cause: unknown): Fault {
+  const errorCode = cause instanceof oidc.AuthorizationResponseError ? cause.error : undefined;
+  if (errorCode === "access_denied")
     return new Fault("forbidden", "the human refused", {
       message: "You did not finish signing in. Nothing was changed.",
       cause,
     });
-  return new Fault("invalid_request", `sign-in failed: ${said ?? "the answer does not fit"}`, {
+  return new Fault("invalid_request", `sign-in failed: ${errorCode ?? "the answer does not fit"}`, {
     message:
       "The sign-in could not be completed: its answer was old, used before or not meant for this browser. Sign in again.",
     cause,
   });
 }
 
-function openTrip(key: Uint8Array, cookie: string, sealed: string | undefined): Trip | undefined {
+function unsealPending(
+  key: Uint8Array,
+  cookie: string,
+  sealed: string | undefined,
+): PendingSignIn | undefined {
   if (sealed === undefined) return undefined;
   try {
     // Safe because only `begin` can seal under this key.
-    return JSON.parse(unseal(key, cookie, sealed)) as Trip;
+    return JSON.parse(decrypt(key, cookie, sealed)) as PendingSignIn;
   } catch {
     return undefined;
   }

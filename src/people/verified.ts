@@ -3,7 +3,7 @@
 
 import { Fault } from "../base/fault.ts";
 import type { Identity } from "./people.ts";
-import { type IdentityProvider, providerOf } from "./providers.ts";
+import { type IdentityProvider, identityProviderOf } from "./providers.ts";
 
 export type IdClaims = Readonly<Record<string, unknown>>;
 
@@ -16,19 +16,19 @@ export interface TenantRule {
   readonly allowedTenants: readonly string[];
 }
 
-export function identityOf(claims: IdClaims, rule: TenantRule): Identity {
-  const provider = providerOf(rule.issuer);
+export function identityFromClaims(claims: IdClaims, rule: TenantRule): Identity {
+  const provider = identityProviderOf(rule.issuer);
   checkTenant(claims, rule, provider);
   const { iss, sub, email, name } = claims;
   if (typeof iss !== "string" || typeof sub !== "string")
     throw new Fault("upstream_error", "the ID token names no subject");
   if (typeof email !== "string" || !/^[^@\s]+@[^@\s]+$/.test(email) || email.length > EMAIL_MAX)
-    throw refused(
+    throw forbidden(
       "no email in the claims",
       `${provider.name} did not tell your email address. The operator must allow the scope "email".`,
     );
   if (!isVerified(claims, provider))
-    throw refused(
+    throw forbidden(
       "email is not verified",
       `${provider.name} does not say that ${email} is verified, so it cannot be used here. Verify the address there and sign in again.`,
     );
@@ -41,7 +41,7 @@ export function identityOf(claims: IdClaims, rule: TenantRule): Identity {
 }
 
 /** Whether the ID token says an email, and whether it is proven. */
-export function hasOwnEmail(claims: IdClaims, provider: IdentityProvider): boolean {
+export function hasEmailClaims(claims: IdClaims, provider: IdentityProvider): boolean {
   const [email, ...proofs] = emailClaims(provider);
   return claims[email] !== undefined && proofs.some((proof) => claims[proof] !== undefined);
 }
@@ -50,14 +50,14 @@ export function hasOwnEmail(claims: IdClaims, provider: IdentityProvider): boole
  * The ID token's claims with those that were fetched; what the token says wins. Of the email and its proof both are taken
  * from one of them: an address that the one names is not proven by what the other says.
  */
-export function joinedClaims(
+export function mergeClaims(
   token: IdClaims,
-  fetched: IdClaims,
+  userinfo: IdClaims,
   provider: IdentityProvider,
 ): IdClaims {
-  const source = fetched["email"] === undefined ? token : fetched;
+  const source = userinfo["email"] === undefined ? token : userinfo;
   const email = emailClaims(provider).map((name) => [name, source[name]]);
-  return { ...fetched, ...token, ...Object.fromEntries(email) };
+  return { ...userinfo, ...token, ...Object.fromEntries(email) };
 }
 
 function emailClaims({ verifiedClaim }: IdentityProvider): readonly [string, ...string[]] {
@@ -75,7 +75,7 @@ function checkTenant(claims: IdClaims, rule: TenantRule, provider: IdentityProvi
   const { allowedTenants } = rule;
   if (allowedTenants.length === 0) {
     if (provider.isShared?.(new URL(rule.issuer)) !== true) return;
-    throw refused(
+    throw forbidden(
       "shared issuer without a list",
       "Sign-in is open to no organization yet: the operator must set OIDC_ALLOWED_TENANTS.",
     );
@@ -84,12 +84,12 @@ function checkTenant(claims: IdClaims, rule: TenantRule, provider: IdentityProvi
     (claim) => typeof claim === "string",
   );
   if (typeof tenant === "string" && allowedTenants.includes(tenant)) return;
-  throw refused(
+  throw forbidden(
     `tenant ${String(tenant)} is not allowed`,
     "Your organization may not sign in here. Use an account of an organization that the operator allows.",
   );
 }
 
-function refused(detail: string, message: string): Fault {
+function forbidden(detail: string, message: string): Fault {
   return new Fault("forbidden", detail, { message });
 }

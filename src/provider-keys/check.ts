@@ -2,13 +2,13 @@
 // that is silent, slow or in trouble says nothing about it.
 
 import type { Secret } from "../base/secret.ts";
-import { refusalWords } from "./refusal-words.ts";
+import { refusalMessage } from "./refusal-words.ts";
 
-const ANSWER_WITHIN_MS = 5_000;
+const CHECK_TIMEOUT_MS = 5_000;
 const READ_MAX_BYTES = 8_192;
 
 /** Where a provider is, by the operator's word; a caller never names an address. */
-export interface ProviderPlace {
+export interface ProviderEndpoint {
   readonly provider: {
     readonly id: string;
     readonly name: string;
@@ -16,25 +16,25 @@ export interface ProviderPlace {
     readonly headers: Readonly<Record<string, string>>;
     readonly paths: { readonly chat?: string; readonly messages?: string };
     /** Runs beside the gateway and needs no key. */
-    readonly local: boolean;
+    readonly isLocal: boolean;
     /** False where a caller cannot bring a key. */
-    readonly ownKeys?: false;
+    readonly allowsCallerKeys?: false;
     /** A read that needs a key, where the list of models does not. */
     readonly keyCheckPath?: string;
   };
   readonly baseUrl: string;
   /** The gateway's own account there. */
-  readonly own:
+  readonly credential:
     | {
         readonly apiKey: Secret | undefined;
         /** The gateway signs its requests, so that a key is asked for there all the same. */
-        readonly authorize?: object;
+        readonly authorizer?: object;
         readonly inProcess?: (request: Request) => Promise<Response>;
       }
     | undefined;
 }
 
-export type KeyVerdict =
+export type KeyCheckResult =
   | { readonly kind: "accepted"; readonly status: "active" | "unchecked" }
   | {
       readonly kind: "refused";
@@ -42,41 +42,48 @@ export type KeyVerdict =
       readonly name: string;
       readonly status: number;
       /** The provider's sentence, without anything of the key. */
-      readonly words: string;
+      readonly message: string;
     };
 
-export type CheckKey = (provider: string, apiKey: Secret) => Promise<KeyVerdict>;
+export type CheckKey = (provider: string, apiKey: Secret) => Promise<KeyCheckResult>;
 
-export const UNCHECKED: KeyVerdict = { kind: "accepted", status: "unchecked" };
+export const UNCHECKED: KeyCheckResult = { kind: "accepted", status: "unchecked" };
 
 /**
  * Calls on an own key cost no credits. Where the gateway itself needs no key, any text would pass for one, and every call
  * would be free.
  */
-export function mayBringKey({ provider, own }: ProviderPlace, development: boolean): boolean {
-  if (provider.local || provider.ownKeys === false) return false;
+export function canAddKey(
+  { provider, credential }: ProviderEndpoint,
+  development: boolean,
+): boolean {
+  if (provider.isLocal || provider.allowsCallerKeys === false) return false;
   if (provider.id === "sim") return development;
-  return own === undefined || own.apiKey !== undefined || own.authorize !== undefined;
+  return (
+    credential === undefined ||
+    credential.apiKey !== undefined ||
+    credential.authorizer !== undefined
+  );
 }
 
 export function createKeyCheck({
-  placeOf,
-  timeoutMs = ANSWER_WITHIN_MS,
+  endpointOf,
+  timeoutMs = CHECK_TIMEOUT_MS,
 }: {
-  readonly placeOf: (provider: string) => ProviderPlace | undefined;
+  readonly endpointOf: (provider: string) => ProviderEndpoint | undefined;
   readonly timeoutMs?: number;
 }): CheckKey {
   return async (provider, apiKey) => {
-    const place = placeOf(provider);
-    if (place === undefined) return UNCHECKED;
-    const late = new AbortController();
-    const timedOut = Promise.withResolvers<KeyVerdict>();
+    const endpoint = endpointOf(provider);
+    if (endpoint === undefined) return UNCHECKED;
+    const abort = new AbortController();
+    const timedOut = Promise.withResolvers<KeyCheckResult>();
     const timer = setTimeout(() => {
       timedOut.resolve(UNCHECKED);
-      late.abort();
+      abort.abort();
     }, timeoutMs);
     try {
-      return await Promise.race([judge(place, apiKey, late.signal), timedOut.promise]);
+      return await Promise.race([checkKeyAt(endpoint, apiKey, abort.signal), timedOut.promise]);
     } catch {
       return UNCHECKED;
     } finally {
@@ -85,36 +92,41 @@ export function createKeyCheck({
   };
 }
 
-async function judge(
-  place: ProviderPlace,
+async function checkKeyAt(
+  endpoint: ProviderEndpoint,
   apiKey: Secret,
   signal: AbortSignal,
-): Promise<KeyVerdict> {
-  const reply = await ask(place, apiKey, signal);
+): Promise<KeyCheckResult> {
+  const reply = await requestModels(endpoint, apiKey, signal);
   if (reply.ok) {
-    await drop(reply);
+    await discardBody(reply);
     // A list that is open to everybody proves nothing about a key.
-    const stranger = await ask(place, undefined, signal);
-    await drop(stranger);
-    return [400, 401, 403].includes(stranger.status)
+    const anonymousReply = await requestModels(endpoint, undefined, signal);
+    await discardBody(anonymousReply);
+    return [400, 401, 403].includes(anonymousReply.status)
       ? { kind: "accepted", status: "active" }
       : UNCHECKED;
   }
-  const told = await readStart(reply);
-  if (!isRefusal(reply.status, told)) return UNCHECKED;
-  const { name } = place.provider;
-  return { kind: "refused", name, status: reply.status, words: refusalWords(told, apiKey) };
+  const errorBody = await readStart(reply);
+  if (!isKeyRefusal(reply.status, errorBody)) return UNCHECKED;
+  const { name } = endpoint.provider;
+  return {
+    kind: "refused",
+    name,
+    status: reply.status,
+    message: refusalMessage(errorBody, apiKey),
+  };
 }
 
 // Some providers say 400 to a wrong key. A 403 for want of a scope is a restricted key, which may well call models.
-function isRefusal(status: number, told: string): boolean {
+function isKeyRefusal(status: number, errorBody: string): boolean {
   if (status === 401) return true;
-  if (status === 403) return !/\bscopes?\b/i.test(told);
-  return status === 400 && /\bapi[ _-]?key/i.test(told);
+  if (status === 403) return !/\bscopes?\b/i.test(errorBody);
+  return status === 400 && /\bapi[ _-]?key/i.test(errorBody);
 }
 
-function ask(
-  { provider, baseUrl, own }: ProviderPlace,
+function requestModels(
+  { provider, baseUrl, credential }: ProviderEndpoint,
   apiKey: Secret | undefined,
   signal: AbortSignal,
 ): Promise<Response> {
@@ -129,34 +141,34 @@ function ask(
   else if (apiKey !== undefined) headers[provider.auth] = apiKey.reveal();
   const url = baseUrl + checkPathOf(provider);
   const outgoing = { method: "GET", headers, redirect: "manual", signal } as const;
-  return own?.inProcess === undefined
+  return credential?.inProcess === undefined
     ? fetch(url, outgoing)
-    : own.inProcess(new Request(url, outgoing));
+    : credential.inProcess(new Request(url, outgoing));
 }
 
 // The list of models lies beside the endpoint that generates.
-function checkPathOf({ paths, keyCheckPath }: ProviderPlace["provider"]): string {
+function checkPathOf({ paths, keyCheckPath }: ProviderEndpoint["provider"]): string {
   if (keyCheckPath !== undefined) return keyCheckPath;
-  const beside = paths.chat ?? paths.messages ?? "";
-  return `${beside.replace(/\/(chat\/completions|messages)$/, "")}/models`;
+  const generationPath = paths.chat ?? paths.messages ?? "";
+  return `${generationPath.replace(/\/(chat\/completions|messages)$/, "")}/models`;
 }
 
 async function readStart(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   if (reader === undefined) return "";
   const decoder = new TextDecoder();
-  let told = "";
+  let text = "";
   let size = 0;
   while (size < READ_MAX_BYTES) {
     const { done, value } = await reader.read();
     if (done) break;
     size += value.length;
-    told += decoder.decode(value, { stream: true });
+    text += decoder.decode(value, { stream: true });
   }
   await reader.cancel().catch(() => {});
-  return told.slice(0, READ_MAX_BYTES);
+  return text.slice(0, READ_MAX_BYTES);
 }
 
-async function drop(response: Response): Promise<void> {
+async function discardBody(response: Response): Promise<void> {
   await response.body?.cancel().catch(() => {});
 }

@@ -3,55 +3,58 @@
 
 import type { Secret } from "../base/secret.ts";
 
-export interface OwnKey {
+export interface UnsealedKey {
   readonly id: string;
   readonly apiKey: Secret;
 }
 
-const KEPT_MS = 5_000;
+const CACHE_TTL_MS = 5_000;
 /** Outlives the check and the commit of the write that it announces. */
-const BARRED_MS = 20_000;
+const WRITE_BLOCK_MS = 20_000;
 const ENTRIES_MAX = 50_000;
 
 type Entry =
-  | { readonly kind: "kept"; readonly until: number; readonly ownKey: OwnKey | undefined }
+  | { readonly kind: "kept"; readonly until: number; readonly key: UnsealedKey | undefined }
   | { readonly kind: "barred"; readonly until: number };
 
-export interface OwnKeyCache {
-  readonly get: (slot: string, now: number) => { readonly ownKey: OwnKey | undefined } | undefined;
+export interface ProviderKeyCache {
+  readonly get: (
+    cacheKey: string,
+    now: number,
+  ) => { readonly key: UnsealedKey | undefined } | undefined;
   /** `now` is the time before the read that found it. */
-  readonly keep: (slot: string, ownKey: OwnKey | undefined, now: number) => void;
+  readonly set: (cacheKey: string, key: UnsealedKey | undefined, now: number) => void;
   /**
    * Called inside the transaction that changes a slot. Nothing is kept for a while, because a read that began before the
    * commit may end after it.
    */
-  readonly bar: (slot: string, now: number) => void;
+  readonly block: (cacheKey: string, now: number) => void;
   readonly size: () => number;
 }
 
-export function createOwnKeyCache(entriesMax = ENTRIES_MAX): OwnKeyCache {
+export function createProviderKeyCache(entriesMax = ENTRIES_MAX): ProviderKeyCache {
   const entries = new Map<string, Entry>();
   // A slot that is set anew becomes the youngest, so the first one is the oldest.
-  const put = (slot: string, entry: Entry): void => {
-    entries.delete(slot);
+  const put = (cacheKey: string, entry: Entry): void => {
+    entries.delete(cacheKey);
     const [oldest] = entries.keys();
     if (entries.size >= entriesMax && oldest !== undefined) entries.delete(oldest);
-    entries.set(slot, entry);
+    entries.set(cacheKey, entry);
   };
-  const current = (slot: string, now: number): Entry | undefined => {
-    const entry = entries.get(slot);
+  const current = (cacheKey: string, now: number): Entry | undefined => {
+    const entry = entries.get(cacheKey);
     return entry !== undefined && entry.until > now ? entry : undefined;
   };
   return {
-    get: (slot, now) => {
-      const entry = current(slot, now);
+    get: (cacheKey, now) => {
+      const entry = current(cacheKey, now);
       return entry?.kind === "kept" ? entry : undefined;
     },
-    keep: (slot, ownKey, now) => {
-      if (current(slot, now)?.kind === "barred") return;
-      put(slot, { kind: "kept", until: now + KEPT_MS, ownKey });
+    set: (cacheKey, key, now) => {
+      if (current(cacheKey, now)?.kind === "barred") return;
+      put(cacheKey, { kind: "kept", until: now + CACHE_TTL_MS, key });
     },
-    bar: (slot, now) => put(slot, { kind: "barred", until: now + BARRED_MS }),
+    block: (cacheKey, now) => put(cacheKey, { kind: "barred", until: now + WRITE_BLOCK_MS }),
     size: () => entries.size,
   };
 }

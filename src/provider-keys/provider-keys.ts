@@ -3,27 +3,31 @@
 
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import type { Secret } from "../base/secret.ts";
 import {
   type Db,
-  oneOf,
+  enumValue,
   type Reader,
   type Row,
   text,
   textOrNull,
   type Tx,
-  whole,
-  wholeOrNull,
+  integer,
+  integerOrNull,
 } from "../store/db.ts";
-import { type CheckKey, type KeyVerdict, UNCHECKED } from "./check.ts";
-import { deriveKek, KEK_VERSION, openKey, sealKey } from "./envelope.ts";
-import { createOwnKeyCache, type OwnKey, type OwnKeyCache } from "./own-key-cache.ts";
+import { type CheckKey, type KeyCheckResult, UNCHECKED } from "./check.ts";
+import { deriveKek, KEK_VERSION, unsealKey, sealKey } from "./envelope.ts";
+import {
+  createProviderKeyCache,
+  type UnsealedKey,
+  type ProviderKeyCache,
+} from "./own-key-cache.ts";
 
-const LIVE_KEYS_PER_ACCOUNT_MAX = 50;
+const KEYS_PER_ACCOUNT_MAX = 50;
 
-export const STATUSES = ["active", "unchecked", "deleted"] as const;
-export type ProviderKeyStatus = (typeof STATUSES)[number];
+export const PROVIDER_KEY_STATUSES = ["active", "unchecked", "deleted"] as const;
+export type ProviderKeyStatus = (typeof PROVIDER_KEY_STATUSES)[number];
 
 export interface ProviderKey {
   readonly id: string;
@@ -40,7 +44,7 @@ export interface NewProviderKey {
   readonly provider: string;
   readonly apiKey: Secret;
   readonly name: string | null;
-  readonly verdict: KeyVerdict;
+  readonly checkResult: KeyCheckResult;
 }
 
 export interface ProviderKeys {
@@ -51,22 +55,22 @@ export interface ProviderKeys {
   readonly add: (
     tx: Tx,
     accountId: string,
-    fresh: NewProviderKey,
+    newKey: NewProviderKey,
     now: number,
   ) => Promise<ProviderKey>;
   /** Final, and the same when repeated: the sealed key is destroyed, the record stays. */
   readonly remove: (tx: Tx, accountId: string, id: string, now: number) => Promise<ProviderKey>;
   /** The account's newest key at the provider, as it was at most five seconds ago. */
-  readonly ownKeyOf: (
+  readonly findNewestKey: (
     accountId: string,
     provider: string,
     now: number,
-  ) => OwnKey | undefined | Promise<OwnKey | undefined>;
+  ) => UnsealedKey | undefined | Promise<UnsealedKey | undefined>;
   /** Writes down when keys were last used; kept in memory between calls. */
   readonly flushLastUsed: () => Promise<void>;
 }
 
-export interface ProviderKeysParts {
+export interface ProviderKeysDeps {
   readonly db: Db;
   readonly master: Secret;
   readonly providers: ProviderKeys["providers"];
@@ -78,19 +82,19 @@ export function createProviderKeys({
   master,
   providers,
   check,
-}: ProviderKeysParts): ProviderKeys {
+}: ProviderKeysDeps): ProviderKeys {
   const kek = deriveKek(master);
-  const cache = createOwnKeyCache();
+  const cache = createProviderKeyCache();
   const lastUsed = new Map<string, number>();
 
-  const add: ProviderKeys["add"] = async (tx, accountId, fresh, now) => {
-    refuseUnfit(fresh, providers());
-    await refuseTooMany(tx, accountId);
-    const { provider, apiKey, name, verdict } = fresh;
+  const add: ProviderKeys["add"] = async (tx, accountId, newKey, now) => {
+    rejectInvalid(newKey, providers());
+    await rejectOverLimit(tx, accountId);
+    const { provider, apiKey, name, checkResult } = newKey;
     const id = newId("pk", now);
     const envelope = sealKey(kek, { id, accountId, provider }, apiKey);
-    const status = verdict.kind === "accepted" ? verdict.status : "unchecked";
-    cache.bar(slotOf(accountId, provider), now);
+    const status = checkResult.kind === "accepted" ? checkResult.status : "unchecked";
+    cache.block(cacheKeyOf(accountId, provider), now);
     await tx.run(
       `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at)
        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -111,7 +115,7 @@ export function createProviderKeys({
   };
   const remove: ProviderKeys["remove"] = async (tx, accountId, id, now) => {
     const { provider } = await getProviderKey(tx, accountId, id);
-    cache.bar(slotOf(accountId, provider), now);
+    cache.block(cacheKeyOf(accountId, provider), now);
     await tx.run(
       `update provider_key set status = 'deleted', sealed = null, data_key = null, deleted_at = ?
        where id = ? and account_id = ? and status <> 'deleted'`,
@@ -132,35 +136,35 @@ export function createProviderKeys({
       providers().includes(provider) ? check(provider, apiKey) : UNCHECKED,
     add,
     remove,
-    ownKeyOf: createFinder(cache, lastUsed, (accountId, provider) =>
-      readOwnKey(db, kek, accountId, provider),
+    findNewestKey: createKeyFinder(cache, lastUsed, (accountId, provider) =>
+      readNewestKey(db, kek, accountId, provider),
     ),
     flushLastUsed,
   };
 }
 
 // At once where it was read a moment ago, as it was for most calls.
-function createFinder(
-  cache: OwnKeyCache,
+function createKeyFinder(
+  cache: ProviderKeyCache,
   lastUsed: Map<string, number>,
-  read: (accountId: string, provider: string) => Promise<OwnKey | undefined>,
-): ProviderKeys["ownKeyOf"] {
-  const noted = (ownKey: OwnKey | undefined, now: number): OwnKey | undefined => {
+  read: (accountId: string, provider: string) => Promise<UnsealedKey | undefined>,
+): ProviderKeys["findNewestKey"] {
+  const markUsed = (ownKey: UnsealedKey | undefined, now: number): UnsealedKey | undefined => {
     if (ownKey !== undefined) lastUsed.set(ownKey.id, now);
     return ownKey;
   };
-  const look = async (
+  const readThrough = async (
     accountId: string,
     provider: string,
     now: number,
-  ): Promise<OwnKey | undefined> => {
+  ): Promise<UnsealedKey | undefined> => {
     const ownKey = await read(accountId, provider);
-    cache.keep(slotOf(accountId, provider), ownKey, now);
-    return noted(ownKey, now);
+    cache.set(cacheKeyOf(accountId, provider), ownKey, now);
+    return markUsed(ownKey, now);
   };
   return (accountId, provider, now) => {
-    const known = cache.get(slotOf(accountId, provider), now);
-    return known === undefined ? look(accountId, provider, now) : noted(known.ownKey, now);
+    const cached = cache.get(cacheKeyOf(accountId, provider), now);
+    return cached === undefined ? readThrough(accountId, provider, now) : markUsed(cached.key, now);
   };
 }
 
@@ -171,7 +175,7 @@ export async function listProviderKeys(
 ): Promise<Page<ProviderKey>> {
   const rows = await reader.all(
     `${SELECT_RECORD} where account_id = ? and id < ? order by id desc limit ?`,
-    [accountId, page.cursor ?? afterEveryId("pk"), page.limit + 1],
+    [accountId, page.cursor ?? maxId("pk"), page.limit + 1],
   );
   return toPage(rows.map(toProviderKey), page.limit);
 }
@@ -192,10 +196,7 @@ export async function listLiveProviderKeys(
 export async function listDeletedProviderKeys(
   reader: Reader,
   accountId: string,
-  {
-    from = afterEveryId("pk"),
-    limit,
-  }: { readonly from?: string | undefined; readonly limit: number },
+  { from = maxId("pk"), limit }: { readonly from?: string | undefined; readonly limit: number },
 ): Promise<readonly ProviderKey[]> {
   const rows = await reader.all(
     `${SELECT_RECORD} where account_id = ? and status = 'deleted' and id <= ? order by id desc limit ?`,
@@ -227,12 +228,12 @@ async function getProviderKey(reader: Reader, accountId: string, id: string): Pr
   return toProviderKey(row);
 }
 
-async function readOwnKey(
+async function readNewestKey(
   reader: Reader,
   kek: Uint8Array,
   accountId: string,
   provider: string,
-): Promise<OwnKey | undefined> {
+): Promise<UnsealedKey | undefined> {
   const row = await reader.get(
     `select id, sealed, data_key from provider_key
      where account_id = ? and provider = ? and status <> 'deleted' order by id desc limit 1`,
@@ -242,7 +243,7 @@ async function readOwnKey(
   const id = text(row, "id");
   try {
     const envelope = { sealed: text(row, "sealed"), dataKey: text(row, "data_key") };
-    return { id, apiKey: openKey(kek, { id, accountId, provider }, envelope) };
+    return { id, apiKey: unsealKey(kek, { id, accountId, provider }, envelope) };
   } catch (cause) {
     // The call must not go on the gateway's account instead: its owner chose not to pay for it here.
     throw new Fault("internal", `provider key ${id} does not open`, {
@@ -255,32 +256,35 @@ async function readOwnKey(
   }
 }
 
-function refuseUnfit({ provider, verdict }: NewProviderKey, known: readonly string[]): void {
-  if (!known.includes(provider))
+function rejectInvalid(
+  { provider, checkResult }: NewProviderKey,
+  supported: readonly string[],
+): void {
+  if (!supported.includes(provider))
     throw invalid(
       "provider",
-      known.length === 0
+      supported.length === 0
         ? "This gateway takes no provider keys: no provider is set up for them."
-        : `provider must be one of ${known.join(", ")}.`,
+        : `provider must be one of ${supported.join(", ")}.`,
     );
-  if (verdict.kind === "refused") {
-    const { name, status, words } = verdict;
+  if (checkResult.kind === "refused") {
+    const { name, status, message } = checkResult;
     throw new Fault("invalid_request", `${provider} refused a new key with ${status}`, {
-      message: `${name} refused this key${words === "" ? "" : `: ${words}`} (status ${status}). It was not stored.`,
+      message: `${name} refused this key${message === "" ? "" : `: ${message}`} (status ${status}). It was not stored.`,
       param: "api_key",
       fields: { provider, provider_status: status },
     });
   }
 }
 
-async function refuseTooMany(tx: Tx, accountId: string): Promise<void> {
+async function rejectOverLimit(tx: Tx, accountId: string): Promise<void> {
   const row = await tx.get(
     "select count(*) as count from provider_key where account_id = ? and status <> 'deleted'",
     [accountId],
   );
-  if (row !== undefined && whole(row, "count") >= LIVE_KEYS_PER_ACCOUNT_MAX)
+  if (row !== undefined && integer(row, "count") >= KEYS_PER_ACCOUNT_MAX)
     throw new Fault("conflict", "too many provider keys", {
-      message: `An account may have ${LIVE_KEYS_PER_ACCOUNT_MAX} provider keys. Delete one first.`,
+      message: `An account may have ${KEYS_PER_ACCOUNT_MAX} provider keys. Delete one first.`,
     });
 }
 
@@ -294,12 +298,12 @@ function toProviderKey(row: Row): ProviderKey {
     provider: text(row, "provider"),
     name: textOrNull(row, "name"),
     last4: text(row, "last4"),
-    status: oneOf(row, "status", STATUSES),
-    createdAt: whole(row, "created_at"),
-    lastUsedAt: wholeOrNull(row, "last_used_at"),
+    status: enumValue(row, "status", PROVIDER_KEY_STATUSES),
+    createdAt: integer(row, "created_at"),
+    lastUsedAt: integerOrNull(row, "last_used_at"),
   };
 }
 
-function slotOf(accountId: string, provider: string): string {
+function cacheKeyOf(accountId: string, provider: string): string {
   return `${accountId} ${provider}`;
 }

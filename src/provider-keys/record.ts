@@ -1,9 +1,9 @@
 // What a provider key is asked for with, how it is shown, and one example for the documents.
 
 import { z } from "zod";
-import { HIDDEN_REFUSED, hidesNothing } from "../base/shown-text.ts";
+import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/shown-text.ts";
 import { timestamp, timestampOrNull } from "../http/record.ts";
-import { type ProviderKey, STATUSES } from "./provider-keys.ts";
+import { type ProviderKey, PROVIDER_KEY_STATUSES } from "./provider-keys.ts";
 
 export const NAME_MAX = 100;
 const PROVIDER_MAX = 100;
@@ -41,7 +41,7 @@ export const NewProviderKeyRequest = z
       .trim()
       .min(1, "must not be empty; send null for no name")
       .max(NAME_MAX, `must have ${NAME_MAX} characters or fewer`)
-      .refine(hidesNothing, HIDDEN_REFUSED)
+      .refine(isSafeText, UNSAFE_TEXT_MESSAGE)
       .nullable()
       .optional(),
   })
@@ -58,7 +58,7 @@ export const ProviderKeyRecord = z
       .meta({ description: "The key's last four characters; the rest is never shown." }),
     created_at: z.string(),
     last_used_at: z.string().nullable().meta({ description: "Within a minute of the last use." }),
-    status: z.enum(STATUSES).meta({
+    status: z.enum(PROVIDER_KEY_STATUSES).meta({
       description:
         "`active`: the provider took the key when it was added. `unchecked`: it could not be asked, and the key is used all the same. `deleted`: it is used no more.",
     }),

@@ -2,33 +2,35 @@
 
 import type { Secret } from "../base/secret.ts";
 
-const WORDS_MAX_CHARACTERS = 300;
+const MESSAGE_MAX_CHARACTERS = 300;
 /** So many characters in a row that a word shares with the key are no chance. */
-const TELLING_CHARACTERS = 6;
+const KEY_FRAGMENT_MIN_CHARACTERS = 6;
 
-export function refusalWords(told: string, apiKey: Secret): string {
+export function refusalMessage(errorBody: string, apiKey: Secret): string {
   const raw = apiKey.reveal();
-  const words = sentenceOf(told)
+  const words = errorMessageIn(errorBody)
     .split(/[\s\p{Cc}\p{Cf}]+/u)
     .filter((word) => word !== "")
-    .map((word) => (isTelling(word, raw) ? "[key]" : word))
+    .map((word) => (revealsKey(word, raw) ? "[key]" : word))
     .join(" ");
-  return words.length > WORDS_MAX_CHARACTERS ? `${words.slice(0, WORDS_MAX_CHARACTERS)}…` : words;
+  return words.length > MESSAGE_MAX_CHARACTERS
+    ? `${words.slice(0, MESSAGE_MAX_CHARACTERS)}…`
+    : words;
 }
 
-function sentenceOf(told: string): string {
-  const outer = parsed(told);
+function errorMessageIn(errorBody: string): string {
+  const outer = parseJson(errorBody);
   const body: unknown = Array.isArray(outer) ? outer[0] : outer;
   const error = fieldOf(body, "error");
-  const places = [fieldOf(error, "message"), error, fieldOf(body, "message")];
-  return [...places, fieldOf(body, "detail")].find((place) => typeof place === "string") ?? "";
+  const candidates = [fieldOf(error, "message"), error, fieldOf(body, "message")];
+  return [...candidates, fieldOf(body, "detail")].find((place) => typeof place === "string") ?? "";
 }
 
 // Providers echo a key whole, in part, or with its middle starred out.
-function isTelling(word: string, raw: string): boolean {
+function revealsKey(word: string, raw: string): boolean {
   if (/\*{2}|\.{3}[^.]|…./.test(word)) return true;
-  for (let start = 0; start + TELLING_CHARACTERS <= word.length; start++)
-    if (raw.includes(word.slice(start, start + TELLING_CHARACTERS))) return true;
+  for (let start = 0; start + KEY_FRAGMENT_MIN_CHARACTERS <= word.length; start++)
+    if (raw.includes(word.slice(start, start + KEY_FRAGMENT_MIN_CHARACTERS))) return true;
   return false;
 }
 
@@ -37,7 +39,7 @@ function fieldOf(value: unknown, name: string): unknown {
   return Reflect.get(value, name);
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -2,10 +2,10 @@
 
 import { z } from "zod";
 import { secret } from "../base/secret.ts";
-import { cursorOf, listOf, PageQuery } from "../http/record.ts";
+import { cursorSchema, listSchema, PageQuery } from "../http/record.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { type KeyVerdict, UNCHECKED } from "./check.ts";
+import { type KeyCheckResult, UNCHECKED } from "./check.ts";
 import {
   listProviderKeys,
   lockProviderKey,
@@ -19,7 +19,7 @@ import {
   showProviderKey,
 } from "./record.ts";
 
-export interface ProviderKeyRouteParts {
+export interface ProviderKeyRouteDeps {
   readonly db: Db;
   readonly providerKeys: ProviderKeys;
   /** Told in the transaction of the change. */
@@ -30,22 +30,22 @@ export interface ProviderKeyChange {
   readonly kind: "provider_key.added" | "provider_key.deleted";
   readonly key: ProviderKey;
   /** Whoever changed it: a key's id, or a person's. */
-  readonly by: { readonly type: "key" | "person"; readonly id: string };
-  readonly address: string;
+  readonly actor: { readonly type: "key" | "person"; readonly id: string };
+  readonly clientIp: string;
   readonly now: number;
 }
 
-type Tell = NonNullable<ProviderKeyRouteParts["onProviderKeyChange"]>;
+type OnProviderKeyChange = NonNullable<ProviderKeyRouteDeps["onProviderKeyChange"]>;
 
-export function providerKeyRoutes(parts: ProviderKeyRouteParts): readonly Route[] {
-  const { db, providerKeys } = parts;
-  const tell: Tell = parts.onProviderKeyChange ?? (async () => {});
-  return [addRoute(providerKeys, tell), listRoute(db), deleteRoute(providerKeys, tell)];
+export function providerKeyRoutes(deps: ProviderKeyRouteDeps): readonly Route[] {
+  const { db, providerKeys } = deps;
+  const onChange: OnProviderKeyChange = deps.onProviderKeyChange ?? (async () => {});
+  return [addRoute(providerKeys, onChange), listRoute(db), deleteRoute(providerKeys, onChange)];
 }
 
-function addRoute(providerKeys: ProviderKeys, tell: Tell): Route {
+function addRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Route {
   // The check only notes its verdict: a repeated request must get its first answer, whatever the provider says by then.
-  const verdicts = new WeakMap<Request, KeyVerdict>();
+  const checkResults = new WeakMap<Request, KeyCheckResult>();
   return keyWriteRoute({
     method: "POST",
     path: "/v1/provider-keys",
@@ -56,8 +56,8 @@ function addRoute(providerKeys: ProviderKeys, tell: Tell): Route {
       "Calls to that provider's models then go on your own account there and cost no credits. The provider is asked about the key first, for at most five seconds; a key that it refuses is not stored. Where several keys for one provider exist, the newest is used: to change a key without a gap, add the new one, then delete the old one.",
     dialect: "openai",
     body: NewProviderKeyRequest,
-    example: { provider: "openai", api_key: "<YOUR_OPENAI_API_KEY>", name: "team account" },
-    answers: {
+    requestExample: { provider: "openai", api_key: "<YOUR_OPENAI_API_KEY>", name: "team account" },
+    responses: {
       201: {
         description: "The record. The raw key is in no answer.",
         schema: ProviderKeyRecord,
@@ -66,18 +66,18 @@ function addRoute(providerKeys: ProviderKeys, tell: Tell): Route {
     },
     faults: ["conflict"],
     before: async ({ body, request }) => {
-      verdicts.set(request, await providerKeys.check(body.provider, secret(body.api_key)));
+      checkResults.set(request, await providerKeys.check(body.provider, secret(body.api_key)));
     },
-    run: async (tx, { caller, body, request, address, now }) => {
-      const fresh = {
+    run: async (tx, { caller, body, request, clientIp, now }) => {
+      const newKey = {
         provider: body.provider,
         apiKey: secret(body.api_key),
         name: body.name ?? null,
-        verdict: verdicts.get(request) ?? UNCHECKED,
+        checkResult: checkResults.get(request) ?? UNCHECKED,
       };
-      const key = await providerKeys.add(tx, caller.accountId, fresh, now);
-      const by = { type: "key", id: caller.keyId } as const;
-      await tell(tx, { kind: "provider_key.added", key, by, address, now });
+      const key = await providerKeys.add(tx, caller.accountId, newKey, now);
+      const actor = { type: "key", id: caller.keyId } as const;
+      await onChange(tx, { kind: "provider_key.added", key, actor, clientIp, now });
       return { status: 201, body: showProviderKey(key) };
     },
   });
@@ -92,11 +92,11 @@ function listRoute(db: Db): Route {
     summary: "List your provider keys",
     description: "Newest first, deleted ones included.",
     dialect: "openai",
-    query: z.strictObject({ ...PageQuery, cursor: cursorOf("pk") }),
-    answers: {
+    query: z.strictObject({ ...PageQuery, cursor: cursorSchema("pk") }),
+    responses: {
       200: {
         description: "A page of provider keys.",
-        schema: listOf(ProviderKeyRecord, "ProviderKeyList"),
+        schema: listSchema(ProviderKeyRecord, "ProviderKeyList"),
         example: {
           object: "list",
           data: [PROVIDER_KEY_EXAMPLE],
@@ -113,7 +113,7 @@ function listRoute(db: Db): Route {
   });
 }
 
-function deleteRoute(providerKeys: ProviderKeys, tell: Tell): Route {
+function deleteRoute(providerKeys: ProviderKeys, onChange: OnProviderKeyChange): Route {
   return keyWriteRoute({
     method: "DELETE",
     path: "/v1/provider-keys/{id}",
@@ -128,7 +128,7 @@ function deleteRoute(providerKeys: ProviderKeys, tell: Tell): Route {
         .string()
         .meta({ description: "The provider key's id.", example: PROVIDER_KEY_EXAMPLE.id }),
     }),
-    answers: {
+    responses: {
       200: {
         description: "The deleted key's record.",
         schema: ProviderKeyRecord,
@@ -136,12 +136,12 @@ function deleteRoute(providerKeys: ProviderKeys, tell: Tell): Route {
       },
     },
     faults: ["not_found"],
-    run: async (tx, { caller, params, address, now }) => {
+    run: async (tx, { caller, params, clientIp, now }) => {
       const before = await lockProviderKey(tx, caller.accountId, params.id);
       const key = await providerKeys.remove(tx, caller.accountId, params.id, now);
-      const by = { type: "key", id: caller.keyId } as const;
+      const actor = { type: "key", id: caller.keyId } as const;
       if (before.status !== "deleted")
-        await tell(tx, { kind: "provider_key.deleted", key, by, address, now });
+        await onChange(tx, { kind: "provider_key.deleted", key, actor, clientIp, now });
       return { status: 200, body: showProviderKey(key) };
     },
   });

@@ -7,9 +7,9 @@ import type { Log } from "../base/log.ts";
 import { isObject, type Json } from "../inference/ask.ts";
 import type { CallInput, IdempotentCall, StoredReply } from "../inference/call.ts";
 import type { Db, Tx } from "../store/db.ts";
-import { DIED } from "./record.ts";
-import { insertResponse, stillWanted, stopResponse } from "./rows.ts";
-import type { Turn } from "./turn.ts";
+import { PROCESS_DIED_ERROR } from "./record.ts";
+import { insertResponse, findNotCanceled, stopResponse } from "./rows.ts";
+import type { StoredCall } from "./turn.ts";
 
 const RUNNING_MAX = 256;
 const RUNNING_PER_ACCOUNT_MAX = 16;
@@ -17,84 +17,89 @@ const RETRY_SECONDS = 5;
 
 export interface Background {
   /** Answers as soon as the money is held, or throws what the call was refused with. */
-  readonly start: (turn: Turn, input: CallInput) => Promise<Response>;
-  readonly stop: (id: string) => void;
+  readonly start: (storedCall: StoredCall, input: CallInput) => Promise<Response>;
+  readonly abort: (id: string) => void;
   /** Stops what was cancelled or deleted, also through another process. */
-  readonly watch: () => Promise<void>;
+  readonly abortCanceled: () => Promise<void>;
   /** The process ends: what runs is stopped, has failed, and says why. */
-  readonly stopAll: () => void;
-  readonly idle: () => Promise<void>;
+  readonly abortAll: () => void;
+  readonly whenIdle: () => Promise<void>;
 }
 
-export interface BackgroundParts {
+export interface BackgroundDeps {
   readonly db: Db;
   readonly log: Log;
   readonly infer: (input: CallInput) => Promise<Response>;
   /** Keeps the answer to an `Idempotency-Key` in the step that writes the record. */
-  readonly finishCall: (
+  readonly storeIdempotentReply: (
     tx: Tx,
     call: IdempotentCall & { readonly holdId: string },
     answer: StoredReply,
   ) => Promise<void>;
 }
 
-interface Running {
+interface RunningCall {
   readonly accountId: string;
   readonly abort: AbortController;
   /** Whether it has its record. */
-  accepted: boolean;
+  isAccepted: boolean;
   work: Promise<void>;
 }
 
-export function createBackground(parts: BackgroundParts): Background {
-  const { db, log } = parts;
-  const running = new Map<string, Running>();
-  let isEnding = false;
+export function createBackground(deps: BackgroundDeps): Background {
+  const { db, log } = deps;
+  const running = new Map<string, RunningCall>();
+  let isShuttingDown = false;
 
-  const start: Background["start"] = async (turn, input) => {
+  const start: Background["start"] = async (storedCall, input) => {
     const { accountId } = input.caller;
-    refuseTooMany([...running.values()], accountId);
+    rejectOverLimit([...running.values()], accountId);
     const abort = new AbortController();
     const accepted = Promise.withResolvers<string>();
-    const one: Running = { accountId, abort, accepted: false, work: Promise.resolve() };
-    const held = async (): Promise<void> => {
-      if (one.accepted) return;
-      const head = headOf(turn);
-      const body = JSON.stringify(head);
+    const runningCall: RunningCall = {
+      accountId,
+      abort,
+      isAccepted: false,
+      work: Promise.resolve(),
+    };
+    const onHeld = async (): Promise<void> => {
+      if (runningCall.isAccepted) return;
+      const initialResponse = initialResponseOf(storedCall);
+      const body = JSON.stringify(initialResponse);
       await db.write(async (tx) => {
-        await insertResponse(tx, turn.record("in_progress", head));
+        await insertResponse(tx, storedCall.toRecord("in_progress", initialResponse));
         if (input.idempotent === undefined) return;
         const call = { ...input.idempotent, holdId: input.requestId };
-        await parts.finishCall(tx, call, { status: 200, body });
+        await deps.storeIdempotentReply(tx, call, { status: 200, body });
       });
-      one.accepted = true;
+      runningCall.isAccepted = true;
       accepted.resolve(body);
     };
     const detached = {
       ...input,
       signal: abort.signal,
       idempotent: undefined,
-      bringsPayment: false,
-      state: { ...turn.call, held },
+      hasPayment: false,
+      statefulCall: { ...storedCall.call, onHeld },
     };
     const run = async (): Promise<void> => {
       let failure: Json | undefined;
       try {
-        await readToEnd(await parts.infer(detached), abort.signal);
-        if (!one.accepted) throw new Error("a background call ended that held nothing");
-        failure = isEnding ? DIED : turn.seen.failure;
+        await readToEnd(await deps.infer(detached), abort.signal);
+        if (!runningCall.isAccepted) throw new Error("a background call ended that held nothing");
+        failure = isShuttingDown ? PROCESS_DIED_ERROR : storedCall.captured.failure;
       } catch (error) {
-        if (!one.accepted) return accepted.reject(error);
+        if (!runningCall.isAccepted) return accepted.reject(error);
         failure = { message: error instanceof Fault ? error.publicMessage : undefined };
       }
-      await db.write((tx) => failUnended(tx, turn, accountId, failure));
+      await db.write((tx) => failUnfinished(tx, storedCall, accountId, failure));
     };
-    running.set(turn.id, one);
-    one.work = run()
+    running.set(storedCall.id, runningCall);
+    runningCall.work = run()
       .catch((error: unknown) =>
-        log.error("a background response has no end", { response_id: turn.id, cause: error }),
+        log.error("a background response has no end", { response_id: storedCall.id, cause: error }),
       )
-      .finally(() => running.delete(turn.id));
+      .finally(() => running.delete(storedCall.id));
     const body = await accepted.promise;
     return new Response(body, {
       headers: { "content-type": "application/json", "cache-control": "no-store" },
@@ -103,23 +108,25 @@ export function createBackground(parts: BackgroundParts): Background {
 
   return {
     start,
-    stop: (id) => running.get(id)?.abort.abort(),
-    watch: async () => {
-      const ids = [...running].filter(([, one]) => one.accepted).map(([id]) => id);
-      const wanted = await stillWanted(db, ids);
+    abort: (id) => running.get(id)?.abort.abort(),
+    abortCanceled: async () => {
+      const ids = [...running]
+        .filter(([, runningCall]) => runningCall.isAccepted)
+        .map(([id]) => id);
+      const wanted = await findNotCanceled(db, ids);
       for (const id of ids) if (!wanted.has(id)) running.get(id)?.abort.abort();
     },
-    stopAll: () => {
-      isEnding = true;
+    abortAll: () => {
+      isShuttingDown = true;
       for (const { abort } of running.values()) abort.abort();
     },
-    idle: async () => {
+    whenIdle: async () => {
       await Promise.all([...running.values()].map(({ work }) => work));
     },
   };
 }
 
-function refuseTooMany(running: readonly Running[], accountId: string): void {
+function rejectOverLimit(running: readonly RunningCall[], accountId: string): void {
   if (running.length >= RUNNING_MAX)
     throw new Fault("overloaded", "too many background responses", {
       retryAfterSeconds: RETRY_SECONDS,
@@ -146,28 +153,29 @@ async function readToEnd({ body }: Response, signal: AbortSignal): Promise<void>
   }
 }
 
-const FAILED = "The model's provider failed. Create the response again, or use another model.";
+const PROVIDER_FAILED_MESSAGE =
+  "The model's provider failed. Create the response again, or use another model.";
 
-async function failUnended(
+async function failUnfinished(
   tx: Tx,
-  turn: Turn,
+  storedCall: StoredCall,
   accountId: string,
   failure: Json | undefined,
 ): Promise<void> {
   const { message } = failure ?? {};
   const error = {
     code: "server_error",
-    message: typeof message === "string" ? message : FAILED,
+    message: typeof message === "string" ? message : PROVIDER_FAILED_MESSAGE,
   };
-  const response = turn.seal(
+  const response = storedCall.seal(
     "response",
-    JSON.stringify({ ...headOf(turn), status: "failed", error }),
+    JSON.stringify({ ...initialResponseOf(storedCall), status: "failed", error }),
   );
-  await stopResponse(tx, { id: turn.id, accountId, status: "failed" }, response);
+  await stopResponse(tx, { id: storedCall.id, accountId, status: "failed" }, response);
 }
 
 /** What a response repeats of its request, and what it says where nothing was asked. */
-const ECHOED: Json = {
+const ECHOED_DEFAULTS: Json = {
   frequency_penalty: 0,
   instructions: null,
   max_output_tokens: null,
@@ -188,10 +196,13 @@ const ECHOED: Json = {
   truncation: "disabled",
 };
 
-function headOf({ id, json, createdAt, previousId }: Turn): Json {
-  const asked = Object.entries(ECHOED).map(([name, usual]) => {
-    const said = json[name] ?? usual;
-    return [name, isObject(said) && isObject(usual) ? { ...usual, ...said } : said];
+function initialResponseOf({ id, requestJson, createdAt, previousId }: StoredCall): Json {
+  const echoed = Object.entries(ECHOED_DEFAULTS).map(([name, defaultValue]) => {
+    const value = requestJson[name] ?? defaultValue;
+    return [
+      name,
+      isObject(value) && isObject(defaultValue) ? { ...defaultValue, ...value } : value,
+    ];
   });
   return {
     id,
@@ -202,11 +213,11 @@ function headOf({ id, json, createdAt, previousId }: Turn): Json {
     completed_at: null,
     error: null,
     incomplete_details: null,
-    model: json["model"],
+    model: requestJson["model"],
     output: [],
     previous_response_id: previousId ?? null,
     store: true,
     usage: null,
-    ...Object.fromEntries(asked),
+    ...Object.fromEntries(echoed),
   };
 }

@@ -4,25 +4,25 @@
 import { Fault, invalid, type NextStep } from "../base/fault.ts";
 import { isObject, type Json } from "../inference/ask.ts";
 import type { Reader } from "../store/db.ts";
-import { openPart, type Part } from "./envelope.ts";
-import { itemIds, outputItems, type PastItem, referenceOf, shownItems } from "./items.ts";
+import { unsealPart, type SealedPart } from "./envelope.ts";
+import { itemIds, outputItems, type PastItem, referencedId, publicItems } from "./items.ts";
 import { findChain, findItemOwners, type StoredResponse } from "./rows.ts";
 
 /** The most responses that a conversation has. */
-const CHAIN_MAX = 1_000;
+const CHAIN_MAX_RESPONSES = 1_000;
 const CHAIN_MAX_BYTES = 48 * 1_048_576;
 const REFERENCES_MAX = 500;
 
-export interface Opened {
+export interface DecryptedResponse {
   readonly input: () => readonly Json[];
   readonly response: () => Json;
 }
 
 /** The parts of a record, each opened when it is asked for. */
-export function openStored(kek: Uint8Array, stored: StoredResponse): Opened {
-  const open = (part: Part): unknown => {
+export function decryptStored(kek: Uint8Array, stored: StoredResponse): DecryptedResponse {
+  const open = (part: SealedPart): unknown => {
     try {
-      return JSON.parse(openPart(kek, stored, part));
+      return JSON.parse(unsealPart(kek, stored, part));
     } catch (cause) {
       throw new Fault("internal", `stored response ${stored.id} does not open`, {
         message: `The stored response ${stored.id} cannot be opened. Send the conversation's earlier turns in \`input\`.`,
@@ -47,7 +47,7 @@ export interface History {
   readonly items: readonly PastItem[];
 }
 
-export interface Asking {
+export interface HistoryContext {
   readonly reader: Reader;
   readonly kek: Uint8Array;
   readonly accountId: string;
@@ -55,17 +55,22 @@ export interface Asking {
 }
 
 export async function readHistory(
-  { reader, kek, accountId, now }: Asking,
+  { reader, kek, accountId, now }: HistoryContext,
   previousId: string,
 ): Promise<History> {
-  const chain = await findChain(reader, { accountId, id: previousId, now, most: CHAIN_MAX });
+  const chain = await findChain(reader, {
+    accountId,
+    id: previousId,
+    now,
+    maxLength: CHAIN_MAX_RESPONSES,
+  });
   const parent = chain.at(-1);
   if (parent === undefined) throw previousNotFound(previousId, previousId);
-  refuseUnfinished(parent);
-  if (chain.length >= CHAIN_MAX)
+  rejectUnfinished(parent);
+  if (chain.length >= CHAIN_MAX_RESPONSES)
     throw invalid(
       "previous_response_id",
-      `A conversation may have ${CHAIN_MAX} responses. Begin a new one with a summary of this one.`,
+      `A conversation may have ${CHAIN_MAX_RESPONSES} responses. Begin a new one with a summary of this one.`,
     );
   const missing = chain[0]?.previousId ?? null;
   if (missing !== null) throw previousNotFound(previousId, missing);
@@ -75,7 +80,7 @@ export async function readHistory(
       param: "previous_response_id",
     });
   const items = chain.flatMap((stored) => {
-    const { input, response } = openStored(kek, stored);
+    const { input, response } = decryptStored(kek, stored);
     return pastItems(stored, input(), outputItems(response()));
   });
   return { parent, items };
@@ -90,12 +95,12 @@ function previousNotFound(previousId: string, missing: string): Fault {
     message: `${message} Responses are stored only where they were asked for with store: true, for 30 days. Send the conversation's earlier turns in \`input\`.`,
     param: "previous_response_id",
     fields: { code: "previous_response_not_found" },
-    next: WITHOUT_IT,
+    next: NOT_STORED_NEXT_STEPS,
   });
 }
 
 /** There is no list of stored responses to look one up in. */
-export const WITHOUT_IT: readonly NextStep[] = [
+export const NOT_STORED_NEXT_STEPS: readonly NextStep[] = [
   {
     method: "POST",
     url: "/v1/responses",
@@ -103,7 +108,7 @@ export const WITHOUT_IT: readonly NextStep[] = [
   },
 ];
 
-function refuseUnfinished({ id, status }: StoredResponse): void {
+function rejectUnfinished({ id, status }: StoredResponse): void {
   if (status === "completed" || status === "incomplete") return;
   throw invalid(
     "previous_response_id",
@@ -114,12 +119,12 @@ function refuseUnfinished({ id, status }: StoredResponse): void {
 }
 
 /** The input with stored items in the places of their references; undefined where it refers to none that is known. */
-export async function withReferences(
-  { reader, kek, accountId, now }: Asking,
+export async function resolveReferences(
+  { reader, kek, accountId, now }: HistoryContext,
   input: unknown,
 ): Promise<readonly PastItem[] | undefined> {
   if (!Array.isArray(input) || !input.every(isObject)) return undefined;
-  const wanted = new Set(input.map(referenceOf).filter((id) => id !== undefined));
+  const wanted = new Set(input.map(referencedId).filter((id) => id !== undefined));
   if (wanted.size === 0) return undefined;
   if (wanted.size > REFERENCES_MAX)
     throw invalid(
@@ -129,7 +134,7 @@ export async function withReferences(
   const owners = await findItemOwners(reader, accountId, {
     itemIds: [...wanted],
     now,
-    mostBytes: CHAIN_MAX_BYTES,
+    maxBytes: CHAIN_MAX_BYTES,
   });
   if (owners === undefined)
     throw new Fault("payload_too_large", "the items' responses are too large", {
@@ -138,30 +143,30 @@ export async function withReferences(
     });
   const known = new Map<string, PastItem>();
   for (const owner of owners)
-    for (const item of itemsOf(kek, owner))
+    for (const item of itemsOfStored(kek, owner))
       for (const id of itemIds([item.item])) known.set(id, item);
   if (known.size === 0) return undefined;
   return input.map((item) => {
-    const id = referenceOf(item);
+    const id = referencedId(item);
     return (
       (id === undefined ? undefined : known.get(id)) ?? { item, origin: undefined, isReply: false }
     );
   });
 }
 
-function itemsOf(kek: Uint8Array, owner: StoredResponse): readonly PastItem[] {
-  const { input, response } = openStored(kek, owner);
-  return pastItems(owner, shownItems(input(), owner.id), outputItems(response()));
+function itemsOfStored(kek: Uint8Array, owner: StoredResponse): readonly PastItem[] {
+  const { input, response } = decryptStored(kek, owner);
+  return pastItems(owner, publicItems(input(), owner.id), outputItems(response()));
 }
 
 function pastItems(
   stored: StoredResponse,
-  asked: readonly Json[],
-  replied: readonly Json[],
+  inputItems: readonly Json[],
+  replyItems: readonly Json[],
 ): readonly PastItem[] {
   const origin = stored.origin ?? "";
   return [
-    ...asked.map((item) => ({ item, origin, isReply: false })),
-    ...replied.map((item) => ({ item, origin, isReply: true })),
+    ...inputItems.map((item) => ({ item, origin, isReply: false })),
+    ...replyItems.map((item) => ({ item, origin, isReply: true })),
   ];
 }

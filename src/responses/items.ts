@@ -2,8 +2,8 @@
 // form they go back to a provider.
 
 import type { Candidate } from "../inference/candidates.ts";
-import { type Ask, isObject, type Json } from "../inference/ask.ts";
-import { openBlob } from "../inference/canonical-reasoning.ts";
+import { type ParsedRequest, isObject, type Json } from "../inference/ask.ts";
+import { decodeBlob } from "../inference/canonical-reasoning.ts";
 
 /** An item that was stored, with whose reasoning it is; without an origin it is the request's own. */
 export interface PastItem {
@@ -22,7 +22,7 @@ export function originOf({ credential, upstreamName }: Candidate): string {
 }
 
 /** The items that a request brings itself. */
-export function inputItems({ json }: Ask): readonly Json[] {
+export function inputItems({ json }: ParsedRequest): readonly Json[] {
   const { input } = json;
   if (typeof input === "string") return [{ type: "message", role: "user", content: input }];
   return Array.isArray(input) ? input.filter(isObject) : [];
@@ -35,10 +35,10 @@ export function outputItems(response: Json): readonly Json[] {
 }
 
 /** The items as they are shown: each with an id and a type, and a message's text as a part. */
-export function shownItems(items: readonly Json[], responseId: string): readonly Json[] {
-  return items.map((item, place) => {
+export function publicItems(items: readonly Json[], responseId: string): readonly Json[] {
+  return items.map((item, index) => {
     const type = typeOf(item);
-    const id = typeof item["id"] === "string" ? item["id"] : mintId(type, responseId, place);
+    const id = typeof item["id"] === "string" ? item["id"] : deriveItemId(type, responseId, index);
     const { content } = item;
     if (type !== "message" || typeof content !== "string") return { ...item, id, type };
     const part =
@@ -58,7 +58,7 @@ export function itemIds(items: readonly Json[]): readonly string[] {
 }
 
 /** The id that an item refers to, where it is a reference and nothing else. */
-export function referenceOf(item: unknown): string | undefined {
+export function referencedId(item: unknown): string | undefined {
   if (!isObject(item)) return undefined;
   const { type, id, role } = item;
   const refers = type === "item_reference" || (type ?? role ?? undefined) === undefined;
@@ -69,24 +69,27 @@ export function referenceOf(item: unknown): string | undefined {
  * Earlier items as they go to this candidate. On another wire the canonical form decides what can be said; on the same
  * one the text is relayed, so that reasoning goes back only to who made it, and ids that no provider has stored stay here.
  */
-export function itemsFor(candidate: Candidate, past: readonly PastItem[]): readonly Json[] {
+export function itemsForCandidate(
+  candidate: Candidate,
+  past: readonly PastItem[],
+): readonly Json[] {
   if (candidate.wires[0] !== "responses") return past.map(({ item }) => item);
   const target = originOf(candidate);
   return past
-    .filter((one) => mayReturn(one, target))
+    .filter((one) => canSendTo(one, target))
     .map(({ item, origin }) => (origin === undefined ? item : withoutId(item)));
 }
 
-function mayReturn({ item, origin }: PastItem, target: string): boolean {
+function canSendTo({ item, origin }: PastItem, target: string): boolean {
   if (origin === undefined || typeOf(item) !== "reasoning") return true;
   const data = item["encrypted_content"];
   if (typeof data !== "string" || data === "" || origin !== target) return false;
   // What was sealed for the way through this API came from another one.
-  return openBlob(data, "responses", "encrypted").origin === undefined;
+  return decodeBlob(data, "responses", "encrypted").origin === undefined;
 }
 
 /** Other items are known by their ids, or demand one. */
-const ID_IS_IDLE: ReadonlySet<string> = new Set([
+const ID_OPTIONAL_TYPES: ReadonlySet<string> = new Set([
   "message",
   "reasoning",
   "function_call",
@@ -96,7 +99,7 @@ const ID_IS_IDLE: ReadonlySet<string> = new Set([
 ]);
 
 function withoutId(item: Json): Json {
-  if (!ID_IS_IDLE.has(typeOf(item))) return item;
+  if (!ID_OPTIONAL_TYPES.has(typeOf(item))) return item;
   const { id: _id, status: _status, ...rest } = item;
   return rest;
 }
@@ -115,6 +118,6 @@ const ID_PREFIXES: Readonly<Record<string, string>> = {
 };
 
 // As hard to guess as the response's own id, and the same whenever it is asked for.
-function mintId(type: string, responseId: string, place: number): string {
-  return `${ID_PREFIXES[type] ?? "item"}_${responseId.slice(responseId.indexOf("_") + 1)}in${place}`;
+function deriveItemId(type: string, responseId: string, index: number): string {
+  return `${ID_PREFIXES[type] ?? "item"}_${responseId.slice(responseId.indexOf("_") + 1)}in${index}`;
 }

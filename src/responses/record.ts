@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import type { Json } from "../inference/ask.ts";
-import { shownItems } from "./items.ts";
-import type { Found } from "./responses.ts";
+import { publicItems } from "./items.ts";
+import type { StoredResponseView } from "./responses.ts";
 
 export const StoredResponseRecord = z
   .looseObject({
@@ -28,13 +28,13 @@ export const InputItemList = z
   .meta({ id: "InputItemList" });
 
 /** Why a response failed whose process ended. */
-export const DIED = {
+export const PROCESS_DIED_ERROR = {
   code: "server_error",
   message: "The gateway stopped while this response was in progress. Create it again.",
 };
 
 /** The record's status wins: a process that died, or a cancellation, left the reply as it was begun. */
-export function showResponse({ stored, opened, usage }: Found): Json {
+export function showResponse({ stored, opened, usage }: StoredResponseView): Json {
   const response = opened.response();
   if (!stored.background) return response;
   const charged = { usage: response["usage"] ?? usage ?? null };
@@ -43,18 +43,21 @@ export function showResponse({ stored, opened, usage }: Found): Json {
     ...response,
     ...charged,
     status: stored.status,
-    ...(stored.status === "failed" ? { error: DIED } : {}),
+    ...(stored.status === "failed" ? { error: PROCESS_DIED_ERROR } : {}),
   };
 }
 
-export interface ItemPage {
+export interface ItemPageRequest {
   readonly limit: number;
   readonly order: "asc" | "desc";
   readonly after?: string | undefined;
 }
 
-export function showInputItems({ stored, opened }: Found, { limit, order, after }: ItemPage): Json {
-  const all = shownItems(opened.input(), stored.id);
+export function showInputItems(
+  { stored, opened }: StoredResponseView,
+  { limit, order, after }: ItemPageRequest,
+): Json {
+  const all = publicItems(opened.input(), stored.id);
   const items = order === "asc" ? all : all.toReversed();
   const start = after === undefined ? 0 : items.findIndex(({ id }) => id === after) + 1;
   if (after !== undefined && start === 0)

@@ -2,37 +2,47 @@
 // would have to remember. What the caller wrote stays the bytes that came.
 
 import { Fault } from "../base/fault.ts";
-import { type Ask, type Json, readAsk } from "../inference/ask.ts";
+import { type ParsedRequest, type Json, parseRequest } from "../inference/ask.ts";
 import { withMembers } from "../inference/json-edit.ts";
-import type { Passage } from "../inference/passage.ts";
+import type { TransportPlan } from "../inference/passage.ts";
 
 const EXPANDED_MAX_BYTES = 32 * 1_048_576;
 
-export interface Rewriting {
-  readonly past: readonly Json[];
+export interface RequestExpansion {
+  readonly historyItems: readonly Json[];
   /** The request's own items, where they are not as the caller wrote them. */
-  readonly own: readonly Json[] | undefined;
+  readonly ownItems: readonly Json[] | undefined;
   /** Raw JSON of members to set, or undefined to take them away. */
   readonly members: Readonly<Record<string, string | undefined>>;
 }
 
-export function rewritten(ask: Ask, { past, own, members }: Rewriting): Ask {
-  const input = past.length > 0 || own !== undefined ? { input: inputText(ask, past, own) } : {};
-  const text = withMembers(ask.text, ask.spans, { ...members, ...input });
+export function expandRequest(
+  request: ParsedRequest,
+  { historyItems, ownItems, members }: RequestExpansion,
+): ParsedRequest {
+  const input =
+    historyItems.length > 0 || ownItems !== undefined
+      ? { input: inputText(request, historyItems, ownItems) }
+      : {};
+  const text = withMembers(request.text, request.spans, { ...members, ...input });
   if (text.length > EXPANDED_MAX_BYTES) throw tooLarge();
-  return readAsk("responses", text);
+  return parseRequest("responses", text);
 }
 
-function inputText(ask: Ask, past: readonly Json[], own: readonly Json[] | undefined): string {
+function inputText(
+  request: ParsedRequest,
+  past: readonly Json[],
+  own: readonly Json[] | undefined,
+): string {
   const before = past.map((item) => JSON.stringify(item)).join(",");
-  const after = own?.map((item) => JSON.stringify(item)).join(",") ?? ownText(ask);
+  const after = own?.map((item) => JSON.stringify(item)).join(",") ?? rawInputItems(request);
   return `[${before}${before !== "" && after !== "" ? "," : ""}${after}]`;
 }
 
-function ownText(ask: Ask): string {
-  const span = ask.spans.members.get("input");
+function rawInputItems(request: ParsedRequest): string {
+  const span = request.spans.members.get("input");
   if (span === undefined) return "";
-  const raw = ask.text.slice(span.start, span.end);
+  const raw = request.text.slice(span.start, span.end);
   return raw.startsWith("[")
     ? raw.slice(1, -1).trim()
     : `{"type":"message","role":"user","content":${raw}}`;
@@ -46,20 +56,20 @@ function tooLarge(): Fault {
 }
 
 /** What is said of the expanded request in terms of the caller's own: so many items came before. */
-export function inOwnTerms(make: () => Passage, pastItems: number): Passage {
+export function withCallerPaths(make: () => TransportPlan, pastItems: number): TransportPlan {
   try {
-    const passage = make();
-    return { ...passage, dropped: passage.dropped.map((path) => ownPath(path, pastItems)) };
+    const plan = make();
+    return { ...plan, dropped: plan.dropped.map((path) => toCallerPath(path, pastItems)) };
   } catch (error) {
-    throw error instanceof Fault ? ownFault(error, pastItems) : error;
+    throw error instanceof Fault ? toCallerFault(error, pastItems) : error;
   }
 }
 
 /** The same fault, said of the request as it came. */
-export function ownFault(fault: Fault, pastItems: number): Fault {
+export function toCallerFault(fault: Fault, pastItems: number): Fault {
   const { message, param } = fault.options;
   if (pastItems === 0) return fault;
-  const own = (path: string): string => ownPath(path, pastItems);
+  const own = (path: string): string => toCallerPath(path, pastItems);
   return new Fault(fault.code, fault.message, {
     ...fault.options,
     ...(param === undefined ? {} : { param: own(param) }),
@@ -71,9 +81,9 @@ export function ownFault(fault: Fault, pastItems: number): Fault {
 }
 
 // `input[7].content` with five items before it is the caller's `input[2].content`.
-function ownPath(path: string, pastItems: number): string {
+function toCallerPath(path: string, pastItems: number): string {
   const match = /^input\[(\d+)\](.*)$/s.exec(path);
   if (match === null) return path;
-  const place = Number(match[1]) - pastItems;
-  return place < 0 ? "previous_response_id" : `input[${place}]${match[2] ?? ""}`;
+  const index = Number(match[1]) - pastItems;
+  return index < 0 ? "previous_response_id" : `input[${index}]${match[2] ?? ""}`;
 }

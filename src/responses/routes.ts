@@ -6,7 +6,7 @@ import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { InputItemList, showInputItems, showResponse, StoredResponseRecord } from "./record.ts";
 import type { Responses } from "./responses.ts";
 
-export interface ResponsesRouteParts {
+export interface ResponsesRouteDeps {
   readonly responses: Responses;
 }
 
@@ -44,7 +44,7 @@ const ITEM_EXAMPLE = {
   content: [{ type: "input_text", text: "Hello" }],
 };
 
-export function responsesRoutes({ responses }: ResponsesRouteParts): readonly Route[] {
+export function responsesRoutes({ responses }: ResponsesRouteDeps): readonly Route[] {
   return [
     retrieveRoute(responses),
     deleteRoute(responses),
@@ -71,7 +71,7 @@ function retrieveRoute(responses: Responses): Route {
         .optional()
         .meta({ description: "Stored responses are not streamed: `true` is refused." }),
     }),
-    answers: {
+    responses: {
       200: { description: "The response.", schema: StoredResponseRecord, example: EXAMPLE },
     },
     faults: ["not_found"],
@@ -98,7 +98,7 @@ function deleteRoute(responses: Responses): Route {
       "The reply and its input are gone at once, also where later responses go on from it: those can be read, and gone on from no more. What runs in the background is stopped.",
     dialect: "openai",
     params,
-    answers: {
+    responses: {
       200: {
         description: "What was deleted.",
         schema: z
@@ -136,7 +136,7 @@ function inputItemsRoute(responses: Responses): Route {
         .meta({ description: "`asc` for the order of the request, `desc` for its reverse." }),
       after: z.string().max(200).optional().meta({ description: "`last_id` of the page before." }),
     }),
-    answers: {
+    responses: {
       200: {
         description: "A page of items.",
         schema: InputItemList,
@@ -169,7 +169,7 @@ function cancelRoute(responses: Responses): Route {
       "The provider is stopped, and what it metered until then is charged. Its `usage` is there as soon as it is known, which may be after this answer. Repeating the call gives the same answer.",
     dialect: "openai",
     params,
-    answers: {
+    responses: {
       200: {
         description: "The cancelled response.",
         schema: StoredResponseRecord,

@@ -4,23 +4,29 @@
 import { toNano, usdText } from "../base/money.ts";
 import type { Json } from "../inference/ask.ts";
 import {
-  oneOf,
+  enumValue,
   type Reader,
   type Row,
   text,
   textOrNull,
   type Tx,
   type Value,
-  whole,
+  integer,
 } from "../store/db.ts";
-import { KEK_VERSION, type Sealed } from "./envelope.ts";
+import { KEK_VERSION, type SealedResponse } from "./envelope.ts";
 
-export const STATUSES = ["in_progress", "completed", "incomplete", "failed", "cancelled"] as const;
-type StoredStatus = (typeof STATUSES)[number];
+export const RESPONSE_STATUSES = [
+  "in_progress",
+  "completed",
+  "incomplete",
+  "failed",
+  "cancelled",
+] as const;
+type ResponseStatus = (typeof RESPONSE_STATUSES)[number];
 
-export interface StoredResponse extends Sealed {
+export interface StoredResponse extends SealedResponse {
   readonly previousId: string | null;
-  readonly status: StoredStatus;
+  readonly status: ResponseStatus;
   readonly background: boolean;
   /** The hold of the call: while it stands, the call may still end well. */
   readonly holdId: string;
@@ -31,27 +37,27 @@ export interface StoredResponse extends Sealed {
   readonly expiresAt: number;
 }
 
-export async function insertResponse(tx: Tx, one: StoredResponse): Promise<void> {
+export async function insertResponse(tx: Tx, record: StoredResponse): Promise<void> {
   // A settle may be written again whose commit was not heard of.
   await tx.run(
     `insert into stored_response (id, account_id, previous_id, status, background, hold_id, origin, bytes,
        sealed_input, sealed_response, data_key, kek_version, created_at, expires_at)
      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (id) do nothing`,
     [
-      one.id,
-      one.accountId,
-      one.previousId,
-      one.status,
-      one.background ? 1 : 0,
-      one.holdId,
-      one.origin,
-      one.bytes,
-      one.input,
-      one.response,
-      one.dataKey,
+      record.id,
+      record.accountId,
+      record.previousId,
+      record.status,
+      record.background ? 1 : 0,
+      record.holdId,
+      record.origin,
+      record.bytes,
+      record.input,
+      record.response,
+      record.dataKey,
       KEK_VERSION,
-      one.createdAt,
-      one.expiresAt,
+      record.createdAt,
+      record.expiresAt,
     ],
   );
 }
@@ -112,7 +118,7 @@ export async function findResponse(
     `select ${COLUMNS} from stored_response where id = ? and account_id = ? and expires_at > ?`,
     [id, accountId, now],
   );
-  return row && toResponse(row);
+  return row && toStoredResponse(row);
 }
 
 /** What a call used and was charged, as this API counts; undefined where nothing was metered, or not yet. */
@@ -126,16 +132,16 @@ export async function findUsage(
     [holdId, accountId],
   );
   if (row === undefined) return undefined;
-  const input = whole(row, "input_tokens");
-  const output = whole(row, "output_tokens");
+  const input = integer(row, "input_tokens");
+  const output = integer(row, "output_tokens");
   return {
     input_tokens: input,
     input_tokens_details: {
-      cached_tokens: whole(row, "cache_read_tokens"),
-      cache_write_tokens: whole(row, "cache_write_tokens"),
+      cached_tokens: integer(row, "cache_read_tokens"),
+      cache_write_tokens: integer(row, "cache_write_tokens"),
     },
     output_tokens: output,
-    output_tokens_details: { reasoning_tokens: whole(row, "reasoning_tokens") },
+    output_tokens_details: { reasoning_tokens: integer(row, "reasoning_tokens") },
     total_tokens: input + output,
     cost: Number(usdText(toNano(row["cost_nano"]))),
   };
@@ -145,13 +151,13 @@ export interface ChainRequest {
   readonly accountId: string;
   readonly id: string;
   readonly now: number;
-  readonly most: number;
+  readonly maxLength: number;
 }
 
 /** A response and those before it, oldest first, as far as they are there. */
 export async function findChain(
   reader: Reader,
-  { accountId, id, now, most }: ChainRequest,
+  { accountId, id, now, maxLength }: ChainRequest,
 ): Promise<readonly StoredResponse[]> {
   const columns = COLUMNS.split(", ")
     .map((column) => `r.${column}`)
@@ -164,16 +170,16 @@ export async function findChain(
        join stored_response r on r.id = chain.previous_id
        where r.account_id = ? and r.expires_at > ? and chain.place < ?)
      select ${columns} from chain join stored_response r on r.id = chain.id order by chain.place desc`,
-    [id, accountId, now, accountId, now, most],
+    [id, accountId, now, accountId, now, maxLength],
   );
-  return rows.map(toResponse);
+  return rows.map(toStoredResponse);
 }
 
 /** The responses that hold these items, but for more than so many bytes of them: then undefined. */
 export async function findItemOwners(
   reader: Reader,
   accountId: string,
-  { itemIds, now, mostBytes }: { itemIds: readonly string[]; now: number; mostBytes: number },
+  { itemIds, now, maxBytes }: { itemIds: readonly string[]; now: number; maxBytes: number },
 ): Promise<readonly StoredResponse[] | undefined> {
   const owners = `from stored_response where account_id = ? and expires_at > ? and id in
     (select response_id from stored_item where account_id = ? and id in (${itemIds.map(() => "?").join(", ")}))`;
@@ -182,8 +188,8 @@ export async function findItemOwners(
     `select cast(coalesce(sum(bytes), 0) as bigint) as bytes ${owners}`,
     params,
   );
-  if (sum !== undefined && whole(sum, "bytes") > mostBytes) return undefined;
-  return (await reader.all(`select ${COLUMNS} ${owners}`, params)).map(toResponse);
+  if (sum !== undefined && integer(sum, "bytes") > maxBytes) return undefined;
+  return (await reader.all(`select ${COLUMNS} ${owners}`, params)).map(toStoredResponse);
 }
 
 export async function deleteResponse(tx: Tx, accountId: string, id: string): Promise<boolean> {
@@ -195,26 +201,29 @@ export async function deleteResponse(tx: Tx, accountId: string, id: string): Pro
   return deleted === 1;
 }
 
-export interface Kept {
+export interface StorageUsage {
   readonly responses: number;
   readonly bytes: number;
 }
 
-export async function sumOfAccount(reader: Reader, accountId: string): Promise<Kept> {
+export async function accountStorageUsage(
+  reader: Reader,
+  accountId: string,
+): Promise<StorageUsage> {
   const row = await reader.get(
     "select count(*) as responses, cast(coalesce(sum(bytes), 0) as bigint) as bytes from stored_response where account_id = ?",
     [accountId],
   );
   return row === undefined
     ? { responses: 0, bytes: 0 }
-    : { responses: whole(row, "responses"), bytes: whole(row, "bytes") };
+    : { responses: integer(row, "responses"), bytes: integer(row, "bytes") };
 }
 
 /** Deletes some of what has expired; answers how many. */
-export async function deleteExpired(tx: Tx, now: number, most: number): Promise<number> {
+export async function deleteExpired(tx: Tx, now: number, limit: number): Promise<number> {
   const rows = await tx.all(
     "select id from stored_response where expires_at <= ? order by expires_at limit ?",
-    [now, most],
+    [now, limit],
   );
   const ids = rows.map((row) => text(row, "id"));
   if (ids.length === 0) return 0;
@@ -224,7 +233,7 @@ export async function deleteExpired(tx: Tx, now: number, most: number): Promise<
 }
 
 /** Fails what runs by its record and holds nothing: its process died. */
-export function failDead(tx: Tx, startedBefore: number): Promise<number> {
+export function failOrphaned(tx: Tx, startedBefore: number): Promise<number> {
   return tx.run(
     `update stored_response set status = 'failed' where status = 'in_progress' and created_at < ?
      and not exists (select 1 from hold where hold.id = stored_response.hold_id)`,
@@ -233,7 +242,7 @@ export function failDead(tx: Tx, startedBefore: number): Promise<number> {
 }
 
 /** Those of the ids that are neither cancelled nor deleted. */
-export async function stillWanted(
+export async function findNotCanceled(
   reader: Reader,
   ids: readonly string[],
 ): Promise<ReadonlySet<string>> {
@@ -245,20 +254,20 @@ export async function stillWanted(
   return new Set(rows.map((row) => text(row, "id")));
 }
 
-function toResponse(row: Row): StoredResponse {
+function toStoredResponse(row: Row): StoredResponse {
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
     previousId: textOrNull(row, "previous_id"),
-    status: oneOf(row, "status", STATUSES),
-    background: whole(row, "background") === 1,
+    status: enumValue(row, "status", RESPONSE_STATUSES),
+    background: integer(row, "background") === 1,
     holdId: text(row, "hold_id"),
     origin: textOrNull(row, "origin"),
-    bytes: whole(row, "bytes"),
+    bytes: integer(row, "bytes"),
     input: text(row, "sealed_input"),
     response: text(row, "sealed_response"),
     dataKey: text(row, "data_key"),
-    createdAt: whole(row, "created_at"),
-    expiresAt: whole(row, "expires_at"),
+    createdAt: integer(row, "created_at"),
+    expiresAt: integer(row, "expires_at"),
   };
 }

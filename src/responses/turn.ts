@@ -4,80 +4,89 @@
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { abilitiesOf } from "../inference/abilities.ts";
-import type { Ask, Json } from "../inference/ask.ts";
+import type { ParsedRequest, Json } from "../inference/ask.ts";
 import type { CallInput, StatefulCall } from "../inference/call.ts";
 import type { Candidate } from "../inference/candidates.ts";
-import { containersIn, refusedOnShared } from "../inference/tenant-guard.ts";
+import {
+  containersIn,
+  sharedCredentialsFault as findSharedFault,
+} from "../inference/tenant-guard.ts";
 import type { Tx } from "../store/db.ts";
 import { type Envelope, newEnvelope } from "./envelope.ts";
 import type { History } from "./history.ts";
 import {
   inputItems,
   itemIds,
-  itemsFor,
+  itemsForCandidate,
   originOf,
   outputItems,
   type PastItem,
-  shownItems,
+  publicItems,
 } from "./items.ts";
-import { dressedPassage, type ReplyDress, type Seen } from "./reply.ts";
-import { inOwnTerms, ownFault, rewritten } from "./request.ts";
-import { endResponse, insertItems, insertResponse, STATUSES, type StoredResponse } from "./rows.ts";
+import { withReplyOverrides, type ReplyOverrides, type CapturedResult } from "./reply.ts";
+import { withCallerPaths, toCallerFault, expandRequest } from "./request.ts";
+import {
+  endResponse,
+  insertItems,
+  insertResponse,
+  RESPONSE_STATUSES,
+  type StoredResponse,
+} from "./rows.ts";
 
-const KEPT_MS = 30 * 86_400_000;
+const RETENTION_MS = 30 * 86_400_000;
 const INPUT_MAX_BYTES = 16 * 1_048_576;
 const STORED_MAX_BYTES = 32 * 1_048_576;
-const ENCRYPTED = "reasoning.encrypted_content";
+const ENCRYPTED_REASONING = "reasoning.encrypted_content";
 
-export interface NewTurn {
-  readonly ask: Ask;
+export interface NewStoredCall {
+  readonly request: ParsedRequest;
   readonly input: CallInput;
   readonly history: History | undefined;
   /** The request's own items with stored ones in the places of references, where there were any. */
-  readonly own: readonly PastItem[] | undefined;
+  readonly resolvedItems: readonly PastItem[] | undefined;
   readonly kek: Uint8Array;
-  readonly stores: boolean;
-  readonly runsLater: boolean;
+  readonly shouldStore: boolean;
+  readonly isBackground: boolean;
 }
 
-export interface Turn {
+export interface StoredCall {
   readonly id: string;
   readonly call: StatefulCall;
-  readonly seen: Seen;
+  readonly captured: CapturedResult;
   /** What was asked, as the caller wrote it. */
-  readonly json: Json;
+  readonly requestJson: Json;
   readonly createdAt: number;
   readonly previousId: string | undefined;
   /** Its record while it has this response and no other. */
-  readonly record: (status: StoredResponse["status"], response: Json) => StoredResponse;
+  readonly toRecord: (status: StoredResponse["status"], response: Json) => StoredResponse;
   readonly seal: Envelope["seal"];
 }
 
-export function createTurn(fresh: NewTurn): Turn {
-  const { ask, input, history, own, stores, runsLater } = fresh;
+export function createStoredCall(options: NewStoredCall): StoredCall {
+  const { request, input, history, resolvedItems, shouldStore, isBackground } = options;
   const { accountId } = input.caller;
   const id = newId("resp", input.now);
-  const members = membersOf(fresh);
-  const expanded = rewritten(ask, {
-    past: history?.items.map(({ item }) => item) ?? [],
-    own: own?.map(({ item }) => item),
+  const members = memberEdits(options);
+  const expanded = expandRequest(request, {
+    historyItems: history?.items.map(({ item }) => item) ?? [],
+    ownItems: resolvedItems?.map(({ item }) => item),
     members,
   });
-  const items = own?.map(({ item }) => item) ?? inputItems(ask);
-  const inputText = stores ? inputTextOf(items) : "";
-  const envelope = newEnvelope(fresh.kek, { id, accountId });
+  const items = resolvedItems?.map(({ item }) => item) ?? inputItems(request);
+  const inputText = shouldStore ? inputTextOf(items) : "";
+  const envelope = newEnvelope(options.kek, { id, accountId });
   const sealedInput = envelope.seal("input", inputText);
-  const seen: Seen = { response: undefined, failure: undefined };
+  const captured: CapturedResult = { response: undefined, failure: undefined };
   let origin: string | null = null;
 
-  const record: Turn["record"] = (status, response) => {
+  const toRecord: StoredCall["toRecord"] = (status, response) => {
     const text = JSON.stringify(response);
     return {
       id,
       accountId,
       previousId: history?.parent.id ?? null,
       status,
-      background: runsLater,
+      background: isBackground,
       holdId: input.requestId,
       origin,
       bytes: inputText.length + text.length,
@@ -85,86 +94,96 @@ export function createTurn(fresh: NewTurn): Turn {
       response: envelope.seal("response", text),
       dataKey: envelope.dataKey,
       createdAt: input.now,
-      expiresAt: input.now + KEPT_MS,
+      expiresAt: input.now + RETENTION_MS,
     };
   };
-  const stored: StatefulCall["stored"] = () => {
-    const { response } = seen;
-    if (!stores || response === undefined) return undefined;
-    const one = record(statusOf(response), response);
-    const ids = itemIds([...shownItems(items, id), ...outputItems(response)]);
-    return (tx) => writeTurn(tx, one, ids);
+  const storeReply: StatefulCall["storeReply"] = () => {
+    const { response } = captured;
+    if (!shouldStore || response === undefined) return undefined;
+    const storedResponse = toRecord(storedStatus(response), response);
+    const ids = itemIds([...publicItems(items, id), ...outputItems(response)]);
+    return (tx) => writeStoredCall(tx, storedResponse, ids);
   };
-  const dress: ReplyDress = {
-    id: stores ? id : undefined,
+  const overrides: ReplyOverrides = {
+    id: shouldStore ? id : undefined,
     previousId: history?.parent.id,
-    background: runsLater,
-    fits: (length) => inputText.length + length <= STORED_MAX_BYTES,
+    background: isBackground,
+    canStore: (length) => inputText.length + length <= STORED_MAX_BYTES,
   };
-  const refusal: StatefulCall["refusal"] = () => {
-    const refused = refusedOnShared(expanded, containersOf(fresh));
-    return refused && ownFault(refused, history?.items.length ?? 0);
+  const sharedCredentialsFault: StatefulCall["sharedCredentialsFault"] = () => {
+    const fault = findSharedFault(expanded, replyContainers(options));
+    return fault && toCallerFault(fault, history?.items.length ?? 0);
   };
-  const pass: StatefulCall["pass"] = (candidate, make) => {
+  const planFor: StatefulCall["planFor"] = (candidate, createPlan) => {
     origin = originOf(candidate);
-    const { sent, pastItems, dropped } = askFor(candidate, { fresh, expanded, members });
-    const passage = inOwnTerms(() => make(sent), pastItems);
-    return dressedPassage({ ...passage, dropped: [...dropped, ...passage.dropped] }, dress, seen);
+    const { sent, pastItems, dropped } = requestFor(candidate, { options, expanded, members });
+    const plan = withCallerPaths(() => createPlan(sent), pastItems);
+    return withReplyOverrides(
+      { ...plan, dropped: [...dropped, ...plan.dropped] },
+      overrides,
+      captured,
+    );
   };
   return {
     id,
-    call: { ask: expanded, refusal, pass, stored },
-    seen,
-    json: ask.json,
+    call: { request: expanded, sharedCredentialsFault, planFor, storeReply },
+    captured,
+    requestJson: request.json,
     createdAt: input.now,
     previousId: history?.parent.id,
-    record,
+    toRecord,
     seal: envelope.seal,
   };
 }
 
 // Where the account's own replies ran code.
-function containersOf({ history, own }: NewTurn): ReadonlySet<string> {
-  const replied = [...(history?.items ?? []), ...(own ?? [])].filter(({ isReply }) => isReply);
+function replyContainers({ history, resolvedItems }: NewStoredCall): ReadonlySet<string> {
+  const replied = [...(history?.items ?? []), ...(resolvedItems ?? [])].filter(
+    ({ isReply }) => isReply,
+  );
   return new Set(replied.flatMap(({ item }) => containersIn(item).map(({ id }) => id)));
 }
 
-type Members = Readonly<Record<string, string | undefined>>;
+type MemberEdits = Readonly<Record<string, string | undefined>>;
 
-function membersOf({ history, stores, runsLater }: NewTurn): Members {
+function memberEdits({ history, shouldStore, isBackground }: NewStoredCall): MemberEdits {
   return {
     ...(history === undefined ? {} : { previous_response_id: undefined }),
-    ...(stores ? { store: undefined } : {}),
+    ...(shouldStore ? { store: undefined } : {}),
     // A call that nobody waits for is streamed all the same: it can be metered when it is cancelled.
-    ...(runsLater ? { background: undefined, stream: "true" } : {}),
+    ...(isBackground ? { background: undefined, stream: "true" } : {}),
   };
 }
 
-interface Asked {
-  readonly fresh: NewTurn;
-  readonly expanded: Ask;
-  readonly members: Members;
+interface RewriteContext {
+  readonly options: NewStoredCall;
+  readonly expanded: ParsedRequest;
+  readonly members: MemberEdits;
 }
 
 // On the caller's own wire the text is relayed as it is here, so it must be fit for that provider; on another wire it is
 // read and written again.
-function askFor(
+function requestFor(
   candidate: Candidate,
-  { fresh, expanded, members }: Asked,
-): { readonly sent: Ask; readonly pastItems: number; readonly dropped: readonly string[] } {
-  const { ask, history, own, stores } = fresh;
+  { options, expanded, members }: RewriteContext,
+): {
+  readonly sent: ParsedRequest;
+  readonly pastItems: number;
+  readonly dropped: readonly string[];
+} {
+  const { request, history, resolvedItems, shouldStore } = options;
   const past = history?.items ?? [];
   if (candidate.wires[0] !== "responses")
     return { sent: expanded, pastItems: past.length, dropped: [] };
-  const { storesReplies } = candidate.credential.provider;
-  const kept = itemsFor(candidate, past);
-  const include = stores && storesReplies ? includeFor(candidate, ask) : undefined;
-  const sent = rewritten(ask, {
-    past: kept,
-    own: own === undefined ? undefined : itemsFor(candidate, own),
+  const { supportsStore } = candidate.credential.provider;
+  const kept = itemsForCandidate(candidate, past);
+  const include = shouldStore && supportsStore ? includeFor(candidate, request) : undefined;
+  const sent = expandRequest(request, {
+    historyItems: kept,
+    ownItems: resolvedItems === undefined ? undefined : itemsForCandidate(candidate, resolvedItems),
     members: {
       ...members,
-      ...(stores && storesReplies ? { store: "false" } : {}),
+      ...(shouldStore && supportsStore ? { store: "false" } : {}),
       ...(include === undefined ? {} : { include }),
     },
   });
@@ -173,11 +192,11 @@ function askFor(
 }
 
 // Only encrypted reasoning can be given back by us: a provider that stored nothing knows no other.
-function includeFor({ model }: Candidate, { json }: Ask): string | undefined {
+function includeFor({ model }: Candidate, { json }: ParsedRequest): string | undefined {
   if (abilitiesOf(model).reasoning === "none") return undefined;
-  const asked = json["include"] ?? [];
-  if (!Array.isArray(asked) || asked.includes(ENCRYPTED)) return undefined;
-  return JSON.stringify([...asked.map(String), ENCRYPTED]);
+  const requested = json["include"] ?? [];
+  if (!Array.isArray(requested) || requested.includes(ENCRYPTED_REASONING)) return undefined;
+  return JSON.stringify([...requested.map(String), ENCRYPTED_REASONING]);
 }
 
 function inputTextOf(items: readonly Json[]): string {
@@ -189,12 +208,12 @@ function inputTextOf(items: readonly Json[]): string {
   });
 }
 
-async function writeTurn(tx: Tx, one: StoredResponse, ids: readonly string[]): Promise<void> {
+async function writeStoredCall(tx: Tx, one: StoredResponse, ids: readonly string[]): Promise<void> {
   if (!one.background) await insertResponse(tx, one);
   else if (!(await endResponse(tx, one))) return;
   await insertItems(tx, one, ids);
 }
 
-function statusOf({ status }: Json): StoredResponse["status"] {
-  return STATUSES.find((one) => one === status) ?? "completed";
+function storedStatus({ status }: Json): StoredResponse["status"] {
+  return RESPONSE_STATUSES.find((one) => one === status) ?? "completed";
 }

@@ -1,13 +1,13 @@
 // What a client asked for, freed from the wire that it came by. A wire's reader fills it, the composer answers it.
 
-import type { Fields } from "./json.ts";
+import type { JsonObject } from "./json.ts";
 import { countTokens } from "./tokens.ts";
 
 export interface Tool {
   readonly name: string;
   readonly schema: unknown;
   /** A tool that takes text instead of JSON. */
-  readonly freeform: boolean;
+  readonly isFreeform: boolean;
 }
 
 export type ToolChoice =
@@ -16,52 +16,52 @@ export type ToolChoice =
   | { readonly kind: "required" }
   | { readonly kind: "named"; readonly names: readonly string[] };
 
-export type Format =
+export type ResponseFormat =
   | { readonly kind: "text" }
   | { readonly kind: "object" }
   | { readonly kind: "schema"; readonly schema: unknown };
 
-export type CacheLife = "5m" | "1h";
+export type CacheTtl = "5m" | "1h";
 
 /** A part of the prompt, in the order in which a provider's cache sees it. */
-interface Segment {
+interface PromptSegment {
   readonly text: string;
   readonly tokens: number;
-  mark?: CacheLife;
+  cacheTtl?: CacheTtl;
 }
 
-export interface Ask {
-  readonly body: Fields;
+export interface NormalizedRequest {
+  readonly body: JsonObject;
   readonly model: string;
-  stream: boolean;
+  isStream: boolean;
   /** Streamed as server-sent events, on the wire that has another way. */
-  events: boolean;
+  isSse: boolean;
   /** The conversation in the API's own items, where a later request can go on from it. */
   items: readonly unknown[];
-  readonly segments: Segment[];
+  readonly segments: PromptSegment[];
   userText: string;
   toolResults: string[];
   tools: readonly Tool[];
   toolChoice: ToolChoice;
-  parallel: boolean;
-  format: Format;
+  allowsParallelCalls: boolean;
+  responseFormat: ResponseFormat;
   maxTokens: number | undefined;
-  stop: readonly string[];
+  stopSequences: readonly string[];
   /** How many replies. */
-  count: number;
+  choiceCount: number;
   /** Tokens of reasoning that the request asks for; undefined leaves it to the model. */
-  reasoning: number | undefined;
-  images: number;
-  audio: number;
-  files: number;
+  reasoningTokens: number | undefined;
+  imageCount: number;
+  audioCount: number;
+  fileCount: number;
   audioTokens: number;
   imageTokens: number;
   serviceTier: string | undefined;
 }
 
 /** A request that this provider refuses, before the wire has given it a form. */
-export interface Wrong {
-  readonly wrong: true;
+export interface InvalidRequest {
+  readonly invalid: true;
   readonly status: number;
   readonly message: string;
   readonly param?: string;
@@ -69,11 +69,16 @@ export interface Wrong {
 }
 
 const MEDIA_TOKENS = { image: 256, audio: 128, file: 512 } as const;
-export type Media = keyof typeof MEDIA_TOKENS;
+export type MediaKind = keyof typeof MEDIA_TOKENS;
 
-export function wrong(status: number, message: string, param?: string, code?: string): Wrong {
+export function invalidRequest(
+  status: number,
+  message: string,
+  param?: string,
+  code?: string,
+): InvalidRequest {
   return {
-    wrong: true,
+    invalid: true,
     status,
     message,
     ...(param === undefined ? {} : { param }),
@@ -81,75 +86,84 @@ export function wrong(status: number, message: string, param?: string, code?: st
   };
 }
 
-export function isWrong(value: Ask | Wrong): value is Wrong {
-  return "wrong" in value;
+export function isInvalid(value: NormalizedRequest | InvalidRequest): value is InvalidRequest {
+  return "invalid" in value;
 }
 
-export function newAsk(body: Fields, model: string): Ask {
+export function newRequest(body: JsonObject, model: string): NormalizedRequest {
   return {
     body,
     model,
-    stream: body["stream"] === true,
-    events: true,
+    isStream: body["stream"] === true,
+    isSse: true,
     items: [],
     segments: [],
     userText: "",
     toolResults: [],
     tools: [],
     toolChoice: { kind: "auto" },
-    parallel: true,
-    format: { kind: "text" },
+    allowsParallelCalls: true,
+    responseFormat: { kind: "text" },
     maxTokens: undefined,
-    stop: [],
-    count: 1,
-    reasoning: undefined,
-    images: 0,
-    audio: 0,
-    files: 0,
+    stopSequences: [],
+    choiceCount: 1,
+    reasoningTokens: undefined,
+    imageCount: 0,
+    audioCount: 0,
+    fileCount: 0,
     audioTokens: 0,
     imageTokens: 0,
     serviceTier: undefined,
   };
 }
 
-export function addText(ask: Ask, text: string, mark?: CacheLife): void {
-  ask.segments.push({ text, tokens: countTokens(text), ...(mark === undefined ? {} : { mark }) });
+export function addText(request: NormalizedRequest, text: string, cacheTtl?: CacheTtl): void {
+  request.segments.push({
+    text,
+    tokens: countTokens(text),
+    ...(cacheTtl === undefined ? {} : { cacheTtl }),
+  });
 }
 
 /** A medium costs the same whatever its size; its source takes part in the prompt so that another image is another prompt. */
-export function addMedia(ask: Ask, kind: Media, source: string, mark?: CacheLife): void {
+export function addMedia(
+  request: NormalizedRequest,
+  kind: MediaKind,
+  source: string,
+  cacheTtl?: CacheTtl,
+): void {
   const tokens = MEDIA_TOKENS[kind];
-  ask.segments.push({ text: source, tokens, ...(mark === undefined ? {} : { mark }) });
+  request.segments.push({ text: source, tokens, ...(cacheTtl === undefined ? {} : { cacheTtl }) });
   if (kind === "image") {
-    ask.images += 1;
-    ask.imageTokens += tokens;
+    request.imageCount += 1;
+    request.imageTokens += tokens;
   } else if (kind === "audio") {
-    ask.audio += 1;
-    ask.audioTokens += tokens;
-  } else ask.files += 1;
+    request.audioCount += 1;
+    request.audioTokens += tokens;
+  } else request.fileCount += 1;
 }
 
 /** A marker that stands by itself belongs to the part before it. */
-export function markLast(ask: Ask, mark: CacheLife): void {
-  const last = ask.segments.at(-1);
-  if (last !== undefined) last.mark = mark;
+export function cacheLastSegment(request: NormalizedRequest, cacheTtl: CacheTtl): void {
+  const last = request.segments.at(-1);
+  if (last !== undefined) last.cacheTtl = cacheTtl;
 }
 
 /** The newest user turn replaces what an older one said. */
-export function startUserTurn(ask: Ask): void {
-  ask.userText = "";
-  ask.toolResults = [];
-  ask.images = 0;
-  ask.audio = 0;
-  ask.files = 0;
+export function startUserTurn(request: NormalizedRequest): void {
+  request.userText = "";
+  request.toolResults = [];
+  request.imageCount = 0;
+  request.audioCount = 0;
+  request.fileCount = 0;
 }
 
-export function addUserText(ask: Ask, text: string): void {
-  ask.userText = ask.userText === "" ? text : `${ask.userText}\n${text}`;
+export function addUserText(request: NormalizedRequest, text: string): void {
+  request.userText = request.userText === "" ? text : `${request.userText}\n${text}`;
 }
 
-export function promptTokens(ask: Ask): number {
+export function promptTokens(request: NormalizedRequest): number {
   let tokens = 0;
-  for (const segment of ask.segments) tokens += segment.tokens;
+  for (const segment of request.segments) tokens += segment.tokens;
   return Math.max(1, tokens);
 }

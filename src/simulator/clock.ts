@@ -1,44 +1,44 @@
 // Waits that many streams share: those that end in the same millisecond hang on one timer.
 
-export interface Clock {
+export interface SharedTimer {
   /** Calls `wake` after so many milliseconds; what it gives back calls that off. */
-  readonly wait: (ms: number, wake: () => void) => () => void;
+  readonly schedule: (ms: number, callback: () => void) => () => void;
 }
 
-interface Tick {
-  readonly wakes: Set<() => void>;
+interface TimerSlot {
+  readonly callbacks: Set<() => void>;
   readonly timer: ReturnType<typeof setTimeout>;
 }
 
-export function createClock(): Clock {
-  const ticks = new Map<number, Tick>();
+export function createSharedTimer(): SharedTimer {
+  const slots = new Map<number, TimerSlot>();
 
-  function ring(due: number): void {
-    const tick = ticks.get(due);
-    ticks.delete(due);
-    if (tick !== undefined) for (const wake of tick.wakes) wake();
+  function fire(due: number): void {
+    const slot = slots.get(due);
+    slots.delete(due);
+    if (slot !== undefined) for (const callback of slot.callbacks) callback();
   }
 
-  function tickAt(due: number, ms: number): Tick {
-    const known = ticks.get(due);
-    if (known !== undefined) return known;
-    const tick = { wakes: new Set<() => void>(), timer: setTimeout(() => ring(due), ms) };
-    ticks.set(due, tick);
-    return tick;
+  function slotAt(due: number, ms: number): TimerSlot {
+    const existing = slots.get(due);
+    if (existing !== undefined) return existing;
+    const slot = { callbacks: new Set<() => void>(), timer: setTimeout(() => fire(due), ms) };
+    slots.set(due, slot);
+    return slot;
   }
 
   return {
-    wait(ms, wake) {
+    schedule(ms, callback) {
       const now = performance.now();
       const due = Math.ceil(now + ms);
-      const tick = tickAt(due, due - now);
-      tick.wakes.add(wake);
+      const slot = slotAt(due, due - now);
+      slot.callbacks.add(callback);
       return () => {
-        tick.wakes.delete(wake);
+        slot.callbacks.delete(callback);
         // A long silence that nobody waits for any more must not keep a timer.
-        if (tick.wakes.size > 0 || ticks.get(due) !== tick) return;
-        clearTimeout(tick.timer);
-        ticks.delete(due);
+        if (slot.callbacks.size > 0 || slots.get(due) !== slot) return;
+        clearTimeout(slot.timer);
+        slots.delete(due);
       };
     },
   };

@@ -6,24 +6,24 @@ export interface Conversation {
   readonly items: readonly unknown[];
 }
 
-export interface Conversations {
-  readonly keep: (conversation: Conversation) => void;
+export interface ConversationStore {
+  readonly save: (conversation: Conversation) => void;
   readonly find: (id: string) => readonly unknown[] | undefined;
   readonly clear: () => void;
 }
 
-export function createConversations(limit: number): Conversations {
-  const kept = new Map<string, readonly unknown[]>();
+export function createConversationStore(limit: number): ConversationStore {
+  const conversations = new Map<string, readonly unknown[]>();
   return {
-    keep({ id, items }) {
-      kept.delete(id);
-      kept.set(id, items);
-      for (const oldest of kept.keys()) {
-        if (kept.size <= limit) break;
-        kept.delete(oldest);
+    save({ id, items }) {
+      conversations.delete(id);
+      conversations.set(id, items);
+      for (const oldest of conversations.keys()) {
+        if (conversations.size <= limit) break;
+        conversations.delete(oldest);
       }
     },
-    find: (id) => kept.get(id),
-    clear: () => kept.clear(),
+    find: (id) => conversations.get(id),
+    clear: () => conversations.clear(),
   };
 }

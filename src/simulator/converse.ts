@@ -1,14 +1,20 @@
 // Amazon Bedrock's Converse, as the provider answers it. Its streams are binary frames.
 
 import { encodeEventFrame } from "../base/event-stream.ts";
-import { readConverse } from "./converse-request.ts";
-import { base62From, hashText, opaqueFrom } from "./hash.ts";
-import type { Fields } from "./json.ts";
-import type { Call, Choice, Finish, Reply } from "./reply.ts";
+import { parseConverseRequest } from "./converse-request.ts";
+import { base62From, hashText, opaqueTextFrom } from "./hash.ts";
+import type { JsonObject } from "./json.ts";
+import type { ToolCall, Choice, FinishReason, Reply } from "./reply.ts";
 import { countTokens, cutToPieces } from "./tokens.ts";
-import { JSON_TYPE, spoilUsage, type Failure, type Frame, type Wire } from "./wire.ts";
+import {
+  JSON_CONTENT_TYPE,
+  applyUsageFault,
+  type ApiError,
+  type Frame,
+  type SimulatedWire,
+} from "./wire.ts";
 
-const STOP_REASONS: Readonly<Record<Finish, string>> = {
+const STOP_REASONS: Readonly<Record<FinishReason, string>> = {
   done: "end_turn",
   stop_string: "stop_sequence",
   tool: "tool_use",
@@ -31,34 +37,34 @@ const ERROR_TYPES: Readonly<Record<number, string>> = {
 
 const encoder = new TextEncoder();
 const PADDING = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-const MADE_UP_LATENCY_MS = 100;
+const REPORTED_LATENCY_MS = 100;
 
-export const converse: Wire = {
+export const converseWire: SimulatedWire = {
   name: "converse",
-  cachesUnasked: false,
+  cachesImplicitly: false,
   newline: "lf",
-  read: readConverse,
-  whole: wholeConverse,
-  stream: streamConverse,
-  streamType: () => "application/vnd.amazon.eventstream",
-  unknownModel: () => ({ status: 400, message: "The provided model identifier is invalid." }),
-  failure: (failure) => ({ message: failure.message }),
-  failureHeaders: errorTypeHeader,
-  failureFrame: (message) => ({ data: exceptionFrame("modelStreamErrorException", message) }),
-  garbledFrame: { data: garbled() },
+  parseRequest: parseConverseRequest,
+  replyBody: converseBody,
+  streamReply: converseEvents,
+  streamContentType: () => "application/vnd.amazon.eventstream",
+  modelNotFound: () => ({ status: 400, message: "The provided model identifier is invalid." }),
+  errorBody: (failure) => ({ message: failure.message }),
+  errorHeaders: errorTypeHeader,
+  errorFrame: (message) => ({ data: exceptionFrame("modelStreamErrorException", message) }),
+  malformedFrame: { data: malformedFrame() },
   // The framing has no comments; an event of a type that nobody knows comes nearest.
-  keepalive: { data: eventFrame("keepalive", {}) },
+  keepaliveFrame: { data: eventFrame("keepalive", {}) },
   requestIdHeader: "x-amzn-requestid",
-  limitHeaders: () => ({}),
-  missingKey: { status: 403, message: "Missing Authentication Token" },
-  wrongKey: {
+  rateLimitHeaders: () => ({}),
+  missingKeyError: { status: 403, message: "Missing Authentication Token" },
+  invalidKeyError: {
     status: 403,
     message: "The security token included in the request is invalid.",
     code: "UnrecognizedClientException",
   },
 };
 
-function errorTypeHeader(failure: Failure): Readonly<Record<string, string>> {
+function errorTypeHeader(failure: ApiError): Readonly<Record<string, string>> {
   const known =
     ERROR_TYPES[failure.status] ??
     (failure.status >= 500 ? "InternalServerException" : "ValidationException");
@@ -67,66 +73,66 @@ function errorTypeHeader(failure: Failure): Readonly<Record<string, string>> {
   };
 }
 
-function wholeConverse(reply: Reply): Fields {
+function converseBody(reply: Reply): JsonObject {
   const usage = converseUsage(reply);
   return {
     output: {
-      message: { role: "assistant", content: blocksOf(reply).map((block) => block.whole) },
+      message: { role: "assistant", content: blocksOf(reply).map((block) => block.content) },
     },
-    stopReason: STOP_REASONS[reply.first.finish],
+    stopReason: STOP_REASONS[reply.first.finishReason],
     ...(usage === undefined ? {} : { usage }),
-    metrics: { latencyMs: MADE_UP_LATENCY_MS },
+    metrics: { latencyMs: REPORTED_LATENCY_MS },
     ...(reply.serviceTier === undefined ? {} : { serviceTier: { type: reply.serviceTier } }),
   };
 }
 
-function* streamConverse(reply: Reply): Generator<Frame> {
+function* converseEvents(reply: Reply): Generator<Frame> {
   yield { data: eventFrame("messageStart", { role: "assistant" }) };
   for (const [contentBlockIndex, block] of blocksOf(reply).entries()) {
     if (block.start !== undefined)
       yield { data: eventFrame("contentBlockStart", { contentBlockIndex, start: block.start }) };
     for (const delta of block.deltas())
-      yield { data: eventFrame("contentBlockDelta", { contentBlockIndex, delta }), delta: true };
+      yield { data: eventFrame("contentBlockDelta", { contentBlockIndex, delta }), isDelta: true };
     yield { data: eventFrame("contentBlockStop", { contentBlockIndex }) };
   }
-  yield { data: eventFrame("messageStop", { stopReason: STOP_REASONS[reply.first.finish] }) };
+  yield { data: eventFrame("messageStop", { stopReason: STOP_REASONS[reply.first.finishReason] }) };
   const usage = converseUsage(reply);
   const metadata = {
-    metrics: { latencyMs: MADE_UP_LATENCY_MS },
+    metrics: { latencyMs: REPORTED_LATENCY_MS },
     ...(usage === undefined ? {} : { usage }),
   };
-  yield { data: eventFrame("metadata", metadata), usage: true, end: true };
+  yield { data: eventFrame("metadata", metadata), isUsage: true, isTerminal: true };
 }
 
-interface Block {
-  readonly whole: Fields;
-  readonly start?: Fields;
-  readonly deltas: () => Iterable<Fields>;
+interface ContentBlock {
+  readonly content: JsonObject;
+  readonly start?: JsonObject;
+  readonly deltas: () => Iterable<JsonObject>;
 }
 
-function blocksOf(reply: Reply): Block[] {
+function blocksOf(reply: Reply): ContentBlock[] {
   const { first } = reply;
-  const blocks: Block[] = [];
+  const blocks: ContentBlock[] = [];
   if (first.reasoning !== "") blocks.push(reasoningBlock(reply, first));
   if (first.text !== "")
     blocks.push({
-      whole: { text: first.text },
+      content: { text: first.text },
       deltas: () => first.pieces.map((text) => ({ text })),
     });
   if (first.refusal !== "") {
     blocks.push({
-      whole: { text: first.refusal },
+      content: { text: first.refusal },
       deltas: () => cutToPieces(first.refusal, 8).map((text) => ({ text })),
     });
   }
-  for (const call of first.calls) blocks.push(toolBlock(call));
+  for (const call of first.toolCalls) blocks.push(toolBlock(call));
   return blocks;
 }
 
-function reasoningBlock(reply: Reply, choice: Choice): Block {
-  const signature = opaqueFrom(hashText(choice.reasoning, reply.seed | 0), 200);
+function reasoningBlock(reply: Reply, choice: Choice): ContentBlock {
+  const signature = opaqueTextFrom(hashText(choice.reasoning, reply.seed | 0), 200);
   return {
-    whole: { reasoningContent: { reasoningText: { text: choice.reasoning, signature } } },
+    content: { reasoningContent: { reasoningText: { text: choice.reasoning, signature } } },
     deltas: () => [
       ...cutToPieces(choice.reasoning, 16).map((text) => ({ reasoningContent: { text } })),
       { reasoningContent: { signature } },
@@ -134,11 +140,11 @@ function reasoningBlock(reply: Reply, choice: Choice): Block {
   };
 }
 
-function toolBlock(call: Call): Block {
+function toolBlock(call: ToolCall): ContentBlock {
   const start = { toolUseId: `tooluse_${base62From(call.seed, 22)}`, name: call.name };
-  const input: unknown = call.whole ? JSON.parse(call.input) : {};
+  const input: unknown = call.isComplete ? JSON.parse(call.input) : {};
   return {
-    whole: { toolUse: { ...start, input } },
+    content: { toolUse: { ...start, input } },
     start: { toolUse: start },
     deltas: () =>
       ["", ...cutToPieces(call.input, Math.min(32, countTokens(call.input)))].map((part) => ({
@@ -147,45 +153,49 @@ function toolBlock(call: Call): Block {
   };
 }
 
-function converseUsage(reply: Reply): Fields | undefined {
-  const { input, output, read, write5m, write1h, reasoning } = reply.counts;
-  const written = write5m + write1h;
-  const lives = [
-    { inputTokens: write1h, ttl: "1h" },
-    { inputTokens: write5m, ttl: "5m" },
+function converseUsage(reply: Reply): JsonObject | undefined {
+  const { input, output, cacheRead, cacheWrite5m, cacheWrite1h, reasoning } = reply.counts;
+  const cacheWrites = cacheWrite5m + cacheWrite1h;
+  const ttls = [
+    { inputTokens: cacheWrite1h, ttl: "1h" },
+    { inputTokens: cacheWrite5m, ttl: "5m" },
   ].filter((detail) => detail.inputTokens > 0);
-  return spoilUsage(
+  return applyUsageFault(
     {
       inputTokens: input,
       outputTokens: output + reasoning,
-      totalTokens: input + output + reasoning + read + written,
-      cacheReadInputTokens: read,
-      cacheWriteInputTokens: written,
-      ...(lives.length === 0 ? {} : { cacheDetails: lives }),
+      totalTokens: input + output + reasoning + cacheRead + cacheWrites,
+      cacheReadInputTokens: cacheRead,
+      cacheWriteInputTokens: cacheWrites,
+      ...(ttls.length === 0 ? {} : { cacheDetails: ttls }),
     },
-    reply.order,
+    reply.directives,
   );
 }
 
-function eventFrame(type: string, value: Fields): Uint8Array {
+function eventFrame(type: string, value: JsonObject): Uint8Array {
   // Real frames are padded so that their length tells nothing of the words inside; here the padding follows the length.
   const bare = JSON.stringify(value);
   const p = PADDING.slice(0, 1 + (bare.length % PADDING.length));
-  const headers = { ":event-type": type, ":content-type": JSON_TYPE, ":message-type": "event" };
+  const headers = {
+    ":event-type": type,
+    ":content-type": JSON_CONTENT_TYPE,
+    ":message-type": "event",
+  };
   return encodeEventFrame(headers, encoder.encode(JSON.stringify({ ...value, p })));
 }
 
 function exceptionFrame(type: string, message: string): Uint8Array {
   const headers = {
     ":exception-type": type,
-    ":content-type": JSON_TYPE,
+    ":content-type": JSON_CONTENT_TYPE,
     ":message-type": "exception",
   };
   return encodeEventFrame(headers, encoder.encode(JSON.stringify({ message })));
 }
 
 /** A frame whose last checksum is wrong. */
-function garbled(): Uint8Array {
+function malformedFrame(): Uint8Array {
   const frame = eventFrame("contentBlockDelta", { contentBlockIndex: 0, delta: { text: "torn" } });
   const last = frame.length - 1;
   frame[last] = (frame[last] ?? 0) ^ 0xff;

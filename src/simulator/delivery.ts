@@ -1,16 +1,16 @@
 // Sends a reply as it was ordered: in time, in pieces, and with every misfortune that was asked for.
 
-import type { Clock } from "./clock.ts";
-import type { Order } from "./directives.ts";
-import type { Sending } from "./recorder.ts";
-import type { Frame, Wire } from "./wire.ts";
+import type { SharedTimer } from "./clock.ts";
+import type { Directives } from "./directives.ts";
+import type { ReplyTracker } from "./recorder.ts";
+import type { Frame, SimulatedWire } from "./wire.ts";
 
-const SILENCE_MS = 600_000;
+const HANG_MS = 600_000;
 const SLOW_SLICE_BYTES = 16;
 const QUEUE_BYTES = 65_536;
 /** What was queued before a cut must have left, or the cut takes it along. */
 const CUT_AFTER_MS = 10;
-const LINE_ENDS = { lf: "\n", crlf: "\r\n", cr: "\r" } as const;
+const LINE_ENDINGS = { lf: "\n", crlf: "\r\n", cr: "\r" } as const;
 
 /** Stands among texts for the end of the connection; no wire sends this word alone. */
 const CUT = "cut";
@@ -18,17 +18,21 @@ const CUT = "cut";
 const encoder = new TextEncoder();
 
 /** A stretch of bytes, a wait, or the end of the connection. */
-type Step = Uint8Array | { readonly waitMs: number } | typeof CUT;
+type BodyStep = Uint8Array | { readonly waitMs: number } | typeof CUT;
 
 /** Whether a body can go out as it is, in one piece. */
-export function isPlain(order: Order): boolean {
+export function isUnmodified(directives: Directives): boolean {
   for (const name of ["cut", "hang", "garble", "slice", "slow"] as const)
-    if (order[name] !== undefined) return false;
+    if (directives[name] !== undefined) return false;
   return true;
 }
 
 /** A body that is not a stream, sent in two halves between which things can go wrong. */
-export function wholeSteps(text: string, order: Order, wire: Wire): Iterable<Step> {
+export function jsonBodySteps(
+  text: string,
+  directives: Directives,
+  wire: SimulatedWire,
+): Iterable<BodyStep> {
   const bytes = encoder.encode(text);
   const middle = bytes.length >> 1;
   // What is about deltas has no meaning here; the torn body that `garble` asks for is a first half and no second.
@@ -40,105 +44,125 @@ export function wholeSteps(text: string, order: Order, wire: Wire): Iterable<Ste
     "no-end": _end,
     garble,
     ...rest
-  } = order;
+  } = directives;
   const halves: Frame[] = [{ data: bytes.subarray(0, middle) }];
-  if (garble === undefined) halves.push({ data: bytes.subarray(middle), end: true });
-  return sliced(encoded(disturbed(halves, rest, wire), "\n"), order);
+  if (garble === undefined) halves.push({ data: bytes.subarray(middle), isTerminal: true });
+  return withSlices(encodeEvents(withFaults(halves, rest, wire), "\n"), directives);
 }
 
-export function streamSteps(frames: Iterable<Frame>, order: Order, wire: Wire): Iterable<Step> {
-  return sliced(
-    encoded(disturbed(frames, order, wire), LINE_ENDS[order.newline ?? wire.newline]),
-    order,
+export function streamBodySteps(
+  frames: Iterable<Frame>,
+  directives: Directives,
+  wire: SimulatedWire,
+): Iterable<BodyStep> {
+  return withSlices(
+    encodeEvents(
+      withFaults(frames, directives, wire),
+      LINE_ENDINGS[directives.newline ?? wire.newline],
+    ),
+    directives,
   );
 }
 
-type Event = string | Uint8Array | { readonly waitMs: number };
+type StreamEvent = string | Uint8Array | { readonly waitMs: number };
 
-function* disturbed(frames: Iterable<Frame>, order: Order, wire: Wire): Generator<Event> {
-  const troubles = troublesOf(order);
+function* withFaults(
+  frames: Iterable<Frame>,
+  directives: Directives,
+  wire: SimulatedWire,
+): Generator<StreamEvent> {
+  const faults = injectedFaults(directives);
   let deltas = 0;
   let sent = 0;
   for (const frame of frames) {
-    const closing = frame.usage === true || frame.end === true;
-    if (order.pace !== undefined && frame.delta === true && deltas > 0)
-      yield { waitMs: order.pace };
+    const isClosing = frame.isUsage === true || frame.isTerminal === true;
+    if (directives.pace !== undefined && frame.isDelta === true && deltas > 0)
+      yield { waitMs: directives.pace };
     // What was ordered for later than the last delta happens after it.
-    if (frame.delta === true || closing) {
-      const due = takeDue(troubles, closing ? Infinity : deltas);
-      for (const trouble of due) yield* trouble.events(wire, sent);
-      if (due.at(-1)?.ends === true) return;
+    if (frame.isDelta === true || isClosing) {
+      const due = dueFaults(faults, isClosing ? Infinity : deltas);
+      for (const fault of due) yield* fault.events(wire, sent);
+      if (due.at(-1)?.endsStream === true) return;
     }
-    if (frame.end === true && order["no-end"] === true) continue;
-    if (frame.delta === true) deltas += 1;
-    yield* repeated(frame, order, wire, deltas);
+    if (frame.isTerminal === true && directives["no-end"] === true) continue;
+    if (frame.isDelta === true) deltas += 1;
+    yield* withRepeats(frame, directives, wire, deltas);
     sent += 1;
   }
 }
 
 /** The troubles whose time has come, up to the one that ends the stream. */
-function takeDue(troubles: Trouble[], deltas: number): readonly Trouble[] {
-  const later = troubles.findIndex((trouble) => trouble.after > deltas);
-  const due = troubles.splice(0, later === -1 ? troubles.length : later);
-  const last = due.findIndex((trouble) => trouble.ends);
+function dueFaults(faults: InjectedFault[], deltas: number): readonly InjectedFault[] {
+  const later = faults.findIndex((fault) => fault.after > deltas);
+  const due = faults.splice(0, later === -1 ? faults.length : later);
+  const last = due.findIndex((fault) => fault.endsStream);
   return last === -1 ? due : due.slice(0, last + 1);
 }
 
-function* repeated(frame: Frame, order: Order, wire: Wire, deltas: number): Generator<Event> {
-  if (order.keepalive === true && frame.delta === true) yield wire.keepalive.data;
+function* withRepeats(
+  frame: Frame,
+  directives: Directives,
+  wire: SimulatedWire,
+  deltas: number,
+): Generator<StreamEvent> {
+  if (directives.keepalive === true && frame.isDelta === true) yield wire.keepaliveFrame.data;
   yield frame.data;
-  if (order.flood !== undefined && frame.delta === true && deltas === 1)
-    yield* flood(frame.data, order.flood * 1_024);
-  if (order.usage === "twice" && frame.usage === true) yield frame.data;
+  if (directives.flood !== undefined && frame.isDelta === true && deltas === 1)
+    yield* flood(frame.data, directives.flood * 1_024);
+  if (directives.usage === "twice" && frame.isUsage === true) yield frame.data;
 }
 
-interface Trouble {
+interface InjectedFault {
   readonly after: number;
-  readonly ends: boolean;
-  readonly events: (wire: Wire, sent: number) => Iterable<Event>;
+  readonly endsStream: boolean;
+  readonly events: (wire: SimulatedWire, sent: number) => Iterable<StreamEvent>;
 }
 
-function troublesOf(order: Order): Trouble[] {
-  const troubles: Trouble[] = [];
-  const { hang, garble, fail, cut } = order;
+function injectedFaults(directives: Directives): InjectedFault[] {
+  const faults: InjectedFault[] = [];
+  const { hang, garble, fail, cut } = directives;
   if (hang !== undefined) {
-    const ms = order["hang-ms"];
-    const events: Event[] = ms === undefined ? [{ waitMs: SILENCE_MS }, CUT] : [{ waitMs: ms }];
-    troubles.push({ after: hang, ends: ms === undefined, events: () => events });
+    const ms = directives["hang-ms"];
+    const events: StreamEvent[] = ms === undefined ? [{ waitMs: HANG_MS }, CUT] : [{ waitMs: ms }];
+    faults.push({ after: hang, endsStream: ms === undefined, events: () => events });
   }
   if (garble !== undefined)
-    troubles.push({ after: garble, ends: false, events: (wire) => [wire.garbledFrame.data] });
+    faults.push({ after: garble, endsStream: false, events: (wire) => [wire.malformedFrame.data] });
   if (fail !== undefined) {
-    troubles.push({
+    faults.push({
       after: fail,
-      ends: true,
-      events: (wire, sent) => [wire.failureFrame(order.message ?? "Overloaded", sent).data],
+      endsStream: true,
+      events: (wire, sent) => [wire.errorFrame(directives.message ?? "Overloaded", sent).data],
     });
   }
   if (cut !== undefined)
-    troubles.push({ after: cut, ends: true, events: () => [{ waitMs: CUT_AFTER_MS }, CUT] });
-  return troubles.sort((a, b) => a.after - b.after);
+    faults.push({ after: cut, endsStream: true, events: () => [{ waitMs: CUT_AFTER_MS }, CUT] });
+  return faults.sort((a, b) => a.after - b.after);
 }
 
-function* flood(data: string | Uint8Array, bytes: number): Generator<Event> {
+function* flood(data: string | Uint8Array, bytes: number): Generator<StreamEvent> {
   for (let sent = 0; sent < bytes; sent += data.length) yield data;
 }
 
-function* encoded(events: Iterable<Event>, lineEnd: string): Generator<Step> {
+function* encodeEvents(events: Iterable<StreamEvent>, lineEnding: string): Generator<BodyStep> {
   for (const event of events) {
     if (typeof event !== "string") yield event;
     else if (event === CUT) yield CUT;
-    else yield encoder.encode(lineEnd === "\n" ? event : event.replaceAll("\n", lineEnd));
+    else yield encoder.encode(lineEnding === "\n" ? event : event.replaceAll("\n", lineEnding));
   }
 }
 
 /** Cuts the bytes anew, without regard to where one event ends. */
-function sliced(steps: Iterable<Step>, order: Order): Iterable<Step> {
-  if (order.slice === undefined && order.slow === undefined) return steps;
-  return slices(steps, Math.max(1, order.slice ?? SLOW_SLICE_BYTES), order.slow);
+function withSlices(steps: Iterable<BodyStep>, directives: Directives): Iterable<BodyStep> {
+  if (directives.slice === undefined && directives.slow === undefined) return steps;
+  return sliceBytes(steps, Math.max(1, directives.slice ?? SLOW_SLICE_BYTES), directives.slow);
 }
 
-function* slices(steps: Iterable<Step>, size: number, slowMs: number | undefined): Generator<Step> {
+function* sliceBytes(
+  steps: Iterable<BodyStep>,
+  size: number,
+  slowMs: number | undefined,
+): Generator<BodyStep> {
   let rest: Uint8Array = new Uint8Array(0);
   for (const step of steps) {
     if (step === CUT || "waitMs" in step) {
@@ -147,7 +171,7 @@ function* slices(steps: Iterable<Step>, size: number, slowMs: number | undefined
       yield step;
       continue;
     }
-    const bytes: Uint8Array = joined(rest, step);
+    const bytes: Uint8Array = concatBytes(rest, step);
     let start = 0;
     for (; start + size <= bytes.length; start += size) {
       yield bytes.subarray(start, start + size);
@@ -158,7 +182,7 @@ function* slices(steps: Iterable<Step>, size: number, slowMs: number | undefined
   if (rest.length > 0) yield rest;
 }
 
-function joined(left: Uint8Array, right: Uint8Array): Uint8Array {
+function concatBytes(left: Uint8Array, right: Uint8Array): Uint8Array {
   if (left.length === 0) return right;
   const both = new Uint8Array(left.length + right.length);
   both.set(left);
@@ -167,30 +191,30 @@ function joined(left: Uint8Array, right: Uint8Array): Uint8Array {
 }
 
 /** The body of a reply. It is made as it is read, so a client that reads slowly is sent slowly. */
-export function bodyOf(
-  steps: Iterable<Step>,
-  sending: Sending,
-  clock: Clock,
+export function createBodyStream(
+  steps: Iterable<BodyStep>,
+  tracker: ReplyTracker,
+  timer: SharedTimer,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const iterator = steps[Symbol.iterator]();
   let pendingMs: number | undefined;
-  let callOff = (): void => {};
-  let gone = false;
+  let cancelWait = (): void => {};
+  let isClosed = false;
 
   function advance(controller: ReadableStreamDefaultController<Uint8Array>): void {
-    while (!gone && pendingMs === undefined && (controller.desiredSize ?? 0) > 0) {
+    while (!isClosed && pendingMs === undefined && (controller.desiredSize ?? 0) > 0) {
       const next = iterator.next();
       if (next.done === true) {
-        gone = true;
-        sending.completed();
+        isClosed = true;
+        tracker.completed();
         controller.close();
       } else if (next.value === CUT) {
-        gone = true;
-        sending.cut();
+        isClosed = true;
+        tracker.cut();
         controller.error(new Error("The simulator cut this reply, as it was ordered to."));
       } else if ("waitMs" in next.value) pendingMs = next.value.waitMs;
       else {
-        sending.sent(next.value.length);
+        tracker.sent(next.value.length);
         controller.enqueue(next.value);
       }
     }
@@ -198,7 +222,7 @@ export function bodyOf(
 
   function pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      callOff = clock.wait(ms, resolve);
+      cancelWait = timer.schedule(ms, resolve);
     });
   }
 
@@ -207,7 +231,7 @@ export function bodyOf(
     controller: ReadableStreamDefaultController<Uint8Array>,
   ): Promise<void> {
     const queuedBefore = controller.desiredSize;
-    while (!gone && pendingMs !== undefined) {
+    while (!isClosed && pendingMs !== undefined) {
       await pause(pendingMs);
       pendingMs = undefined;
       advance(controller);
@@ -223,9 +247,9 @@ export function bodyOf(
         return undefined;
       },
       cancel() {
-        gone = true;
-        callOff();
-        sending.aborted();
+        isClosed = true;
+        cancelWait();
+        tracker.aborted();
         iterator.return?.();
       },
     },
@@ -234,10 +258,10 @@ export function bodyOf(
 }
 
 /** A body that fails before its first byte. */
-export function droppedBody(sending: Sending): ReadableStream<Uint8Array<ArrayBuffer>> {
+export function createDroppedBody(tracker: ReplyTracker): ReadableStream<Uint8Array<ArrayBuffer>> {
   return new ReadableStream({
     pull(controller) {
-      sending.cut();
+      tracker.cut();
       // Without a reason: a server writes a reason given this early to its log.
       controller.error();
     },

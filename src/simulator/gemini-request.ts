@@ -4,17 +4,25 @@ import {
   addMedia,
   addText,
   addUserText,
-  newAsk,
+  newRequest,
   startUserTurn,
-  wrong,
-  type Ask,
-  type Media,
+  invalidRequest,
+  type NormalizedRequest,
+  type MediaKind,
   type Tool,
   type ToolChoice,
-  type Wrong,
+  type InvalidRequest,
 } from "./ask.ts";
-import { fieldsOf, isFields, listOf, numberOf, textOf, textsOf, type Fields } from "./json.ts";
-import type { Arrival } from "./wire.ts";
+import {
+  objectOrEmpty,
+  isJsonObject,
+  arrayOrEmpty,
+  numberOrUndefined,
+  stringOrEmpty,
+  stringsOf,
+  type JsonObject,
+} from "./json.ts";
+import type { RequestMetadata } from "./wire.ts";
 
 const LEVEL_TOKENS: Readonly<Record<string, number>> = {
   minimal: 8,
@@ -25,99 +33,108 @@ const LEVEL_TOKENS: Readonly<Record<string, number>> = {
 const MAX_THINKING_TOKENS = 64;
 const MAX_CANDIDATES = 8;
 
-export function readGemini(body: Fields, arrival: Arrival): Ask | Wrong {
+export function parseGeminiRequest(
+  body: JsonObject,
+  metadata: RequestMetadata,
+): NormalizedRequest | InvalidRequest {
   const contents = contentsOf(body);
   if (contents.length === 0)
-    return wrong(400, "* GenerateContentRequest.contents: contents is not specified\n");
+    return invalidRequest(400, "* GenerateContentRequest.contents: contents is not specified\n");
   const config = settingsOf(body);
-  const mistake = checkSettings(config);
-  if (mistake !== undefined) return mistake;
-  const ask = newAsk(body, arrival.pathModel);
-  ask.stream = arrival.streaming;
-  ask.events = arrival.query.get("alt") === "sse";
-  readSettings(ask, body, config);
+  const error = validateSettings(config);
+  if (error !== undefined) return error;
+  const request = newRequest(body, metadata.pathModel);
+  request.isStream = metadata.isStreaming;
+  request.isSse = metadata.query.get("alt") === "sse";
+  readSettings(request, body, config);
   for (const part of partsOf(body["systemInstruction"] ?? body["system_instruction"]))
-    addText(ask, textOf(part["text"]));
-  return readContents(ask, contents) ?? ask;
+    addText(request, stringOrEmpty(part["text"]));
+  return readContents(request, contents) ?? request;
 }
 
 /** What is to be counted may be the bare contents or a whole request. */
-export function readGeminiCount(body: Fields, arrival: Arrival): Ask | Wrong {
-  return readGemini(
-    isFields(body["generateContentRequest"]) ? body["generateContentRequest"] : body,
-    arrival,
+export function parseGeminiCountRequest(
+  body: JsonObject,
+  metadata: RequestMetadata,
+): NormalizedRequest | InvalidRequest {
+  return parseGeminiRequest(
+    isJsonObject(body["generateContentRequest"]) ? body["generateContentRequest"] : body,
+    metadata,
   );
 }
 
-function contentsOf(body: Fields): readonly unknown[] {
+function contentsOf(body: JsonObject): readonly unknown[] {
   const contents = body["contents"];
-  return isFields(contents) ? [contents] : listOf(contents);
+  return isJsonObject(contents) ? [contents] : arrayOrEmpty(contents);
 }
 
-function settingsOf(body: Fields): Fields {
-  return fieldsOf(body["generationConfig"] ?? body["generation_config"]);
+function settingsOf(body: JsonObject): JsonObject {
+  return objectOrEmpty(body["generationConfig"] ?? body["generation_config"]);
 }
 
-function checkSettings(config: Fields): Wrong | undefined {
-  const temperature = numberOf(config["temperature"]);
+function validateSettings(config: JsonObject): InvalidRequest | undefined {
+  const temperature = numberOrUndefined(config["temperature"]);
   if (temperature !== undefined && (temperature < 0 || temperature > 2)) {
-    return wrong(
+    return invalidRequest(
       400,
       `* GenerateContentRequest.generation_config.temperature: temperature must be in the range [0.0, 2.0].\n`,
     );
   }
-  const most = numberOf(config["maxOutputTokens"]);
+  const most = numberOrUndefined(config["maxOutputTokens"]);
   if (most !== undefined && most < 1) {
-    return wrong(
+    return invalidRequest(
       400,
       "* GenerateContentRequest.generation_config.max_output_tokens: max_output_tokens must be positive.\n",
     );
   }
-  const count = numberOf(config["candidateCount"]) ?? 1;
+  const count = numberOrUndefined(config["candidateCount"]) ?? 1;
   return count >= 1 && count <= MAX_CANDIDATES
     ? undefined
-    : wrong(400, `Invalid candidate count: ${count}.`);
+    : invalidRequest(400, `Invalid candidate count: ${count}.`);
 }
 
-function readSettings(ask: Ask, body: Fields, config: Fields): void {
-  ask.tools = readTools(listOf(body["tools"]));
-  if (ask.tools.length > 0) addText(ask, JSON.stringify(body["tools"]));
-  ask.toolChoice = readChoice(
-    fieldsOf(fieldsOf(body["toolConfig"] ?? body["tool_config"])["functionCallingConfig"]),
+function readSettings(request: NormalizedRequest, body: JsonObject, config: JsonObject): void {
+  request.tools = readTools(arrayOrEmpty(body["tools"]));
+  if (request.tools.length > 0) addText(request, JSON.stringify(body["tools"]));
+  request.toolChoice = readChoice(
+    objectOrEmpty(
+      objectOrEmpty(body["toolConfig"] ?? body["tool_config"])["functionCallingConfig"],
+    ),
   );
   const schema = config["responseJsonSchema"] ?? config["responseSchema"];
   if (schema !== undefined) {
-    ask.format = { kind: "schema", schema };
-    addText(ask, JSON.stringify(schema));
-  } else if (config["responseMimeType"] === "application/json") ask.format = { kind: "object" };
-  ask.maxTokens = numberOf(config["maxOutputTokens"]);
-  ask.stop = textsOf(config["stopSequences"]);
-  ask.count = numberOf(config["candidateCount"]) ?? 1;
-  ask.reasoning = readThinking(fieldsOf(config["thinkingConfig"]));
+    request.responseFormat = { kind: "schema", schema };
+    addText(request, JSON.stringify(schema));
+  } else if (config["responseMimeType"] === "application/json")
+    request.responseFormat = { kind: "object" };
+  request.maxTokens = numberOrUndefined(config["maxOutputTokens"]);
+  request.stopSequences = stringsOf(config["stopSequences"]);
+  request.choiceCount = numberOrUndefined(config["candidateCount"]) ?? 1;
+  request.reasoningTokens = readThinking(objectOrEmpty(config["thinkingConfig"]));
 }
 
-function readThinking(config: Fields): number | undefined {
-  const level = LEVEL_TOKENS[textOf(config["thinkingLevel"]).toLowerCase()];
-  const budget = numberOf(config["thinkingBudget"]);
+function readThinking(config: JsonObject): number | undefined {
+  const level = LEVEL_TOKENS[stringOrEmpty(config["thinkingLevel"]).toLowerCase()];
+  const budget = numberOrUndefined(config["thinkingBudget"]);
   if (budget === undefined) return level;
   return budget < 0 ? MAX_THINKING_TOKENS : Math.min(MAX_THINKING_TOKENS, budget);
 }
 
 function readTools(entries: readonly unknown[]): Tool[] {
   return entries.flatMap((entry) =>
-    listOf(fieldsOf(entry)["functionDeclarations"]).map((declaration) => {
-      const tool = fieldsOf(declaration);
+    arrayOrEmpty(objectOrEmpty(entry)["functionDeclarations"]).map((declaration) => {
+      const tool = objectOrEmpty(declaration);
       return {
-        name: textOf(tool["name"]),
+        name: stringOrEmpty(tool["name"]),
         schema: tool["parametersJsonSchema"] ?? tool["parameters"],
-        freeform: false,
+        isFreeform: false,
       };
     }),
   );
 }
 
-function readChoice(config: Fields): ToolChoice {
-  const names = textsOf(config["allowedFunctionNames"]);
+function readChoice(config: JsonObject): ToolChoice {
+  const names = stringsOf(config["allowedFunctionNames"]);
   switch (config["mode"]) {
     case "NONE":
       return { kind: "none" };
@@ -128,47 +145,50 @@ function readChoice(config: Fields): ToolChoice {
   }
 }
 
-function readContents(ask: Ask, contents: readonly unknown[]): Wrong | undefined {
+function readContents(
+  request: NormalizedRequest,
+  contents: readonly unknown[],
+): InvalidRequest | undefined {
   for (const entry of contents) {
-    const content = fieldsOf(entry);
-    const role = textOf(content["role"]) || "user";
+    const content = objectOrEmpty(entry);
+    const role = stringOrEmpty(content["role"]) || "user";
     if (role !== "user" && role !== "model" && role !== "function")
-      return wrong(400, "Please use a valid role: user, model.");
+      return invalidRequest(400, "Please use a valid role: user, model.");
     const parts = partsOf(content);
-    const saysSomething = parts.some((part) => !isFields(part["functionResponse"]));
-    if (role === "user" && saysSomething) startUserTurn(ask);
-    if (role === "model") ask.toolResults = [];
-    for (const part of parts) readPart(ask, part, role === "user");
+    const hasContent = parts.some((part) => !isJsonObject(part["functionResponse"]));
+    if (role === "user" && hasContent) startUserTurn(request);
+    if (role === "model") request.toolResults = [];
+    for (const part of parts) readPart(request, part, role === "user");
   }
   return undefined;
 }
 
-function partsOf(content: unknown): Fields[] {
+function partsOf(content: unknown): JsonObject[] {
   if (typeof content === "string") return [{ text: content }];
-  const parts = fieldsOf(content)["parts"];
-  return (isFields(parts) ? [parts] : listOf(parts)).map(fieldsOf);
+  const parts = objectOrEmpty(content)["parts"];
+  return (isJsonObject(parts) ? [parts] : arrayOrEmpty(parts)).map(objectOrEmpty);
 }
 
-function readPart(ask: Ask, part: Fields, fromUser: boolean): void {
+function readPart(request: NormalizedRequest, part: JsonObject, fromUser: boolean): void {
   const medium = part["inlineData"] ?? part["inline_data"] ?? part["fileData"] ?? part["file_data"];
   if (typeof part["text"] === "string") {
-    addText(ask, part["text"]);
-    if (fromUser && part["thought"] !== true) addUserText(ask, part["text"]);
-  } else if (isFields(medium)) {
-    const type = textOf(medium["mimeType"] ?? medium["mime_type"]);
+    addText(request, part["text"]);
+    if (fromUser && part["thought"] !== true) addUserText(request, part["text"]);
+  } else if (isJsonObject(medium)) {
+    const type = stringOrEmpty(medium["mimeType"] ?? medium["mime_type"]);
     addMedia(
-      ask,
+      request,
       mediaOf(type),
-      textOf(medium["data"]) || textOf(medium["fileUri"] ?? medium["file_uri"]),
+      stringOrEmpty(medium["data"]) || stringOrEmpty(medium["fileUri"] ?? medium["file_uri"]),
     );
-  } else if (isFields(part["functionResponse"])) {
+  } else if (isJsonObject(part["functionResponse"])) {
     const result = JSON.stringify(part["functionResponse"]["response"] ?? {});
-    addText(ask, result);
-    ask.toolResults.push(result);
-  } else addText(ask, JSON.stringify(part));
+    addText(request, result);
+    request.toolResults.push(result);
+  } else addText(request, JSON.stringify(part));
 }
 
-function mediaOf(type: string): Media {
+function mediaOf(type: string): MediaKind {
   if (type.startsWith("image/")) return "image";
   return type.startsWith("audio/") ? "audio" : "file";
 }

@@ -1,14 +1,21 @@
 // Google's Gemini API, as the provider answers it.
 
-import type { Ask } from "./ask.ts";
-import { readGemini } from "./gemini-request.ts";
-import { base62From, hashText, opaqueFrom } from "./hash.ts";
-import { fieldsOf, textOf, type Fields } from "./json.ts";
-import type { Call, Choice, Finish, Reply } from "./reply.ts";
+import type { NormalizedRequest } from "./ask.ts";
+import { parseGeminiRequest } from "./gemini-request.ts";
+import { base62From, hashText, opaqueTextFrom } from "./hash.ts";
+import { objectOrEmpty, stringOrEmpty, type JsonObject } from "./json.ts";
+import type { ToolCall, Choice, FinishReason, Reply } from "./reply.ts";
 import { countTokens, cutToPieces } from "./tokens.ts";
-import { dataEvent, JSON_TYPE, spoilUsage, type Failure, type Frame, type Wire } from "./wire.ts";
+import {
+  dataEvent,
+  JSON_CONTENT_TYPE,
+  applyUsageFault,
+  type ApiError,
+  type Frame,
+  type SimulatedWire,
+} from "./wire.ts";
 
-const FINISH: Readonly<Record<Finish, string>> = {
+const FINISH_REASONS: Readonly<Record<FinishReason, string>> = {
   done: "STOP",
   stop_string: "STOP",
   tool: "STOP",
@@ -29,39 +36,40 @@ const STATUS_NAMES: Readonly<Record<number, string>> = {
   504: "DEADLINE_EXCEEDED",
 };
 
-export const gemini: Wire = {
+export const geminiWire: SimulatedWire = {
   name: "gemini",
-  cachesUnasked: true,
+  cachesImplicitly: true,
   newline: "crlf",
-  read: readGemini,
-  whole: wholeGemini,
-  stream: (reply) =>
-    isEventStream(reply.ask) ? streamGemini(reply) : arrayOf(streamGemini(reply)),
-  streamType: (ask) => (isEventStream(ask) ? "text/event-stream" : JSON_TYPE),
-  unknownModel: (model) => ({
+  parseRequest: parseGeminiRequest,
+  replyBody: geminiBody,
+  streamReply: (reply) =>
+    isEventStream(reply.request) ? geminiChunks(reply) : arrayOf(geminiChunks(reply)),
+  streamContentType: (request) =>
+    isEventStream(request) ? "text/event-stream" : JSON_CONTENT_TYPE,
+  modelNotFound: (model) => ({
     status: 404,
     message: `models/${model} is not found for API version v1beta, or is not supported for generateContent. Call ModelService.ListModels to see the list of available models and their supported methods.`,
   }),
-  failure: geminiFailure,
-  failureHeaders: () => ({}),
-  failureFrame: (message) => ({ data: dataEvent(geminiFailure({ status: 503, message })) }),
-  garbledFrame: { data: 'data: {"candidates": [{"content": {"parts": [{"text": "tor\n\n' },
-  keepalive: { data: ": keepalive\n\n" },
+  errorBody: geminiError,
+  errorHeaders: () => ({}),
+  errorFrame: (message) => ({ data: dataEvent(geminiError({ status: 503, message })) }),
+  malformedFrame: { data: 'data: {"candidates": [{"content": {"parts": [{"text": "tor\n\n' },
+  keepaliveFrame: { data: ": keepalive\n\n" },
   requestIdHeader: "x-goog-request-id",
-  limitHeaders: () => ({}),
-  missingKey: {
+  rateLimitHeaders: () => ({}),
+  missingKeyError: {
     status: 403,
     message:
       "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API.",
   },
-  wrongKey: {
+  invalidKeyError: {
     status: 400,
     message: "API key not valid. Please pass a valid API key.",
     code: "API_KEY_INVALID",
   },
 };
 
-function geminiFailure(failure: Failure): Fields {
+function geminiError(failure: ApiError): JsonObject {
   const status =
     STATUS_NAMES[failure.status] ?? (failure.status >= 500 ? "INTERNAL" : "INVALID_ARGUMENT");
   const details =
@@ -80,13 +88,13 @@ function geminiFailure(failure: Failure): Fields {
 }
 
 /** Without `alt=sse` the stream is one JSON array. */
-function isEventStream(ask: Ask): boolean {
-  return ask.events;
+function isEventStream(request: NormalizedRequest): boolean {
+  return request.isSse;
 }
 
-function wholeGemini(reply: Reply): Fields {
-  if (reply.first.finish === "refusal") return blocked(reply);
-  return answer(
+function geminiBody(reply: Reply): JsonObject {
+  if (reply.first.finishReason === "refusal") return blockedBody(reply);
+  return chunkBody(
     reply,
     reply.choices.map((choice, index) => candidate([...partsOf(reply, choice)], index, choice)),
     finalUsage(reply),
@@ -94,21 +102,21 @@ function wholeGemini(reply: Reply): Fields {
 }
 
 /** A prompt that is refused has no candidate at all. */
-function blocked(reply: Reply): Fields {
+function blockedBody(reply: Reply): JsonObject {
   return {
     promptFeedback: { blockReason: "SAFETY" },
-    ...tail(reply, usageOf(reply, { candidates: 0, thoughts: 0 })),
+    ...responseTail(reply, geminiUsage(reply, { candidates: 0, thoughts: 0 })),
   };
 }
 
-function* streamGemini(reply: Reply): Generator<Frame> {
-  if (reply.first.finish === "refusal") {
-    yield { data: dataEvent(blocked(reply)), usage: true, end: true };
+function* geminiChunks(reply: Reply): Generator<Frame> {
+  if (reply.first.finishReason === "refusal") {
+    yield { data: dataEvent(blockedBody(reply)), isUsage: true, isTerminal: true };
     return;
   }
   let candidates = 0;
-  const usage = (): Fields | undefined =>
-    usageOf(reply, {
+  const usage = (): JsonObject | undefined =>
+    geminiUsage(reply, {
       candidates: Math.min(candidates, reply.counts.output),
       thoughts: reply.counts.reasoning,
     });
@@ -116,13 +124,20 @@ function* streamGemini(reply: Reply): Generator<Frame> {
     for (const part of streamedParts(reply, choice)) {
       if (part["thought"] !== true)
         candidates += countTokens(
-          textOf(part["text"]) || JSON.stringify(part["functionCall"] ?? ""),
+          stringOrEmpty(part["text"]) || JSON.stringify(part["functionCall"] ?? ""),
         );
-      yield { data: dataEvent(answer(reply, [candidate([part], index)], usage())), delta: true };
+      yield {
+        data: dataEvent(chunkBody(reply, [candidate([part], index)], usage())),
+        isDelta: true,
+      };
     }
   }
   const endings = reply.choices.map((choice, index) => candidate([{ text: "" }], index, choice));
-  yield { data: dataEvent(answer(reply, endings, finalUsage(reply))), usage: true, end: true };
+  yield {
+    data: dataEvent(chunkBody(reply, endings, finalUsage(reply))),
+    isUsage: true,
+    isTerminal: true,
+  };
 }
 
 /** The same replies as one JSON array, which is how the API streams when it is not asked for events. */
@@ -136,11 +151,15 @@ function* arrayOf(frames: Iterable<Frame>): Generator<Frame> {
   yield { data: "]" };
 }
 
-function answer(reply: Reply, candidates: readonly Fields[], usage: Fields | undefined): Fields {
-  return { candidates, ...tail(reply, usage) };
+function chunkBody(
+  reply: Reply,
+  candidates: readonly JsonObject[],
+  usage: JsonObject | undefined,
+): JsonObject {
+  return { candidates, ...responseTail(reply, usage) };
 }
 
-function tail(reply: Reply, usage: Fields | undefined): Fields {
+function responseTail(reply: Reply, usage: JsonObject | undefined): JsonObject {
   return {
     ...(usage === undefined ? {} : { usageMetadata: usage }),
     modelVersion: reply.model,
@@ -148,63 +167,67 @@ function tail(reply: Reply, usage: Fields | undefined): Fields {
   };
 }
 
-function candidate(parts: readonly Fields[], index: number, ended?: Choice): Fields {
+function candidate(parts: readonly JsonObject[], index: number, ended?: Choice): JsonObject {
   return {
     content: { ...(parts.length === 0 ? {} : { parts }), role: "model" },
-    ...(ended === undefined ? {} : { finishReason: FINISH[ended.finish] }),
+    ...(ended === undefined ? {} : { finishReason: FINISH_REASONS[ended.finishReason] }),
     index,
-    ...(ended?.finish === "tool" ? { finishMessage: "Model generated function call(s)." } : {}),
+    ...(ended?.finishReason === "tool"
+      ? { finishMessage: "Model generated function call(s)." }
+      : {}),
   };
 }
 
-function* partsOf(reply: Reply, choice: Choice): Generator<Fields> {
+function* partsOf(reply: Reply, choice: Choice): Generator<JsonObject> {
   if (choice.reasoning !== "" && showsThoughts(reply))
     yield { text: choice.reasoning, thought: true };
   const signed = signature(reply, choice);
-  if (choice.text !== "") yield { text: choice.text, ...(choice.calls.length === 0 ? signed : {}) };
-  for (const [index, call] of choice.calls.entries())
+  if (choice.text !== "")
+    yield { text: choice.text, ...(choice.toolCalls.length === 0 ? signed : {}) };
+  for (const [index, call] of choice.toolCalls.entries())
     yield { functionCall: functionCall(call), ...(index === 0 ? signed : {}) };
 }
 
-function* streamedParts(reply: Reply, choice: Choice): Generator<Fields> {
+function* streamedParts(reply: Reply, choice: Choice): Generator<JsonObject> {
   if (choice.reasoning !== "" && showsThoughts(reply)) {
     for (const text of cutToPieces(choice.reasoning, 4)) yield { text, thought: true };
   }
   for (const text of choice.pieces) yield { text };
   const signed = signature(reply, choice);
-  for (const [index, call] of choice.calls.entries())
+  for (const [index, call] of choice.toolCalls.entries())
     yield { functionCall: functionCall(call), ...(index === 0 ? signed : {}) };
 }
 
-function functionCall(call: Call): Fields {
-  const args: unknown = call.whole ? JSON.parse(call.input) : {};
+function functionCall(call: ToolCall): JsonObject {
+  const args: unknown = call.isComplete ? JSON.parse(call.input) : {};
   return { name: call.name, args, id: base62From(call.seed, 8).toLowerCase() };
 }
 
 function showsThoughts(reply: Reply): boolean {
   return (
-    fieldsOf(fieldsOf(reply.ask.body["generationConfig"])["thinkingConfig"])["includeThoughts"] ===
-    true
+    objectOrEmpty(objectOrEmpty(reply.request.body["generationConfig"])["thinkingConfig"])[
+      "includeThoughts"
+    ] === true
   );
 }
 
-function signature(reply: Reply, choice: Choice): Fields {
+function signature(reply: Reply, choice: Choice): JsonObject {
   return choice.reasoning === ""
     ? {}
-    : { thoughtSignature: opaqueFrom(hashText(choice.reasoning, reply.seed | 0), 160) };
+    : { thoughtSignature: opaqueTextFrom(hashText(choice.reasoning, reply.seed | 0), 160) };
 }
 
-function finalUsage(reply: Reply): Fields | undefined {
-  return usageOf(reply, { candidates: reply.counts.output, thoughts: reply.counts.reasoning });
+function finalUsage(reply: Reply): JsonObject | undefined {
+  return geminiUsage(reply, { candidates: reply.counts.output, thoughts: reply.counts.reasoning });
 }
 
-function usageOf(
+function geminiUsage(
   reply: Reply,
-  made: { readonly candidates: number; readonly thoughts: number },
-): Fields | undefined {
-  const { input, read, write5m, write1h } = reply.counts;
-  const prompt = input + read + write5m + write1h;
-  const { imageTokens, audioTokens } = reply.ask;
+  base: { readonly candidates: number; readonly thoughts: number },
+): JsonObject | undefined {
+  const { input, cacheRead, cacheWrite5m, cacheWrite1h } = reply.counts;
+  const prompt = input + cacheRead + cacheWrite5m + cacheWrite1h;
+  const { imageTokens, audioTokens } = reply.request;
   const parts: readonly (readonly [string, number])[] = [
     ["TEXT", Math.max(0, prompt - imageTokens - audioTokens)],
     ["IMAGE", imageTokens],
@@ -213,21 +236,21 @@ function usageOf(
   const modalities = parts
     .filter(([, tokens]) => tokens > 0)
     .map(([modality, tokenCount]) => ({ modality, tokenCount }));
-  return spoilUsage(
+  return applyUsageFault(
     {
       promptTokenCount: prompt,
-      ...(made.candidates === 0 ? {} : { candidatesTokenCount: made.candidates }),
-      totalTokenCount: prompt + made.candidates + made.thoughts,
-      ...(read === 0
+      ...(base.candidates === 0 ? {} : { candidatesTokenCount: base.candidates }),
+      totalTokenCount: prompt + base.candidates + base.thoughts,
+      ...(cacheRead === 0
         ? {}
         : {
-            cachedContentTokenCount: read,
-            cacheTokensDetails: [{ modality: "TEXT", tokenCount: read }],
+            cachedContentTokenCount: cacheRead,
+            cacheTokensDetails: [{ modality: "TEXT", tokenCount: cacheRead }],
           }),
       promptTokensDetails: modalities,
-      ...(made.thoughts === 0 ? {} : { thoughtsTokenCount: made.thoughts }),
+      ...(base.thoughts === 0 ? {} : { thoughtsTokenCount: base.thoughts }),
       serviceTier: reply.serviceTier ?? "standard",
     },
-    reply.order,
+    reply.directives,
   );
 }

@@ -20,7 +20,7 @@ export function hashText(text: string, seed = 0): number {
 }
 
 /** An endless row of numbers in 0…2³²−1 that depends on the seed alone. */
-export function numbersFrom(seed: number): () => number {
+export function randomNumbers(seed: number): () => number {
   let state = (seed ^ (seed / 4_294_967_296)) >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -39,12 +39,12 @@ export function hexFrom(seed: number, length: number): string {
 }
 
 /** Something that looks like a provider's signature or encrypted text: base64 of bytes that mean nothing. */
-export function opaqueFrom(seed: number, length: number): string {
+export function opaqueTextFrom(seed: number, length: number): string {
   return btoa(charactersFrom(seed, Math.ceil((length * 3) / 4), BASE62)).slice(0, length);
 }
 
 function charactersFrom(seed: number, length: number, alphabet: string): string {
-  const next = numbersFrom(seed);
+  const next = randomNumbers(seed);
   let text = "";
   for (let index = 0; index < length; index++) text += alphabet.charAt(next() % alphabet.length);
   return text;

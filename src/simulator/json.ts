@@ -1,29 +1,29 @@
 // Reading what a client sent, of which nothing is known yet.
 
-export type Fields = Readonly<Record<string, unknown>>;
+export type JsonObject = Readonly<Record<string, unknown>>;
 
-export function isFields(value: unknown): value is Fields {
+export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The object in a field, or an empty one. */
-export function fieldsOf(value: unknown): Fields {
-  return isFields(value) ? value : {};
+export function objectOrEmpty(value: unknown): JsonObject {
+  return isJsonObject(value) ? value : {};
 }
 
-export function listOf(value: unknown): readonly unknown[] {
+export function arrayOrEmpty(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-export function textOf(value: unknown): string {
+export function stringOrEmpty(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-export function numberOf(value: unknown): number | undefined {
+export function numberOrUndefined(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 
-export function textsOf(value: unknown): string[] {
+export function stringsOf(value: unknown): string[] {
   if (typeof value === "string") return [value];
-  return listOf(value).filter((entry): entry is string => typeof entry === "string");
+  return arrayOrEmpty(value).filter((entry): entry is string => typeof entry === "string");
 }

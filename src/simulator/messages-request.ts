@@ -4,21 +4,29 @@ import {
   addMedia,
   addText,
   addUserText,
-  newAsk,
+  newRequest,
   startUserTurn,
-  wrong,
-  type Ask,
-  type CacheLife,
+  invalidRequest,
+  type NormalizedRequest,
+  type CacheTtl,
   type Tool,
   type ToolChoice,
-  type Wrong,
+  type InvalidRequest,
 } from "./ask.ts";
-import { fieldsOf, isFields, listOf, numberOf, textOf, textsOf, type Fields } from "./json.ts";
-import type { Arrival } from "./wire.ts";
+import {
+  objectOrEmpty,
+  isJsonObject,
+  arrayOrEmpty,
+  numberOrUndefined,
+  stringOrEmpty,
+  stringsOf,
+  type JsonObject,
+} from "./json.ts";
+import type { RequestMetadata } from "./wire.ts";
 
-const LEAST_BUDGET_TOKENS = 1_024;
+const MIN_BUDGET_TOKENS = 1_024;
 const MAX_THINKING_TOKENS = 64;
-const MAX_MARKS = 4;
+const MAX_CACHE_BREAKPOINTS = 4;
 const EFFORT_TOKENS: Readonly<Record<string, number>> = {
   low: 16,
   medium: 32,
@@ -27,83 +35,98 @@ const EFFORT_TOKENS: Readonly<Record<string, number>> = {
   max: 256,
 };
 
-export function readMessages(body: Fields, arrival: Arrival): Ask | Wrong {
-  if (arrival.header("anthropic-version") === undefined)
-    return wrong(400, "anthropic-version: header is required");
-  const model = textOf(body["model"]);
-  if (model === "") return wrong(400, "model: Field required");
-  if (!Array.isArray(body["messages"])) return wrong(400, "messages: Field required");
-  const mistake = checkSettings(body);
-  if (mistake !== undefined) return mistake;
-  const ask = newAsk(body, model);
-  readSettings(ask, body);
+export function parseMessagesRequest(
+  body: JsonObject,
+  metadata: RequestMetadata,
+): NormalizedRequest | InvalidRequest {
+  if (metadata.header("anthropic-version") === undefined)
+    return invalidRequest(400, "anthropic-version: header is required");
+  const model = stringOrEmpty(body["model"]);
+  if (model === "") return invalidRequest(400, "model: Field required");
+  if (!Array.isArray(body["messages"])) return invalidRequest(400, "messages: Field required");
+  const error = validateSettings(body);
+  if (error !== undefined) return error;
+  const request = newRequest(body, model);
+  readSettings(request, body);
   for (const entry of typeof body["system"] === "string"
     ? [{ text: body["system"] }]
-    : listOf(body["system"])) {
-    addText(ask, textOf(fieldsOf(entry)["text"]), markOf(fieldsOf(entry)));
+    : arrayOrEmpty(body["system"])) {
+    addText(request, stringOrEmpty(objectOrEmpty(entry)["text"]), cacheTtlOf(objectOrEmpty(entry)));
   }
-  return readTurns(ask, body["messages"]) ?? checkMarks(ask) ?? ask;
+  return readTurns(request, body["messages"]) ?? validateCacheBreakpoints(request) ?? request;
 }
 
 /** The count needs no `max_tokens`; everything else is read as for a reply. */
-export function readToCount(body: Fields, arrival: Arrival): Ask | Wrong {
-  return readMessages({ ...body, max_tokens: 1 << 30 }, arrival);
+export function parseCountRequest(
+  body: JsonObject,
+  metadata: RequestMetadata,
+): NormalizedRequest | InvalidRequest {
+  return parseMessagesRequest({ ...body, max_tokens: 1 << 30 }, metadata);
 }
 
-function checkSettings(body: Fields): Wrong | undefined {
-  const maxTokens = numberOf(body["max_tokens"]);
-  if (body["max_tokens"] === undefined) return wrong(400, "max_tokens: Field required");
+function validateSettings(body: JsonObject): InvalidRequest | undefined {
+  const maxTokens = numberOrUndefined(body["max_tokens"]);
+  if (body["max_tokens"] === undefined) return invalidRequest(400, "max_tokens: Field required");
   if (maxTokens === undefined || !Number.isInteger(maxTokens))
-    return wrong(400, "max_tokens: Input should be a valid integer");
-  if (maxTokens < 1) return wrong(400, "max_tokens: Input should be greater than or equal to 1");
-  if (listOf(body["messages"]).length === 0)
-    return wrong(400, "messages: at least one message is required");
-  const temperature = numberOf(body["temperature"]);
+    return invalidRequest(400, "max_tokens: Input should be a valid integer");
+  if (maxTokens < 1)
+    return invalidRequest(400, "max_tokens: Input should be greater than or equal to 1");
+  if (arrayOrEmpty(body["messages"]).length === 0)
+    return invalidRequest(400, "messages: at least one message is required");
+  const temperature = numberOrUndefined(body["temperature"]);
   if (temperature !== undefined && (temperature < 0 || temperature > 1))
-    return wrong(400, "temperature: range: 0..1");
-  return checkThinking(fieldsOf(body["thinking"]), maxTokens);
+    return invalidRequest(400, "temperature: range: 0..1");
+  return validateThinking(objectOrEmpty(body["thinking"]), maxTokens);
 }
 
-function checkThinking(thinking: Fields, maxTokens: number): Wrong | undefined {
+function validateThinking(thinking: JsonObject, maxTokens: number): InvalidRequest | undefined {
   if (thinking["type"] !== "enabled") return undefined;
-  const budget = numberOf(thinking["budget_tokens"]);
-  if (budget === undefined) return wrong(400, "thinking.enabled.budget_tokens: Field required");
-  if (budget < LEAST_BUDGET_TOKENS)
-    return wrong(
+  const budget = numberOrUndefined(thinking["budget_tokens"]);
+  if (budget === undefined)
+    return invalidRequest(400, "thinking.enabled.budget_tokens: Field required");
+  if (budget < MIN_BUDGET_TOKENS)
+    return invalidRequest(
       400,
-      `thinking.enabled.budget_tokens: Input should be greater than or equal to ${LEAST_BUDGET_TOKENS}`,
+      `thinking.enabled.budget_tokens: Input should be greater than or equal to ${MIN_BUDGET_TOKENS}`,
     );
   return budget < maxTokens
     ? undefined
-    : wrong(400, "`max_tokens` must be greater than `thinking.budget_tokens`.");
+    : invalidRequest(400, "`max_tokens` must be greater than `thinking.budget_tokens`.");
 }
 
-function readSettings(ask: Ask, body: Fields): void {
-  ask.tools = readTools(listOf(body["tools"]));
-  for (const entry of listOf(body["tools"]))
-    addText(ask, JSON.stringify(entry), markOf(fieldsOf(entry)));
-  ask.toolChoice = readChoice(fieldsOf(body["tool_choice"]));
-  ask.parallel = fieldsOf(body["tool_choice"])["disable_parallel_tool_use"] !== true;
-  const output = fieldsOf(body["output_config"]);
-  const format = fieldsOf(output["format"] ?? body["output_format"]);
+function readSettings(request: NormalizedRequest, body: JsonObject): void {
+  request.tools = readTools(arrayOrEmpty(body["tools"]));
+  for (const entry of arrayOrEmpty(body["tools"]))
+    addText(request, JSON.stringify(entry), cacheTtlOf(objectOrEmpty(entry)));
+  request.toolChoice = readChoice(objectOrEmpty(body["tool_choice"]));
+  request.allowsParallelCalls =
+    objectOrEmpty(body["tool_choice"])["disable_parallel_tool_use"] !== true;
+  const output = objectOrEmpty(body["output_config"]);
+  const format = objectOrEmpty(output["format"] ?? body["output_format"]);
   if (format["type"] === "json_schema") {
-    ask.format = { kind: "schema", schema: format["schema"] ?? {} };
-    addText(ask, JSON.stringify(format["schema"] ?? {}));
+    request.responseFormat = { kind: "schema", schema: format["schema"] ?? {} };
+    addText(request, JSON.stringify(format["schema"] ?? {}));
   }
-  ask.maxTokens = numberOf(body["max_tokens"]);
-  ask.stop = textsOf(body["stop_sequences"]);
-  ask.reasoning = readThinking(fieldsOf(body["thinking"]), EFFORT_TOKENS[textOf(output["effort"])]);
-  ask.serviceTier = "standard";
+  request.maxTokens = numberOrUndefined(body["max_tokens"]);
+  request.stopSequences = stringsOf(body["stop_sequences"]);
+  request.reasoningTokens = readThinking(
+    objectOrEmpty(body["thinking"]),
+    EFFORT_TOKENS[stringOrEmpty(output["effort"])],
+  );
+  request.serviceTier = "standard";
 }
 
-function readThinking(thinking: Fields, effort: number | undefined): number | undefined {
+function readThinking(thinking: JsonObject, effort: number | undefined): number | undefined {
   switch (thinking["type"]) {
     case "disabled":
       return 0;
     case "enabled":
       return (
         effort ??
-        Math.min(MAX_THINKING_TOKENS, Math.floor((numberOf(thinking["budget_tokens"]) ?? 0) / 32))
+        Math.min(
+          MAX_THINKING_TOKENS,
+          Math.floor((numberOrUndefined(thinking["budget_tokens"]) ?? 0) / 32),
+        )
       );
     case "adaptive":
     case "between_tools":
@@ -116,151 +139,169 @@ function readThinking(thinking: Fields, effort: number | undefined): number | un
 function readTools(entries: readonly unknown[]): Tool[] {
   const tools: Tool[] = [];
   for (const entry of entries) {
-    const tool = fieldsOf(entry);
+    const tool = objectOrEmpty(entry);
     // Tools that the provider runs itself have a dated type and no schema; this provider runs none.
-    if (isFields(tool["input_schema"]))
-      tools.push({ name: textOf(tool["name"]), schema: tool["input_schema"], freeform: false });
+    if (isJsonObject(tool["input_schema"]))
+      tools.push({
+        name: stringOrEmpty(tool["name"]),
+        schema: tool["input_schema"],
+        isFreeform: false,
+      });
   }
   return tools;
 }
 
-function readChoice(choice: Fields): ToolChoice {
+function readChoice(choice: JsonObject): ToolChoice {
   switch (choice["type"]) {
     case "any":
       return { kind: "required" };
     case "none":
       return { kind: "none" };
     case "tool":
-      return { kind: "named", names: [textOf(choice["name"])] };
+      return { kind: "named", names: [stringOrEmpty(choice["name"])] };
     default:
       return { kind: "auto" };
   }
 }
 
-function checkMarks(ask: Ask): Wrong | undefined {
-  const marks = ask.segments.filter((segment) => segment.mark !== undefined).length;
-  return marks > MAX_MARKS
-    ? wrong(
+function validateCacheBreakpoints(request: NormalizedRequest): InvalidRequest | undefined {
+  const breakpoints = request.segments.filter((segment) => segment.cacheTtl !== undefined).length;
+  return breakpoints > MAX_CACHE_BREAKPOINTS
+    ? invalidRequest(
         400,
-        `A maximum of ${MAX_MARKS} blocks with cache_control may be provided. Found ${marks}.`,
+        `A maximum of ${MAX_CACHE_BREAKPOINTS} blocks with cache_control may be provided. Found ${breakpoints}.`,
       )
     : undefined;
 }
 
-function readTurns(ask: Ask, turns: readonly unknown[]): Wrong | undefined {
+function readTurns(
+  request: NormalizedRequest,
+  turns: readonly unknown[],
+): InvalidRequest | undefined {
   let open: readonly string[] = [];
   for (const [index, entry] of turns.entries()) {
-    const turn = fieldsOf(entry);
-    const role = textOf(turn["role"]);
+    const turn = objectOrEmpty(entry);
+    const role = stringOrEmpty(turn["role"]);
     if (!["user", "assistant", "system"].includes(role)) {
-      return wrong(400, `messages.${index}.role: Input should be 'user' or 'assistant'`);
+      return invalidRequest(400, `messages.${index}.role: Input should be 'user' or 'assistant'`);
     }
     const blocks =
       typeof turn["content"] === "string"
         ? [{ type: "text", text: turn["content"] }]
-        : listOf(turn["content"]);
+        : arrayOrEmpty(turn["content"]);
     if (blocks.length === 0 && index < turns.length - 1)
-      return wrong(400, `messages.${index}: all messages must have non-empty content`);
+      return invalidRequest(400, `messages.${index}: all messages must have non-empty content`);
     const mistake =
       role === "user"
-        ? readUserTurn(ask, blocks, { index, open })
-        : readOtherTurn(ask, blocks, index);
+        ? readUserTurn(request, blocks, { index, open })
+        : readAssistantTurn(request, blocks, index);
     if (mistake !== undefined) return mistake;
     open = blocks
-      .filter((block) => fieldsOf(block)["type"] === "tool_use")
-      .map((block) => textOf(fieldsOf(block)["id"]));
+      .filter((block) => objectOrEmpty(block)["type"] === "tool_use")
+      .map((block) => stringOrEmpty(objectOrEmpty(block)["id"]));
   }
   return undefined;
 }
 
 function readUserTurn(
-  ask: Ask,
+  request: NormalizedRequest,
   blocks: readonly unknown[],
   at: { readonly index: number; readonly open: readonly string[] },
-): Wrong | undefined {
+): InvalidRequest | undefined {
   const answered = new Set<string>();
-  const saysSomething = blocks.some((block) => fieldsOf(block)["type"] !== "tool_result");
-  if (saysSomething) startUserTurn(ask);
-  else ask.toolResults = [];
-  for (const [place, entry] of blocks.entries()) {
-    const block = fieldsOf(entry);
-    const where = `messages.${at.index}.content.${place}`;
+  const saysSomething = blocks.some((block) => objectOrEmpty(block)["type"] !== "tool_result");
+  if (saysSomething) startUserTurn(request);
+  else request.toolResults = [];
+  for (const [position, entry] of blocks.entries()) {
+    const block = objectOrEmpty(entry);
+    const path = `messages.${at.index}.content.${position}`;
     if (block["type"] === "tool_result") {
-      const id = textOf(block["tool_use_id"]);
+      const id = stringOrEmpty(block["tool_use_id"]);
       if (!at.open.includes(id)) {
         const rule =
           "Each `tool_result` block must have a corresponding `tool_use` block in the previous message.";
-        return wrong(
+        return invalidRequest(
           400,
-          `${where}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. ${rule}`,
+          `${path}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. ${rule}`,
         );
       }
       answered.add(id);
     }
-    const mistake = readBlock(ask, block, { where, fromUser: true });
-    if (mistake !== undefined) return mistake;
+    const error = readBlock(request, block, { path, fromUser: true });
+    if (error !== undefined) return error;
   }
   const left = at.open.filter((id) => !answered.has(id));
   if (left.length === 0) return undefined;
   const rule = "`tool_use` ids were found without `tool_result` blocks immediately after";
-  return wrong(400, `messages.${at.index}: ${rule}: ${left.join(", ")}.`);
+  return invalidRequest(400, `messages.${at.index}: ${rule}: ${left.join(", ")}.`);
 }
 
-function readOtherTurn(ask: Ask, blocks: readonly unknown[], index: number): Wrong | undefined {
-  for (const [place, entry] of blocks.entries()) {
-    const mistake = readBlock(ask, fieldsOf(entry), {
-      where: `messages.${index}.content.${place}`,
+function readAssistantTurn(
+  request: NormalizedRequest,
+  blocks: readonly unknown[],
+  index: number,
+): InvalidRequest | undefined {
+  for (const [position, entry] of blocks.entries()) {
+    const error = readBlock(request, objectOrEmpty(entry), {
+      path: `messages.${index}.content.${position}`,
       fromUser: false,
     });
-    if (mistake !== undefined) return mistake;
+    if (error !== undefined) return error;
   }
   return undefined;
 }
 
 function readBlock(
-  ask: Ask,
-  block: Fields,
-  at: { readonly where: string; readonly fromUser: boolean },
-): Wrong | undefined {
-  const mark = markOf(block);
+  request: NormalizedRequest,
+  block: JsonObject,
+  at: { readonly path: string; readonly fromUser: boolean },
+): InvalidRequest | undefined {
+  const cacheTtl = cacheTtlOf(block);
   switch (block["type"]) {
     case "text":
-      if (textOf(block["text"]) === "")
-        return wrong(400, "messages: text content blocks must be non-empty");
-      addText(ask, textOf(block["text"]), mark);
-      if (at.fromUser) addUserText(ask, textOf(block["text"]));
+      if (stringOrEmpty(block["text"]) === "")
+        return invalidRequest(400, "messages: text content blocks must be non-empty");
+      addText(request, stringOrEmpty(block["text"]), cacheTtl);
+      if (at.fromUser) addUserText(request, stringOrEmpty(block["text"]));
       return undefined;
     case "image":
-      addMedia(ask, "image", JSON.stringify(block["source"] ?? null), mark);
+      addMedia(request, "image", JSON.stringify(block["source"] ?? null), cacheTtl);
       return undefined;
     case "document":
-      addMedia(ask, "file", JSON.stringify(block["source"] ?? null), mark);
+      addMedia(request, "file", JSON.stringify(block["source"] ?? null), cacheTtl);
       return undefined;
     case "tool_result":
-      readToolResult(ask, block, mark);
+      readToolResult(request, block, cacheTtl);
       return undefined;
     default:
-      if (typeof block["type"] !== "string") return wrong(400, `${at.where}.type: Field required`);
-      addText(ask, JSON.stringify(block), mark);
+      if (typeof block["type"] !== "string")
+        return invalidRequest(400, `${at.path}.type: Field required`);
+      addText(request, JSON.stringify(block), cacheTtl);
       return undefined;
   }
 }
 
-function readToolResult(ask: Ask, block: Fields, mark: CacheLife | undefined): void {
+function readToolResult(
+  request: NormalizedRequest,
+  block: JsonObject,
+  cacheTtl: CacheTtl | undefined,
+): void {
   const parts =
     typeof block["content"] === "string"
       ? [{ type: "text", text: block["content"] }]
-      : listOf(block["content"]);
-  const texts = parts.map((part) => textOf(fieldsOf(part)["text"])).filter((text) => text !== "");
-  ask.toolResults.push(texts.join("\n"));
-  addText(ask, texts.join("\n"), mark);
+      : arrayOrEmpty(block["content"]);
+  const texts = parts
+    .map((part) => stringOrEmpty(objectOrEmpty(part)["text"]))
+    .filter((text) => text !== "");
+  request.toolResults.push(texts.join("\n"));
+  addText(request, texts.join("\n"), cacheTtl);
   for (const part of parts) {
-    if (fieldsOf(part)["type"] === "image")
-      addMedia(ask, "image", JSON.stringify(fieldsOf(part)["source"] ?? null));
+    if (objectOrEmpty(part)["type"] === "image")
+      addMedia(request, "image", JSON.stringify(objectOrEmpty(part)["source"] ?? null));
   }
 }
 
-function markOf(block: Fields): CacheLife | undefined {
-  if (!isFields(block["cache_control"])) return undefined;
+function cacheTtlOf(block: JsonObject): CacheTtl | undefined {
+  if (!isJsonObject(block["cache_control"])) return undefined;
   return block["cache_control"]["ttl"] === "1h" ? "1h" : "5m";
 }

@@ -1,6 +1,6 @@
 // The models that this provider has, in the list that each API gives of them.
 
-import type { Fields } from "./json.ts";
+import type { JsonObject } from "./json.ts";
 
 const CREATED_SECONDS = 1_767_225_600;
 const CREATED_AT = "2026-01-01T00:00:00Z";
@@ -17,15 +17,15 @@ export function isKnownModel(model: string): boolean {
   return MODELS.some((entry) => entry.id === id);
 }
 
-export function openAiModels(): Fields {
+export function openAiModels(): JsonObject {
   return { object: "list", data: MODELS.map((model) => openAiModel(model.id)) };
 }
 
-export function openAiModel(id: string): Fields {
+export function openAiModel(id: string): JsonObject {
   return { id, object: "model", created: CREATED_SECONDS, owned_by: "simulator" };
 }
 
-export function anthropicModels(): Fields {
+export function anthropicModels(): JsonObject {
   const data = MODELS.filter((model) => model.generates).map((model) => anthropicModel(model.id));
   return {
     data,
@@ -35,16 +35,16 @@ export function anthropicModels(): Fields {
   };
 }
 
-export function anthropicModel(id: string): Fields {
+export function anthropicModel(id: string): JsonObject {
   const name = MODELS.find((model) => model.id === id)?.name ?? id;
   return { type: "model", id, display_name: name, created_at: CREATED_AT };
 }
 
-export function geminiModels(): Fields {
+export function geminiModels(): JsonObject {
   return { models: MODELS.map((model) => geminiModel(model.id)) };
 }
 
-export function geminiModel(id: string): Fields {
+export function geminiModel(id: string): JsonObject {
   const methods = id.endsWith("embed")
     ? ["embedContent", "batchEmbedContents"]
     : ["generateContent", "countTokens"];

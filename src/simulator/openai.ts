@@ -1,17 +1,30 @@
 // What OpenAI's two wires have in common: errors, headers, and how a request states its settings.
 
-import { wrong, type Ask, type CacheLife, type ToolChoice, type Wrong } from "./ask.ts";
-import { fieldsOf, isFields, listOf, numberOf, textOf, type Fields } from "./json.ts";
-import type { Failure, Wire } from "./wire.ts";
+import {
+  invalidRequest,
+  type NormalizedRequest,
+  type CacheTtl,
+  type ToolChoice,
+  type InvalidRequest,
+} from "./ask.ts";
+import {
+  objectOrEmpty,
+  isJsonObject,
+  arrayOrEmpty,
+  numberOrUndefined,
+  stringOrEmpty,
+  type JsonObject,
+} from "./json.ts";
+import type { ApiError, SimulatedWire } from "./wire.ts";
 
-type Shared =
-  | "unknownModel"
-  | "failure"
-  | "failureHeaders"
+type SharedMember =
+  | "modelNotFound"
+  | "errorBody"
+  | "errorHeaders"
   | "requestIdHeader"
-  | "limitHeaders"
-  | "missingKey"
-  | "wrongKey";
+  | "rateLimitHeaders"
+  | "missingKeyError"
+  | "invalidKeyError";
 
 const ERROR_TYPES: Readonly<Record<number, string>> = {
   401: "invalid_request_error",
@@ -27,32 +40,32 @@ const ERROR_CODES: Readonly<Record<number, string>> = {
   503: "server_overloaded",
 };
 
-export const openAiWire: Pick<Wire, Shared> = {
-  unknownModel: (model) => ({
+export const openAiCommon: Pick<SimulatedWire, SharedMember> = {
+  modelNotFound: (model) => ({
     status: 404,
     message: `The model \`${model}\` does not exist or you do not have access to it.`,
     code: "model_not_found",
   }),
-  failure: openAiFailure,
-  failureHeaders: () => ({}),
+  errorBody: openAiError,
+  errorHeaders: () => ({}),
   requestIdHeader: "x-request-id",
-  limitHeaders: (left) => ({
+  rateLimitHeaders: (remaining) => ({
     "x-ratelimit-limit-requests": "10000",
-    "x-ratelimit-remaining-requests": String(left),
-    "x-ratelimit-reset-requests": left === 0 ? "6s" : "6ms",
+    "x-ratelimit-remaining-requests": String(remaining),
+    "x-ratelimit-reset-requests": remaining === 0 ? "6s" : "6ms",
     "x-ratelimit-limit-tokens": "2000000",
-    "x-ratelimit-remaining-tokens": left === 0 ? "0" : "1999990",
-    "x-ratelimit-reset-tokens": left === 0 ? "6s" : "0s",
+    "x-ratelimit-remaining-tokens": remaining === 0 ? "0" : "1999990",
+    "x-ratelimit-reset-tokens": remaining === 0 ? "6s" : "0s",
   }),
-  missingKey: {
+  missingKeyError: {
     status: 401,
     message:
       "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
   },
-  wrongKey: { status: 401, message: "Incorrect API key provided.", code: "invalid_api_key" },
+  invalidKeyError: { status: 401, message: "Incorrect API key provided.", code: "invalid_api_key" },
 };
 
-function openAiFailure(failure: Failure): Fields {
+function openAiError(failure: ApiError): JsonObject {
   const type =
     ERROR_TYPES[failure.status] ??
     (failure.status >= 500 ? "server_error" : "invalid_request_error");
@@ -61,45 +74,45 @@ function openAiFailure(failure: Failure): Fields {
 }
 
 /** Checks the numbers that both wires share; the names and the sentences are OpenAI's. */
-export function checkSampling(body: Fields): Wrong | undefined {
+export function checkSampling(body: JsonObject): InvalidRequest | undefined {
   return (
-    checkRange(body, "temperature", { least: 0, most: 2, kind: "decimal" }) ??
-    checkRange(body, "top_p", { least: 0, most: 1, kind: "decimal" }) ??
-    checkRange(body, "top_logprobs", { least: 0, most: 20, kind: "integer" })
+    checkRange(body, "temperature", { min: 0, max: 2, kind: "decimal" }) ??
+    checkRange(body, "top_p", { min: 0, max: 1, kind: "decimal" }) ??
+    checkRange(body, "top_logprobs", { min: 0, max: 20, kind: "integer" })
   );
 }
 
 export function checkRange(
-  body: Fields,
+  body: JsonObject,
   name: string,
-  range: { readonly least: number; readonly most: number; readonly kind: "decimal" | "integer" },
-): Wrong | undefined {
-  const given = body[name];
-  if (given === undefined || given === null) return undefined;
-  const value = numberOf(given);
+  range: { readonly min: number; readonly max: number; readonly kind: "decimal" | "integer" },
+): InvalidRequest | undefined {
+  const raw = body[name];
+  if (raw === undefined || raw === null) return undefined;
+  const value = numberOrUndefined(raw);
   const article = range.kind === "integer" ? "an integer" : "a decimal";
   if (value === undefined || (range.kind === "integer" && !Number.isInteger(value))) {
-    return wrong(
+    return invalidRequest(
       400,
       `Invalid type for '${name}': expected ${article}, but got something else instead.`,
       name,
       "invalid_type",
     );
   }
-  if (value > range.most) {
+  if (value > range.max) {
     const code = `${range.kind}_above_max_value`;
-    return wrong(
+    return invalidRequest(
       400,
-      `Invalid '${name}': ${range.kind} above maximum value. Expected a value <= ${range.most}, but got ${value} instead.`,
+      `Invalid '${name}': ${range.kind} above maximum value. Expected a value <= ${range.max}, but got ${value} instead.`,
       name,
       code,
     );
   }
-  if (value < range.least) {
+  if (value < range.min) {
     const code = `${range.kind}_below_min_value`;
-    return wrong(
+    return invalidRequest(
       400,
-      `Invalid '${name}': ${range.kind} below minimum value. Expected a value >= ${range.least}, but got ${value} instead.`,
+      `Invalid '${name}': ${range.kind} below minimum value. Expected a value >= ${range.min}, but got ${value} instead.`,
       name,
       code,
     );
@@ -107,13 +120,22 @@ export function checkRange(
   return undefined;
 }
 
-export function missing(name: string): Wrong {
-  return wrong(400, `Missing required parameter: '${name}'.`, name, "missing_required_parameter");
+export function missingParameter(name: string): InvalidRequest {
+  return invalidRequest(
+    400,
+    `Missing required parameter: '${name}'.`,
+    name,
+    "missing_required_parameter",
+  );
 }
 
-export function unknownValue(name: string, value: string, known: readonly string[]): Wrong {
+export function unsupportedValue(
+  name: string,
+  value: string,
+  known: readonly string[],
+): InvalidRequest {
   const list = known.map((entry) => `'${entry}'`).join(", ");
-  return wrong(
+  return invalidRequest(
     400,
     `Invalid value: '${value}'. Supported values are: ${list}.`,
     name,
@@ -122,9 +144,9 @@ export function unknownValue(name: string, value: string, known: readonly string
 }
 
 /** The tier that answered: "auto" is served at the default one. */
-export function servedTier(body: Fields): string {
-  const asked = textOf(body["service_tier"]);
-  return asked === "" || asked === "auto" ? "default" : asked;
+export function servedTier(body: JsonObject): string {
+  const requestedTier = stringOrEmpty(body["service_tier"]);
+  return requestedTier === "" || requestedTier === "auto" ? "default" : requestedTier;
 }
 
 const EFFORT_TOKENS: Readonly<Record<string, number>> = {
@@ -138,38 +160,46 @@ const EFFORT_TOKENS: Readonly<Record<string, number>> = {
 };
 
 export function effortTokens(effort: unknown): number | undefined {
-  return EFFORT_TOKENS[textOf(effort)];
+  return EFFORT_TOKENS[stringOrEmpty(effort)];
 }
 
 /** How a part is marked for the cache: OpenAI's own breakpoint, or Anthropic's as OpenRouter takes it. */
-export function cacheMark(part: Fields): CacheLife | undefined {
-  if (isFields(part["cache_control"])) return part["cache_control"]["ttl"] === "1h" ? "1h" : "5m";
-  return isFields(part["prompt_cache_breakpoint"]) ? "5m" : undefined;
+export function cacheTtlOf(part: JsonObject): CacheTtl | undefined {
+  if (isJsonObject(part["cache_control"]))
+    return part["cache_control"]["ttl"] === "1h" ? "1h" : "5m";
+  return isJsonObject(part["prompt_cache_breakpoint"]) ? "5m" : undefined;
 }
 
-export function readToolChoice(choice: unknown, nameOf: (choice: Fields) => string): ToolChoice {
+export function readToolChoice(
+  choice: unknown,
+  nameOf: (choice: JsonObject) => string,
+): ToolChoice {
   if (choice === "none") return { kind: "none" };
   if (choice === "required" || choice === "any") return { kind: "required" };
-  if (!isFields(choice)) return { kind: "auto" };
+  if (!isJsonObject(choice)) return { kind: "auto" };
   if (choice["type"] !== "allowed_tools") return { kind: "named", names: [nameOf(choice)] };
-  const allowed = isFields(choice["allowed_tools"]) ? choice["allowed_tools"] : choice;
-  const names = listOf(allowed["tools"]).map((tool) => nameOf(fieldsOf(tool)));
+  const allowed = isJsonObject(choice["allowed_tools"]) ? choice["allowed_tools"] : choice;
+  const names = arrayOrEmpty(allowed["tools"]).map((tool) => nameOf(objectOrEmpty(tool)));
   // Both modes let the model choose among the allowed tools; `auto` is taken as a wish to call one here.
   return { kind: "named", names };
 }
 
-export function limitTools(ask: Ask): Wrong | undefined {
-  const choice = ask.toolChoice;
-  if (choice.kind === "required" && ask.tools.length === 0) {
-    return wrong(
+export function checkToolChoice(request: NormalizedRequest): InvalidRequest | undefined {
+  const choice = request.toolChoice;
+  if (choice.kind === "required" && request.tools.length === 0) {
+    return invalidRequest(
       400,
       "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.",
       "tool_choice",
     );
   }
   if (choice.kind !== "named") return undefined;
-  const unknown = choice.names.find((name) => !ask.tools.some((tool) => tool.name === name));
+  const unknown = choice.names.find((name) => !request.tools.some((tool) => tool.name === name));
   return unknown === undefined
     ? undefined
-    : wrong(400, `Tool choice '${unknown}' not found in 'tools' parameter.`, "tool_choice");
+    : invalidRequest(
+        400,
+        `Tool choice '${unknown}' not found in 'tools' parameter.`,
+        "tool_choice",
+      );
 }

@@ -1,110 +1,115 @@
 // Which API a path belongs to. Providers put their APIs under different roots, so only the end of a path counts.
 
-import { chat } from "./chat.ts";
-import { converse } from "./converse.ts";
-import { readConverseCount } from "./converse-request.ts";
-import { gemini } from "./gemini.ts";
-import { readGeminiCount } from "./gemini-request.ts";
-import { messages } from "./messages.ts";
-import { readToCount } from "./messages-request.ts";
-import { responses } from "./responses.ts";
-import type { Fields } from "./json.ts";
-import type { Wire } from "./wire.ts";
+import { chatWire } from "./chat.ts";
+import { converseWire } from "./converse.ts";
+import { parseConverseCountRequest } from "./converse-request.ts";
+import { geminiWire } from "./gemini.ts";
+import { parseGeminiCountRequest } from "./gemini-request.ts";
+import { messagesWire } from "./messages.ts";
+import { parseCountRequest } from "./messages-request.ts";
+import { responsesWire } from "./responses.ts";
+import type { JsonObject } from "./json.ts";
+import type { SimulatedWire } from "./wire.ts";
 
-interface Counting {
-  readonly read: Wire["read"];
-  readonly answer: (tokens: number) => Fields;
+interface TokenCounting {
+  readonly parseRequest: SimulatedWire["parseRequest"];
+  readonly countBody: (tokens: number) => JsonObject;
 }
 
-export type Place =
+export type RouteMatch =
   | {
       readonly kind: "generate";
-      readonly wire: Wire;
+      readonly wire: SimulatedWire;
       readonly pathModel: string;
-      readonly streaming: boolean;
+      readonly isStreaming: boolean;
     }
   | {
       readonly kind: "count";
-      readonly wire: Wire;
+      readonly wire: SimulatedWire;
       readonly pathModel: string;
-      readonly counting: Counting;
+      readonly tokenCounting: TokenCounting;
     }
-  | { readonly kind: "embed"; readonly wire: Wire; readonly pathModel: string }
-  | { readonly kind: "models"; readonly wire: Wire; readonly pathModel: string }
-  | { readonly kind: "own"; readonly what: string };
+  | { readonly kind: "embed"; readonly wire: SimulatedWire; readonly pathModel: string }
+  | { readonly kind: "models"; readonly wire: SimulatedWire; readonly pathModel: string }
+  | { readonly kind: "own"; readonly name: string };
 
-const COUNT_MESSAGES: Counting = {
-  read: readToCount,
-  answer: (tokens) => ({ input_tokens: tokens }),
+const COUNT_MESSAGES: TokenCounting = {
+  parseRequest: parseCountRequest,
+  countBody: (tokens) => ({ input_tokens: tokens }),
 };
-const COUNT_RESPONSES: Counting = {
-  read: responses.read,
-  answer: (tokens) => ({ object: "response.input_tokens", input_tokens: tokens }),
+const COUNT_RESPONSES: TokenCounting = {
+  parseRequest: responsesWire.parseRequest,
+  countBody: (tokens) => ({ object: "response.input_tokens", input_tokens: tokens }),
 };
-const COUNT_GEMINI: Counting = {
-  read: readGeminiCount,
-  answer: (tokens) => ({
+const COUNT_GEMINI: TokenCounting = {
+  parseRequest: parseGeminiCountRequest,
+  countBody: (tokens) => ({
     totalTokens: tokens,
     promptTokensDetails: [{ modality: "TEXT", tokenCount: tokens }],
   }),
 };
-const COUNT_CONVERSE: Counting = {
-  read: readConverseCount,
-  answer: (tokens) => ({ inputTokens: tokens }),
+const COUNT_CONVERSE: TokenCounting = {
+  parseRequest: parseConverseCountRequest,
+  countBody: (tokens) => ({ inputTokens: tokens }),
 };
 
-const ENDS: readonly (readonly [string, Place])[] = [
-  ["/chat/completions", { kind: "generate", wire: chat, pathModel: "", streaming: false }],
-  ["/messages", { kind: "generate", wire: messages, pathModel: "", streaming: false }],
-  ["/responses", { kind: "generate", wire: responses, pathModel: "", streaming: false }],
-  ["/embeddings", { kind: "embed", wire: chat, pathModel: "" }],
+const PATH_SUFFIXES: readonly (readonly [string, RouteMatch])[] = [
+  ["/chat/completions", { kind: "generate", wire: chatWire, pathModel: "", isStreaming: false }],
+  ["/messages", { kind: "generate", wire: messagesWire, pathModel: "", isStreaming: false }],
+  ["/responses", { kind: "generate", wire: responsesWire, pathModel: "", isStreaming: false }],
+  ["/embeddings", { kind: "embed", wire: chatWire, pathModel: "" }],
   [
     "/messages/count_tokens",
-    { kind: "count", wire: messages, pathModel: "", counting: COUNT_MESSAGES },
+    { kind: "count", wire: messagesWire, pathModel: "", tokenCounting: COUNT_MESSAGES },
   ],
   [
     "/responses/input_tokens",
-    { kind: "count", wire: responses, pathModel: "", counting: COUNT_RESPONSES },
+    { kind: "count", wire: responsesWire, pathModel: "", tokenCounting: COUNT_RESPONSES },
   ],
 ];
 
-export function placeOf(path: string): Place | undefined {
-  for (const [end, place] of ENDS) if (path.endsWith(end)) return place;
-  if (path.startsWith("/sim/")) return { kind: "own", what: path.slice("/sim/".length) };
-  return bedrockPlace(path) ?? modelsPlace(path);
+export function matchRoute(path: string): RouteMatch | undefined {
+  for (const [suffix, route] of PATH_SUFFIXES) if (path.endsWith(suffix)) return route;
+  if (path.startsWith("/sim/")) return { kind: "own", name: path.slice("/sim/".length) };
+  return matchBedrockRoute(path) ?? matchModelsRoute(path);
 }
 
-function bedrockPlace(path: string): Place | undefined {
+function matchBedrockRoute(path: string): RouteMatch | undefined {
   const match = /\/model\/(.+)\/(converse|converse-stream|count-tokens)$/.exec(path);
   if (match === null) return undefined;
-  const pathModel = decoded(match[1] ?? "");
+  const pathModel = decodePath(match[1] ?? "");
   if (match[2] === "count-tokens")
-    return { kind: "count", wire: converse, pathModel, counting: COUNT_CONVERSE };
-  return { kind: "generate", wire: converse, pathModel, streaming: match[2] === "converse-stream" };
+    return { kind: "count", wire: converseWire, pathModel, tokenCounting: COUNT_CONVERSE };
+  return {
+    kind: "generate",
+    wire: converseWire,
+    pathModel,
+    isStreaming: match[2] === "converse-stream",
+  };
 }
 
-function modelsPlace(path: string): Place | undefined {
+function matchModelsRoute(path: string): RouteMatch | undefined {
   const match = /\/models(?:\/(.+?))?(?::([a-zA-Z]+))?$/.exec(path);
   if (match === null) return undefined;
-  const pathModel = decoded(match[1] ?? "");
+  const pathModel = decodePath(match[1] ?? "");
   switch (match[2]) {
     case "generateContent":
-      return { kind: "generate", wire: gemini, pathModel, streaming: false };
+      return { kind: "generate", wire: geminiWire, pathModel, isStreaming: false };
     case "streamGenerateContent":
-      return { kind: "generate", wire: gemini, pathModel, streaming: true };
+      return { kind: "generate", wire: geminiWire, pathModel, isStreaming: true };
     case "countTokens":
-      return { kind: "count", wire: gemini, pathModel, counting: COUNT_GEMINI };
+      return { kind: "count", wire: geminiWire, pathModel, tokenCounting: COUNT_GEMINI };
     case "embedContent":
     case "batchEmbedContents":
-      return { kind: "embed", wire: gemini, pathModel };
+      return { kind: "embed", wire: geminiWire, pathModel };
     case undefined:
-      return { kind: "models", wire: path.includes("/v1beta/") ? gemini : chat, pathModel };
+      return { kind: "models", wire: path.includes("/v1beta/") ? geminiWire : chatWire, pathModel };
     default:
       return undefined;
   }
 }
 
-function decoded(text: string): string {
+function decodePath(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

@@ -1,6 +1,6 @@
 // What the simulator saw, for tests to look at: the last requests as they came, and what became of the streams.
 
-import type { Counts } from "./reply.ts";
+import type { TokenCounts } from "./reply.ts";
 
 const SECRET_HEADERS = new Set([
   "authorization",
@@ -11,22 +11,22 @@ const SECRET_HEADERS = new Set([
   "proxy-authorization",
   "x-amz-security-token",
 ]);
-const MAX_KEPT_BYTES = 67_108_864;
-const MAX_KEPT_ABORTS = 1_000;
-const SHOWN_END = 4;
+const MAX_RECORDED_BYTES = 67_108_864;
+const MAX_RECORDED_ABORTS = 1_000;
+const SHOWN_SUFFIX_LENGTH = 4;
 
-export type Headers = readonly (readonly [string, string])[];
+export type HeaderList = readonly (readonly [string, string])[];
 
-interface Seen {
+interface RecordedRequest {
   readonly id: string;
   readonly at: number;
   readonly method: string;
   readonly path: string;
-  readonly headers: Headers;
+  readonly headers: HeaderList;
   readonly body: Uint8Array;
 }
 
-interface Abort {
+interface AbortedStream {
   readonly id: string;
   readonly path: string;
   readonly model: string;
@@ -36,87 +36,93 @@ interface Abort {
 }
 
 /** One reply on its way. It ends once. */
-export interface Sending {
+export interface ReplyTracker {
   readonly sent: (bytes: number) => void;
   readonly completed: () => void;
   readonly aborted: () => void;
   readonly cut: () => void;
   /** The wait before a reply is over, and counts as nothing by itself. */
-  readonly waited: () => void;
+  readonly delayCompleted: () => void;
 }
 
 export interface Recorder {
-  readonly see: (seen: Seen) => void;
-  readonly open: (about: {
+  readonly recordRequest: (request: RecordedRequest) => void;
+  readonly trackReply: (reply: {
     readonly id: string;
     readonly path: string;
     readonly model: string;
-  }) => Sending;
-  readonly count: (counts: Counts) => void;
-  readonly requests: (limit: number) => unknown;
+  }) => ReplyTracker;
+  readonly addUsage: (counts: TokenCounts) => void;
+  readonly recentRequests: (limit: number) => unknown;
   readonly stats: () => unknown;
   readonly reset: () => void;
 }
 
-export function createRecorder(keep: number, now: () => number): Recorder {
-  let seen: Seen[] = [];
-  let keptBytes = 0;
-  let aborts: Abort[] = [];
+export function createRecorder(maxRequests: number, now: () => number): Recorder {
+  let recorded: RecordedRequest[] = [];
+  let recordedBytes = 0;
+  let aborts: AbortedStream[] = [];
   let open = 0;
-  let numbers = zeroes();
+  let totals = emptyTotals();
 
   return {
-    see(request) {
-      numbers.requests += 1;
-      if (keep === 0) return;
-      seen.push(request);
-      keptBytes += request.body.length;
-      while (seen.length > keep || (keptBytes > MAX_KEPT_BYTES && seen.length > 1))
-        keptBytes -= seen.shift()?.body.length ?? 0;
+    recordRequest(request) {
+      totals.requests += 1;
+      if (maxRequests === 0) return;
+      recorded.push(request);
+      recordedBytes += request.body.length;
+      while (
+        recorded.length > maxRequests ||
+        (recordedBytes > MAX_RECORDED_BYTES && recorded.length > 1)
+      )
+        recordedBytes -= recorded.shift()?.body.length ?? 0;
     },
-    open(about) {
+    trackReply(reply) {
       const openedAt = now();
       let bytes = 0;
-      let over = false;
+      let isEnded = false;
       open += 1;
-      const end = (how?: "completed_streams" | "aborted_streams" | "cut_streams"): boolean => {
-        if (over) return false;
-        over = true;
+      const end = (outcome?: "completed_streams" | "aborted_streams" | "cut_streams"): boolean => {
+        if (isEnded) return false;
+        isEnded = true;
         open -= 1;
-        if (how !== undefined) numbers[how] += 1;
+        if (outcome !== undefined) totals[outcome] += 1;
         return true;
       };
       return {
-        sent: (more) => void (bytes += more),
+        sent: (addedBytes) => void (bytes += addedBytes),
         completed: () => void end("completed_streams"),
         cut: () => void end("cut_streams"),
-        waited: () => void end(),
+        delayCompleted: () => void end(),
         aborted: () => {
           if (!end("aborted_streams")) return;
-          aborts.push({ ...about, opened_at: openedAt, aborted_at: now(), bytes });
-          if (aborts.length > MAX_KEPT_ABORTS) aborts.shift();
+          aborts.push({ ...reply, opened_at: openedAt, aborted_at: now(), bytes });
+          if (aborts.length > MAX_RECORDED_ABORTS) aborts.shift();
         },
       };
     },
-    count(counts) {
-      numbers.input_tokens += counts.input;
-      numbers.cache_read_tokens += counts.read;
-      numbers.cache_write_tokens += counts.write5m + counts.write1h;
-      numbers.output_tokens += counts.output;
-      numbers.reasoning_tokens += counts.reasoning;
+    addUsage(counts) {
+      totals.input_tokens += counts.input;
+      totals.cache_read_tokens += counts.cacheRead;
+      totals.cache_write_tokens += counts.cacheWrite5m + counts.cacheWrite1h;
+      totals.output_tokens += counts.output;
+      totals.reasoning_tokens += counts.reasoning;
     },
-    requests: (limit) => ({ object: "list", data: seen.slice(-limit).toReversed().map(shown) }),
-    stats: () => ({ ...numbers, open_streams: open, aborts }),
+    recentRequests: (limit) => ({
+      object: "list",
+      data: recorded.slice(-limit).toReversed().map(redactedRequest),
+    }),
+    stats: () => ({ ...totals, open_streams: open, aborts }),
     reset() {
-      seen = [];
-      keptBytes = 0;
+      recorded = [];
+      recordedBytes = 0;
       aborts = [];
-      numbers = zeroes();
+      totals = emptyTotals();
     },
   };
 }
 
-function zeroes() {
+function emptyTotals() {
   return {
     requests: 0,
     completed_streams: 0,
@@ -130,13 +136,16 @@ function zeroes() {
   };
 }
 
-function shown(request: Seen): unknown {
+function redactedRequest(request: RecordedRequest): unknown {
   const { body, headers, path, ...rest } = request;
   return {
     ...rest,
     path: path.replace(/([?&]key=)[^&]*/g, (_, before: string) => `${before}[secret]`),
     headers: Object.fromEntries(
-      headers.map(([name, value]) => [name, SECRET_HEADERS.has(name) ? hidden(value) : value]),
+      headers.map(([name, value]) => [
+        name,
+        SECRET_HEADERS.has(name) ? redactSecret(value) : value,
+      ]),
     ),
     body_bytes: body.length,
     ...bodyText(body),
@@ -144,8 +153,10 @@ function shown(request: Seen): unknown {
 }
 
 /** The end of a secret tells which of several it was, and no more. */
-function hidden(value: string): string {
-  return value.length > SHOWN_END * 3 ? `[secret …${value.slice(-SHOWN_END)}]` : "[secret]";
+function redactSecret(value: string): string {
+  return value.length > SHOWN_SUFFIX_LENGTH * 3
+    ? `[secret …${value.slice(-SHOWN_SUFFIX_LENGTH)}]`
+    : "[secret]";
 }
 
 /** The body as text where it is valid UTF-8, so that the text is the bytes; else base64. */

@@ -4,28 +4,34 @@ import {
   addMedia,
   addText,
   addUserText,
-  newAsk,
+  newRequest,
   startUserTurn,
-  wrong,
-  type Ask,
-  type Format,
+  invalidRequest,
+  type NormalizedRequest,
+  type ResponseFormat,
   type Tool,
-  type Wrong,
+  type InvalidRequest,
 } from "./ask.ts";
-import { fieldsOf, listOf, numberOf, textOf, type Fields } from "./json.ts";
 import {
-  cacheMark,
+  objectOrEmpty,
+  arrayOrEmpty,
+  numberOrUndefined,
+  stringOrEmpty,
+  type JsonObject,
+} from "./json.ts";
+import {
+  cacheTtlOf,
   checkRange,
   checkSampling,
   effortTokens,
-  limitTools,
+  checkToolChoice,
   readToolChoice,
   servedTier,
-  unknownValue,
+  unsupportedValue,
 } from "./openai.ts";
-import type { Arrival } from "./wire.ts";
+import type { RequestMetadata } from "./wire.ts";
 
-const LEAST_OUTPUT_TOKENS = 16;
+const MIN_OUTPUT_TOKENS = 16;
 const PART_TYPES = [
   "input_text",
   "input_image",
@@ -35,10 +41,13 @@ const PART_TYPES = [
   "input_audio",
 ];
 
-export function readResponses(body: Fields, arrival: Arrival): Ask | Wrong {
-  const model = textOf(body["model"]);
+export function parseResponsesRequest(
+  body: JsonObject,
+  metadata: RequestMetadata,
+): NormalizedRequest | InvalidRequest {
+  const model = stringOrEmpty(body["model"]);
   if (model === "")
-    return wrong(
+    return invalidRequest(
       400,
       "Missing required parameter: 'model'.",
       "model",
@@ -46,141 +55,166 @@ export function readResponses(body: Fields, arrival: Arrival): Ask | Wrong {
     );
   const input = body["input"];
   if (input === undefined && body["prompt"] === undefined) {
-    return wrong(
+    return invalidRequest(
       400,
       "Missing required parameter: 'input'.",
       "input",
       "missing_required_parameter",
     );
   }
-  const mistake =
+  const error =
     checkSampling(body) ??
     checkRange(body, "max_output_tokens", {
-      least: LEAST_OUTPUT_TOKENS,
-      most: Infinity,
+      min: MIN_OUTPUT_TOKENS,
+      max: Infinity,
       kind: "integer",
     });
-  if (mistake !== undefined) return mistake;
-  const previous = textOf(body["previous_response_id"]);
-  const earlier = previous === "" ? [] : arrival.earlier(previous);
-  if (earlier === undefined) {
+  if (error !== undefined) return error;
+  const previous = stringOrEmpty(body["previous_response_id"]);
+  const previousItems = previous === "" ? [] : metadata.findConversation(previous);
+  if (previousItems === undefined) {
     const message = `Previous response with id '${previous}' not found.`;
-    return wrong(400, message, "previous_response_id", "previous_response_not_found");
+    return invalidRequest(400, message, "previous_response_id", "previous_response_not_found");
   }
-  const ask = newAsk(body, model);
-  readSettings(ask, body);
+  const request = newRequest(body, model);
+  readSettings(request, body);
   const own =
-    typeof input === "string" ? [{ type: "message", role: "user", content: input }] : listOf(input);
-  ask.items = [...earlier, ...own];
-  return readItems(ask, ask.items) ?? limitTools(ask) ?? ask;
+    typeof input === "string"
+      ? [{ type: "message", role: "user", content: input }]
+      : arrayOrEmpty(input);
+  request.items = [...previousItems, ...own];
+  return readItems(request, request.items) ?? checkToolChoice(request) ?? request;
 }
 
-function readSettings(ask: Ask, body: Fields): void {
-  ask.tools = readTools(listOf(body["tools"]));
-  if (ask.tools.length > 0) addText(ask, JSON.stringify(body["tools"]));
-  if (textOf(body["instructions"]) !== "") addText(ask, textOf(body["instructions"]));
-  ask.toolChoice = readToolChoice(body["tool_choice"], (choice) => textOf(choice["name"]));
-  ask.parallel = body["parallel_tool_calls"] !== false;
-  ask.format = readFormat(fieldsOf(fieldsOf(body["text"])["format"]));
-  if (ask.format.kind === "schema") addText(ask, JSON.stringify(ask.format.schema));
-  ask.maxTokens = numberOf(body["max_output_tokens"]);
-  ask.reasoning = effortTokens(fieldsOf(body["reasoning"])["effort"]);
-  ask.serviceTier = servedTier(body);
+function readSettings(request: NormalizedRequest, body: JsonObject): void {
+  request.tools = readTools(arrayOrEmpty(body["tools"]));
+  if (request.tools.length > 0) addText(request, JSON.stringify(body["tools"]));
+  if (stringOrEmpty(body["instructions"]) !== "")
+    addText(request, stringOrEmpty(body["instructions"]));
+  request.toolChoice = readToolChoice(body["tool_choice"], (choice) =>
+    stringOrEmpty(choice["name"]),
+  );
+  request.allowsParallelCalls = body["parallel_tool_calls"] !== false;
+  request.responseFormat = readResponseFormat(objectOrEmpty(objectOrEmpty(body["text"])["format"]));
+  if (request.responseFormat.kind === "schema")
+    addText(request, JSON.stringify(request.responseFormat.schema));
+  request.maxTokens = numberOrUndefined(body["max_output_tokens"]);
+  request.reasoningTokens = effortTokens(objectOrEmpty(body["reasoning"])["effort"]);
+  request.serviceTier = servedTier(body);
 }
 
 function readTools(entries: readonly unknown[]): Tool[] {
   const tools: Tool[] = [];
   for (const entry of entries) {
-    const tool = fieldsOf(entry);
+    const tool = objectOrEmpty(entry);
     if (tool["type"] === "function")
-      tools.push({ name: textOf(tool["name"]), schema: tool["parameters"], freeform: false });
+      tools.push({
+        name: stringOrEmpty(tool["name"]),
+        schema: tool["parameters"],
+        isFreeform: false,
+      });
     if (tool["type"] === "custom")
-      tools.push({ name: textOf(tool["name"]), schema: undefined, freeform: true });
+      tools.push({ name: stringOrEmpty(tool["name"]), schema: undefined, isFreeform: true });
   }
   return tools;
 }
 
-function readFormat(format: Fields): Format {
+function readResponseFormat(format: JsonObject): ResponseFormat {
   if (format["type"] === "json_object") return { kind: "object" };
   return format["type"] === "json_schema"
     ? { kind: "schema", schema: format["schema"] ?? {} }
     : { kind: "text" };
 }
 
-function readItems(ask: Ask, items: readonly unknown[]): Wrong | undefined {
+function readItems(
+  request: NormalizedRequest,
+  items: readonly unknown[],
+): InvalidRequest | undefined {
   const called = new Set<string>();
   for (const [index, entry] of items.entries()) {
-    const item = fieldsOf(entry);
-    const type = textOf(item["type"]) || "message";
+    const item = objectOrEmpty(entry);
+    const type = stringOrEmpty(item["type"]) || "message";
     if (type === "message") {
-      const mistake = readMessage(ask, item, index);
+      const mistake = readMessage(request, item, index);
       if (mistake !== undefined) return mistake;
     } else if (type === "function_call" || type === "custom_tool_call") {
-      called.add(textOf(item["call_id"]));
-      ask.toolResults = [];
-      addText(ask, `${textOf(item["name"])} ${textOf(item["arguments"] ?? item["input"])}`);
+      called.add(stringOrEmpty(item["call_id"]));
+      request.toolResults = [];
+      addText(
+        request,
+        `${stringOrEmpty(item["name"])} ${stringOrEmpty(item["arguments"] ?? item["input"])}`,
+      );
     } else if (type === "function_call_output" || type === "custom_tool_call_output") {
-      const id = textOf(item["call_id"]);
+      const id = stringOrEmpty(item["call_id"]);
       if (!called.has(id))
-        return wrong(
+        return invalidRequest(
           400,
           `No tool call found for function call output with call_id ${id}.`,
           "input",
         );
       called.delete(id);
-      readToolOutput(ask, item["output"]);
-    } else if (type === "reasoning") addText(ask, textOf(item["encrypted_content"]));
-    else addText(ask, JSON.stringify(item));
+      readToolOutput(request, item["output"]);
+    } else if (type === "reasoning") addText(request, stringOrEmpty(item["encrypted_content"]));
+    else addText(request, JSON.stringify(item));
   }
   const [open] = called;
   return open === undefined
     ? undefined
-    : wrong(400, `No tool output found for function call ${open}.`, "input");
+    : invalidRequest(400, `No tool output found for function call ${open}.`, "input");
 }
 
-function readMessage(ask: Ask, item: Fields, index: number): Wrong | undefined {
-  const role = textOf(item["role"]);
+function readMessage(
+  request: NormalizedRequest,
+  item: JsonObject,
+  index: number,
+): InvalidRequest | undefined {
+  const role = stringOrEmpty(item["role"]);
   const roles = ["assistant", "system", "developer", "user"];
-  if (!roles.includes(role)) return unknownValue(`input[${index}].role`, role, roles);
-  if (role === "user") startUserTurn(ask);
+  if (!roles.includes(role)) return unsupportedValue(`input[${index}].role`, role, roles);
+  if (role === "user") startUserTurn(request);
   const content =
     typeof item["content"] === "string"
       ? [{ type: "input_text", text: item["content"] }]
-      : listOf(item["content"]);
+      : arrayOrEmpty(item["content"]);
   for (const [place, entry] of content.entries()) {
-    const part = fieldsOf(entry);
-    const type = textOf(part["type"]);
+    const part = objectOrEmpty(entry);
+    const type = stringOrEmpty(part["type"]);
     if (!PART_TYPES.includes(type))
-      return unknownValue(`input[${index}].content[${place}]`, type, PART_TYPES);
-    readPart(ask, part, role === "user");
+      return unsupportedValue(`input[${index}].content[${place}]`, type, PART_TYPES);
+    readPart(request, part, role === "user");
   }
   return undefined;
 }
 
-function readPart(ask: Ask, part: Fields, fromUser: boolean): void {
-  const type = textOf(part["type"]);
-  const mark = cacheMark(part);
+function readPart(request: NormalizedRequest, part: JsonObject, fromUser: boolean): void {
+  const type = stringOrEmpty(part["type"]);
+  const mark = cacheTtlOf(part);
   if (type === "input_image")
-    addMedia(ask, "image", textOf(part["image_url"]) || textOf(part["file_id"]), mark);
-  else if (type === "input_file") addMedia(ask, "file", JSON.stringify(part), mark);
+    addMedia(
+      request,
+      "image",
+      stringOrEmpty(part["image_url"]) || stringOrEmpty(part["file_id"]),
+      mark,
+    );
+  else if (type === "input_file") addMedia(request, "file", JSON.stringify(part), mark);
   else if (type === "input_audio")
-    addMedia(ask, "audio", JSON.stringify(part["input_audio"] ?? null), mark);
+    addMedia(request, "audio", JSON.stringify(part["input_audio"] ?? null), mark);
   else {
-    const text = textOf(part["text"]) || textOf(part["refusal"]);
-    addText(ask, text, mark);
-    if (fromUser) addUserText(ask, text);
+    const text = stringOrEmpty(part["text"]) || stringOrEmpty(part["refusal"]);
+    addText(request, text, mark);
+    if (fromUser) addUserText(request, text);
   }
 }
 
-function readToolOutput(ask: Ask, output: unknown): void {
+function readToolOutput(request: NormalizedRequest, output: unknown): void {
   if (typeof output === "string") {
-    addText(ask, output);
-    ask.toolResults.push(output);
+    addText(request, output);
+    request.toolResults.push(output);
     return;
   }
-  for (const entry of listOf(output)) {
-    const part = fieldsOf(entry);
-    readPart(ask, part, false);
-    if (textOf(part["text"]) !== "") ask.toolResults.push(textOf(part["text"]));
+  for (const entry of arrayOrEmpty(output)) {
+    const part = objectOrEmpty(entry);
+    readPart(request, part, false);
+    if (stringOrEmpty(part["text"]) !== "") request.toolResults.push(stringOrEmpty(part["text"]));
   }
 }

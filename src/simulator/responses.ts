@@ -1,31 +1,40 @@
 // OpenAI's Responses API, as the provider answers it.
 
-import { hashText, hexFrom, base62From, opaqueFrom } from "./hash.ts";
-import { fieldsOf, textsOf, type Fields } from "./json.ts";
-import { openAiWire } from "./openai.ts";
-import { readResponses } from "./responses-request.ts";
-import type { Call, Reply } from "./reply.ts";
+import { hashText, hexFrom, base62From, opaqueTextFrom } from "./hash.ts";
+import { objectOrEmpty, stringsOf, type JsonObject } from "./json.ts";
+import { openAiCommon } from "./openai.ts";
+import { parseResponsesRequest } from "./responses-request.ts";
+import type { ToolCall, Reply } from "./reply.ts";
 import { countTokens, cutToPieces } from "./tokens.ts";
-import { namedEvent, spoilUsage, SSE_TYPE, type Frame, type Wire } from "./wire.ts";
+import {
+  namedEvent,
+  applyUsageFault,
+  SSE_CONTENT_TYPE,
+  type Frame,
+  type SimulatedWire,
+} from "./wire.ts";
 
-export const responses: Wire = {
-  ...openAiWire,
+export const responsesWire: SimulatedWire = {
+  ...openAiCommon,
   name: "responses",
-  cachesUnasked: true,
+  cachesImplicitly: true,
   newline: "lf",
-  read: readResponses,
-  whole: (reply) => finalResponse(reply, itemsOf(reply)),
-  stream: streamResponses,
-  keep: (reply) => ({ id: responseId(reply), items: [...reply.ask.items, ...itemsOf(reply)] }),
-  streamType: () => SSE_TYPE,
+  parseRequest: parseResponsesRequest,
+  replyBody: (reply) => finalResponse(reply, itemsOf(reply)),
+  streamReply: responseEvents,
+  toConversation: (reply) => ({
+    id: responseId(reply),
+    items: [...reply.request.items, ...itemsOf(reply)],
+  }),
+  streamContentType: () => SSE_CONTENT_TYPE,
   // This API says 400 where Chat Completions says 404.
-  unknownModel: (model) => ({
+  modelNotFound: (model) => ({
     status: 400,
     message: `The requested model '${model}' does not exist.`,
     param: "model",
     code: "model_not_found",
   }),
-  failureFrame: (message, sent) => ({
+  errorFrame: (message, sent) => ({
     data: namedEvent("error", {
       type: "error",
       sequence_number: sent,
@@ -34,33 +43,33 @@ export const responses: Wire = {
       param: null,
     }),
   }),
-  garbledFrame: {
+  malformedFrame: {
     data: 'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"tor\n\n',
   },
-  keepalive: { data: ": keepalive\n\n" },
+  keepaliveFrame: { data: ": keepalive\n\n" },
 };
 
 function responseId(reply: Reply): string {
   return `resp_${hexFrom(reply.seed, 50)}`;
 }
 
-type Item = Fields & { readonly id: string; readonly type: string };
+type OutputItem = JsonObject & { readonly id: string; readonly type: string };
 
-function itemsOf(reply: Reply): Item[] {
+function itemsOf(reply: Reply): OutputItem[] {
   const { first } = reply;
-  const items: Item[] = [];
+  const items: OutputItem[] = [];
   const id = (prefix: string, part: string): string =>
     `${prefix}_${hexFrom(hashText(part, reply.seed | 0), 50)}`;
   if (first.reasoning !== "") {
     items.push({
       id: id("rs", "reasoning"),
       type: "reasoning",
-      summary: summaryOf(reply),
-      ...encrypted(reply),
+      summary: reasoningSummary(reply),
+      ...encryptedContent(reply),
     });
   }
   if (first.text !== "" || first.refusal !== "") {
-    const content = [partOf(reply)];
+    const content = [contentPart(reply)];
     items.push({
       id: id("msg", "message"),
       type: "message",
@@ -69,15 +78,15 @@ function itemsOf(reply: Reply): Item[] {
       role: "assistant",
     });
   }
-  for (const [index, call] of first.calls.entries())
+  for (const [index, call] of first.toolCalls.entries())
     items.push(callItem(call, id("fc", `call ${index}`)));
   return items;
 }
 
-function callItem(call: Call, id: string): Item {
-  const status = call.whole ? "completed" : "incomplete";
+function callItem(call: ToolCall, id: string): OutputItem {
+  const status = call.isComplete ? "completed" : "incomplete";
   const callId = `call_${base62From(call.seed, 24)}`;
-  return call.freeform
+  return call.isFreeform
     ? {
         id: id.replace(/^fc/, "ctc"),
         type: "custom_tool_call",
@@ -96,37 +105,41 @@ function callItem(call: Call, id: string): Item {
       };
 }
 
-function partOf(reply: Reply): Fields {
+function contentPart(reply: Reply): JsonObject {
   const { refusal, text } = reply.first;
   return refusal === ""
     ? { type: "output_text", annotations: [], logprobs: [], text }
     : { type: "refusal", refusal };
 }
 
-function summaryOf(reply: Reply): Fields[] {
-  const wanted =
-    fieldsOf(reply.ask.body["reasoning"])["summary"] ??
-    fieldsOf(reply.ask.body["reasoning"])["generate_summary"];
-  return typeof wanted === "string" ? [{ type: "summary_text", text: reply.first.reasoning }] : [];
+function reasoningSummary(reply: Reply): JsonObject[] {
+  const requestedSummary =
+    objectOrEmpty(reply.request.body["reasoning"])["summary"] ??
+    objectOrEmpty(reply.request.body["reasoning"])["generate_summary"];
+  return typeof requestedSummary === "string"
+    ? [{ type: "summary_text", text: reply.first.reasoning }]
+    : [];
 }
 
-function encrypted(reply: Reply): Fields {
-  const wanted = textsOf(reply.ask.body["include"]).includes("reasoning.encrypted_content");
-  return wanted ? { encrypted_content: `gAAAAAB${opaqueFrom(reply.seed, 120)}` } : {};
+function encryptedContent(reply: Reply): JsonObject {
+  const isRequested = stringsOf(reply.request.body["include"]).includes(
+    "reasoning.encrypted_content",
+  );
+  return isRequested ? { encrypted_content: `gAAAAAB${opaqueTextFrom(reply.seed, 120)}` } : {};
 }
 
 function statusOf(reply: Reply): "completed" | "incomplete" {
-  return reply.first.finish === "length" || reply.first.finish === "filter"
+  return reply.first.finishReason === "length" || reply.first.finishReason === "filter"
     ? "incomplete"
     : "completed";
 }
 
-function finalResponse(reply: Reply, items: readonly Item[]): Fields {
+function finalResponse(reply: Reply, items: readonly OutputItem[]): JsonObject {
   const status = statusOf(reply);
-  const reason = reply.first.finish === "filter" ? "content_filter" : "max_output_tokens";
+  const reason = reply.first.finishReason === "filter" ? "content_filter" : "max_output_tokens";
   const usage = responsesUsage(reply);
   return {
-    ...envelope(reply, items),
+    ...responseEnvelope(reply, items),
     status,
     completed_at: status === "completed" ? reply.createdSeconds : null,
     incomplete_details: status === "completed" ? null : { reason },
@@ -136,7 +149,7 @@ function finalResponse(reply: Reply, items: readonly Item[]): Fields {
 }
 
 /** Settings that an answer repeats, and what it says where the request left them out. */
-const ECHOED: Fields = {
+const ECHOED_SETTINGS: JsonObject = {
   background: false,
   frequency_penalty: 0,
   instructions: null,
@@ -160,10 +173,10 @@ const ECHOED: Fields = {
   metadata: {},
 };
 
-function envelope(reply: Reply, items: readonly Item[]): Fields {
-  const { body } = reply.ask;
-  const reasoning = fieldsOf(body["reasoning"]);
-  const text = fieldsOf(body["text"]);
+function responseEnvelope(reply: Reply, items: readonly OutputItem[]): JsonObject {
+  const { body } = reply.request;
+  const reasoning = objectOrEmpty(body["reasoning"]);
+  const text = objectOrEmpty(body["text"]);
   return {
     id: responseId(reply),
     object: "response",
@@ -175,7 +188,7 @@ function envelope(reply: Reply, items: readonly Item[]): Fields {
     model: reply.model,
     output: items,
     ...Object.fromEntries(
-      Object.entries(ECHOED).map(([name, value]) => [name, body[name] ?? value]),
+      Object.entries(ECHOED_SETTINGS).map(([name, value]) => [name, body[name] ?? value]),
     ),
     reasoning: { effort: reasoning["effort"] ?? null, summary: reasoning["summary"] ?? null },
     text: { format: text["format"] ?? { type: "text" }, verbosity: text["verbosity"] ?? "medium" },
@@ -183,28 +196,31 @@ function envelope(reply: Reply, items: readonly Item[]): Fields {
   };
 }
 
-function responsesUsage(reply: Reply): Fields | undefined {
-  const { input, output, read, write5m, write1h, reasoning } = reply.counts;
-  const all = input + read + write5m + write1h;
-  return spoilUsage(
+function responsesUsage(reply: Reply): JsonObject | undefined {
+  const { input, output, cacheRead, cacheWrite5m, cacheWrite1h, reasoning } = reply.counts;
+  const promptTotal = input + cacheRead + cacheWrite5m + cacheWrite1h;
+  return applyUsageFault(
     {
-      input_tokens: all,
-      input_tokens_details: { cached_tokens: read, cache_write_tokens: write5m + write1h },
+      input_tokens: promptTotal,
+      input_tokens_details: {
+        cached_tokens: cacheRead,
+        cache_write_tokens: cacheWrite5m + cacheWrite1h,
+      },
       output_tokens: output + reasoning,
       output_tokens_details: { reasoning_tokens: reasoning },
-      total_tokens: all + output + reasoning,
+      total_tokens: promptTotal + output + reasoning,
     },
-    reply.order,
+    reply.directives,
   );
 }
 
-type Event = Fields & { readonly type: string };
+type ResponseEvent = JsonObject & { readonly type: string };
 
-function* streamResponses(reply: Reply): Generator<Frame> {
+function* responseEvents(reply: Reply): Generator<Frame> {
   const items = itemsOf(reply);
-  const opening = envelope(reply, []);
+  const opening = responseEnvelope(reply, []);
   let sequence = 0;
-  const frame = (event: Event): string =>
+  const frame = (event: ResponseEvent): string =>
     namedEvent(event.type, { ...event, sequence_number: sequence++ });
   yield { data: frame({ type: "response.created", response: opening }) };
   yield { data: frame({ type: "response.in_progress", response: opening }) };
@@ -213,24 +229,24 @@ function* streamResponses(reply: Reply): Generator<Frame> {
       data: frame({
         type: "response.output_item.added",
         output_index: index,
-        item: itemBefore(item),
+        item: itemAtStart(item),
       }),
     };
     for (const event of itemEvents(reply, item)) {
       const data = frame({ ...event, item_id: item.id, output_index: index });
-      yield event.type.endsWith(".delta") ? { data, delta: true } : { data };
+      yield event.type.endsWith(".delta") ? { data, isDelta: true } : { data };
     }
     yield { data: frame({ type: "response.output_item.done", output_index: index, item }) };
   }
   const last = `response.${statusOf(reply)}`;
   yield {
     data: frame({ type: last, response: finalResponse(reply, items) }),
-    usage: true,
-    end: true,
+    isUsage: true,
+    isTerminal: true,
   };
 }
 
-function itemBefore(item: Item): Fields {
+function itemAtStart(item: OutputItem): JsonObject {
   switch (item.type) {
     case "reasoning":
       return { ...item, summary: [] };
@@ -243,10 +259,10 @@ function itemBefore(item: Item): Fields {
   }
 }
 
-function itemEvents(reply: Reply, item: Item): Iterable<Event> {
+function itemEvents(reply: Reply, item: OutputItem): Iterable<ResponseEvent> {
   switch (item.type) {
     case "reasoning":
-      return reasoningEvents(summaryOf(reply));
+      return reasoningEvents(reasoningSummary(reply));
     case "message":
       return reply.first.refusal === "" ? textEvents(reply) : refusalEvents(reply.first.refusal);
     case "custom_tool_call":
@@ -260,7 +276,7 @@ function itemEvents(reply: Reply, item: Item): Iterable<Event> {
   }
 }
 
-function* reasoningEvents(summary: readonly Fields[]): Generator<Event> {
+function* reasoningEvents(summary: readonly JsonObject[]): Generator<ResponseEvent> {
   for (const [index, part] of summary.entries()) {
     const at = { summary_index: index };
     const text = String(part["text"]);
@@ -276,10 +292,10 @@ function* reasoningEvents(summary: readonly Fields[]): Generator<Event> {
   }
 }
 
-function* textEvents(reply: Reply): Generator<Event> {
+function* textEvents(reply: Reply): Generator<ResponseEvent> {
   const { text, pieces } = reply.first;
   const at = { content_index: 0 };
-  const part = partOf(reply);
+  const part = contentPart(reply);
   yield { type: "response.content_part.added", ...at, part: { ...part, text: "" } };
   for (const delta of pieces)
     yield { type: "response.output_text.delta", ...at, delta, logprobs: [] };
@@ -287,7 +303,7 @@ function* textEvents(reply: Reply): Generator<Event> {
   yield { type: "response.content_part.done", ...at, part };
 }
 
-function* refusalEvents(refusal: string): Generator<Event> {
+function* refusalEvents(refusal: string): Generator<ResponseEvent> {
   const at = { content_index: 0 };
   yield { type: "response.content_part.added", ...at, part: { type: "refusal", refusal: "" } };
   for (const delta of cutToPieces(refusal, 8))
@@ -296,7 +312,7 @@ function* refusalEvents(refusal: string): Generator<Event> {
   yield { type: "response.content_part.done", ...at, part: { type: "refusal", refusal } };
 }
 
-function* inputEvents(name: string, input: string, field: string): Generator<Event> {
+function* inputEvents(name: string, input: string, field: string): Generator<ResponseEvent> {
   for (const delta of cutToPieces(input, Math.min(32, countTokens(input))))
     yield { type: `${name}.delta`, delta };
   yield { type: `${name}.done`, [field]: input };

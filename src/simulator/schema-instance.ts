@@ -1,9 +1,16 @@
 // Makes a value that a JSON schema accepts, always the same one for the same schema.
 
-import { isFields, listOf, numberOf, textOf, textsOf, type Fields } from "./json.ts";
+import {
+  isJsonObject,
+  arrayOrEmpty,
+  numberOrUndefined,
+  stringOrEmpty,
+  stringsOf,
+  type JsonObject,
+} from "./json.ts";
 
 /** Below this depth only what a schema demands is filled in, so that a schema which contains itself comes to an end. */
-const GENEROUS_DEPTH = 4;
+const OPTIONAL_DEPTH_MAX = 4;
 const MAX_DEPTH = 24;
 const MAX_ITEMS = 200;
 
@@ -25,7 +32,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   byte: "ZXhhbXBsZQ==",
 };
 
-interface Place {
+interface GenerationContext {
   readonly root: unknown;
   /** The property that the value is for. */
   readonly name: string;
@@ -35,14 +42,14 @@ interface Place {
 }
 
 export function schemaInstance(schema: unknown, variant = 0): unknown {
-  return make(schema, { root: schema, name: "value", depth: 0, variant });
+  return generate(schema, { root: schema, name: "value", depth: 0, variant });
 }
 
-function make(schema: unknown, place: Place): unknown {
-  if (!isFields(schema) || place.depth > MAX_DEPTH) return null;
+function generate(schema: unknown, place: GenerationContext): unknown {
+  if (!isJsonObject(schema) || place.depth > MAX_DEPTH) return null;
   const plain = flatten(schema, place, 0);
   if ("const" in plain) return plain["const"];
-  const choices = listOf(plain["enum"]);
+  const choices = arrayOrEmpty(plain["enum"]);
   if (choices.length > 0) return choices[place.variant % choices.length];
   switch (typeOf(plain)) {
     case "object":
@@ -63,45 +70,51 @@ function make(schema: unknown, place: Place): unknown {
 }
 
 /** Follows references and folds allOf, and the alternative that is taken, into one flat schema. */
-function flatten(schema: Fields, place: Place, hops: number): Fields {
+function flatten(schema: JsonObject, place: GenerationContext, hops: number): JsonObject {
   if (hops > MAX_DEPTH) return schema;
   const { $ref: reference, allOf, anyOf, oneOf, ...rest } = schema;
-  let flat: Fields = rest;
-  const target = typeof reference === "string" ? lookUp(place.root, reference) : undefined;
-  if (isFields(target)) flat = merge(flatten(target, place, hops + 1), flat);
-  for (const part of listOf(allOf))
-    if (isFields(part)) flat = merge(flat, flatten(part, place, hops + 1));
+  let flat: JsonObject = rest;
+  const target =
+    typeof reference === "string" ? resolveReference(place.root, reference) : undefined;
+  if (isJsonObject(target)) flat = merge(flatten(target, place, hops + 1), flat);
+  for (const part of arrayOrEmpty(allOf))
+    if (isJsonObject(part)) flat = merge(flat, flatten(part, place, hops + 1));
   for (const alternatives of [anyOf, oneOf]) {
-    const taken = pickAlternative(listOf(alternatives), place);
+    const taken = pickAlternative(arrayOrEmpty(alternatives), place);
     if (taken !== undefined) flat = merge(flat, flatten(taken, place, hops + 1));
   }
   return flat;
 }
 
 /** The first alternative that is not null; deep inside, the one that ends soonest. */
-function pickAlternative(alternatives: readonly unknown[], place: Place): Fields | undefined {
-  const usable = alternatives.filter(isFields);
-  if (place.depth < GENEROUS_DEPTH)
+function pickAlternative(
+  alternatives: readonly unknown[],
+  place: GenerationContext,
+): JsonObject | undefined {
+  const usable = alternatives.filter(isJsonObject);
+  if (place.depth < OPTIONAL_DEPTH_MAX)
     return usable.find((entry) => entry["type"] !== "null") ?? usable[0];
-  return usable.toSorted((a, b) => weight(a, place) - weight(b, place))[0];
+  return usable.toSorted((a, b) => nestingCost(a, place) - nestingCost(b, place))[0];
 }
 
-function weight(schema: Fields, place: Place): number {
-  const target = typeof schema["$ref"] === "string" ? lookUp(place.root, schema["$ref"]) : schema;
-  if (!isFields(target)) return 9;
+function nestingCost(schema: JsonObject, place: GenerationContext): number {
+  const target =
+    typeof schema["$ref"] === "string" ? resolveReference(place.root, schema["$ref"]) : schema;
+  if (!isJsonObject(target)) return 9;
   if (target["type"] === "null") return 0;
-  const demands = textsOf(target["required"]).length + (numberOf(target["minItems"]) ?? 0);
+  const demands =
+    stringsOf(target["required"]).length + (numberOrUndefined(target["minItems"]) ?? 0);
   return typeOf(target) === "object" || typeOf(target) === "array" ? 2 + demands : 1;
 }
 
-function merge(a: Fields, b: Fields): Fields {
+function merge(a: JsonObject, b: JsonObject): JsonObject {
   const both: Record<string, unknown> = { ...a, ...b };
-  if (isFields(a["properties"]) && isFields(b["properties"]))
+  if (isJsonObject(a["properties"]) && isJsonObject(b["properties"]))
     both["properties"] = { ...a["properties"], ...b["properties"] };
-  const required = [...textsOf(a["required"]), ...textsOf(b["required"])];
+  const required = [...stringsOf(a["required"]), ...stringsOf(b["required"])];
   if (required.length > 0) both["required"] = [...new Set(required)];
   for (const [key, stricter] of BOUNDS) {
-    const [left, right] = [numberOf(a[key]), numberOf(b[key])];
+    const [left, right] = [numberOrUndefined(a[key]), numberOrUndefined(b[key])];
     if (left !== undefined && right !== undefined) both[key] = stricter(left, right);
   }
   return both;
@@ -118,20 +131,20 @@ const BOUNDS: readonly (readonly [string, (a: number, b: number) => number])[] =
   ["maxItems", Math.min],
 ];
 
-function lookUp(root: unknown, reference: string): unknown {
+function resolveReference(root: unknown, reference: string): unknown {
   if (!reference.startsWith("#")) return undefined;
   let value: unknown = root;
   for (const step of reference.slice(1).split("/").slice(1)) {
     const key = decodeURIComponent(step).replaceAll("~1", "/").replaceAll("~0", "~");
     if (Array.isArray(value)) value = value[Number(key)];
-    else value = isFields(value) ? value[key] : undefined;
+    else value = isJsonObject(value) ? value[key] : undefined;
   }
   return value;
 }
 
-function typeOf(schema: Fields): string {
+function typeOf(schema: JsonObject): string {
   // Gemini writes its types in capitals.
-  const types = textsOf(schema["type"]).map((type) => type.toLowerCase());
+  const types = stringsOf(schema["type"]).map((type) => type.toLowerCase());
   const stated = types.find((type) => type !== "null") ?? types[0];
   if (stated !== undefined) return stated;
   if ("properties" in schema || "required" in schema || "additionalProperties" in schema)
@@ -140,32 +153,33 @@ function typeOf(schema: Fields): string {
   return "minimum" in schema || "maximum" in schema || "multipleOf" in schema ? "number" : "string";
 }
 
-function makeObject(schema: Fields, place: Place): Fields {
-  const properties = isFields(schema["properties"]) ? schema["properties"] : {};
-  const required = new Set(textsOf(schema["required"]));
-  const made: Record<string, unknown> = {};
-  const generous = place.depth < GENEROUS_DEPTH;
-  const most = numberOf(schema["maxProperties"]) ?? Infinity;
+function makeObject(schema: JsonObject, place: GenerationContext): JsonObject {
+  const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
+  const required = new Set(stringsOf(schema["required"]));
+  const result: Record<string, unknown> = {};
+  const includesOptional = place.depth < OPTIONAL_DEPTH_MAX;
+  const maxCount = numberOrUndefined(schema["maxProperties"]) ?? Infinity;
   const names = [
     ...required,
     ...Object.keys(properties).filter((name) => !required.has(name) && properties[name] !== false),
   ];
   for (const name of names) {
-    if (!required.has(name) && (!generous || Object.keys(made).length >= most)) continue;
-    const own = Object.hasOwn(properties, name) ? properties[name] : extraSchema(schema);
-    define(made, name, make(own, { ...place, name, depth: place.depth + 1 }));
+    if (!required.has(name) && (!includesOptional || Object.keys(result).length >= maxCount))
+      continue;
+    const own = Object.hasOwn(properties, name) ? properties[name] : additionalSchema(schema);
+    defineProperty(result, name, generate(own, { ...place, name, depth: place.depth + 1 }));
   }
-  const least = numberOf(schema["minProperties"]) ?? 0;
-  for (let index = 1; Object.keys(made).length < least && index <= MAX_ITEMS; index++) {
+  const minCount = numberOrUndefined(schema["minProperties"]) ?? 0;
+  for (let index = 1; Object.keys(result).length < minCount && index <= MAX_ITEMS; index++) {
     const name = `extra_${index}`;
-    if (!Object.hasOwn(made, name))
-      made[name] = make(extraSchema(schema), { ...place, name, depth: place.depth + 1 });
+    if (!Object.hasOwn(result, name))
+      result[name] = generate(additionalSchema(schema), { ...place, name, depth: place.depth + 1 });
   }
-  return made;
+  return result;
 }
 
 /** A property called `__proto__` must become a property as well. */
-function define(made: Record<string, unknown>, name: string, value: unknown): void {
+function defineProperty(made: Record<string, unknown>, name: string, value: unknown): void {
   Object.defineProperty(made, name, {
     value,
     enumerable: true,
@@ -174,44 +188,46 @@ function define(made: Record<string, unknown>, name: string, value: unknown): vo
   });
 }
 
-function extraSchema(schema: Fields): unknown {
-  return isFields(schema["additionalProperties"])
+function additionalSchema(schema: JsonObject): unknown {
+  return isJsonObject(schema["additionalProperties"])
     ? schema["additionalProperties"]
     : { type: "string" };
 }
 
-function makeArray(schema: Fields, place: Place): unknown[] {
-  const first = listOf(schema["prefixItems"]);
-  const least = Math.min(MAX_ITEMS, numberOf(schema["minItems"]) ?? 0);
-  const most = numberOf(schema["maxItems"]) ?? Infinity;
-  const generous = place.depth < GENEROUS_DEPTH && schema["items"] !== false ? 1 : 0;
-  const count = Math.min(most, Math.max(least, first.length, generous));
+function makeArray(schema: JsonObject, place: GenerationContext): unknown[] {
+  const first = arrayOrEmpty(schema["prefixItems"]);
+  const minCount = Math.min(MAX_ITEMS, numberOrUndefined(schema["minItems"]) ?? 0);
+  const maxCount = numberOrUndefined(schema["maxItems"]) ?? Infinity;
+  const defaultCount = place.depth < OPTIONAL_DEPTH_MAX && schema["items"] !== false ? 1 : 0;
+  const count = Math.min(maxCount, Math.max(minCount, first.length, defaultCount));
   const items: unknown[] = [];
   for (let index = 0; index < count; index++) {
-    const own = first[index] ?? (isFields(schema["items"]) ? schema["items"] : { type: "string" });
-    items.push(make(own, { ...place, depth: place.depth + 1, variant: place.variant + index }));
+    const own =
+      first[index] ?? (isJsonObject(schema["items"]) ? schema["items"] : { type: "string" });
+    items.push(generate(own, { ...place, depth: place.depth + 1, variant: place.variant + index }));
   }
   return items;
 }
 
-function makeString(schema: Fields, place: Place): string {
-  const format = FORMATS[textOf(schema["format"])];
-  const least = numberOf(schema["minLength"]) ?? 0;
-  const most = numberOf(schema["maxLength"]) ?? Infinity;
-  if (format !== undefined && format.length >= least && format.length <= most) return format;
+function makeString(schema: JsonObject, place: GenerationContext): string {
+  const format = FORMATS[stringOrEmpty(schema["format"])];
+  const minLength = numberOrUndefined(schema["minLength"]) ?? 0;
+  const maxLength = numberOrUndefined(schema["maxLength"]) ?? Infinity;
+  if (format !== undefined && format.length >= minLength && format.length <= maxLength)
+    return format;
   const text =
     place.variant === 0 ? `example ${place.name}` : `${place.variant + 1}. example ${place.name}`;
-  return text.padEnd(least, ".").slice(0, most);
+  return text.padEnd(minLength, ".").slice(0, maxLength);
 }
 
-function makeNumber(schema: Fields, place: Place, whole: boolean): number {
-  const above = numberOf(schema["exclusiveMinimum"]);
-  const below = numberOf(schema["exclusiveMaximum"]);
-  const step = numberOf(schema["multipleOf"]) ?? (whole ? 1 : undefined);
-  const low = Math.max(numberOf(schema["minimum"]) ?? -Infinity, above ?? -Infinity);
-  const high = Math.min(numberOf(schema["maximum"]) ?? Infinity, below ?? Infinity);
+function makeNumber(schema: JsonObject, place: GenerationContext, whole: boolean): number {
+  const above = numberOrUndefined(schema["exclusiveMinimum"]);
+  const below = numberOrUndefined(schema["exclusiveMaximum"]);
+  const step = numberOrUndefined(schema["multipleOf"]) ?? (whole ? 1 : undefined);
+  const low = Math.max(numberOrUndefined(schema["minimum"]) ?? -Infinity, above ?? -Infinity);
+  const high = Math.min(numberOrUndefined(schema["maximum"]) ?? Infinity, below ?? Infinity);
   if (step !== undefined)
-    return onStep(step, { low, high, above, below, wanted: place.variant + 1 });
+    return nearestMultiple(step, { low, high, above, below, wanted: place.variant + 1 });
   const wanted = place.variant + 1.5;
   if (wanted > low && wanted < high) return wanted;
   if (low === -Infinity) return high - 1;
@@ -219,7 +235,7 @@ function makeNumber(schema: Fields, place: Place, whole: boolean): number {
   return low + (high - low) / 2;
 }
 
-interface Range {
+interface NumberRange {
   readonly low: number;
   readonly high: number;
   readonly above: number | undefined;
@@ -228,7 +244,7 @@ interface Range {
 }
 
 /** The multiple of a step that lies in the range, nearest to the wanted one. */
-function onStep(step: number, range: Range): number {
+function nearestMultiple(step: number, range: NumberRange): number {
   let lowest = Math.ceil(range.low / step);
   if (range.above !== undefined && lowest * step <= range.above) lowest += 1;
   let highest = Math.floor(range.high / step);

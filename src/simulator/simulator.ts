@@ -1,15 +1,15 @@
 // A provider that is not there: it speaks the providers' APIs, always says the same to the same request, and does on
 // order whatever real providers do on bad days. docs/simulator.md is its manual.
 
-import { isWrong, promptTokens, type Ask } from "./ask.ts";
-import { createClock } from "./clock.ts";
-import { createConversations } from "./conversations.ts";
-import { bodyOf, streamSteps } from "./delivery.ts";
-import type { Order } from "./directives.ts";
-import { embed, embedGemini, isWrongEmbedding } from "./embeddings.ts";
+import { isInvalid, promptTokens, type NormalizedRequest } from "./ask.ts";
+import { createSharedTimer } from "./clock.ts";
+import { createConversationStore } from "./conversations.ts";
+import { createBodyStream, streamBodySteps } from "./delivery.ts";
+import type { Directives } from "./directives.ts";
+import { embed, embedGemini, isInvalidEmbedding } from "./embeddings.ts";
 import { hashText } from "./hash.ts";
-import { isFields, textOf, type Fields } from "./json.ts";
-import { lackOf } from "./lacks.ts";
+import { isJsonObject, stringOrEmpty, type JsonObject } from "./json.ts";
+import { unsupportedFeature } from "./lacks.ts";
 import {
   anthropicModel,
   anthropicModels,
@@ -19,46 +19,46 @@ import {
   openAiModel,
   openAiModels,
 } from "./models.ts";
-import { placeOf, type Place } from "./paths.ts";
+import { matchRoute, type RouteMatch } from "./paths.ts";
 import { createPromptCache } from "./prompt-cache.ts";
 import { createRecorder } from "./recorder.ts";
 import { composeReply } from "./reply.ts";
 import {
-  answerEarly,
-  fail,
-  orderOf,
-  reply,
+  injectFault,
+  respondWithError,
+  directivesFor,
+  respondWithJson,
   respond,
-  type Parts,
+  type SimulatorDeps,
   type SimulatorOptions,
-  type Turn,
+  type RequestContext,
 } from "./turn.ts";
-import type { Arrival, Failure, Wire } from "./wire.ts";
+import type { RequestMetadata, ApiError, SimulatedWire } from "./wire.ts";
 
 export interface Simulator {
   readonly fetch: (request: Request) => Promise<Response>;
 }
 
-const KEPT_REQUESTS = 200;
-const KEPT_PROMPTS = 4_096;
-const KEPT_CONVERSATIONS = 256;
+const MAX_RECORDED_REQUESTS = 200;
+const MAX_CACHED_PROMPTS = 4_096;
+const MAX_CONVERSATIONS = 256;
 
-type Answering = Exclude<Place, { readonly kind: "own" }>;
+type ProviderRoute = Exclude<RouteMatch, { readonly kind: "own" }>;
 
 export function createSimulator(options: SimulatorOptions): Simulator {
-  const parts: Parts = {
+  const deps: SimulatorDeps = {
     options,
-    recorder: createRecorder(options.keepRequests ?? KEPT_REQUESTS, options.now),
-    cache: createPromptCache(KEPT_PROMPTS),
-    conversations: createConversations(KEPT_CONVERSATIONS),
-    clock: createClock(),
+    recorder: createRecorder(options.maxRecordedRequests ?? MAX_RECORDED_REQUESTS, options.now),
+    cache: createPromptCache(MAX_CACHED_PROMPTS),
+    conversations: createConversationStore(MAX_CONVERSATIONS),
+    timer: createSharedTimer(),
   };
   let count = 0;
   return {
     async fetch(request) {
       const url = new URL(request.url);
-      const place = placeOf(url.pathname);
-      if (place === undefined)
+      const route = matchRoute(url.pathname);
+      if (route === undefined)
         return Response.json(
           {
             error: {
@@ -70,12 +70,12 @@ export function createSimulator(options: SimulatorOptions): Simulator {
           },
           { status: 404 },
         );
-      if (place.kind === "own") return answerOwn(place.what, request, parts, url);
+      if (route.kind === "own") return handleControlRequest(route.name, request, deps, url);
       count += 1;
       const id = `req_sim_${count}`;
       const body = new Uint8Array(await request.arrayBuffer());
       const headers = [...request.headers];
-      parts.recorder.see({
+      deps.recorder.recordRequest({
         id,
         at: options.now(),
         method: request.method,
@@ -84,8 +84,8 @@ export function createSimulator(options: SimulatorOptions): Simulator {
         body,
       });
       const text = new TextDecoder().decode(body);
-      return answer(place, {
-        parts,
+      return handleProviderRequest(route, {
+        deps,
         request,
         id,
         path: url.pathname,
@@ -97,18 +97,25 @@ export function createSimulator(options: SimulatorOptions): Simulator {
   };
 }
 
-function answerOwn(what: string, request: Request, parts: Parts, url: URL): Response {
-  switch (`${request.method} ${what}`) {
+function handleControlRequest(
+  name: string,
+  request: Request,
+  deps: SimulatorDeps,
+  url: URL,
+): Response {
+  switch (`${request.method} ${name}`) {
     case "GET requests":
       return Response.json(
-        parts.recorder.requests(Math.max(1, Number(url.searchParams.get("limit") ?? 20) || 20)),
+        deps.recorder.recentRequests(
+          Math.max(1, Number(url.searchParams.get("limit") ?? 20) || 20),
+        ),
       );
     case "GET stats":
-      return Response.json(parts.recorder.stats());
+      return Response.json(deps.recorder.stats());
     case "POST reset":
-      parts.recorder.reset();
-      parts.cache.clear();
-      parts.conversations.clear();
+      deps.recorder.reset();
+      deps.cache.clear();
+      deps.conversations.clear();
       return Response.json({ ok: true });
     default:
       return Response.json(
@@ -118,117 +125,148 @@ function answerOwn(what: string, request: Request, parts: Parts, url: URL): Resp
   }
 }
 
-async function answer(place: Answering, turn: Turn): Promise<Response> {
-  const { wire } = place;
-  const refused = checkKey(wire, turn);
-  if (refused !== undefined) return fail(wire, turn, refused);
-  if (place.kind === "models") return listModels(place, turn);
-  if (turn.request.method !== "POST")
-    return fail(wire, turn, {
+async function handleProviderRequest(
+  route: ProviderRoute,
+  context: RequestContext,
+): Promise<Response> {
+  const { wire } = route;
+  const keyError = checkKey(wire, context);
+  if (keyError !== undefined) return respondWithError(wire, context, keyError);
+  if (route.kind === "models") return listModels(route, context);
+  if (context.request.method !== "POST")
+    return respondWithError(wire, context, {
       status: 405,
-      message: `Not allowed to ${turn.request.method} on ${turn.path}.`,
+      message: `Not allowed to ${context.request.method} on ${context.path}.`,
     });
-  const body = parseBody(turn.text);
+  const body = parseBody(context.text);
   if (body === undefined)
-    return fail(wire, turn, {
+    return respondWithError(wire, context, {
       status: 400,
       message: "We could not parse the JSON body of your request.",
     });
-  if (place.kind === "embed") return answerEmbedding(place, turn, body);
-  const arrival: Arrival = {
-    pathModel: place.pathModel,
-    streaming: place.kind === "generate" && place.streaming,
-    query: turn.query,
-    header: (name) => turn.request.headers.get(name) ?? undefined,
-    earlier: turn.parts.conversations.find,
+  if (route.kind === "embed") return handleEmbedding(route, context, body);
+  const metadata: RequestMetadata = {
+    pathModel: route.pathModel,
+    isStreaming: route.kind === "generate" && route.isStreaming,
+    query: context.query,
+    header: (name) => context.request.headers.get(name) ?? undefined,
+    findConversation: context.deps.conversations.find,
   };
-  const ask =
-    place.kind === "count" ? place.counting.read(body, arrival) : wire.read(body, arrival);
-  if (isWrong(ask)) return fail(wire, turn, ask);
-  if (!knows(turn, ask.model)) return fail(wire, turn, wire.unknownModel(ask.model));
-  const order = orderOf(turn, ask.userText);
-  if ("wrong" in order) return fail(wire, turn, order);
-  const early = await answerEarly(wire, turn, order);
-  if (early !== undefined) return early;
-  const lack = lackOf(ask, order);
-  if (lack !== undefined) return fail(wire, turn, lack);
-  return place.kind === "count"
-    ? reply(turn, wire, { order, body: place.counting.answer(promptTokens(ask)), model: ask.model })
-    : generate(wire, turn, ask, order);
+  const request =
+    route.kind === "count"
+      ? route.tokenCounting.parseRequest(body, metadata)
+      : wire.parseRequest(body, metadata);
+  if (isInvalid(request)) return respondWithError(wire, context, request);
+  if (!isKnownHere(context, request.model))
+    return respondWithError(wire, context, wire.modelNotFound(request.model));
+  const directives = directivesFor(context, request.userText);
+  if ("invalid" in directives) return respondWithError(wire, context, directives);
+  const faultResponse = await injectFault(wire, context, directives);
+  if (faultResponse !== undefined) return faultResponse;
+  const unsupported = unsupportedFeature(request, directives);
+  if (unsupported !== undefined) return respondWithError(wire, context, unsupported);
+  return route.kind === "count"
+    ? respondWithJson(context, wire, {
+        directives,
+        body: route.tokenCounting.countBody(promptTokens(request)),
+        model: request.model,
+      })
+    : generate(wire, context, request, directives);
 }
 
-function generate(wire: Wire, turn: Turn, ask: Ask, order: Order): Response {
-  const { parts } = turn;
-  const now = parts.options.now();
-  const cache = parts.cache.look(ask, now, wire.cachesUnasked);
-  const made = composeReply(ask, order, { seed: hashText(turn.text), now, cache });
-  parts.recorder.count(made.counts);
-  if (wire.keep !== undefined && ask.body["store"] !== false)
-    parts.conversations.keep(wire.keep(made));
-  if (!ask.stream) return reply(turn, wire, { order, body: wire.whole(made), model: ask.model });
-  const sending = parts.recorder.open({ id: turn.id, path: turn.path, model: ask.model });
-  const steps = streamSteps(wire.stream(made), order, wire);
-  return respond(turn, wire, {
-    order,
-    type: wire.streamType(ask),
-    body: bodyOf(steps, sending, parts.clock),
+function generate(
+  wire: SimulatedWire,
+  context: RequestContext,
+  request: NormalizedRequest,
+  directives: Directives,
+): Response {
+  const { deps } = context;
+  const now = deps.options.now();
+  const cache = deps.cache.lookUp(request, now, wire.cachesImplicitly);
+  const reply = composeReply(request, directives, { seed: hashText(context.text), now, cache });
+  deps.recorder.addUsage(reply.counts);
+  if (wire.toConversation !== undefined && request.body["store"] !== false)
+    deps.conversations.save(wire.toConversation(reply));
+  if (!request.isStream)
+    return respondWithJson(context, wire, {
+      directives,
+      body: wire.replyBody(reply),
+      model: request.model,
+    });
+  const tracker = deps.recorder.trackReply({
+    id: context.id,
+    path: context.path,
+    model: request.model,
+  });
+  const steps = streamBodySteps(wire.streamReply(reply), directives, wire);
+  return respond(context, wire, {
+    directives,
+    type: wire.streamContentType(request),
+    body: createBodyStream(steps, tracker, deps.timer),
   });
 }
 
-function answerEmbedding(place: Answering, turn: Turn, body: Fields): Promise<Response> | Response {
-  const { wire } = place;
-  const made = wire.name === "gemini" ? embedGemini(body) : embed(body);
-  if (isWrongEmbedding(made)) return fail(wire, turn, made);
-  const model = place.pathModel || textOf(body["model"]);
-  if (!knows(turn, model)) return fail(wire, turn, wire.unknownModel(model));
-  const order = orderOf(turn, made.text);
-  if ("wrong" in order) return fail(wire, turn, order);
-  turn.parts.recorder.count({
-    input: made.tokens,
+function handleEmbedding(
+  route: ProviderRoute,
+  context: RequestContext,
+  body: JsonObject,
+): Promise<Response> | Response {
+  const { wire } = route;
+  const reply = wire.name === "gemini" ? embedGemini(body) : embed(body);
+  if (isInvalidEmbedding(reply)) return respondWithError(wire, context, reply);
+  const model = route.pathModel || stringOrEmpty(body["model"]);
+  if (!isKnownHere(context, model))
+    return respondWithError(wire, context, wire.modelNotFound(model));
+  const directives = directivesFor(context, reply.text);
+  if ("invalid" in directives) return respondWithError(wire, context, directives);
+  context.deps.recorder.addUsage({
+    input: reply.tokens,
     output: 0,
     reasoning: 0,
-    read: 0,
-    write5m: 0,
-    write1h: 0,
+    cacheRead: 0,
+    cacheWrite5m: 0,
+    cacheWrite1h: 0,
   });
-  return answerEarly(wire, turn, order).then(
-    (early) => early ?? reply(turn, wire, { order, body: made.body, model }),
+  return injectFault(wire, context, directives).then(
+    (faultResponse) =>
+      faultResponse ?? respondWithJson(context, wire, { directives, body: reply.body, model }),
   );
 }
 
-function listModels(place: Answering, turn: Turn): Response {
-  const id = place.pathModel;
-  if (id !== "" && !knows(turn, id)) return fail(place.wire, turn, place.wire.unknownModel(id));
-  if (place.wire.name === "gemini")
+function listModels(route: ProviderRoute, context: RequestContext): Response {
+  const id = route.pathModel;
+  if (id !== "" && !isKnownHere(context, id))
+    return respondWithError(route.wire, context, route.wire.modelNotFound(id));
+  if (route.wire.name === "gemini")
     return Response.json(id === "" ? geminiModels() : geminiModel(id));
-  if (turn.request.headers.has("anthropic-version"))
+  if (context.request.headers.has("anthropic-version"))
     return Response.json(id === "" ? anthropicModels() : anthropicModel(id));
   return Response.json(id === "" ? openAiModels() : openAiModel(id));
 }
 
-function knows(turn: Turn, model: string): boolean {
-  return turn.parts.options.anyModel === true || isKnownModel(model);
+function isKnownHere(context: RequestContext, model: string): boolean {
+  return context.deps.options.acceptsAnyModel === true || isKnownModel(model);
 }
 
-function checkKey(wire: Wire, turn: Turn): Failure | undefined {
-  const wanted = turn.parts.options.requireKey;
-  if (wanted === undefined || wanted === false) return undefined;
-  const { headers } = turn.request;
+function checkKey(wire: SimulatedWire, context: RequestContext): ApiError | undefined {
+  const requiredKey = context.deps.options.requireKey;
+  if (requiredKey === undefined || requiredKey === false) return undefined;
+  const { headers } = context.request;
   const bearer = headers.get("authorization")?.replace(/^Bearer /i, "");
-  const given =
+  const providedKey =
     headers.get("x-api-key") ??
     headers.get("x-goog-api-key") ??
     headers.get("api-key") ??
-    turn.query.get("key") ??
+    context.query.get("key") ??
     bearer;
-  if (given === undefined || given === "") return wire.missingKey;
-  return wanted === true || given === wanted ? undefined : wire.wrongKey;
+  if (providedKey === undefined || providedKey === "") return wire.missingKeyError;
+  return requiredKey === true || providedKey === requiredKey ? undefined : wire.invalidKeyError;
 }
 
-function parseBody(text: string): Fields | undefined {
+function parseBody(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isFields(value) ? value : undefined;
+    return isJsonObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

@@ -9,13 +9,13 @@ export function countTokens(text: string): number {
 
 /** The longest beginning of a text that has no more than so many tokens. */
 export function cutToTokens(text: string, tokens: number): string {
-  const room = tokens * BYTES_PER_TOKEN;
-  if (text.length * 3 <= room) return text;
+  const maxBytes = tokens * BYTES_PER_TOKEN;
+  if (text.length * 3 <= maxBytes) return text;
   let bytes = 0;
   let end = 0;
   for (const character of text) {
     bytes += utf8Length(character);
-    if (bytes > room) return text.slice(0, end);
+    if (bytes > maxBytes) return text.slice(0, end);
     end += character.length;
   }
   return text;
@@ -37,12 +37,12 @@ export function cutToPieces(text: string, count: number): string[] {
   return pieces;
 }
 
-const WORDS = ["the", "sim", "can", "say", "any", "sum", "and", "all", "you", "ask", "for"];
+const FILLER_WORDS = ["the", "sim", "can", "say", "any", "sum", "and", "all", "you", "ask", "for"];
 
 /** A text of exactly so many tokens: every word of three letters and its space is one. */
 export function fillerText(tokens: number): string {
-  const round = `${WORDS.join(" ")} `;
-  return round.repeat(Math.ceil(tokens / WORDS.length)).slice(0, tokens * BYTES_PER_TOKEN);
+  const index = `${FILLER_WORDS.join(" ")} `;
+  return index.repeat(Math.ceil(tokens / FILLER_WORDS.length)).slice(0, tokens * BYTES_PER_TOKEN);
 }
 
 function utf8Length(text: string): number {

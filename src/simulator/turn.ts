@@ -1,110 +1,141 @@
 // A request on its way through, and the ways to end it.
 
-import type { Wrong } from "./ask.ts";
-import type { Clock } from "./clock.ts";
-import type { Conversations } from "./conversations.ts";
-import { bodyOf, droppedBody, isPlain, wholeSteps } from "./delivery.ts";
-import { NO_ORDER, orderInHeaders, orderInText, type Order } from "./directives.ts";
+import type { InvalidRequest } from "./ask.ts";
+import type { SharedTimer } from "./clock.ts";
+import type { ConversationStore } from "./conversations.ts";
+import { createBodyStream, createDroppedBody, isUnmodified, jsonBodySteps } from "./delivery.ts";
+import {
+  NO_DIRECTIVES,
+  directivesInHeaders,
+  directivesInText,
+  type Directives,
+} from "./directives.ts";
 import type { PromptCache } from "./prompt-cache.ts";
-import type { Headers, Recorder } from "./recorder.ts";
-import { JSON_TYPE, type Failure, type Wire } from "./wire.ts";
+import type { HeaderList, Recorder } from "./recorder.ts";
+import { JSON_CONTENT_TYPE, type ApiError, type SimulatedWire } from "./wire.ts";
 
 export interface SimulatorOptions {
   readonly now: () => number;
   /** Demands a key: any key, or exactly this one. */
   readonly requireKey?: boolean | string;
   /** Answers for every model name instead of its own four. */
-  readonly anyModel?: boolean;
+  readonly acceptsAnyModel?: boolean;
   /** How many requests are kept to be looked at; 200 unless told. 0 keeps none, which is cheaper. */
-  readonly keepRequests?: number;
+  readonly maxRecordedRequests?: number;
 }
 
-export interface Parts {
+export interface SimulatorDeps {
   readonly options: SimulatorOptions;
   readonly recorder: Recorder;
   readonly cache: PromptCache;
-  readonly conversations: Conversations;
-  readonly clock: Clock;
+  readonly conversations: ConversationStore;
+  readonly timer: SharedTimer;
 }
 
 /** One request on its way through. */
-export interface Turn {
-  readonly parts: Parts;
+export interface RequestContext {
+  readonly deps: SimulatorDeps;
   readonly request: Request;
   readonly id: string;
   readonly path: string;
   readonly query: URLSearchParams;
-  readonly headers: Headers;
+  readonly headers: HeaderList;
   readonly text: string;
 }
 
-export function reply(
-  turn: Turn,
-  wire: Wire,
-  made: { readonly order: Order; readonly body: unknown; readonly model: string },
+export function respondWithJson(
+  context: RequestContext,
+  wire: SimulatedWire,
+  result: { readonly directives: Directives; readonly body: unknown; readonly model: string },
 ): Response {
-  const text = JSON.stringify(made.body);
-  if (isPlain(made.order))
-    return respond(turn, wire, { order: made.order, type: JSON_TYPE, body: text });
-  const sending = turn.parts.recorder.open({ id: turn.id, path: turn.path, model: made.model });
-  const body = bodyOf(wholeSteps(text, made.order, wire), sending, turn.parts.clock);
-  return respond(turn, wire, { order: made.order, type: JSON_TYPE, body });
+  const text = JSON.stringify(result.body);
+  if (isUnmodified(result.directives))
+    return respond(context, wire, {
+      directives: result.directives,
+      type: JSON_CONTENT_TYPE,
+      body: text,
+    });
+  const tracker = context.deps.recorder.trackReply({
+    id: context.id,
+    path: context.path,
+    model: result.model,
+  });
+  const body = createBodyStream(
+    jsonBodySteps(text, result.directives, wire),
+    tracker,
+    context.deps.timer,
+  );
+  return respond(context, wire, { directives: result.directives, type: JSON_CONTENT_TYPE, body });
 }
 
-export interface Body {
-  readonly order: Order;
+export interface ResponseBody {
+  readonly directives: Directives;
   readonly type: string;
   readonly body: string | ReadableStream<Uint8Array<ArrayBuffer>>;
 }
 
-export function respond(turn: Turn, wire: Wire, { order, type, body }: Body): Response {
+export function respond(
+  context: RequestContext,
+  wire: SimulatedWire,
+  { directives, type, body }: ResponseBody,
+): Response {
   const headers: Record<string, string> = {
-    "content-type": order["content-type"] ?? type,
-    [wire.requestIdHeader]: turn.id,
+    "content-type": directives["content-type"] ?? type,
+    [wire.requestIdHeader]: context.id,
   };
-  if (order.limits !== undefined) Object.assign(headers, wire.limitHeaders(order.limits));
-  if (order.gzip !== true) return new Response(body, { headers });
+  if (directives.limits !== undefined)
+    Object.assign(headers, wire.rateLimitHeaders(directives.limits));
+  if (directives.gzip !== true) return new Response(body, { headers });
   headers["content-encoding"] = "gzip";
   const plain = new Response(body).body;
   return new Response(plain?.pipeThrough(new CompressionStream("gzip")) ?? null, { headers });
 }
 
 /** What is answered instead of a reply. */
-export async function answerEarly(
-  wire: Wire,
-  turn: Turn,
-  order: Order,
+export async function injectFault(
+  wire: SimulatedWire,
+  context: RequestContext,
+  directives: Directives,
 ): Promise<Response | undefined> {
-  if (order === NO_ORDER) return undefined;
-  if (order.latency !== undefined) await delay(turn, order.latency);
-  if (turn.request.signal.aborted) return new Response(null, { status: 499 });
-  if (order.drop === true)
+  if (directives === NO_DIRECTIVES) return undefined;
+  if (directives.latency !== undefined) await delay(context, directives.latency);
+  if (context.request.signal.aborted) return new Response(null, { status: 499 });
+  if (directives.drop === true)
     return new Response(
-      droppedBody(turn.parts.recorder.open({ id: turn.id, path: turn.path, model: "" })),
+      createDroppedBody(
+        context.deps.recorder.trackReply({ id: context.id, path: context.path, model: "" }),
+      ),
     );
-  if (order.redirect !== undefined)
-    return new Response(null, { status: 307, headers: { location: order.redirect } });
-  const status = order.status ?? (order["retry-after"] === undefined ? undefined : 429);
-  if (order.html === true) return htmlPage(status ?? 502);
-  const failure = { status: status ?? 500, message: order.message ?? "This failure was ordered." };
-  if (order["error-body"] === true)
-    return respond(turn, wire, {
-      order,
-      type: JSON_TYPE,
-      body: JSON.stringify(wire.failure(failure)),
+  if (directives.redirect !== undefined)
+    return new Response(null, { status: 307, headers: { location: directives.redirect } });
+  const status = directives.status ?? (directives["retry-after"] === undefined ? undefined : 429);
+  if (directives.html === true) return htmlPage(status ?? 502);
+  const failure = {
+    status: status ?? 500,
+    message: directives.message ?? "This failure was ordered.",
+  };
+  if (directives["error-body"] === true)
+    return respond(context, wire, {
+      directives,
+      type: JSON_CONTENT_TYPE,
+      body: JSON.stringify(wire.errorBody(failure)),
     });
-  return status === undefined ? undefined : fail(wire, turn, failure, order);
+  return status === undefined ? undefined : respondWithError(wire, context, failure, directives);
 }
 
-function delay(turn: Turn, ms: number): Promise<void> {
-  const sending = turn.parts.recorder.open({ id: turn.id, path: turn.path, model: "" });
+function delay(context: RequestContext, ms: number): Promise<void> {
+  const tracker = context.deps.recorder.trackReply({
+    id: context.id,
+    path: context.path,
+    model: "",
+  });
   return new Promise((resolve) => {
-    const { signal } = turn.request;
-    const leave = (): void => sending.aborted();
-    signal.addEventListener("abort", leave, { once: true });
-    turn.parts.clock.wait(ms, () => {
-      signal.removeEventListener("abort", leave);
-      sending.waited();
+    const { signal } = context.request;
+    const onAbort = (): void => tracker.aborted();
+    signal.addEventListener("abort", onAbort, { once: true });
+    context.deps.timer.schedule(ms, () => {
+      signal.removeEventListener("abort", onAbort);
+      tracker.delayCompleted();
       resolve();
     });
   });
@@ -115,27 +146,36 @@ function htmlPage(status: number): Response {
   return new Response(page, { status, headers: { "content-type": "text/html" } });
 }
 
-export function fail(wire: Wire, turn: Turn, failure: Failure, order: Order = NO_ORDER): Response {
+export function respondWithError(
+  wire: SimulatedWire,
+  context: RequestContext,
+  failure: ApiError,
+  directives: Directives = NO_DIRECTIVES,
+): Response {
   const headers: Record<string, string> = {
-    [wire.requestIdHeader]: turn.id,
-    ...wire.failureHeaders(failure),
+    [wire.requestIdHeader]: context.id,
+    ...wire.errorHeaders(failure),
   };
-  if (failure.status === 429) Object.assign(headers, wire.limitHeaders(0));
-  if (order["retry-after"] !== undefined) headers["retry-after"] = order["retry-after"];
-  if (order["content-type"] !== undefined) headers["content-type"] = order["content-type"];
-  return Response.json(wire.failure(failure), { status: failure.status, headers });
+  if (failure.status === 429) Object.assign(headers, wire.rateLimitHeaders(0));
+  if (directives["retry-after"] !== undefined) headers["retry-after"] = directives["retry-after"];
+  if (directives["content-type"] !== undefined)
+    headers["content-type"] = directives["content-type"];
+  return Response.json(wire.errorBody(failure), { status: failure.status, headers });
 }
 
-export function orderOf(turn: Turn, userText: string): Order | Wrong {
-  const inHeaders = orderInHeaders(turn.headers);
-  const inText = orderInText(userText);
-  if (inHeaders === undefined && inText === undefined) return NO_ORDER;
-  const [mistake] = [...(inHeaders?.mistakes ?? []), ...(inText?.mistakes ?? [])];
-  if (mistake !== undefined)
+export function directivesFor(
+  context: RequestContext,
+  userText: string,
+): Directives | InvalidRequest {
+  const inHeaders = directivesInHeaders(context.headers);
+  const inText = directivesInText(userText);
+  if (inHeaders === undefined && inText === undefined) return NO_DIRECTIVES;
+  const [error] = [...(inHeaders?.errors ?? []), ...(inText?.errors ?? [])];
+  if (error !== undefined)
     return {
-      wrong: true,
+      invalid: true,
       status: 400,
-      message: `The simulator has no directive "${mistake}". docs/simulator.md lists them.`,
+      message: `The simulator has no directive "${error}". docs/simulator.md lists them.`,
     };
-  return { ...inHeaders?.order, ...inText?.order };
+  return { ...inHeaders?.directives, ...inText?.directives };
 }

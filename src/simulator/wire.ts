@@ -1,65 +1,68 @@
 // What every wire gives to the simulator, and the parts of a reply that they share.
 
-import type { Ask, Wrong } from "./ask.ts";
+import type { NormalizedRequest, InvalidRequest } from "./ask.ts";
 import type { Conversation } from "./conversations.ts";
-import type { Order } from "./directives.ts";
-import { isFields, type Fields } from "./json.ts";
+import type { Directives } from "./directives.ts";
+import { isJsonObject, type JsonObject } from "./json.ts";
 import type { Reply } from "./reply.ts";
 
 /** One event of a stream, whole. Text has LF line ends; delivery may change them. */
 export interface Frame {
   readonly data: string | Uint8Array;
   /** Carries content: what directives that count deltas count. */
-  readonly delta?: true;
-  readonly usage?: true;
+  readonly isDelta?: true;
+  readonly isUsage?: true;
   /** The terminal event. */
-  readonly end?: true;
+  readonly isTerminal?: true;
 }
 
 /** What the path and the headers say beside the body. */
-export interface Arrival {
+export interface RequestMetadata {
   readonly pathModel: string;
-  readonly streaming: boolean;
+  readonly isStreaming: boolean;
   readonly query: URLSearchParams;
   readonly header: (name: string) => string | undefined;
   /** What was said up to a stored reply. */
-  readonly earlier: (id: string) => readonly unknown[] | undefined;
+  readonly findConversation: (id: string) => readonly unknown[] | undefined;
 }
 
-export interface Failure {
+export interface ApiError {
   readonly status: number;
   readonly message: string;
   readonly param?: string | null;
   readonly code?: string | null;
 }
 
-export interface Wire {
+export interface SimulatedWire {
   readonly name: "chat" | "responses" | "messages" | "gemini" | "converse";
   /** Whether its providers cache prompts without being asked to. */
-  readonly cachesUnasked: boolean;
-  readonly read: (body: Fields, arrival: Arrival) => Ask | Wrong;
-  readonly whole: (reply: Reply) => unknown;
-  readonly stream: (reply: Reply) => Iterable<Frame>;
+  readonly cachesImplicitly: boolean;
+  readonly parseRequest: (
+    body: JsonObject,
+    metadata: RequestMetadata,
+  ) => NormalizedRequest | InvalidRequest;
+  readonly replyBody: (reply: Reply) => unknown;
+  readonly streamReply: (reply: Reply) => Iterable<Frame>;
   /** What is stored of a reply, on the wire that stores. */
-  readonly keep?: (reply: Reply) => Conversation;
-  readonly streamType: (ask: Ask) => string;
+  readonly toConversation?: (reply: Reply) => Conversation;
+  readonly streamContentType: (request: NormalizedRequest) => string;
   readonly newline: "lf" | "crlf";
-  readonly unknownModel: (model: string) => Failure;
-  readonly failure: (failure: Failure) => Fields;
-  readonly failureHeaders: (failure: Failure) => Readonly<Record<string, string>>;
+  readonly modelNotFound: (model: string) => ApiError;
+  readonly errorBody: (errorBody: ApiError) => JsonObject;
+  readonly errorHeaders: (errorBody: ApiError) => Readonly<Record<string, string>>;
   /** `sent`: how many frames came before it. */
-  readonly failureFrame: (message: string, sent: number) => Frame;
-  readonly garbledFrame: Frame;
-  readonly keepalive: Frame;
+  readonly errorFrame: (message: string, sent: number) => Frame;
+  readonly malformedFrame: Frame;
+  readonly keepaliveFrame: Frame;
   readonly requestIdHeader: string;
   /** The headers that tell how much of a rate limit is left. */
-  readonly limitHeaders: (left: number) => Readonly<Record<string, string>>;
-  readonly missingKey: Failure;
-  readonly wrongKey: Failure;
+  readonly rateLimitHeaders: (remaining: number) => Readonly<Record<string, string>>;
+  readonly missingKeyError: ApiError;
+  readonly invalidKeyError: ApiError;
 }
 
-export const SSE_TYPE = "text/event-stream; charset=utf-8";
-export const JSON_TYPE = "application/json";
+export const SSE_CONTENT_TYPE = "text/event-stream; charset=utf-8";
+export const JSON_CONTENT_TYPE = "application/json";
 
 /** An event with a name, as Anthropic's and OpenAI's Responses streams have. */
 export function namedEvent(name: string, value: unknown): string {
@@ -70,8 +73,8 @@ export function dataEvent(value: unknown): string {
   return `data: ${JSON.stringify(value)}\n\n`;
 }
 
-const SPOILERS: Readonly<
-  Record<NonNullable<Order["usage"]>, (usage: Fields) => Fields | undefined>
+const USAGE_FAULTS: Readonly<
+  Record<NonNullable<Directives["usage"]>, (usage: JsonObject) => JsonObject | undefined>
 > = {
   none: () => undefined,
   twice: (usage) => usage,
@@ -84,18 +87,18 @@ const SPOILERS: Readonly<
 };
 
 /** The usage object as the order wants it; undefined where it is left out. */
-export function spoilUsage(usage: Fields, order: Order): Fields | undefined {
-  return order.usage === undefined ? usage : SPOILERS[order.usage](usage);
+export function applyUsageFault(usage: JsonObject, directives: Directives): JsonObject | undefined {
+  return directives.usage === undefined ? usage : USAGE_FAULTS[directives.usage](usage);
 }
 
-function mapNumbers(fields: Fields, change: (value: number) => unknown): Fields {
+function mapNumbers(fields: JsonObject, transform: (value: number) => unknown): JsonObject {
   return Object.fromEntries(
-    Object.entries(fields).map(([key, value]) => [key, mapValue(value, change)]),
+    Object.entries(fields).map(([key, value]) => [key, mapValue(value, transform)]),
   );
 }
 
-function mapValue(value: unknown, change: (value: number) => unknown): unknown {
-  if (typeof value === "number") return change(value);
-  if (Array.isArray(value)) return value.map((entry) => mapValue(entry, change));
-  return isFields(value) ? mapNumbers(value, change) : value;
+function mapValue(value: unknown, transform: (value: number) => unknown): unknown {
+  if (typeof value === "number") return transform(value);
+  if (Array.isArray(value)) return value.map((entry) => mapValue(entry, transform));
+  return isJsonObject(value) ? mapNumbers(value, transform) : value;
 }

@@ -32,22 +32,22 @@ export type Values = readonly Value[];
  * What a commit outlives. The disk is waited for unless what was written is of no use to a machine that lost its power;
  * the end of the process alone loses neither. A later commit that waits for the disk takes the earlier ones with it.
  */
-export type Lasting = "on disk" | "while the machine runs";
+export type Durability = "on disk" | "while the machine runs";
 
 export interface Db extends Reader {
   /**
    * Runs the work in one transaction. It may run more than once, so it does nothing but talk to `tx`. A statement that
    * fails spoils the transaction, also where the work swallows the error: nothing more is executed, nothing is kept.
    */
-  write<T>(work: (tx: Tx) => Promise<T>, lasting?: Lasting): Promise<T>;
+  write<T>(work: (tx: Tx) => Promise<T>, durability?: Durability): Promise<T>;
   /** Reads that all see the store as it is at one moment. The work may run more than once. */
   snapshot<T>(work: (reader: Reader) => Promise<T>): Promise<T>;
   /** Copies a SQLite store to a new file while it is in use. */
   backup(file: string): Promise<void>;
   /** Where only this process serves from the store: a number that changes when anybody else has written to it. */
-  readonly version?: () => number;
+  readonly dataVersion?: () => number;
   /** Where the store is a file: whether its name leads elsewhere by now, or nowhere, so that nobody will find what is written. */
-  readonly isGone?: () => boolean;
+  readonly isFileReplaced?: () => boolean;
   close(): Promise<void>;
 }
 
@@ -73,11 +73,11 @@ export function isLocked(error: unknown): boolean {
 }
 
 /** Rows that somebody else keeps locked are not waited for any longer by who was kept waiting for them before. */
-const HURRIED_MS = 100;
+const SHORT_LOCK_TIMEOUT_MS = 100;
 
 /** Has this transaction find out at once whether rows are still locked. A SQLite store has no locked rows. */
-export async function hurry(tx: Tx): Promise<void> {
-  if (tx.kind === "postgres") await tx.run(`set local lock_timeout = ${HURRIED_MS}`);
+export async function setShortLockTimeout(tx: Tx): Promise<void> {
+  if (tx.kind === "postgres") await tx.run(`set local lock_timeout = ${SHORT_LOCK_TIMEOUT_MS}`);
 }
 
 const INTEGER_MAX = 2n ** 63n - 1n;
@@ -86,7 +86,7 @@ const INTEGER_MAX = 2n ** 63n - 1n;
  * Refuses what one of the stores would alter without a word: SQLite wraps integers above 64 bits and keeps fractions,
  * and PostgreSQL has no NUL in text.
  */
-export function checkedValues(values: Values): Values {
+export function assertExactValues(values: Values): Values {
   for (const value of values) {
     const exact =
       typeof value === "number"
@@ -113,7 +113,7 @@ export function textOrNull(row: Row, column: string): string | null {
 }
 
 /** A whole number that JavaScript carries exactly: a time, a count. */
-export function whole(row: Row, column: string): number {
+export function integer(row: Row, column: string): number {
   const value = row[column];
   const number = typeof value === "bigint" ? Number(value) : value;
   if (typeof number !== "number" || !Number.isSafeInteger(number))
@@ -121,14 +121,14 @@ export function whole(row: Row, column: string): number {
   return number;
 }
 
-export function wholeOrNull(row: Row, column: string): number | null {
-  return row[column] === null ? null : whole(row, column);
+export function integerOrNull(row: Row, column: string): number | null {
+  return row[column] === null ? null : integer(row, column);
 }
 
 /** A word of a list that is known. */
-export function oneOf<T extends string>(row: Row, column: string, known: readonly T[]): T {
-  const found = known.find((one) => one === row[column]);
-  if (found === undefined) throw new Error(`column ${column} is none of ${known.join(", ")}`);
+export function enumValue<T extends string>(row: Row, column: string, allowed: readonly T[]): T {
+  const found = allowed.find((one) => one === row[column]);
+  if (found === undefined) throw new Error(`column ${column} is none of ${allowed.join(", ")}`);
   return found;
 }
 

@@ -6,19 +6,23 @@ import type { Db } from "./db.ts";
 /** A table with a column `due_at`, and how far ahead a time in it lies at the most, with room for clocks that differ. */
 export interface DueTable {
   readonly table: string;
-  readonly mostMs: number;
+  readonly maxAheadMs: number;
   /** Where the index begins with another column: what that column says. */
   readonly where?: string;
 }
 
-export async function bringForward(
+export async function clampDueTimes(
   db: Db,
-  { table, mostMs, where }: DueTable,
+  { table, maxAheadMs, where }: DueTable,
   now: number,
 ): Promise<void> {
-  const isLate = `${where === undefined ? "" : `${where} and `}due_at > ?`;
-  const latest = now + mostMs;
-  const late = await db.get(`select due_at from ${table} where ${isLate} limit 1`, [latest]);
-  if (late === undefined) return;
-  await db.write((tx) => tx.run(`update ${table} set due_at = ? where ${isLate}`, [now, latest]));
+  const isTooFarAhead = `${where === undefined ? "" : `${where} and `}due_at > ?`;
+  const latest = now + maxAheadMs;
+  const found = await db.get(`select due_at from ${table} where ${isTooFarAhead} limit 1`, [
+    latest,
+  ]);
+  if (found === undefined) return;
+  await db.write((tx) =>
+    tx.run(`update ${table} set due_at = ? where ${isTooFarAhead}`, [now, latest]),
+  );
 }

@@ -36,15 +36,16 @@ const RETRY_MS = 50;
 
 /** Brings the store to this version's schema; answers the names of the migrations that were missing. */
 export async function migrate(db: Db, now: number): Promise<readonly string[]> {
-  await patiently(
+  await runWithRetry(
     db,
     "create table if not exists migration (name text primary key, applied_at bigint not null)",
   );
   const applied = await appliedMigrations(db);
-  demandKnown(applied);
+  assertKnownMigrations(applied);
   const missing = MIGRATIONS.filter(([name]) => !applied.has(name));
   for (const [name, sql] of missing) {
-    for (const statement of statementsOf(sql)) await patiently(db, spelled(statement, db.kind));
+    for (const statement of statementsOf(sql))
+      await runWithRetry(db, toDialect(statement, db.kind));
     await db.write((tx) =>
       tx.run(
         "insert into migration (name, applied_at) values (?, ?) on conflict (name) do nothing",
@@ -58,10 +59,10 @@ export async function migrate(db: Db, now: number): Promise<readonly string[]> {
 /** The migrations that the store still lacks, without changing it. Throws where it does not answer, or has some of a newer version. */
 export async function missingMigrations(db: Db): Promise<readonly string[]> {
   const applied = await appliedMigrations(db).catch((error: unknown) => {
-    if (isUnmade(error)) return new Set<string>();
+    if (isMissingTable(error)) return new Set<string>();
     throw error;
   });
-  demandKnown(applied);
+  assertKnownMigrations(applied);
   return MIGRATIONS.map(([name]) => name).filter((name) => !applied.has(name));
 }
 
@@ -70,17 +71,17 @@ async function appliedMigrations(db: Db): Promise<ReadonlySet<string>> {
 }
 
 // What a newer version means by its columns is not known here: nothing is read or written by guess.
-function demandKnown(applied: ReadonlySet<string>): void {
+function assertKnownMigrations(applied: ReadonlySet<string>): void {
   const known = new Set(MIGRATIONS.map(([name]) => name));
-  const foreign = [...applied].find((name) => !known.has(name));
-  if (foreign !== undefined)
+  const unknown = [...applied].find((name) => !known.has(name));
+  if (unknown !== undefined)
     throw new Error(
-      `the store was migrated by a newer Postern (${foreign}); run that version, or a newer one`,
+      `the store was migrated by a newer Postern (${unknown}); run that version, or a newer one`,
     );
 }
 
 // A SQLite table is its primary key's tree and nothing beside it: one page to write for a row, where it would be two.
-function spelled(statement: string, kind: Db["kind"]): string {
+function toDialect(statement: string, kind: Db["kind"]): string {
   return kind === "sqlite" && statement.startsWith("create table")
     ? `${statement} without rowid`
     : statement;
@@ -94,13 +95,13 @@ function statementsOf(sql: string): readonly string[] {
 }
 
 // PostgreSQL's `if not exists` may still fail when two processes create the same thing at the same instant.
-async function patiently(db: Db, statement: string): Promise<void> {
+async function runWithRetry(db: Db, statement: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       await db.write((tx) => tx.run(statement));
       return;
     } catch (error) {
-      if (isAlreadyThere(error)) return;
+      if (isAlreadyExists(error)) return;
       const attemptsMax = isUnavailable(error) ? UNAVAILABLE_ATTEMPTS_MAX : ATTEMPTS_MAX;
       if (attempt >= attemptsMax || db.kind === "sqlite") throw error;
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS * attempt));
@@ -109,13 +110,13 @@ async function patiently(db: Db, statement: string): Promise<void> {
 }
 
 // What SQLite says of a table that nobody has made yet, and PostgreSQL's code for it: its words are in the server's language.
-function isUnmade(error: unknown): boolean {
+function isMissingTable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return (
     ("errno" in error && error.errno === "42P01") || /no such table: migration/.test(error.message)
   );
 }
 
-function isAlreadyThere(error: unknown): boolean {
+function isAlreadyExists(error: unknown): boolean {
   return error instanceof Error && /duplicate column name|already exists/i.test(error.message);
 }

@@ -13,21 +13,21 @@ export interface StoreSettings {
 /** Only a server locks the data folder; other commands work beside it. */
 export async function openStore(settings: StoreSettings, lock: boolean): Promise<Db> {
   return settings.databaseUrl === undefined
-    ? openFolder(settings.dataDir, lock)
-    : await reachServer(settings.databaseUrl.reveal());
+    ? openSqliteFolder(settings.dataDir, lock)
+    : await connectPostgres(settings.databaseUrl.reveal());
 }
 
-function openFolder(folder: string, lock: boolean): Db {
+function openSqliteFolder(folder: string, lock: boolean): Db {
   try {
     return openSqlite({ folder, lock });
   } catch (cause) {
-    const code = codeOf(cause);
+    const code = errorCodeOf(cause);
     if (code === "") throw cause;
-    throw new Error(troubleIn(folder, code), { cause });
+    throw new Error(describeFolderError(folder, code), { cause });
   }
 }
 
-function troubleIn(folder: string, code: string): string {
+function describeFolderError(folder: string, code: string): string {
   if (/NOTADB|CORRUPT/.test(code))
     return `postern.db or postern.lock in ${folder} is no SQLite file, or is damaged (${code}): put the right file or a backup there, or set POSTERN_DATA_DIR to another folder`;
   if (/ENOSPC|FULL/.test(code)) return `the disk of the data folder ${folder} is full (${code})`;
@@ -35,28 +35,28 @@ function troubleIn(folder: string, code: string): string {
 }
 
 // The client connects when it is first asked for something.
-async function reachServer(url: string): Promise<Db> {
+async function connectPostgres(url: string): Promise<Db> {
   const db = openPostgres(url);
   try {
     await db.get("select 1 as one");
     return db;
   } catch (cause) {
     await db.close();
-    const says = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`PostgreSQL${placeOf(url)} cannot be used: ${says}. ${adviceOn(cause)}`, {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    throw new Error(`PostgreSQL${hostSuffix(url)} cannot be used: ${message}. ${hintFor(cause)}`, {
       cause,
     });
   }
 }
 
 /** Never with the user's name and password. */
-function placeOf(url: string): string {
+function hostSuffix(url: string): string {
   const { host } = new URL(url);
   return host === "" ? "" : ` at ${host}`;
 }
 
-function adviceOn(cause: unknown): string {
-  const code = codeOf(cause);
+function hintFor(cause: unknown): string {
+  const code = errorCodeOf(cause);
   if (code.startsWith("28")) return "See that DATABASE_URL has the right user and password.";
   if (code === "3D000") return "Create that database, or set DATABASE_URL to another one.";
   if (code.includes("TLS")) return "See what sslmode DATABASE_URL asks for.";
@@ -64,7 +64,7 @@ function adviceOn(cause: unknown): string {
 }
 
 /** PostgreSQL's own code where it said one. */
-function codeOf(cause: unknown): string {
+function errorCodeOf(cause: unknown): string {
   if (!(cause instanceof Error)) return "";
   if ("errno" in cause && typeof cause.errno === "string") return cause.errno;
   return "code" in cause ? String(cause.code) : "";

@@ -2,7 +2,7 @@
 // order of their keys, and read by that same statement, so what is computed from them is computed from fresh rows.
 
 import {
-  checkedValues,
+  assertExactValues,
   type Column,
   columnName,
   type Db,
@@ -18,22 +18,22 @@ import {
 const CONNECTIONS_MAX = 10;
 const CONNECT_TIMEOUT_SECONDS = 5;
 /** How often the statements that wait are looked at, and how often one may be seen waiting: for longer than `FROZEN_MS`. */
-const LOOK_MS = 5_000;
-const LOOKS_MAX = 9;
+const STALL_CHECK_MS = 5_000;
+const STALL_CHECKS_MAX = 9;
 /** What a migration sends may take as long as it takes. */
-const UNHURRIED = /^(create|alter) /;
+const IS_DDL = /^(create|alter) /;
 const ATTEMPTS_MAX = 4;
 const RETRY_BASE_MS = 5;
 /** A process that freezes inside a transaction must not keep its rows from the others for longer. */
-const FROZEN_MS = 30_000;
+const IDLE_IN_TRANSACTION_TIMEOUT_MS = 30_000;
 /** Rows that somebody else keeps locked are not waited for any longer: who waits holds rows and a connection, too. */
-const LOCKED_MS = 2_000;
-const beginWrite = (lockedMs: number): string =>
-  `begin; set local idle_in_transaction_session_timeout = ${FROZEN_MS}; set local lock_timeout = ${lockedMs}`;
-const LOCK_PATIENTLY = "set local lock_timeout = 0";
+const LOCK_TIMEOUT_MS = 2_000;
+const beginWrite = (lockTimeoutMs: number): string =>
+  `begin; set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_TIMEOUT_MS}; set local lock_timeout = ${lockTimeoutMs}`;
+const DISABLE_LOCK_TIMEOUT = "set local lock_timeout = 0";
 const BEGIN_SNAPSHOT = "begin isolation level repeatable read read only";
 /** Serialisation failure, deadlock, stale plan; all are promised to have changed nothing. */
-const RETRIED = new Set(["40001", "40P01"]);
+const RETRYABLE_STATES = new Set(["40001", "40P01"]);
 const STALE_PLAN = /cached plan must not change result type/;
 const LOCK_NOT_AVAILABLE = "55P03";
 /** Connection, resources, operator intervention, a server that has become read-only. */
@@ -50,35 +50,35 @@ interface Runner {
 
 export interface PostgresOptions {
   /** Another pause between two looks, for tests. */
-  readonly lookMs?: number;
+  readonly stallCheckMs?: number;
   /** A shorter wait for rows that are locked, for tests. */
-  readonly lockedMs?: number;
+  readonly lockTimeoutMs?: number;
 }
 
 export function openPostgres(
   url: string,
-  { lookMs = LOOK_MS, lockedMs = LOCKED_MS }: PostgresOptions = {},
+  { stallCheckMs = STALL_CHECK_MS, lockTimeoutMs = LOCK_TIMEOUT_MS }: PostgresOptions = {},
 ): Db {
   let pool = openPool(url);
-  const begin = beginWrite(lockedMs);
+  const begin = beginWrite(lockTimeoutMs);
   // A server whose machine died says nothing, not even that it is gone, and the kernel believes in it for a quarter of an
   // hour. Whoever waits is told that the store is unavailable, and the next statement asks on a new connection.
-  const watch = setInterval(() => {
-    if (!isAnyLate(pool)) return;
-    const given = pool;
+  const stallTimer = setInterval(() => {
+    if (!isAnyStalled(pool)) return;
+    const stalledPool = pool;
     pool = openPool(url);
-    given.client.close({ timeout: 0 }).catch(() => {});
-  }, lookMs);
-  watch.unref();
+    stalledPool.client.close({ timeout: 0 }).catch(() => {});
+  }, stallCheckMs);
+  stallTimer.unref();
   return {
     ...readerOn({
-      unsafe: (sql, params) => retrying(() => send(pool.client, sql, params)),
+      unsafe: (sql, params) => withRetry(() => send(pool.client, sql, params)),
     }),
     write: (work) =>
-      retrying(() => inTransaction(pool, begin, (runner) => work(transactionOn(runner)))),
+      withRetry(() => inTransaction(pool, begin, (runner) => work(transactionOn(runner)))),
     snapshot: (work) =>
-      retrying(() =>
-        inTransaction(unwatched(pool), BEGIN_SNAPSHOT, (runner) => work(readerOn(runner))),
+      withRetry(() =>
+        inTransaction(withoutStallCheck(pool), BEGIN_SNAPSHOT, (runner) => work(readerOn(runner))),
       ),
     backup: async () => {
       throw new Error(
@@ -86,7 +86,7 @@ export function openPostgres(
       );
     },
     close: () => {
-      clearInterval(watch);
+      clearInterval(stallTimer);
       return pool.client.close({ timeout: 5 });
     },
   };
@@ -95,7 +95,7 @@ export function openPostgres(
 /** The connections, and the steps of transactions that wait for an answer on them. */
 interface Pool {
   readonly client: Bun.SQL;
-  readonly waiting: Set<{ looks: number }>;
+  readonly inFlight: Set<{ checks: number }>;
 }
 
 function openPool(url: string): Pool {
@@ -107,44 +107,47 @@ function openPool(url: string): Pool {
     bigint: true,
     connection: { application_name: "postern" },
   });
-  return { client, waiting: new Set() };
+  return { client, inFlight: new Set() };
 }
 
 /** What reads the whole store takes its time, and nothing waits for it. */
-function unwatched({ client }: Pool): Pool {
-  return { client, waiting: new Set() };
+function withoutStallCheck({ client }: Pool): Pool {
+  return { client, inFlight: new Set() };
 }
 
 // Looks are counted, not time: a process that was stopped for minutes has answers before it that it has not read yet.
-function isAnyLate({ waiting }: Pool): boolean {
-  let late = false;
-  for (const one of waiting) {
-    one.looks += 1;
-    late ||= one.looks > LOOKS_MAX;
+function isAnyStalled({ inFlight }: Pool): boolean {
+  let isStalled = false;
+  for (const one of inFlight) {
+    one.checks += 1;
+    isStalled ||= one.checks > STALL_CHECKS_MAX;
   }
-  return late;
+  return isStalled;
 }
 
-function watched<T>({ waiting }: Pool, answer: Promise<T>, sql = ""): Promise<T> {
-  if (UNHURRIED.test(sql)) return answer;
-  const one = { looks: 0 };
-  waiting.add(one);
-  return answer.finally(() => waiting.delete(one));
+function trackInFlight<T>({ inFlight }: Pool, reply: Promise<T>, sql = ""): Promise<T> {
+  if (IS_DDL.test(sql)) return reply;
+  const one = { checks: 0 };
+  inFlight.add(one);
+  return reply.finally(() => inFlight.delete(one));
 }
 
-async function retrying<T>(work: () => Promise<T>): Promise<T> {
+async function withRetry<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();
     } catch (error) {
-      if (attempt >= ATTEMPTS_MAX || !isRetried(error)) throw error;
+      if (attempt >= ATTEMPTS_MAX || !isRetryable(error)) throw error;
       await sleep(RETRY_BASE_MS * 2 ** attempt * jitter());
     }
   }
 }
 
-function isRetried(error: unknown): boolean {
-  return RETRIED.has(sqlState(error)) || (error instanceof Error && STALE_PLAN.test(error.message));
+function isRetryable(error: unknown): boolean {
+  return (
+    RETRYABLE_STATES.has(sqlState(error)) ||
+    (error instanceof Error && STALE_PLAN.test(error.message))
+  );
 }
 
 // A prepared statement dies of a column that a newer version adds meanwhile. The text is its name, so another comment
@@ -159,11 +162,11 @@ function send(connection: Bun.SQL, sql: string, params?: Values): Promise<Rows> 
   const query =
     params === undefined
       ? connection.unsafe(sql)
-      : connection.unsafe(text, [...checkedValues(params)]);
+      : connection.unsafe(text, [...assertExactValues(params)]);
   return query.execute().catch((error: unknown) => {
     if (error instanceof Error && STALE_PLAN.test(error.message) && prepared === generation)
       generation += 1;
-    throw marked(error);
+    throw tagError(error);
   });
 }
 
@@ -173,46 +176,46 @@ async function inTransaction<T>(
   begin: string,
   work: (runner: Runner) => Promise<T>,
 ): Promise<T> {
-  const connection = await watched(pool, reserved(pool.client));
-  let spoilt: { readonly cause: unknown } | undefined;
-  const spoil = (cause: unknown): never => {
-    spoilt ??= { cause };
+  const connection = await trackInFlight(pool, reserveConnection(pool.client));
+  let failure: { readonly cause: unknown } | undefined;
+  const fail = (cause: unknown): never => {
+    failure ??= { cause };
     throw cause;
   };
   const runner: Runner = {
     unsafe: async (sql, params) => {
-      if (spoilt !== undefined) throw spoilt.cause;
-      if (UNHURRIED.test(sql)) void send(connection, LOCK_PATIENTLY).catch(spoil);
-      return watched(pool, send(connection, sql, params), sql).catch(spoil);
+      if (failure !== undefined) throw failure.cause;
+      if (IS_DDL.test(sql)) void send(connection, DISABLE_LOCK_TIMEOUT).catch(fail);
+      return trackInFlight(pool, send(connection, sql, params), sql).catch(fail);
     },
   };
   try {
-    const begun = watched(pool, send(connection, begin)).catch(spoil);
-    const [result] = await Promise.all([(async () => work(runner))(), begun]);
-    if (spoilt !== undefined) throw spoilt.cause;
-    spoilt = { cause: new Error("the transaction is over") };
+    const beginning = trackInFlight(pool, send(connection, begin)).catch(fail);
+    const [result] = await Promise.all([(async () => work(runner))(), beginning]);
+    if (failure !== undefined) throw failure.cause;
+    failure = { cause: new Error("the transaction is over") };
     // PostgreSQL answers the commit of a failed transaction with the word ROLLBACK, not with an error.
-    const { command } = await watched(pool, send(connection, "commit"));
+    const { command } = await trackInFlight(pool, send(connection, "commit"));
     if (command !== "COMMIT") throw new Error(`the commit was answered with ${String(command)}`);
     return result;
   } catch (error) {
-    spoilt ??= { cause: error };
-    await watched(pool, send(connection, "rollback")).catch(() => {});
+    failure ??= { cause: error };
+    await trackInFlight(pool, send(connection, "rollback")).catch(() => {});
     throw error;
   } finally {
     await connection.release();
   }
 }
 
-async function reserved(pool: Bun.SQL): ReturnType<Bun.SQL["reserve"]> {
+async function reserveConnection(pool: Bun.SQL): ReturnType<Bun.SQL["reserve"]> {
   try {
     return await pool.reserve();
   } catch (error) {
-    throw marked(error);
+    throw tagError(error);
   }
 }
 
-function marked(error: unknown): unknown {
+function tagError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const state = sqlState(error);
   if (state === "23505") Object.assign(error, { [DUPLICATE]: true });
@@ -229,12 +232,12 @@ function sqlState(error: unknown): string {
 
 function readerOn(runner: Runner): Reader {
   const all = (sql: string, params: Values = []): Promise<readonly Row[]> =>
-    runner.unsafe(numbered(sql), params);
+    runner.unsafe(numberParameters(sql), params);
   return { kind: "postgres", all, get: async (sql, params) => (await all(sql, params))[0] };
 }
 
 function transactionOn(runner: Runner): Tx {
-  const many = async (
+  const runMany = async (
     sql: string,
     columns: readonly Column[],
     rows: readonly Values[],
@@ -242,7 +245,9 @@ function transactionOn(runner: Runner): Tx {
     if (rows.length === 0) return;
     await runner.unsafe(
       sql,
-      columns.map((_, place) => arrayText(checkedValues(rows.map((row) => row[place] ?? null)))),
+      columns.map((_, index) =>
+        arrayText(assertExactValues(rows.map((row) => row[index] ?? null))),
+      ),
     );
   };
   const find = (
@@ -259,9 +264,9 @@ function transactionOn(runner: Runner): Tx {
   return {
     ...readerOn(runner),
     run: async (sql, params = []) =>
-      Number((await runner.unsafe(numbered(sql), params)).count ?? 0),
-    insertMany: (table, columns, rows) => many(insertStatement(table, columns), columns, rows),
-    updateMany: (table, columns, rows) => many(updateStatement(table, columns), columns, rows),
+      Number((await runner.unsafe(numberParameters(sql), params)).count ?? 0),
+    insertMany: (table, columns, rows) => runMany(insertStatement(table, columns), columns, rows),
+    updateMany: (table, columns, rows) => runMany(updateStatement(table, columns), columns, rows),
     deleteMany: async (table, key, keys) => {
       if (keys.length > 0)
         await runner.unsafe(`delete from ${table} where ${key} = any($1::text[])`, [
@@ -284,7 +289,7 @@ function updateStatement(table: string, columns: readonly Column[]): string {
 }
 
 function unnest(columns: readonly Column[]): string {
-  return `unnest(${columns.map((column, place) => `$${place + 1}::${column.slice(column.lastIndexOf(":") + 1)}[]`).join(", ")})`;
+  return `unnest(${columns.map((column, index) => `$${index + 1}::${column.slice(column.lastIndexOf(":") + 1)}[]`).join(", ")})`;
 }
 
 /** PostgreSQL's text form of an array: every element quoted, so that no value can end it. */
@@ -292,17 +297,17 @@ function arrayText(values: Values): string {
   return `{${values.map((value) => (value === null ? "NULL" : `"${String(value).replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`)).join(",")}}`;
 }
 
-const numberedStatements = new Map<string, string>();
+const numberedSqlCache = new Map<string, string>();
 
 // The house's SQL has no `?` inside a string, so each is a parameter.
-function numbered(sql: string): string {
-  let known = numberedStatements.get(sql);
-  if (known === undefined) {
-    let place = 0;
-    known = sql.replaceAll("?", () => `$${++place}`);
-    numberedStatements.set(sql, known);
+function numberParameters(sql: string): string {
+  let cached = numberedSqlCache.get(sql);
+  if (cached === undefined) {
+    let index = 0;
+    cached = sql.replaceAll("?", () => `$${++index}`);
+    numberedSqlCache.set(sql, cached);
   }
-  return known;
+  return cached;
 }
 
 function jitter(): number {

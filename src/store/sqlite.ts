@@ -4,9 +4,9 @@
 import { Database, type SQLQueryBindings, type Statement } from "bun:sqlite";
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
-import { remembered } from "../base/remembered.ts";
+import { memoize } from "../base/remembered.ts";
 import {
-  checkedValues,
+  assertExactValues,
   type Column,
   columnName,
   type Db,
@@ -21,7 +21,7 @@ import {
 
 const BUSY_TIMEOUT_MS = 5_000;
 /** 16 MiB. */
-const LOG_MAX_PAGES = 4_000;
+const WAL_MAX_PAGES = 4_000;
 /** Twice as much is no faster, with a thousand busy accounts either: what falls out of it is in the kernel's own cache. */
 const CACHE_KIB = 8_000;
 /** Bun keeps twenty compiled statements; a busy gateway has some hundreds, and compiling costs more than most of them. */
@@ -38,21 +38,21 @@ export function openSqlite(options: SqliteOptions): Db {
   mkdirSync(options.folder, { recursive: true, mode: 0o700 });
   const unlock = options.lock ? lockFolder(options.folder) : () => {};
   const file = path.join(options.folder, "postern.db");
-  makePrivate(file);
+  createPrivateFile(file);
   const writer = openFile(file);
   const reader = openFile(file);
   reader.run("pragma query_only = on");
-  sync(options.folder);
-  let last: Promise<unknown> = Promise.resolve();
+  fsyncPath(options.folder);
+  let lastWrite: Promise<unknown> = Promise.resolve();
 
-  const waitForDisk = createDiskSwitch(writer);
-  const write: Db["write"] = (work, lasting = "on disk") => {
-    const turn = last.then(() => {
-      waitForDisk(lasting === "on disk");
+  const setDurability = createSyncModeSwitch(writer);
+  const write: Db["write"] = (work, durability = "on disk") => {
+    const result = lastWrite.then(() => {
+      setDurability(durability === "on disk");
       return inTransaction(writer, work);
     });
-    last = turn.catch(() => {});
-    return turn;
+    lastWrite = result.catch(() => {});
+    return result;
   };
   const snapshot = async <T>(work: (reader: Reader) => Promise<T>): Promise<T> => {
     const own = openFile(file);
@@ -69,10 +69,10 @@ export function openSqlite(options: SqliteOptions): Db {
     write,
     snapshot,
     backup: async (target) => backup(file, target),
-    version: createVersion(writer),
-    isGone: createGone(file),
+    dataVersion: createDataVersion(writer),
+    isFileReplaced: createFileReplacedCheck(file),
     close: async () => {
-      await last;
+      await lastWrite;
       reader.close();
       writer.run("pragma wal_checkpoint(truncate)");
       writer.close();
@@ -82,7 +82,7 @@ export function openSqlite(options: SqliteOptions): Db {
 }
 
 // SQLite makes its files readable for everybody, where the folder was not made here; those beside it become like it.
-function makePrivate(file: string): void {
+function createPrivateFile(file: string): void {
   if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
 }
 
@@ -94,23 +94,23 @@ function openFile(file: string): Database {
   database.run("pragma synchronous = full");
   database.run(`pragma cache_size = ${-CACHE_KIB}`);
   // Moving the log into the file stops everything else for a moment: rarer is better, as long as the log stays small.
-  database.run(`pragma wal_autocheckpoint = ${LOG_MAX_PAGES}`);
+  database.run(`pragma wal_autocheckpoint = ${WAL_MAX_PAGES}`);
   return database;
 }
 
 // In WAL mode `synchronous=NORMAL` writes a commit to the log without waiting for the disk, in the same order as the
 // others: the next commit that does wait flushes the whole log.
-function createDiskSwitch(database: Database): (waits: boolean) => void {
-  let waitsNow = true;
-  return (waits) => {
-    if (waits === waitsNow) return;
-    database.run(`pragma synchronous = ${waits ? "full" : "normal"}`);
-    waitsNow = waits;
+function createSyncModeSwitch(database: Database): (isSynced: boolean) => void {
+  let isSyncedNow = true;
+  return (isSynced) => {
+    if (isSynced === isSyncedNow) return;
+    database.run(`pragma synchronous = ${isSynced ? "full" : "normal"}`);
+    isSyncedNow = isSynced;
   };
 }
 
 // What has a file open goes on writing to it, whatever becomes of its name.
-function createGone(file: string): () => boolean {
+function createFileReplacedCheck(file: string): () => boolean {
   const find = () => statSync(file, { throwIfNoEntry: false });
   const opened = find();
   return () => {
@@ -120,7 +120,7 @@ function createGone(file: string): () => boolean {
 }
 
 // It is the same for what this connection has written itself.
-function createVersion(database: Database): () => number {
+function createDataVersion(database: Database): () => number {
   const statement = database.query("pragma data_version");
   return () => Number(statement.values()[0]?.[0]);
 }
@@ -128,7 +128,7 @@ function createVersion(database: Database): () => number {
 // The kernel drops this lock when the process ends, however it ends; a file with a process id in it would go stale.
 function lockFolder(folder: string): () => void {
   const file = path.join(folder, "postern.lock");
-  makePrivate(file);
+  createPrivateFile(file);
   const lock = new Database(file, { create: true });
   try {
     lock.run("pragma locking_mode = exclusive");
@@ -157,25 +157,25 @@ function backup(file: string, target: string): void {
   } finally {
     own.close();
   }
-  sync(target);
-  sync(path.dirname(target));
+  fsyncPath(target);
+  fsyncPath(path.dirname(target));
 }
 
 // A file is durable once it has been flushed, and its name once its folder has been.
-function sync(fileOrFolder: string): void {
+function fsyncPath(fileOrFolder: string): void {
   const handle = openSync(fileOrFolder, "r");
   fsyncSync(handle);
   closeSync(handle);
 }
 
 async function inTransaction<T>(database: Database, work: (tx: Tx) => Promise<T>): Promise<T> {
-  let spoilt: { readonly cause: unknown } | undefined;
+  let failure: { readonly cause: unknown } | undefined;
   const guard = <R>(step: () => R): R => {
-    if (spoilt !== undefined) throw spoilt.cause;
+    if (failure !== undefined) throw failure.cause;
     try {
       return step();
     } catch (error) {
-      spoilt = { cause: marked(error) };
+      failure = { cause: tagError(error) };
       throw error;
     }
   };
@@ -186,13 +186,13 @@ async function inTransaction<T>(database: Database, work: (tx: Tx) => Promise<T>
     return result;
   } catch (error) {
     if (database.inTransaction) database.run("rollback");
-    throw marked(error);
+    throw tagError(error);
   } finally {
-    spoilt ??= { cause: new Error("the transaction is over") };
+    failure ??= { cause: new Error("the transaction is over") };
   }
 }
 
-function marked(error: unknown): unknown {
+function tagError(error: unknown): unknown {
   if (!(error instanceof Error) || !("code" in error)) return error;
   const code = String(error.code);
   if (/^SQLITE_CONSTRAINT_(UNIQUE|PRIMARYKEY)$/.test(code))
@@ -205,7 +205,7 @@ type Guard = <R>(step: () => R) => R;
 
 function readerOn(database: Database, guard: Guard = (step) => step()): Reader {
   const all = (sql: string, params: Values = []): readonly Row[] =>
-    guard(() => prepared(database, sql).all(...checkedValues(params)));
+    guard(() => prepared(database, sql).all(...assertExactValues(params)));
   return {
     kind: "sqlite",
     all: async (sql, params) => all(sql, params),
@@ -215,18 +215,18 @@ function readerOn(database: Database, guard: Guard = (step) => step()): Reader {
 
 // An amount fits a number, and so does a balance; what was spent of many balances, one after the other, need not, and SQLite
 // rounds it without a word. What reads such sums gets every integer as a bigint, which costs no more on so few columns.
-const readsSums = remembered((sql: string) => /\b(?:spender|wallet)\b|\bsum\(/.test(sql));
+const needsBigints = memoize((sql: string) => /\b(?:spender|wallet)\b|\bsum\(/.test(sql));
 
 function prepared(database: Database, sql: string): Statement<Row, SQLQueryBindings[]> {
   const statement = database.query<Row, SQLQueryBindings[]>(sql);
-  return readsSums(sql) ? statement.safeIntegers(true) : statement;
+  return needsBigints(sql) ? statement.safeIntegers(true) : statement;
 }
 
 function transactionOn(database: Database, guard: Guard): Tx {
   const each = async (sql: string, rows: readonly Values[]): Promise<void> =>
     guard(() => {
       const statement = database.query<Row, SQLQueryBindings[]>(sql);
-      for (const row of rows) statement.run(...checkedValues(row));
+      for (const row of rows) statement.run(...assertExactValues(row));
     });
   const find = async (
     table: string,
@@ -236,14 +236,15 @@ function transactionOn(database: Database, guard: Guard): Tx {
     guard(() =>
       prepared(
         database,
-        `select * from ${table} where ${amongKeys(key, keys)} order by ${key}`,
-      ).all(keysText(keys)),
+        `select * from ${table} where ${keyCondition(key, keys)} order by ${key}`,
+      ).all(keysParameter(keys)),
     );
   return {
     ...readerOn(database, guard),
     run: async (sql, params: readonly Value[] = []) =>
       guard(
-        () => database.query<Row, SQLQueryBindings[]>(sql).run(...checkedValues(params)).changes,
+        () =>
+          database.query<Row, SQLQueryBindings[]>(sql).run(...assertExactValues(params)).changes,
       ),
     insertMany: (table, columns, rows) => each(insertStatement(table, columns), rows),
     updateMany: (table, columns, rows) => each(updateStatement(table, columns), rows.map(keyLast)),
@@ -251,8 +252,8 @@ function transactionOn(database: Database, guard: Guard): Tx {
       guard(
         () =>
           void database
-            .query(`delete from ${table} where ${amongKeys(key, keys)}`)
-            .run(keysText(keys)),
+            .query(`delete from ${table} where ${keyCondition(key, keys)}`)
+            .run(keysParameter(keys)),
       ),
     lockMany: find,
     readMany: find,
@@ -260,11 +261,11 @@ function transactionOn(database: Database, guard: Guard): Tx {
 }
 
 // One statement over a list costs a tenth of a statement for each key, and one for a single key half of that for a list.
-function amongKeys(key: string, keys: readonly string[]): string {
+function keyCondition(key: string, keys: readonly string[]): string {
   return keys.length === 1 ? `${key} = ?` : `${key} in (select value from json_each(?))`;
 }
 
-function keysText(keys: readonly string[]): string {
+function keysParameter(keys: readonly string[]): string {
   const [only] = keys;
   return keys.length === 1 && only !== undefined ? only : JSON.stringify(keys);
 }

@@ -12,7 +12,7 @@ export interface Resource {
   readonly instance: string;
 }
 
-export function exportText(resource: Resource, spans: readonly Span[]): string {
+export function otlpJson(resource: Resource, spans: readonly Span[]): string {
   return JSON.stringify({
     resourceSpans: [
       {
@@ -24,22 +24,22 @@ export function exportText(resource: Resource, spans: readonly Span[]): string {
           }),
         },
         scopeSpans: [
-          { scope: { name: "postern", version: resource.version }, spans: spans.map(jsonOf) },
+          { scope: { name: "postern", version: resource.version }, spans: spans.map(spanJson) },
         ],
       },
     ],
   });
 }
 
-function jsonOf(span: Span): object {
+function spanJson(span: Span): object {
   return {
     traceId: span.traceId,
     spanId: span.spanId,
     parentSpanId: span.parentSpanId,
     name: span.name,
     kind: SERVER_KIND,
-    startTimeUnixNano: nanoseconds(span.startedAt),
-    endTimeUnixNano: nanoseconds(span.endedAt),
+    startTimeUnixNano: toUnixNano(span.startedAt),
+    endTimeUnixNano: toUnixNano(span.endedAt),
     attributes: attributesOf(span.attributes),
     status: span.error === undefined ? {} : { code: ERROR_STATUS, message: span.error },
   };
@@ -62,6 +62,6 @@ function valueOf(key: string, value: AttributeValue): object {
     : { doubleValue: value };
 }
 
-function nanoseconds(ms: number): string {
+function toUnixNano(ms: number): string {
   return `${Math.round(ms)}000000`;
 }

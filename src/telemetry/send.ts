@@ -3,26 +3,26 @@
 import { readBoundedText } from "../base/bounded-body.ts";
 import type { Secret } from "../base/secret.ts";
 
-export interface Destination {
+export interface OtlpEndpoint {
   readonly url: string;
   readonly headers: Readonly<Record<string, Secret>>;
 }
 
-export type Sent =
+export type ExportResult =
   | { readonly kind: "taken"; readonly rejected: number }
   /** `later`: the same may be taken then. */
-  | { readonly kind: "later" | "never"; readonly why: string; readonly waitMs?: number };
+  | { readonly kind: "later" | "never"; readonly reason: string; readonly retryAfterMs?: number };
 
-export const PAUSE_MAX_MS = 60_000;
-const ANSWER_MAX_BYTES = 65_536;
+export const BACKOFF_MAX_MS = 60_000;
+const RESPONSE_MAX_BYTES = 65_536;
 /** By OTLP's own list, these alone are worth another try. */
-const TRANSIENT: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
-export async function send(
-  { url, headers }: Destination,
+export async function exportSpans(
+  { url, headers }: OtlpEndpoint,
   body: string,
-  withinMs: number,
-): Promise<Sent> {
+  timeoutMs: number,
+): Promise<ExportResult> {
   try {
     const response = await fetch(url, {
       method: "POST",
@@ -32,22 +32,22 @@ export async function send(
       },
       body,
       redirect: "error",
-      signal: AbortSignal.timeout(withinMs),
+      signal: AbortSignal.timeout(timeoutMs),
     });
-    const text = await readBoundedText(response.body, ANSWER_MAX_BYTES);
-    if (response.ok) return { kind: "taken", rejected: rejectedIn(text) };
+    const text = await readBoundedText(response.body, RESPONSE_MAX_BYTES);
+    if (response.ok) return { kind: "taken", rejected: rejectedSpanCount(text) };
     const waitSeconds = Number(response.headers.get("retry-after"));
     return {
-      kind: TRANSIENT.has(response.status) ? "later" : "never",
-      why: `status ${response.status}`,
-      ...(waitSeconds > 0 ? { waitMs: Math.min(PAUSE_MAX_MS, waitSeconds * 1_000) } : {}),
+      kind: RETRYABLE_STATUSES.has(response.status) ? "later" : "never",
+      reason: `status ${response.status}`,
+      ...(waitSeconds > 0 ? { retryAfterMs: Math.min(BACKOFF_MAX_MS, waitSeconds * 1_000) } : {}),
     };
   } catch (error) {
-    return { kind: "later", why: error instanceof Error ? error.message : String(error) };
+    return { kind: "later", reason: error instanceof Error ? error.message : String(error) };
   }
 }
 
 /** How many spans the collector says that it did not take. */
-function rejectedIn(text: string): number {
+function rejectedSpanCount(text: string): number {
   return Number(/"rejectedSpans"\s*:\s*"?(\d{1,15})/.exec(text)?.[1] ?? 0);
 }

@@ -5,10 +5,10 @@ import { randomBytes } from "node:crypto";
 import { usdText } from "../base/money.ts";
 import type { UsageRecord } from "../usage/usage.ts";
 
-export interface CallTold {
+export interface CallTrace {
   readonly record: UsageRecord;
   /** The model as its caller named it. */
-  readonly asked: string;
+  readonly requestedModel: string;
   readonly parent: TraceParent | undefined;
 }
 
@@ -35,11 +35,11 @@ export interface Span {
 
 const TRACE_BYTES = 16;
 const SPAN_BYTES = 8;
-const PARENT =
+const TRACEPARENT =
   /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
 const SAMPLED = 1;
 
-const ROUTES = {
+const HTTP_ROUTES = {
   chat: "/v1/chat/completions",
   responses: "/v1/responses",
   messages: "/v1/messages",
@@ -47,7 +47,7 @@ const ROUTES = {
 } as const satisfies Record<UsageRecord["api"], string>;
 
 /** The conventions' names for providers, where they are not ours. */
-const PROVIDERS: Readonly<Record<string, string>> = {
+const OTEL_PROVIDER_NAMES: Readonly<Record<string, string>> = {
   azure: "azure.ai.openai",
   bedrock: "aws.bedrock",
   google: "gcp.gemini",
@@ -58,15 +58,16 @@ const PROVIDERS: Readonly<Record<string, string>> = {
 };
 
 /** Undefined where a header is none by the W3C's trace context, which is then as good as not sent. */
-export function readTraceParent(header: string | null): TraceParent | undefined {
-  const [, traceId, spanId, flags] = (header === null ? null : PARENT.exec(header.trim())) ?? [];
+export function parseTraceParent(header: string | null): TraceParent | undefined {
+  const [, traceId, spanId, flags] =
+    (header === null ? null : TRACEPARENT.exec(header.trim())) ?? [];
   if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
   return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED };
 }
 
-export function spanOf({ record, asked, parent }: CallTold): Span {
+export function spanOf({ record, requestedModel, parent }: CallTrace): Span {
   const operation = record.api === "embeddings" ? "embeddings" : "chat";
-  const error = errorOf(record);
+  const error = errorType(record);
   return {
     traceId: parent?.traceId ?? randomBytes(TRACE_BYTES).toString("hex"),
     spanId: randomBytes(SPAN_BYTES).toString("hex"),
@@ -76,8 +77,8 @@ export function spanOf({ record, asked, parent }: CallTold): Span {
     endedAt: record.createdAt + record.latencyMs,
     attributes: {
       "gen_ai.operation.name": operation,
-      "gen_ai.provider.name": PROVIDERS[record.provider] ?? record.provider,
-      "gen_ai.request.model": asked,
+      "gen_ai.provider.name": OTEL_PROVIDER_NAMES[record.provider] ?? record.provider,
+      "gen_ai.request.model": requestedModel,
       "gen_ai.response.model": record.model,
       "gen_ai.usage.input_tokens": record.inputTokens,
       "gen_ai.usage.output_tokens": record.outputTokens,
@@ -85,7 +86,7 @@ export function spanOf({ record, asked, parent }: CallTold): Span {
       "gen_ai.usage.cache_creation.input_tokens": record.cacheWriteTokens,
       "gen_ai.usage.reasoning.output_tokens": record.reasoningTokens,
       "http.request.method": "POST",
-      "http.route": ROUTES[record.api],
+      "http.route": HTTP_ROUTES[record.api],
       "http.response.status_code": record.status,
       "error.type": error,
       "postern.request_id": record.id,
@@ -105,6 +106,6 @@ export function spanOf({ record, asked, parent }: CallTold): Span {
   };
 }
 
-function errorOf({ outcome }: UsageRecord): string | undefined {
+function errorType({ outcome }: UsageRecord): string | undefined {
   return outcome === "completed" || outcome === "client_aborted" ? undefined : outcome;
 }

@@ -2,93 +2,95 @@
 // where the collector is away, and let go of and counted where that lasts.
 
 import type { Log } from "../base/log.ts";
-import { exportText, type Resource } from "./otlp.ts";
-import { type Destination, PAUSE_MAX_MS, send } from "./send.ts";
-import { type CallTold, readTraceParent, type Span, spanOf } from "./span.ts";
+import { otlpJson, type Resource } from "./otlp.ts";
+import { type OtlpEndpoint, BACKOFF_MAX_MS, exportSpans } from "./send.ts";
+import { type CallTrace, parseTraceParent, type Span, spanOf } from "./span.ts";
 
-export interface TelemetryParts extends Destination {
-  readonly joinsTraces: boolean;
+export interface TelemetryOptions extends OtlpEndpoint {
+  readonly shouldContinueTraces: boolean;
   readonly resource: Resource;
   readonly log: Log;
   /** Shorter for tests. */
-  readonly lastWithinMs?: number;
+  readonly shutdownTimeoutMs?: number;
 }
 
 export interface Telemetry {
-  readonly tell: (call: Omit<CallTold, "parent">, headers: Headers) => void;
+  readonly recordCall: (call: Omit<CallTrace, "parent">, headers: Headers) => void;
   /** Sends what there is, unless the collector was away a moment ago. */
   readonly flush: () => Promise<void>;
   /** Sends what there is once more, and waits for no more than two seconds. */
-  readonly stop: () => Promise<void>;
+  readonly shutdown: () => Promise<void>;
   readonly counts: () => { readonly sent: number; readonly dropped: number };
 }
 
-const BATCH_SPANS = 512;
+const BATCH_MAX_SPANS = 512;
 /** Some three megabytes. */
-const QUEUE_SPANS = 4_096;
-const ANSWER_WITHIN_MS = 10_000;
-const LAST_WITHIN_MS = 2_000;
-const PAUSE_FIRST_MS = 1_000;
+const QUEUE_MAX_SPANS = 4_096;
+const EXPORT_TIMEOUT_MS = 10_000;
+const SHUTDOWN_TIMEOUT_MS = 2_000;
+const BACKOFF_FIRST_MS = 1_000;
 
-export function createTelemetry(parts: TelemetryParts): Telemetry {
+export function createTelemetry(options: TelemetryOptions): Telemetry {
   const queue: Span[] = [];
   const counts = { sent: 0, dropped: 0 };
   let sending: Promise<void> | undefined;
-  const pause = createPause();
-  const trouble = createTrouble(parts);
-  const { lastWithinMs = LAST_WITHIN_MS } = parts;
+  const backoff = createBackoff();
+  const outageLog = createOutageLog(options);
+  const { shutdownTimeoutMs = SHUTDOWN_TIMEOUT_MS } = options;
 
-  const sendAll = async (withinMs: number): Promise<void> => {
+  const sendAll = async (timeoutMs: number): Promise<void> => {
     while (queue.length > 0) {
-      const batch = queue.slice(0, BATCH_SPANS);
-      const sent = await send(parts, exportText(parts.resource, batch), withinMs);
+      const batch = queue.slice(0, BATCH_MAX_SPANS);
+      const sent = await exportSpans(options, otlpJson(options.resource, batch), timeoutMs);
       if (sent.kind === "later") {
-        trouble.begins(sent.why);
-        pause.begin(sent.waitMs);
+        outageLog.onFailure(sent.reason);
+        backoff.start(sent.retryAfterMs);
         return;
       }
-      pause.end();
+      backoff.reset();
       queue.splice(0, batch.length);
       const rejected = sent.kind === "taken" ? Math.min(sent.rejected, batch.length) : batch.length;
       counts.sent += batch.length - rejected;
       counts.dropped += rejected;
       if (sent.kind === "never") {
-        trouble.begins(sent.why);
+        outageLog.onFailure(sent.reason);
         return;
       }
-      trouble.ends();
+      outageLog.onSuccess();
     }
   };
-  const flushWithin = (withinMs: number): Promise<void> => {
-    sending ??= sendAll(withinMs).finally(() => {
+  const flushWithin = (timeoutMs: number): Promise<void> => {
+    sending ??= sendAll(timeoutMs).finally(() => {
       sending = undefined;
     });
     return sending;
   };
   const flush = async (): Promise<void> => {
-    if (pause.isOver()) await flushWithin(ANSWER_WITHIN_MS);
+    if (backoff.isElapsed()) await flushWithin(EXPORT_TIMEOUT_MS);
   };
   return {
-    tell: (call, headers) => {
-      const parent = parts.joinsTraces ? readTraceParent(headers.get("traceparent")) : undefined;
+    recordCall: (call, headers) => {
+      const parent = options.shouldContinueTraces
+        ? parseTraceParent(headers.get("traceparent"))
+        : undefined;
       if (parent?.isSampled === false) return;
-      if (queue.length >= QUEUE_SPANS) {
+      if (queue.length >= QUEUE_MAX_SPANS) {
         counts.dropped++;
         return;
       }
       queue.push(spanOf({ ...call, parent }));
-      if (queue.length >= BATCH_SPANS && sending === undefined) void flush();
+      if (queue.length >= BATCH_MAX_SPANS && sending === undefined) void flush();
     },
     flush,
-    stop: async () => {
-      const late = Promise.withResolvers<void>();
-      const timer = setTimeout(late.resolve, lastWithinMs);
+    shutdown: async () => {
+      const timedOut = Promise.withResolvers<void>();
+      const timer = setTimeout(timedOut.resolve, shutdownTimeoutMs);
       await Promise.race([
-        lastWords(
+        finalFlush(
           () => sending,
-          () => flushWithin(lastWithinMs),
+          () => flushWithin(shutdownTimeoutMs),
         ),
-        late.promise,
+        timedOut.promise,
       ]);
       clearTimeout(timer);
       counts.dropped += queue.length;
@@ -98,48 +100,48 @@ export function createTelemetry(parts: TelemetryParts): Telemetry {
 }
 
 // What is being sent may have begun before the last calls ended.
-async function lastWords(
-  underWay: () => Promise<void> | undefined,
+async function finalFlush(
+  inFlight: () => Promise<void> | undefined,
   flush: () => Promise<void>,
 ): Promise<void> {
-  await underWay();
+  await inFlight();
   await flush();
 }
 
 // Each pause is twice as long as the one before, unless the collector says how long.
-function createPause(): {
-  readonly begin: (askedMs: number | undefined) => void;
-  readonly end: () => void;
-  readonly isOver: () => boolean;
+function createBackoff(): {
+  readonly start: (retryAfterMs: number | undefined) => void;
+  readonly reset: () => void;
+  readonly isElapsed: () => boolean;
 } {
-  let lengthMs = 0;
+  let delayMs = 0;
   let until = 0;
   return {
-    begin: (askedMs) => {
-      lengthMs = Math.min(PAUSE_MAX_MS, Math.max(PAUSE_FIRST_MS, lengthMs * 2));
-      until = performance.now() + (askedMs ?? lengthMs);
+    start: (retryAfterMs) => {
+      delayMs = Math.min(BACKOFF_MAX_MS, Math.max(BACKOFF_FIRST_MS, delayMs * 2));
+      until = performance.now() + (retryAfterMs ?? delayMs);
     },
-    end: () => {
-      lengthMs = 0;
+    reset: () => {
+      delayMs = 0;
     },
-    isOver: () => performance.now() >= until,
+    isElapsed: () => performance.now() >= until,
   };
 }
 
 // The log is told once of a trouble that lasts.
-function createTrouble({ url, log }: TelemetryParts): {
-  readonly begins: (detail: string) => void;
-  readonly ends: () => void;
+function createOutageLog({ url, log }: TelemetryOptions): {
+  readonly onFailure: (detail: string) => void;
+  readonly onSuccess: () => void;
 } {
-  let isTold = false;
+  let isLogged = false;
   return {
-    begins: (detail) => {
-      if (!isTold)
+    onFailure: (detail) => {
+      if (!isLogged)
         log.warn("a collector does not take spans", { collector: new URL(url).host, detail });
-      isTold = true;
+      isLogged = true;
     },
-    ends: () => {
-      isTold = false;
+    onSuccess: () => {
+      isLogged = false;
     },
   };
 }

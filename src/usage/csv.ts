@@ -28,15 +28,15 @@ const COLUMNS: readonly (readonly [
   ["first_token_ms", (record) => record.firstTokenMs ?? ""],
 ];
 
-export function csvOf(records: readonly UsageRecord[]): string {
+export function toCsv(records: readonly UsageRecord[]): string {
   const lines = [
     COLUMNS.map(([name]) => name),
-    ...records.map((record) => COLUMNS.map(([, value]) => cell(value(record)))),
+    ...records.map((record) => COLUMNS.map(([, value]) => csvCell(value(record)))),
   ];
   return lines.map((line) => `${line.join(",")}\r\n`).join("");
 }
 
-function cell(value: string | number): string {
+function csvCell(value: string | number): string {
   if (typeof value === "number") return String(value);
   const harmless = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
   return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;

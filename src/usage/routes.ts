@@ -3,17 +3,17 @@
 import { z } from "zod";
 import { creditsOf, usdText } from "../base/money.ts";
 import { PAGE_LIMIT_DEFAULT } from "../base/page.ts";
-import { cursorOf, listOf, PageLimit, Timestamp, timestamp } from "../http/record.ts";
+import { cursorSchema, listSchema, PageLimit, Timestamp, timestamp } from "../http/record.ts";
 import { keyRoute, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
-import { csvOf } from "./csv.ts";
+import { toCsv } from "./csv.ts";
 import {
   getUsage,
   GROUPINGS,
   GROUPS_MAX,
   listUsage,
   OUTCOMES,
-  pageSums,
+  listUsageSums,
   USAGE_APIS,
   type UsageFilter,
   type UsageRecord,
@@ -151,12 +151,12 @@ function listRoute(db: Db): Route {
       limit: PageLimit.optional().meta({
         description: `Records on a page: ${PAGE_LIMIT_DEFAULT} unless told, and ${CSV_ROWS_MAX} in a table.`,
       }),
-      cursor: cursorOf("req"),
+      cursor: cursorSchema("req"),
     }),
-    answers: {
+    responses: {
       200: {
         description: "A page of usage records.",
-        schema: listOf(UsageRecordSchema, "UsageList"),
+        schema: listSchema(UsageRecordSchema, "UsageList"),
         example: { object: "list", data: [EXAMPLE], has_more: false, next_cursor: null },
         alternatives: [{ contentType: "text/csv" }],
         headers: {
@@ -168,17 +168,17 @@ function listRoute(db: Db): Route {
     run: async ({ caller, query, headers }) => {
       const csv = headers.get("accept")?.includes("text/csv") === true;
       const limit = query.limit ?? (csv ? CSV_ROWS_MAX : PAGE_LIMIT_DEFAULT);
-      const page = await listUsage(db, caller.accountId, filterOf(query), {
+      const page = await listUsage(db, caller.accountId, parseFilter(query), {
         limit,
         cursor: query.cursor,
       });
-      if (!csv) return { status: 200, body: { ...page, data: page.data.map(showUsage) } };
+      if (!csv) return { status: 200, body: { ...page, data: page.data.map(toUsageRecord) } };
       const headersOut = new Headers({
         "content-type": "text/csv; charset=utf-8",
         "cache-control": "no-store",
       });
       if (page.next_cursor !== null) headersOut.set("x-next-cursor", page.next_cursor);
-      return new Response(csvOf(page.data), { headers: headersOut });
+      return new Response(toCsv(page.data), { headers: headersOut });
     },
   });
 }
@@ -204,10 +204,10 @@ function summaryRoute(db: Db): Route {
         .optional()
         .meta({ description: "`next_cursor` of the page before, with the same `group_by`." }),
     }),
-    answers: {
+    responses: {
       200: {
         description: "A page of sums, newest day or last name first.",
-        schema: listOf(SumRecord, "UsageSummary"),
+        schema: listSchema(SumRecord, "UsageSummary"),
         example: {
           object: "list",
           data: [
@@ -226,10 +226,17 @@ function summaryRoute(db: Db): Route {
     },
     faults: [],
     run: async ({ caller, query }) => {
-      const { group_by: by, limit = GROUPS_MAX, cursor } = query;
-      const name = by === "key" ? "key_id" : by;
-      const page = await pageSums(db, caller.accountId, filterOf(query), { by, limit, cursor });
-      return { status: 200, body: { ...page, data: page.data.map((sum) => showSum(sum, name)) } };
+      const { group_by: grouping, limit = GROUPS_MAX, cursor } = query;
+      const name = grouping === "key" ? "key_id" : grouping;
+      const page = await listUsageSums(db, caller.accountId, parseFilter(query), {
+        grouping,
+        limit,
+        cursor,
+      });
+      return {
+        status: 200,
+        body: { ...page, data: page.data.map((sum) => toSumRecord(sum, name)) },
+      };
     },
   });
 }
@@ -245,16 +252,16 @@ function getRoute(db: Db): Route {
     params: z.object({
       id: z.string().meta({ description: "The call's `x-request-id`.", example: EXAMPLE.id }),
     }),
-    answers: { 200: { description: "The record.", schema: UsageRecordSchema, example: EXAMPLE } },
+    responses: { 200: { description: "The record.", schema: UsageRecordSchema, example: EXAMPLE } },
     faults: ["not_found"],
     run: async ({ caller, params }) => ({
       status: 200,
-      body: showUsage(await getUsage(db, caller.accountId, params.id)),
+      body: toUsageRecord(await getUsage(db, caller.accountId, params.id)),
     }),
   });
 }
 
-function filterOf(query: {
+function parseFilter(query: {
   from?: string | undefined;
   to?: string | undefined;
   model?: string | undefined;
@@ -268,12 +275,12 @@ function filterOf(query: {
   };
 }
 
-type Counted = Pick<
+type TokenCounts = Pick<
   UsageSum,
   "inputTokens" | "cacheReadTokens" | "cacheWriteTokens" | "outputTokens" | "reasoningTokens"
 >;
 
-function showTokens(sum: Counted): z.infer<typeof Tokens> {
+function toTokensRecord(sum: TokenCounts): z.infer<typeof Tokens> {
   return {
     input_tokens: sum.inputTokens,
     cache_read_tokens: sum.cacheReadTokens,
@@ -283,7 +290,7 @@ function showTokens(sum: Counted): z.infer<typeof Tokens> {
   };
 }
 
-function showUsage(record: UsageRecord): z.infer<typeof UsageRecordSchema> {
+function toUsageRecord(record: UsageRecord): z.infer<typeof UsageRecordSchema> {
   return {
     id: record.id,
     object: "usage",
@@ -295,7 +302,7 @@ function showUsage(record: UsageRecord): z.infer<typeof UsageRecordSchema> {
     stream: record.stream,
     outcome: record.outcome,
     status: record.status,
-    usage: showTokens(record),
+    usage: toTokensRecord(record),
     exact: record.exact,
     price: [...record.price],
     cost_usd: usdText(record.cost),
@@ -307,11 +314,11 @@ function showUsage(record: UsageRecord): z.infer<typeof UsageRecordSchema> {
   };
 }
 
-function showSum(sum: UsageSum, name: "day" | "model" | "key_id"): z.infer<typeof SumRecord> {
+function toSumRecord(sum: UsageSum, name: "day" | "model" | "key_id"): z.infer<typeof SumRecord> {
   return {
     [name]: sum.group,
     calls: sum.calls,
-    usage: showTokens(sum),
+    usage: toTokensRecord(sum),
     cost_usd: usdText(sum.cost),
     cost_credits: creditsOf(sum.cost),
   };

@@ -2,20 +2,20 @@
 // so that its cost can be worked out again from the record alone; it is written by the ledger's settle, in one step
 // with the charge.
 
-import { dayOf } from "../base/day.ts";
+import { utcDay } from "../base/day.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { type Nano, toNano } from "../base/money.ts";
-import { afterEveryId, type Page, type PageRequest, toPage } from "../base/page.ts";
+import { maxId, type Page, type PageRequest, toPage } from "../base/page.ts";
 import {
   type Column,
-  oneOf,
+  enumValue,
   type Reader,
   type Row,
   text,
   type Tx,
   type Value,
-  whole,
-  wholeOrNull,
+  integer,
+  integerOrNull,
 } from "../store/db.ts";
 
 export const USAGE_APIS = ["chat", "responses", "messages", "embeddings"] as const;
@@ -41,7 +41,7 @@ export interface PricedLine {
 }
 
 /** A provider that was tried, in the order of trying. */
-export interface Attempt {
+export interface ProviderAttempt {
   readonly provider: string;
   readonly model: string;
   readonly status: number;
@@ -66,7 +66,7 @@ export interface UsageRecord {
   readonly reasoningTokens: number;
   /** Every meter that was not zero, as it was priced. */
   readonly price: readonly PricedLine[];
-  readonly attempts: readonly Attempt[];
+  readonly attempts: readonly ProviderAttempt[];
   readonly cost: Nano;
   readonly byok: boolean;
   /** False where the provider gave no numbers and they were estimated. */
@@ -129,7 +129,7 @@ const COLUMNS: readonly Column[] = [
   "detail:text",
 ];
 
-export function writeUsage(tx: Tx, records: readonly UsageRecord[]): Promise<void> {
+export function insertUsage(tx: Tx, records: readonly UsageRecord[]): Promise<void> {
   return tx.insertMany("usage_record", COLUMNS, records.map(toValues));
 }
 
@@ -157,10 +157,10 @@ export async function listUsage(
   filter: UsageFilter,
   page: PageRequest,
 ): Promise<Page<UsageRecord>> {
-  const { where, params } = conditions(accountId, filter);
+  const { where, params } = whereClause(accountId, filter);
   const rows = await reader.all(
     `select * from usage_record where ${where} and id < ? order by id desc limit ?`,
-    [...params, page.cursor ?? afterEveryId("req"), page.limit + 1],
+    [...params, page.cursor ?? maxId("req"), page.limit + 1],
   );
   return toPage(rows.map(toRecord), page.limit);
 }
@@ -170,22 +170,22 @@ export async function sumUsage(
   reader: Reader,
   accountId: string,
   filter: UsageFilter,
-  by: Grouping,
+  grouping: Grouping,
 ): Promise<readonly UsageSum[]> {
-  return (await pageSums(reader, accountId, filter, { by, limit: GROUPS_MAX })).data;
+  return (await listUsageSums(reader, accountId, filter, { grouping, limit: GROUPS_MAX })).data;
 }
 
 /** A page of sums; its cursor is the grouping and the last group, because a sum has no id. */
-export async function pageSums(
+export async function listUsageSums(
   reader: Reader,
   accountId: string,
   filter: UsageFilter,
-  page: PageRequest & { readonly by: Grouping },
+  page: PageRequest & { readonly grouping: Grouping },
 ): Promise<Page<UsageSum>> {
-  const { by, limit, cursor } = page;
-  const { where, params } = conditions(accountId, filter);
-  const column = GROUP_COLUMNS[by];
-  const after = cursor === undefined ? undefined : groupAfter(by, cursor);
+  const { grouping, limit, cursor } = page;
+  const { where, params } = whereClause(accountId, filter);
+  const column = GROUP_COLUMNS[grouping];
+  const after = cursor === undefined ? undefined : groupFromCursor(grouping, cursor);
   const rows = await reader.all(
     `select ${column} as grouped, count(*) as calls,
        cast(sum(input_tokens) as bigint) as input_tokens, cast(sum(cache_read_tokens) as bigint) as cache_read_tokens,
@@ -197,7 +197,7 @@ export async function pageSums(
   );
   const data = rows.slice(0, limit).map(toSum);
   const last = rows.length > limit ? data.at(-1) : undefined;
-  const next = last === undefined ? null : `${by}:${last.group}`;
+  const next = last === undefined ? null : `${grouping}:${last.group}`;
   return { object: "list", data, has_more: next !== null, next_cursor: next };
 }
 
@@ -212,10 +212,10 @@ export async function totalUsage(
     [accountId],
   );
   if (row === undefined) throw new Error("a sum has one row");
-  return { calls: whole(row, "calls"), cost: toNano(row["cost_nano"]) };
+  return { calls: integer(row, "calls"), cost: toNano(row["cost_nano"]) };
 }
 
-function groupAfter(by: Grouping, cursor: string): string {
+function groupFromCursor(by: Grouping, cursor: string): string {
   const start = `${by}:`;
   if (cursor.startsWith(start) && cursor.length > start.length) return cursor.slice(start.length);
   throw invalid(
@@ -227,17 +227,17 @@ function groupAfter(by: Grouping, cursor: string): string {
 function toSum(row: Row): UsageSum {
   return {
     group: text(row, "grouped"),
-    calls: whole(row, "calls"),
-    inputTokens: whole(row, "input_tokens"),
-    cacheReadTokens: whole(row, "cache_read_tokens"),
-    cacheWriteTokens: whole(row, "cache_write_tokens"),
-    outputTokens: whole(row, "output_tokens"),
-    reasoningTokens: whole(row, "reasoning_tokens"),
+    calls: integer(row, "calls"),
+    inputTokens: integer(row, "input_tokens"),
+    cacheReadTokens: integer(row, "cache_read_tokens"),
+    cacheWriteTokens: integer(row, "cache_write_tokens"),
+    outputTokens: integer(row, "output_tokens"),
+    reasoningTokens: integer(row, "reasoning_tokens"),
     cost: toNano(row["cost_nano"]),
   };
 }
 
-function conditions(
+function whereClause(
   accountId: string,
   filter: UsageFilter,
 ): { readonly where: string; readonly params: Value[] } {
@@ -261,7 +261,7 @@ function toValues(record: UsageRecord): readonly Value[] {
     record.accountId,
     record.keyId,
     record.createdAt,
-    dayOf(record.createdAt),
+    utcDay(record.createdAt),
     record.model,
     record.provider,
     record.api,
@@ -289,24 +289,24 @@ function toRecord(row: Row): UsageRecord {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
     keyId: text(row, "key_id"),
-    createdAt: whole(row, "created_at"),
+    createdAt: integer(row, "created_at"),
     model: text(row, "model"),
     provider: text(row, "provider"),
-    api: oneOf(row, "api", USAGE_APIS),
-    stream: whole(row, "stream") === 1,
-    outcome: oneOf(row, "outcome", OUTCOMES),
-    status: whole(row, "status"),
-    inputTokens: whole(row, "input_tokens"),
-    cacheReadTokens: whole(row, "cache_read_tokens"),
-    cacheWriteTokens: whole(row, "cache_write_tokens"),
-    outputTokens: whole(row, "output_tokens"),
-    reasoningTokens: whole(row, "reasoning_tokens"),
+    api: enumValue(row, "api", USAGE_APIS),
+    stream: integer(row, "stream") === 1,
+    outcome: enumValue(row, "outcome", OUTCOMES),
+    status: integer(row, "status"),
+    inputTokens: integer(row, "input_tokens"),
+    cacheReadTokens: integer(row, "cache_read_tokens"),
+    cacheWriteTokens: integer(row, "cache_write_tokens"),
+    outputTokens: integer(row, "output_tokens"),
+    reasoningTokens: integer(row, "reasoning_tokens"),
     price: detail.price,
     attempts: detail.attempts,
     cost: toNano(row["cost_nano"]),
-    byok: whole(row, "byok") === 1,
-    exact: whole(row, "exact") === 1,
-    latencyMs: whole(row, "latency_ms"),
-    firstTokenMs: wholeOrNull(row, "first_token_ms"),
+    byok: integer(row, "byok") === 1,
+    exact: integer(row, "exact") === 1,
+    latencyMs: integer(row, "latency_ms"),
+    firstTokenMs: integerOrNull(row, "first_token_ms"),
   };
 }

@@ -2,17 +2,17 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createAccount } from "../../src/accounts/accounts.ts";
-import { answerInvitation, invite, withdraw } from "../../src/accounts/invitations.ts";
-import { roleOf, takeOver } from "../../src/accounts/members.ts";
+import { respondToInvitation, invite, withdrawInvitation } from "../../src/accounts/invitations.ts";
+import { roleOf, claimWorkspace } from "../../src/accounts/members.ts";
 import { Fault } from "../../src/base/fault.ts";
 import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import type { Tx } from "../../src/store/db.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`invitations on ${kind}`, () => {
     let store: TestStore;
     let accountId: string;
@@ -24,14 +24,14 @@ eachStore((kind, open) => {
     beforeEach(async () => {
       const networks = ["n/32", "n/24"] as const;
       const limits = { perHour: 0, grantPerDay: 0n };
-      const parts = { limits, openWallet, grantStart: async () => {} };
+      const parts = { limits, openWallet, grantStartingCredit: async () => {} };
       accountId = await store.db.write(
         async (tx) => (await createAccount(tx, { email: null, networks, now: NOW }, parts)).id,
       );
       const owner = await person();
       guest = await person();
       await store.db.write((tx) =>
-        takeOver(tx, { accountId, personId: owner.id, via: "test", now: NOW }),
+        claimWorkspace(tx, { accountId, personId: owner.id, via: "test", now: NOW }),
       );
     });
 
@@ -46,7 +46,7 @@ eachStore((kind, open) => {
         invite(tx, { accountId, email: guest.email, invitedBy: "o", now: NOW }),
       );
     const answer = (tx: Tx, id: string, accept = true) =>
-      answerInvitation(tx, { id, accept, personId: guest.id, email: guest.email, now: NOW });
+      respondToInvitation(tx, { id, accept, personId: guest.id, email: guest.email, now: NOW });
     const outcomeOf = (answering: Promise<{ readonly role: string | undefined }>) =>
       answering.then(
         ({ role }) => role ?? "declined",
@@ -65,7 +65,7 @@ eachStore((kind, open) => {
               if (sql.startsWith("delete from invitation")) {
                 isRead.resolve();
                 // One writer has one transaction: there the withdrawal comes within it.
-                if (kind === "sqlite") await withdraw(tx, accountId, id);
+                if (kind === "sqlite") await withdrawInvitation(tx, accountId, id);
                 else await isGone.promise;
               }
               return await tx.run(sql, values);
@@ -75,7 +75,8 @@ eachStore((kind, open) => {
         });
         const outcome = outcomeOf(answering);
         await isRead.promise;
-        if (kind === "postgres") await store.db.write((tx) => withdraw(tx, accountId, id));
+        if (kind === "postgres")
+          await store.db.write((tx) => withdrawInvitation(tx, accountId, id));
         isGone.resolve();
         expect(await outcome).toBe("not_found");
         expect(await roleOf(store.db, accountId, guest.id)).toBeUndefined();
@@ -90,7 +91,7 @@ eachStore((kind, open) => {
               outcomeOf(store.db.write((tx) => answer(tx, id, place % 2 === 0))),
             ),
           ),
-          store.db.write((tx) => withdraw(tx, accountId, id)),
+          store.db.write((tx) => withdrawInvitation(tx, accountId, id)),
         ]);
         const counted = outcomes.filter((outcome) => outcome !== "not_found");
         expect(counted.length).toBeLessThanOrEqual(1);

@@ -1,16 +1,20 @@
 // An invitation is for one address: only letter case of ASCII is forgiven.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { answerInvitation, invitationsFor, invite } from "../../src/accounts/invitations.ts";
-import { rejection } from "../support/rejection.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
+import {
+  respondToInvitation,
+  listInvitationsForEmail,
+  invite,
+} from "../../src/accounts/invitations.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
 const NOW = 1_800_000_000_000;
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`the address of an invitation on ${kind}`, () => {
     let store: TestStore;
     beforeAll(async () => {
@@ -31,33 +35,35 @@ eachStore((kind, open) => {
     test("is no other address that Unicode's small letters make the same", async () => {
       const { id } = await invited("Kim@Example.com");
       const other = "\u212aim@example.com";
-      expect(await invitationsFor(store.db, other, NOW)).toEqual([]);
+      expect(await listInvitationsForEmail(store.db, other, NOW)).toEqual([]);
       const answer = { id, accept: true, personId: "usr_other", now: NOW };
       expect(
-        await rejection(store.db.write((tx) => answerInvitation(tx, { ...answer, email: other }))),
+        await rejectionMessage(
+          store.db.write((tx) => respondToInvitation(tx, { ...answer, email: other })),
+        ),
       ).toContain("no such invitation");
-      const found = await invitationsFor(store.db, "kIM@example.COM", NOW);
+      const found = await listInvitationsForEmail(store.db, "kIM@example.COM", NOW);
       expect(found.map((one) => one.id)).toEqual([id]);
       const taken = await store.db.write((tx) =>
-        answerInvitation(tx, { ...answer, personId: "usr_kim", email: "KIM@example.com" }),
+        respondToInvitation(tx, { ...answer, personId: "usr_kim", email: "KIM@example.com" }),
       );
-      expect(taken.joined).toBe(true);
+      expect(taken.hasJoined).toBe(true);
     });
 
     test("is the same in both spellings of a name of other letters", async () => {
       const { id } = await invited("ada@Bücher.example");
-      const found = await invitationsFor(store.db, "ada@xn--bcher-kva.example", NOW);
+      const found = await listInvitationsForEmail(store.db, "ada@xn--bcher-kva.example", NOW);
       expect(found.map((one) => one.id)).toEqual([id]);
     });
 
     test("must be one", async () => {
       for (const email of ["friend.example", "@example.com", "a b@example.com"])
-        expect(await rejection(invited(email))).toContain("email");
+        expect(await rejectionMessage(invited(email))).toContain("email");
     });
 
     test("is not the owner's own", async () => {
-      expect(await rejection(invited(" Owner@Example.com"))).toContain("your own address");
-      expect(await invitationsFor(store.db, "owner@example.com", NOW)).toEqual([]);
+      expect(await rejectionMessage(invited(" Owner@Example.com"))).toContain("your own address");
+      expect(await listInvitationsForEmail(store.db, "owner@example.com", NOW)).toEqual([]);
     });
   });
 });

@@ -3,40 +3,41 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createAccount } from "../../src/accounts/accounts.ts";
 import {
-  type Action,
+  type Permission,
   addDeveloper,
-  handOver,
-  mayDo,
-  membersOf,
+  transferOwnership,
+  hasPermission,
+  listAllMembers,
   removeMember,
-  requireRole,
-  ROLE_MAY,
+  requirePermission,
+  ROLE_PERMISSIONS,
   roleOf,
   ROLES,
-  takeOver,
-  workspacesOf,
+  claimWorkspace,
+  listMemberships,
 } from "../../src/accounts/members.ts";
 import { isDuplicate, type Tx } from "../../src/store/db.ts";
 import { openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
 
 const NOW = 1_000;
 
 test("a developer may do nothing with money, people or others' keys at providers", () => {
-  const forbidden = Object.keys(ROLE_MAY).filter((action) =>
+  const forbidden = Object.keys(ROLE_PERMISSIONS).filter((action) =>
     /^(provider_keys|webhooks|audit)\.|^billing\.(buy|auto_top_up)|members\.(invite|change|remove)|budgets\.change/.test(
       action,
     ),
   );
   expect(forbidden.length).toBeGreaterThanOrEqual(9);
   // Safe because these are the table's own keys.
-  for (const action of forbidden) expect(mayDo("developer", action as Action)).toBe(false);
-  for (const action of Object.keys(ROLE_MAY))
-    expect(ROLES.some((role) => mayDo(role, action as Action))).toBe(true);
+  for (const action of forbidden)
+    expect(hasPermission("developer", action as Permission)).toBe(false);
+  for (const action of Object.keys(ROLE_PERMISSIONS))
+    expect(ROLES.some((role) => hasPermission(role, action as Permission))).toBe(true);
 });
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`members on ${kind}`, () => {
     let store: TestStore;
     let accountId: string;
@@ -51,7 +52,9 @@ eachStore((kind, open) => {
     beforeEach(async () => {
       accountId = await account();
       [owner, developer, stranger] = [await person(), await person(), await person()];
-      await write((tx) => takeOver(tx, { accountId, personId: owner, via: "test", now: NOW }));
+      await write((tx) =>
+        claimWorkspace(tx, { accountId, personId: owner, via: "test", now: NOW }),
+      );
       await write((tx) =>
         addDeveloper(tx, { accountId, personId: developer, via: "test", now: NOW }),
       );
@@ -61,7 +64,7 @@ eachStore((kind, open) => {
       const parts = {
         limits: { perHour: 0, grantPerDay: 0n },
         openWallet,
-        grantStart: async () => {},
+        grantStartingCredit: async () => {},
       };
       const request = { email: null, networks: ["n/32", "n/24"] as const, now: NOW };
       return (await write((tx) => createAccount(tx, request, parts))).id;
@@ -73,7 +76,7 @@ eachStore((kind, open) => {
     }
 
     test("they are listed with the owner first", async () => {
-      const members = await membersOf(store.db, accountId);
+      const members = await listAllMembers(store.db, accountId);
       expect(members.map(({ personId, role }) => [personId, role])).toEqual([
         [owner, "owner"],
         [developer, "developer"],
@@ -82,7 +85,7 @@ eachStore((kind, open) => {
 
     test("a workspace has one owner, whatever is tried", async () => {
       const again = write((tx) =>
-        takeOver(tx, { accountId, personId: stranger, via: "t", now: NOW }),
+        claimWorkspace(tx, { accountId, personId: stranger, via: "t", now: NOW }),
       );
       expect(again).rejects.toThrow("has an owner");
       await again.catch(() => {});
@@ -100,14 +103,16 @@ eachStore((kind, open) => {
         write((tx) => addDeveloper(tx, { accountId, personId, via: "test", now: NOW }));
       expect(await add(owner)).toBe("owner");
       expect(await add(developer)).toBe("developer");
-      expect(await membersOf(store.db, accountId)).toHaveLength(2);
+      expect(await listAllMembers(store.db, accountId)).toHaveLength(2);
     });
 
     test("a role is required for what it may do, and a stranger learns nothing", async () => {
-      expect(await requireRole(store.db, accountId, owner, "billing.buy")).toBe("owner");
-      expect(await requireRole(store.db, accountId, developer, "keys.mint")).toBe("developer");
+      expect(await requirePermission(store.db, accountId, owner, "billing.buy")).toBe("owner");
+      expect(await requirePermission(store.db, accountId, developer, "keys.mint")).toBe(
+        "developer",
+      );
       const code = (personId: string, at = accountId) =>
-        requireRole(store.db, at, personId, "billing.buy").then(
+        requirePermission(store.db, at, personId, "billing.buy").then(
           () => "allowed",
           (error: { readonly code: string }) => error.code,
         );
@@ -118,9 +123,9 @@ eachStore((kind, open) => {
 
     test("an owner leaves only after handing over", async () => {
       expect(write((tx) => removeMember(tx, accountId, owner))).rejects.toThrow();
-      expect(write((tx) => handOver(tx, accountId, developer, owner))).rejects.toThrow();
-      expect(write((tx) => handOver(tx, accountId, owner, stranger))).rejects.toThrow();
-      await write((tx) => handOver(tx, accountId, owner, developer));
+      expect(write((tx) => transferOwnership(tx, accountId, developer, owner))).rejects.toThrow();
+      expect(write((tx) => transferOwnership(tx, accountId, owner, stranger))).rejects.toThrow();
+      await write((tx) => transferOwnership(tx, accountId, owner, developer));
       expect(await roleOf(store.db, accountId, developer)).toBe("owner");
       await write((tx) => removeMember(tx, accountId, owner));
       expect(await roleOf(store.db, accountId, owner)).toBeUndefined();
@@ -129,9 +134,9 @@ eachStore((kind, open) => {
     test("a person has several workspaces, and each is its own", async () => {
       const other = await account();
       await write((tx) =>
-        takeOver(tx, { accountId: other, personId: developer, via: "t", now: NOW + 1 }),
+        claimWorkspace(tx, { accountId: other, personId: developer, via: "t", now: NOW + 1 }),
       );
-      expect(await workspacesOf(store.db, developer)).toEqual([
+      expect(await listMemberships(store.db, developer)).toEqual([
         { accountId, role: "developer", addedAt: NOW },
         { accountId: other, role: "owner", addedAt: NOW + 1 },
       ]);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { onSessionsEnded } from "../../src/events/announce.ts";
-import { empty, openWorld, START, type World } from "../events/world.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
+import { truncateTables, createHarness, START_MS, type Harness } from "../events/world.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
 
 interface Entry {
   readonly action: string;
@@ -12,17 +12,17 @@ interface Entry {
 
 const PROVIDER_KEY = "sk-canary-0123456789abcdefghij-9fQz";
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`GET /v1/audit on ${kind}`, () => {
     let store: TestStore;
-    let world: World;
+    let world: Harness;
 
     beforeAll(async () => {
       store = await open();
     });
     beforeEach(async () => {
-      await empty(store.db);
-      world = await openWorld(store.db);
+      await truncateTables(store.db);
+      world = await createHarness(store.db);
     });
     afterAll(() => store.close());
 
@@ -126,7 +126,7 @@ eachStore((kind, open) => {
           sessionId: "ses_1",
           others: true,
           address: "203.0.113.7",
-          now: START,
+          now: START_MS,
         }),
       );
       expect(await audit()).toEqual([]);

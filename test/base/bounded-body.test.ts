@@ -1,7 +1,7 @@
 // A body is read to its end, or to its limit.
 
 import { describe, expect, test } from "bun:test";
-import { readBounded, readBoundedText } from "../../src/base/bounded-body.ts";
+import { readBoundedBytes, readBoundedText } from "../../src/base/bounded-body.ts";
 
 /** Gives chunks of three bytes for as long as it is asked. */
 function endless(seen: { given: number; isCancelled: boolean }): ReadableStream<Uint8Array> {
@@ -19,9 +19,9 @@ function endless(seen: { given: number; isCancelled: boolean }): ReadableStream<
 describe("a body with a limit", () => {
   test("is read whole up to the very byte of its limit, and not one byte further", async () => {
     const body = (): ReadableStream<Uint8Array> | null => new Response("0123456789").body;
-    expect(String(await readBounded(body(), 11))).toBe("0123456789");
-    expect(String(await readBounded(body(), 10))).toBe("0123456789");
-    expect(await readBounded(body(), 9)).toBeUndefined();
+    expect(String(await readBoundedBytes(body(), 11))).toBe("0123456789");
+    expect(String(await readBoundedBytes(body(), 10))).toBe("0123456789");
+    expect(await readBoundedBytes(body(), 9)).toBeUndefined();
   });
 
   test("is read as text within it, and is no text beyond it", async () => {
@@ -32,12 +32,12 @@ describe("a body with a limit", () => {
   });
 
   test("that is not there is empty", async () => {
-    expect(await readBounded(null, 0)).toHaveLength(0);
+    expect(await readBoundedBytes(null, 0)).toHaveLength(0);
   });
 
   test("that does not end is given up as soon as it is too long, and its sender is told", async () => {
     const seen = { given: 0, isCancelled: false };
-    expect(await readBounded(endless(seen), 30)).toBeUndefined();
+    expect(await readBoundedBytes(endless(seen), 30)).toBeUndefined();
     expect(seen.isCancelled).toBe(true);
     expect(seen.given).toBeLessThan(20);
   });
@@ -46,7 +46,7 @@ describe("a body with a limit", () => {
     const broken = new ReadableStream<Uint8Array>({
       pull: (body) => body.error(new Error("cut")),
     });
-    const error = await readBounded(broken, 30).catch((thrown: unknown) => thrown);
+    const error = await readBoundedBytes(broken, 30).catch((thrown: unknown) => thrown);
     expect(String(error)).toContain("cut");
   });
 });

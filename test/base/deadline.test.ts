@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { deadline, onceAborted } from "../../src/base/deadline.ts";
+import { startDeadline, onAborted } from "../../src/base/deadline.ts";
 
 const SOON_MS = 600;
 
 describe("a deadline", () => {
   test("runs once, some time after it is over, and not when it was called off", async () => {
     const ran: string[] = [];
-    deadline(1, () => ran.push("over"));
-    deadline(1, () => ran.push("called off"))();
-    deadline(60_000, () => ran.push("far"))();
+    startDeadline(1, () => ran.push("over"));
+    startDeadline(1, () => ran.push("called off"))();
+    startDeadline(60_000, () => ran.push("far"))();
     expect(ran).toEqual([]);
     await Bun.sleep(SOON_MS);
     expect(ran).toEqual(["over"]);
@@ -20,8 +20,8 @@ describe("a signal that is looked at", () => {
     const [late, early] = [new AbortController(), new AbortController()];
     const ran: string[] = [];
     early.abort();
-    onceAborted(early.signal, () => ran.push("early"));
-    onceAborted(late.signal, () => ran.push("late"));
+    onAborted(early.signal, () => ran.push("early"));
+    onAborted(late.signal, () => ran.push("late"));
     await Bun.sleep(SOON_MS);
     expect(ran).toEqual(["early"]);
     late.abort();
@@ -33,7 +33,7 @@ describe("a signal that is looked at", () => {
   test("is let go", async () => {
     const controller = new AbortController();
     const ran: string[] = [];
-    const stop = onceAborted(controller.signal, () => ran.push("noticed"));
+    const stop = onAborted(controller.signal, () => ran.push("noticed"));
     stop();
     controller.abort();
     await Bun.sleep(SOON_MS);

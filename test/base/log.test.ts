@@ -4,7 +4,7 @@ import { createLog, describeError, type LogLevel } from "../../src/base/log.ts";
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
 
 function written(
-  readable: boolean,
+  isPretty: boolean,
   level: LogLevel = "debug",
 ): {
   readonly lines: string[];
@@ -13,7 +13,7 @@ function written(
   const lines: string[] = [];
   return {
     lines,
-    log: createLog({ level, readable, now: () => NOW, write: (line) => lines.push(line) }),
+    log: createLog({ level, isPretty, now: () => NOW, write: (line) => lines.push(line) }),
   };
 }
 

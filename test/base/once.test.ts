@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
-import { once } from "../../src/base/once.ts";
+import { lazy } from "../../src/base/once.ts";
 
 test("nothing is worked out before it is asked for, and nothing twice", () => {
   let times = 0;
-  const read = once(() => {
+  const read = lazy(() => {
     times += 1;
     return undefined;
   });
@@ -15,7 +15,7 @@ test("nothing is worked out before it is asked for, and nothing twice", () => {
 
 test("what could not be worked out is tried again by the next who asks", () => {
   let times = 0;
-  const read = once(() => {
+  const read = lazy(() => {
     times += 1;
     if (times === 1) throw new Error("not yet");
     return times;

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
-import { remembered } from "../../src/base/remembered.ts";
+import { memoize } from "../../src/base/remembered.ts";
 
 test("a thing is worked out once for each name, also where it is false or empty", () => {
   const asked: string[] = [];
-  const known = remembered((name: string): string | boolean => {
+  const known = memoize((name: string): string | boolean => {
     asked.push(name);
     return name === "no" ? false : name;
   });
@@ -14,7 +14,7 @@ test("a thing is worked out once for each name, also where it is false or empty"
 
 test("what comes to nothing is worked out again, and crowds nothing out", () => {
   const asked: string[] = [];
-  const known = remembered((name: string) => {
+  const known = memoize((name: string) => {
     asked.push(name);
     return name.startsWith("x") ? undefined : name;
   }, 2);
@@ -24,7 +24,7 @@ test("what comes to nothing is worked out again, and crowds nothing out", () => 
 
 test("no more is kept than the bound", () => {
   const asked: string[] = [];
-  const known = remembered((name: string) => {
+  const known = memoize((name: string) => {
     asked.push(name);
     return name;
   }, 2);

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { inspect } from "node:util";
 import { createLog } from "../../src/base/log.ts";
-import { deriveKey, fingerprint, seal, unseal } from "../../src/base/seal.ts";
+import { deriveKey, fingerprint, encrypt, decrypt } from "../../src/base/seal.ts";
 import {
-  base62OfNumber,
+  toBase62,
   randomBase62,
   randomDigits,
-  sameText,
+  timingSafeEqualText,
   secret,
 } from "../../src/base/secret.ts";
 
@@ -18,7 +18,7 @@ describe("a secret", () => {
     const lines: string[] = [];
     const log = createLog({
       level: "debug",
-      readable: false,
+      isPretty: false,
       now: () => 0,
       write: (line) => lines.push(line),
     });
@@ -66,9 +66,9 @@ describe("text of chance", () => {
   });
 
   test("a number in base 62 has leading zeros", () => {
-    expect(base62OfNumber(0, 6)).toBe("000000");
-    expect(base62OfNumber(61, 2)).toBe("0z");
-    expect(base62OfNumber(62, 2)).toBe("10");
+    expect(toBase62(0, 6)).toBe("000000");
+    expect(toBase62(61, 2)).toBe("0z");
+    expect(toBase62(62, 2)).toBe("10");
   });
 });
 
@@ -85,7 +85,7 @@ describe("comparing", () => {
       ["é", "e"],
       ["\ud800", "\ufffd"],
     ] as const)
-      expect([one, other, sameText(one, other)]).toEqual([
+      expect([one, other, timingSafeEqualText(one, other)]).toEqual([
         one,
         other,
         one.toWellFormed() === other.toWellFormed(),
@@ -99,28 +99,28 @@ describe("sealing", () => {
 
   test("opens to what was sealed, any text", () => {
     for (const text of ["", "text", "ключ 🔑", "x".repeat(100_000)])
-      expect(unseal(key, "record", seal(key, "record", text))).toBe(text);
+      expect(decrypt(key, "record", encrypt(key, "record", text))).toBe(text);
   });
 
   test("gives another text each time, and none of what was sealed", () => {
-    const [one, other] = [seal(key, "record", CANARY), seal(key, "record", CANARY)];
+    const [one, other] = [encrypt(key, "record", CANARY), encrypt(key, "record", CANARY)];
     expect(one).not.toBe(other);
     expect(atob(one)).not.toContain(CANARY);
   });
 
   test("does not open under another key, for another record, or changed in any byte", () => {
-    const sealed = seal(key, "record", CANARY);
-    expect(() => unseal(deriveKey(master, "two"), "record", sealed)).toThrow();
-    expect(() => unseal(deriveKey(secret("other"), "one"), "record", sealed)).toThrow();
-    expect(() => unseal(key, "other record", sealed)).toThrow();
+    const sealed = encrypt(key, "record", CANARY);
+    expect(() => decrypt(deriveKey(master, "two"), "record", sealed)).toThrow();
+    expect(() => decrypt(deriveKey(secret("other"), "one"), "record", sealed)).toThrow();
+    expect(() => decrypt(key, "other record", sealed)).toThrow();
     const bytes = Buffer.from(sealed, "base64");
     for (let place = 0; place < bytes.length; place++) {
       const changed = Buffer.from(bytes);
       changed[place] = (changed[place] ?? 0) ^ 1;
-      expect(() => unseal(key, "record", changed.toString("base64"))).toThrow();
+      expect(() => decrypt(key, "record", changed.toString("base64"))).toThrow();
     }
     for (const short of ["", "AA==", sealed.slice(0, 20)])
-      expect(() => unseal(key, "record", short)).toThrow();
+      expect(() => decrypt(key, "record", short)).toThrow();
   });
 
   test("a fingerprint tells texts apart and keys apart", () => {

@@ -86,9 +86,9 @@ describe("an event stream", () => {
     const differing: string[] = [];
     const eachFrom = (text: string): void => {
       const bytes = encoder.encode(text);
-      const whole = parse([bytes]).map(({ raw, ended }) => [decoder.decode(raw), ended]);
+      const whole = parse([bytes]).map(({ raw, isComplete }) => [decoder.decode(raw), isComplete]);
       const sliced = parse(Array.from(bytes, (byte) => Uint8Array.of(byte)));
-      const single = sliced.map(({ raw, ended }) => [decoder.decode(raw), ended]);
+      const single = sliced.map(({ raw, isComplete }) => [decoder.decode(raw), isComplete]);
       if (JSON.stringify(whole) !== JSON.stringify(single)) differing.push(text);
       if (text.length < 9) for (const next of ["\r", "\n", "d"]) eachFrom(text + next);
     };
@@ -109,7 +109,7 @@ describe("an event stream", () => {
       fc.property(start, fc.oneof(stream, event), (before, text) => {
         const [asked, plain] = [createSseParser(), createSseParser()];
         for (const parser of [asked, plain]) parser.push(encoder.encode(before));
-        const only = asked.single(encoder.encode(text));
+        const only = asked.parseSingle(encoder.encode(text));
         const events = plain.push(encoder.encode(text));
         if (only !== undefined) {
           singles.push(text);
@@ -120,8 +120,8 @@ describe("an event stream", () => {
       { numRuns: 5_000 },
     );
     expect(singles.length).toBeGreaterThan(100);
-    expect(createSseParser().single(encoder.encode("data: 1\n\n"))?.ended).toBe(true);
-    expect(createSseParser().single(encoder.encode("data: 1\n\ndata: 2\n\n"))).toBeUndefined();
+    expect(createSseParser().parseSingle(encoder.encode("data: 1\n\n"))?.isComplete).toBe(true);
+    expect(createSseParser().parseSingle(encoder.encode("data: 1\n\ndata: 2\n\n"))).toBeUndefined();
   });
 
   test("says what a reader of whole lines would read", () => {
@@ -146,7 +146,7 @@ describe("an event stream", () => {
   });
 
   test("an event that the end of the stream cut is told from a whole one", () => {
-    const ended = (text: string) => parse([encoder.encode(text)]).map((event) => event.ended);
+    const ended = (text: string) => parse([encoder.encode(text)]).map((event) => event.isComplete);
     expect(ended("data: 1\n\ndata: 2\n\n")).toEqual([true, true]);
     expect(ended("data: 1\r\rdata: 2\r\r")).toEqual([true, true]);
     expect(ended("data: 1\n\ndata: {")).toEqual([true, false]);

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { abortSignalOf, createStop } from "../../src/base/stop.ts";
+import { toAbortSignal, createAbort } from "../../src/base/stop.ts";
 
 test("who listens is told once, in order, and who has left is not", () => {
-  const { signal, abort } = createStop();
+  const { signal, abort } = createAbort();
   const told: string[] = [];
   const leaves = (): void => void told.push("one who left");
   signal.addEventListener("abort", () => void told.push("first"));
@@ -17,7 +17,7 @@ test("who listens is told once, in order, and who has left is not", () => {
 });
 
 test("who takes himself off the list when he is told keeps nobody else from being told", () => {
-  const { signal, abort } = createStop();
+  const { signal, abort } = createAbort();
   const told: string[] = [];
   for (const name of ["a", "b", "c"]) {
     const listener = (): void => {
@@ -31,14 +31,14 @@ test("who takes himself off the list when he is told keeps nobody else from bein
 });
 
 test("the runtime's own signal is given with it, also where it was given before", () => {
-  const before = createStop();
+  const before = createAbort();
   before.abort();
-  expect(abortSignalOf(before.signal).aborted).toBe(true);
-  const after = createStop();
-  const signal = abortSignalOf(after.signal);
+  expect(toAbortSignal(before.signal).aborted).toBe(true);
+  const after = createAbort();
+  const signal = toAbortSignal(after.signal);
   expect(signal.aborted).toBe(false);
   after.abort();
   expect(signal.aborted).toBe(true);
   const own = new AbortController().signal;
-  expect(abortSignalOf(own)).toBe(own);
+  expect(toAbortSignal(own)).toBe(own);
 });

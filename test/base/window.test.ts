@@ -4,9 +4,9 @@ import {
   dayStart,
   LIMIT_WINDOWS,
   monthStart,
-  nothingSpent,
-  rolled,
-  spend,
+  zeroSpend,
+  rollWindows,
+  addSpend,
   spentInWindow,
   toLimitWindow,
   weekStart,
@@ -60,13 +60,13 @@ describe("the windows of a limit, in UTC", () => {
 
   test("without a window nothing ever ends", () => {
     expect(windowEnd(null, at("2026-11-18T00:00:00Z"))).toBeNull();
-    const spent = spend(nothingSpent(0), 5n, 0);
+    const spent = addSpend(zeroSpend(0), 5n, 0);
     expect(spentInWindow(spent, null, at("2200-01-01T00:00:00Z"))).toBe(5n);
   });
 
   test("what is spent counts in every window at once, and falls away with each", () => {
-    let spent = spend(nothingSpent(at("2026-11-18T09:00:00Z")), 7n, at("2026-11-18T09:00:00Z"));
-    spent = spend(spent, 3n, at("2026-11-19T09:00:00Z"));
+    let spent = addSpend(zeroSpend(at("2026-11-18T09:00:00Z")), 7n, at("2026-11-18T09:00:00Z"));
+    spent = addSpend(spent, 3n, at("2026-11-19T09:00:00Z"));
     const counted = (text: string): readonly bigint[] =>
       LIMIT_WINDOWS.map((window) => spentInWindow(spent, window, at(text)));
     expect(counted("2026-11-19T23:59:59Z")).toEqual([3n, 10n, 10n]);
@@ -78,9 +78,9 @@ describe("the windows of a limit, in UTC", () => {
 
   test("a clock that steps back opens no new window", () => {
     const late = at("2026-11-19T00:00:01Z");
-    const spent = spend(nothingSpent(late), 5n, late);
+    const spent = addSpend(zeroSpend(late), 5n, late);
     const early = at("2026-11-18T23:59:59Z");
-    expect(rolled(spent, early)).toEqual(spent);
+    expect(rollWindows(spent, early)).toEqual(spent);
     expect(spentInWindow(spent, "day", early)).toBe(5n);
   });
 

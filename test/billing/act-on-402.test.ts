@@ -1,9 +1,14 @@
 // A program that knows nothing of this gateway but what a 402 tells it: it buys, pays as a human would, and calls again.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { expectSound } from "./desk.ts";
+import { expectLedgerValid } from "./desk.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(16_000);
@@ -28,7 +33,7 @@ describe.each(STORE_KINDS)("a 402 on %s can be acted on", (store) => {
     gateway = await startGateway({ store, providers: ["sim", "openai"] });
   });
   afterAll(async () => {
-    await expectSound(gateway.house.db);
+    await expectLedgerValid(gateway.server.db);
     await gateway.stop();
   });
 
@@ -46,13 +51,13 @@ describe.each(STORE_KINDS)("a 402 on %s can be acted on", (store) => {
       const bought = await post(account, step.url, step.body);
       expect(bought.status).toBe(201);
       const { pay_url: payUrl } = (await bought.json()) as { pay_url: string };
-      await payAsAHuman(payUrl);
+      await payOnPage(payUrl);
 
       expect((await call()).status).toBe(200);
     });
 
   test("and names an amount that covers a call that costs more than ten dollars", async () => {
-    const account = await register(gateway);
+    const account = await registerAccount(gateway);
     const refused = await post(account, "/v1/responses", {
       model: "openai/o1-pro",
       input: TEXT,
@@ -70,8 +75,8 @@ describe.each(STORE_KINDS)("a 402 on %s can be acted on", (store) => {
   });
 
   /** An account with a fifth of its starting credit left. */
-  async function registerAndSpend(): Promise<Account> {
-    const poor = await register(gateway);
+  async function registerAndSpend(): Promise<TestAccount> {
+    const poor = await registerAccount(gateway);
     const spent = [{ role: "user", content: "[[sim: tokens=10000]] hello" }];
     for (let times = 0; times < 2; times++)
       await post(poor, "/v1/chat/completions", {
@@ -82,7 +87,7 @@ describe.each(STORE_KINDS)("a 402 on %s can be acted on", (store) => {
     return poor;
   }
 
-  function post(account: Account, path: string, body: unknown): Promise<Response> {
+  function post(account: TestAccount, path: string, body: unknown): Promise<Response> {
     return fetch(new URL(path, gateway.url), {
       method: "POST",
       headers: account.headers,
@@ -92,7 +97,7 @@ describe.each(STORE_KINDS)("a 402 on %s can be acted on", (store) => {
 });
 
 /** Opens the page, finds its form, and presses its first button, as a browser does. */
-async function payAsAHuman(payUrl: string): Promise<void> {
+async function payOnPage(payUrl: string): Promise<void> {
   const page = await (await fetch(payUrl)).text();
   const [, action = ""] = /<form method="post" action="([^"]+)"/.exec(page) ?? [];
   const [, name = "", value = ""] =

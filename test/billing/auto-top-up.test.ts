@@ -1,16 +1,21 @@
 // /v1/billing/auto-top-up: a key sees what the owner allowed, may lower it and turn it off, and never allows more.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import { api } from "./desk.ts";
-import { type Human, human, own, visit } from "./owner.ts";
+import { type TestUser, createUser, makeOwner, visitPage } from "./owner.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
 const PATH = "/v1/billing/auto-top-up";
 
-interface State {
+interface AutoTopUpBody {
   readonly status: string;
   readonly threshold_usd: number | null;
   readonly amount_usd: number | null;
@@ -19,29 +24,29 @@ interface State {
   readonly last_attempt: { readonly state: string; readonly invoice_id: string } | null;
   readonly manage_url: string;
 }
-interface Refused {
+interface ErrorBody {
   readonly error: { readonly code: string; readonly message: string; readonly param: string };
 }
 
 for (const store of ["sqlite", "postgres"] as const)
   describe(`auto top-up for keys, on ${store}`, () => {
     let gateway: Gateway;
-    let account: Account;
-    let owner: Human;
+    let account: TestAccount;
+    let owner: TestUser;
     let page: string;
     beforeAll(async () => {
       gateway = await startGateway({ store });
-      account = await register(gateway);
-      owner = await human(gateway, "olga");
-      await own(gateway, account.id, owner);
+      account = await registerAccount(gateway);
+      owner = await createUser(gateway, "olga");
+      await makeOwner(gateway, account.id, owner);
       page = `/console/${account.id}/billing`;
     });
     afterAll(() => gateway.stop());
 
-    const call = <T = State>(method: string, body?: unknown, who = account) =>
+    const call = <T = AutoTopUpBody>(method: string, body?: unknown, who = account) =>
       api<T>(gateway, who, [method, PATH], body === undefined ? {} : { body });
     const allow = (rules: Readonly<Record<string, string>> = {}) =>
-      visit(gateway, page, owner, {
+      visitPage(gateway, page, owner, {
         do: "allow",
         threshold_usd: "0.01",
         amount_usd: "10",
@@ -49,7 +54,7 @@ for (const store of ["sqlite", "postgres"] as const)
         ...rules,
       });
     const actions = async () => {
-      const rows = await gateway.house.db.all(
+      const rows = await gateway.server.db.all(
         "select action, actor_type from audit where account_id = ? and (action like 'auto%' or action like 'payment%') order by id",
         [account.id],
       );
@@ -74,7 +79,7 @@ for (const store of ["sqlite", "postgres"] as const)
           next_try_at: null,
           last_attempt: null,
           manage_url: `${gateway.url}${page}`,
-        } as unknown as State);
+        } as unknown as AutoTopUpBody);
       });
 
       test("401 without a key", async () => {
@@ -84,7 +89,7 @@ for (const store of ["sqlite", "postgres"] as const)
 
     describe(`PATCH ${PATH}`, () => {
       test("403 where it is off: a key cannot turn it on, and is told where the owner does", async () => {
-        const { status, body } = await call<Refused>("PATCH", { amount_usd: 10 });
+        const { status, body } = await call<ErrorBody>("PATCH", { amount_usd: 10 });
         expect(status).toBe(403);
         expect(body.error.code).toBe("forbidden");
         expect(body.error.message).toContain(`${gateway.url}${page}`);
@@ -92,7 +97,7 @@ for (const store of ["sqlite", "postgres"] as const)
       });
 
       test("200: each amount may be lowered, and what is left out stays", async () => {
-        await visit(gateway, `${page}/card`, owner, { card: "works" });
+        await visitPage(gateway, `${page}/card`, owner, { card: "works" });
         await allow();
         const { status, body } = await call("PATCH", { monthly_ceiling_usd: 40 });
         expect(status).toBe(200);
@@ -114,7 +119,7 @@ for (const store of ["sqlite", "postgres"] as const)
       ] as const)
         test(`403: ${field} may not be raised, and the field is named`, async () => {
           const before = (await call("GET")).body;
-          const { status, body } = await call<Refused>("PATCH", { [field]: value });
+          const { status, body } = await call<ErrorBody>("PATCH", { [field]: value });
           expect([status, body.error.param]).toEqual([403, field]);
           expect((await call("GET")).body).toEqual(before);
         });
@@ -129,7 +134,7 @@ for (const store of ["sqlite", "postgres"] as const)
         ["what is huge", { monthly_ceiling_usd: 1e15 }, "monthly_ceiling_usd"],
       ] as const)
         test(`400: ${why} is refused, and the field is named`, async () => {
-          const { status, body } = await call<Refused>("PATCH", sent);
+          const { status, body } = await call<ErrorBody>("PATCH", sent);
           expect([status, body.error.param]).toEqual([400, param]);
         });
 
@@ -140,7 +145,7 @@ for (const store of ["sqlite", "postgres"] as const)
 
     describe(`DELETE ${PATH}`, () => {
       test("another account's key changes nothing here", async () => {
-        const stranger = await register(gateway);
+        const stranger = await registerAccount(gateway);
         expect((await call("DELETE", undefined, stranger)).body.status).toBe("off");
         expect((await call("GET")).body.status).toBe("on");
       });

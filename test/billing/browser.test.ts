@@ -5,11 +5,11 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { launchBrowser } from "../support/browser.ts";
-import { type Gateway, register, startGateway } from "../support/gateway.ts";
-import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
-import { buy, readInvoice } from "./desk.ts";
+import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import { type FakeStripe, startFakeStripe } from "../support/stripe-server.ts";
+import { buyCredits, readInvoice } from "./desk.ts";
 
-const PICTURES = process.env["POSTERN_TEST_PICTURES"];
+const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
 
 let browser: Browser;
@@ -25,7 +25,7 @@ beforeAll(async () => {
       POSTERN_OPERATOR_ADDRESS: "1 Example Street; 10115 Berlin",
     },
   });
-  stripe = startStripe();
+  stripe = startFakeStripe();
   browser = await launchBrowser();
   const context = await browser.newContext({
     javaScriptEnabled: false,
@@ -43,25 +43,25 @@ afterAll(async () => {
   await stripe.stop();
 });
 
-async function picture(name: string): Promise<void> {
-  if (PICTURES !== undefined)
-    await page.screenshot({ path: path.join(PICTURES, `${name}.png`), fullPage: true });
+async function screenshot(name: string): Promise<void> {
+  if (SCREENSHOT_DIR !== undefined)
+    await page.screenshot({ path: path.join(SCREENSHOT_DIR, `${name}.png`), fullPage: true });
 }
 
 test("a human lets a payment fail, pays, and keeps the receipt", async () => {
-  const account = await register(gateway);
-  const invoice = await buy(gateway, account, "33.33");
+  const account = await registerAccount(gateway);
+  const invoice = await buyCredits(gateway, account, "33.33");
   await page.goto(invoice.pay_url);
-  await picture("pay-open");
+  await screenshot("pay-open");
   await page.click("text=Let the payment fail");
   expect(await page.textContent("[role=alert]")).toContain("Nothing was charged");
-  await picture("pay-failed");
+  await screenshot("pay-failed");
   await page.click("button:has-text('Pay $35.00')");
   expect(await page.textContent("h1")).toBe("Paid, thank you");
-  await picture("pay-paid");
+  await screenshot("pay-paid");
   await page.click("text=Receipt");
   expect(await page.textContent("main")).toContain("Example Gateways Ltd");
-  await picture("receipt");
+  await screenshot("receipt");
   // Paper is white, whatever the person has chosen for the screen.
   await page.emulateMedia({ media: "print", colorScheme: "dark" });
   const inks = await page
@@ -79,9 +79,9 @@ test("a human lets a payment fail, pays, and keeps the receipt", async () => {
 
 test("the policy lets the button lead to the processor's page", async () => {
   const real = await startGateway({ env: stripe.env });
-  const invoice = await buy(real, await register(real));
+  const invoice = await buyCredits(real, await registerAccount(real));
   await page.goto(invoice.pay_url);
-  await picture("pay-stripe");
+  await screenshot("pay-stripe");
   await page.click("button:has-text('with Stripe')");
   expect(page.url()).toStartWith(`${stripe.url}/c/pay/`);
   expect(failures).toEqual([]);

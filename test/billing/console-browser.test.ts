@@ -6,16 +6,21 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { launchBrowser } from "../support/browser.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { type FakeStripe, startFakeStripe } from "../support/stripe-server.ts";
 import { api } from "./desk.ts";
-import { type Human, human, own } from "./owner.ts";
+import { type TestUser, createUser, makeOwner } from "./owner.ts";
 
 // The first start of a browser unpacks it.
 setDefaultTimeout(60_000);
 
-const PICTURES = process.env["POSTERN_TEST_PICTURES"];
-const LOOKS = [
+const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];
+const SCREENS = [
   { name: "desktop-light", width: 1_280, colorScheme: "light" },
   { name: "desktop-dark", width: 1_280, colorScheme: "dark" },
   { name: "phone-light", width: 360, colorScheme: "light" },
@@ -24,34 +29,34 @@ const LOOKS = [
 
 let browser: Browser;
 let gateway: Gateway;
-let account: Account;
-let owner: Human;
+let account: TestAccount;
+let owner: TestUser;
 let page: Page;
 let billing: string;
 const failures: string[] = [];
 
 beforeAll(async () => {
   [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
-  account = await register(gateway);
-  owner = await human(gateway, "olga");
-  await own(gateway, account.id, owner);
+  account = await registerAccount(gateway);
+  owner = await createUser(gateway, "olga");
+  await makeOwner(gateway, account.id, owner);
   billing = `${gateway.url}/console/${account.id}/billing`;
-  page = await windowOf(gateway, owner, LOOKS[0]);
+  page = await openPage(gateway, owner, SCREENS[0]);
 });
 afterAll(async () => {
   await browser?.close();
   await gateway.stop();
 });
 
-async function windowOf(
+async function openPage(
   place: Gateway,
-  { cookie }: Human,
-  look: (typeof LOOKS)[number],
+  { cookie }: TestUser,
+  screen: (typeof SCREENS)[number],
 ): Promise<Page> {
   const context = await browser.newContext({
     javaScriptEnabled: false,
-    viewport: { width: look.width, height: 900 },
-    colorScheme: look.colorScheme,
+    viewport: { width: screen.width, height: 900 },
+    colorScheme: screen.colorScheme,
   });
   const [name = "", value = ""] = cookie.split("=");
   await context.addCookies([{ name, value, url: place.url }]);
@@ -63,9 +68,9 @@ async function windowOf(
   return opened;
 }
 
-async function picture(shown: Page, name: string): Promise<void> {
-  if (PICTURES !== undefined)
-    await shown.screenshot({ path: path.join(PICTURES, `${name}.png`), fullPage: true });
+async function screenshot(shown: Page, name: string): Promise<void> {
+  if (SCREENSHOT_DIR !== undefined)
+    await shown.screenshot({ path: path.join(SCREENSHOT_DIR, `${name}.png`), fullPage: true });
 }
 
 test("an owner sees the price, pays, and finds the invoice with its receipt", async () => {
@@ -73,7 +78,7 @@ test("an owner sees the price, pays, and finds the invoice with its receipt", as
   await page.fill("#buy-amount", "33.33");
   await page.click("text=Show the price");
   expect(await page.textContent("main")).toContain("$35.00");
-  await picture(page, "billing-price");
+  await screenshot(page, "billing-price");
   await page.click("text=Go on to pay");
   expect(page.url()).toStartWith(`${gateway.url}/pay/`);
   await page.click("button:has-text('Pay $35.00')");
@@ -97,7 +102,7 @@ test("an owner withdraws an invoice", async () => {
 test("an owner saves a method, allows auto top-up, and it buys", async () => {
   await page.goto(billing);
   await page.click("text=Save a payment method");
-  await picture(page, "billing-card");
+  await screenshot(page, "billing-card");
   await page.click("text=A card that works");
   expect(await page.textContent("[role=status]")).toContain("The payment method is saved");
   await page.fill("#auto-threshold_usd", "50");
@@ -121,17 +126,17 @@ test("an owner saves a method, allows auto top-up, and it buys", async () => {
 });
 
 test("an owner reads why it stopped, in every look, and nothing scrolls sideways", async () => {
-  await gateway.house.db.write((tx) =>
+  await gateway.server.db.write((tx) =>
     tx.run(
       "update auto_top_up set status = 'stopped', stopped_reason = 'payment_failed', stopped_at = 1 where account_id = ?",
       [account.id],
     ),
   );
-  for (const look of LOOKS) {
-    const shown = await windowOf(gateway, owner, look);
+  for (const look of SCREENS) {
+    const shown = await openPage(gateway, owner, look);
     await shown.goto(`${billing}?amount_usd=12.50`);
     expect(await shown.textContent("[role=alert]")).toContain("two payments in a row failed");
-    await picture(shown, `billing-${look.name}`);
+    await screenshot(shown, `billing-${look.name}`);
     const [content, screen] = [
       await shown.locator("html").evaluate((node) => node.scrollWidth),
       await shown.locator("html").evaluate((node) => node.clientWidth),
@@ -142,12 +147,12 @@ test("an owner reads why it stopped, in every look, and nothing scrolls sideways
 });
 
 test("the policy lets the form lead to the processor's page", async () => {
-  const stripe: FakeStripe = startStripe();
+  const stripe: FakeStripe = startFakeStripe();
   const real = await startGateway({ env: stripe.env });
-  const theirs = await register(real);
-  const who = await human(real, "olga");
-  await own(real, theirs.id, who);
-  const shown = await windowOf(real, who, LOOKS[0]);
+  const theirs = await registerAccount(real);
+  const who = await createUser(real, "olga");
+  await makeOwner(real, theirs.id, who);
+  const shown = await openPage(real, who, SCREENS[0]);
   await shown.goto(`${real.url}/console/${theirs.id}/billing`);
   await shown.click("text=Save a payment method");
   expect(shown.url()).toStartWith(`${stripe.url}/c/setup/`);

@@ -1,21 +1,26 @@
 // The billing page of the console: what everybody in a workspace sees, what its owner does there, and what nobody can.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { handOver } from "../../src/accounts/members.ts";
-import { findMethod, methodsIn } from "../../src/billing/method-rows.ts";
+import { transferOwnership } from "../../src/accounts/members.ts";
+import { findMethod, listMethods } from "../../src/billing/method-rows.ts";
 import { findAutoTopUp } from "../../src/billing/top-up-rows.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { type FakeStripe, startFakeStripe } from "../support/stripe-server.ts";
 import {
   api,
-  buy,
-  expectSound,
+  buyCredits,
+  expectLedgerValid,
   type InvoiceBody,
   pageText,
   readInvoice,
-  toldOfInvoices,
+  invoiceAuditEntries,
 } from "./desk.ts";
-import { type Human, human, join, own, visit, wordsOf } from "./owner.ts";
+import { type TestUser, createUser, makeDeveloper, makeOwner, visitPage, textOf } from "./owner.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -23,21 +28,21 @@ setDefaultTimeout(60_000);
 for (const store of ["sqlite", "postgres"] as const)
   describe(`the billing page on ${store}`, () => {
     let gateway: Gateway;
-    let account: Account;
+    let account: TestAccount;
     let page: string;
-    let owner: Human;
-    let developer: Human;
+    let owner: TestUser;
+    let developer: TestUser;
     beforeAll(async () => {
       gateway = await startGateway({ store });
-      account = await register(gateway);
+      account = await registerAccount(gateway);
       page = `/console/${account.id}/billing`;
-      owner = await human(gateway, "olga");
-      developer = await human(gateway, "dev");
-      await own(gateway, account.id, owner);
-      await join(gateway, account.id, developer);
+      owner = await createUser(gateway, "olga");
+      developer = await createUser(gateway, "dev");
+      await makeOwner(gateway, account.id, owner);
+      await makeDeveloper(gateway, account.id, developer);
     });
     afterAll(async () => {
-      await expectSound(gateway.house.db);
+      await expectLedgerValid(gateway.server.db);
       await gateway.stop();
     });
 
@@ -50,13 +55,13 @@ for (const store of ["sqlite", "postgres"] as const)
       return body.data;
     };
     const quoteOf = async (usd: string) => {
-      const shown = await visit(gateway, `${page}?amount_usd=${usd}`, owner);
+      const shown = await visitPage(gateway, `${page}?amount_usd=${usd}`, owner);
       return { ...shown, once: /name="once" value="([^"]+)"/.exec(shown.text)?.[1] ?? "" };
     };
 
     test("shows the balance, given and bought, and that nothing is bought by itself", async () => {
       for (const who of [owner, developer]) {
-        const words = wordsOf(await visit(gateway, page, who));
+        const words = textOf(await visitPage(gateway, page, who));
         expect(words).toContain("$0.05 left");
         expect(words).toContain("$0.00 bought and $0.05 given");
         expect(words).toContain("Auto top-up is off");
@@ -67,7 +72,7 @@ for (const store of ["sqlite", "postgres"] as const)
     test("shows credits, fee and total before anything is made, and makes nothing by that", async () => {
       const shown = await quoteOf("33.33");
       expect(shown.status).toBe(200);
-      const words = wordsOf(shown);
+      const words = textOf(shown);
       for (const said of ["33,330,000 credits $33.33", "fee, 5 % $1.67", "Total before tax $35.00"])
         expect(words).toContain(said);
       expect(await invoices()).toEqual([]);
@@ -83,8 +88,8 @@ for (const store of ["sqlite", "postgres"] as const)
       test(`an amount of "${usd}" is refused on the page, which says from where to where it may be`, async () => {
         const shown = await quoteOf(usd);
         expect(shown.status).toBe(400);
-        expect(wordsOf(shown)).toContain(why);
-        expect(wordsOf(shown)).toContain("from $1.00 to $25,000.00");
+        expect(textOf(shown)).toContain(why);
+        expect(textOf(shown)).toContain("from $1.00 to $25,000.00");
         expect(shown.text).toMatch(new RegExp(`id="buy-amount"[^>]* value="${usd}"`));
       });
 
@@ -92,9 +97,9 @@ for (const store of ["sqlite", "postgres"] as const)
       const { once } = await quoteOf("10");
       const form = { do: "buy", amount_usd: "10", once };
       const clicks = await Promise.all(
-        Array.from({ length: 5 }, () => visit(gateway, page, owner, form)),
+        Array.from({ length: 5 }, () => visitPage(gateway, page, owner, form)),
       );
-      clicks.push(await visit(gateway, page, owner, form));
+      clicks.push(await visitPage(gateway, page, owner, form));
       expect(new Set(clicks.map(({ status }) => status))).toEqual(new Set([303]));
       const [invoice, ...others] = await invoices();
       expect(others).toEqual([]);
@@ -107,15 +112,18 @@ for (const store of ["sqlite", "postgres"] as const)
 
     test("the same token for another amount buys nothing", async () => {
       const { once } = await quoteOf("20");
-      await visit(gateway, page, owner, { do: "buy", amount_usd: "20", once });
+      await visitPage(gateway, page, owner, { do: "buy", amount_usd: "20", once });
       const before = (await invoices()).length;
-      const shown = await visit(gateway, page, owner, { do: "buy", amount_usd: "2000", once });
+      const shown = await visitPage(gateway, page, owner, { do: "buy", amount_usd: "2000", once });
       expect(shown.status).toBe(400);
       expect(await invoices()).toHaveLength(before);
     });
 
     test("lists every invoice with its status and the ways that lead on, the automatic ones marked", async () => {
-      const [open, paid] = [await buy(gateway, account, 5), await buy(gateway, account, 6)];
+      const [open, paid] = [
+        await buyCredits(gateway, account, 5),
+        await buyCredits(gateway, account, 6),
+      ];
       await fetch(paid.pay_url, {
         method: "POST",
         headers: {
@@ -124,54 +132,55 @@ for (const store of ["sqlite", "postgres"] as const)
         },
         body: "decision=pay",
       });
-      const shown = await visit(gateway, page, developer);
+      const shown = await visitPage(gateway, page, developer);
       expect(shown.text).toContain(`href="${open.pay_url}"`);
       expect(shown.text).toContain(`href="${paid.pay_url}/receipt"`);
       expect(shown.text).not.toContain('value="void"');
-      expect((await visit(gateway, page, owner)).text).toContain('value="void"');
+      expect((await visitPage(gateway, page, owner)).text).toContain('value="void"');
     });
 
     test("the owner withdraws an open invoice; a paid one, or another workspace's, cannot be", async () => {
       const [open] = await invoices("open");
       const [paid] = await invoices("paid");
-      const elsewhere = await register(gateway);
-      const theirs = await buy(gateway, elsewhere);
-      const withdraw = (invoice: string) => visit(gateway, page, owner, { do: "void", invoice });
+      const elsewhere = await registerAccount(gateway);
+      const theirs = await buyCredits(gateway, elsewhere);
+      const withdraw = (invoice: string) =>
+        visitPage(gateway, page, owner, { do: "void", invoice });
       expect((await withdraw(open?.id ?? "")).status).toBe(303);
       expect((await readInvoice(gateway, account, open?.id ?? "")).status).toBe("void");
       expect((await withdraw(paid?.id ?? "")).status).toBe(400);
       expect((await withdraw(theirs.id)).status).toBe(404);
       expect((await readInvoice(gateway, elsewhere, theirs.id)).status).toBe("open");
-      const told = await toldOfInvoices(gateway.house.db, account.id);
+      const told = await invoiceAuditEntries(gateway.server.db, account.id);
       expect(told[0]).toMatch(new RegExp(`^invoice.created inv_\\w+ person ${owner.personId}$`));
       expect(told.at(-1)).toBe(`invoice.voided ${open?.id} person ${owner.personId}`);
     });
 
     test("a developer is shown no form, and what they send all the same is refused", async () => {
-      const { text } = await visit(gateway, `${page}?amount_usd=10`, developer);
+      const { text } = await visitPage(gateway, `${page}?amount_usd=10`, developer);
       expect(text).not.toContain('action="' + page);
       expect(text).toContain("The owner buys credits");
       const before = (await invoices()).length;
       const form = { do: "buy", amount_usd: "10", once: "x" };
-      expect((await visit(gateway, page, developer, form)).status).toBe(403);
+      expect((await visitPage(gateway, page, developer, form)).status).toBe(403);
       expect(await invoices()).toHaveLength(before);
     });
 
     test("auto top-up needs a method first, then three amounts that fit each other", async () => {
       const allow = (rules: Readonly<Record<string, string>> = {}) =>
-        visit(gateway, page, owner, {
+        visitPage(gateway, page, owner, {
           do: "allow",
           threshold_usd: "0.01",
           amount_usd: "10",
           monthly_ceiling_usd: "100",
           ...rules,
         });
-      expect(wordsOf(await allow())).toContain("Save a payment method first");
-      const led = await visit(gateway, page, owner, { do: "save_method" });
+      expect(textOf(await allow())).toContain("Save a payment method first");
+      const led = await visitPage(gateway, page, owner, { do: "save_method" });
       expect([led.status, led.location]).toEqual([303, `${gateway.url}${page}/card`]);
-      const saved = await visit(gateway, `${page}/card`, owner, { card: "works" });
+      const saved = await visitPage(gateway, `${page}/card`, owner, { card: "works" });
       expect(saved.location).toBe(`${page}?saved=1`);
-      const back = wordsOf(await visit(gateway, `${page}?saved=1`, owner));
+      const back = textOf(await visitPage(gateway, `${page}?saved=1`, owner));
       expect(back).toContain("The payment method is saved");
       expect(back).toContain("It charges: A card that works");
       for (const [rules, why] of [
@@ -180,20 +189,20 @@ for (const store of ["sqlite", "postgres"] as const)
         [{ monthly_ceiling_usd: "9.99" }, "The most in a calendar month must be an amount"],
       ] as const) {
         const refused = await allow(rules);
-        expect(wordsOf(refused)).toContain(why);
+        expect(textOf(refused)).toContain(why);
         for (const [name, typed] of Object.entries(rules))
           expect(refused.text).toMatch(new RegExp(`name="${name}"[^>]* value="${typed}"`));
       }
-      expect(await findAutoTopUp(gateway.house.db, account.id)).toBeUndefined();
+      expect(await findAutoTopUp(gateway.server.db, account.id)).toBeUndefined();
       expect((await allow()).status).toBe(303);
-      const words = wordsOf(await visit(gateway, page, owner));
+      const words = textOf(await visitPage(gateway, page, owner));
       expect(words).toContain("Auto top-up is on");
       expect(words).toContain("Below $0.01 it buys credits for $10.00, which charges $10.50");
-      expect(wordsOf(await visit(gateway, page, developer))).toContain("Auto top-up is on");
+      expect(textOf(await visitPage(gateway, page, developer))).toContain("Auto top-up is on");
     });
 
     test("when it has stopped, the page and the overview say so and why, until the owner turns it on again", async () => {
-      await gateway.house.db.write((tx) =>
+      await gateway.server.db.write((tx) =>
         tx.run(
           "update auto_top_up set status = 'stopped', stopped_reason = 'payment_failed', stopped_at = 1, failures = 2 where account_id = ?",
           [account.id],
@@ -201,35 +210,35 @@ for (const store of ["sqlite", "postgres"] as const)
       );
       for (const path of [page, `/console/${account.id}`])
         for (const who of [owner, developer]) {
-          const shown = await visit(gateway, path, who);
+          const shown = await visitPage(gateway, path, who);
           expect(shown.text).toContain('role="alert"');
-          expect(wordsOf(shown)).toContain("has stopped: two payments in a row failed");
+          expect(textOf(shown)).toContain("has stopped: two payments in a row failed");
         }
-      await visit(gateway, page, owner, {
+      await visitPage(gateway, page, owner, {
         do: "allow",
         threshold_usd: "0.01",
         amount_usd: "10",
         monthly_ceiling_usd: "100",
       });
-      expect(wordsOf(await visit(gateway, page, owner))).not.toContain("has stopped");
-      expect(await findAutoTopUp(gateway.house.db, account.id)).toMatchObject({
+      expect(textOf(await visitPage(gateway, page, owner))).not.toContain("has stopped");
+      expect(await findAutoTopUp(gateway.server.db, account.id)).toMatchObject({
         status: "on",
         failures: 0,
       });
     });
 
     test("it is turned off, and the method removed, which turns it off as well", async () => {
-      await visit(gateway, page, owner, { do: "turn_off" });
-      expect(wordsOf(await visit(gateway, page, owner))).toContain("Auto top-up is off");
-      expect(await findMethod(gateway.house.db, account.id)).toBeDefined();
-      await visit(gateway, page, owner, { do: "remove_method" });
-      expect(await findMethod(gateway.house.db, account.id)).toBeUndefined();
-      expect(wordsOf(await visit(gateway, page, owner))).toContain("No payment method is saved");
+      await visitPage(gateway, page, owner, { do: "turn_off" });
+      expect(textOf(await visitPage(gateway, page, owner))).toContain("Auto top-up is off");
+      expect(await findMethod(gateway.server.db, account.id)).toBeDefined();
+      await visitPage(gateway, page, owner, { do: "remove_method" });
+      expect(await findMethod(gateway.server.db, account.id)).toBeUndefined();
+      expect(textOf(await visitPage(gateway, page, owner))).toContain("No payment method is saved");
     });
 
     test("handing the workspace over removes the method of who had it, and turns it off", async () => {
-      await visit(gateway, `${page}/card`, owner, { card: "works" });
-      await visit(gateway, page, owner, {
+      await visitPage(gateway, `${page}/card`, owner, { card: "works" });
+      await visitPage(gateway, page, owner, {
         do: "allow",
         threshold_usd: "0.01",
         amount_usd: "10",
@@ -238,10 +247,10 @@ for (const store of ["sqlite", "postgres"] as const)
       const members = `/console/${account.id}/members`;
       const form = { do: "hand_over", person: developer.personId };
       const began = Date.now();
-      expect((await visit(gateway, members, owner, form)).status).toBe(303);
-      expect(await findMethod(gateway.house.db, account.id)).toBeUndefined();
-      expect(await findAutoTopUp(gateway.house.db, account.id)).toMatchObject({ status: "off" });
-      expect((await visit(gateway, page, owner, { do: "turn_off" })).status).toBe(403);
+      expect((await visitPage(gateway, members, owner, form)).status).toBe(303);
+      expect(await findMethod(gateway.server.db, account.id)).toBeUndefined();
+      expect(await findAutoTopUp(gateway.server.db, account.id)).toMatchObject({ status: "off" });
+      expect((await visitPage(gateway, page, owner, { do: "turn_off" })).status).toBe(403);
       for (const action of ["auto_top_up.turned_off", "payment_method.removed"]) {
         const path = `/v1/audit?limit=1&action=${action}`;
         const told = await fetch(gateway.url + path, { headers: account.headers });
@@ -254,11 +263,11 @@ for (const store of ["sqlite", "postgres"] as const)
 
     test("a card that is none cannot be saved from afar, nor one that there is none of", async () => {
       const form = { card: "gold" };
-      expect((await visit(gateway, `${page}/card`, developer, form)).status).toBe(400);
+      expect((await visitPage(gateway, `${page}/card`, developer, form)).status).toBe(400);
       const other = await startGateway({ store, env: { POSTERN_TRUSTED_PROXIES: "127.0.0.1" } });
-      const theirs = await register(other);
-      const who = await human(other, "olga");
-      await own(other, theirs.id, who);
+      const theirs = await registerAccount(other);
+      const who = await createUser(other, "olga");
+      await makeOwner(other, theirs.id, who);
       const answer = await fetch(`${other.url}/console/${theirs.id}/billing/card`, {
         method: "POST",
         headers: {
@@ -270,7 +279,7 @@ for (const store of ["sqlite", "postgres"] as const)
         body: new URLSearchParams({ csrf: who.csrf, card: "works" }).toString(),
       });
       expect(answer.status).toBe(403);
-      expect(await findMethod(other.house.db, theirs.id)).toBeUndefined();
+      expect(await findMethod(other.server.db, theirs.id)).toBeUndefined();
       await other.stop();
     });
   });
@@ -278,16 +287,16 @@ for (const store of ["sqlite", "postgres"] as const)
 describe("the billing page with Stripe", () => {
   let gateway: Gateway;
   let stripe: FakeStripe;
-  let account: Account;
-  let owner: Human;
+  let account: TestAccount;
+  let owner: TestUser;
   let page: string;
   beforeAll(async () => {
-    stripe = startStripe();
+    stripe = startFakeStripe();
     gateway = await startGateway({ env: stripe.env });
-    account = await register(gateway);
+    account = await registerAccount(gateway);
     page = `/console/${account.id}/billing`;
-    owner = await human(gateway, "olga");
-    await own(gateway, account.id, owner);
+    owner = await createUser(gateway, "olga");
+    await makeOwner(gateway, account.id, owner);
   });
   afterAll(async () => {
     await gateway.stop();
@@ -295,57 +304,60 @@ describe("the billing page with Stripe", () => {
   });
 
   const setupAt = (url: string | null) => {
-    const setup = stripe.setups.get(url?.split("/").at(-1) ?? "");
+    const setup = stripe.setupSessions.get(url?.split("/").at(-1) ?? "");
     if (setup === undefined) throw new Error(`no page at ${url}`);
     return setup;
   };
 
   test("its policy lets the form lead to Stripe; two clicks lead to one page, and the payer comes back to what is saved", async () => {
-    const shown = await visit(gateway, page, owner);
+    const shown = await visitPage(gateway, page, owner);
     expect(shown.headers.get("content-security-policy")).toContain(stripe.url);
     const clicks = await Promise.all(
-      [1, 2, 3].map(() => visit(gateway, page, owner, { do: "save_method" })),
+      [1, 2, 3].map(() => visitPage(gateway, page, owner, { do: "save_method" })),
     );
     expect(new Set(clicks.map(({ location }) => location)).size).toBe(1);
-    expect(stripe.setups.size).toBe(1);
-    expect(wordsOf(await visit(gateway, `${page}?saved=1`, owner))).toContain("being confirmed");
-    stripe.save(setupAt(clicks[0]?.location ?? null));
+    expect(stripe.setupSessions.size).toBe(1);
+    expect(textOf(await visitPage(gateway, `${page}?saved=1`, owner))).toContain("being confirmed");
+    stripe.completeSetup(setupAt(clicks[0]?.location ?? null));
     await Bun.sleep(2_100);
-    const back = wordsOf(await visit(gateway, `${page}?saved=1`, owner));
+    const back = textOf(await visitPage(gateway, `${page}?saved=1`, owner));
     expect(back).toContain("It charges: Visa ending in 4242");
   });
 
   test("a webhook says it, too; a page that ran out is followed by another", async () => {
-    const first = setupAt((await visit(gateway, page, owner, { do: "save_method" })).location);
+    const first = setupAt((await visitPage(gateway, page, owner, { do: "save_method" })).location);
     first.status = "expired";
-    const second = setupAt((await visit(gateway, page, owner, { do: "save_method" })).location);
+    const second = setupAt((await visitPage(gateway, page, owner, { do: "save_method" })).location);
     expect(second.id).not.toBe(first.id);
-    const { id } = stripe.save(second);
-    for (const letter of stripe.letters.splice(0))
-      expect((await stripe.send(gateway.url, letter)).status).toBe(200);
-    expect(await findMethod(gateway.house.db, account.id)).toMatchObject({ ref: id });
+    const { id } = stripe.completeSetup(second);
+    for (const letter of stripe.webhookEvents.splice(0))
+      expect((await stripe.sendWebhook(gateway.url, letter)).status).toBe(200);
+    expect(await findMethod(gateway.server.db, account.id)).toMatchObject({ ref: id });
   });
 
   test("a page at Stripe that was opened before the workspace was handed over saves nothing after it", async () => {
-    const setup = setupAt((await visit(gateway, page, owner, { do: "save_method" })).location);
-    const heir = await human(gateway, "heir");
-    await join(gateway, account.id, heir);
+    const setup = setupAt((await visitPage(gateway, page, owner, { do: "save_method" })).location);
+    const heir = await createUser(gateway, "heir");
+    await makeDeveloper(gateway, account.id, heir);
     // By the room alone, as if the change of the methods had been missed.
-    await gateway.house.db.write((tx) => handOver(tx, account.id, owner.personId, heir.personId));
-    const before = await findMethod(gateway.house.db, account.id);
-    stripe.save(setup);
-    for (const letter of stripe.letters.splice(0)) await stripe.send(gateway.url, letter);
-    expect(await findMethod(gateway.house.db, account.id)).toEqual(before);
-    expect(await methodsIn(gateway.house.db, account.id, "saving")).toEqual([]);
+    await gateway.server.db.write((tx) =>
+      transferOwnership(tx, account.id, owner.personId, heir.personId),
+    );
+    const before = await findMethod(gateway.server.db, account.id);
+    stripe.completeSetup(setup);
+    for (const letter of stripe.webhookEvents.splice(0))
+      await stripe.sendWebhook(gateway.url, letter);
+    expect(await findMethod(gateway.server.db, account.id)).toEqual(before);
+    expect(await listMethods(gateway.server.db, account.id, "saving")).toEqual([]);
   });
 
   test("a Stripe that is down: the page is shown, and saving says that it cannot be reached", async () => {
-    const heir = await human(gateway, "heir");
-    stripe.weather = "down";
-    expect((await visit(gateway, page, heir)).status).toBe(200);
-    const led = await visit(gateway, page, heir, { do: "save_method" });
-    expect([led.status, wordsOf(led)]).toEqual([503, expect.stringContaining("cannot be reached")]);
-    stripe.weather = "fine";
+    const heir = await createUser(gateway, "heir");
+    stripe.fault = "down";
+    expect((await visitPage(gateway, page, heir)).status).toBe(200);
+    const led = await visitPage(gateway, page, heir, { do: "save_method" });
+    expect([led.status, textOf(led)]).toEqual([503, expect.stringContaining("cannot be reached")]);
+    stripe.fault = "fine";
   });
 });
 
@@ -353,13 +365,13 @@ test("with bank transfers there is nothing that could be charged, and the page s
   const gateway = await startGateway({
     env: { POSTERN_BASE_URL: "https://gateway.example", POSTERN_SECRET: "s".repeat(40) },
   });
-  const account = await register(gateway);
-  const owner = await human(gateway, "olga");
-  await own(gateway, account.id, owner);
+  const account = await registerAccount(gateway);
+  const owner = await createUser(gateway, "olga");
+  await makeOwner(gateway, account.id, owner);
   const page = `/console/${account.id}/billing`;
-  expect(wordsOf(await visit(gateway, page, owner))).toContain("nothing that it could charge");
-  const led = await visit(gateway, page, owner, { do: "save_method" });
-  expect([led.status, wordsOf(led)]).toEqual([400, expect.stringContaining("bank transfer")]);
-  expect((await visit(gateway, `${page}/card`, owner)).status).toBe(404);
+  expect(textOf(await visitPage(gateway, page, owner))).toContain("nothing that it could charge");
+  const led = await visitPage(gateway, page, owner, { do: "save_method" });
+  expect([led.status, textOf(led)]).toEqual([400, expect.stringContaining("bank transfer")]);
+  expect((await visitPage(gateway, `${page}/card`, owner)).status).toBe(404);
   await gateway.stop();
 });

@@ -3,7 +3,7 @@
 import { expect } from "bun:test";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import type { Db } from "../../src/store/db.ts";
-import type { Account } from "../support/gateway.ts";
+import type { TestAccount } from "../support/gateway.ts";
 
 export interface InvoiceBody {
   readonly id: string;
@@ -19,21 +19,21 @@ export interface InvoiceBody {
   readonly paid_at: string | null;
 }
 
-export interface Heard<T = Record<string, unknown>> {
+export interface ApiResponse<T = Record<string, unknown>> {
   readonly status: number;
   readonly body: T;
   readonly headers: Headers;
 }
 
-type Place = { readonly url: string };
+type Endpoint = { readonly url: string };
 
 /** One call of the API, as an agent makes it. */
 export async function api<T = Record<string, unknown>>(
-  { url }: Place,
-  account: Account,
+  { url }: Endpoint,
+  account: TestAccount,
   [method, path]: readonly [string, string],
   sent: { readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> } = {},
-): Promise<Heard<T>> {
+): Promise<ApiResponse<T>> {
   const response = await fetch(url + path, {
     method,
     headers: { ...account.headers, ...sent.headers },
@@ -48,7 +48,11 @@ export async function api<T = Record<string, unknown>>(
   };
 }
 
-export async function buy(place: Place, account: Account, usd: unknown = 10): Promise<InvoiceBody> {
+export async function buyCredits(
+  place: Endpoint,
+  account: TestAccount,
+  usd: unknown = 10,
+): Promise<InvoiceBody> {
   const { status, body } = await api<InvoiceBody>(place, account, ["POST", "/v1/billing/invoice"], {
     body: { amount_usd: usd },
   });
@@ -57,8 +61,8 @@ export async function buy(place: Place, account: Account, usd: unknown = 10): Pr
 }
 
 export async function readInvoice(
-  place: Place,
-  account: Account,
+  place: Endpoint,
+  account: TestAccount,
   id: string,
 ): Promise<InvoiceBody> {
   const { status, body } = await api<InvoiceBody>(place, account, [
@@ -70,7 +74,7 @@ export async function readInvoice(
 }
 
 /** What the audit log has of invoices: what was done to which, and by what kind of actor; the oldest first. */
-export async function toldOfInvoices(db: Db, accountId: string): Promise<readonly string[]> {
+export async function invoiceAuditEntries(db: Db, accountId: string): Promise<readonly string[]> {
   const rows = await db.all(
     "select action, target, actor_type, actor_id from audit where account_id = ? and action like 'invoice.%' order by id",
     [accountId],
@@ -81,7 +85,7 @@ export async function toldOfInvoices(db: Db, accountId: string): Promise<readonl
 }
 
 /** Sends the form of a page, as a browser on that page would. */
-export function submit(
+export function submitForm(
   payUrl: string,
   fields: Readonly<Record<string, string>> = {},
   headers: Readonly<Record<string, string>> = { "sec-fetch-site": "same-origin" },
@@ -102,7 +106,7 @@ export async function pageText(url: string): Promise<string> {
     .replaceAll(/\s+/g, " ");
 }
 
-export async function walletOf(
+export async function readWallet(
   db: Db,
   accountId: string,
 ): Promise<{ promo: bigint; paid: bigint; held: bigint; owed: bigint }> {
@@ -120,7 +124,7 @@ export async function walletOf(
 }
 
 /** What a ledger account holds, in nano-USD: what went in less what went out. */
-export async function sumOf(db: Db, name: string): Promise<bigint> {
+export async function ledgerBalanceOf(db: Db, name: string): Promise<bigint> {
   const row = await db.get(
     `select cast(coalesce(sum(case when to_account = ? then amount else -amount end), 0) as text) as total
      from transfer where ? in (from_account, to_account)`,
@@ -129,9 +133,9 @@ export async function sumOf(db: Db, name: string): Promise<bigint> {
   return BigInt(String(row?.["total"]));
 }
 
-export async function expectSound(db: Db): Promise<void> {
+export async function expectLedgerValid(db: Db): Promise<void> {
   expect((await verifyLedger(db)).problems).toEqual([]);
 }
 
-export const CENT = 10_000_000n;
-export const USD = 1_000_000_000n;
+export const NANO_PER_CENT = 10_000_000n;
+export const NANO_PER_USD = 1_000_000_000n;

@@ -1,9 +1,9 @@
 // Chance that is the same in every run, for histories that are made up.
 
-export type Dice = (sides: number) => number;
+export type RandomInt = (sides: number) => number;
 
 /** The same seed gives the same history. */
-export function dice(seed: number): Dice {
+export function createRandom(seed: number): RandomInt {
   let state = (seed * 2_654_435_761) >>> 0;
   return (sides) => {
     state = (state + 0x6d2b79f5) >>> 0;

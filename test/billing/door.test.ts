@@ -11,39 +11,45 @@ import {
 } from "bun:test";
 import { array, assert, integer, nat, property, record } from "fast-check";
 import { findInvoice } from "../../src/billing/billing.ts";
-import { feeOf, nanoOfCents, partsBetween, partsLeft } from "../../src/billing/cents.ts";
-import { enter } from "../../src/billing/checkouts.ts";
+import { feeOf, nanoOfCents, amountsDelta, remainingAmounts } from "../../src/billing/cents.ts";
+import { ingestFacts } from "../../src/billing/checkouts.ts";
 import { markPaid, markRefunded } from "../../src/billing/manual.ts";
-import { applyPayment } from "../../src/billing/payments.ts";
+import { applyFact } from "../../src/billing/payments.ts";
 import type { PaymentFact } from "../../src/billing/processor.ts";
 import { MAX_NANO } from "../../src/base/money.ts";
 import { deposit, getWallet } from "../../src/ledger/ledger.ts";
 import { writeOffDebt } from "../../src/ledger/purchases.ts";
-import { rejection } from "../support/rejection.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { CENT, expectSound, sumOf, USD, walletOf } from "./desk.ts";
-import { openShop, type Shop } from "./world.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import {
+  NANO_PER_CENT,
+  expectLedgerValid,
+  ledgerBalanceOf,
+  NANO_PER_USD,
+  readWallet,
+} from "./desk.ts";
+import { createBillingHarness, type BillingHarness } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
-let refs = 0;
+let nextRef = 0;
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`the door on ${kind}`, () => {
     let store: TestStore;
-    let shop: Shop;
+    let shop: BillingHarness;
     beforeAll(async () => {
       store = await open();
-      shop = await openShop(store.db);
+      shop = await createBillingHarness(store.db);
     });
-    afterEach(() => expectSound(store.db));
+    afterEach(() => expectLedgerValid(store.db));
     afterAll(() => store.close());
 
     async function newPurchase(cents = 1_000) {
       const accountId = await shop.newAccount();
       const invoice = await shop.newInvoice(accountId, cents);
-      const payment = `pay.${(refs += 1)}`;
+      const payment = `pay.${(nextRef += 1)}`;
       const base = {
         processor: "test",
         payment,
@@ -60,13 +66,13 @@ eachStore((kind, open) => {
         ...base,
         kind: kindOf,
         amountCents,
-        ref: kindOf === "paid" ? payment : `${payment}.${(refs += 1)}`,
+        ref: kindOf === "paid" ? payment : `${payment}.${(nextRef += 1)}`,
         ...more,
       });
       return { accountId, invoice, payment, fact, paid: fact("paid", cents + feeOf(cents)) };
     }
 
-    const apply = (fact: PaymentFact) => shop.db.write((tx) => applyPayment(tx, fact, 1));
+    const apply = (fact: PaymentFact) => shop.db.write((tx) => applyFact(tx, fact, 1));
     const statesOf = async (fact: PaymentFact) => (await apply(fact)).map(({ state }) => state);
     const booksOf = async (accountId: string) => {
       const rows = await shop.db.all(
@@ -119,27 +125,29 @@ eachStore((kind, open) => {
       expect(await statesOf(fact("refunded", 1_050))).toEqual(["waiting"]);
       expect(await statesOf(paid)).toEqual(["applied", "applied"]);
       expect(await statesOf(dispute)).toEqual(["applied", "applied"]);
-      expect(await walletOf(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+      expect(await readWallet(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
     });
 
     test("many at once, in several transactions, are one credit", async () => {
       const { accountId, paid } = await newPurchase();
       const states = await Promise.all(Array.from({ length: 12 }, () => statesOf(paid)));
       expect(states.flat().filter((state) => state === "applied")).toHaveLength(1);
-      expect((await walletOf(shop.db, accountId)).paid).toBe(10n * USD);
+      expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     });
 
     test("a second payment of an invoice is kept aside, and goes back without touching credits", async () => {
       const { accountId, invoice, fact, paid } = await newPurchase();
       await apply(paid);
-      const suspense = await sumOf(shop.db, "system:suspense");
+      const suspense = await ledgerBalanceOf(shop.db, "system:suspense");
       const second = { ...paid, ref: `${paid.ref}.again`, payment: `${paid.payment}.again` };
       const [applied] = await apply(second);
       expect(applied?.reason).toContain("was paid before, by test:");
-      expect(await sumOf(shop.db, "system:suspense")).toBe(suspense + 1_050n * CENT);
+      expect(await ledgerBalanceOf(shop.db, "system:suspense")).toBe(
+        suspense + 1_050n * NANO_PER_CENT,
+      );
       await apply(fact("refunded", 1_050, { payment: second.payment }));
-      expect(await sumOf(shop.db, "system:suspense")).toBe(suspense);
-      expect((await walletOf(shop.db, accountId)).paid).toBe(10n * USD);
+      expect(await ledgerBalanceOf(shop.db, "system:suspense")).toBe(suspense);
+      expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
       expect((await findInvoice(shop.db, invoice.id))?.status).toBe("paid");
     });
 
@@ -160,7 +168,7 @@ eachStore((kind, open) => {
         const told = fact("paid", amount, more);
         const [applied] = await apply(told);
         expect(applied?.reason).toBe(reason);
-        expect((await walletOf(shop.db, accountId)).paid).toBe(0n);
+        expect((await readWallet(shop.db, accountId)).paid).toBe(0n);
         expect((await findInvoice(shop.db, invoice.id))?.status).toBe("open");
       }
     });
@@ -170,7 +178,7 @@ eachStore((kind, open) => {
       await apply(paid);
       const [applied] = await apply({ ...paid, amountCents: 9_999 });
       expect(applied).toMatchObject({ state: "known", reason: "it was told differently before" });
-      expect((await walletOf(shop.db, accountId)).paid).toBe(10n * USD);
+      expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     });
 
     test("a payment of one invoice cannot credit another, nor can its refund touch another", async () => {
@@ -181,18 +189,20 @@ eachStore((kind, open) => {
       const stray = mine.fact("refunded", 100, { invoiceId: other.invoice.id });
       expect(await statesOf(stray)).toEqual(["aside"]);
       for (const { accountId } of [mine, other])
-        expect((await walletOf(shop.db, accountId)).paid).toBe(10n * USD);
+        expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
     });
 
     test("more given back than was paid is the house's own loss", async () => {
       const { accountId, fact, paid } = await newPurchase();
       await apply(paid);
-      const lost = await sumOf(shop.db, "system:refund_expense");
+      const lost = await ledgerBalanceOf(shop.db, "system:refund_expense");
       await apply(fact("refunded", 1_050));
       const [second] = await apply(fact("refunded", 1_050));
       expect(second?.reason).toContain("more went back than was paid");
-      expect(await walletOf(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
-      expect(lost - (await sumOf(shop.db, "system:refund_expense"))).toBe(1_050n * CENT);
+      expect(await readWallet(shop.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+      expect(lost - (await ledgerBalanceOf(shop.db, "system:refund_expense"))).toBe(
+        1_050n * NANO_PER_CENT,
+      );
     });
 
     test("a closed dispute cannot bring back more than it took", async () => {
@@ -201,29 +211,29 @@ eachStore((kind, open) => {
       const dispute = fact("disputed", 500);
       await apply(dispute);
       expect(await statesOf(fact("dispute_closed", 501, { ref: dispute.ref }))).toEqual(["aside"]);
-      expect((await walletOf(shop.db, accountId)).paid).toBeLessThan(10n * USD);
+      expect((await readWallet(shop.db, accountId)).paid).toBeLessThan(10n * NANO_PER_USD);
     });
 
     test("what a call holds is not taken; it is collected when the call ends", async () => {
       const { accountId, fact, paid } = await newPurchase();
       await apply(paid);
-      const letGo = await shop.hold(accountId, 6n * USD);
+      const letGo = await shop.hold(accountId, 6n * NANO_PER_USD);
       await apply(fact("disputed", 1_050));
       expect(await getWallet(shop.db, accountId)).toEqual({
         promo: 0n,
-        paid: 6n * USD,
-        held: 6n * USD,
-        owed: 6n * USD,
+        paid: 6n * NANO_PER_USD,
+        held: 6n * NANO_PER_USD,
+        owed: 6n * NANO_PER_USD,
       });
       await letGo();
-      await shop.poll();
+      await shop.runPoll();
       expect(await getWallet(shop.db, accountId)).toEqual({ promo: 0n, paid: 0n, held: 0n });
     });
 
     test("a frozen account is refused by the hold itself, and a call that costs nothing is not", async () => {
       const { accountId, fact, paid } = await newPurchase();
       await apply(paid);
-      await shop.spend(accountId, 4n * USD);
+      await shop.spend(accountId, 4n * NANO_PER_USD);
       await apply(fact("disputed", 1_050));
       const ask = {
         id: `${accountId}.h`,
@@ -234,12 +244,12 @@ eachStore((kind, open) => {
       };
       expect(await shop.ledger.hold({ ...ask, amount: 1n })).toEqual({
         status: "frozen",
-        owed: 4n * USD,
+        owed: 4n * NANO_PER_USD,
       });
       expect(await shop.ledger.hold({ ...ask, amount: 0n })).toMatchObject({ status: "held" });
       await shop.ledger.settle({ ...ask, cost: 0n });
       const about = { id: `${accountId}.off`, accountId, now: 1, reason: "goodwill" };
-      expect(await shop.db.write((tx) => writeOffDebt(tx, about))).toBe(4n * USD);
+      expect(await shop.db.write((tx) => writeOffDebt(tx, about))).toBe(4n * NANO_PER_USD);
       expect(await shop.ledger.hold({ ...ask, id: `${accountId}.i`, amount: 1n })).toMatchObject({
         status: "insufficient_credits",
       });
@@ -253,7 +263,7 @@ eachStore((kind, open) => {
           accountId,
           bucket: "promo",
           from: "system:promo_expense",
-          amount: MAX_NANO - USD,
+          amount: MAX_NANO - NANO_PER_USD,
           kind: "grant",
           ref: "test",
           now: 1,
@@ -261,7 +271,7 @@ eachStore((kind, open) => {
       );
       const [applied] = await apply(paid);
       expect(applied?.reason).toContain("pass its limit");
-      expect((await walletOf(shop.db, accountId)).paid).toBe(0n);
+      expect((await readWallet(shop.db, accountId)).paid).toBe(0n);
     });
 
     test("a payment is stronger than a void, whichever comes first; a void is nothing to a paid invoice", async () => {
@@ -272,45 +282,45 @@ eachStore((kind, open) => {
         const { accountId, invoice, fact, paid } = await newPurchase();
         for (const one of order) await apply(one === "paid" ? paid : fact("voided", 0));
         expect((await findInvoice(shop.db, invoice.id))?.status).toBe("paid");
-        expect((await walletOf(shop.db, accountId)).paid).toBe(10n * USD);
+        expect((await readWallet(shop.db, accountId)).paid).toBe(10n * NANO_PER_USD);
       }
     });
 
     test("a transfer that the operator has seen is credited once, and counts for one invoice only", async () => {
       const [one, other] = [await newPurchase(), await newPurchase()];
       const told = { invoiceId: one.invoice.id, reference: `bank ${one.payment}`, now: 1 };
-      expect([await markPaid(shop.till, told), await markPaid(shop.till, told)]).toEqual([
+      expect([await markPaid(shop.billing, told), await markPaid(shop.billing, told)]).toEqual([
         true,
         false,
       ]);
       expect(
-        await rejection(markPaid(shop.till, { ...told, invoiceId: other.invoice.id })),
+        await rejectionMessage(markPaid(shop.billing, { ...told, invoiceId: other.invoice.id })),
       ).toContain("belongs to");
-      expect(await rejection(markPaid(shop.till, { ...told, reference: "another" }))).toContain(
-        "paid already",
-      );
-      expect(await rejection(markPaid(shop.till, { ...told, invoiceId: "inv_none" }))).toContain(
-        "no invoice",
-      );
-      expect((await walletOf(shop.db, one.accountId)).paid).toBe(10n * USD);
-
-      await shop.spend(one.accountId, 3n * USD);
-      const back = { ...told, reference: `back ${one.payment}` };
-      expect(await rejection(markRefunded(shop.till, { ...back, amountCents: 1_050 }))).toContain(
-        "$7.00 are unspent",
-      );
-      expect(await rejection(markRefunded(shop.till, { ...back, amountCents: 1_051 }))).toContain(
-        "Only $10.50",
-      );
-      const some = { ...back, amountCents: 735 };
-      expect([await markRefunded(shop.till, some), await markRefunded(shop.till, some)]).toEqual([
-        true,
-        false,
-      ]);
-      expect((await walletOf(shop.db, one.accountId)).paid).toBe(0n);
       expect(
-        await rejection(
-          markRefunded(shop.till, { ...back, invoiceId: other.invoice.id, amountCents: 1 }),
+        await rejectionMessage(markPaid(shop.billing, { ...told, reference: "another" })),
+      ).toContain("paid already");
+      expect(
+        await rejectionMessage(markPaid(shop.billing, { ...told, invoiceId: "inv_none" })),
+      ).toContain("no invoice");
+      expect((await readWallet(shop.db, one.accountId)).paid).toBe(10n * NANO_PER_USD);
+
+      await shop.spend(one.accountId, 3n * NANO_PER_USD);
+      const back = { ...told, reference: `back ${one.payment}` };
+      expect(
+        await rejectionMessage(markRefunded(shop.billing, { ...back, amountCents: 1_050 })),
+      ).toContain("$7.00 are unspent");
+      expect(
+        await rejectionMessage(markRefunded(shop.billing, { ...back, amountCents: 1_051 })),
+      ).toContain("Only $10.50");
+      const some = { ...back, amountCents: 735 };
+      expect([
+        await markRefunded(shop.billing, some),
+        await markRefunded(shop.billing, some),
+      ]).toEqual([true, false]);
+      expect((await readWallet(shop.db, one.accountId)).paid).toBe(0n);
+      expect(
+        await rejectionMessage(
+          markRefunded(shop.billing, { ...back, invoiceId: other.invoice.id, amountCents: 1 }),
         ),
       ).toContain("not paid by transfer");
     });
@@ -318,19 +328,19 @@ eachStore((kind, open) => {
     test("of two transfers back that are told at once, the second is judged by what the first left: the house bears nothing", async () => {
       const { accountId, invoice, payment } = await newPurchase();
       const told = { invoiceId: invoice.id, reference: `bank ${payment}`, now: 1 };
-      const suspense = await sumOf(shop.db, "system:suspense");
+      const suspense = await ledgerBalanceOf(shop.db, "system:suspense");
       const paid = await Promise.allSettled(
         ["", " again"].map((more) =>
-          markPaid(shop.till, { ...told, reference: told.reference + more }),
+          markPaid(shop.billing, { ...told, reference: told.reference + more }),
         ),
       );
       expect(paid.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
-      expect(await sumOf(shop.db, "system:suspense")).toBe(suspense);
-      await shop.spend(accountId, 3n * USD);
-      const loss = await sumOf(shop.db, "system:refund_expense");
+      expect(await ledgerBalanceOf(shop.db, "system:suspense")).toBe(suspense);
+      await shop.spend(accountId, 3n * NANO_PER_USD);
+      const loss = await ledgerBalanceOf(shop.db, "system:refund_expense");
       const back = await Promise.allSettled(
         [1, 2, 3].map((count) =>
-          markRefunded(shop.till, {
+          markRefunded(shop.billing, {
             ...told,
             reference: `back ${count} of ${payment}`,
             amountCents: 420,
@@ -342,13 +352,13 @@ eachStore((kind, open) => {
         "rejected",
         "rejected",
       ]);
-      expect(await sumOf(shop.db, "system:refund_expense")).toBe(loss);
-      expect((await walletOf(shop.db, accountId)).paid).toBe(3n * USD);
+      expect(await ledgerBalanceOf(shop.db, "system:refund_expense")).toBe(loss);
+      expect((await readWallet(shop.db, accountId)).paid).toBe(3n * NANO_PER_USD);
     });
 
     test("the operator is told of what does not fit, without the house stopping", async () => {
       const { fact } = await newPurchase();
-      await enter(shop.till, [fact("paid", 1)], 1);
+      await ingestFacts(shop.billing, [fact("paid", 1)], 1);
       expect(shop.logged.at(-1)).toContain("a payment needs an operator");
     });
   });
@@ -371,13 +381,16 @@ describe("what goes back", () => {
         const returned = [0, ...points.sort((a, b) => a - b), 4_000_000];
         for (const [place, after] of returned.entries()) {
           const before = returned[place - 1] ?? 0;
-          const step = partsBetween(partsLeft(payment, before), partsLeft(payment, after));
-          const parts = [step.credit, step.fee, step.tax, step.beyond];
+          const step = amountsDelta(
+            remainingAmounts(payment, before),
+            remainingAmounts(payment, after),
+          );
+          const parts = [step.credit, step.fee, step.tax, step.excess];
           expect(parts.every((part) => part >= 0n)).toBe(true);
           expect(parts.reduce((sum, part) => sum + part, 0n)).toBe(nanoOfCents(after - before));
         }
-        const all = partsLeft(payment, payment.amountCents);
-        expect([all.credit, all.fee, all.tax, all.beyond]).toEqual([0n, 0n, 0n, 0n]);
+        const all = remainingAmounts(payment, payment.amountCents);
+        expect([all.credit, all.fee, all.tax, all.excess]).toEqual([0n, 0n, 0n, 0n]);
       }),
     );
   });
@@ -385,7 +398,10 @@ describe("what goes back", () => {
   test("cent by cent never moves a part the wrong way", () => {
     const payment = { amountCents: 1_299, creditCents: 1_051, feeCents: 53, taxCents: 195 };
     for (let cents = 1; cents <= 1_299; cents++) {
-      const step = partsBetween(partsLeft(payment, cents - 1), partsLeft(payment, cents));
+      const step = amountsDelta(
+        remainingAmounts(payment, cents - 1),
+        remainingAmounts(payment, cents),
+      );
       expect([step.credit, step.fee, step.tax].every((part) => part >= 0n)).toBe(true);
     }
   });

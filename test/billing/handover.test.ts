@@ -1,13 +1,25 @@
 // Somebody who owned a workspace a moment ago sends a form while it is handed over, and nothing of it outlives them.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { handOver } from "../../src/accounts/members.ts";
+import { transferOwnership } from "../../src/accounts/members.ts";
 import { findMethod } from "../../src/billing/method-rows.ts";
 import { findAutoTopUp } from "../../src/billing/top-up-rows.ts";
 import { getBudgets } from "../../src/ledger/budgets.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { type Human, human, join, own, type Shown, visit } from "./owner.ts";
+import {
+  type TestUser,
+  createUser,
+  makeDeveloper,
+  makeOwner,
+  type PageResponse,
+  visitPage,
+} from "./owner.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -17,10 +29,10 @@ const RULES = { do: "allow", threshold_usd: "1", amount_usd: "10", monthly_ceili
 for (const store of STORE_KINDS)
   describe(`forms against a handover on ${store}`, () => {
     let gateway: Gateway;
-    let account: Account;
+    let account: TestAccount;
     let console: string;
-    let owner: Human;
-    let heir: Human;
+    let owner: TestUser;
+    let heir: TestUser;
     let names = 0;
     beforeAll(async () => {
       gateway = await startGateway({ store });
@@ -29,12 +41,12 @@ for (const store of STORE_KINDS)
 
     async function openWorkspace(): Promise<void> {
       names += 1;
-      account = await register(gateway);
+      account = await registerAccount(gateway);
       console = `/console/${account.id}`;
-      owner = await human(gateway, `owner${names}`);
-      heir = await human(gateway, `heir${names}`);
-      await own(gateway, account.id, owner);
-      await join(gateway, account.id, heir);
+      owner = await createUser(gateway, `owner${names}`);
+      heir = await createUser(gateway, `heir${names}`);
+      await makeOwner(gateway, account.id, owner);
+      await makeDeveloper(gateway, account.id, heir);
     }
 
     /** On PostgreSQL until so many wait for a lock; SQLite lets one write after the other anyway. */
@@ -43,7 +55,7 @@ for (const store of STORE_KINDS)
       const sql =
         "select cast(count(*) as text) as waiting from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
       for (let looks = 0; looks < 400; looks++) {
-        const row = await gateway.house.db.get(sql);
+        const row = await gateway.server.db.get(sql);
         if (Number(row?.["waiting"]) >= count) return;
         await Bun.sleep(10);
       }
@@ -51,10 +63,13 @@ for (const store of STORE_KINDS)
     }
 
     /** Something else is at the wallet, so that the handover and the form meet there, in this order. */
-    async function meetAtTheWallet(first: () => Promise<Shown>, second: () => Promise<Shown>) {
+    async function meetAtTheWallet(
+      first: () => Promise<PageResponse>,
+      second: () => Promise<PageResponse>,
+    ) {
       const held = Promise.withResolvers<void>();
       const release = Promise.withResolvers<void>();
-      const holder = gateway.house.db.write(async (tx) => {
+      const holder = gateway.server.db.write(async (tx) => {
         await tx.lockMany("wallet", "account_id", [account.id]);
         held.resolve();
         await release.promise;
@@ -71,16 +86,16 @@ for (const store of STORE_KINDS)
 
     test("auto top-up that the former owner allows meanwhile stays off", async () => {
       await openWorkspace();
-      await visit(gateway, `${console}/billing/card`, owner, { card: "works" });
+      await visitPage(gateway, `${console}/billing/card`, owner, { card: "works" });
       const form = { do: "hand_over", person: heir.personId };
       const [handed, allowed] = await meetAtTheWallet(
-        () => visit(gateway, `${console}/members`, owner, form),
-        () => visit(gateway, `${console}/billing`, owner, RULES),
+        () => visitPage(gateway, `${console}/members`, owner, form),
+        () => visitPage(gateway, `${console}/billing`, owner, RULES),
       );
       expect([handed.status, allowed.status]).toEqual([303, 403]);
-      expect(await findMethod(gateway.house.db, account.id)).toBeUndefined();
-      expect((await findAutoTopUp(gateway.house.db, account.id))?.status ?? "off").toBe("off");
-      const row = await gateway.house.db.get("select top_up_at from wallet where account_id = ?", [
+      expect(await findMethod(gateway.server.db, account.id)).toBeUndefined();
+      expect((await findAutoTopUp(gateway.server.db, account.id))?.status ?? "off").toBe("off");
+      const row = await gateway.server.db.get("select top_up_at from wallet where account_id = ?", [
         account.id,
       ]);
       expect(Number(row?.["top_up_at"])).toBe(0);
@@ -98,18 +113,18 @@ for (const store of STORE_KINDS)
         await openWorkspace();
         const begun = Promise.withResolvers<void>();
         const end = Promise.withResolvers<void>();
-        const handing = gateway.house.db.write(async (tx) => {
-          await handOver(tx, account.id, owner.personId, heir.personId);
+        const handing = gateway.server.db.write(async (tx) => {
+          await transferOwnership(tx, account.id, owner.personId, heir.personId);
           begun.resolve();
           await end.promise;
         });
         await begun.promise;
-        const sent = visit(gateway, console + path, owner, form);
+        const sent = visitPage(gateway, console + path, owner, form);
         await Promise.race([untilWaiting(1), sent]);
         end.resolve();
         await handing;
         expect((await sent).status).toBe(403);
-        const { db } = gateway.house;
+        const { db } = gateway.server;
         expect((await getBudgets(db, account.id, Date.now())).day.limit).toBeNull();
         expect(await findMethod(db, account.id)).toBeUndefined();
         for (const table of ["invoice", "webhook", "invitation"])
@@ -122,7 +137,7 @@ for (const store of STORE_KINDS)
       await openWorkspace();
       const begun = Promise.withResolvers<void>();
       const end = Promise.withResolvers<void>();
-      const taking = gateway.house.db.write(async (tx) => {
+      const taking = gateway.server.db.write(async (tx) => {
         await tx.lockMany("account", "id", [account.id]);
         await tx.run("delete from membership where account_id = ? and person_id = ?", [
           account.id,
@@ -132,12 +147,12 @@ for (const store of STORE_KINDS)
         await end.promise;
       });
       await begun.promise;
-      const sent = visit(gateway, `${console}/keys`, heir, { do: "mint", name: "mine" });
+      const sent = visitPage(gateway, `${console}/keys`, heir, { do: "mint", name: "mine" });
       await Promise.race([untilWaiting(1), sent]);
       end.resolve();
       await taking;
       expect((await sent).status).toBe(404);
-      const keys = await gateway.house.db.all("select id from api_key where account_id = ?", [
+      const keys = await gateway.server.db.all("select id from api_key where account_id = ?", [
         account.id,
       ]);
       expect(keys.length).toBe(1);

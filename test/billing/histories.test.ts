@@ -5,13 +5,24 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { voidInvoice } from "../../src/billing/billing.ts";
 import { markPaid } from "../../src/billing/manual.ts";
-import { paymentsOf } from "../../src/billing/payment-rows.ts";
-import { closePages, payAt, takeWebhook, upToDate } from "../../src/billing/till.ts";
+import { paymentsOfInvoice } from "../../src/billing/payment-rows.ts";
+import {
+  cancelOpenCheckout,
+  beginPayment,
+  handleWebhook,
+  tryReconcileInvoice,
+} from "../../src/billing/till.ts";
 import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
-import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
-import { CENT, expectSound, sumOf, walletOf } from "./desk.ts";
-import { type Dice, dice } from "./dice.ts";
-import { allow, openShop, post, saveMethod, type Shop } from "./world.ts";
+import { type FakeStripe, startFakeStripe } from "../support/stripe-server.ts";
+import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf, readWallet } from "./desk.ts";
+import { type RandomInt, createRandom } from "./dice.ts";
+import {
+  allowAutoTopUp,
+  createBillingHarness,
+  deliverWebhook,
+  saveMethod,
+  type BillingHarness,
+} from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(120_000);
@@ -20,17 +31,17 @@ const HISTORIES: readonly (readonly [StoreKind, number])[] = [
   ["sqlite", 850],
   ["postgres", 150],
 ];
-const AT_ONCE = 12;
+const CONCURRENCY = 12;
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
 
 describe.each(HISTORIES)("histories on %s", (kind, histories) => {
   let store: TestStore;
   let stripe: FakeStripe;
-  let shop: Shop;
+  let shop: BillingHarness;
   beforeAll(async () => {
     store = await openStore(kind);
-    stripe = startStripe();
-    shop = await openShop(store.db, stripe.env);
+    stripe = startFakeStripe();
+    shop = await createBillingHarness(store.db, stripe.env);
   });
   afterAll(async () => {
     await stripe.stop();
@@ -41,30 +52,30 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     const accounts: string[] = [];
     const queue = Array.from({ length: histories }, (_, place) => place);
     await Promise.all(
-      Array.from({ length: AT_ONCE }, async () => {
+      Array.from({ length: CONCURRENCY }, async () => {
         for (let place = queue.pop(); place !== undefined; place = queue.pop())
-          accounts.push(await live(shop, stripe, dice(SEED + place)));
+          accounts.push(await runHistory(shop, stripe, createRandom(SEED + place)));
       }),
     );
     // What was lost is found by asking; whatever is still in the mail arrives last of all.
     const today = shop.clock.now;
     shop.clock.now += 90_000_000;
-    for (let due = 1; due > 0; due = await dueNow(shop)) {
-      await shop.poll();
-      await shop.turn();
+    for (let due = 1; due > 0; due = await countDue(shop)) {
+      await shop.runPoll();
+      await shop.runTopUps();
     }
-    for (const letter of stripe.letters.splice(0).slice(0, 50))
-      await post(shop, stripe, letter.body);
+    for (const letter of stripe.webhookEvents.splice(0).slice(0, 50))
+      await deliverWebhook(shop, stripe, letter.body);
 
-    const cleared = -(await sumOf(shop.db, "system:clearing:stripe"));
-    expect(cleared).toBe(BigInt(stripe.balance()) * CENT);
+    const cleared = -(await ledgerBalanceOf(shop.db, "system:clearing:stripe"));
+    expect(cleared).toBe(BigInt(stripe.balance()) * NANO_PER_CENT);
     for (const accountId of accounts) {
-      const { paid, owed, held } = await walletOf(shop.db, accountId);
+      const { paid, owed, held } = await readWallet(shop.db, accountId);
       expect(held).toBe(0n);
       // Whoever owes something has nothing left that was bought.
       expect(owed === 0n || paid === 0n ? "sound" : { accountId, owed, paid }).toBe("sound");
     }
-    await expectSound(shop.db);
+    await expectLedgerValid(shop.db);
     const rows = await shop.db.all(
       "select kind, state, count(*) as count from payment_fact group by kind, state",
     );
@@ -91,25 +102,29 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
 });
 
 /** One account: it buys, pays, spends; money goes back; and the mail is what it is. */
-async function live(shop: Shop, stripe: FakeStripe, roll: Dice): Promise<string> {
+async function runHistory(
+  shop: BillingHarness,
+  stripe: FakeStripe,
+  roll: RandomInt,
+): Promise<string> {
   const accountId = await shop.newAccount();
   const mail: string[] = [];
   const holds: (() => Promise<unknown>)[] = [];
   for (let bought = roll(2) + 1; bought > 0; bought--) {
     const cents = 50 + roll(roll(3) === 0 ? 2_000_000 : 3_000);
     const invoice = await shop.newInvoice(accountId, cents);
-    const begun = await payAt(shop.till, invoice.id, shop.clock.now);
+    const begun = await beginPayment(shop.billing, invoice.id, shop.clock.now);
     if (begun.kind !== "page") throw new Error(`an open invoice is ${begun.kind}`);
     const session = stripe.sessionAt(begun.url);
     if (roll(12) === 0) {
       const about = { id: invoice.id, accountId, now: shop.clock.now };
-      await closePages(shop.till, about);
+      await cancelOpenCheckout(shop.billing, about);
       await shop.db.write((tx) => voidInvoice(tx, about));
     }
     if (session.status !== "open" || roll(12) === 0) continue;
     if (roll(15) === 0) {
       const reference = `bank ${invoice.id}`;
-      await markPaid(shop.till, { invoiceId: invoice.id, reference, now: shop.clock.now });
+      await markPaid(shop.billing, { invoiceId: invoice.id, reference, now: shop.clock.now });
     }
     const amounts = [
       { cents: 1 + roll(5_000) },
@@ -121,13 +136,14 @@ async function live(shop: Shop, stripe: FakeStripe, roll: Dice): Promise<string>
     ];
     const state = roll(8) === 0 ? ("processing" as const) : ("succeeded" as const);
     const intent = stripe.pay(session, { ...amounts[roll(amounts.length)], state });
-    await shuffle(shop, stripe, mail, roll);
+    await deliverShuffled(shop, stripe, mail, roll);
     if (state === "processing")
-      stripe.conclude(session, roll(3) === 0 ? "requires_payment_method" : "succeeded");
+      stripe.completePayment(session, roll(3) === 0 ? "requires_payment_method" : "succeeded");
     if (intent.status !== "succeeded") continue;
-    await shuffle(shop, stripe, mail, roll);
-    if (roll(2) === 0) await shop.spend(accountId, BigInt(roll(cents) + 1) * CENT);
-    if (roll(4) === 0) holds.push(await shop.hold(accountId, BigInt(roll(cents) + 1) * CENT));
+    await deliverShuffled(shop, stripe, mail, roll);
+    if (roll(2) === 0) await shop.spend(accountId, BigInt(roll(cents) + 1) * NANO_PER_CENT);
+    if (roll(4) === 0)
+      holds.push(await shop.hold(accountId, BigInt(roll(cents) + 1) * NANO_PER_CENT));
     const disputes = [];
     let refundable = intent.cents;
     for (let happenings = roll(4); happenings > 0; happenings--) {
@@ -136,69 +152,76 @@ async function live(shop: Shop, stripe: FakeStripe, roll: Dice): Promise<string>
       if (what === 0 && refundable > 0) {
         const refund = stripe.refund(intent, Math.min(some, refundable));
         if (roll(4) === 0) {
-          await shuffle(shop, stripe, mail, roll);
+          await deliverShuffled(shop, stripe, mail, roll);
           stripe.failRefund(refund);
         } else refundable -= Math.min(some, refundable);
       }
       if (what === 1) disputes.push(stripe.dispute(intent, 1 + roll(intent.cents)));
       if (what === 2) {
         const dispute = disputes.pop();
-        if (dispute !== undefined) stripe.close(dispute, roll(2) === 0 ? "won" : "lost");
+        if (dispute !== undefined) stripe.closeDispute(dispute, roll(2) === 0 ? "won" : "lost");
       }
-      await shuffle(shop, stripe, mail, roll);
-      if (roll(6) === 0) await upToDate(shop.till, invoice, (shop.clock.now += 2_001));
+      await deliverShuffled(shop, stripe, mail, roll);
+      if (roll(6) === 0)
+        await tryReconcileInvoice(shop.billing, invoice, (shop.clock.now += 2_001));
     }
     expect(
-      (await paymentsOf(shop.db, invoice.id)).filter(({ state: one }) => one === "credited").length,
+      (await paymentsOfInvoice(shop.db, invoice.id)).filter(({ state: one }) => one === "credited")
+        .length,
     ).toBeLessThan(2);
   }
-  if (roll(3) === 0) await buyByItself(shop, stripe, accountId, { mail, roll });
+  if (roll(3) === 0) await stepAutoTopUp(shop, stripe, accountId, { mail, roll });
   for (const letGo of holds) await letGo();
   return accountId;
 }
 
-const BEHAVIOURS = ["works", "works", "works", "declined", "processing"] as const;
+const METHOD_BEHAVIORS = ["works", "works", "works", "declined", "processing"] as const;
 
 /** An owner allows it; the balance is spent again and again; what was charged goes back, or arrives late. */
-async function buyByItself(
-  shop: Shop,
+async function stepAutoTopUp(
+  shop: BillingHarness,
   stripe: FakeStripe,
   accountId: string,
-  { mail, roll }: { readonly mail: string[]; readonly roll: Dice },
+  { mail, roll }: { readonly mail: string[]; readonly roll: RandomInt },
 ): Promise<void> {
   const method = await saveMethod(shop, stripe, accountId);
   const amount = 1 + roll(40);
-  await allow(shop, accountId, {
+  await allowAutoTopUp(shop, accountId, {
     threshold_usd: 1 + roll(60),
     amount_usd: amount,
     monthly_ceiling_usd: amount * (1 + roll(4)),
   });
   for (let rounds = 2 + roll(4); rounds > 0; rounds--) {
-    method.behaviour = BEHAVIOURS[roll(BEHAVIOURS.length)] ?? "works";
-    await shop.spend(accountId, BigInt(1 + roll(4_000)) * CENT);
-    await Promise.all(Array.from({ length: 1 + roll(2) }, () => shop.turn()));
+    method.behavior = METHOD_BEHAVIORS[roll(METHOD_BEHAVIORS.length)] ?? "works";
+    await shop.spend(accountId, BigInt(1 + roll(4_000)) * NANO_PER_CENT);
+    await Promise.all(Array.from({ length: 1 + roll(2) }, () => shop.runTopUps()));
     const own = [...stripe.intents.values()].filter((intent) => intent.method === method.id);
     const intent = own[roll(Math.max(1, own.length))];
     const fate = roll(5);
     if (intent?.status === "processing" && fate < 3)
-      stripe.concludeCharge(intent, fate === 0 ? "requires_payment_method" : "succeeded");
+      stripe.completeCharge(intent, fate === 0 ? "requires_payment_method" : "succeeded");
     else if (intent?.status === "succeeded" && fate === 3)
       stripe.refund(intent, 1 + roll(Math.max(1, Math.floor(intent.cents / 3))));
     else if (intent?.status === "succeeded" && fate === 4) stripe.dispute(intent, intent.cents);
-    await shuffle(shop, stripe, mail, roll);
+    await deliverShuffled(shop, stripe, mail, roll);
   }
 }
 
 /** Some of the mail arrives, in any order, some of it twice; some is lost, some is forged, some is kept for later. */
-async function shuffle(shop: Shop, stripe: FakeStripe, mail: string[], roll: Dice): Promise<void> {
-  mail.push(...stripe.letters.splice(0).map(({ body }) => body));
+async function deliverShuffled(
+  shop: BillingHarness,
+  stripe: FakeStripe,
+  mail: string[],
+  roll: RandomInt,
+): Promise<void> {
+  mail.push(...stripe.webhookEvents.splice(0).map(({ body }) => body));
   for (let letters = roll(3); letters > 0 && mail.length > 0; letters--) {
     const [body = ""] = mail.splice(roll(mail.length), 1);
     const fate = roll(10);
     if (fate < 4) continue;
     if (fate === 4) {
-      const signature = stripe.sign(body, undefined, "whsec_of_somebody_else");
-      const forged = takeWebhook(shop.till, { bodyText: body, signature, now: Date.now() });
+      const signature = stripe.signWebhook(body, undefined, "whsec_of_somebody_else");
+      const forged = handleWebhook(shop.billing, { bodyText: body, signature, now: Date.now() });
       expect(
         await forged.then(
           () => "heard",
@@ -208,12 +231,12 @@ async function shuffle(shop: Shop, stripe: FakeStripe, mail: string[], roll: Dic
       continue;
     }
     const times = fate === 5 ? 2 : 1;
-    await Promise.all(Array.from({ length: times }, () => post(shop, stripe, body)));
+    await Promise.all(Array.from({ length: times }, () => deliverWebhook(shop, stripe, body)));
     if (fate === 6) mail.push(body);
   }
 }
 
-async function dueNow({ db, clock }: Shop): Promise<number> {
+async function countDue({ db, clock }: BillingHarness): Promise<number> {
   let due = 0;
   for (const table of ["checkout", "top_up", "auto_top_up", "payment_method"]) {
     const row = await db.get(`select count(*) as count from ${table} where due_at <= ?`, [

@@ -2,20 +2,25 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { feeOf } from "../../src/billing/cents.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
   api,
-  buy,
-  expectSound,
+  buyCredits,
+  expectLedgerValid,
   type InvoiceBody,
   pageText,
   readInvoice,
-  submit,
-  sumOf,
-  USD,
-  walletOf,
+  submitForm,
+  ledgerBalanceOf,
+  NANO_PER_USD,
+  readWallet,
 } from "./desk.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -78,19 +83,19 @@ const REFUSED: readonly (readonly [what: string, body: string, param: string])[]
 
 describe.each(STORE_KINDS)("invoices on %s", (store) => {
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   beforeAll(async () => {
     gateway = await startGateway({ store, env: HALF_DOLLAR });
-    account = await register(gateway);
+    account = await registerAccount(gateway);
   });
   afterAll(async () => {
-    await expectSound(gateway.house.db);
+    await expectLedgerValid(gateway.server.db);
     await gateway.stop();
   });
 
   test("10 USD add 10,000,000 credits, with a fee of 0.50 and a total of 10.50 before tax", async () => {
     const answer = await api<InvoiceBody>(gateway, account, CREATE, { body: { amount_usd: 10 } });
-    provoked("createInvoice", 201, answer);
+    expectStatus("createInvoice", 201, answer);
     expect(answer.body).toEqual({
       id: expect.stringMatching(/^inv_[0-9a-z]{26}$/),
       object: "invoice",
@@ -105,15 +110,15 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
       paid_at: null,
     });
     const read = await api(gateway, account, ["GET", `/v1/billing/invoice/${answer.body.id}`]);
-    provoked("readInvoice", 200, read);
+    expectStatus("readInvoice", 200, read);
     expect(read.body).toEqual({ ...answer.body });
   });
 
   test("the fee is five per cent, half a cent up, from 0.50 to 25,000, as text and as a number", async () => {
-    const payer = await register(gateway);
+    const payer = await registerAccount(gateway);
     for (const [amount, fee, total] of FEES) {
       for (const usd of [amount, Number(amount)]) {
-        const invoice = await buy(gateway, payer, usd);
+        const invoice = await buyCredits(gateway, payer, usd);
         expect(invoice).toMatchObject({
           fee_usd: fee,
           total_usd: total,
@@ -142,7 +147,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
           body,
         },
       );
-      provoked("createInvoice", 400, answer);
+      expectStatus("createInvoice", 400, answer);
       expect(answer.body.error).toMatchObject({ code: "invalid_request", param });
     });
 
@@ -152,7 +157,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
   });
 
   test("an Idempotency-Key makes one invoice, however many ask at once", async () => {
-    const payer = await register(gateway);
+    const payer = await registerAccount(gateway);
     const headers = { "idempotency-key": crypto.randomUUID() };
     const made = await Promise.all(
       Array.from({ length: 8 }, () =>
@@ -161,7 +166,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
     );
     expect(new Set(made.map(({ body }) => body.id)).size).toBe(1);
     const other = await api(gateway, payer, CREATE, { body: { amount_usd: 21 }, headers });
-    provoked("createInvoice", 409, other);
+    expectStatus("createInvoice", 409, other);
     const { body } = await api<{ data: readonly unknown[] }>(gateway, payer, [
       "GET",
       "/v1/billing/invoices",
@@ -170,25 +175,26 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
   });
 
   test("a hundred may be open, and then one must be paid or voided", async () => {
-    const payer = await register(gateway);
-    for (let count = 0; count < 100; count++) await buy(gateway, payer, 1);
+    const payer = await registerAccount(gateway);
+    for (let count = 0; count < 100; count++) await buyCredits(gateway, payer, 1);
     const answer = await api<{ error: { code: string } }>(gateway, payer, CREATE, {
       body: { amount_usd: 1 },
     });
-    provoked("createInvoice", 409, answer);
+    expectStatus("createInvoice", 409, answer);
     const open = await api<{ data: InvoiceBody[] }>(gateway, payer, [
       "GET",
       "/v1/billing/invoices?status=open&limit=1",
     ]);
     const id = open.body.data[0]?.id ?? "";
     await api(gateway, payer, ["POST", `/v1/billing/invoice/${id}/void`]);
-    expect((await buy(gateway, payer, 1)).status).toBe("open");
+    expect((await buyCredits(gateway, payer, 1)).status).toBe("open");
   });
 
   test("the list is paged, newest first, and can be narrowed to a status", async () => {
-    const payer = await register(gateway);
+    const payer = await registerAccount(gateway);
     const ids: string[] = [];
-    for (let count = 0; count < 5; count++) ids.unshift((await buy(gateway, payer, 1 + count)).id);
+    for (let count = 0; count < 5; count++)
+      ids.unshift((await buyCredits(gateway, payer, 1 + count)).id);
     const seen: string[] = [];
     let query = "?limit=2";
     for (let page = 0; page < 3; page++) {
@@ -197,13 +203,13 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
         payer,
         ["GET", `/v1/billing/invoices${query}`],
       );
-      provoked("listInvoices", 200, answer);
+      expectStatus("listInvoices", 200, answer);
       seen.push(...answer.body.data.map(({ id }) => id));
       query = `?limit=2&cursor=${answer.body.next_cursor}`;
     }
     expect(seen).toEqual(ids.toSorted().toReversed());
     const wrong = await api(gateway, payer, ["GET", "/v1/billing/invoices?cursor=key_1"]);
-    provoked("listInvoices", 400, wrong);
+    expectStatus("listInvoices", 400, wrong);
     const paid = await api<{ data: unknown[] }>(gateway, payer, [
       "GET",
       "/v1/billing/invoices?status=paid",
@@ -212,22 +218,22 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
   });
 
   test("another account's invoice is not there: not to read, not to void", async () => {
-    const [mine, stranger] = [await buy(gateway, account), await register(gateway)];
+    const [mine, stranger] = [await buyCredits(gateway, account), await registerAccount(gateway)];
     const read = await api(gateway, stranger, ["GET", `/v1/billing/invoice/${mine.id}`]);
-    provoked("readInvoice", 404, read);
+    expectStatus("readInvoice", 404, read);
     const gone = await api(gateway, stranger, ["POST", `/v1/billing/invoice/${mine.id}/void`]);
-    provoked("voidInvoice", 404, gone);
+    expectStatus("voidInvoice", 404, gone);
     const unknown = await api(gateway, account, ["POST", `/v1/billing/invoice/inv_none/void`]);
-    provoked("voidInvoice", 404, unknown);
+    expectStatus("voidInvoice", 404, unknown);
     expect((await readInvoice(gateway, account, mine.id)).status).toBe("open");
   });
 
   test("void is final for the page, the same when repeated, and refused once it is paid", async () => {
-    const payer = await register(gateway);
-    const invoice = await buy(gateway, payer);
+    const payer = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, payer);
     for (let times = 0; times < 2; times++) {
       const answer = await api(gateway, payer, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
-      provoked("voidInvoice", 200, answer);
+      expectStatus("voidInvoice", 200, answer);
       expect(answer.body).toEqual({ ...invoice, status: "void" });
     }
     const { body: log } = await api<{ data: unknown[] }>(gateway, payer, [
@@ -239,37 +245,37 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
       { action: "invoice.voided", actor, detail, network: "127.0.0.0/24" },
       { action: "invoice.created", actor, detail, network: "127.0.0.0/24" },
     ]);
-    await submit(invoice.pay_url, { decision: "pay" });
+    await submitForm(invoice.pay_url, { decision: "pay" });
     expect((await readInvoice(gateway, payer, invoice.id)).status).toBe("void");
     expect(await pageText(invoice.pay_url)).toContain("withdrawn");
 
-    const other = await buy(gateway, payer);
-    await submit(other.pay_url, { decision: "pay" });
+    const other = await buyCredits(gateway, payer);
+    await submitForm(other.pay_url, { decision: "pay" });
     const late = await api(gateway, payer, ["POST", `/v1/billing/invoice/${other.id}/void`]);
-    provoked("voidInvoice", 409, late);
-    expect((await walletOf(gateway.house.db, payer.id)).paid).toBe(10n * USD);
+    expectStatus("voidInvoice", 409, late);
+    expect((await readWallet(gateway.server.db, payer.id)).paid).toBe(10n * NANO_PER_USD);
   });
 
   test("double clicks and retries give one charge and one credit", async () => {
-    const payer = await register(gateway);
-    const invoice = await buy(gateway, payer, 25);
-    const before = await sumOf(gateway.house.db, "system:fee_revenue");
+    const payer = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, payer, 25);
+    const before = await ledgerBalanceOf(gateway.server.db, "system:fee_revenue");
     const clicks = await Promise.all(
-      Array.from({ length: 10 }, () => submit(invoice.pay_url, { decision: "pay" })),
+      Array.from({ length: 10 }, () => submitForm(invoice.pay_url, { decision: "pay" })),
     );
     expect(clicks.map(({ status }) => status)).toEqual(clicks.map(() => 303));
     expect(await readInvoice(gateway, payer, invoice.id)).toMatchObject({ status: "paid" });
-    expect((await walletOf(gateway.house.db, payer.id)).paid).toBe(25n * USD);
-    const after = await sumOf(gateway.house.db, "system:fee_revenue");
-    expect(after - before).toBe((125n * USD) / 100n);
+    expect((await readWallet(gateway.server.db, payer.id)).paid).toBe(25n * NANO_PER_USD);
+    const after = await ledgerBalanceOf(gateway.server.db, "system:fee_revenue");
+    expect(after - before).toBe((125n * NANO_PER_USD) / 100n);
   });
 
   test("an event tells that it was paid, once", async () => {
-    const payer = await register(gateway);
-    const invoice = await buy(gateway, payer);
-    await submit(invoice.pay_url, { decision: "pay" });
-    await submit(invoice.pay_url, { decision: "pay" });
-    const events = await gateway.house.db.all(
+    const payer = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, payer);
+    await submitForm(invoice.pay_url, { decision: "pay" });
+    await submitForm(invoice.pay_url, { decision: "pay" });
+    const events = await gateway.server.db.all(
       "select data from event where account_id = ? and type = 'invoice.paid'",
       [payer.id],
     );

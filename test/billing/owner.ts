@@ -1,29 +1,29 @@
 // A human who owns a workspace, or works in one, with the forms of the console in their hands.
 
-import { addDeveloper, takeOver } from "../../src/accounts/members.ts";
-import { masterSecret } from "../../src/master-secret.ts";
+import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
+import { loadMasterSecret } from "../../src/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
 import type { Gateway } from "../support/gateway.ts";
 
-export interface Human {
+export interface TestUser {
   readonly personId: string;
   readonly email: string;
   readonly cookie: string;
   readonly csrf: string;
 }
 
-export interface Shown {
+export interface PageResponse {
   readonly status: number;
   readonly text: string;
   readonly location: string | null;
   readonly headers: Headers;
 }
 
-export async function human(gateway: Gateway, name: string): Promise<Human> {
-  const { db } = gateway.house;
+export async function createUser(gateway: Gateway, name: string): Promise<TestUser> {
+  const { db } = gateway.server;
   const { secret, store } = gateway.config;
-  const master = masterSecret(secret, store.dataDir);
+  const master = loadMasterSecret(secret, store.dataDir);
   const sessions = createSessions({ db, master, baseUrl: gateway.config.baseUrl });
   const now = Date.now();
   const email = `${name}@example.com`;
@@ -38,24 +38,32 @@ export async function human(gateway: Gateway, name: string): Promise<Human> {
   return { personId, email, cookie, csrf: session?.csrf ?? "" };
 }
 
-export async function own(gateway: Gateway, accountId: string, who: Human): Promise<void> {
-  const about = { accountId, personId: who.personId, via: "test", now: Date.now() };
-  await gateway.house.db.write((tx) => takeOver(tx, about));
+export async function makeOwner(
+  gateway: Gateway,
+  accountId: string,
+  user: TestUser,
+): Promise<void> {
+  const about = { accountId, personId: user.personId, via: "test", now: Date.now() };
+  await gateway.server.db.write((tx) => claimWorkspace(tx, about));
 }
 
-export async function join(gateway: Gateway, accountId: string, who: Human): Promise<void> {
-  const about = { accountId, personId: who.personId, via: "test", now: Date.now() };
-  await gateway.house.db.write((tx) => addDeveloper(tx, about));
+export async function makeDeveloper(
+  gateway: Gateway,
+  accountId: string,
+  user: TestUser,
+): Promise<void> {
+  const about = { accountId, personId: user.personId, via: "test", now: Date.now() };
+  await gateway.server.db.write((tx) => addDeveloper(tx, about));
 }
 
 /** Opens a page of the console, or sends one of its forms. */
-export async function visit(
+export async function visitPage(
   gateway: Gateway,
   path: string,
-  who: Human,
+  user: TestUser,
   form?: Readonly<Record<string, string>>,
-): Promise<Shown> {
-  const headers = { cookie: who.cookie, origin: gateway.url, "sec-fetch-site": "same-origin" };
+): Promise<PageResponse> {
+  const headers = { cookie: user.cookie, origin: gateway.url, "sec-fetch-site": "same-origin" };
   const response = await fetch(gateway.url + path, {
     redirect: "manual",
     ...(form === undefined
@@ -63,7 +71,7 @@ export async function visit(
       : {
           method: "POST",
           headers: { ...headers, "content-type": "application/x-www-form-urlencoded" },
-          body: new URLSearchParams({ csrf: who.csrf, ...form }).toString(),
+          body: new URLSearchParams({ csrf: user.csrf, ...form }).toString(),
         }),
   });
   return {
@@ -75,6 +83,6 @@ export async function visit(
 }
 
 /** The words of a page, without its marks. */
-export function wordsOf({ text }: Shown): string {
+export function textOf({ text }: PageResponse): string {
   return text.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
 }

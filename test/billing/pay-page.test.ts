@@ -1,8 +1,16 @@
 // The page that a human pays at, and the receipt, in every state and with every processor.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Gateway, register, startGateway } from "../support/gateway.ts";
-import { buy, expectSound, pageText, readInvoice, submit, sumOf, walletOf } from "./desk.ts";
+import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import {
+  buyCredits,
+  expectLedgerValid,
+  pageText,
+  readInvoice,
+  submitForm,
+  ledgerBalanceOf,
+  readWallet,
+} from "./desk.ts";
 
 setDefaultTimeout(60_000);
 
@@ -18,14 +26,14 @@ beforeAll(async () => {
   gateway = await startGateway({ env: OPERATOR });
 });
 afterAll(async () => {
-  await expectSound(gateway.house.db);
+  await expectLedgerValid(gateway.server.db);
   await gateway.stop();
 });
 
 describe("the page of an open invoice", () => {
   test("says what is bought, for whom, what it costs and who sells it, to whoever has the link", async () => {
-    const account = await register(gateway);
-    const { pay_url: payUrl, id } = await buy(gateway, account, "33.33");
+    const account = await registerAccount(gateway);
+    const { pay_url: payUrl, id } = await buyCredits(gateway, account, "33.33");
     const text = await pageText(payUrl);
     for (const words of [
       "33,330,000 credits $33.33",
@@ -42,7 +50,7 @@ describe("the page of an open invoice", () => {
   });
 
   test("is not kept, not framed, tells no other site, and runs no script", async () => {
-    const { pay_url: payUrl } = await buy(gateway, await register(gateway));
+    const { pay_url: payUrl } = await buyCredits(gateway, await registerAccount(gateway));
     const { headers } = await fetch(payUrl);
     expect(headers.get("cache-control")).toBe("no-store");
     expect(headers.get("referrer-policy")).toBe("no-referrer");
@@ -55,8 +63,8 @@ describe("the page of an open invoice", () => {
   });
 
   test("is reached by its own link alone", async () => {
-    const { pay_url: payUrl, id } = await buy(gateway, await register(gateway));
-    const other = await buy(gateway, await register(gateway));
+    const { pay_url: payUrl, id } = await buyCredits(gateway, await registerAccount(gateway));
+    const other = await buyCredits(gateway, await registerAccount(gateway));
     const mark = payUrl.slice(payUrl.lastIndexOf(".") + 1);
     const wrong = [
       `${gateway.url}/pay/${id}`,
@@ -69,17 +77,17 @@ describe("the page of an open invoice", () => {
     ];
     for (const url of wrong) {
       expect((await fetch(url)).status).toBe(404);
-      expect((await submit(url, { decision: "pay" })).status).toBe(404);
+      expect((await submitForm(url, { decision: "pay" })).status).toBe(404);
       expect((await fetch(`${url}/receipt`)).status).toBe(404);
     }
-    expect(await readInvoice(gateway, await register(gateway), id).catch(() => "hidden")).toBe(
-      "hidden",
-    );
+    expect(
+      await readInvoice(gateway, await registerAccount(gateway), id).catch(() => "hidden"),
+    ).toBe("hidden");
   });
 
   test("changes nothing when it is only looked at, and has no receipt yet", async () => {
-    const account = await register(gateway);
-    const { pay_url: payUrl, id } = await buy(gateway, account);
+    const account = await registerAccount(gateway);
+    const { pay_url: payUrl, id } = await buyCredits(gateway, account);
     await fetch(payUrl);
     await fetch(payUrl, { method: "HEAD" });
     await fetch(`${payUrl}?done=1`);
@@ -88,36 +96,36 @@ describe("the page of an open invoice", () => {
   });
 
   test("takes no form that another site sends", async () => {
-    const account = await register(gateway);
-    const { pay_url: payUrl, id } = await buy(gateway, account);
+    const account = await registerAccount(gateway);
+    const { pay_url: payUrl, id } = await buyCredits(gateway, account);
     for (const headers of [
       {},
       { origin: "https://elsewhere.example" },
       { "sec-fetch-site": "cross-site" },
       { "sec-fetch-site": "same-site", origin: gateway.url },
     ])
-      expect((await submit(payUrl, { decision: "pay" }, headers)).status).toBe(403);
+      expect((await submitForm(payUrl, { decision: "pay" }, headers)).status).toBe(403);
     expect((await readInvoice(gateway, account, id)).status).toBe("open");
   });
 
   test("a payment that fails charges nothing, says so, and can be tried again", async () => {
-    const account = await register(gateway);
-    const { pay_url: payUrl, id } = await buy(gateway, account);
-    const failed = await submit(payUrl, { decision: "fail" });
+    const account = await registerAccount(gateway);
+    const { pay_url: payUrl, id } = await buyCredits(gateway, account);
+    const failed = await submitForm(payUrl, { decision: "fail" });
     expect(failed.status).toBe(303);
     const text = await pageText(`${gateway.url}${failed.headers.get("location")}`);
     expect(text).toContain("did not go through. Nothing was charged");
     expect((await readInvoice(gateway, account, id)).status).toBe("open");
-    await submit(payUrl, { decision: "pay" });
+    await submitForm(payUrl, { decision: "pay" });
     expect((await readInvoice(gateway, account, id)).status).toBe("paid");
   });
 });
 
 test("buttons of development work from this machine only", async () => {
   const far = await startGateway({ env: { POSTERN_TRUSTED_PROXIES: "127.0.0.1" } });
-  const account = await register(far);
-  const { pay_url: payUrl, id } = await buy(far, account);
-  const answer = await submit(
+  const account = await registerAccount(far);
+  const { pay_url: payUrl, id } = await buyCredits(far, account);
+  const answer = await submitForm(
     payUrl,
     { decision: "pay" },
     {
@@ -133,11 +141,11 @@ test("buttons of development work from this machine only", async () => {
 describe("a receipt", () => {
   test("names the operator, and its amounts add up and equal the ledger", async () => {
     for (const usd of [1, "9.99", 10.1, "12.34", 999.99, 25_000]) {
-      const account = await register(gateway);
-      const fees = await sumOf(gateway.house.db, "system:fee_revenue");
-      const clearing = await sumOf(gateway.house.db, "system:clearing:development");
-      const invoice = await buy(gateway, account, usd);
-      await submit(invoice.pay_url, { decision: "pay" });
+      const account = await registerAccount(gateway);
+      const fees = await ledgerBalanceOf(gateway.server.db, "system:fee_revenue");
+      const clearing = await ledgerBalanceOf(gateway.server.db, "system:clearing:development");
+      const invoice = await buyCredits(gateway, account, usd);
+      await submitForm(invoice.pay_url, { decision: "pay" });
       const text = await pageText(`${invoice.pay_url}/receipt`);
       const cents = (label: string): bigint => {
         const [, amount = ""] = new RegExp(`${label} \\$([\\d,]+\\.\\d\\d)`).exec(text) ?? [];
@@ -151,11 +159,13 @@ describe("a receipt", () => {
       ];
       expect(credits + fee + tax).toBe(total);
       const nano = (amount: bigint): bigint => amount * 10_000_000n;
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(nano(credits));
-      expect((await sumOf(gateway.house.db, "system:fee_revenue")) - fees).toBe(nano(fee));
-      expect(clearing - (await sumOf(gateway.house.db, "system:clearing:development"))).toBe(
-        nano(total),
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(nano(credits));
+      expect((await ledgerBalanceOf(gateway.server.db, "system:fee_revenue")) - fees).toBe(
+        nano(fee),
       );
+      expect(
+        clearing - (await ledgerBalanceOf(gateway.server.db, "system:clearing:development")),
+      ).toBe(nano(total));
       for (const words of [
         "Example Gateways Ltd",
         "1 Example Street 10115 Berlin Germany",
@@ -177,14 +187,14 @@ describe("without a processor", () => {
 
   test("the page says where to transfer how much, and under which reference; nobody can press a button", async () => {
     const real = await startGateway({ env });
-    const account = await register(real);
-    const invoice = await buy(real, account);
+    const account = await registerAccount(real);
+    const invoice = await buyCredits(real, account);
     expect(invoice.pay_url).toStartWith("https://gateway.example/pay/");
     const here = real.url + new URL(invoice.pay_url).pathname;
     const text = await pageText(here);
     for (const words of ["Transfer exactly $10.50", invoice.id, "IBAN DE00 1234"])
       expect(text).toContain(words);
-    const answer = await submit(here, { decision: "pay" });
+    const answer = await submitForm(here, { decision: "pay" });
     expect(answer.status).toBe(409);
     expect((await readInvoice(real, account, invoice.id)).status).toBe("open");
     const hook = await fetch(`${real.url}/webhooks/stripe`, { method: "POST" });

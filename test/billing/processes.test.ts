@@ -1,24 +1,35 @@
 // Two processes on one store, one Stripe, one operator at the command line: still one invoice, one charge, one credit.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { makePlace, runPostern, startPostern, stop, stopAll } from "../commands/postern.ts";
+import {
+  createTempFolder,
+  runPostern,
+  startPostern,
+  stopPostern,
+  stopAll,
+} from "../commands/postern.ts";
 import { markPaid } from "../../src/billing/manual.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import { testPostgres } from "../support/postgres.ts";
-import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
+import { type FakeStripe, startFakeStripe } from "../support/stripe-server.ts";
 import {
   api,
-  buy,
-  CENT,
-  expectSound,
+  buyCredits,
+  NANO_PER_CENT,
+  expectLedgerValid,
   type InvoiceBody,
   readInvoice,
-  submit,
-  sumOf,
-  USD,
-  walletOf,
+  submitForm,
+  ledgerBalanceOf,
+  NANO_PER_USD,
+  readWallet,
 } from "./desk.ts";
-import { openShop, type Shop } from "./world.ts";
+import { createBillingHarness, type BillingHarness } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -28,7 +39,7 @@ describe("two gateways on one PostgreSQL", () => {
   let gateways: readonly Gateway[] = [];
   const now = { value: Date.now() };
   beforeAll(async () => {
-    stripe = startStripe();
+    stripe = startFakeStripe();
     const databaseUrl = await testPostgres();
     const env = {
       ...stripe.env,
@@ -53,7 +64,7 @@ describe("two gateways on one PostgreSQL", () => {
   test("one key, one page, one charge, one credit, whoever is asked and told", async () => {
     const [one, two] = gateways;
     if (one === undefined || two === undefined) throw new Error("not two");
-    const account = await register(one);
+    const account = await registerAccount(one);
     const headers = { "idempotency-key": "buy-once" };
     const made = await Promise.all(
       [one, two, one, two].map((gateway) =>
@@ -69,70 +80,77 @@ describe("two gateways on one PostgreSQL", () => {
     const path = new URL(invoice.pay_url).pathname;
     const clicks = await Promise.all(
       [one, two, one, two].map(({ url }) =>
-        submit(url + path, {}, { origin: "https://gateway.example" }),
+        submitForm(url + path, {}, { origin: "https://gateway.example" }),
       ),
     );
     const pages = new Set(clicks.map((click) => click.headers.get("location")));
     expect(pages.size).toBe(1);
     stripe.pay(stripe.sessionAt([...pages][0] ?? null));
-    const letters = stripe.letters.splice(0);
+    const letters = stripe.webhookEvents.splice(0);
     now.value += 3_000;
     await Promise.all([
-      ...letters.flatMap((letter) => gateways.map(({ url }) => stripe.send(url, letter))),
+      ...letters.flatMap((letter) => gateways.map(({ url }) => stripe.sendWebhook(url, letter))),
       ...gateways.map((gateway) => readInvoice(gateway, account, invoice.id)),
     ]);
     expect(await readInvoice(two, account, invoice.id)).toMatchObject({ status: "paid" });
-    expect((await walletOf(one.house.db, account.id)).paid).toBe(10n * USD);
-    expect(await sumOf(one.house.db, "system:clearing:stripe")).toBe(-1_050n * CENT);
-    await expectSound(one.house.db);
+    expect((await readWallet(one.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
+    expect(await ledgerBalanceOf(one.server.db, "system:clearing:stripe")).toBe(
+      -1_050n * NANO_PER_CENT,
+    );
+    await expectLedgerValid(one.server.db);
   });
 
   test("both ask after open pages at the same time, and each page once", async () => {
     const [one] = gateways;
     if (one === undefined) throw new Error("none");
-    const shops: Shop[] = await Promise.all([1, 2].map(() => openShop(one.house.db, stripe.env)));
-    const account = await register(one);
+    const shops: BillingHarness[] = await Promise.all(
+      [1, 2].map(() => createBillingHarness(one.server.db, stripe.env)),
+    );
+    const account = await registerAccount(one);
     for (let count = 0; count < 5; count++) {
-      const invoice = await buy(one, account);
-      const click = await submit(
+      const invoice = await buyCredits(one, account);
+      const click = await submitForm(
         one.url + new URL(invoice.pay_url).pathname,
         {},
         { origin: "https://gateway.example" },
       );
       stripe.pay(stripe.sessionAt(click.headers.get("location")));
     }
-    stripe.letters.length = 0;
+    stripe.webhookEvents.length = 0;
     stripe.calls.length = 0;
     for (const shop of shops) shop.clock.now = now.value + 70_000;
-    await Promise.all(shops.map((shop) => shop.poll()));
-    expect((await walletOf(one.house.db, account.id)).paid).toBe(50n * USD);
+    await Promise.all(shops.map((shop) => shop.runPoll()));
+    expect((await readWallet(one.server.db, account.id)).paid).toBe(50n * NANO_PER_USD);
     expect(
       stripe.calls.filter((call) => call.startsWith("GET /v1/checkout/sessions/")).length,
     ).toBeLessThanOrEqual(6);
-    await expectSound(one.house.db);
+    await expectLedgerValid(one.server.db);
   });
 
   test("an invoice that was paid by transfer has its page at Stripe closed", async () => {
     const [one] = gateways;
     if (one === undefined) throw new Error("none");
-    const [account, shop] = [await register(one), await openShop(one.house.db, stripe.env)];
-    const invoice = await buy(one, account);
-    const click = await submit(
+    const [account, shop] = [
+      await registerAccount(one),
+      await createBillingHarness(one.server.db, stripe.env),
+    ];
+    const invoice = await buyCredits(one, account);
+    const click = await submitForm(
       one.url + new URL(invoice.pay_url).pathname,
       {},
       { origin: "https://gateway.example" },
     );
     const session = stripe.sessionAt(click.headers.get("location"));
-    await markPaid(shop.till, { invoiceId: invoice.id, reference: "bank 1", now: now.value });
+    await markPaid(shop.billing, { invoiceId: invoice.id, reference: "bank 1", now: now.value });
     shop.clock.now = now.value + 200_000;
-    await shop.poll();
+    await shop.runPoll();
     expect(session.status).toBe("expired");
-    expect((await walletOf(one.house.db, account.id)).paid).toBe(10n * USD);
+    expect((await readWallet(one.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
   });
 });
 
 describe("the operator, beside a gateway that runs", () => {
-  const place = makePlace();
+  const place = createTempFolder();
   afterAll(() => {
     stopAll();
     place.remove();
@@ -140,8 +158,8 @@ describe("the operator, beside a gateway that runs", () => {
 
   test("marks an invoice paid, once; gives a part back; and the ledger adds up", async () => {
     const gateway = await startPostern(["serve"], place.settings);
-    const account: Account = await register(gateway);
-    const invoice = await buy(gateway, account);
+    const account: TestAccount = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, account);
     const run = (...args: string[]) => runPostern(["admin", ...args], place.settings);
     const paid = () => run("mark-paid", invoice.id, "--reference", "wire 7");
     const both = await Promise.all([paid(), paid()]);
@@ -173,6 +191,6 @@ describe("the operator, beside a gateway that runs", () => {
       "/v1/account",
     ]);
     expect(body.balance.credits).toBe(5_050_000);
-    await stop(gateway);
+    await stopPostern(gateway);
   });
 });

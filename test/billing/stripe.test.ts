@@ -9,21 +9,26 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
+import { type FakeStripe, startFakeStripe } from "../support/stripe-server.ts";
 import {
   api,
-  buy,
-  CENT,
-  expectSound,
+  buyCredits,
+  NANO_PER_CENT,
+  expectLedgerValid,
   type InvoiceBody,
   pageText,
   readInvoice,
-  submit,
-  sumOf,
-  USD,
-  walletOf,
+  submitForm,
+  ledgerBalanceOf,
+  NANO_PER_USD,
+  readWallet,
 } from "./desk.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -34,7 +39,7 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   let gateway: Gateway;
   let now = Date.now();
   beforeAll(async () => {
-    stripe = startStripe();
+    stripe = startFakeStripe();
     gateway = await startGateway({
       store,
       env: { ...stripe.env, STRIPE_AUTOMATIC_TAX: "true" },
@@ -42,9 +47,9 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     });
   });
   afterEach(async () => {
-    stripe.weather = "fine";
-    stripe.letters.length = 0;
-    await expectSound(gateway.house.db);
+    stripe.fault = "fine";
+    stripe.webhookEvents.length = 0;
+    await expectLedgerValid(gateway.server.db);
   });
   afterAll(async () => {
     await gateway.stop();
@@ -53,29 +58,30 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
 
   /** The page at Stripe that an invoice's button leads to. */
   async function toStripe(invoice: InvoiceBody) {
-    const answer = await submit(invoice.pay_url);
+    const answer = await submitForm(invoice.pay_url);
     expect(answer.status).toBe(303);
     return stripe.sessionAt(answer.headers.get("location"));
   }
 
   async function deliver(): Promise<void> {
-    for (const letter of stripe.letters.splice(0))
-      expect((await stripe.send(gateway.url, letter)).status).toBe(200);
+    for (const letter of stripe.webhookEvents.splice(0))
+      expect((await stripe.sendWebhook(gateway.url, letter)).status).toBe(200);
   }
 
   async function paid(usd = 10) {
-    const account = await register(gateway);
-    const invoice = await buy(gateway, account, usd);
+    const account = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, account, usd);
     const session = await toStripe(invoice);
     const intent = stripe.pay(session);
     await deliver();
     return { account, invoice, session, intent };
   }
 
-  const clearing = (): Promise<bigint> => sumOf(gateway.house.db, "system:clearing:stripe");
+  const clearing = (): Promise<bigint> =>
+    ledgerBalanceOf(gateway.server.db, "system:clearing:stripe");
 
   test("the button leads to one page with two lines, the credits and the fee", async () => {
-    const invoice = await buy(gateway, await register(gateway));
+    const invoice = await buyCredits(gateway, await registerAccount(gateway));
     const session = await toStripe(invoice);
     expect(session).toMatchObject({
       cents: 1_050,
@@ -89,12 +95,12 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   });
 
   test("double clicks, retries and lost replies lead to the same page", async () => {
-    const invoice = await buy(gateway, await register(gateway));
-    stripe.weather = "reply lost";
-    const lost = await submit(invoice.pay_url);
+    const invoice = await buyCredits(gateway, await registerAccount(gateway));
+    stripe.fault = "reply lost";
+    const lost = await submitForm(invoice.pay_url);
     expect(lost.status).toBe(503);
     expect(await lost.text()).toContain("Nothing was charged");
-    stripe.weather = "fine";
+    stripe.fault = "fine";
     const pages = await Promise.all(Array.from({ length: 6 }, () => toStripe(invoice)));
     pages.push(await toStripe(invoice));
     expect(new Set(pages.map(({ id }) => id)).size).toBe(1);
@@ -102,51 +108,51 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   });
 
   test("a paid page is credited by its webhook, with the tax that Stripe worked out", async () => {
-    const account = await register(gateway);
-    const invoice = await buy(gateway, account);
+    const account = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, account);
     const before = await clearing();
     stripe.pay(await toStripe(invoice), { taxCents: 200 });
     await deliver();
     const shown = await readInvoice(gateway, account, invoice.id);
     expect(shown).toMatchObject({ status: "paid", tax_usd: 2, total_usd: 12.5 });
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(10n * USD);
-    expect(before - (await clearing())).toBe(1_250n * CENT);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
+    expect(before - (await clearing())).toBe(1_250n * NANO_PER_CENT);
     const receipt = await pageText(`${invoice.pay_url}/receipt`);
     for (const words of ["$10.00", "$0.50", "$2.00", "$12.50", "stripe:pi_"])
       expect(receipt).toContain(words);
   });
 
   test("a lost webhook loses nothing: whoever reads the invoice finds it paid", async () => {
-    const account = await register(gateway);
-    const invoice = await buy(gateway, account);
+    const account = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, account);
     stripe.pay(await toStripe(invoice));
     now += 3_000;
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
     await deliver();
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(10n * USD);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
   });
 
   test("the payer who comes back sees at once that it is paid", async () => {
-    const invoice = await buy(gateway, await register(gateway));
+    const invoice = await buyCredits(gateway, await registerAccount(gateway));
     stripe.pay(await toStripe(invoice));
     now += 3_000;
     expect(await pageText(`${invoice.pay_url}?done=1`)).toContain("Paid, thank you");
   });
 
   test("forged, foreign and old webhooks are refused, and nothing is asked for their sake", async () => {
-    const account = await register(gateway);
-    const invoice = await buy(gateway, account);
+    const account = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, account);
     stripe.pay(await toStripe(invoice));
-    const [letter] = stripe.letters;
+    const [letter] = stripe.webhookEvents;
     const body = letter?.body ?? "";
     const asked = stripe.calls.length;
     const seconds = Math.floor(now / 1_000);
     const signatures = [
       "",
       "t=1,v1=00",
-      stripe.sign(body, seconds, "whsec_of_somebody_else"),
-      stripe.sign(`${body} `, seconds),
-      stripe.sign(body, seconds - 301),
+      stripe.signWebhook(body, seconds, "whsec_of_somebody_else"),
+      stripe.signWebhook(`${body} `, seconds),
+      stripe.signWebhook(body, seconds - 301),
     ];
     for (const signature of signatures) {
       const answer = await fetch(`${gateway.url}/webhooks/stripe`, {
@@ -157,12 +163,12 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
       expect(answer.status).toBe(400);
     }
     expect(stripe.calls.length).toBe(asked);
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(0n);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
   });
 
   test("what a signed webhook claims is not believed: the page is read back", async () => {
-    const account = await register(gateway);
-    const invoice = await buy(gateway, account);
+    const account = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, account);
     const session = await toStripe(invoice);
     const lie = JSON.stringify({
       id: "evt_x",
@@ -179,8 +185,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
         },
       },
     });
-    expect((await stripe.send(gateway.url, { type: "", body: lie })).status).toBe(200);
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(0n);
+    expect((await stripe.sendWebhook(gateway.url, { type: "", body: lie })).status).toBe(200);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
   });
 
@@ -194,50 +200,55 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     ];
     for (const object of objects) {
       const body = JSON.stringify({ id: "evt_o", object: "event", type: "x", data: { object } });
-      expect((await stripe.send(gateway.url, { type: "", body })).status).toBe(200);
+      expect((await stripe.sendWebhook(gateway.url, { type: "", body })).status).toBe(200);
     }
   });
 
   test("another amount is kept aside, never credited, and told to the operator", async () => {
-    const account = await register(gateway);
-    const invoice = await buy(gateway, account);
-    const before = await sumOf(gateway.house.db, "system:suspense");
+    const account = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, account);
+    const before = await ledgerBalanceOf(gateway.server.db, "system:suspense");
     const intent = stripe.pay(await toStripe(invoice), { cents: 1_049 });
     await deliver();
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(0n);
-    expect((await sumOf(gateway.house.db, "system:suspense")) - before).toBe(1_049n * CENT);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
+    expect((await ledgerBalanceOf(gateway.server.db, "system:suspense")) - before).toBe(
+      1_049n * NANO_PER_CENT,
+    );
     expect(
-      gateway.logged.filter((line) => line.includes("1049 cents were paid where 1050 are due")),
+      gateway.logLines.filter((line) => line.includes("1049 cents were paid where 1050 are due")),
     ).toHaveLength(1);
     stripe.refund(intent, 1_049);
     await deliver();
-    expect(await sumOf(gateway.house.db, "system:suspense")).toBe(before);
+    expect(await ledgerBalanceOf(gateway.server.db, "system:suspense")).toBe(before);
   });
 
   test("another currency is kept aside and never credited", async () => {
-    const account = await register(gateway);
-    const invoice = await buy(gateway, account);
+    const account = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, account);
     const intent = stripe.pay(await toStripe(invoice), { currency: "jpy" });
     await deliver();
     stripe.refund(intent, 1_050);
     await deliver();
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(0n);
-    expect(gateway.logged.some((line) => line.includes("it is in jpy"))).toBe(true);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
+    expect(gateway.logLines.some((line) => line.includes("it is in jpy"))).toBe(true);
   });
 
   test("a Stripe that is down: the page says so, webhooks are asked for again, reading still works", async () => {
-    const account = await register(gateway);
-    const [invoice, fresh] = [await buy(gateway, account), await buy(gateway, account)];
+    const account = await registerAccount(gateway);
+    const [invoice, fresh] = [
+      await buyCredits(gateway, account),
+      await buyCredits(gateway, account),
+    ];
     stripe.pay(await toStripe(invoice));
-    stripe.weather = "down";
-    const [letter] = stripe.letters;
+    stripe.fault = "down";
+    const [letter] = stripe.webhookEvents;
     if (letter === undefined) throw new Error("no webhook");
-    expect((await stripe.send(gateway.url, letter)).status).toBe(503);
+    expect((await stripe.sendWebhook(gateway.url, letter)).status).toBe(503);
     now += 3_000;
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
-    const page = await submit(fresh.pay_url);
+    const page = await submitForm(fresh.pay_url);
     expect([page.status, await page.text()]).toEqual([
       503,
       expect.stringContaining("cannot be reached"),
@@ -245,23 +256,23 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const held = await api(gateway, account, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
     expect(held.status).toBe(503);
     expect(Number(held.headers.get("retry-after"))).toBeGreaterThan(0);
-    stripe.weather = "fine";
+    stripe.fault = "fine";
     await deliver();
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
   });
 
   test("a Stripe that is slow is waited for", async () => {
-    const invoice = await buy(gateway, await register(gateway));
-    stripe.weather = "slow";
+    const invoice = await buyCredits(gateway, await registerAccount(gateway));
+    stripe.fault = "slow";
     expect((await toStripe(invoice)).reference).toBe(invoice.id);
   });
 
   test("voiding closes the page at Stripe; a page that was paid at meanwhile wins", async () => {
-    const account = await register(gateway);
+    const account = await registerAccount(gateway);
     const [one, two, never] = [
-      await buy(gateway, account),
-      await buy(gateway, account),
-      await buy(gateway, account),
+      await buyCredits(gateway, account),
+      await buyCredits(gateway, account),
+      await buyCredits(gateway, account),
     ];
     const [first, second] = [await toStripe(one), await toStripe(two)];
     const voided = (id: string) =>
@@ -271,14 +282,14 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     stripe.pay(second);
     expect((await voided(two.id)).status).toBe(409);
     expect((await voided(never.id)).status).toBe(200);
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(10n * USD);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
   });
 
   test("a page that ran out is followed by another one", async () => {
-    const account = await register(gateway);
-    const invoice = await buy(gateway, account);
+    const account = await registerAccount(gateway);
+    const invoice = await buyCredits(gateway, account);
     const first = await toStripe(invoice);
-    stripe.expire(first);
+    stripe.expireSession(first);
     const second = await toStripe(invoice);
     expect(second.id).not.toBe(first.id);
     stripe.pay(second);
@@ -287,10 +298,10 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   });
 
   test("a page that Stripe does not know is given up: another can be paid at, and the invoice can be voided", async () => {
-    const account = await register(gateway);
-    const [one, two] = [await buy(gateway, account), await buy(gateway, account)];
-    stripe.forget(await toStripe(one));
-    stripe.forget(await toStripe(two));
+    const account = await registerAccount(gateway);
+    const [one, two] = [await buyCredits(gateway, account), await buyCredits(gateway, account)];
+    stripe.forgetSession(await toStripe(one));
+    stripe.forgetSession(await toStripe(two));
     stripe.pay(await toStripe(one));
     await deliver();
     expect(await readInvoice(gateway, account, one.id)).toMatchObject({ status: "paid" });
@@ -299,8 +310,8 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   });
 
   test("a payment that takes days is waited for, not paid twice, and may fail", async () => {
-    const account = await register(gateway);
-    const [slow, bad] = [await buy(gateway, account), await buy(gateway, account)];
+    const account = await registerAccount(gateway);
+    const [slow, bad] = [await buyCredits(gateway, account), await buyCredits(gateway, account)];
     for (const [invoice, ending] of [
       [slow, "succeeded"],
       [bad, "requires_payment_method"],
@@ -309,30 +320,32 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
       stripe.pay(session, { state: "processing" });
       await deliver();
       expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "open" });
-      const again = await submit(invoice.pay_url);
+      const again = await submitForm(invoice.pay_url);
       expect(again.headers.get("location")).toContain("?done=1");
       const gone = await api(gateway, account, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
       expect(gone.status).toBe(409);
-      stripe.conclude(session, ending);
+      stripe.completePayment(session, ending);
       await deliver();
     }
     expect(await readInvoice(gateway, account, slow.id)).toMatchObject({ status: "paid" });
     expect(await readInvoice(gateway, account, bad.id)).toMatchObject({ status: "open" });
     expect((await toStripe(bad)).status).toBe("open");
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(10n * USD);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(10n * NANO_PER_USD);
   });
 
   test("a refund takes back credits and fee in proportion, and the invoice is refunded when all is back", async () => {
     const { account, invoice, intent } = await paid();
-    const fees = await sumOf(gateway.house.db, "system:fee_revenue");
+    const fees = await ledgerBalanceOf(gateway.server.db, "system:fee_revenue");
     stripe.refund(intent, 525);
     await deliver();
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(5n * USD);
-    expect(fees - (await sumOf(gateway.house.db, "system:fee_revenue"))).toBe(25n * CENT);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(5n * NANO_PER_USD);
+    expect(fees - (await ledgerBalanceOf(gateway.server.db, "system:fee_revenue"))).toBe(
+      25n * NANO_PER_CENT,
+    );
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "paid" });
     stripe.refund(intent, 525);
     await deliver();
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(0n);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
     expect(await readInvoice(gateway, account, invoice.id)).toMatchObject({ status: "refunded" });
     const receipt = await pageText(`${invoice.pay_url}/receipt`);
     expect(receipt).toContain("Given back −$10.50");
@@ -342,22 +355,25 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   test("a refund above what is left never takes a balance below zero: the house bears it", async () => {
     const { account, intent } = await paid();
     await spend(account);
-    const left = (await walletOf(gateway.house.db, account.id)).paid;
-    expect(left).toBeLessThan(10n * USD);
+    const left = (await readWallet(gateway.server.db, account.id)).paid;
+    expect(left).toBeLessThan(10n * NANO_PER_USD);
     stripe.refund(intent, 1_050);
     await deliver();
-    expect(await walletOf(gateway.house.db, account.id)).toMatchObject({ paid: 0n, owed: 0n });
+    expect(await readWallet(gateway.server.db, account.id)).toMatchObject({ paid: 0n, owed: 0n });
     expect((await call(account)).status).toBe(402);
   });
 
   test("a dispute takes what is left and freezes the workspace for what is missing, and says so", async () => {
     const { account, intent } = await paid();
     await spend(account);
-    const { paid: left } = await walletOf(gateway.house.db, account.id);
+    const { paid: left } = await readWallet(gateway.server.db, account.id);
     const dispute = stripe.dispute(intent, 1_050);
     await deliver();
-    const missing = 10n * USD - left;
-    expect(await walletOf(gateway.house.db, account.id)).toMatchObject({ paid: 0n, owed: missing });
+    const missing = 10n * NANO_PER_USD - left;
+    expect(await readWallet(gateway.server.db, account.id)).toMatchObject({
+      paid: 0n,
+      owed: missing,
+    });
     const refused = await call(account);
     const { error } = (await refused.json()) as {
       error: { code: string; owed_usd: string; next: readonly unknown[] };
@@ -371,9 +387,9 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const owed = async () =>
       (await api<{ owed_usd: number }>(gateway, account, ["GET", "/v1/account"])).body.owed_usd;
     expect(await owed()).toBe(Number(error.owed_usd));
-    stripe.close(dispute, "won");
+    stripe.closeDispute(dispute, "won");
     await deliver();
-    expect(await walletOf(gateway.house.db, account.id)).toMatchObject({ paid: left, owed: 0n });
+    expect(await readWallet(gateway.server.db, account.id)).toMatchObject({ paid: left, owed: 0n });
     expect(await owed()).toBe(0);
     expect((await call(account)).status).toBe(200);
   });
@@ -382,14 +398,14 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const { account, intent } = await paid();
     await spend(account);
     const dispute = stripe.dispute(intent, 1_050);
-    stripe.close(dispute, "lost");
+    stripe.closeDispute(dispute, "lost");
     await deliver();
-    const { owed } = await walletOf(gateway.house.db, account.id);
+    const { owed } = await readWallet(gateway.server.db, account.id);
     expect(owed).toBeGreaterThan(0n);
-    stripe.pay(await toStripe(await buy(gateway, account)));
+    stripe.pay(await toStripe(await buyCredits(gateway, account)));
     await deliver();
-    expect(await walletOf(gateway.house.db, account.id)).toMatchObject({
-      paid: 10n * USD - owed,
+    expect(await readWallet(gateway.server.db, account.id)).toMatchObject({
+      paid: 10n * NANO_PER_USD - owed,
       owed: 0n,
     });
     expect((await call(account)).status).toBe(200);
@@ -399,13 +415,13 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     const { account, intent } = await paid();
     stripe.dispute(intent, 1_050, "warning_needs_response");
     await deliver();
-    expect(await walletOf(gateway.house.db, account.id)).toMatchObject({
-      paid: 10n * USD,
+    expect(await readWallet(gateway.server.db, account.id)).toMatchObject({
+      paid: 10n * NANO_PER_USD,
       owed: 0n,
     });
   });
 
-  const call = (account: Account): Promise<Response> =>
+  const call = (account: TestAccount): Promise<Response> =>
     fetch(`${gateway.url}/v1/chat/completions`, {
       method: "POST",
       headers: account.headers,
@@ -417,7 +433,7 @@ describe.each(STORE_KINDS)("Stripe on %s", (store) => {
     });
 
   /** Uses up the gift and a part of what was bought. */
-  async function spend(account: Account): Promise<void> {
+  async function spend(account: TestAccount): Promise<void> {
     for (let times = 0; times < 4; times++) expect((await call(account)).status).toBe(200);
   }
 });

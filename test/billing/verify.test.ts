@@ -9,10 +9,10 @@ import {
   setDefaultTimeout,
   test,
 } from "bun:test";
-import { applyPayment } from "../../src/billing/payments.ts";
+import { applyFact } from "../../src/billing/payments.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { openShop, type Shop } from "./world.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { createBillingHarness, type BillingHarness } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -35,7 +35,7 @@ const TRANSFER =
 const TOP_UP =
   "insert into top_up (id, account_id, invoice_id, method_id, amount_cents, fee_cents, state, created_at)";
 
-const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = [
+const CORRUPTIONS: readonly (readonly [what: string, sql: string, found: RegExp])[] = [
   [
     "a debt that nobody has",
     "update wallet set owed = 5",
@@ -100,13 +100,13 @@ const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = 
   ],
 ];
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`verify-ledger and payments on ${kind}`, () => {
     let store: TestStore;
-    let shop: Shop;
+    let shop: BillingHarness;
     beforeAll(async () => {
       store = await open();
-      shop = await openShop(store.db);
+      shop = await createBillingHarness(store.db);
     });
     afterAll(() => store.close());
     beforeEach(async () => {
@@ -126,14 +126,14 @@ eachStore((kind, open) => {
         currency: "usd",
         at: 1,
       } as const;
-      await store.db.write((tx) => applyPayment(tx, paid, 1));
+      await store.db.write((tx) => applyFact(tx, paid, 1));
     });
 
     test("what went as it should has no problems", async () => {
       expect((await verifyLedger(store.db)).problems).toEqual([]);
     });
 
-    for (const [what, sql, found] of WRONG)
+    for (const [what, sql, found] of CORRUPTIONS)
       test(`finds ${what}`, async () => {
         await store.db.write((tx) => tx.run(sql));
         expect((await verifyLedger(store.db)).problems.join("\n")).toMatch(found);

@@ -2,28 +2,28 @@
 // what they do at a Stripe that is not there.
 
 import { expect } from "bun:test";
-import { openCashier, tellOfFalls } from "../../src/cashier.ts";
+import { createBilling, handleBalanceThresholds } from "../../src/cashier.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
-import { readRules, turnOn } from "../../src/billing/auto-top-up.ts";
+import { parseRules, enableAutoTopUp } from "../../src/billing/auto-top-up.ts";
 import { createInvoice, type Invoice } from "../../src/billing/billing.ts";
-import { beginSaving, refreshMethods } from "../../src/billing/methods.ts";
-import { payAt, takeWebhook, type Till } from "../../src/billing/till.ts";
-import type { Clock } from "../../src/clocks.ts";
+import { beginMethodSetup, reconcileMethods } from "../../src/billing/methods.ts";
+import { beginPayment, handleWebhook, type BillingDeps } from "../../src/billing/till.ts";
+import type { Job } from "../../src/clocks.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import type { Db } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
-import { openAccount, openProcess, usageRecord } from "../ledger/record.ts";
+import { openAccount, startLedger, usageRecord } from "../ledger/record.ts";
 import type { FakeStripe } from "../support/stripe-server.ts";
-import { CENT, expectSound, sumOf } from "./desk.ts";
+import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf } from "./desk.ts";
 
-export interface Shop {
+export interface BillingHarness {
   readonly db: Db;
-  readonly till: Till;
-  readonly poll: Clock[1];
+  readonly billing: BillingDeps;
+  readonly runPoll: Job[1];
   /** The clock that buys credits by itself. */
-  readonly turn: Clock[1];
+  readonly runTopUps: Job[1];
   readonly ledger: Ledger<UsageRecord>;
   readonly clock: { now: number };
   readonly logged: string[];
@@ -34,41 +34,46 @@ export interface Shop {
   readonly hold: (accountId: string, amount: bigint) => Promise<() => Promise<unknown>>;
 }
 
-let names = 0;
+let nextId = 0;
 
-export async function openShop(db: Db, env: Readonly<Record<string, string>> = {}): Promise<Shop> {
+export async function createBillingHarness(
+  db: Db,
+  env: Readonly<Record<string, string>> = {},
+): Promise<BillingHarness> {
   const read = readConfig({ env, hostName: "test", providers: [] });
-  if (!read.ok) throw new Error(read.mistakes.join("; "));
+  if (!read.ok) throw new Error(read.errors.join("; "));
   const clock = { now: Date.now() };
   const logged: string[] = [];
   const log = createLog({
     level: "debug",
-    readable: false,
+    isPretty: false,
     now: () => clock.now,
     write: (line) => logged.push(line),
   });
   const master = secret("a master secret that only these tests know");
-  const { till, cashClocks } = await openCashier(read.config, {
+  const { billing, billingJobs } = await createBilling(read.config, {
     db,
     log,
     master,
     now: () => clock.now,
   });
-  const name = `shop.${(names += 1)}`;
-  const ledger = await openProcess(db, name, clock.now, { tellFalls: tellOfFalls });
+  const name = `shop.${(nextId += 1)}`;
+  const ledger = await startLedger(db, name, clock.now, {
+    onBalanceThresholds: handleBalanceThresholds,
+  });
   const about = (accountId: string) => ({
-    id: `req.${(names += 1)}`,
+    id: `req.${(nextId += 1)}`,
     accountId,
     keyId: `${accountId}.k`,
     now: clock.now,
   });
-  const hold: Shop["hold"] = async (accountId, amount) => {
+  const hold: BillingHarness["hold"] = async (accountId, amount) => {
     const call = about(accountId);
     const held = await ledger.hold({ ...call, amount, expiresAt: clock.now + 1_000_000_000 });
     if (held.status !== "held") return async () => {};
     return () => ledger.settle({ ...call, cost: 0n });
   };
-  const spend: Shop["spend"] = async (accountId, amount) => {
+  const spend: BillingHarness["spend"] = async (accountId, amount) => {
     const call = about(accountId);
     const held = await ledger.hold({ ...call, amount, expiresAt: clock.now + 1_000_000 });
     if (held.status !== "held") return;
@@ -77,14 +82,14 @@ export async function openShop(db: Db, env: Readonly<Record<string, string>> = {
   };
   return {
     db,
-    till,
-    poll: cashClocks[0]?.[1] ?? (async () => {}),
-    turn: cashClocks[1]?.[1] ?? (async () => {}),
+    billing,
+    runPoll: billingJobs[0]?.[1] ?? (async () => {}),
+    runTopUps: billingJobs[1]?.[1] ?? (async () => {}),
     ledger,
     clock,
     logged,
     newAccount: async () => {
-      const id = `acct.${(names += 1)}`;
+      const id = `acct.${(nextId += 1)}`;
       await db.write((tx) => openAccount(tx, id, [`${id}.k`], clock.now));
       return id;
     },
@@ -96,41 +101,48 @@ export async function openShop(db: Db, env: Readonly<Record<string, string>> = {
 }
 
 /** One webhook of Stripe's arrives. */
-export async function post(shop: Shop, stripe: FakeStripe, body: string): Promise<void> {
+export async function deliverWebhook(
+  shop: BillingHarness,
+  stripe: FakeStripe,
+  body: string,
+): Promise<void> {
   const now = Date.now();
-  await takeWebhook(shop.till, { bodyText: body, signature: stripe.sign(body), now });
+  await handleWebhook(shop.billing, { bodyText: body, signature: stripe.signWebhook(body), now });
 }
 
 /** All that Stripe has to say arrives, in its order. */
-export async function postAll(shop: Shop, stripe: FakeStripe): Promise<void> {
-  for (const { body } of stripe.letters.splice(0)) await post(shop, stripe, body);
+export async function deliverWebhooks(shop: BillingHarness, stripe: FakeStripe): Promise<void> {
+  for (const { body } of stripe.webhookEvents.splice(0)) await deliverWebhook(shop, stripe, body);
 }
 
 /** An account that has bought 10 USD at Stripe's page. */
-export async function newBuyer(shop: Shop, stripe: FakeStripe) {
+export async function createBuyer(shop: BillingHarness, stripe: FakeStripe) {
   const accountId = await shop.newAccount();
   const { id: invoiceId } = await shop.newInvoice(accountId, 1_000);
-  const begun = await payAt(shop.till, invoiceId, shop.clock.now);
-  const intent = stripe.pay(stripe.sessionAt(begun.kind === "page" ? begun.url : null));
-  await postAll(shop, stripe);
+  const started = await beginPayment(shop.billing, invoiceId, shop.clock.now);
+  const intent = stripe.pay(stripe.sessionAt(started.kind === "page" ? started.url : null));
+  await deliverWebhooks(shop, stripe);
   return { accountId, invoiceId, intent };
 }
 
 /** The books are in order, and say of Stripe what Stripe says itself. */
-export async function expectEven({ db }: Shop, stripe: FakeStripe): Promise<void> {
-  await expectSound(db);
-  const cleared = -(await sumOf(db, "system:clearing:stripe"));
-  expect(cleared).toBe(BigInt(stripe.balance()) * CENT);
+export async function expectLedgerMatchesStripe(
+  { db }: BillingHarness,
+  stripe: FakeStripe,
+): Promise<void> {
+  await expectLedgerValid(db);
+  const cleared = -(await ledgerBalanceOf(db, "system:clearing:stripe"));
+  expect(cleared).toBe(BigInt(stripe.balance()) * NANO_PER_CENT);
 }
 
 const OWNER = "usr_of_the_tests";
 
 /** An owner saves a method at the Stripe that is not there. Answers it. */
 export async function saveMethod(
-  shop: Shop,
+  shop: BillingHarness,
   stripe: FakeStripe,
   accountId: string,
-  how: Parameters<FakeStripe["save"]>[1] = {},
+  how: Parameters<FakeStripe["completeSetup"]>[1] = {},
 ) {
   await shop.db.write(async (tx) => {
     await tx.run(
@@ -143,24 +155,24 @@ export async function saveMethod(
       [accountId, OWNER, accountId],
     );
   });
-  const returnUrl = shop.till.manageUrlOf(accountId);
+  const returnUrl = shop.billing.billingPageUrl(accountId);
   const about = { accountId, personId: OWNER, returnUrl };
-  const url = await beginSaving(shop.till, about, shop.clock.now);
-  const setup = stripe.setups.get(url?.split("/").at(-1) ?? "");
+  const url = await beginMethodSetup(shop.billing, about, shop.clock.now);
+  const setup = stripe.setupSessions.get(url?.split("/").at(-1) ?? "");
   if (setup === undefined) throw new Error(`no page at ${url}`);
-  const method = stripe.save(setup, how);
+  const method = stripe.completeSetup(setup, how);
   shop.clock.now += 3_000;
-  await refreshMethods(shop.till, accountId, shop.clock.now);
+  await reconcileMethods(shop.billing, accountId, shop.clock.now);
   return method;
 }
 
 /** The owner allows it: below 5 USD buy for 10, and for 30 in a month, unless told otherwise. */
-export async function allow(
-  shop: Shop,
+export async function allowAutoTopUp(
+  shop: BillingHarness,
   accountId: string,
-  rules: Partial<Parameters<typeof readRules>[0]> = {},
+  rules: Partial<Parameters<typeof parseRules>[0]> = {},
 ): Promise<void> {
   const typed = { threshold_usd: 5, amount_usd: 10, monthly_ceiling_usd: 30, ...rules };
-  const read = readRules(typed, shop.till.limits);
-  await shop.db.write((tx) => turnOn(tx, accountId, { rules: read, now: shop.clock.now }));
+  const read = parseRules(typed, shop.billing.limits);
+  await shop.db.write((tx) => enableAutoTopUp(tx, accountId, { rules: read, now: shop.clock.now }));
 }

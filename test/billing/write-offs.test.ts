@@ -2,15 +2,21 @@
 // held against random histories of money that comes, is spent, goes back, is written off and comes back.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { applyPayment } from "../../src/billing/payments.ts";
+import { applyFact } from "../../src/billing/payments.ts";
 import type { FactKind } from "../../src/billing/processor.ts";
-import { bearDebt, COMMAND_LINE } from "../../src/operator/operator.ts";
+import { writeOffAccountDebt, COMMAND_LINE_ACTOR } from "../../src/operator/operator.ts";
 import { readReport } from "../../src/operator/report.ts";
 import { migrate } from "../../src/store/migrate.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { CENT, expectSound, sumOf, USD, walletOf } from "./desk.ts";
-import { type Dice, dice } from "./dice.ts";
-import { openShop, type Shop } from "./world.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import {
+  NANO_PER_CENT,
+  expectLedgerValid,
+  ledgerBalanceOf,
+  NANO_PER_USD,
+  readWallet,
+} from "./desk.ts";
+import { type RandomInt, createRandom } from "./dice.ts";
+import { createBillingHarness, type BillingHarness } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(120_000);
@@ -18,7 +24,7 @@ setDefaultTimeout(120_000);
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
 const HISTORIES = { sqlite: 300, postgres: 40 } as const;
 
-interface Told {
+interface RecordedFact {
   readonly kind: FactKind;
   readonly ref: string;
   readonly payment: string;
@@ -26,23 +32,23 @@ interface Told {
   readonly cents: number;
 }
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`debts that were written off, on ${kind}`, () => {
     let store: TestStore;
-    let shop: Shop;
+    let shop: BillingHarness;
     let names = 0;
     beforeAll(async () => {
       store = await open();
-      shop = await openShop(store.db);
+      shop = await createBillingHarness(store.db);
     });
     afterAll(async () => {
-      await expectSound(store.db);
+      await expectLedgerValid(store.db);
       await store.close();
     });
 
-    const tell = ({ kind: what, ref, payment, invoiceId, cents }: Told) =>
+    const tell = ({ kind: what, ref, payment, invoiceId, cents }: RecordedFact) =>
       store.db.write((tx) =>
-        applyPayment(
+        applyFact(
           tx,
           {
             processor: "test",
@@ -79,28 +85,31 @@ eachStore((kind, open) => {
 
     const writeOff = (accountId: string) =>
       store.db.write((tx) =>
-        bearDebt(tx, {
+        writeOffAccountDebt(tx, {
           accountId,
-          by: COMMAND_LINE,
+          by: COMMAND_LINE_ACTOR,
           reason: "goodwill",
           network: null,
           now: shop.clock.now,
           id: newRef("off"),
         }),
       );
-    const losses = async () => -(await sumOf(store.db, "system:refund_expense"));
+    const losses = async () => -(await ledgerBalanceOf(store.db, "system:refund_expense"));
 
     test("a dispute that is won pays back the write-off, and the account gains nothing", async () => {
       const before = await losses();
       const accountId = await shop.newAccount();
       const { paidCents, goesBack } = await buy(accountId, 1_000);
-      await shop.spend(accountId, 10n * USD);
+      await shop.spend(accountId, 10n * NANO_PER_USD);
       const win = await goesBack("disputed", paidCents);
-      expect(await walletOf(store.db, accountId)).toMatchObject({ paid: 0n, owed: 10n * USD });
+      expect(await readWallet(store.db, accountId)).toMatchObject({
+        paid: 0n,
+        owed: 10n * NANO_PER_USD,
+      });
       await writeOff(accountId);
-      expect(await losses()).toBe(before + 10n * USD);
+      expect(await losses()).toBe(before + 10n * NANO_PER_USD);
       await win(paidCents);
-      expect(await walletOf(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+      expect(await readWallet(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
       expect(await losses()).toBe(before);
     });
 
@@ -108,11 +117,14 @@ eachStore((kind, open) => {
       const before = await losses();
       const accountId = await shop.newAccount();
       const { paidCents, goesBack } = await buy(accountId, 1_000);
-      await shop.spend(accountId, 6n * USD);
+      await shop.spend(accountId, 6n * NANO_PER_USD);
       const win = await goesBack("disputed", paidCents);
       await writeOff(accountId);
       await win(paidCents);
-      expect(await walletOf(store.db, accountId)).toMatchObject({ paid: 4n * USD, owed: 0n });
+      expect(await readWallet(store.db, accountId)).toMatchObject({
+        paid: 4n * NANO_PER_USD,
+        owed: 0n,
+      });
       expect(await losses()).toBe(before);
     });
 
@@ -120,27 +132,36 @@ eachStore((kind, open) => {
       const before = await losses();
       const accountId = await shop.newAccount();
       const spent = await buy(accountId, 1_000);
-      await shop.spend(accountId, 10n * USD);
+      await shop.spend(accountId, 10n * NANO_PER_USD);
       await spent.goesBack("disputed", spent.paidCents);
       await writeOff(accountId);
       const unspent = await buy(accountId, 500);
       const win = await unspent.goesBack("disputed", unspent.paidCents);
       await win(unspent.paidCents);
-      expect(await walletOf(store.db, accountId)).toMatchObject({ paid: 5n * USD, owed: 0n });
-      expect(await losses()).toBe(before + 10n * USD);
+      expect(await readWallet(store.db, accountId)).toMatchObject({
+        paid: 5n * NANO_PER_USD,
+        owed: 0n,
+      });
+      expect(await losses()).toBe(before + 10n * NANO_PER_USD);
     });
 
     test("a part of a debt that the account paid itself comes back to the account", async () => {
       const before = await losses();
       const accountId = await shop.newAccount();
       const first = await buy(accountId, 1_000);
-      await shop.spend(accountId, 10n * USD);
+      await shop.spend(accountId, 10n * NANO_PER_USD);
       const win = await first.goesBack("disputed", first.paidCents);
       await buy(accountId, 300);
-      expect(await walletOf(store.db, accountId)).toMatchObject({ paid: 0n, owed: 7n * USD });
+      expect(await readWallet(store.db, accountId)).toMatchObject({
+        paid: 0n,
+        owed: 7n * NANO_PER_USD,
+      });
       await writeOff(accountId);
       await win(first.paidCents);
-      expect(await walletOf(store.db, accountId)).toMatchObject({ paid: 3n * USD, owed: 0n });
+      expect(await readWallet(store.db, accountId)).toMatchObject({
+        paid: 3n * NANO_PER_USD,
+        owed: 0n,
+      });
       expect(await losses()).toBe(before);
     });
 
@@ -148,14 +169,14 @@ eachStore((kind, open) => {
       const before = await losses();
       const accountId = await shop.newAccount();
       const bought = [await buy(accountId, 1_000), await buy(accountId, 500)];
-      await shop.spend(accountId, 15n * USD);
+      await shop.spend(accountId, 15n * NANO_PER_USD);
       const wins = [];
       for (const { goesBack, paidCents } of bought)
         wins.push({ win: await goesBack("disputed", paidCents), paidCents });
       await writeOff(accountId);
       for (const { win, paidCents } of wins) {
         await win(paidCents);
-        expect((await walletOf(store.db, accountId)).paid).toBe(0n);
+        expect((await readWallet(store.db, accountId)).paid).toBe(0n);
       }
       expect(await losses()).toBe(before);
     });
@@ -163,13 +184,16 @@ eachStore((kind, open) => {
     test("a newer debt stays owed while the older one's dispute is won", async () => {
       const accountId = await shop.newAccount();
       const bought = [await buy(accountId, 1_000), await buy(accountId, 500)];
-      await shop.spend(accountId, 15n * USD);
+      await shop.spend(accountId, 15n * NANO_PER_USD);
       const [first, second] = bought;
       const win = await first?.goesBack("disputed", first.paidCents);
       await writeOff(accountId);
       await second?.goesBack("disputed", second.paidCents);
       await win?.(1_050);
-      expect(await walletOf(store.db, accountId)).toMatchObject({ paid: 0n, owed: 5n * USD });
+      expect(await readWallet(store.db, accountId)).toMatchObject({
+        paid: 0n,
+        owed: 5n * NANO_PER_USD,
+      });
     });
 
     test("of more refunds and disputes than there was money, each may be undone first", async () => {
@@ -181,7 +205,7 @@ eachStore((kind, open) => {
           const before = await losses();
           const accountId = await shop.newAccount();
           const { paidCents, goesBack } = await buy(accountId, 1_000);
-          await shop.spend(accountId, 10n * USD);
+          await shop.spend(accountId, 10n * NANO_PER_USD);
           const undo = [];
           for (const way of ways) {
             undo.push(await goesBack(way, paidCents));
@@ -189,7 +213,7 @@ eachStore((kind, open) => {
           }
           await undo[order]?.(paidCents);
           await undo[1 - order]?.(paidCents);
-          expect(await walletOf(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+          expect(await readWallet(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
           expect(await losses()).toBe(before);
         }
     });
@@ -200,11 +224,11 @@ eachStore((kind, open) => {
       const before = await read();
       const accountId = await shop.newAccount();
       const { paidCents, goesBack } = await buy(accountId, 1_000);
-      await shop.spend(accountId, 10n * USD);
+      await shop.spend(accountId, 10n * NANO_PER_USD);
       const win = await goesBack("disputed", paidCents);
       await writeOff(accountId);
       const written = await read();
-      expect(written.writtenOff - before.writtenOff).toBe(10n * USD);
+      expect(written.writtenOff - before.writtenOff).toBe(10n * NANO_PER_USD);
       await win(paidCents);
       const won = await read();
       expect(won.writtenOff).toBe(before.writtenOff);
@@ -214,7 +238,7 @@ eachStore((kind, open) => {
     test("what was written off before the store knew of it is found out when it is migrated", async () => {
       const accountId = await shop.newAccount();
       const bought = [await buy(accountId, 1_000), await buy(accountId, 500)];
-      await shop.spend(accountId, 15n * USD);
+      await shop.spend(accountId, 15n * NANO_PER_USD);
       const wins = [];
       for (const { goesBack, paidCents } of bought)
         wins.push(await goesBack("disputed", paidCents));
@@ -225,17 +249,17 @@ eachStore((kind, open) => {
         await tx.run("delete from migration where name = '0012-loose-ends'");
       });
       expect(await migrate(store.db, 2)).toEqual(["0012-loose-ends"]);
-      await expectSound(store.db);
+      await expectLedgerValid(store.db);
       await wins[1]?.(525);
-      expect(await walletOf(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
+      expect(await readWallet(store.db, accountId)).toMatchObject({ paid: 0n, owed: 0n });
     });
 
     test(`${HISTORIES[kind]} histories leave nobody with more than they paid for (seed ${SEED})`, async () => {
-      for (let place = 0; place < HISTORIES[kind]; place++) await live(dice(SEED + place));
-      await expectSound(store.db);
+      for (let place = 0; place < HISTORIES[kind]; place++) await live(createRandom(SEED + place));
+      await expectLedgerValid(store.db);
     });
 
-    async function live(roll: Dice): Promise<void> {
+    async function live(roll: RandomInt): Promise<void> {
       const accountId = await shop.newAccount();
       const bought: (Awaited<ReturnType<typeof buy>> & { credit: bigint })[] = [];
       const open: { readonly undo: (cents: number) => Promise<unknown>; readonly cents: number }[] =
@@ -247,9 +271,9 @@ eachStore((kind, open) => {
         told.push(step);
         if (step === "buy") {
           const cents = 100 + roll(2_000);
-          bought.push({ ...(await buy(accountId, cents)), credit: BigInt(cents) * CENT });
+          bought.push({ ...(await buy(accountId, cents)), credit: BigInt(cents) * NANO_PER_CENT });
         } else if (step === "spend") {
-          const { paid } = await walletOf(store.db, accountId);
+          const { paid } = await readWallet(store.db, accountId);
           const some = roll(3) === 0 ? paid : (paid * BigInt(roll(100))) / 100n;
           if (some > 0n) await shop.spend(accountId, some);
         } else if (step === "write off") await writeOff(accountId);
@@ -270,7 +294,7 @@ eachStore((kind, open) => {
       await expectFair(accountId, bought, told);
       if (!isWhole) return;
       // All that went back has come back: it is as if nothing had been, and nobody has lost anything.
-      const { paid, owed } = await walletOf(store.db, accountId);
+      const { paid, owed } = await readWallet(store.db, accountId);
       const all = bought.reduce((total, { credit }) => total + credit, 0n);
       expect({ told, owed, ...(await moved(accountId)) }).toMatchObject({
         owed: 0n,
@@ -296,7 +320,7 @@ eachStore((kind, open) => {
       bought: readonly { readonly credit: bigint }[],
       told: readonly string[],
     ): Promise<void> {
-      const { paid, owed } = await walletOf(store.db, accountId);
+      const { paid, owed } = await readWallet(store.db, accountId);
       const { spent, borne } = await moved(accountId);
       const all = bought.reduce((total, { credit }) => total + credit, 0n);
       const verdict = paid + spent <= all && borne >= 0n && owed >= 0n ? "fair" : "unfair";

@@ -3,11 +3,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { describeError } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
-import { openChain } from "../../src/billing/x402-chain.ts";
-import { openFacilitator } from "../../src/billing/x402-facilitator.ts";
+import { createChainClient } from "../../src/billing/x402-chain.ts";
+import { createFacilitatorClient } from "../../src/billing/x402-facilitator.ts";
 import { checkX402 } from "../../src/commands/doctor-x402.ts";
 import { readConfig } from "../../src/config.ts";
-import { newPayment } from "./x402-wallet.ts";
+import { createPayment } from "./x402-wallet.ts";
 
 setDefaultTimeout(60_000);
 
@@ -50,20 +50,26 @@ describe("an address that is to stay unknown", () => {
   }
 
   test("is in no error of a node", async () => {
-    const { signed } = await newPayment();
+    const { signed } = await createPayment();
     for (const place of places()) {
-      const said = await thrownBy(openChain(secret(place)).find(signed, 0));
+      const said = await thrownBy(createChainClient(secret(place)).findPayment(signed, 0));
       expect(said).not.toContain(KEY);
     }
-    const away = await thrownBy(openChain(secret(places()[0] ?? "")).find(signed, 0));
+    const away = await thrownBy(
+      createChainClient(secret(places()[0] ?? "")).findPayment(signed, 0),
+    );
     expect(away).toContain("the request failed: UnexpectedRedirect");
   });
 
   test("is in no error of a facilitator, nor in what it is said to have answered", async () => {
-    const { requirement, signed } = await newPayment();
+    const { requirement, signed } = await createPayment();
     for (const url of [...places(), `${server.url.origin}/mute/${KEY}`]) {
-      const facilitator = openFacilitator({ url, verifyMs: 300, settleMs: 300 });
-      expect(await thrownBy(facilitator.refusal(signed, requirement))).not.toContain(KEY);
+      const facilitator = createFacilitatorClient({
+        url,
+        verifyTimeoutMs: 300,
+        settleTimeoutMs: 300,
+      });
+      expect(await thrownBy(facilitator.verify(signed, requirement))).not.toContain(KEY);
       const settled = await facilitator.settle(signed, requirement);
       expect(settled.kind).toBe("unknown");
       expect(JSON.stringify(settled)).not.toContain(KEY);
@@ -81,7 +87,7 @@ describe("an address that is to stay unknown", () => {
         hostName: "test",
         providers: [],
       });
-      if (!read.ok) throw new Error(read.mistakes.join("; "));
+      if (!read.ok) throw new Error(read.errors.join("; "));
       expect(JSON.stringify(await checkX402(read.config))).not.toContain(KEY);
       expect(JSON.stringify(read.config.x402?.rpcUrl)).toBe('"[secret]"');
     }

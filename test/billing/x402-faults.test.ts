@@ -5,77 +5,92 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { decodePaymentResponseHeader } from "@x402/fetch";
 import { Fault } from "../../src/base/fault.ts";
 import {
-  type Bill,
-  type Counter,
+  type Payable,
+  type X402Deps,
   pollX402,
-  type Taken,
-  takePayment,
+  type PaymentResult,
+  acceptPayment,
 } from "../../src/billing/x402.ts";
 import { secret } from "../../src/base/secret.ts";
-import { openChain } from "../../src/billing/x402-chain.ts";
-import { openFacilitator } from "../../src/billing/x402-facilitator.ts";
-import { findX402, markX402 } from "../../src/billing/x402-rows.ts";
-import { idOf, readPayment, requirementOf } from "../../src/billing/x402-terms.ts";
+import { createChainClient } from "../../src/billing/x402-chain.ts";
+import { createFacilitatorClient } from "../../src/billing/x402-facilitator.ts";
+import { findX402Payment, updateX402Payment } from "../../src/billing/x402-rows.ts";
+import {
+  transferIdOf,
+  parsePaymentHeader,
+  paymentRequirementsFor,
+} from "../../src/billing/x402-terms.ts";
 import type { Db } from "../../src/store/db.ts";
-import { startFacilitator, type TestFacilitator, type Weather } from "../support/facilitator.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  startFacilitator,
+  type TestFacilitator,
+  type FacilitatorFaults,
+} from "../support/facilitator.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import { testPostgres } from "../support/postgres.ts";
 import { openStore, STORE_KINDS, type TestStore } from "../support/stores.ts";
 import {
   api,
-  buy,
-  CENT,
-  expectSound,
-  type Heard,
-  sumOf,
-  toldOfInvoices,
-  walletOf,
+  buyCredits,
+  NANO_PER_CENT,
+  expectLedgerValid,
+  type ApiResponse,
+  ledgerBalanceOf,
+  invoiceAuditEntries,
+  readWallet,
 } from "./desk.ts";
-import { openShop, type Shop } from "./world.ts";
+import { createBillingHarness, type BillingHarness } from "./world.ts";
 import {
   challengeIn,
-  counterOf,
+  createX402Deps,
   fundedWallet,
   newNonce,
-  newPayment,
-  sign,
-  type Signed,
+  createPayment,
+  signPayment,
+  type SignedHeader,
 } from "./x402-wallet.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
 const TOP_UP = { amountCents: 95 };
-const PAID = 95n * CENT;
+const PAID_NANO = 95n * NANO_PER_CENT;
 /** After it the next process goes on with a payment. */
 const LEASE_MS = 61_000;
 /** After it no signature of these tests can be used any more. */
-const OVER_MS = 600_000;
+const AFTER_EXPIRY_MS = 600_000;
 
 describe.each(STORE_KINDS)("the counter on %s", (kind) => {
   let store: TestStore;
   let facilitator: TestFacilitator;
-  let shop: Shop;
-  let blind: Counter;
-  let seeing: Counter;
+  let shop: BillingHarness;
+  let blind: X402Deps;
+  let seeing: X402Deps;
   beforeAll(async () => {
     store = await openStore(kind);
     facilitator = startFacilitator();
-    shop = await openShop(store.db);
-    blind = counterOf(shop, facilitator.env);
-    seeing = counterOf(shop, { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl });
+    shop = await createBillingHarness(store.db);
+    blind = createX402Deps(shop, facilitator.env);
+    seeing = createX402Deps(shop, { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl });
   });
   afterAll(async () => {
-    const cleared = -(await sumOf(store.db, "system:clearing:x402"));
-    expect(cleared).toBeLessThanOrEqual(facilitator.chain.balanceOf(facilitator.payTo) * CENT);
-    await expectSound(store.db);
+    const cleared = -(await ledgerBalanceOf(store.db, "system:clearing:x402"));
+    expect(cleared).toBeLessThanOrEqual(
+      facilitator.chain.balanceOf(facilitator.payTo) * NANO_PER_CENT,
+    );
+    await expectLedgerValid(store.db);
     await facilitator.stop();
     await store.close();
   });
 
   interface Buyer {
-    readonly bill: Bill;
-    readonly signed: Signed;
+    readonly bill: Payable;
+    readonly signed: SignedHeader;
     readonly id: string;
     readonly payer: string;
   }
@@ -83,19 +98,23 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
   async function newBuyer(): Promise<Buyer> {
     const accountId = await shop.newAccount();
     const wallet = fundedWallet(facilitator, 100n);
-    const signed = await sign(wallet, requirementOf(blind.terms, 100) as never, {
-      now: shop.clock.now,
-    });
+    const signed = await signPayment(
+      wallet,
+      paymentRequirementsFor(blind.paymentTerms, 100) as never,
+      {
+        now: shop.clock.now,
+      },
+    );
     return {
       bill: { accountId, invoice: TOP_UP },
       signed,
-      id: idOf(readPayment(signed.header)),
+      id: transferIdOf(parsePaymentHeader(signed.header)),
       payer: wallet.address,
     };
   }
 
-  function take(counter: Counter, { bill, signed }: Buyer): Promise<Taken> {
-    return takePayment(counter, bill, signed.header);
+  function take(counter: X402Deps, { bill, signed }: Buyer): Promise<PaymentResult> {
+    return acceptPayment(counter, bill, signed.header);
   }
 
   async function faultOf(work: Promise<unknown>): Promise<Fault> {
@@ -115,23 +134,23 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
   }
 
   async function boughtBy({ bill }: Buyer): Promise<bigint> {
-    return (await walletOf(store.db, bill.accountId)).paid;
+    return (await readWallet(store.db, bill.accountId)).paid;
   }
 
   async function stateOf({ id }: Buyer): Promise<string | undefined> {
-    return (await findX402(store.db, id))?.state;
+    return (await findX402Payment(store.db, id))?.state;
   }
 
   async function invoiceStatusOf({ id }: Buyer): Promise<unknown> {
-    const { invoiceId = "" } = (await findX402(store.db, id)) ?? {};
+    const { invoiceId = "" } = (await findX402Payment(store.db, id)) ?? {};
     const row = await store.db.get("select status from invoice where id = ?", [invoiceId]);
     return row?.["status"];
   }
 
-  function inWeather<T>(weather: Partial<Weather>, work: () => Promise<T>): Promise<T> {
-    Object.assign(facilitator.weather, weather);
+  function inWeather<T>(weather: Partial<FacilitatorFaults>, work: () => Promise<T>): Promise<T> {
+    Object.assign(facilitator.faults, weather);
     return work().finally(() =>
-      Object.assign(facilitator.weather, { verify: "fine", settle: "fine", node: "fine" }),
+      Object.assign(facilitator.faults, { verify: "fine", settle: "fine", node: "fine" }),
     );
   }
 
@@ -161,7 +180,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
       expect((await faultOf(take(blind, buyer))).status).toBe(503);
       pass(5_001);
       expect((await take(blind, buyer)).kind).toBe("paid");
-      expect(await boughtBy(buyer)).toBe(PAID);
+      expect(await boughtBy(buyer)).toBe(PAID_NANO);
       expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
     });
 
@@ -170,7 +189,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     facilitator.slowMs = 400;
     const hasty = {
       ...seeing,
-      facilitator: openFacilitator({ url: facilitator.url, settleMs: 100 }),
+      facilitator: createFacilitatorClient({ url: facilitator.url, settleTimeoutMs: 100 }),
     };
     const fault = await inWeather({ settle: "slow" }, async () => {
       const thrown = await faultOf(take(hasty, buyer));
@@ -181,7 +200,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(await boughtBy(buyer)).toBe(0n);
     pass(5_001);
     await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
   });
 
   test("a facilitator that hears everything twice settles once", async () => {
@@ -190,7 +209,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     const taken = await inWeather({ settle: "twice" }, () => take(blind, buyer));
     expect(taken.kind).toBe("paid");
     expect(facilitator.chain.transfers() - before).toBe(1);
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
   });
 
   test("a transaction that was sent and not seen to arrive is asked after, and credited", async () => {
@@ -201,9 +220,9 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(await boughtBy(buyer)).toBe(0n);
     pass(5_001);
     await pollX402(blind);
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
     expect((await take(blind, buyer)).kind).toBe("paid");
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
   });
 
   test("a lost reply is found on the chain", async () => {
@@ -213,8 +232,8 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     pass(5_001);
     const taken = await take(seeing, buyer);
     expect(taken.kind).toBe("paid");
-    expect(await boughtBy(buyer)).toBe(PAID);
-    const row = await findX402(store.db, buyer.id);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
+    const row = await findX402Payment(store.db, buyer.id);
     expect(row).toMatchObject({ state: "paid", dueAt: null });
     expect(taken.kind === "paid" ? taken.receipt.transaction : "").toBe(row?.transaction ?? "?");
   });
@@ -236,7 +255,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(await take(blind, buyer)).toEqual(taken);
     expect(await boughtBy(buyer)).toBe(0n);
     expect(await invoiceStatusOf(buyer)).toBe("void");
-    const told = await toldOfInvoices(store.db, buyer.bill.accountId);
+    const told = await invoiceAuditEntries(store.db, buyer.bill.accountId);
     expect(told.map((line) => line.split(" ")[0])).toEqual(["invoice.created", "invoice.voided"]);
   });
 
@@ -249,12 +268,12 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(await invoiceStatusOf(buyer)).toBe("open");
     pass(5_001);
     await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
   });
 
   test("who stood still before settling, while another settled, is not believed that it was refused", async () => {
     const buyer = await newBuyer();
-    const still: Counter = {
+    const still: X402Deps = {
       ...blind,
       facilitator: {
         ...blind.facilitator,
@@ -270,20 +289,20 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     expect(await invoiceStatusOf(buyer)).toBe("open");
     pass(5_001);
     await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
   });
 
   test("a chain whose clock is behind is waited for", async () => {
     const buyer = await newBuyer();
     await inWeather({ settle: "dropped" }, () => faultOf(take(seeing, buyer)));
-    shop.clock.now += OVER_MS;
+    shop.clock.now += AFTER_EXPIRY_MS;
     await pollX402(seeing);
     expect(await stateOf(buyer)).toBe("open");
     await facilitator.chain.mine([buyer.signed.transfer]);
-    facilitator.chain.advance(OVER_MS / 1_000);
-    pass(OVER_MS + 1_000);
+    facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
+    pass(AFTER_EXPIRY_MS + 1_000);
     await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
   });
 
   test("a payment of long ago is looked for as far back", async () => {
@@ -291,18 +310,18 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     await inWeather({ settle: "reply lost" }, () => faultOf(take(seeing, buyer)));
     pass(100_000_000);
     await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
   });
 
   test("what is paid stays paid, whatever a slower process has to say", async () => {
     const buyer = await newBuyer();
     await take(blind, buyer);
-    const row = await findX402(store.db, buyer.id);
+    const row = await findX402Payment(store.db, buyer.id);
     if (row === undefined) throw new Error("it is gone");
     const late = { reason: "no_answer", dueAt: 1, now: shop.clock.now };
     for (const state of ["open", "refused", "unclear"] as const)
-      await store.db.write((tx) => markX402(tx, row, { ...late, state }));
-    expect(await findX402(store.db, buyer.id)).toEqual(row);
+      await store.db.write((tx) => updateX402Payment(tx, row, { ...late, state }));
+    expect(await findX402Payment(store.db, buyer.id)).toEqual(row);
     expect(await invoiceStatusOf(buyer)).toBe("paid");
   });
 
@@ -313,7 +332,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     await pollX402(blind);
     expect(await stateOf(buyer)).toBe("open");
     expect(await boughtBy(buyer)).toBe(0n);
-    pass(OVER_MS);
+    pass(AFTER_EXPIRY_MS);
     shop.logged.length = 0;
     await pollX402(blind);
     expect(await stateOf(buyer)).toBe("unclear");
@@ -334,14 +353,14 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
       tx.run("update agent_payment set state = 'open', due_at = 1 where id = ?", [buyer.id]),
     );
     await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
   }
 
   test("a transaction that never arrives is over when its signature is", async () => {
     const buyer = await newBuyer();
     await inWeather({ settle: "dropped" }, async () => {
       await faultOf(take(seeing, buyer));
-      pass(OVER_MS);
+      pass(AFTER_EXPIRY_MS);
       await pollX402(seeing);
     });
     expect(await stateOf(buyer)).toBe("refused");
@@ -356,13 +375,13 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
       const buyer = await newBuyer();
       await inWeather({ settle: "reply lost" }, () => faultOf(take(seeing, buyer)));
       await inWeather({ node }, async () => {
-        pass(OVER_MS);
+        pass(AFTER_EXPIRY_MS);
         await pollX402(seeing);
         expect(await stateOf(buyer)).toBe("open");
       });
-      pass(OVER_MS + 1_000);
+      pass(AFTER_EXPIRY_MS + 1_000);
       await pollX402(seeing);
-      expect(await boughtBy(buyer)).toBe(PAID);
+      expect(await boughtBy(buyer)).toBe(PAID_NANO);
     });
 
   test("a facilitator that settles and says it did not is overruled by the chain", async () => {
@@ -370,10 +389,10 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     const taken = await inWeather({ settle: "silent failure" }, () => take(seeing, buyer));
     expect(taken).toMatchObject({ kind: "refused", reason: "settle_failed" });
     expect(await boughtBy(buyer)).toBe(0n);
-    pass(OVER_MS);
+    pass(AFTER_EXPIRY_MS);
     await pollX402(seeing);
     expect(await stateOf(buyer)).toBe("paid");
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
   });
 
   describe("a used nonce is no proof of a payment", () => {
@@ -385,7 +404,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
       await pollX402(seeing);
       await pollX402(blind);
       expect(await boughtBy(buyer)).toBe(0n);
-      pass(OVER_MS);
+      pass(AFTER_EXPIRY_MS);
       await pollX402(seeing);
       expect(await stateOf(buyer)).toBe("refused");
       expect(await boughtBy(buyer)).toBe(0n);
@@ -393,43 +412,49 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
 
     test("where it was used for a smaller payment to the same payee", async () => {
       const wallet = fundedWallet(facilitator, 200n);
-      const requirement = requirementOf(seeing.terms, 100) as never;
+      const requirement = paymentRequirementsFor(seeing.paymentTerms, 100) as never;
       const about = { now: shop.clock.now };
       const nonce = newNonce();
-      const pay = await sign(wallet, requirement, { ...about, authorization: { nonce } });
-      const little = await sign(wallet, requirement, {
+      const pay = await signPayment(wallet, requirement, { ...about, authorization: { nonce } });
+      const little = await signPayment(wallet, requirement, {
         ...about,
         authorization: { nonce, value: 10_000n },
       });
       const bill = { accountId: await shop.newAccount(), invoice: TOP_UP };
-      await inWeather({ settle: "down" }, () => faultOf(takePayment(seeing, bill, pay.header)));
+      await inWeather({ settle: "down" }, () => faultOf(acceptPayment(seeing, bill, pay.header)));
       await facilitator.chain.mine([little.transfer]);
-      pass(OVER_MS);
+      pass(AFTER_EXPIRY_MS);
       await pollX402(seeing);
-      expect((await walletOf(store.db, bill.accountId)).paid).toBe(0n);
+      expect((await readWallet(store.db, bill.accountId)).paid).toBe(0n);
       facilitator.chain.fund(facilitator.payTo, -1n);
     });
 
     test("where it was used for a transfer to somebody else, beside another payment of the same amount", async () => {
       const wallet = fundedWallet(facilitator, 300n);
       const [one, two] = [newNonce(), newNonce()];
-      const requirement = requirementOf(seeing.terms, 100) as never;
+      const requirement = paymentRequirementsFor(seeing.paymentTerms, 100) as never;
       const about = { now: shop.clock.now };
-      const pay = await sign(wallet, requirement, { ...about, authorization: { nonce: one } });
-      const honest = await sign(wallet, requirement, { ...about, authorization: { nonce: two } });
-      const toSelf = await sign(wallet, requirement, {
+      const pay = await signPayment(wallet, requirement, {
+        ...about,
+        authorization: { nonce: one },
+      });
+      const honest = await signPayment(wallet, requirement, {
+        ...about,
+        authorization: { nonce: two },
+      });
+      const toSelf = await signPayment(wallet, requirement, {
         ...about,
         authorization: { nonce: one, to: wallet.address },
       });
       const bill = { accountId: await shop.newAccount(), invoice: TOP_UP };
       const fault = await inWeather({ settle: "down" }, () =>
-        faultOf(takePayment(seeing, bill, pay.header)),
+        faultOf(acceptPayment(seeing, bill, pay.header)),
       );
       expect(fault.status).toBe(503);
       await facilitator.chain.mine([toSelf.transfer, honest.transfer]);
-      pass(OVER_MS);
+      pass(AFTER_EXPIRY_MS);
       await pollX402(seeing);
-      expect((await walletOf(store.db, bill.accountId)).paid).toBe(0n);
+      expect((await readWallet(store.db, bill.accountId)).paid).toBe(0n);
       // That other transfer was never presented: it stands for the operator's own money.
       facilitator.chain.fund(facilitator.payTo, -100n);
     });
@@ -441,7 +466,7 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     await facilitator.chain.mine([buyer.signed.transfer]);
     pass(5_001);
     await pollX402(seeing);
-    expect(await boughtBy(buyer)).toBe(PAID);
+    expect(await boughtBy(buyer)).toBe(PAID_NANO);
   });
 
   test("several processes go on with the same payments, and each is credited once", async () => {
@@ -454,12 +479,12 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
     await Promise.all([
       pollX402(blind),
       pollX402(seeing),
-      pollX402(counterOf(shop, facilitator.env)),
+      pollX402(createX402Deps(shop, facilitator.env)),
       ...buyers.map((buyer) => take(blind, buyer).catch(() => undefined)),
     ]);
     pass(LEASE_MS);
     await pollX402(seeing);
-    for (const buyer of buyers) expect(await boughtBy(buyer)).toBe(PAID);
+    for (const buyer of buyers) expect(await boughtBy(buyer)).toBe(PAID_NANO);
     expect(facilitator.calls.length).toBeLessThanOrEqual(buyers.length);
   });
 
@@ -469,30 +494,36 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
       for (let write = 1; write <= WRITES; write++)
         test(`${when} its ${write}. write loses nothing and credits once`, async () => {
           const buyer = await newBuyer();
-          const dying = { ...seeing, till: { ...seeing.till, db: dieAt(store.db, write, when) } };
+          const dying = {
+            ...seeing,
+            till: { ...seeing.billing, db: failAtWrite(store.db, write, when) },
+          };
           await take(dying, buyer).catch(() => undefined);
           pass(LEASE_MS);
           await pollX402(seeing);
           const taken = await take(seeing, buyer);
           expect(taken.kind).toBe("paid");
-          expect(await boughtBy(buyer)).toBe(PAID);
+          expect(await boughtBy(buyer)).toBe(PAID_NANO);
           expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
-          expect(await findX402(store.db, buyer.id)).toMatchObject({ state: "paid", dueAt: null });
+          expect(await findX402Payment(store.db, buyer.id)).toMatchObject({
+            state: "paid",
+            dueAt: null,
+          });
         });
 
     test("between the settlement and the credit: whoever sends the payment again finishes it", async () => {
       const buyer = await newBuyer();
-      const dying = { ...blind, till: { ...blind.till, db: dieAt(store.db, 2, "after") } };
+      const dying = { ...blind, till: { ...blind.billing, db: failAtWrite(store.db, 2, "after") } };
       expect(await deathOf(take(dying, buyer))).toBe("killed");
       expect(await stateOf(buyer)).toBe("paid");
       expect(await boughtBy(buyer)).toBe(0n);
       expect((await take(blind, buyer)).kind).toBe("paid");
-      expect(await boughtBy(buyer)).toBe(PAID);
+      expect(await boughtBy(buyer)).toBe(PAID_NANO);
     });
 
     test("between the settlement and everything else is found on the chain", async () => {
       const buyer = await newBuyer();
-      const dying: Counter = {
+      const dying: X402Deps = {
         ...seeing,
         facilitator: {
           ...seeing.facilitator,
@@ -506,19 +537,19 @@ describe.each(STORE_KINDS)("the counter on %s", (kind) => {
       expect(facilitator.chain.balanceOf(buyer.payer)).toBe(0n);
       pass(LEASE_MS);
       await pollX402(seeing);
-      expect(await boughtBy(buyer)).toBe(PAID);
+      expect(await boughtBy(buyer)).toBe(PAID_NANO);
     });
 
     test("before the settlement: the next one settles", async () => {
       const buyer = await newBuyer();
-      const dying: Counter = {
+      const dying: X402Deps = {
         ...blind,
         facilitator: { ...blind.facilitator, settle: () => Promise.reject(new Error("killed")) },
       };
       expect(await deathOf(take(dying, buyer))).toBe("killed");
       pass(LEASE_MS);
       await pollX402(blind);
-      expect(await boughtBy(buyer)).toBe(PAID);
+      expect(await boughtBy(buyer)).toBe(PAID_NANO);
     });
   });
 });
@@ -559,8 +590,8 @@ describe("what a facilitator says of a settlement", () => {
           }),
       });
       try {
-        const { requirement, signed } = await newPayment();
-        const place = openFacilitator({ url: `http://127.0.0.1:${server.port}` });
+        const { requirement, signed } = await createPayment();
+        const place = createFacilitatorClient({ url: `http://127.0.0.1:${server.port}` });
         const settled = await place.settle(signed, requirement);
         expect(settled.kind).toBe(kind as never);
         if (settled.kind !== "paid") expect(settled.reason).toMatch(/^[\w .:-]{1,120}$/);
@@ -593,12 +624,17 @@ describe("an answer that does not end", () => {
   });
   afterAll(() => server.stop(true));
 
-  const place = () => openFacilitator({ url: server.url.origin, verifyMs: 3_000, settleMs: 3_000 });
+  const place = () =>
+    createFacilitatorClient({
+      url: server.url.origin,
+      verifyTimeoutMs: 3_000,
+      settleTimeoutMs: 3_000,
+    });
 
   test("of a facilitator's check is given up long before the time is over: 503", async () => {
-    const { requirement, signed } = await newPayment();
+    const { requirement, signed } = await createPayment();
     const fault = await place()
-      .refusal(signed, requirement)
+      .verify(signed, requirement)
       .catch((error: unknown) => error);
     expect(fault).toBeInstanceOf(Fault);
     expect((fault as Fault).status).toBe(503);
@@ -608,7 +644,7 @@ describe("an answer that does not end", () => {
   });
 
   test("of a settlement is given up, and what became of the payment is not known", async () => {
-    const { requirement, signed } = await newPayment();
+    const { requirement, signed } = await createPayment();
     expect(await place().settle(signed, requirement)).toEqual({
       kind: "unknown",
       reason: "AnswerTooLarge",
@@ -618,15 +654,15 @@ describe("an answer that does not end", () => {
   });
 
   test("of a node is given up, and the node is asked again later", async () => {
-    const chain = openChain(secret(server.url.origin));
-    const { signed } = await newPayment();
-    const error = await chain.find(signed, 0).catch((thrown: unknown) => thrown);
+    const chain = createChainClient(secret(server.url.origin));
+    const { signed } = await createPayment();
+    const error = await chain.findPayment(signed, 0).catch((thrown: unknown) => thrown);
     expect(String(error)).toBe("AnswerTooLarge: the answer has more than 8388608 bytes");
   });
 });
 
 /** A store whose process dies at one of its writes: nothing more is done, and what was done stays. */
-function dieAt(db: Db, write: number, when: "before" | "after"): Db {
+function failAtWrite(db: Db, write: number, when: "before" | "after"): Db {
   let writes = 0;
   return {
     ...db,
@@ -646,7 +682,7 @@ function dieAt(db: Db, write: number, when: "before" | "after"): Db {
 describe("two gateways on one PostgreSQL", () => {
   let facilitator: TestFacilitator;
   let gateways: readonly [Gateway, Gateway];
-  let account: Account;
+  let account: TestAccount;
   const clock = { ahead: 0 };
   const body = {
     model: "openai/gpt-5",
@@ -670,18 +706,18 @@ describe("two gateways on one PostgreSQL", () => {
         },
       });
     gateways = [await open("one"), await open("two")];
-    account = await register(gateways[0]);
+    account = await registerAccount(gateways[0]);
   });
   afterAll(async () => {
-    const { db } = gateways[0].house;
-    const cleared = -(await sumOf(db, "system:clearing:x402"));
-    expect(cleared).toBe(facilitator.chain.balanceOf(facilitator.payTo) * CENT);
-    await expectSound(db);
+    const { db } = gateways[0].server;
+    const cleared = -(await ledgerBalanceOf(db, "system:clearing:x402"));
+    expect(cleared).toBe(facilitator.chain.balanceOf(facilitator.payTo) * NANO_PER_CENT);
+    await expectLedgerValid(db);
     for (const gateway of gateways) await gateway.stop();
     await facilitator.stop();
   });
 
-  function call(gateway: Gateway, header?: string): Promise<Heard> {
+  function call(gateway: Gateway, header?: string): Promise<ApiResponse> {
     return api(gateway, account, ["POST", "/v1/chat/completions"], {
       body,
       headers: header === undefined ? {} : { "payment-signature": header },
@@ -693,7 +729,10 @@ describe("two gateways on one PostgreSQL", () => {
     if (requirement === undefined) throw new Error("nothing is asked for");
     const wallet = fundedWallet(facilitator, 100n);
     const now = Date.now() + clock.ahead;
-    return { header: (await sign(wallet, requirement, { now })).header, payer: wallet.address };
+    return {
+      header: (await signPayment(wallet, requirement, { now })).header,
+      payer: wallet.address,
+    };
   }
 
   test("the same payment at both at once is settled once, and both calls run on it", async () => {
@@ -704,32 +743,32 @@ describe("two gateways on one PostgreSQL", () => {
     expect(facilitator.calls.filter((step) => step === "settle")).toHaveLength(1);
     expect(answers.some(({ status }) => status === 200)).toBe(true);
     for (const { status } of answers) expect([200, 402]).toContain(status);
-    expect((await walletOf(gateways[0].house.db, account.id)).paid).toBe(PAID);
+    expect((await readWallet(gateways[0].server.db, account.id)).paid).toBe(PAID_NANO);
     expect(facilitator.chain.balanceOf(payer)).toBe(0n);
-    expect([...facilitator.tokens]).toEqual(["Bearer a token for the facilitator"]);
+    expect([...facilitator.authorizationHeaders]).toEqual(["Bearer a token for the facilitator"]);
   });
 
   test("the other one finds what the first one's facilitator has lost: 503, then 200 with the same payment", async () => {
-    account = await register(gateways[0]);
+    account = await registerAccount(gateways[0]);
     const { header, payer } = await payment();
-    facilitator.weather.settle = "reply lost";
+    facilitator.faults.settle = "reply lost";
     const lost = await call(gateways[0], header);
-    facilitator.weather.settle = "fine";
+    facilitator.faults.settle = "fine";
     expect(lost.status).toBe(503);
     expect(lost.headers.get("retry-after")).toBe("5");
     expect(lost.headers.get("payment-required")).toBeNull();
-    expect((await walletOf(gateways[0].house.db, account.id)).paid).toBe(0n);
+    expect((await readWallet(gateways[0].server.db, account.id)).paid).toBe(0n);
     clock.ahead += 5_001;
     const found = await call(gateways[1], header);
     expect(found.status).toBe(200);
     const receipt = decodePaymentResponseHeader(found.headers.get("payment-response") ?? "");
     expect(receipt).toMatchObject({ success: true, payer: payer.toLowerCase() });
-    expect((await walletOf(gateways[0].house.db, account.id)).paid).toBe(PAID);
+    expect((await readWallet(gateways[0].server.db, account.id)).paid).toBe(PAID_NANO);
   });
 
   test("one invoice, two wallets, two processes: one of them pays", async () => {
-    account = await register(gateways[0]);
-    const invoice = await buy(gateways[0], account, 1);
+    account = await registerAccount(gateways[0]);
+    const invoice = await buyCredits(gateways[0], account, 1);
     const route = `/v1/billing/invoice/${invoice.id}/x402`;
     const headers = await Promise.all(
       gateways.map(async (gateway) => {
@@ -737,7 +776,7 @@ describe("two gateways on one PostgreSQL", () => {
         const [requirement] = challengeIn(refused.headers).accepts;
         if (requirement === undefined) throw new Error("nothing is asked for");
         const wallet = fundedWallet(facilitator, 105n);
-        return (await sign(wallet, requirement, { now: Date.now() + clock.ahead })).header;
+        return (await signPayment(wallet, requirement, { now: Date.now() + clock.ahead })).header;
       }),
     );
     const answers = await Promise.all(
@@ -750,6 +789,6 @@ describe("two gateways on one PostgreSQL", () => {
     expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([
       200, 409,
     ]);
-    expect((await walletOf(gateways[0].house.db, account.id)).paid).toBe(100n * CENT);
+    expect((await readWallet(gateways[0].server.db, account.id)).paid).toBe(100n * NANO_PER_CENT);
   });
 });

@@ -2,15 +2,23 @@
 // with the ledger equal to what the chain says the operator was paid, to the cent.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Bill, type Counter, pollX402, takePayment } from "../../src/billing/x402.ts";
-import { findX402 } from "../../src/billing/x402-rows.ts";
-import { idOf, readPayment, requirementOf } from "../../src/billing/x402-terms.ts";
-import { startFacilitator, type TestFacilitator, type Weather } from "../support/facilitator.ts";
+import { type Payable, type X402Deps, pollX402, acceptPayment } from "../../src/billing/x402.ts";
+import { findX402Payment } from "../../src/billing/x402-rows.ts";
+import {
+  transferIdOf,
+  parsePaymentHeader,
+  paymentRequirementsFor,
+} from "../../src/billing/x402-terms.ts";
+import {
+  startFacilitator,
+  type TestFacilitator,
+  type FacilitatorFaults,
+} from "../support/facilitator.ts";
 import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
-import { CENT, expectSound, sumOf, walletOf } from "./desk.ts";
-import { type Dice, dice } from "./dice.ts";
-import { openShop, type Shop } from "./world.ts";
-import { counterOf, fundedWallet, sign } from "./x402-wallet.ts";
+import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf, readWallet } from "./desk.ts";
+import { type RandomInt, createRandom } from "./dice.ts";
+import { createBillingHarness, type BillingHarness } from "./world.ts";
+import { createX402Deps, fundedWallet, signPayment } from "./x402-wallet.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(120_000);
@@ -19,11 +27,11 @@ const HISTORIES: readonly (readonly [StoreKind, number])[] = [
   ["sqlite", 200],
   ["postgres", 60],
 ];
-const AT_ONCE = 6;
+const CONCURRENCY = 6;
 const SEED = Number(process.env["POSTERN_TEST_SEED"] ?? Date.now() % 1_000_000);
-const OVER_MS = 4_000_000;
+const AFTER_EXPIRY_MS = 4_000_000;
 
-const SETTLES: readonly Weather["settle"][] = [
+const SETTLE_BEHAVIORS: readonly FacilitatorFaults["settle"][] = [
   "fine",
   "fine",
   "fine",
@@ -40,14 +48,14 @@ const SETTLES: readonly Weather["settle"][] = [
 describe.each(HISTORIES)("histories on %s", (kind, histories) => {
   let store: TestStore;
   let facilitator: TestFacilitator;
-  let shop: Shop;
-  let counters: readonly Counter[];
+  let shop: BillingHarness;
+  let counters: readonly X402Deps[];
   beforeAll(async () => {
     store = await openStore(kind);
     facilitator = startFacilitator();
-    shop = await openShop(store.db);
+    shop = await createBillingHarness(store.db);
     const env = { ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl };
-    const impatient = { ...counterOf(shop, env), looksMax: 2 };
+    const impatient = { ...createX402Deps(shop, env), outcomePollsMax: 2 };
     counters = [impatient, { ...impatient }];
   });
   afterAll(async () => {
@@ -59,27 +67,27 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     const bought = new Map<string, bigint>();
     const queue = Array.from({ length: histories }, (_, place) => place);
     await Promise.all(
-      Array.from({ length: AT_ONCE }, async () => {
+      Array.from({ length: CONCURRENCY }, async () => {
         for (let place = queue.pop(); place !== undefined; place = queue.pop()) {
-          const [accountId, paid] = await live(dice(SEED + place));
+          const [accountId, paid] = await live(createRandom(SEED + place));
           bought.set(accountId, paid());
         }
       }),
     );
-    Object.assign(facilitator.weather, { verify: "fine", settle: "fine", node: "fine" });
-    pass(OVER_MS);
+    Object.assign(facilitator.faults, { verify: "fine", settle: "fine", node: "fine" });
+    pass(AFTER_EXPIRY_MS);
     for (let due = 1; due > 0; due = await dueNow()) await pollX402(at(0));
 
     const got = facilitator.chain.balanceOf(facilitator.payTo);
     expect(got).toBeGreaterThan(0n);
-    expect(-(await sumOf(store.db, "system:clearing:x402"))).toBe(got * CENT);
+    expect(-(await ledgerBalanceOf(store.db, "system:clearing:x402"))).toBe(got * NANO_PER_CENT);
     for (const [accountId, paid] of bought) {
-      const wallet = await walletOf(store.db, accountId);
+      const wallet = await readWallet(store.db, accountId);
       expect({ accountId, paid: wallet.paid }).toEqual({ accountId, paid: await truth(accountId) });
       expect(wallet.held).toBe(0n);
       expect(paid).toBeGreaterThanOrEqual(0n);
     }
-    await expectSound(store.db);
+    await expectLedgerValid(store.db);
     const rows = await store.db.all(
       "select state, count(*) as count from agent_payment group by state",
     );
@@ -108,7 +116,7 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
   const wallets = new Map<string, Purse[]>();
 
   /** One account: it pays for calls and for invoices, again and again, with a wallet for each payment. */
-  async function live(roll: Dice): Promise<readonly [string, () => bigint]> {
+  async function live(roll: RandomInt): Promise<readonly [string, () => bigint]> {
     const accountId = await shop.newAccount();
     const purses: Purse[] = [];
     wallets.set(accountId, purses);
@@ -116,24 +124,27 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
       const amountCents = roll(2) === 0 ? 95 : 100 + roll(3_000);
       const invoice =
         roll(3) === 0 ? await shop.newInvoice(accountId, amountCents) : { amountCents };
-      const bill: Bill = { accountId, invoice };
+      const bill: Payable = { accountId, invoice };
       const total = amountCents + Math.floor((amountCents * 5 + 50) / 100);
       const wallet = fundedWallet(facilitator, BigInt(total) + (roll(8) === 0 ? -1n : 0n));
       purses.push({
         address: wallet.address,
         had: facilitator.chain.balanceOf(wallet.address),
-        credit: BigInt(amountCents) * CENT,
+        credit: BigInt(amountCents) * NANO_PER_CENT,
       });
-      const requirement = requirementOf(at(0).terms, total) as never;
-      const signed = await sign(wallet, requirement, { now: shop.clock.now });
+      const requirement = paymentRequirementsFor(at(0).paymentTerms, total) as never;
+      const signed = await signPayment(wallet, requirement, { now: shop.clock.now });
       for (let tries = roll(4) + 1; tries > 0; tries--) {
         change(roll);
         const counter = roll(6) === 0 ? dying(at(roll(2)), roll(5) + 1) : at(roll(2));
         const tried = (): Promise<unknown> =>
-          takePayment(counter, bill, signed.header).catch(() => undefined);
+          acceptPayment(counter, bill, signed.header).catch(() => undefined);
         await Promise.all(roll(4) === 0 ? [tried(), tried()] : [tried()]);
         // Whoever has seen a signature may bring it to the chain; nobody sees it before it was taken.
-        const seen = await findX402(store.db, idOf(readPayment(signed.header)));
+        const seen = await findX402Payment(
+          store.db,
+          transferIdOf(parsePaymentHeader(signed.header)),
+        );
         if (roll(10) === 0 && seen !== undefined)
           await facilitator.chain.mine([signed.transfer]).catch(() => undefined);
         if (roll(25) === 0)
@@ -145,10 +156,10 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     return [accountId, () => purses.reduce((sum, { credit }) => sum + credit, 0n)];
   }
 
-  function change(roll: Dice): void {
-    facilitator.weather.settle = SETTLES[roll(SETTLES.length)] ?? "fine";
-    facilitator.weather.verify = roll(12) === 0 ? "down" : "fine";
-    facilitator.weather.node = roll(6) === 0 ? "down" : "fine";
+  function change(roll: RandomInt): void {
+    facilitator.faults.settle = SETTLE_BEHAVIORS[roll(SETTLE_BEHAVIORS.length)] ?? "fine";
+    facilitator.faults.verify = roll(12) === 0 ? "down" : "fine";
+    facilitator.faults.node = roll(6) === 0 ? "down" : "fine";
   }
 
   function pass(ms: number): void {
@@ -157,21 +168,21 @@ describe.each(HISTORIES)("histories on %s", (kind, histories) => {
     facilitator.chain.advance(seconds);
   }
 
-  function at(place: number): Counter {
+  function at(place: number): X402Deps {
     const counter = counters[place];
     if (counter === undefined) throw new Error("no such counter");
     return counter;
   }
 
   /** A process that dies at one of its writes. */
-  function dying(counter: Counter, writesLeft: number): Counter {
-    const { db } = counter.till;
+  function dying(counter: X402Deps, writesLeft: number): X402Deps {
+    const { db } = counter.billing;
     let left = writesLeft;
     const write: typeof db.write = (work) => {
       left -= 1;
       return left < 0 ? Promise.reject(new Error("killed")) : db.write(work);
     };
-    return { ...counter, till: { ...counter.till, db: { ...db, kind: db.kind, write } } };
+    return { ...counter, billing: { ...counter.billing, db: { ...db, kind: db.kind, write } } };
   }
 
   async function dueNow(): Promise<number> {

@@ -2,42 +2,51 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { getInvoice } from "../../src/billing/billing.ts";
-import { payAt, type Till } from "../../src/billing/till.ts";
-import { type Counter, pollX402, takePayment } from "../../src/billing/x402.ts";
-import { requirementOf } from "../../src/billing/x402-terms.ts";
+import { beginPayment, type BillingDeps } from "../../src/billing/till.ts";
+import { type X402Deps, pollX402, acceptPayment } from "../../src/billing/x402.ts";
+import { paymentRequirementsFor } from "../../src/billing/x402-terms.ts";
 import type { Db } from "../../src/store/db.ts";
 import { startFacilitator, type TestFacilitator } from "../support/facilitator.ts";
-import { type Gateway, register, startGateway } from "../support/gateway.ts";
-import { rejection } from "../support/rejection.ts";
-import { eachStore, STORE_KINDS, type TestStore } from "../support/stores.ts";
-import { type FakeStripe, startStripe } from "../support/stripe-server.ts";
-import { api, buy, CENT, expectSound, pageText, submit, sumOf, walletOf } from "./desk.ts";
-import { openShop, type Shop } from "./world.ts";
-import { challengeIn, counterOf, fundedWallet, sign } from "./x402-wallet.ts";
+import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { describeEachStore, STORE_KINDS, type TestStore } from "../support/stores.ts";
+import { type FakeStripe, startFakeStripe } from "../support/stripe-server.ts";
+import {
+  api,
+  buyCredits,
+  NANO_PER_CENT,
+  expectLedgerValid,
+  pageText,
+  submitForm,
+  ledgerBalanceOf,
+  readWallet,
+} from "./desk.ts";
+import { createBillingHarness, type BillingHarness } from "./world.ts";
+import { challengeIn, createX402Deps, fundedWallet, signPayment } from "./x402-wallet.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
 /** After it no signature of these tests can be used any more. */
-const OVER_MS = 600_000;
+const AFTER_EXPIRY_MS = 600_000;
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`an agent's payment and the page at Stripe on ${kind}`, () => {
     let store: TestStore;
     let stripe: FakeStripe;
     let facilitator: TestFacilitator;
-    let shop: Shop;
-    let counter: Counter;
+    let shop: BillingHarness;
+    let counter: X402Deps;
     beforeAll(async () => {
       store = await open();
-      stripe = startStripe();
+      stripe = startFakeStripe();
       facilitator = startFacilitator();
-      shop = await openShop(store.db, stripe.env);
-      counter = { ...counterOf(shop, facilitator.env), looksMax: 1 };
+      shop = await createBillingHarness(store.db, stripe.env);
+      counter = { ...createX402Deps(shop, facilitator.env), outcomePollsMax: 1 };
     });
     afterAll(async () => {
-      await expectSound(store.db);
-      expect(await sumOf(store.db, "system:suspense")).toBe(0n);
+      await expectLedgerValid(store.db);
+      expect(await ledgerBalanceOf(store.db, "system:suspense")).toBe(0n);
       await stripe.stop();
       await facilitator.stop();
       await store.close();
@@ -47,17 +56,17 @@ eachStore((kind, open) => {
       const accountId = await shop.newAccount();
       const invoice = await shop.newInvoice(accountId, 1_000);
       const wallet = fundedWallet(facilitator, 1_050n);
-      const asked = requirementOf(counter.terms, 1_050);
-      const { header } = await sign(wallet, asked as never, { now: shop.clock.now });
-      const pay = (by: Counter = counter) => takePayment(by, { accountId, invoice }, header);
+      const asked = paymentRequirementsFor(counter.paymentTerms, 1_050);
+      const { header } = await signPayment(wallet, asked as never, { now: shop.clock.now });
+      const pay = (by: X402Deps = counter) => acceptPayment(by, { accountId, invoice }, header);
       return { accountId, invoice, pay };
     }
 
     /** Sent to the facilitator, and nobody knows what became of it. */
     async function payBlindly({ pay }: Awaited<ReturnType<typeof newBill>>): Promise<void> {
-      facilitator.weather.settle = "reply lost";
-      expect(await rejection(pay())).toContain("settlement");
-      facilitator.weather.settle = "fine";
+      facilitator.faults.settle = "reply lost";
+      expect(await rejectionMessage(pay())).toContain("settlement");
+      facilitator.faults.settle = "fine";
     }
 
     /** As if this had happened just before the store is written to. */
@@ -79,7 +88,7 @@ eachStore((kind, open) => {
       const bill = await newBill();
       await payBlindly(bill);
       const pages = stripe.sessions().length;
-      expect(await payAt(shop.till, bill.invoice.id, shop.clock.now)).toEqual({
+      expect(await beginPayment(shop.billing, bill.invoice.id, shop.clock.now)).toEqual({
         kind: "processing",
       });
       expect(stripe.sessions().length).toBe(pages);
@@ -88,30 +97,32 @@ eachStore((kind, open) => {
     test("nor where nobody can say what became of it", async () => {
       const bill = await newBill();
       await payBlindly(bill);
-      shop.clock.now += OVER_MS;
-      facilitator.chain.advance(OVER_MS / 1_000);
+      shop.clock.now += AFTER_EXPIRY_MS;
+      facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
       await pollX402(counter);
-      expect(await payAt(shop.till, bill.invoice.id, shop.clock.now)).toEqual({
+      expect(await beginPayment(shop.billing, bill.invoice.id, shop.clock.now)).toEqual({
         kind: "processing",
       });
     });
 
     test("a page that was being made meanwhile is closed, and a payment that is refused gives way to another", async () => {
       const bill = await newBill();
-      const { processor } = shop.till;
+      const { processor } = shop.billing;
       if (processor.kind !== "hosted") throw new Error("there is no Stripe");
-      const till: Till = {
-        ...shop.till,
+      const till: BillingDeps = {
+        ...shop.billing,
         processor: {
           ...processor,
-          begin: async (order, attempt) => {
-            const page = await processor.begin(order, attempt);
+          createPage: async (order, attempt) => {
+            const page = await processor.createPage(order, attempt);
             await payBlindly(bill);
             return page;
           },
         },
       };
-      expect(await payAt(till, bill.invoice.id, shop.clock.now)).toEqual({ kind: "processing" });
+      expect(await beginPayment(till, bill.invoice.id, shop.clock.now)).toEqual({
+        kind: "processing",
+      });
       const made = stripe.sessions().at(-1);
       expect(made?.status).toBe("expired");
       await store.db.write((tx) =>
@@ -119,7 +130,7 @@ eachStore((kind, open) => {
           bill.invoice.id,
         ]),
       );
-      const begun = await payAt(shop.till, bill.invoice.id, shop.clock.now);
+      const begun = await beginPayment(shop.billing, bill.invoice.id, shop.clock.now);
       const page = stripe.sessionAt(begun.kind === "page" ? begun.url : null);
       expect(page.status).toBe("open");
       expect(page.id).not.toBe(made?.id ?? "");
@@ -127,16 +138,16 @@ eachStore((kind, open) => {
 
     test("a page that is opened between the look for one and the payment is closed before anything is settled", async () => {
       const bill = await newBill();
-      let opened: Awaited<ReturnType<typeof payAt>> | undefined;
+      let opened: Awaited<ReturnType<typeof beginPayment>> | undefined;
       const db = before(store.db, async () => {
-        opened = await payAt(shop.till, bill.invoice.id, shop.clock.now);
+        opened = await beginPayment(shop.billing, bill.invoice.id, shop.clock.now);
       });
-      const taken = await bill.pay({ ...counter, till: { ...shop.till, db } });
+      const taken = await bill.pay({ ...counter, billing: { ...shop.billing, db } });
       expect(taken.kind).toBe("paid");
       const page = stripe.sessionAt(opened?.kind === "page" ? opened.url : null);
       expect(page.status).toBe("expired");
       expect((await getInvoice(store.db, bill.invoice.id, bill.accountId)).status).toBe("paid");
-      expect((await walletOf(store.db, bill.accountId)).paid).toBe(1_000n * CENT);
+      expect((await readWallet(store.db, bill.accountId)).paid).toBe(1_000n * NANO_PER_CENT);
     });
   });
 });
@@ -147,7 +158,7 @@ describe.each(STORE_KINDS)("the page of an invoice that an agent is paying, on %
   let stripe: FakeStripe;
   beforeAll(async () => {
     facilitator = startFacilitator();
-    stripe = startStripe();
+    stripe = startFakeStripe();
     gateway = await startGateway({ store, env: { ...facilitator.env, ...stripe.env } });
   });
   afterAll(async () => {
@@ -157,25 +168,25 @@ describe.each(STORE_KINDS)("the page of an invoice that an agent is paying, on %
   });
 
   test("says so and what to do, has no button, and leads nobody on", async () => {
-    const account = await register(gateway);
-    const { id, pay_url: payUrl } = await buy(gateway, account);
+    const account = await registerAccount(gateway);
+    const { id, pay_url: payUrl } = await buyCredits(gateway, account);
     expect(await (await fetch(payUrl)).text()).toContain("<button");
     const path = ["POST", `/v1/billing/invoice/${id}/x402`] as const;
     const [asked] = challengeIn((await api(gateway, account, path)).headers).accepts;
     if (asked === undefined) throw new Error("nothing is asked for");
-    const { header } = await sign(fundedWallet(facilitator, 1_050n), asked);
-    facilitator.weather.settle = "reply lost";
+    const { header } = await signPayment(fundedWallet(facilitator, 1_050n), asked);
+    facilitator.faults.settle = "reply lost";
     const headers = { "payment-signature": header };
     expect((await api(gateway, account, path, { headers })).status).toBe(503);
     const said = await pageText(payUrl);
     expect(said).toContain("This invoice is being paid");
     expect(said).toContain("Do not pay it as well: load this page again in a minute.");
     expect(await (await fetch(payUrl)).text()).not.toContain("<button");
-    const sent = await submit(payUrl);
+    const sent = await submitForm(payUrl);
     expect(sent.status).toBe(303);
     expect(sent.headers.get("location")).toStartWith("/pay/");
     expect(stripe.sessions().length).toBe(0);
-    await gateway.house.db.write((tx) =>
+    await gateway.server.db.write((tx) =>
       tx.run("update agent_payment set state = 'unclear', due_at = null where invoice_id = ?", [
         id,
       ]),
@@ -183,7 +194,7 @@ describe.each(STORE_KINDS)("the page of an invoice that an agent is paying, on %
     const unclear = await pageText(payUrl);
     expect(unclear).toContain("This invoice may be paid already");
     expect(unclear).toContain("let the agent make another invoice and pay that one");
-    expect((await submit(payUrl)).headers.get("location")).toStartWith("/pay/");
+    expect((await submitForm(payUrl)).headers.get("location")).toStartWith("/pay/");
     expect(stripe.sessions().length).toBe(0);
   });
 });

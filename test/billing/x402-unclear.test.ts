@@ -1,44 +1,48 @@
 // Payments that may have moved money, or may not: an operator finds them, finds out, and enters what was found.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { applyPayment } from "../../src/billing/payments.ts";
-import { type Counter, pollX402, takePayment } from "../../src/billing/x402.ts";
-import { idOf, readPayment, requirementOf } from "../../src/billing/x402-terms.ts";
-import { runHere } from "../support/command-line.ts";
+import { applyFact } from "../../src/billing/payments.ts";
+import { type X402Deps, pollX402, acceptPayment } from "../../src/billing/x402.ts";
+import {
+  transferIdOf,
+  parsePaymentHeader,
+  paymentRequirementsFor,
+} from "../../src/billing/x402-terms.ts";
+import { runInProcess } from "../support/command-line.ts";
 import { startFacilitator, type TestFacilitator } from "../support/facilitator.ts";
-import { rejection } from "../support/rejection.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { CENT, expectSound, walletOf } from "./desk.ts";
-import { openShop, type Shop } from "./world.ts";
-import { counterOf, fundedWallet, sign } from "./x402-wallet.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { NANO_PER_CENT, expectLedgerValid, readWallet } from "./desk.ts";
+import { createBillingHarness, type BillingHarness } from "./world.ts";
+import { createX402Deps, fundedWallet, signPayment } from "./x402-wallet.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
 /** After it no signature of these tests can be used any more. */
-const OVER_MS = 600_000;
+const AFTER_EXPIRY_MS = 600_000;
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`postern admin payments on ${kind}`, () => {
     let store: TestStore;
     let facilitator: TestFacilitator;
-    let shop: Shop;
-    let counter: Counter;
+    let shop: BillingHarness;
+    let counter: X402Deps;
     beforeAll(async () => {
       store = await open();
       facilitator = startFacilitator();
-      shop = await openShop(store.db);
-      counter = counterOf(shop, facilitator.env);
+      shop = await createBillingHarness(store.db);
+      counter = createX402Deps(shop, facilitator.env);
     });
     afterAll(async () => {
-      await expectSound(store.db);
+      await expectLedgerValid(store.db);
       await facilitator.stop();
       await store.close();
     });
 
     const admin = (...args: readonly string[]) =>
-      runHere(["admin", ...args], {
-        [kind === "sqlite" ? "POSTERN_DATA_DIR" : "DATABASE_URL"]: store.place.at,
+      runInProcess(["admin", ...args], {
+        [kind === "sqlite" ? "POSTERN_DATA_DIR" : "DATABASE_URL"]: store.location.address,
       });
     const payments = (...flags: readonly string[]) => admin("payments", ...flags);
     const unclear = async (): Promise<readonly { readonly id: string }[]> =>
@@ -48,24 +52,26 @@ eachStore((kind, open) => {
     async function lostPayment() {
       const accountId = await shop.newAccount();
       const wallet = fundedWallet(facilitator, 100n);
-      const asked = requirementOf(counter.terms, 100);
-      const { header, transfer } = await sign(wallet, asked as never, { now: shop.clock.now });
-      facilitator.weather.settle = "reply lost";
+      const asked = paymentRequirementsFor(counter.paymentTerms, 100);
+      const { header, transfer } = await signPayment(wallet, asked as never, {
+        now: shop.clock.now,
+      });
+      facilitator.faults.settle = "reply lost";
       const bill = { accountId, invoice: { amountCents: 95 } };
-      const refused = rejection(takePayment(counter, bill, header));
+      const refused = rejectionMessage(acceptPayment(counter, bill, header));
       expect(await refused).toContain("settlement");
-      facilitator.weather.settle = "fine";
+      facilitator.faults.settle = "fine";
       return {
         accountId,
-        id: idOf(readPayment(header)),
+        id: transferIdOf(parsePaymentHeader(header)),
         payer: wallet.address.toLowerCase(),
         nonce: transfer.authorization.nonce,
       };
     }
 
     async function passTheirTime(): Promise<void> {
-      shop.clock.now += OVER_MS;
-      facilitator.chain.advance(OVER_MS / 1_000);
+      shop.clock.now += AFTER_EXPIRY_MS;
+      facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
       await pollX402(counter);
     }
 
@@ -125,7 +131,7 @@ eachStore((kind, open) => {
       const { stdout } = await payments("--unclear");
       const invoiceId = /mark-paid (inv_\w+)/.exec(stdout)?.[1] ?? "";
       expect((await admin("mark-paid", invoiceId, "--reference", "0xfeed")).code).toBe(0);
-      expect((await walletOf(store.db, lost.accountId)).paid).toBe(95n * CENT);
+      expect((await readWallet(store.db, lost.accountId)).paid).toBe(95n * NANO_PER_CENT);
       expect((await unclear()).map(({ id }) => id)).toEqual(
         before.map(({ id }) => id).filter((id) => id !== lost.id),
       );
@@ -152,7 +158,7 @@ eachStore((kind, open) => {
       const accountId = await shop.newAccount();
       const { id: invoiceId } = await shop.newInvoice(accountId, 1_000);
       await store.db.write((tx) =>
-        applyPayment(
+        applyFact(
           tx,
           {
             processor: "test",

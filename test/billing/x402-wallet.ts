@@ -2,14 +2,14 @@
 
 import { decodePaymentRequiredHeader } from "@x402/core/http";
 import { readConfig } from "../../src/config.ts";
-import type { Counter } from "../../src/billing/x402.ts";
+import type { X402Deps } from "../../src/billing/x402.ts";
 import {
-  readPayment,
-  type Requirement,
-  requirementOf,
+  parsePaymentHeader,
+  type PaymentRequirements,
+  paymentRequirementsFor,
   type SignedPayment,
 } from "../../src/billing/x402-terms.ts";
-import { openCounter } from "../../src/x402-counter.ts";
+import { createX402 } from "../../src/x402-counter.ts";
 import {
   type Authorization,
   newWallet,
@@ -18,17 +18,17 @@ import {
   type TestFacilitator,
   type Wallet,
 } from "../support/facilitator.ts";
-import type { Shop } from "./world.ts";
+import type { BillingHarness } from "./world.ts";
 
 type Challenge = ReturnType<typeof decodePaymentRequiredHeader>;
 type Accepted = Challenge["accepts"][number];
 
-export interface Signed {
+export interface SignedHeader {
   readonly header: string;
   readonly transfer: SignedTransfer;
 }
 
-export interface Otherwise {
+export interface SignOverrides {
   readonly authorization?: Partial<Authorization>;
   readonly accepted?: Partial<Accepted>;
   /** Who signs, where it is not who pays. */
@@ -42,11 +42,11 @@ export function challengeIn(headers: Headers): Challenge {
 }
 
 /** Signs what is asked for, or something else. */
-export async function sign(
+export async function signPayment(
   wallet: Wallet,
   asked: Accepted,
-  { authorization = {}, accepted = {}, signer = wallet, now = Date.now() }: Otherwise = {},
-): Promise<Signed> {
+  { authorization = {}, accepted = {}, signer = wallet, now = Date.now() }: SignOverrides = {},
+): Promise<SignedHeader> {
   const whole: Authorization = {
     from: wallet.address,
     // Safe because addresses in a challenge are 0x and digits.
@@ -62,18 +62,18 @@ export async function sign(
     header: headerOf({
       x402Version: 2,
       accepted: { ...asked, ...accepted },
-      payload: { signature, authorization: told(whole) },
+      payload: { signature, authorization: stringifyValues(whole) },
     }),
     transfer: { authorization: whole, signature },
   };
 }
 
 /** A payment of a dollar that nobody has heard of, and what it was asked for with. */
-export async function newPayment(): Promise<{
-  readonly requirement: Requirement;
+export async function createPayment(): Promise<{
+  readonly requirement: PaymentRequirements;
   readonly signed: SignedPayment;
 }> {
-  const requirement = requirementOf(
+  const requirement = paymentRequirementsFor(
     {
       network: "eip155:84532",
       payTo: `0x${"34".repeat(20)}`,
@@ -81,8 +81,8 @@ export async function newPayment(): Promise<{
     },
     100,
   );
-  const { header } = await sign(newWallet(), requirement as never);
-  return { requirement, signed: readPayment(header) };
+  const { header } = await signPayment(newWallet(), requirement as never);
+  return { requirement, signed: parsePaymentHeader(header) };
 }
 
 export function headerOf(payload: unknown): string {
@@ -93,7 +93,7 @@ export function newNonce(): `0x${string}` {
   return `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex")}`;
 }
 
-function told(authorization: Authorization): Record<string, string> {
+function stringifyValues(authorization: Authorization): Record<string, string> {
   return Object.fromEntries(
     Object.entries(authorization).map(([name, value]) => [name, String(value)]),
   );
@@ -106,10 +106,13 @@ export function fundedWallet({ chain }: TestFacilitator, cents: bigint): Wallet 
 }
 
 /** The counter as the house builds it, on a shop's store and clock. */
-export function counterOf(shop: Shop, env: Readonly<Record<string, string>>): Counter {
+export function createX402Deps(
+  shop: BillingHarness,
+  env: Readonly<Record<string, string>>,
+): X402Deps {
   const read = readConfig({ env, hostName: "test", providers: [] });
-  if (!read.ok) throw new Error(read.mistakes.join("; "));
-  const { counter } = openCounter(read.config, shop.till, () => shop.clock.now);
-  if (counter === undefined) throw new Error("x402 is off");
-  return counter;
+  if (!read.ok) throw new Error(read.errors.join("; "));
+  const { x402 } = createX402(read.config, shop.billing, () => shop.clock.now);
+  if (x402 === undefined) throw new Error("x402 is off");
+  return x402;
 }

@@ -22,29 +22,34 @@ import {
   type TestFacilitator,
   type Wallet,
 } from "../support/facilitator.ts";
-import { problemsOf } from "../discovery/problems.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { lintOpenApi } from "../discovery/problems.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
   api,
-  buy,
-  CENT,
-  expectSound,
-  type Heard,
+  buyCredits,
+  NANO_PER_CENT,
+  expectLedgerValid,
+  type ApiResponse,
   type InvoiceBody,
   readInvoice,
-  submit,
-  sumOf,
-  toldOfInvoices,
-  walletOf,
+  submitForm,
+  ledgerBalanceOf,
+  invoiceAuditEntries,
+  readWallet,
 } from "./desk.ts";
 import {
   challengeIn,
   fundedWallet,
   headerOf,
   newNonce,
-  type Otherwise,
-  sign,
+  type SignOverrides,
+  signPayment,
 } from "./x402-wallet.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -60,9 +65,9 @@ const CALLS = {
   responses: ["/v1/responses", { model: MODEL, input: TEXT, max_output_tokens: TOKENS }],
   messages: ["/v1/messages", { model: MODEL, messages, max_tokens: TOKENS }],
 } as const;
-const TOP_UP = 95n * CENT;
+const TOP_UP_NANO = 95n * NANO_PER_CENT;
 
-type Pay = ReturnType<typeof wrapFetchWithPayment>;
+type PayingFetch = ReturnType<typeof wrapFetchWithPayment>;
 type ErrorBody = {
   readonly error: {
     readonly code: string;
@@ -73,7 +78,10 @@ type ErrorBody = {
   };
 };
 
-function clientOf(wallet: Wallet, more: { readonly isUnbounded?: boolean } = {}): Pay {
+function createPayingFetch(
+  wallet: Wallet,
+  more: { readonly isUnbounded?: boolean } = {},
+): PayingFetch {
   const client = new x402Client().register("eip155:*", new ExactEvmScheme(wallet));
   if (more.isUnbounded === true) client.setSpendControls(false);
   return wrapFetchWithPayment(fetch, client);
@@ -82,22 +90,22 @@ function clientOf(wallet: Wallet, more: { readonly isUnbounded?: boolean } = {})
 describe.each(STORE_KINDS)("x402 on %s", (store) => {
   let facilitator: TestFacilitator;
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   let wallet: Wallet;
   beforeAll(async () => {
     facilitator = startFacilitator();
     gateway = await startGateway({ store, env: facilitator.env, providers: ["sim", "openai"] });
   });
   afterAll(async () => {
-    const { db } = gateway.house;
-    const cleared = -(await sumOf(db, "system:clearing:x402"));
-    expect(cleared).toBe(facilitator.chain.balanceOf(facilitator.payTo) * CENT);
-    await expectSound(db);
+    const { db } = gateway.server;
+    const cleared = -(await ledgerBalanceOf(db, "system:clearing:x402"));
+    expect(cleared).toBe(facilitator.chain.balanceOf(facilitator.payTo) * NANO_PER_CENT);
+    await expectLedgerValid(db);
     await gateway.stop();
     await facilitator.stop();
   });
   beforeEach(async () => {
-    account = await register(gateway);
+    account = await registerAccount(gateway);
     wallet = fundedWallet(facilitator, 500n);
     facilitator.calls.length = 0;
   });
@@ -125,14 +133,14 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
   }
 
   async function expectNothingTaken(): Promise<void> {
-    expect((await walletOf(gateway.house.db, account.id)).paid).toBe(0n);
+    expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
     expect(facilitator.chain.balanceOf(wallet.address)).toBe(500n);
   }
 
   describe("the official client, unmodified", () => {
     for (const name of ["chat", "responses", "messages"] as const) {
       test(`pays for a call by itself, on ${name}`, async () => {
-        const answer = await clientOf(wallet)(...request(name));
+        const answer = await createPayingFetch(wallet)(...request(name));
         expect(answer.status).toBe(200);
         expect(await answer.text()).toContain("the sim can say");
         const receipt = decodePaymentResponseHeader(answer.headers.get("payment-response") ?? "");
@@ -144,15 +152,15 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         });
         expect(receipt.transaction).toMatch(/^0x[0-9a-f]{64}$/);
         expect(facilitator.chain.balanceOf(wallet.address)).toBe(400n);
-        const { paid, promo, held } = await walletOf(gateway.house.db, account.id);
+        const { paid, promo, held } = await readWallet(gateway.server.db, account.id);
         expect(held).toBe(0n);
-        expect(paid).toBe(TOP_UP);
-        expect(promo).toBeLessThan(5n * CENT);
+        expect(paid).toBe(TOP_UP_NANO);
+        expect(promo).toBeLessThan(5n * NANO_PER_CENT);
         expect(facilitator.calls).toEqual(["verify", "settle"]);
       });
 
       test(`pays for a stream by itself, on ${name}`, async () => {
-        const answer = await clientOf(wallet)(...request(name, { stream: true }));
+        const answer = await createPayingFetch(wallet)(...request(name, { stream: true }));
         expect(answer.status).toBe(200);
         expect(answer.headers.get("content-type")).toContain("text/event-stream");
         expect(
@@ -160,19 +168,19 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         ).toBe(true);
         expect(await answer.text()).toMatch(/"sim ".*"can ".*"say "/s);
         expect(facilitator.chain.balanceOf(wallet.address)).toBe(400n);
-        expect((await walletOf(gateway.house.db, account.id)).held).toBe(0n);
+        expect((await readWallet(gateway.server.db, account.id)).held).toBe(0n);
       });
     }
 
     test("pays for a response that runs in the background, and for one that is stored", async () => {
-      const background = await clientOf(wallet)(
+      const background = await createPayingFetch(wallet)(
         ...request("responses", { background: true, store: true }),
       );
       expect(background.status).toBe(200);
       expect(background.headers.get("payment-response")).not.toBeNull();
       expect(await background.json()).toMatchObject({ background: true });
-      account = await register(gateway);
-      const stored = await clientOf(wallet)(...request("responses", { store: true }));
+      account = await registerAccount(gateway);
+      const stored = await createPayingFetch(wallet)(...request("responses", { store: true }));
       expect(stored.status).toBe(200);
       const { id } = (await stored.json()) as { id: string };
       const read = await api(gateway, account, ["GET", `/v1/responses/${id}`]);
@@ -184,7 +192,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       const openai = new OpenAI({
         baseURL: `${gateway.url}/v1`,
         apiKey: account.key,
-        fetch: clientOf(wallet),
+        fetch: createPayingFetch(wallet),
         maxRetries: 0,
       });
       const about = { model: MODEL, max_tokens: TOKENS, stream: true } as const;
@@ -200,7 +208,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       const anthropic = new Anthropic({
         baseURL: gateway.url,
         apiKey: account.key,
-        fetch: clientOf(wallet),
+        fetch: createPayingFetch(wallet),
         maxRetries: 0,
       });
       const asked = [{ role: "user" as const, content: TEXT }];
@@ -212,7 +220,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     });
 
     test("pays nothing while what it bought lasts", async () => {
-      const pay = clientOf(wallet);
+      const pay = createPayingFetch(wallet);
       await pay(...request("chat"));
       const again = await pay(...request("chat"));
       expect(again.status).toBe(200);
@@ -226,7 +234,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       });
       const challenge = challengeIn(invoice.headers);
       expect(challenge.accepts[0]?.amount).toBe("4200000");
-      const pay = clientOf(wallet, { isUnbounded: true });
+      const pay = createPayingFetch(wallet, { isUnbounded: true });
       const sent = { method: "POST", headers: account.headers };
       const answer = await pay(challenge.resource.url, sent);
       expect(answer.status).toBe(200);
@@ -236,7 +244,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         status: "paid",
         total_usd: 4.2,
       });
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(400n * CENT);
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(400n * NANO_PER_CENT);
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(80n);
       // Asked again it pays nothing again.
       expect((await pay(challenge.resource.url, sent)).status).toBe(200);
@@ -245,13 +253,15 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
 
     test("keeps to its own limit, and is told the amount of a call that costs more", async () => {
       const more = { max_tokens: 120_000 };
-      const pay = clientOf(wallet);
+      const pay = createPayingFetch(wallet);
       const refusal = await pay(...request("chat", more)).then(
         () => "paid",
         (error: unknown) => String(error),
       );
       expect(refusal).toContain("spendControls");
-      const answer = await clientOf(wallet, { isUnbounded: true })(...request("chat", more));
+      const answer = await createPayingFetch(wallet, { isUnbounded: true })(
+        ...request("chat", more),
+      );
       expect(answer.status).toBe(200);
       const receipt = decodePaymentResponseHeader(answer.headers.get("payment-response") ?? "");
       expect(Number(receipt.amount)).toBeGreaterThan(1_200_000);
@@ -259,7 +269,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
 
     test("makes ten calls at once, and one payment covers as many as it can", async () => {
       const poor = fundedWallet(facilitator, 1_000n);
-      const pay = clientOf(poor);
+      const pay = createPayingFetch(poor);
       const answers = await Promise.all(
         Array.from({ length: 10 }, () => pay(...request("chat", { max_tokens: 9_000 }))),
       );
@@ -306,10 +316,10 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       });
 
     test("is paid by hand with the same request and one header", async () => {
-      const { header } = await sign(wallet, await asked());
+      const { header } = await signPayment(wallet, await asked());
       const answer = await call(header);
       expect(answer.status).toBe(200);
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(TOP_UP);
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
       const { body } = await api<{ data: InvoiceBody[] }>(gateway, account, [
         "GET",
         "/v1/billing/invoices",
@@ -321,7 +331,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         fee_usd: 0.05,
         total_usd: 1,
       });
-      const [told = "", ...more] = await toldOfInvoices(gateway.house.db, account.id);
+      const [told = "", ...more] = await invoiceAuditEntries(gateway.server.db, account.id);
       expect([told.slice(0, told.lastIndexOf("_")), more]).toEqual([
         `invoice.created ${body.data[0]?.id} key key`,
         [],
@@ -333,15 +343,15 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
 
   describe("a payment", () => {
     test("that is sent again buys nothing again, and the call runs on what it bought", async () => {
-      const { header } = await sign(wallet, await asked());
+      const { header } = await signPayment(wallet, await asked());
       const answers = [await call(header), await call(header), await call(header)];
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(TOP_UP);
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(400n);
     });
 
     test("that is sent again when its credits are spent is answered 402, with its receipt", async () => {
-      const { header } = await sign(wallet, await asked());
+      const { header } = await signPayment(wallet, await asked());
       await call(header);
       // This one may cost more than is left.
       const again = await call(header, { max_tokens: 110_000 });
@@ -350,32 +360,32 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       const receipt = decodePaymentResponseHeader(again.headers.get("payment-response") ?? "");
       expect(receipt.success).toBe(true);
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(400n);
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(TOP_UP);
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
     });
 
     test("that is sent ten times at once is settled once", async () => {
-      const { header } = await sign(wallet, await asked());
+      const { header } = await signPayment(wallet, await asked());
       const answers = await Promise.all(Array.from({ length: 10 }, () => call(header)));
       expect(facilitator.calls.filter((step) => step === "settle")).toHaveLength(1);
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(TOP_UP);
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
       for (const { status } of answers) expect([200, 402]).toContain(status);
       expect(answers.some(({ status }) => status === 200)).toBe(true);
     });
 
     test("buys for whoever presents it first, and for nobody else", async () => {
-      const { header } = await sign(wallet, await asked());
+      const { header } = await signPayment(wallet, await asked());
       expect((await call(header)).status).toBe(200);
       const first = account.id;
-      account = await register(gateway);
+      account = await registerAccount(gateway);
       const stolen = await call(header);
       expect(stolen.status).toBe(402);
       expect(stolen.body.error.payment_error).toBe("already used for something else");
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(0n);
-      expect((await walletOf(gateway.house.db, first)).paid).toBe(TOP_UP);
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(0n);
+      expect((await readWallet(gateway.server.db, first)).paid).toBe(TOP_UP_NANO);
     });
 
     test("that is not needed is not taken", async () => {
-      const { header } = await sign(wallet, await asked());
+      const { header } = await signPayment(wallet, await asked());
       const answer = await call(header, { max_tokens: 100 });
       expect(answer.status).toBe(200);
       expect(answer.headers.get("payment-response")).toBeNull();
@@ -384,17 +394,17 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     });
 
     test("stays in the account where the call fails after it", async () => {
-      const { header } = await sign(wallet, await asked());
+      const { header } = await signPayment(wallet, await asked());
       const failing = [{ role: "user", content: "[[sim: status=500]] hello" }];
       const answer = await call(header, { messages: failing });
       expect(answer.status).toBeGreaterThanOrEqual(500);
       const receipt = decodePaymentResponseHeader(answer.headers.get("payment-response") ?? "");
       expect(receipt.success).toBe(true);
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(TOP_UP);
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(TOP_UP_NANO);
     });
 
     test("and an Idempotency-Key: the repetition is the first answer, and pays nothing", async () => {
-      const { header } = await sign(wallet, await asked());
+      const { header } = await signPayment(wallet, await asked());
       const [path, body] = CALLS.chat;
       const sent = {
         body,
@@ -410,7 +420,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
   });
 
   describe("what is refused, with nothing taken and nothing credited", () => {
-    const WRONG: Readonly<Record<string, [string, Otherwise]>> = {
+    const WRONG: Readonly<Record<string, [string, SignOverrides]>> = {
       "another amount in the signature": [
         "invalid_exact_evm_payload_authorization_value_mismatch",
         { authorization: { value: 10_000n } },
@@ -457,7 +467,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     };
     for (const [what, [reason, otherwise]] of Object.entries(WRONG))
       test(`402: ${what}`, async () => {
-        const { header } = await sign(wallet, await asked(), otherwise);
+        const { header } = await signPayment(wallet, await asked(), otherwise);
         const answer = await call(header);
         expect(answer.status).toBe(402);
         expect(answer.body.error.payment_error).toBe(reason);
@@ -467,7 +477,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       });
 
     test("402: a wallet without money", async () => {
-      const { header } = await sign(newWallet(), await asked());
+      const { header } = await signPayment(newWallet(), await asked());
       const answer = await call(header);
       expect(answer.status).toBe(402);
       expect(answer.body.error.payment_error).toBe("invalid_exact_evm_insufficient_balance");
@@ -477,15 +487,18 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     test("402: a nonce that its owner has cancelled", async () => {
       const nonce = newNonce();
       facilitator.chain.cancel(wallet.address, nonce);
-      const { header } = await sign(wallet, await asked(), { authorization: { nonce } });
+      const { header } = await signPayment(wallet, await asked(), { authorization: { nonce } });
       const answer = await call(header);
       expect(answer.body.error.payment_error).toBe("invalid_exact_evm_nonce_already_used");
       await expectNothingTaken();
     });
 
     test("402: a payment of another invoice of the same amount", async () => {
-      const [one, other] = [await buy(gateway, account, 1), await buy(gateway, account, 1)];
-      const pay = (id: string, header?: string): Promise<Heard<ErrorBody>> =>
+      const [one, other] = [
+        await buyCredits(gateway, account, 1),
+        await buyCredits(gateway, account, 1),
+      ];
+      const pay = (id: string, header?: string): Promise<ApiResponse<ErrorBody>> =>
         api(gateway, account, ["POST", `/v1/billing/invoice/${id}/x402`], {
           headers: header === undefined ? {} : { "payment-signature": header },
         });
@@ -494,13 +507,13 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect(refused.body.error.code).toBe("payment_required");
       const [requirement] = challengeIn(refused.headers).accepts;
       if (requirement === undefined) throw new Error("nothing is asked for");
-      const { header } = await sign(wallet, requirement);
+      const { header } = await signPayment(wallet, requirement);
       expect((await pay(one.id, header)).status).toBe(200);
       expect((await pay(other.id, header)).body.error.payment_error).toBe(
         "already used for something else",
       );
       expect((await readInvoice(gateway, account, other.id)).status).toBe("open");
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(100n * CENT);
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(100n * NANO_PER_CENT);
     });
 
     for (const [what, header] of Object.entries({
@@ -528,7 +541,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
   });
 
   describe("POST /v1/billing/invoice/{id}/x402", () => {
-    const pay = (id: string, header?: string, who = account): Promise<Heard<ErrorBody>> =>
+    const pay = (id: string, header?: string, who = account): Promise<ApiResponse<ErrorBody>> =>
       api(gateway, who, ["POST", `/v1/billing/invoice/${id}/x402`], {
         headers: header === undefined ? {} : { "payment-signature": header },
       });
@@ -536,16 +549,16 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     async function paymentFor(id: string, who = wallet): Promise<string> {
       const [requirement] = challengeIn((await pay(id, undefined, account)).headers).accepts;
       if (requirement === undefined) throw new Error("nothing is asked for");
-      return (await sign(who, requirement)).header;
+      return (await signPayment(who, requirement)).header;
     }
 
     test("404: another account's invoice", async () => {
-      const invoice = await buy(gateway, await register(gateway), 1);
+      const invoice = await buyCredits(gateway, await registerAccount(gateway), 1);
       expect((await pay(invoice.id, undefined, account)).status).toBe(404);
     });
 
     test("409: an invoice that was withdrawn", async () => {
-      const invoice = await buy(gateway, account, 1);
+      const invoice = await buyCredits(gateway, account, 1);
       const header = await paymentFor(invoice.id);
       await api(gateway, account, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
       expect((await pay(invoice.id, undefined, account)).status).toBe(409);
@@ -554,21 +567,21 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     });
 
     test("409: an invoice that was paid otherwise, and the wallet keeps its money", async () => {
-      const invoice = await buy(gateway, account, 1);
+      const invoice = await buyCredits(gateway, account, 1);
       const header = await paymentFor(invoice.id);
-      await submit(invoice.pay_url, { decision: "pay" });
+      await submitForm(invoice.pay_url, { decision: "pay" });
       expect((await pay(invoice.id, undefined, account)).status).toBe(200);
       expect((await pay(invoice.id, header, account)).status).toBe(409);
       expect(facilitator.chain.balanceOf(wallet.address)).toBe(500n);
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(100n * CENT);
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(100n * NANO_PER_CENT);
     });
 
     test("503: a facilitator that cannot be asked, and the invoice stays open", async () => {
-      const invoice = await buy(gateway, account, 1);
+      const invoice = await buyCredits(gateway, account, 1);
       const header = await paymentFor(invoice.id);
-      facilitator.weather.verify = "down";
+      facilitator.faults.verify = "down";
       const answer = await pay(invoice.id, header, account);
-      facilitator.weather.verify = "fine";
+      facilitator.faults.verify = "fine";
       expect(answer.status).toBe(503);
       expect(answer.body.error.code).toBe("overloaded");
       expect((await readInvoice(gateway, account, invoice.id)).status).toBe("open");
@@ -577,7 +590,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     });
 
     test("two wallets at once: one of them pays", async () => {
-      const invoice = await buy(gateway, account, 1);
+      const invoice = await buyCredits(gateway, account, 1);
       const other = fundedWallet(facilitator, 500n);
       const headers = [await paymentFor(invoice.id), await paymentFor(invoice.id, other)];
       const answers = await Promise.all(headers.map((header) => pay(invoice.id, header, account)));
@@ -586,7 +599,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       ]);
       const left = [wallet, other].map(({ address }) => facilitator.chain.balanceOf(address));
       expect(left.reduce((sum, one) => sum + one)).toBe(895n);
-      expect((await walletOf(gateway.house.db, account.id)).paid).toBe(100n * CENT);
+      expect((await readWallet(gateway.server.db, account.id)).paid).toBe(100n * NANO_PER_CENT);
     });
   });
 
@@ -596,7 +609,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     expect(await page("/openapi.yaml")).toContain("/v1/billing/invoice/{id}/x402");
     expect(await page("/openapi.yaml")).toContain("payment-required");
     expect(await page("/openapi.yaml")).toContain("payment-response");
-    expect(await problemsOf(await page("/openapi.yaml"))).toEqual([]);
+    expect(await lintOpenApi(await page("/openapi.yaml"))).toEqual([]);
     expect(await page("/auth.md")).toContain("PAYMENT-SIGNATURE");
     expect(await page("/llms.txt")).toContain("x402");
   });
@@ -621,8 +634,8 @@ describe("the operator's settings", () => {
     await facilitator.stop();
   });
 
-  const refusal = async (more: object): Promise<Heard> =>
-    api(gateway, await register(gateway), ["POST", CALLS.chat[0]], {
+  const refusal = async (more: object): Promise<ApiResponse> =>
+    api(gateway, await registerAccount(gateway), ["POST", CALLS.chat[0]], {
       body: { ...CALLS.chat[1], ...more },
     });
 
@@ -662,7 +675,7 @@ describe("the operator's settings", () => {
   for (const [mistake, env] of Object.entries(MISTAKES))
     test(`are refused where they make no sense: ${mistake}`, () => {
       const read = readConfig({ env, hostName: "test", providers: [] });
-      expect(read.ok ? [] : read.mistakes.map((one) => one.slice(0, mistake.length))).toEqual([
+      expect(read.ok ? [] : read.errors.map((one) => one.slice(0, mistake.length))).toEqual([
         mistake,
       ]);
     });
@@ -677,8 +690,8 @@ describe("postern doctor", () => {
 
   async function says(env: Readonly<Record<string, string>>): Promise<readonly string[]> {
     const read = readConfig({ env, hostName: "test", providers: [] });
-    if (!read.ok) throw new Error(read.mistakes.join("; "));
-    return (await checkX402(read.config)).map(({ verdict, says }) => `${verdict}: ${says}`);
+    if (!read.ok) throw new Error(read.errors.join("; "));
+    return (await checkX402(read.config)).map(({ status, message }) => `${status}: ${message}`);
   }
 
   test("says nothing where x402 is off", async () => {
@@ -694,13 +707,13 @@ describe("postern doctor", () => {
   });
 
   test("finds a facilitator and a node of another chain", async () => {
-    facilitator.weather.node = "elsewhere";
+    facilitator.faults.node = "elsewhere";
     const env = { ...facilitator.env, X402_NETWORK: "eip155:8453" };
     expect(await says({ ...env, X402_RPC_URL: facilitator.rpcUrl })).toEqual([
       `fail: the facilitator at ${facilitator.url} does not settle payments on eip155:8453`,
       "fail: the node is of eip155:1, and payments are on eip155:8453",
     ]);
-    facilitator.weather.node = "fine";
+    facilitator.faults.node = "fine";
   });
 
   test("warns of play money, of what crosses the network in the clear, and of no node", async () => {
@@ -729,7 +742,7 @@ describe("where x402 is off", () => {
   afterAll(() => gateway.stop());
 
   test("a 402 has no challenge, and a payment is not looked at", async () => {
-    const account = await register(gateway);
+    const account = await registerAccount(gateway);
     const [path, body] = CALLS.chat;
     for (const headers of [{}, { "payment-signature": "whatever" }]) {
       const refused = await api<ErrorBody>(gateway, account, ["POST", path], { body, headers });

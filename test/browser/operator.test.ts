@@ -5,53 +5,58 @@ import path from "node:path";
 import type { Browser } from "playwright-core";
 import { createLog } from "../../src/base/log.ts";
 import { createInvoice } from "../../src/billing/billing.ts";
-import { enter } from "../../src/billing/checkouts.ts";
+import { ingestFacts } from "../../src/billing/checkouts.ts";
 import { markPaid, markRefunded } from "../../src/billing/manual.ts";
-import { COMMAND_LINE, freezeAccount, giveCredit } from "../../src/operator/operator.ts";
+import { COMMAND_LINE_ACTOR, freezeAccount, grantCredit } from "../../src/operator/operator.ts";
 import {
-  type Desk,
-  leaveUnclear,
-  open,
-  openDesk,
-  type Seat,
-  seatOf,
-  written,
+  type OperatorHarness,
+  insertUnclearPayment,
+  fetchPage,
+  startOperatorHarness,
+  type OperatorSession,
+  signInOperator,
+  readAudit,
 } from "../operator/world.ts";
-import { launchBrowser, type Look, openWindow, type Window } from "../support/browser.ts";
-import { type Account, register } from "../support/gateway.ts";
-import { LOOKS, testManners } from "../support/page-manners.ts";
+import {
+  launchBrowser,
+  type DisplayMode,
+  openWindow,
+  type BrowserWindow,
+} from "../support/browser.ts";
+import { type TestAccount, registerAccount } from "../support/gateway.ts";
+import { DISPLAY_MODES, testPageBasics } from "../support/page-manners.ts";
 
-const PICTURES = process.env["POSTERN_TEST_PICTURES"];
-const START_MS = 60_000;
+const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
+const START_TIMEOUT_MS = 60_000;
 
-let desk: Desk;
-let seat: Seat;
+let harness: OperatorHarness;
+let session: OperatorSession;
 let browser: Browser;
-let account: Account;
-let frozen: Account;
+let account: TestAccount;
+let frozen: TestAccount;
 
 beforeAll(async () => {
-  [desk, browser] = await Promise.all([openDesk("sqlite"), launchBrowser()]);
-  seat = await seatOf(desk);
-  await settle();
-}, START_MS);
+  [harness, browser] = await Promise.all([startOperatorHarness("sqlite"), launchBrowser()]);
+  session = await signInOperator(harness);
+  await createHistory();
+}, START_TIMEOUT_MS);
 afterAll(async () => {
   await browser.close();
-  await desk.gateway.stop();
+  await harness.gateway.stop();
 });
 
 /** A small past: accounts, calls, payments, money that went back, a payment that is not clear, a freeze. */
-async function settle(): Promise<void> {
-  const { gateway, clock } = desk;
-  const { db } = gateway.house;
-  [account, frozen] = [await register(gateway), await register(gateway)];
-  const till = {
+async function createHistory(): Promise<void> {
+  const { gateway, clock } = harness;
+  const { db } = gateway.server;
+  [account, frozen] = [await registerAccount(gateway), await registerAccount(gateway)];
+  const deps = {
     db,
-    log: createLog({ level: "error", readable: true, now: Date.now, write: () => {} }),
+    log: createLog({ level: "error", isPretty: true, now: Date.now, write: () => {} }),
   };
-  const act = { by: COMMAND_LINE, network: null, now: clock.now };
+  const act = { by: COMMAND_LINE_ACTOR, network: null, now: clock.now };
   await db.write((tx) =>
-    giveCredit(tx, {
+    grantCredit(tx, {
       ...act,
       accountId: account.id,
       reason: "a gift for the outage of the third of May",
@@ -72,16 +77,16 @@ async function settle(): Promise<void> {
         messages: [{ role: "user", content: "What a fine day it is. ".repeat(40) }],
       }),
     });
-  await leaveUnclear(db, account.id, clock.now);
-  for (const [place, amountCents] of [1_000, 25_000, 500].entries()) {
-    const about = { accountId: account.id, amountCents, now: clock.now + place };
+  await insertUnclearPayment(db, account.id, clock.now);
+  for (const [index, amountCents] of [1_000, 25_000, 500].entries()) {
+    const about = { accountId: account.id, amountCents, now: clock.now + index };
     const { id: invoiceId } = await db.write((tx) => createInvoice(tx, about));
-    const told = { invoiceId, reference: `transfer ${place}`, now: clock.now };
-    if (place < 2) await markPaid(till, told);
-    if (place === 0) await markRefunded(till, { ...told, reference: "back", amountCents: 300 });
-    if (place === 1)
-      await enter(
-        till,
+    const payment = { invoiceId, reference: `transfer ${index}`, now: clock.now };
+    if (index < 2) await markPaid(deps, payment);
+    if (index === 0) await markRefunded(deps, { ...payment, reference: "back", amountCents: 300 });
+    if (index === 1)
+      await ingestFacts(
+        deps,
         [
           {
             processor: "manual",
@@ -100,10 +105,10 @@ async function settle(): Promise<void> {
   }
 }
 
-async function visit(target: string, look: Look): Promise<Window> {
-  const { url } = desk.gateway;
+async function openPage(target: string, look: DisplayMode): Promise<BrowserWindow> {
+  const { url } = harness.gateway;
   const opened = await openWindow(browser, url, look);
-  const [name = "", value = ""] = seat.cookie.split("=");
+  const [name = "", value = ""] = session.cookie.split("=");
   await opened.page.context().addCookies([{ name, value, domain: "127.0.0.1", path: "/operator" }]);
   // There is no script that could ask for more later.
   await opened.page.goto(url + target, { waitUntil: "load" });
@@ -119,23 +124,23 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
   ["payments", () => "/operator/payments"],
   ["audit", () => "/operator/audit"],
 ];
-const MATRIX = PAGES.flatMap(([name, target]) =>
-  LOOKS.map(({ screen, scheme }) => [name, screen, scheme, target] as const),
+const PAGE_LOOKS = PAGES.flatMap(([name, target]) =>
+  DISPLAY_MODES.map(({ screen, scheme }) => [name, screen, scheme, target] as const),
 );
 
-describe.each(MATRIX)("the operator's %s on a %s in %s", (name, screen, scheme, target) => {
-  let opened: Window;
+describe.each(PAGE_LOOKS)("the operator's %s on a %s in %s", (name, screen, scheme, target) => {
+  let opened: BrowserWindow;
   beforeAll(async () => {
-    opened = await visit(target(), { screen, scheme });
-    if (PICTURES !== undefined)
+    opened = await openPage(target(), { screen, scheme });
+    if (SCREENSHOTS_DIR !== undefined)
       await opened.page.screenshot({
-        path: path.join(PICTURES, `operator-${name}-${screen}-${scheme}.png`),
+        path: path.join(SCREENSHOTS_DIR, `operator-${name}-${screen}-${scheme}.png`),
         fullPage: true,
       });
   });
   afterAll(() => opened.close());
 
-  testManners(() => opened);
+  testPageBasics(() => opened);
 
   test("runs no script", async () => {
     expect(await opened.page.locator("script").count()).toBe(0);
@@ -162,8 +167,8 @@ describe.each(MATRIX)("the operator's %s on a %s in %s", (name, screen, scheme, 
 
 describe("an operator with a mouse", () => {
   test("adjusts a balance, sees it done, and a reload asks for nothing again", async () => {
-    const before = (await written(desk.gateway.house.db, "account.adjusted")).length;
-    const { page, wrong, close } = await visit(`/operator/accounts/${account.id}`, {
+    const before = (await readAudit(harness.gateway.server.db, "account.adjusted")).length;
+    const { page, problems, close } = await openPage(`/operator/accounts/${account.id}`, {
       screen: "desktop",
       scheme: "light",
     });
@@ -173,16 +178,16 @@ describe("an operator with a mouse", () => {
     await page.waitForURL(/done=adjusted/);
     expect(await page.getByRole("status").textContent()).toBe("The balance was adjusted.");
     await page.reload();
-    const told = await written(desk.gateway.house.db, "account.adjusted");
+    const told = await readAudit(harness.gateway.server.db, "account.adjusted");
     expect(told.length - before).toBe(1);
     expect(told.at(-1)?.detail).toMatchObject({ usd: "-0.25", reason: "counted twice" });
-    expect(wrong).toEqual([]);
+    expect(problems).toEqual([]);
     await close();
   });
 
   test("a double click is one change", async () => {
-    const before = (await written(desk.gateway.house.db, "account.credited")).length;
-    const { page, close } = await visit(`/operator/accounts/${account.id}`, {
+    const before = (await readAudit(harness.gateway.server.db, "account.credited")).length;
+    const { page, close } = await openPage(`/operator/accounts/${account.id}`, {
       screen: "desktop",
       scheme: "light",
     });
@@ -190,33 +195,35 @@ describe("an operator with a mouse", () => {
     await page.locator("#grant-reason").fill("double click");
     await page.getByRole("button", { name: "Grant the credit" }).dblclick();
     await page.waitForURL(/done=granted/);
-    expect((await written(desk.gateway.house.db, "account.credited")).length - before).toBe(1);
+    expect((await readAudit(harness.gateway.server.db, "account.credited")).length - before).toBe(
+      1,
+    );
     await close();
   });
 
   test("what is missing is asked for before anything is sent", async () => {
-    const { page, close } = await visit(`/operator/accounts/${account.id}`, {
+    const { page, close } = await openPage(`/operator/accounts/${account.id}`, {
       screen: "desktop",
       scheme: "light",
     });
     await page.getByRole("button", { name: "Freeze the account" }).click();
     expect(await page.evaluate(() => document.activeElement?.id)).toBe("freeze-reason");
-    expect((await open(desk, `/operator/accounts/${account.id}`, seat)).text).not.toContain(
-      "Frozen by an operator",
-    );
+    expect(
+      (await fetchPage(harness, `/operator/accounts/${account.id}`, session)).text,
+    ).not.toContain("Frozen by an operator");
     await close();
   });
 
   test("signs out, and the way back leads to the door", async () => {
-    const own = await seatOf(desk);
-    const former = seat;
-    seat = own;
-    const { page, close } = await visit("/operator", { screen: "desktop", scheme: "light" });
+    const own = await signInOperator(harness);
+    const former = session;
+    session = own;
+    const { page, close } = await openPage("/operator", { screen: "desktop", scheme: "light" });
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.waitForURL(/\/operator\/signin/);
-    await page.goto(`${desk.gateway.url}/operator/audit`);
+    await page.goto(`${harness.gateway.url}/operator/audit`);
     expect(new URL(page.url()).pathname).toBe("/operator/signin");
-    seat = former;
+    session = former;
     await close();
   });
 });

@@ -4,60 +4,65 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { launchBrowser, type Look, openWindow, type Window } from "../support/browser.ts";
+import {
+  launchBrowser,
+  type DisplayMode,
+  openWindow,
+  type BrowserWindow,
+} from "../support/browser.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
-import { LOOKS, testManners } from "../support/page-manners.ts";
+import { DISPLAY_MODES, testPageBasics } from "../support/page-manners.ts";
 
-const PICTURES = process.env["POSTERN_TEST_PICTURES"];
-const START_MS = 60_000;
+const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
+const START_TIMEOUT_MS = 60_000;
 /** Enough to come past the head of the page and into its text. */
-const TABS = 12;
+const TAB_STOPS = 12;
 const PAGES = ["/", "/docs"];
 
 let gateway: Gateway;
 let browser: Browser;
 beforeAll(async () => {
   [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
-}, START_MS);
+}, START_TIMEOUT_MS);
 afterAll(async () => {
   await browser.close();
   await gateway.stop();
 });
 
-async function visit(target: string, look: Look): Promise<Window> {
+async function openPage(target: string, look: DisplayMode): Promise<BrowserWindow> {
   const opened = await openWindow(browser, gateway.url, look);
   await opened.page.goto(gateway.url + target, { waitUntil: "networkidle" });
   return opened;
 }
 
-async function picture(page: Page, name: string): Promise<void> {
-  if (PICTURES === undefined) return;
+async function saveScreenshot(page: Page, name: string): Promise<void> {
+  if (SCREENSHOTS_DIR === undefined) return;
   await page.screenshot({
-    path: path.join(PICTURES, `${name}.png`),
+    path: path.join(SCREENSHOTS_DIR, `${name}.png`),
     fullPage: name.includes("home"),
   });
 }
 
-const MATRIX = PAGES.flatMap((target) =>
-  LOOKS.map(({ screen, scheme }) => [target, screen, scheme] as const),
+const PAGE_LOOKS = PAGES.flatMap((target) =>
+  DISPLAY_MODES.map(({ screen, scheme }) => [target, screen, scheme] as const),
 );
 
-describe.each(MATRIX)("%s on a %s in %s", (target, screen, scheme) => {
-  let opened: Window;
+describe.each(PAGE_LOOKS)("%s on a %s in %s", (target, screen, scheme) => {
+  let opened: BrowserWindow;
   beforeAll(async () => {
-    opened = await visit(target, { screen, scheme });
-    await picture(opened.page, `${target === "/" ? "home" : "docs"}-${screen}-${scheme}`);
+    opened = await openPage(target, { screen, scheme });
+    await saveScreenshot(opened.page, `${target === "/" ? "home" : "docs"}-${screen}-${scheme}`);
   });
   afterAll(() => opened.close());
 
-  testManners(() => opened);
+  testPageBasics(() => opened);
 
   test("has a head", async () => {
     expect(await opened.page.locator("header").count()).toBeGreaterThan(0);
   });
 
   test("text can be told from what is behind it", async () => {
-    const worst = await opened.page.evaluate(faintestText);
+    const worst = await opened.page.evaluate(lowestContrastText);
     expect({ ...worst, isLegible: worst.contrast >= 4.5 }).toEqual({ ...worst, isLegible: true });
   });
 
@@ -78,9 +83,9 @@ describe.each(MATRIX)("%s on a %s in %s", (target, screen, scheme) => {
       if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
     });
     const stops: { readonly what: string; readonly isVisible: boolean }[] = [];
-    for (let tabs = 0; tabs < TABS; tabs++) {
+    for (let tabs = 0; tabs < TAB_STOPS; tabs++) {
       await page.keyboard.press("Tab");
-      stops.push(await page.evaluate(focusShown));
+      stops.push(await page.evaluate(focusIndicator));
     }
     // After the last stop the keyboard leaves the page for the browser, and comes back.
     const own = stops.filter(({ what }) => !what.startsWith("BODY"));
@@ -90,7 +95,7 @@ describe.each(MATRIX)("%s on a %s in %s", (target, screen, scheme) => {
 });
 
 /** The text whose colour is nearest to that of its ground, by the measure of WCAG 2. */
-function faintestText(): { readonly contrast: number; readonly text: string } {
+function lowestContrastText(): { readonly contrast: number; readonly text: string } {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgb = (color: string): readonly number[] => {
     if (canvas === null) return [0, 0, 0, 0];
@@ -126,7 +131,7 @@ function faintestText(): { readonly contrast: number; readonly text: string } {
   return worst;
 }
 
-function focusShown(): { readonly what: string; readonly isVisible: boolean } {
+function focusIndicator(): { readonly what: string; readonly isVisible: boolean } {
   const focused = document.activeElement;
   if (!(focused instanceof HTMLElement)) return { what: "nothing", isVisible: false };
   const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(focused);
@@ -143,7 +148,7 @@ describe("links", () => {
   test.each(PAGES)(
     "of %s that stay on this gateway all lead somewhere, fragments too",
     async (target) => {
-      const { page, close } = await visit(target, { screen: "desktop", scheme: "light" });
+      const { page, close } = await openPage(target, { screen: "desktop", scheme: "light" });
       const links = await page
         .locator("a[href]")
         .evaluateAll((anchors) => anchors.map((anchor) => (anchor as HTMLAnchorElement).href));
@@ -165,7 +170,7 @@ describe("links", () => {
   );
 
   test("the skip link is the first stop of the keyboard and leads to the content", async () => {
-    const { page, close } = await visit("/docs", { screen: "desktop", scheme: "light" });
+    const { page, close } = await openPage("/docs", { screen: "desktop", scheme: "light" });
     await page.keyboard.press("Tab");
     expect(await page.evaluate(() => document.activeElement?.getAttribute("href"))).toBe("#main");
     await page.keyboard.press("Enter");
@@ -174,14 +179,14 @@ describe("links", () => {
   });
 
   test("a link of the contents leads to its chapter", async () => {
-    const { page, close } = await visit("/docs", { screen: "desktop", scheme: "light" });
+    const { page, close } = await openPage("/docs", { screen: "desktop", scheme: "light" });
     await page.goto(`${gateway.url}/docs#createAccount`);
     const top = await page
       .locator("#createAccount")
       .evaluate((article) => article.getBoundingClientRect().top);
     expect(Math.abs(top)).toBeLessThan(200);
-    if (PICTURES !== undefined)
-      await page.screenshot({ path: path.join(PICTURES, "docs-chapter.png") });
+    if (SCREENSHOTS_DIR !== undefined)
+      await page.screenshot({ path: path.join(SCREENSHOTS_DIR, "docs-chapter.png") });
     await close();
   });
 });

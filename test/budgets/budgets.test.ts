@@ -1,31 +1,36 @@
 // /v1/account/budgets through real HTTP, on both stores, on a clock that moves only when it is told to.
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
-import { takeOver } from "../../src/accounts/members.ts";
+import { claimWorkspace } from "../../src/accounts/members.ts";
 import {
   bodyOf,
   errorOf,
-  expectClean,
+  expectSettledLedger,
   expectEnvelope,
-  fund,
-  post,
+  grantCredits,
+  postCall,
   STREAMED_APIS,
   USD,
 } from "../inference/world.ts";
 import { type RawProvider, startRawProvider } from "../inference/raw-provider.ts";
 import {
-  type Answered,
-  at,
+  type ApiResponse,
+  valueAt,
   call,
-  createClock,
+  createFakeClock,
   DAY_MS,
-  expectRefusal,
+  expectError,
   HOUR_MS,
   type Json,
   listAt,
 } from "../spec/caller.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -40,40 +45,40 @@ const CALL = "[[sim: tokens=200]] x";
 
 for (const store of STORE_KINDS) {
   describe(`budgets, on ${store}`, () => {
-    const clock = createClock(NOON);
+    const clock = createFakeClock(NOON);
     let gateway: Gateway;
     beforeAll(async () => {
       gateway = await startGateway({ store, now: clock.now });
     });
     afterAll(async () => {
-      await expectClean(gateway.house.db);
+      await expectSettledLedger(gateway.server.db);
       await gateway.stop();
     });
 
-    const funded = async (): Promise<Account> => {
-      const account = await register(gateway);
-      await fund(gateway, account, USD);
+    const funded = async (): Promise<TestAccount> => {
+      const account = await registerAccount(gateway);
+      await grantCredits(gateway, account, USD);
       return account;
     };
-    const read = ({ key }: Account): Promise<Answered> =>
+    const read = ({ key }: TestAccount): Promise<ApiResponse> =>
       call(gateway, "GET /v1/account/budgets", { key });
     // What happens in the same millisecond is listed in any order.
-    const change = ({ key }: Account, body: Json): Promise<Answered> => {
-      clock.pass(1);
+    const change = ({ key }: TestAccount, body: Json): Promise<ApiResponse> => {
+      clock.advance(1);
       return call(gateway, "PATCH /v1/account/budgets", { key, body });
     };
-    const claim = async ({ id }: Account): Promise<void> =>
-      gateway.house.db.write((tx) =>
-        takeOver(tx, { accountId: id, personId: `usr_${id}`, via: "test", now: clock.now() }),
+    const claim = async ({ id }: TestAccount): Promise<void> =>
+      gateway.server.db.write((tx) =>
+        claimWorkspace(tx, { accountId: id, personId: `usr_${id}`, via: "test", now: clock.now() }),
       );
-    const eventsOf = async ({ key }: Account): Promise<readonly Json[]> =>
+    const eventsOf = async ({ key }: TestAccount): Promise<readonly Json[]> =>
       listAt(
         (await call(gateway, "GET /v1/events?type=budget.reached&limit=100", { key })).body,
         "data",
       );
-    const spendAll = async (account: Account): Promise<Response> => {
+    const spendAll = async (account: TestAccount): Promise<Response> => {
       for (let tries = 0; tries < 20; tries++) {
-        const answer = await post(gateway, account, "chat", bodyOf("chat", CALL));
+        const answer = await postCall(gateway, account, "chat", bodyOf("chat", CALL));
         if (answer.status !== 200) return answer;
         await answer.text();
       }
@@ -84,17 +89,17 @@ for (const store of STORE_KINDS) {
       test("an account without any shows what it spent, and when each window ends", async () => {
         const account = await funded();
         const answer = await read(account);
-        provoked("readBudgets", 200, answer);
+        expectStatus("readBudgets", 200, answer);
         const window = { limit_usd: null, used_usd: 0, held_usd: 0, remaining_usd: null };
         expect(answer.body).toEqual({
           object: "budgets",
           daily: { ...window, resets_at: MIDNIGHT },
           monthly: { ...window, resets_at: MONTH_END },
         });
-        await post(gateway, account, "chat", bodyOf("chat", CALL));
+        await postCall(gateway, account, "chat", bodyOf("chat", CALL));
         const { body } = await read(account);
-        expect(Number(at(body, "daily.used_usd"))).toBeGreaterThan(0.0003);
-        expect(at(body, "daily.used_usd")).toBe(at(body, "monthly.used_usd"));
+        expect(Number(valueAt(body, "daily.used_usd"))).toBeGreaterThan(0.0003);
+        expect(valueAt(body, "daily.used_usd")).toBe(valueAt(body, "monthly.used_usd"));
       });
 
       test("two keys at once are a 400: nobody should guess whose budgets are meant", async () => {
@@ -103,16 +108,16 @@ for (const store of STORE_KINDS) {
           key: account.key,
           headers: { "x-api-key": other.key },
         });
-        expectRefusal(answer, { status: 400, code: "invalid_request", param: "x-api-key" });
-        provoked("readBudgets", 400, answer);
+        expectError(answer, { status: 400, code: "invalid_request", param: "x-api-key" });
+        expectStatus("readBudgets", 400, answer);
       });
 
       test("GET /v1/account says the same", async () => {
         const account = await funded();
         await change(account, { daily_usd: "0.25" });
         const whole = await call(gateway, "GET /v1/account", { key: account.key });
-        expect(at(whole.body, "budgets")).toEqual((await read(account)).body);
-        expect(at(whole.body, "budgets.daily.remaining_usd")).toBe(0.25);
+        expect(valueAt(whole.body, "budgets")).toEqual((await read(account)).body);
+        expect(valueAt(whole.body, "budgets.daily.remaining_usd")).toBe(0.25);
       });
     });
 
@@ -120,15 +125,16 @@ for (const store of STORE_KINDS) {
       test("sets what is named, keeps what is not, and takes away what is null", async () => {
         const account = await funded();
         const first = await change(account, { daily_usd: 5, monthly_usd: "100.000000001" });
-        provoked("changeBudgets", 200, first);
-        expect([at(first.body, "daily.limit_usd"), at(first.body, "monthly.limit_usd")]).toEqual([
-          5, 100.000000001,
-        ]);
+        expectStatus("changeBudgets", 200, first);
+        expect([
+          valueAt(first.body, "daily.limit_usd"),
+          valueAt(first.body, "monthly.limit_usd"),
+        ]).toEqual([5, 100.000000001]);
         const second = await change(account, { daily_usd: null });
-        expect([at(second.body, "daily.limit_usd"), at(second.body, "monthly.limit_usd")]).toEqual([
-          null,
-          100.000000001,
-        ]);
+        expect([
+          valueAt(second.body, "daily.limit_usd"),
+          valueAt(second.body, "monthly.limit_usd"),
+        ]).toEqual([null, 100.000000001]);
         expect((await change(account, {})).body).toEqual(second.body);
         expect((await read(account)).body).toEqual(second.body);
       });
@@ -155,13 +161,13 @@ for (const store of STORE_KINDS) {
         for (const field of ["daily_usd", "monthly_usd"])
           for (const value of wrong) {
             const answer = await change(account, { [field]: value });
-            expectRefusal(answer, { status: 400, code: "invalid_request", param: field });
+            expectError(answer, { status: 400, code: "invalid_request", param: field });
           }
-        expectRefusal(await change(account, { weekly_usd: 1 }), {
+        expectError(await change(account, { weekly_usd: 1 }), {
           status: 400,
           code: "invalid_request",
         });
-        expect(at((await read(account)).body, "daily.limit_usd")).toBeNull();
+        expect(valueAt((await read(account)).body, "daily.limit_usd")).toBeNull();
         expect((await change(account, { daily_usd: 9_000_000, monthly_usd: 0 })).status).toBe(200);
       });
 
@@ -170,10 +176,10 @@ for (const store of STORE_KINDS) {
         expect((await change(account, { daily_usd: 5 })).status).toBe(200);
         await claim(account);
         const refused = await change(account, { daily_usd: 500 });
-        provoked("changeBudgets", 403, refused);
-        expectRefusal(refused, { status: 403, code: "forbidden" });
-        expect(at(refused.body, "error.message")).toContain("owner");
-        expect(at((await read(account)).body, "daily.limit_usd")).toBe(5);
+        expectStatus("changeBudgets", 403, refused);
+        expectError(refused, { status: 403, code: "forbidden" });
+        expect(valueAt(refused.body, "error.message")).toContain("owner");
+        expect(valueAt((await read(account)).body, "daily.limit_usd")).toBe(5);
       });
 
       test("is repeated with the same idempotency key without being done twice", async () => {
@@ -207,8 +213,8 @@ for (const store of STORE_KINDS) {
       test("another account's budgets are another's", async () => {
         const [mine, theirs] = [await funded(), await funded()];
         await change(mine, { daily_usd: 0 });
-        expect(at((await read(theirs)).body, "daily.limit_usd")).toBeNull();
-        expect((await post(gateway, theirs, "chat", bodyOf("chat", CALL))).status).toBe(200);
+        expect(valueAt((await read(theirs)).body, "daily.limit_usd")).toBeNull();
+        expect((await postCall(gateway, theirs, "chat", bodyOf("chat", CALL))).status).toBe(200);
       });
     });
 
@@ -217,7 +223,7 @@ for (const store of STORE_KINDS) {
         test(`is a 403 on ${api}, in its own envelope, with the window, its end and retry-after`, async () => {
           const account = await funded();
           await change(account, { daily_usd: 0, monthly_usd: 3 });
-          const answer = await post(gateway, account, api, bodyOf(api, "hello"));
+          const answer = await postCall(gateway, account, api, bodyOf(api, "hello"));
           expect(answer.status).toBe(403);
           expect(answer.headers.get("retry-after")).toBe(String((12 * HOUR_MS) / 1_000));
           const body = await answer.json();
@@ -238,21 +244,28 @@ for (const store of STORE_KINDS) {
       test("is refused before a provider is asked, also as a stream, and nothing is charged or held", async () => {
         const account = await funded();
         await change(account, { monthly_usd: 0 });
-        const answer = await post(gateway, account, "chat", bodyOf("chat", CALL, { stream: true }));
+        const answer = await postCall(
+          gateway,
+          account,
+          "chat",
+          bodyOf("chat", CALL, { stream: true }),
+        );
         expect(errorOf(await answer.json())).toMatchObject({
           code: "workspace_budget_reached",
           budget_window: "month",
           budget_resets_at: MONTH_END,
         });
         const { body } = await read(account);
-        expect([at(body, "monthly.used_usd"), at(body, "monthly.held_usd")]).toEqual([0, 0]);
+        expect([valueAt(body, "monthly.used_usd"), valueAt(body, "monthly.held_usd")]).toEqual([
+          0, 0,
+        ]);
       });
 
       test("tells whoever has an owner to ask the owner", async () => {
         const account = await funded();
         await change(account, { daily_usd: 0 });
         await claim(account);
-        const answer = await post(gateway, account, "messages", bodyOf("messages", "hi"));
+        const answer = await postCall(gateway, account, "messages", bodyOf("messages", "hi"));
         const { message } = errorOf(await answer.json());
         expect(String(message)).toContain("ask the workspace's owner");
         expect(String(message)).not.toContain("PATCH");
@@ -274,38 +287,38 @@ for (const store of STORE_KINDS) {
             authorization: `Bearer ${String(minted.body["api_key"])}`,
           },
         };
-        expect((await post(gateway, other, "chat", bodyOf("chat", CALL))).status).toBe(403);
+        expect((await postCall(gateway, other, "chat", bodyOf("chat", CALL))).status).toBe(403);
         const before = (await read(account)).body;
-        expect(Number(at(before, "daily.used_usd"))).toBeLessThanOrEqual(0.002);
-        clock.pass(DAY_MS);
-        expect((await post(gateway, other, "chat", bodyOf("chat", CALL))).status).toBe(200);
-        clock.pass(-DAY_MS);
+        expect(Number(valueAt(before, "daily.used_usd"))).toBeLessThanOrEqual(0.002);
+        clock.advance(DAY_MS);
+        expect((await postCall(gateway, other, "chat", bodyOf("chat", CALL))).status).toBe(200);
+        clock.advance(-DAY_MS);
       });
 
       test("an output limit that was left open is lowered to what the budget leaves", async () => {
         const account = await funded();
         const { max_tokens: _open, ...open } = bodyOf("chat", "[[sim: tokens=4000]] x");
         await change(account, { daily_usd: 0.002 });
-        const answer = await post(gateway, account, "chat", open);
+        const answer = await postCall(gateway, account, "chat", open);
         expect(answer.status).toBe(200);
         await answer.text();
         const { body } = await read(account);
-        expect(Number(at(body, "daily.used_usd"))).toBeGreaterThan(0.001);
-        expect(Number(at(body, "daily.used_usd"))).toBeLessThanOrEqual(0.002);
+        expect(Number(valueAt(body, "daily.used_usd"))).toBeGreaterThan(0.001);
+        expect(Number(valueAt(body, "daily.used_usd"))).toBeLessThanOrEqual(0.002);
       });
     });
 
     describe("budget.reached", () => {
-      const chat = async (account: Account): Promise<number> => {
-        clock.pass(1);
-        const answer = await post(gateway, account, "chat", bodyOf("chat", CALL));
+      const chat = async (account: TestAccount): Promise<number> => {
+        clock.advance(1);
+        const answer = await postCall(gateway, account, "chat", bodyOf("chat", CALL));
         await answer.text();
         return answer.status;
       };
       /** What one call costs, in nano-USD, of an account that has made no other. */
-      const costOf = async (account: Account): Promise<number> => {
+      const costOf = async (account: TestAccount): Promise<number> => {
         expect(await chat(account)).toBe(200);
-        return Math.round(Number(at((await read(account)).body, "daily.used_usd")) * 1e9);
+        return Math.round(Number(valueAt((await read(account)).body, "daily.used_usd")) * 1e9);
       };
       const usd = (nano: number): string => (nano / 1e9).toFixed(9);
 
@@ -328,9 +341,9 @@ for (const store of STORE_KINDS) {
         expect([await chat(account), (await told()).length]).toEqual([403, 2]);
         await change(account, { daily_usd: usd(4 * cost) });
         expect((await told()).slice(2)).toEqual([data(100, 4, 4)]);
-        clock.pass(DAY_MS);
+        clock.advance(DAY_MS);
         for (let count = 0; count < 2; count++) expect(await chat(account)).toBe(200);
-        clock.pass(-DAY_MS);
+        clock.advance(-DAY_MS);
         expect((await told()).slice(3)).toEqual([data(50, 2, 4, MONTH_END)]);
       });
 
@@ -343,7 +356,7 @@ for (const store of STORE_KINDS) {
         const cost = await costOf(account);
         await change(account, { monthly_usd: usd(3 * cost) });
         expect(await chat(account)).toBe(200);
-        const rows = await gateway.house.db.all(
+        const rows = await gateway.server.db.all(
           "select event.data from webhook_delivery join event on event.id = webhook_delivery.event_id where webhook_id = ?",
           [String(made.body["id"])],
         );
@@ -362,10 +375,12 @@ for (const store of STORE_KINDS) {
         const account = await funded();
         const cost = await costOf(account);
         await change(account, { daily_usd: usd(Math.round(1.5 * cost)) });
-        expect((await eventsOf(account)).map((event) => at(event, "data.percent"))).toEqual([50]);
+        expect((await eventsOf(account)).map((event) => valueAt(event, "data.percent"))).toEqual([
+          50,
+        ]);
         await change(account, { daily_usd: usd(4 * cost) });
         expect(await chat(account)).toBe(200);
-        expect((await eventsOf(account)).map((event) => at(event, "data.percent"))).toEqual([
+        expect((await eventsOf(account)).map((event) => valueAt(event, "data.percent"))).toEqual([
           50, 50,
         ]);
       });
@@ -402,19 +417,19 @@ describe("a budget and the caller's own provider key", () => {
     });
   });
   afterAll(async () => {
-    await expectClean(gateway.house.db);
+    await expectSettledLedger(gateway.server.db);
     await gateway.stop();
     await provider.stop();
   });
 
   test("a call on it costs no credits, so no budget stops it", async () => {
-    const account = await register(gateway);
+    const account = await registerAccount(gateway);
     await call(gateway, "PATCH /v1/account/budgets", {
       key: account.key,
       body: { daily_usd: 0, monthly_usd: 0 },
     });
     const ask = () =>
-      post(gateway, account, "chat", bodyOf("chat", "hello", { model: "openai/gpt-5-mini" }));
+      postCall(gateway, account, "chat", bodyOf("chat", "hello", { model: "openai/gpt-5-mini" }));
     expect((await ask()).status).toBe(403);
     const made = await call(gateway, "POST /v1/provider-keys", {
       key: account.key,

@@ -4,19 +4,24 @@
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import path from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
-import { addDeveloper, takeOver } from "../../src/accounts/members.ts";
-import { masterSecret } from "../../src/master-secret.ts";
+import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
+import { loadMasterSecret } from "../../src/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
-import { bodyOf, expectClean, fund, post, USD } from "../inference/world.ts";
-import { at, call, listAt } from "../spec/caller.ts";
+import { bodyOf, expectSettledLedger, grantCredits, postCall, USD } from "../inference/world.ts";
+import { valueAt, call, listAt } from "../spec/caller.ts";
 import { launchBrowser } from "../support/browser.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
-const PICTURES = process.env["POSTERN_TEST_PICTURES"];
+const SCREENSHOT_FOLDER = process.env["POSTERN_TEST_PICTURES"];
 setDefaultTimeout(60_000);
 
-interface Human {
+interface SignedInPerson {
   readonly personId: string;
   readonly cookie: string;
   readonly csrf: string;
@@ -24,32 +29,32 @@ interface Human {
 
 let gateway: Gateway;
 let browser: Browser;
-let account: Account;
-let owner: Human;
-let developer: Human;
-let stranger: Human;
+let account: TestAccount;
+let owner: SignedInPerson;
+let developer: SignedInPerson;
+let stranger: SignedInPerson;
 const failures: string[] = [];
 
 beforeAll(async () => {
   [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
-  account = await register(gateway);
-  await fund(gateway, account, USD);
-  [owner, developer, stranger] = [await human("olga"), await human("dev"), await human("else")];
-  await gateway.house.db.write(async (tx) => {
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, USD);
+  [owner, developer, stranger] = [await signIn("olga"), await signIn("dev"), await signIn("else")];
+  await gateway.server.db.write(async (tx) => {
     const about = { accountId: account.id, via: "test", now: Date.now() };
-    await takeOver(tx, { ...about, personId: owner.personId });
+    await claimWorkspace(tx, { ...about, personId: owner.personId });
     await addDeveloper(tx, { ...about, personId: developer.personId });
   });
 });
 afterAll(async () => {
   await browser.close();
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   await gateway.stop();
 });
 
-async function human(name: string): Promise<Human> {
-  const { db } = gateway.house;
-  const master = masterSecret(gateway.config.secret, gateway.config.store.dataDir);
+async function signIn(name: string): Promise<SignedInPerson> {
+  const { db } = gateway.server;
+  const master = loadMasterSecret(gateway.config.secret, gateway.config.store.dataDir);
   const sessions = createSessions({ db, master, baseUrl: gateway.url });
   const now = Date.now();
   const identity = {
@@ -72,7 +77,7 @@ const budgets = async () =>
   (await call(gateway, "GET /v1/account/budgets", { key: account.key })).body;
 
 async function windowOf(
-  { cookie }: Human,
+  { cookie }: SignedInPerson,
   look: { readonly width?: number; readonly colorScheme?: "light" | "dark" } = {},
 ): Promise<readonly [BrowserContext, Page]> {
   const { width = 1_000, colorScheme = "light" } = look;
@@ -91,13 +96,13 @@ async function windowOf(
   return [context, opened];
 }
 
-async function picture(opened: Page, name: string): Promise<void> {
-  if (PICTURES !== undefined)
-    await opened.screenshot({ path: path.join(PICTURES, `${name}.png`), fullPage: true });
+async function screenshot(opened: Page, name: string): Promise<void> {
+  if (SCREENSHOT_FOLDER !== undefined)
+    await opened.screenshot({ path: path.join(SCREENSHOT_FOLDER, `${name}.png`), fullPage: true });
 }
 
 function send(
-  { cookie, csrf }: Human,
+  { cookie, csrf }: SignedInPerson,
   form: Readonly<Record<string, string>>,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Response> {
@@ -123,27 +128,29 @@ describe("the budgets page", () => {
     expect(await opened.textContent("h1")).toBe("Budgets");
     expect(await opened.locator("text=No budget.").count()).toBe(2);
     expect(await opened.locator("progress").count()).toBe(0);
-    await picture(opened, "budgets-none");
+    await screenshot(opened, "budgets-none");
     await opened.fill("label:has-text('A day') + input", "0.0010");
     await opened.fill("label:has-text('A month') + input", "12.5");
     await opened.click("button:has-text('Set the budgets')");
     expect(opened.url()).toBe(page());
     expect(await opened.inputValue("[name=daily_usd]")).toBe("0.001");
     expect(await opened.inputValue("[name=monthly_usd]")).toBe("12.5");
-    expect(at(await budgets(), "daily.limit_usd")).toBe(0.001);
+    expect(valueAt(await budgets(), "daily.limit_usd")).toBe(0.001);
     await context.close();
   });
 
   test("shows how much of each is used and held, and when it opens again", async () => {
     for (let tries = 0; tries < 5; tries++)
-      await (await post(gateway, account, "chat", bodyOf("chat", "[[sim: tokens=200]] x"))).text();
+      await (
+        await postCall(gateway, account, "chat", bodyOf("chat", "[[sim: tokens=200]] x"))
+      ).text();
     const [context, opened] = await windowOf(owner);
     await opened.goto(page());
     const [day = "", month = ""] = await opened.locator("main section.card").allTextContents();
     expect(day).toMatch(/Today: \$0\.000\d+ of \$0\.001/);
     expect(day).toMatch(/\$0\.000\d+ is left\. It begins anew on \d{4}-\d\d-\d\d 00:00 UTC\./);
     expect(month).toMatch(/This month: \$0\.000\d+ of \$12\.50/);
-    const used = Number(at(await budgets(), "daily.used_usd"));
+    const used = Number(valueAt(await budgets(), "daily.used_usd"));
     expect(used).toBeGreaterThan(0.0003);
     expect(await opened.locator("progress").first().getAttribute("value")).toBe(
       String(Math.floor((used / 0.001) * 100)),
@@ -170,10 +177,10 @@ describe("the budgets page", () => {
     const form = { daily_usd: " ", monthly_usd: "12.5" };
     const answers = await Promise.all([send(owner, form), send(owner, form)]);
     expect(answers.map(({ status }) => status)).toEqual([303, 303]);
-    expect(at(await budgets(), "daily.limit_usd")).toBeNull();
+    expect(valueAt(await budgets(), "daily.limit_usd")).toBeNull();
     const log = await call(gateway, "GET /v1/audit?action=budget.changed", { key: account.key });
     expect(
-      listAt(log.body, "data").map((entry) => [at(entry, "actor.id"), entry["detail"]]),
+      listAt(log.body, "data").map((entry) => [valueAt(entry, "actor.id"), entry["detail"]]),
     ).toEqual([
       [owner.personId, { daily_usd: null }],
       [owner.personId, { daily_usd: "0.001", monthly_usd: "12.5" }],
@@ -198,14 +205,14 @@ describe("the budgets page", () => {
   });
 
   test("fits a phone, in light and dark, and breaks no policy", async () => {
-    const used = Number(at(await budgets(), "daily.used_usd"));
+    const used = Number(valueAt(await budgets(), "daily.used_usd"));
     const [day, month] = [used * 1.15, used].map((usd) => usd.toFixed(9));
     await send(owner, { daily_usd: day ?? "", monthly_usd: month ?? "" });
     for (const colorScheme of ["light", "dark"] as const)
       for (const width of [360, 1_000]) {
         const [context, opened] = await windowOf(owner, { width, colorScheme });
         await opened.goto(page());
-        await picture(opened, `budgets-${colorScheme}-${width}`);
+        await screenshot(opened, `budgets-${colorScheme}-${width}`);
         const wide = await opened.locator("html").evaluate((html) => html.scrollWidth);
         expect(wide).toBeLessThanOrEqual(width);
         const colour = await opened

@@ -3,21 +3,21 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { deriveKey, fingerprint } from "../../src/base/seal.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
 import {
   type Agent,
   agentOf,
   balanceOf,
   claimAs,
-  createWorld,
+  createHarness,
   csrfOf,
   GRANT,
   linkOf,
-  read,
+  readJson,
   register,
   signedIn,
-  started,
-  type World,
+  startedClaim,
+  type Harness,
 } from "./world.ts";
 
 interface TokenError {
@@ -32,10 +32,10 @@ interface AccountState {
   readonly members: readonly { readonly email: string; readonly role: string }[];
 }
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`claim endpoints on ${kind}`, () => {
     let store: TestStore;
-    let world: World;
+    let harness: Harness;
     let agent: Agent;
     let email: string;
     beforeAll(async () => {
@@ -43,15 +43,15 @@ eachStore((kind, open) => {
     });
     afterAll(() => store.close());
     beforeEach(async () => {
-      world = createWorld(store.db);
-      agent = await register(world);
+      harness = createHarness(store.db);
+      agent = await register(harness);
       email = `human-${crypto.randomUUID()}@example.com`;
     });
 
     test("a start answers as the specification says", async () => {
       const answer = await agent.start(email);
       expect(answer.status).toBe(200);
-      const start = await started(Promise.resolve(answer));
+      const start = await startedClaim(Promise.resolve(answer));
       expect(start).toEqual({
         claim_attempt_id: expect.stringMatching(/^claim_[0-9a-z]{26}$/),
         status: "initiated",
@@ -60,7 +60,7 @@ eachStore((kind, open) => {
           user_code: expect.stringMatching(/^\d{6}$/),
           expires_in: 900,
           interval: 5,
-          verification_uri: `${world.baseUrl}/claim`,
+          verification_uri: `${harness.baseUrl}/claim`,
           verification_uri_complete: expect.any(String),
         },
       });
@@ -72,7 +72,7 @@ eachStore((kind, open) => {
     });
 
     test("the store holds neither token nor code", async () => {
-      const start = await started(agent.start(email));
+      const start = await startedClaim(agent.start(email));
       const row = await store.db.get("select * from claim_attempt where id = ?", [
         start.claim_attempt_id,
       ]);
@@ -102,9 +102,9 @@ eachStore((kind, open) => {
     ])("a start with %s is refused", async (_what, wrong) => {
       const answer = await agent.start(wrong);
       expect(answer.status).toBe(400);
-      expect((await read<TokenError>(answer)).error).toBe("invalid_request");
+      expect((await readJson<TokenError>(answer)).error).toBe("invalid_request");
       const polled = await agent.poll();
-      expect((await read<TokenError>(polled)).error).toBe("invalid_request");
+      expect((await readJson<TokenError>(polled)).error).toBe("invalid_request");
     });
 
     test("an unknown field, a wrong type and broken JSON are refused", async () => {
@@ -113,22 +113,22 @@ eachStore((kind, open) => {
         [`email=${email}`, "application/x-www-form-urlencoded"],
         ["{", "application/json"],
       ] as const) {
-        const answer = await world.handle(
-          new Request(`${world.baseUrl}/agent/identity/claim`, {
+        const answer = await harness.handle(
+          new Request(`${harness.baseUrl}/agent/identity/claim`, {
             method: "POST",
             headers: { authorization: `Bearer ${agent.key}`, "content-type": type },
             body,
           }),
         );
         expect([400, 415]).toContain(answer.status);
-        expect((await read<TokenError>(answer)).error).toBe("invalid_request");
+        expect((await readJson<TokenError>(answer)).error).toBe("invalid_request");
       }
     });
 
     test.each(["/agent/identity/claim", "/oauth2/token"])(
       "%s without a good key is 401 with a challenge",
       async (path) => {
-        const metadata = `resource_metadata="${world.baseUrl}/.well-known/oauth-protected-resource"`;
+        const metadata = `resource_metadata="${harness.baseUrl}/.well-known/oauth-protected-resource"`;
         for (const [headers, challenge] of [
           [{}, `Bearer ${metadata}`],
           [
@@ -136,21 +136,21 @@ eachStore((kind, open) => {
             `Bearer error="invalid_token", ${metadata}`,
           ],
         ] as const) {
-          const answer = await world.handle(
-            new Request(`${world.baseUrl}${path}`, { method: "POST", headers }),
+          const answer = await harness.handle(
+            new Request(`${harness.baseUrl}${path}`, { method: "POST", headers }),
           );
           expect(answer.status).toBe(401);
           expect(answer.headers.get("www-authenticate")).toBe(challenge);
           expect(answer.headers.get("cache-control")).toBe("no-store");
           expect(answer.headers.get("pragma")).toBe("no-cache");
-          expect((await read<TokenError>(answer)).error).toBe("invalid_client");
+          expect((await readJson<TokenError>(answer)).error).toBe("invalid_client");
         }
       },
     );
 
     test("a revoked key neither starts nor polls", async () => {
-      await started(agent.start(email));
-      const keys = await read<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+      await startedClaim(agent.start(email));
+      const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
       await store.db.write((tx) =>
         tx.run("update api_key set revoked_at = 1 where id = ?", [keys.data[0]?.id ?? ""]),
       );
@@ -178,30 +178,30 @@ eachStore((kind, open) => {
       expect(answer.status).toBe(400);
       expect(answer.headers.get("cache-control")).toBe("no-store");
       expect(answer.headers.get("pragma")).toBe("no-cache");
-      const said = await read<TokenError>(answer);
+      const said = await readJson<TokenError>(answer);
       expect(said.error).toBe(error);
       expect(said.error_description).toMatch(/^[\x20\x21\x23-\x5b\x5d-\x7e]+$/);
     });
 
     test("unknown parameters are ignored, and a poll is no JSON", async () => {
-      await started(agent.start(email));
+      await startedClaim(agent.start(email));
       const polled = await agent.poll({ grant_type: GRANT, resource: "x", client_id: "y" });
-      expect((await read<TokenError>(polled)).error).toBe("authorization_pending");
-      const json = await world.handle(
-        new Request(`${world.baseUrl}/oauth2/token`, {
+      expect((await readJson<TokenError>(polled)).error).toBe("authorization_pending");
+      const json = await harness.handle(
+        new Request(`${harness.baseUrl}/oauth2/token`, {
           method: "POST",
           headers: { authorization: `Bearer ${agent.key}`, "content-type": "application/json" },
           body: JSON.stringify({ grant_type: GRANT }),
         }),
       );
-      expect((await read<TokenError>(json)).error).toBe("invalid_request");
+      expect((await readJson<TokenError>(json)).error).toBe("invalid_request");
     });
 
     test("a poll is never answered out of an idempotency record", async () => {
-      const start = await started(agent.start(email));
+      const start = await startedClaim(agent.start(email));
       const poll = () =>
-        world.handle(
-          new Request(`${world.baseUrl}/oauth2/token`, {
+        harness.handle(
+          new Request(`${harness.baseUrl}/oauth2/token`, {
             method: "POST",
             headers: {
               authorization: `Bearer ${agent.key}`,
@@ -212,25 +212,25 @@ eachStore((kind, open) => {
           }),
         );
       expect((await poll()).status).toBe(400);
-      await claimAs(world, { email }, start);
+      await claimAs(harness, { email }, start);
       expect((await poll()).status).toBe(200);
     });
 
     test("pending, too fast, claimed, and claimed again", async () => {
-      const start = await started(agent.start(email));
-      expect((await read<TokenError>(agent.poll())).error).toBe("authorization_pending");
-      const fast = await read<TokenError>(agent.poll());
+      const start = await startedClaim(agent.start(email));
+      expect((await readJson<TokenError>(agent.poll())).error).toBe("authorization_pending");
+      const fast = await readJson<TokenError>(agent.poll());
       expect(fast).toMatchObject({ error: "slow_down", interval: 10 });
-      world.clock.now += 10_000;
-      expect((await read<TokenError>(agent.poll())).error).toBe("authorization_pending");
-      const page = await claimAs(world, { email }, start);
+      harness.clock.now += 10_000;
+      expect((await readJson<TokenError>(agent.poll())).error).toBe("authorization_pending");
+      const page = await claimAs(harness, { email }, start);
       expect(page.status).toBe(200);
       for (let time = 0; time < 2; time++) {
         const answer = await agent.poll();
         expect(answer.status).toBe(200);
         expect(answer.headers.get("cache-control")).toBe("no-store");
         expect(answer.headers.get("pragma")).toBe("no-cache");
-        expect(await read<unknown>(answer)).toEqual({
+        expect(await readJson<unknown>(answer)).toEqual({
           status: "claimed",
           account: {
             id: agent.accountId,
@@ -244,95 +244,95 @@ eachStore((kind, open) => {
     });
 
     test("the claimed account: key, balance, owner and bonus", async () => {
-      await claimAs(world, { email }, await started(agent.start(email)));
-      const state = await read<AccountState>(agent.get("/v1/account"));
+      await claimAs(harness, { email }, await startedClaim(agent.start(email)));
+      const state = await readJson<AccountState>(agent.get("/v1/account"));
       expect(state.balance.credits).toBe(1_050_000);
       expect(state.members).toEqual([{ email, role: "owner" }]);
       expect(state.account.claimed_at).not.toBeNull();
-      expect(world.events).toEqual(["claim.started", "claim.completed"]);
+      expect(harness.events).toEqual(["claim.started", "claim.completed"]);
     });
 
     test("expired, declined, superseded and overtaken", async () => {
-      const first = await started(agent.start(email));
-      world.clock.now += 900_000;
-      expect((await read<TokenError>(agent.poll())).error).toBe("expired_token");
+      const first = await startedClaim(agent.start(email));
+      harness.clock.now += 900_000;
+      expect((await readJson<TokenError>(agent.poll())).error).toBe("expired_token");
 
-      const second = await started(agent.start(email));
-      const browser = await signedIn(world, { email });
+      const second = await startedClaim(agent.start(email));
+      const browser = await signedIn(harness, { email });
       const page = await browser.visit(linkOf(second));
       await browser.post("/claim", {
         csrf: csrfOf(page),
         attempt: second.claim_attempt_id,
         decision: "decline",
       });
-      expect((await read<TokenError>(agent.poll())).error).toBe("access_denied");
+      expect((await readJson<TokenError>(agent.poll())).error).toBe("access_denied");
 
-      const third = await started(agent.start(email));
+      const third = await startedClaim(agent.start(email));
       const other = `other-${email}`;
-      const fourth = await started(agent.start(other));
+      const fourth = await startedClaim(agent.start(other));
       const pollThird = () =>
         agent.poll({ grant_type: GRANT, claim_attempt_id: third.claim_attempt_id });
-      expect((await read<TokenError>(pollThird())).error).toBe("expired_token");
-      await claimAs(world, { email: other }, fourth);
-      expect((await read<TokenError>(pollThird())).error).toBe("access_denied");
+      expect((await readJson<TokenError>(pollThird())).error).toBe("expired_token");
+      await claimAs(harness, { email: other }, fourth);
+      expect((await readJson<TokenError>(pollThird())).error).toBe("access_denied");
       expect((await agent.poll()).status).toBe(200);
       const pollFirst = agent.poll({ grant_type: GRANT, claim_attempt_id: first.claim_attempt_id });
-      expect((await read<TokenError>(pollFirst)).error).toBe("access_denied");
+      expect((await readJson<TokenError>(pollFirst)).error).toBe("access_denied");
     });
 
     test("each key polls the attempt that it started", async () => {
-      const minted = await world.handle(
-        new Request(`${world.baseUrl}/v1/keys`, {
+      const minted = await harness.handle(
+        new Request(`${harness.baseUrl}/v1/keys`, {
           method: "POST",
           headers: { authorization: `Bearer ${agent.key}` },
         }),
       );
       const second = agentOf(
-        world,
-        (await read<{ api_key: string }>(minted)).api_key,
+        harness,
+        (await readJson<{ api_key: string }>(minted)).api_key,
         agent.accountId,
       );
-      await started(agent.start(email));
-      const start = await started(second.start(`other-${email}`));
-      await claimAs(world, { email: `other-${email}` }, start);
+      await startedClaim(agent.start(email));
+      const start = await startedClaim(second.start(`other-${email}`));
+      await claimAs(harness, { email: `other-${email}` }, start);
       expect((await second.poll()).status).toBe(200);
-      expect((await read<TokenError>(agent.poll())).error).toBe("access_denied");
+      expect((await readJson<TokenError>(agent.poll())).error).toBe("access_denied");
     });
 
     test("another account's attempt is no attempt", async () => {
-      const start = await started(agent.start(email));
-      const stranger = await register(world);
+      const start = await startedClaim(agent.start(email));
+      const stranger = await register(harness);
       const answer = await stranger.poll({
         grant_type: GRANT,
         claim_attempt_id: start.claim_attempt_id,
       });
-      expect((await read<TokenError>(answer)).error).toBe("invalid_request");
+      expect((await readJson<TokenError>(answer)).error).toBe("invalid_request");
     });
 
     test("a second person joins as a developer, and the key keeps working", async () => {
-      await claimAs(world, { email }, await started(agent.start(email)));
+      await claimAs(harness, { email }, await startedClaim(agent.start(email)));
       const invited = `invited-${email}`;
-      const start = await started(agent.start(invited));
-      expect((await read<TokenError>(agent.poll())).error).toBe("authorization_pending");
-      await claimAs(world, { email: invited }, start);
+      const start = await startedClaim(agent.start(invited));
+      expect((await readJson<TokenError>(agent.poll())).error).toBe("authorization_pending");
+      await claimAs(harness, { email: invited }, start);
       expect((await agent.poll()).status).toBe(200);
-      const state = await read<AccountState>(agent.get("/v1/account"));
+      const state = await readJson<AccountState>(agent.get("/v1/account"));
       expect(state.members).toEqual([
         { email, role: "owner" },
         { email: invited, role: "developer" },
       ]);
       expect(state.balance.credits).toBe(1_050_000);
-      await claimAs(world, { email: invited }, await started(agent.start(invited)));
+      await claimAs(harness, { email: invited }, await startedClaim(agent.start(invited)));
       expect((await agent.poll()).status).toBe(200);
-      expect(world.events.filter((kind) => kind === "member.added")).toHaveLength(1);
+      expect(harness.events.filter((kind) => kind === "member.added")).toHaveLength(1);
     });
 
     test("one human claims two accounts: nothing is merged, and there is one bonus", async () => {
-      await claimAs(world, { email }, await started(agent.start(email)));
-      const second = await register(world);
-      await claimAs(world, { email }, await started(second.start(email)));
-      expect(await balanceOf(world, agent.accountId)).toBe(1_050_000_000n);
-      expect(await balanceOf(world, second.accountId)).toBe(50_000_000n);
+      await claimAs(harness, { email }, await startedClaim(agent.start(email)));
+      const second = await register(harness);
+      await claimAs(harness, { email }, await startedClaim(second.start(email)));
+      expect(await balanceOf(harness, agent.accountId)).toBe(1_050_000_000n);
+      expect(await balanceOf(harness, second.accountId)).toBe(50_000_000n);
       const rows = await store.db.all(
         "select account_id, role from membership join person on person.id = membership.person_id where email = ?",
         [email],
@@ -352,41 +352,45 @@ eachStore((kind, open) => {
       ];
       const balances = [];
       for (const [address, subject] of spellings) {
-        const another = await register(world);
-        const start = await started(another.start(address));
-        const page = await claimAs(world, { email: address, subject: `${name} ${subject}` }, start);
+        const another = await register(harness);
+        const start = await startedClaim(another.start(address));
+        const page = await claimAs(
+          harness,
+          { email: address, subject: `${name} ${subject}` },
+          start,
+        );
         expect(page.status).toBe(200);
-        balances.push(await balanceOf(world, another.accountId));
+        balances.push(await balanceOf(harness, another.accountId));
       }
       expect(balances).toEqual([1_050_000_000n, 50_000_000n, 50_000_000n]);
     });
 
     test("starts are capped for each account, until the hour is over", async () => {
-      world = createWorld(store.db, { limits: { startsPerAccount: 3, bonusPerDay: 0n } });
-      agent = await register(world);
+      harness = createHarness(store.db, { limits: { startsPerAccount: 3, bonusPerDay: 0n } });
+      agent = await register(harness);
       const statuses = [];
       for (let time = 0; time < 4; time++) statuses.push((await agent.start(email)).status);
       expect(statuses).toEqual([200, 200, 200, 429]);
       const refused = await agent.start(`other-${email}`);
       expect(refused.status).toBe(429);
       expect(Number(refused.headers.get("retry-after"))).toBe(1_800);
-      world.clock.now += 1_800_000;
+      harness.clock.now += 1_800_000;
       expect((await agent.start(email)).status).toBe(200);
     });
 
     test("strangers who name an address cannot keep its owner's own agent from naming it", async () => {
-      world = createWorld(store.db, { limits: { startsPerAccount: 3, bonusPerDay: 0n } });
-      agent = await register(world);
+      harness = createHarness(store.db, { limits: { startsPerAccount: 3, bonusPerDay: 0n } });
+      agent = await register(harness);
       for (let accounts = 0; accounts < 12; accounts++) {
-        const stranger = await register(world);
+        const stranger = await register(harness);
         for (let time = 0; time < 4; time++) await stranger.start(email);
       }
-      const start = await started(agent.start(email.toUpperCase()));
-      expect((await claimAs(world, { email }, start)).status).toBe(200);
+      const start = await startedClaim(agent.start(email.toUpperCase()));
+      expect((await claimAs(harness, { email }, start)).status).toBe(200);
     });
 
     test("nor bury what their own agent asks: its code finds it among hundreds", async () => {
-      const mine = await started(agent.start(email));
+      const mine = await startedClaim(agent.start(email));
       await store.db.write(async (tx) => {
         for (let place = 0; place < 330; place++)
           await tx.run(
@@ -395,7 +399,7 @@ eachStore((kind, open) => {
              select ?, account_id, ordinal + ?, key_id, email, email_folded, ?, ?, network, invitation, created_at,
                expires_at, interval_ms, 0, 0 from claim_attempt where id = ?`,
             [
-              newId("claim", world.clock.now + 1),
+              newId("claim", harness.clock.now + 1),
               place + 1,
               `t${email}${place}`,
               `c${place}`,
@@ -403,7 +407,7 @@ eachStore((kind, open) => {
             ],
           );
       });
-      const browser = await signedIn(world, { email });
+      const browser = await signedIn(harness, { email });
       const entered = await browser.post("/claim/code", {
         csrf: csrfOf(await browser.visit("/claim")),
         user_code: mine.claim_attempt.user_code,
@@ -412,20 +416,23 @@ eachStore((kind, open) => {
     });
 
     test("of two open claims with the same code neither is taken: the full link says which is meant", async () => {
-      const mine = await started(agent.start(email));
+      const mine = await startedClaim(agent.start(email));
       const code = mine.claim_attempt.user_code;
-      let twin = await started((await register(world)).start(email));
+      let twin = await startedClaim((await register(harness)).start(email));
       const find = (id: string) =>
         store.db.write((tx) => {
           const claimer = { personId: id, issuer: "i", subject: id, email };
-          return world.claims.findByCode(tx, claimer, code, world.clock.now);
+          return harness.claims.findByCode(tx, claimer, code, harness.clock.now);
         });
       for (let time = 0; twin.claim_attempt.user_code === code && time < 5; time++)
-        twin = await started((await register(world)).start(email));
+        twin = await startedClaim((await register(harness)).start(email));
       expect((await find("before"))?.id).toBe(mine.claim_attempt_id);
       await store.db.write((tx) =>
         tx.run("update claim_attempt set code_hash = ? where id = ?", [
-          fingerprint(deriveKey(world.master, "claim-code/v1"), `${twin.claim_attempt_id} ${code}`),
+          fingerprint(
+            deriveKey(harness.master, "claim-code/v1"),
+            `${twin.claim_attempt_id} ${code}`,
+          ),
           twin.claim_attempt_id,
         ]),
       );
@@ -433,8 +440,8 @@ eachStore((kind, open) => {
     });
 
     test("a start says the same about a known address as about an unknown one", async () => {
-      await claimAs(world, { email }, await started(agent.start(email)));
-      const another = await register(world);
+      await claimAs(harness, { email }, await startedClaim(agent.start(email)));
+      const another = await register(harness);
       const known = await another.start(email);
       const unknown = await another.start(`unknown-${email}`);
       const shape = async (answer: Response) =>
@@ -445,8 +452,8 @@ eachStore((kind, open) => {
 
     test("a start may be repeated by its idempotency key", async () => {
       const headers = { "idempotency-key": crypto.randomUUID() };
-      const first = await started(agent.start(email, headers));
-      expect(await started(agent.start(email, headers))).toEqual(first);
+      const first = await startedClaim(agent.start(email, headers));
+      expect(await startedClaim(agent.start(email, headers))).toEqual(first);
     });
   });
 });

@@ -1,39 +1,39 @@
 // The bonus is bounded by the day: mailboxes cost a stranger nothing, and each of them would bring 1 USD.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { eachStore, type TestStore } from "../support/stores.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
 import {
   type Agent,
   balanceOf,
   claimAs,
-  createWorld,
+  createHarness,
   linkOf,
   type Page,
   register,
   signedIn,
-  started,
-  type World,
+  startedClaim,
+  type Harness,
 } from "./world.ts";
 
 const USD = 1_000_000_000n;
 const START = 50_000_000n;
 const DAY_MS = 86_400_000;
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`the bonuses of a day on ${kind}`, () => {
     let store: TestStore;
-    let world: World;
+    let harness: Harness;
     beforeAll(async () => {
       store = await open();
     });
     afterAll(() => store.close());
     beforeEach(async () => {
-      world = worldWith(2n * USD);
+      harness = worldWith(2n * USD);
       await store.db.write((tx) => tx.run("delete from claim_count"));
     });
 
-    const worldWith = (bonusPerDay: bigint): World =>
-      createWorld(store.db, { limits: { startsPerAccount: 0, bonusPerDay } });
+    const worldWith = (bonusPerDay: bigint): Harness =>
+      createHarness(store.db, { limits: { startsPerAccount: 0, bonusPerDay } });
     const newHuman = (): { email: string } => ({ email: `${crypto.randomUUID()}@example.com` });
     interface Claimed {
       readonly agent: Agent;
@@ -41,9 +41,9 @@ eachStore((kind, open) => {
       readonly balance: bigint;
     }
     const claim = async (human = newHuman()): Promise<Claimed> => {
-      const agent = await register(world);
-      const page = await claimAs(world, human, await started(agent.start(human.email)));
-      return { agent, page, balance: await balanceOf(world, agent.accountId) };
+      const agent = await register(harness);
+      const page = await claimAs(harness, human, await startedClaim(agent.start(human.email)));
+      return { agent, page, balance: await balanceOf(harness, agent.accountId) };
     };
 
     test("beyond the day's budget a claim succeeds without a bonus, and the page says so plainly", async () => {
@@ -58,9 +58,9 @@ eachStore((kind, open) => {
     });
 
     test("the page that asks promises no bonus that will not be given", async () => {
-      const [agent, human] = [await register(world), newHuman()];
-      const start = await started(agent.start(human.email));
-      const browser = await signedIn(world, human);
+      const [agent, human] = [await register(harness), newHuman()];
+      const start = await startedClaim(agent.start(human.email));
+      const browser = await signedIn(harness, human);
       expect((await browser.visit(linkOf(start))).text).toContain("a bonus of $1.00");
       await claim();
       await claim();
@@ -74,11 +74,11 @@ eachStore((kind, open) => {
       await claim();
       await claim();
       expect((await claim(human)).balance).toBe(START);
-      world.clock.now += DAY_MS;
+      harness.clock.now += DAY_MS;
       const next = await claim(human);
       expect(next.balance).toBe(START + USD);
       expect((await claim(human)).page.text).toContain("given once per person");
-      world.clock.now -= DAY_MS;
+      harness.clock.now -= DAY_MS;
     });
 
     test("whoever had it before takes nothing from the others of the day", async () => {
@@ -89,7 +89,7 @@ eachStore((kind, open) => {
     });
 
     test("of many humans at the same instant as many have it as the budget affords", async () => {
-      world = worldWith(3n * USD + USD / 2n);
+      harness = worldWith(3n * USD + USD / 2n);
       const claims = await Promise.all(Array.from({ length: 9 }, () => claim()));
       expect(claims.map(({ page }) => page.status)).toEqual(claims.map(() => 200));
       const given = claims.filter(({ balance }) => balance === START + USD);
@@ -98,9 +98,9 @@ eachStore((kind, open) => {
     });
 
     test("a budget below one bonus gives none, and 0 bounds nothing", async () => {
-      world = worldWith(USD - 1n);
+      harness = worldWith(USD - 1n);
       expect((await claim()).balance).toBe(START);
-      world = worldWith(0n);
+      harness = worldWith(0n);
       for (let times = 0; times < 4; times++) expect((await claim()).balance).toBe(START + USD);
     });
   });

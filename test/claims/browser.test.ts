@@ -10,16 +10,23 @@ import { secret } from "../../src/base/secret.ts";
 import { CLIENT, startFakeIssuer } from "../people/fake-issuer.ts";
 import { launchBrowser } from "../support/browser.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
-import { agentOf, createWorld, read, register, type StartAnswer, type World } from "./world.ts";
+import {
+  agentOf,
+  createHarness,
+  readJson,
+  register,
+  type StartResponse,
+  type Harness,
+} from "./world.ts";
 
-const PICTURES = process.env["POSTERN_TEST_PICTURES"];
+const SCREENSHOT_DIR = process.env["POSTERN_TEST_PICTURES"];
 const START_TIMEOUT_MS = 60_000;
 
 let store: TestStore;
 let browser: Browser;
 let listener: Listener;
-let dev: DevIdentity;
-let world: World;
+let devIdentity: DevIdentity;
+let harness: Harness;
 let base: string;
 let ahead = 0;
 const printed: string[] = [];
@@ -27,13 +34,17 @@ const printed: string[] = [];
 beforeAll(async () => {
   store = await openStore("sqlite");
   listener = listen({ host: "127.0.0.1", port: 0 }, (request) =>
-    world.handle(request, "203.0.113.7"),
+    harness.handle(request, "203.0.113.7"),
   );
   base = `http://127.0.0.1:${listener.port}`;
-  dev = await startDevIdentity({ baseUrl: base, port: 0, print: (line) => printed.push(line) });
-  world = createWorld(store.db, {
+  devIdentity = await startDevIdentity({
     baseUrl: base,
-    identity: dev.settings,
+    port: 0,
+    print: (line) => printed.push(line),
+  });
+  harness = createHarness(store.db, {
+    baseUrl: base,
+    identity: devIdentity.settings,
     clock: () => Date.now() + ahead,
     limits: { startsPerAccount: 0, bonusPerDay: 0n },
   });
@@ -42,22 +53,22 @@ beforeAll(async () => {
 afterAll(async () => {
   await browser?.close();
   await listener.stop(true);
-  await dev.close();
+  await devIdentity.close();
   await store.close();
 });
 
-interface Window {
+interface BrowserWindow {
   readonly page: Page;
   readonly failures: string[];
 }
 
 async function openWindow(
-  look: { readonly dark?: boolean; readonly narrow?: boolean } = {},
-): Promise<Window> {
+  options: { readonly dark?: boolean; readonly narrow?: boolean } = {},
+): Promise<BrowserWindow> {
   const context = await browser.newContext({
     javaScriptEnabled: false,
-    colorScheme: look.dark === true ? "dark" : "light",
-    viewport: look.narrow === true ? { width: 375, height: 760 } : { width: 760, height: 760 },
+    colorScheme: options.dark === true ? "dark" : "light",
+    viewport: options.narrow === true ? { width: 375, height: 760 } : { width: 760, height: 760 },
   });
   const page = await context.newPage();
   const failures: string[] = [];
@@ -71,22 +82,22 @@ async function openWindow(
   return { page, failures };
 }
 
-async function picture(page: Page, name: string): Promise<void> {
-  if (PICTURES !== undefined)
-    await page.screenshot({ path: path.join(PICTURES, `claim-${name}.png`), fullPage: true });
+async function screenshot(page: Page, name: string): Promise<void> {
+  if (SCREENSHOT_DIR !== undefined)
+    await page.screenshot({ path: path.join(SCREENSHOT_DIR, `claim-${name}.png`), fullPage: true });
 }
 
 async function openAccount() {
   const answer = await fetch(`${base}/v1/accounts`, { method: "POST" });
-  const made = await read<{ api_key: string; account: { id: string } }>(answer);
-  return agentOf(world, made.api_key, made.account.id);
+  const made = await readJson<{ api_key: string; account: { id: string } }>(answer);
+  return agentOf(harness, made.api_key, made.account.id);
 }
 
 async function startFor(
   agent: { start: (email: string) => Promise<Response> },
   email: string,
-): Promise<StartAnswer["claim_attempt"]> {
-  return (await read<StartAnswer>(agent.start(email))).claim_attempt;
+): Promise<StartResponse["claim_attempt"]> {
+  return (await readJson<StartResponse>(agent.start(email))).claim_attempt;
 }
 
 async function signIn(page: Page, email: string): Promise<void> {
@@ -97,7 +108,7 @@ async function signIn(page: Page, email: string): Promise<void> {
 }
 
 /** Follows the link and signs in, as whom the test says. */
-async function arrive(page: Page, link: string, email: string): Promise<void> {
+async function openLinkAndSignIn(page: Page, link: string, email: string): Promise<void> {
   await page.goto(link);
   await page.getByRole("link", { name: "Sign in" }).click();
   await signIn(page, email);
@@ -138,23 +149,23 @@ describe("in a browser without JavaScript", () => {
       const agent = await openAccount();
       ahead += 3 * 3_600_000;
       await agent.get("/v1/account");
-      await world.keys.flushLastUsed();
-      await world.db.write((tx) =>
-        world.keys.mint(tx, agent.accountId, { name: "nightly build" }, world.clock.now),
+      await harness.keys.flushLastUsed();
+      await harness.db.write((tx) =>
+        harness.keys.mint(tx, agent.accountId, { name: "nightly build" }, harness.clock.now),
       );
       const attempt = await startFor(agent, email);
       await page.goto(attempt.verification_uri_complete);
       expect(page.url()).toBe(`${base}/claim`);
       expect(await heading(page)).toBe("An agent has something for you");
-      await picture(page, "landing");
+      await screenshot(page, "landing");
       await page.getByRole("link", { name: "Sign in" }).click();
-      await picture(page, "dev-email");
+      await screenshot(page, "dev-email");
       await signIn(page, email);
       expect(page.url()).toBe(`${base}/claim`);
       expect(await heading(page)).toBe("An agent wants to hand you its account");
       const code = attempt.user_code;
       expect(await page.getByText(`${code.slice(0, 3)} ${code.slice(3)}`).isVisible()).toBe(true);
-      await picture(page, "review");
+      await screenshot(page, "review");
       const confirm = page.getByRole("button", { name: "Take over the account" });
       const decline = page.getByRole("button", { name: "Decline" });
       const [left, right] = [await confirm.boundingBox(), await decline.boundingBox()];
@@ -164,7 +175,7 @@ describe("in a browser without JavaScript", () => {
       await confirm.click();
       expect(page.url()).toBe(`${base}/claim`);
       expect(await heading(page)).toBe("The account is yours");
-      await picture(page, "owner");
+      await screenshot(page, "owner");
       expect((await agent.poll()).status).toBe(200);
       expect(failures).toEqual([]);
     },
@@ -177,8 +188,12 @@ describe("in a browser without JavaScript", () => {
       const { page, failures } = await openWindow({ dark: true, narrow: true });
       const email = "keyboard@example.com";
       const agent = await openAccount();
-      await arrive(page, (await startFor(agent, email)).verification_uri_complete, email);
-      await picture(page, "review-phone");
+      await openLinkAndSignIn(
+        page,
+        (await startFor(agent, email)).verification_uri_complete,
+        email,
+      );
+      await screenshot(page, "review-phone");
       expect(
         await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),
       ).toBe(true);
@@ -192,7 +207,7 @@ describe("in a browser without JavaScript", () => {
       await page.keyboard.press("Enter");
       await page.waitForURL(`${base}/claim`);
       expect(await heading(page)).toBe("You declined");
-      await picture(page, "declined");
+      await screenshot(page, "declined");
       expect(await (await agent.poll()).json()).toMatchObject({ error: "access_denied" });
       expect(failures).toEqual([]);
     },
@@ -205,21 +220,25 @@ describe("in a browser without JavaScript", () => {
       const { page, failures } = await openWindow();
       const agent = await openAccount();
       const owner = "owner@example.com";
-      await arrive(page, (await startFor(agent, owner)).verification_uri_complete, owner);
+      await openLinkAndSignIn(
+        page,
+        (await startFor(agent, owner)).verification_uri_complete,
+        owner,
+      );
       await page.getByRole("button", { name: "Take over the account" }).click();
       const guest = await openWindow({ dark: true });
       const invited = "guest@example.com";
       const attempt = await startFor(agent, invited);
-      await arrive(guest.page, attempt.verification_uri, invited);
+      await openLinkAndSignIn(guest.page, attempt.verification_uri, invited);
       expect(await heading(guest.page)).toBe("Enter the code");
-      await picture(guest.page, "code");
+      await screenshot(guest.page, "code");
       await guest.page.getByLabel("Six digits").fill(attempt.user_code);
       await guest.page.getByRole("button", { name: "Continue" }).click();
       expect(await heading(guest.page)).toBe("An agent invites you to a workspace");
-      await picture(guest.page, "invited");
+      await screenshot(guest.page, "invited");
       await guest.page.getByRole("button", { name: "Join the workspace" }).click();
       expect(await heading(guest.page)).toBe("You have joined the workspace");
-      await picture(guest.page, "developer");
+      await screenshot(guest.page, "developer");
       expect([...failures, ...guest.failures]).toEqual([]);
     },
     START_TIMEOUT_MS,
@@ -231,23 +250,23 @@ describe("in a browser without JavaScript", () => {
       const { page, failures } = await openWindow();
       const email = "late@example.com";
       const agent = await openAccount();
-      await arrive(
+      await openLinkAndSignIn(
         page,
         (await startFor(agent, "right@example.com")).verification_uri_complete,
         email,
       );
       expect(await heading(page)).toBe("This is for another account");
-      await picture(page, "wrong-account");
+      await screenshot(page, "wrong-account");
 
       await page.goto(`${base}/claim?token=x&user_code=123456`);
       expect(await heading(page)).toBe("This link leads nowhere");
-      await picture(page, "invalid");
+      await screenshot(page, "invalid");
 
       const first = await startFor(agent, email);
       const second = await startFor(agent, email);
       await page.goto(first.verification_uri_complete);
       expect(await heading(page)).toBe("There is a newer link");
-      await picture(page, "superseded");
+      await screenshot(page, "superseded");
 
       const wrong = second.user_code === "111111" ? "222222" : "111111";
       await page.goto(
@@ -255,31 +274,31 @@ describe("in a browser without JavaScript", () => {
       );
       await page.getByRole("button", { name: "Take over the account" }).click();
       expect(await page.getByRole("alert").textContent()).toContain("4 more tries");
-      await picture(page, "wrong-code");
+      await screenshot(page, "wrong-code");
       for (let time = 0; time < 4; time++) {
         await page.getByLabel("The six digits that your agent shows").fill(wrong);
         await page.getByRole("button", { name: "Take over the account" }).click();
       }
       expect(await heading(page)).toBe("Too many wrong codes");
-      await picture(page, "locked");
+      await screenshot(page, "locked");
 
       const third = await startFor(agent, email);
       ahead += 900_000;
       await page.goto(third.verification_uri_complete);
       expect(await heading(page)).toBe("This link has run out");
-      await picture(page, "expired");
+      await screenshot(page, "expired");
 
       const fourth = await startFor(agent, email);
       const fifth = await startFor(agent, "faster@example.com");
       const faster = await openWindow();
-      await arrive(faster.page, fifth.verification_uri_complete, "faster@example.com");
+      await openLinkAndSignIn(faster.page, fifth.verification_uri_complete, "faster@example.com");
       await faster.page.getByRole("button", { name: "Take over the account" }).click();
       await page.goto(fourth.verification_uri_complete);
       expect(await heading(page)).toBe("Somebody else was first");
-      await picture(page, "overtaken");
+      await screenshot(page, "overtaken");
 
       await page.goto(`${base}/sessions`);
-      await picture(page, "sessions");
+      await screenshot(page, "sessions");
       expect([...failures, ...faster.failures]).toEqual([]);
     },
     START_TIMEOUT_MS,
@@ -290,14 +309,14 @@ describe("in a browser without JavaScript", () => {
     async () => {
       const fake = await startFakeIssuer();
       const email = "outside@example.com";
-      fake.lies = { claims: { email } };
-      let outside: World | undefined;
+      fake.overrides = { claims: { email } };
+      let outside: Harness | undefined;
       const door = listen({ host: "127.0.0.1", port: 0 }, async (request) => {
         if (outside === undefined) throw new Error("not open yet");
         return outside.handle(request);
       });
       const { id: clientId, secret: clientSecret } = CLIENT;
-      outside = createWorld(store.db, {
+      outside = createHarness(store.db, {
         baseUrl: `http://127.0.0.1:${door.port}`,
         identity: {
           issuer: fake.issuer,
@@ -329,7 +348,7 @@ describe("in a browser without JavaScript", () => {
       const email = "framed@example.com";
       const agent = await openAccount();
       const attempt = await startFor(agent, email);
-      await arrive(page, attempt.verification_uri_complete, email);
+      await openLinkAndSignIn(page, attempt.verification_uri_complete, email);
       const csrf = await page.locator("input[name=csrf]").first().getAttribute("value");
       const evil = listen(
         { host: "127.0.0.1", port: 0 },

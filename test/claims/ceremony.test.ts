@@ -8,14 +8,14 @@ import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identit
 import { secret } from "../../src/base/secret.ts";
 import { CLIENT, type FakeIssuer, startFakeIssuer } from "../people/fake-issuer.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
-import { createWebBrowser, type WebBrowser, type WebPage } from "../support/web-browser.ts";
-import { createWorld, GRANT, read, type StartAnswer, type World } from "./world.ts";
+import { createHttpBrowser, type HttpBrowser, type HttpPage } from "../support/web-browser.ts";
+import { createHarness, GRANT, readJson, type StartResponse, type Harness } from "./world.ts";
 
 let store: TestStore;
 let fake: FakeIssuer;
 let listener: Listener;
-let dev: DevIdentity | undefined;
-let printed: string[];
+let devIdentity: DevIdentity | undefined;
+let printedLines: string[];
 let base: string;
 
 beforeAll(async () => {
@@ -27,23 +27,23 @@ afterAll(async () => {
   await store.close();
 });
 beforeEach(() => {
-  printed = [];
-  let world: World | undefined;
+  printedLines = [];
+  let world: Harness | undefined;
   listener = listen({ host: "127.0.0.1", port: 0 }, (request, peer) => {
-    world ??= createWorld(store.db, { baseUrl: base, clock: Date.now, identity: identity() });
+    world ??= createHarness(store.db, { baseUrl: base, clock: Date.now, identity: identity() });
     return world.handle(request, peer.address());
   });
   base = `http://127.0.0.1:${listener.port}`;
 });
 afterEach(async () => {
   await listener.stop(true);
-  await dev?.close();
-  dev = undefined;
+  await devIdentity?.close();
+  devIdentity = undefined;
 });
 
 function identity() {
   return (
-    dev?.settings ?? {
+    devIdentity?.settings ?? {
       issuer: fake.issuer,
       clientId: CLIENT.id,
       clientSecret: secret(CLIENT.secret),
@@ -52,26 +52,30 @@ function identity() {
   );
 }
 
-async function startDev(): Promise<void> {
-  dev = await startDevIdentity({ baseUrl: base, port: 0, print: (line) => printed.push(line) });
+async function startDevIdentityProvider(): Promise<void> {
+  devIdentity = await startDevIdentity({
+    baseUrl: base,
+    port: 0,
+    print: (line) => printedLines.push(line),
+  });
 }
 
-async function open(): Promise<{ key: string; id: string }> {
+async function createAccount(): Promise<{ key: string; id: string }> {
   const answer = await fetch(`${base}/v1/accounts`, { method: "POST" });
-  const { api_key: key, account } = await read<{ api_key: string; account: { id: string } }>(
+  const { api_key: key, account } = await readJson<{ api_key: string; account: { id: string } }>(
     answer,
   );
   return { key, id: account.id };
 }
 
-async function startClaim(key: string, email: string): Promise<StartAnswer> {
+async function startClaim(key: string, email: string): Promise<StartResponse> {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   const answer = await fetch(`${base}/agent/identity/claim`, {
     method: "POST",
     headers,
     body: JSON.stringify({ email }),
   });
-  return await read<StartAnswer>(answer);
+  return await readJson<StartResponse>(answer);
 }
 
 /** Polls as a library does that knows RFC 6749 and nothing of Postern; it throws what it makes of an error. */
@@ -91,7 +95,7 @@ async function poll(key: string, grant = GRANT): Promise<Record<string, unknown>
       [oauth.allowInsecureRequests]: true,
     },
   );
-  if (response.status === 200) return await read<Record<string, unknown>>(response);
+  if (response.status === 200) return await readJson<Record<string, unknown>>(response);
   await oauth.processGenericTokenEndpointResponse(server, client, response);
   throw new Error("an error was taken for a success");
 }
@@ -104,28 +108,28 @@ async function failure(work: Promise<unknown>): Promise<unknown> {
   }
 }
 
-async function signInAtDev(browser: WebBrowser, page: WebPage, email: string): Promise<WebPage> {
+async function signInAtDev(browser: HttpBrowser, page: HttpPage, email: string): Promise<HttpPage> {
   const asked = await browser.submit(page, { email });
-  const code = printed.at(-1)?.slice(-6) ?? "";
+  const code = printedLines.at(-1)?.slice(-6) ?? "";
   return browser.submit(asked, { code });
 }
 
-function titleOf(page: WebPage): string {
+function titleOf(page: HttpPage): string {
   return /<h1>(.*?)<\/h1>/s.exec(page.text)?.[1] ?? page.text.slice(0, 200);
 }
 
 describe("with the development identity provider", () => {
   test("from the agent's first call to its poll that says claimed", async () => {
-    await startDev();
+    await startDevIdentityProvider();
     const email = "you@example.com";
-    const { key, id } = await open();
+    const { key, id } = await createAccount();
     const start = await startClaim(key, email);
     const pending = await failure(poll(key));
     expect(pending).toBeInstanceOf(oauth.ResponseBodyError);
     expect(pending).toMatchObject({ error: "authorization_pending", status: 400 });
     expect(await failure(poll(key))).toMatchObject({ error: "slow_down", status: 400 });
 
-    const browser = createWebBrowser();
+    const browser = createHttpBrowser();
     const landing = await browser.visit(start.claim_attempt.verification_uri_complete);
     expect(titleOf(landing)).toBe("An agent has something for you");
     expect(landing.url.search).toBe("");
@@ -133,7 +137,7 @@ describe("with the development identity provider", () => {
     expect(titleOf(login)).toBe("Sign in to Postern");
     const review = await signInAtDev(browser, login, email);
     expect(titleOf(review)).toBe("An agent wants to hand you its account");
-    expect(printed).toEqual([
+    expect(printedLines).toEqual([
       expect.stringMatching(/^ {2}Sign-in code for you@example\.com: \d{6}$/),
     ]);
     const done = await browser.submit(review, { decision: "confirm" });
@@ -144,10 +148,10 @@ describe("with the development identity provider", () => {
   });
 
   test("a wrong account signs in as the right one", async () => {
-    await startDev();
-    const { key } = await open();
+    await startDevIdentityProvider();
+    const { key } = await createAccount();
     const start = await startClaim(key, "right@example.com");
-    const browser = createWebBrowser();
+    const browser = createHttpBrowser();
     const login = await browser.visit(`${base}/signin?return_to=%2Fsessions`);
     await signInAtDev(browser, login, "wrong@example.com");
     const wrong = await browser.visit(start.claim_attempt.verification_uri_complete);
@@ -162,11 +166,11 @@ describe("with the development identity provider", () => {
   });
 
   test("five wrong codes end its sign-in", async () => {
-    await startDev();
-    const browser = createWebBrowser();
+    await startDevIdentityProvider();
+    const browser = createHttpBrowser();
     let page = await browser.visit(`${base}/signin`);
     page = await browser.submit(page, { email: "you@example.com" });
-    const wrong = printed[0]?.endsWith("000000") === true ? "111111" : "000000";
+    const wrong = printedLines[0]?.endsWith("000000") === true ? "111111" : "000000";
     for (let time = 0; time < 4; time++) {
       page = await browser.submit(page, { code: wrong });
       expect(page.text).toContain("That is not the code");
@@ -176,14 +180,14 @@ describe("with the development identity provider", () => {
   });
 
   test("it demands PKCE", async () => {
-    await startDev();
+    await startDevIdentityProvider();
     const query = new URLSearchParams({
       client_id: "postern",
       response_type: "code",
       scope: "openid",
       redirect_uri: `${base}/signin/callback`,
     });
-    const answer = await fetch(`${dev?.settings.issuer}/auth?${query.toString()}`, {
+    const answer = await fetch(`${devIdentity?.settings.issuer}/auth?${query.toString()}`, {
       redirect: "manual",
     });
     expect(answer.headers.get("location")).toContain("error=invalid_request");
@@ -201,11 +205,11 @@ describe("with the development identity provider", () => {
 
 describe("with an identity provider set as an outside one", () => {
   test("the ceremony ends the same", async () => {
-    const { key } = await open();
+    const { key } = await createAccount();
     const email = "outside@example.com";
-    fake.lies = { claims: { email, sub: "outside" } };
+    fake.overrides = { claims: { email, sub: "outside" } };
     const start = await startClaim(key, email);
-    const browser = createWebBrowser();
+    const browser = createHttpBrowser();
     await browser.visit(start.claim_attempt.verification_uri_complete);
     const review = await browser.visit(`${base}/signin?return_to=%2Fclaim`);
     const done = await browser.submit(review, { decision: "confirm" });
@@ -233,7 +237,7 @@ describe("an OAuth library gets well-formed errors", () => {
   });
 
   test("for an unknown grant and for no attempt", async () => {
-    const { key } = await open();
+    const { key } = await createAccount();
     expect(await failure(poll(key, "urn:x:y"))).toMatchObject({
       error: "unsupported_grant_type",
       status: 400,

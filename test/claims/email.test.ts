@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { foldEmail } from "../../src/base/email.ts";
-import { faultOfEmail, mailboxOf, maskEmail } from "../../src/claims/email.ts";
+import { emailError, canonicalMailbox, maskEmail } from "../../src/claims/email.ts";
 
 describe("addresses that are taken", () => {
   test.each([
@@ -16,7 +16,7 @@ describe("addresses that are taken", () => {
     "josé@example.com",
     "x_1@xn--bcher-kva.example",
     "ἀλέξανδρος@παράδειγμα.ελ",
-  ])("%s", (address) => expect(faultOfEmail(address)).toBeUndefined());
+  ])("%s", (address) => expect(emailError(address)).toBeUndefined());
 });
 
 describe("addresses that are refused", () => {
@@ -42,7 +42,7 @@ describe("addresses that are refused", () => {
     "",
     "<a@example.com>",
     `${"a".repeat(65)}@example.com`,
-  ])("%p", (address) => expect(faultOfEmail(address)).toBeString());
+  ])("%p", (address) => expect(emailError(address)).toBeString());
 });
 
 test("only letter case and the spelling of the domain are forgiven", () => {
@@ -65,14 +65,14 @@ test.each([
   ["a.nn@example.com", "ann@example.com", false],
   ["ann@hotmail.com", "ann@outlook.com", false],
 ])("%s and %s are one mailbox: %p", (one, other, same) => {
-  expect(mailboxOf(one) === mailboxOf(other)).toBe(same);
+  expect(canonicalMailbox(one) === canonicalMailbox(other)).toBe(same);
 });
 
 test("folding and naming a mailbox come to rest", () => {
   fc.assert(
     fc.property(fc.emailAddress(), (address) => {
       expect(foldEmail(foldEmail(address))).toBe(foldEmail(address));
-      expect(mailboxOf(mailboxOf(address))).toBe(mailboxOf(address));
+      expect(canonicalMailbox(canonicalMailbox(address))).toBe(canonicalMailbox(address));
     }),
   );
 });

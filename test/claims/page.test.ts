@@ -1,40 +1,45 @@
 // The human's side through HTTP: what each state shows, what is refused, and what the page gives away.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { addDeveloper, handOver, removeMember, roleOf } from "../../src/accounts/members.ts";
+import {
+  addDeveloper,
+  transferOwnership,
+  removeMember,
+  roleOf,
+} from "../../src/accounts/members.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
 import {
   type Agent,
   balanceOf,
   claimAs,
   createBrowser,
-  createWorld,
+  createHarness,
   csrfOf,
   linkOf,
   type Page,
-  read,
+  readJson,
   register,
   signedIn,
-  type StartAnswer,
-  started,
-  type World,
+  type StartResponse,
+  startedClaim,
+  type Harness,
 } from "./world.ts";
 
 let store: TestStore;
-let world: World;
+let harness: Harness;
 let agent: Agent;
 let email: string;
-let start: StartAnswer;
+let start: StartResponse;
 
 beforeAll(async () => {
   store = await openStore("sqlite");
 });
 afterAll(() => store.close());
 beforeEach(async () => {
-  world = createWorld(store.db);
-  agent = await register(world);
+  harness = createHarness(store.db);
+  agent = await register(harness);
   email = `human-${crypto.randomUUID()}@example.com`;
-  start = await started(agent.start(email));
+  start = await startedClaim(agent.start(email));
 });
 
 function titleOf(page: Page): string {
@@ -53,7 +58,7 @@ async function traces(): Promise<unknown> {
 
 describe("the link", () => {
   test("its query is stripped at once, and the cookie is short-lived and closed to scripts", async () => {
-    const answer = await createBrowser(world).go(linkOf(start));
+    const answer = await createBrowser(harness).go(linkOf(start));
     expect(answer.status).toBe(303);
     expect(answer.headers.get("location")).toBe("/claim");
     expect(answer.headers.get("cache-control")).toBe("no-store");
@@ -66,7 +71,7 @@ describe("the link", () => {
   });
 
   test("on https its cookie is bound to the host", async () => {
-    const secure = createWorld(store.db, { baseUrl: "https://gateway.test" });
+    const secure = createHarness(store.db, { baseUrl: "https://gateway.test" });
     const answer = await createBrowser(secure).go("/claim?token=x&user_code=123456");
     const [cookie = ""] = answer.headers.getSetCookie();
     expect(cookie).toMatch(
@@ -75,7 +80,7 @@ describe("the link", () => {
   });
 
   test("a stranger is asked to sign in, and is shown nothing of the account", async () => {
-    const page = await createBrowser(world).visit(linkOf(start));
+    const page = await createBrowser(harness).visit(linkOf(start));
     expect(page.status).toBe(200);
     expect(titleOf(page)).toBe("An agent has something for you");
     expect(page.text).toContain("/signin?return_to=%2Fclaim");
@@ -90,14 +95,14 @@ describe("the link", () => {
     "/claim?user_code=123456",
     "/claim?token=%20",
   ])("%s leads nowhere", async (path) => {
-    for (const browser of [createBrowser(world), await signedIn(world, { email })]) {
+    for (const browser of [createBrowser(harness), await signedIn(harness, { email })]) {
       const page = await browser.visit(path);
       expect([page.status, titleOf(page)]).toEqual([404, "This link leads nowhere"]);
     }
   });
 
   test("a cookie that was made up leads nowhere", async () => {
-    const browser = await signedIn(world, { email });
+    const browser = await signedIn(harness, { email });
     browser.cookies.set("postern_claim", btoa(`${start.claim_attempt_id} 123456`));
     expect((await browser.visit("/claim")).status).toBe(404);
   });
@@ -105,7 +110,7 @@ describe("the link", () => {
 
 describe("the page", () => {
   test("shows who asks, what comes with it, what it risks, and the code", async () => {
-    const page = await (await signedIn(world, { email })).visit(linkOf(start));
+    const page = await (await signedIn(harness, { email })).visit(linkOf(start));
     const code = start.claim_attempt.user_code;
     expect(page.status).toBe(200);
     for (const shown of [
@@ -127,7 +132,7 @@ describe("the page", () => {
   });
 
   test("cannot be framed, cached, or leak by referrer", async () => {
-    for (const browser of [createBrowser(world), await signedIn(world, { email })]) {
+    for (const browser of [createBrowser(harness), await signedIn(harness, { email })]) {
       const page = await browser.visit(linkOf(start));
       expect(page.headers.get("cache-control")).toBe("no-store");
       expect(page.headers.get("referrer-policy")).toBe("no-referrer");
@@ -142,7 +147,7 @@ describe("the page", () => {
   });
 
   test("refuses another account before any form, and names the right one by halves", async () => {
-    const page = await (await signedIn(world, { email: "eve@example.com" })).visit(linkOf(start));
+    const page = await (await signedIn(harness, { email: "eve@example.com" })).visit(linkOf(start));
     expect(page.status).toBe(403);
     expect(titleOf(page)).toBe("This is for another account");
     expect(page.text).toContain("h•••@example.com");
@@ -153,10 +158,10 @@ describe("the page", () => {
 
   test("letter case is forgiven, and nothing else", async () => {
     expect(
-      (await (await signedIn(world, { email: email.toUpperCase() })).visit(linkOf(start))).status,
+      (await (await signedIn(harness, { email: email.toUpperCase() })).visit(linkOf(start))).status,
     ).toBe(200);
     expect(
-      (await (await signedIn(world, { email: email.replace("@", "+x@") })).visit(linkOf(start)))
+      (await (await signedIn(harness, { email: email.replace("@", "+x@") })).visit(linkOf(start)))
         .status,
     ).toBe(403);
   });
@@ -165,9 +170,9 @@ describe("the page", () => {
     const before = await traces();
     const token = new URL(linkOf(start)).searchParams.get("token") ?? "";
     for (const browser of [
-      createBrowser(world),
-      await signedIn(world, { email }),
-      await signedIn(world, { email: "eve@example.com" }),
+      createBrowser(harness),
+      await signedIn(harness, { email }),
+      await signedIn(harness, { email: "eve@example.com" }),
     ])
       for (const path of [
         linkOf(start),
@@ -182,11 +187,11 @@ describe("the page", () => {
   });
 
   test("says how much a bonus it would give, and nothing of one that was given before", async () => {
-    await claimAs(world, { email }, start);
-    const second = await register(world);
+    await claimAs(harness, { email }, start);
+    const second = await register(harness);
     const page = await (
-      await signedIn(world, { email })
-    ).visit(linkOf(await started(second.start(email))));
+      await signedIn(harness, { email })
+    ).visit(linkOf(await startedClaim(second.start(email))));
     expect(page.text).not.toContain("bonus");
   });
 });
@@ -195,7 +200,7 @@ describe("deciding", () => {
   let browser: Awaited<ReturnType<typeof signedIn>>;
   let page: Page;
   beforeEach(async () => {
-    browser = await signedIn(world, { email });
+    browser = await signedIn(harness, { email });
     page = await browser.visit(linkOf(start));
   });
   const fields = (more: Record<string, string> = {}) => ({
@@ -214,7 +219,7 @@ describe("deciding", () => {
     expect(done.text).toContain("$1.05");
     const again = await browser.post("/claim", fields());
     expect(titleOf(again)).toBe("The account is yours");
-    expect(await balanceOf(world, agent.accountId)).toBe(1_050_000_000n);
+    expect(await balanceOf(harness, agent.accountId)).toBe(1_050_000_000n);
     expect(await statusOfPoll()).toBe(200);
   });
 
@@ -222,23 +227,23 @@ describe("deciding", () => {
     await browser.post("/claim", fields());
     const { accountId } = agent;
     const { personId } = browser.session;
-    const heir = await signedIn(world, { email: `heir-${crypto.randomUUID()}@example.com` });
-    await world.db.write(async (tx) => {
+    const heir = await signedIn(harness, { email: `heir-${crypto.randomUUID()}@example.com` });
+    await harness.db.write(async (tx) => {
       const { personId: to } = heir.session;
-      await addDeveloper(tx, { accountId, personId: to, via: "test", now: world.clock.now });
-      await handOver(tx, accountId, personId, to);
+      await addDeveloper(tx, { accountId, personId: to, via: "test", now: harness.clock.now });
+      await transferOwnership(tx, accountId, personId, to);
     });
     const developer = await browser.visit(linkOf(start));
     expect([developer.status, titleOf(developer)]).toEqual([200, "You have joined the workspace"]);
     expect(developer.text).toContain(heir.session.email);
     expect(developer.text).not.toContain("$1.05");
-    await world.db.write((tx) => removeMember(tx, accountId, personId));
+    await harness.db.write((tx) => removeMember(tx, accountId, personId));
     const stranger = await browser.visit(linkOf(start));
     expect([stranger.status, titleOf(stranger)]).toEqual([403, "You have left this workspace"]);
     for (const secret of ["$1.05", accountId, heir.session.email, agent.key.slice(0, 12)])
       expect(stranger.text).not.toContain(secret);
     expect(titleOf(await browser.post("/claim", fields()))).toBe("You have left this workspace");
-    expect(await roleOf(world.db, accountId, personId)).toBeUndefined();
+    expect(await roleOf(harness.db, accountId, personId)).toBeUndefined();
   });
 
   test("what the agent set up beside keys is said before and after: webhooks, and keys at providers", async () => {
@@ -324,11 +329,15 @@ describe("deciding", () => {
   test("keys are revoked and limited as was chosen", async () => {
     const minted = await Promise.all(
       ["limited", "kept"].map((name) =>
-        world.db.write((tx) => world.keys.mint(tx, agent.accountId, { name }, world.clock.now)),
+        harness.db.write((tx) =>
+          harness.keys.mint(tx, agent.accountId, { name }, harness.clock.now),
+        ),
       ),
     );
     const [limited, kept] = minted.map(({ key }) => key.id);
-    const keys = await read<{ data: { id: string; name: string | null }[] }>(agent.get("/v1/keys"));
+    const keys = await readJson<{ data: { id: string; name: string | null }[] }>(
+      agent.get("/v1/keys"),
+    );
     const first = keys.data.find(({ name }) => name === null)?.id ?? "";
     const done = await browser.post(
       "/claim",
@@ -351,7 +360,7 @@ describe("deciding", () => {
     expect(BigInt(String(row(limited)?.["limit_nano"]))).toBe(2_500_000_000n);
     expect(row(kept)).toMatchObject({ revoked_at: null, limit_nano: null });
     expect((await agent.get("/v1/account")).status).toBe(401);
-    expect(world.events).toEqual([
+    expect(harness.events).toEqual([
       "claim.started",
       "key.revoked",
       "key.limited",
@@ -366,7 +375,7 @@ describe("deciding", () => {
     );
     const shown = await browser.visit("/claim");
     expect(shown.text).toContain(`<bdi>${name}</bdi>`);
-    const keys = await read<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+    const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
     const id = keys.data[0]?.id ?? "";
     const done = await browser.post(
       "/claim",
@@ -378,7 +387,7 @@ describe("deciding", () => {
 
   test("keys beyond those listed are revoked together", async () => {
     for (let place = 0; place < 14; place++)
-      await world.db.write((tx) => world.keys.mint(tx, agent.accountId, {}, world.clock.now));
+      await harness.db.write((tx) => harness.keys.mint(tx, agent.accountId, {}, harness.clock.now));
     const long = await browser.visit("/claim");
     expect(long.text).toContain("Revoke the 3 keys not listed here");
     const listed = [...long.text.matchAll(/name="(key\.[^"]+)" value="keep"/g)].map(
@@ -395,7 +404,7 @@ describe("deciding", () => {
   });
 
   test("a limit that cannot be read changes nothing, and what was typed is kept", async () => {
-    const keys = await read<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+    const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
     const id = keys.data[0]?.id ?? "";
     const tried = await browser.post(
       "/claim",
@@ -414,8 +423,8 @@ describe("deciding", () => {
   });
 
   test("a page decides about the claim that it shows, and not about the link that was opened last", async () => {
-    const other = await register(world);
-    const newer = await started(other.start(email));
+    const other = await register(harness);
+    const newer = await startedClaim(other.start(email));
     const shown = await browser.visit(linkOf(newer));
     expect(shown.text).toContain(other.accountId);
     const before = await traces();
@@ -444,8 +453,8 @@ describe("deciding", () => {
   });
 
   test("another account's key cannot be revoked by naming it", async () => {
-    const other = await register(world);
-    const keys = await read<{ data: { id: string }[] }>(other.get("/v1/keys"));
+    const other = await register(harness);
+    const keys = await readJson<{ data: { id: string }[] }>(other.get("/v1/keys"));
     await browser.post("/claim", fields({ [`key.${keys.data[0]?.id ?? ""}`]: "revoke" }));
     expect((await other.get("/v1/account")).status).toBe(200);
   });
@@ -453,13 +462,13 @@ describe("deciding", () => {
   test("an invited person joins, and has no say about keys", async () => {
     await browser.post("/claim", fields());
     const invited = `invited-${email}`;
-    const invitation = await started(agent.start(invited));
-    const guest = await signedIn(world, { email: invited });
+    const invitation = await startedClaim(agent.start(invited));
+    const guest = await signedIn(harness, { email: invited });
     const asked = await guest.visit(linkOf(invitation));
     expect(titleOf(asked)).toBe("An agent invites you to a workspace");
     expect(asked.text).toContain(email);
     expect(asked.text).not.toContain("fieldset");
-    const keys = await read<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+    const keys = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
     const done = await guest.post("/claim", {
       csrf: csrfOf(asked),
       attempt: invitation.claim_attempt_id,
@@ -473,13 +482,13 @@ describe("deciding", () => {
 
   test("the agent of a claim in time is told so, though its human comes back late", async () => {
     await browser.post("/claim", fields());
-    world.clock.now += 3_600_000;
+    harness.clock.now += 3_600_000;
     expect(titleOf(await browser.visit("/claim"))).toBe("The account is yours");
   });
 
   test("another person with the same address is told that it was used", async () => {
     await browser.post("/claim", fields());
-    const twin = await signedIn(world, { email, subject: "another subject" });
+    const twin = await signedIn(harness, { email, subject: "another subject" });
     const seen = await twin.visit(linkOf(start));
     expect([seen.status, titleOf(seen)]).toEqual([409, "Already claimed"]);
   });
@@ -487,15 +496,15 @@ describe("deciding", () => {
   test("expired, superseded and overtaken links have their pages", async () => {
     const expired = async () => [
       await browser.visit(linkOf(start)),
-      await createBrowser(world).visit(linkOf(start)),
+      await createBrowser(harness).visit(linkOf(start)),
     ];
-    world.clock.now += 900_000;
+    harness.clock.now += 900_000;
     for (const seen of await expired())
       expect([seen.status, titleOf(seen)]).toEqual([410, "This link has run out"]);
-    const other = await started(agent.start(`other-${email}`));
+    const other = await startedClaim(agent.start(`other-${email}`));
     for (const seen of await expired())
       expect([seen.status, titleOf(seen)]).toEqual([410, "There is a newer link"]);
-    await claimAs(world, { email: `other-${email}` }, other);
+    await claimAs(harness, { email: `other-${email}` }, other);
     const seen = await browser.visit(linkOf(start));
     expect([seen.status, titleOf(seen)]).toEqual([409, "Somebody else was first"]);
   });
@@ -510,7 +519,7 @@ describe("forged posts", () => {
     ["with an opaque origin only", { origin: "null" }],
     ["without a word where they come from", {}],
   ])("%s are refused and change nothing", async (_where, headers) => {
-    const browser = await signedIn(world, { email });
+    const browser = await signedIn(harness, { email });
     const csrf = csrfOf(await browser.visit(linkOf(start)));
     const before = await traces();
     for (const decision of ["confirm", "decline"]) {
@@ -523,17 +532,17 @@ describe("forged posts", () => {
   });
 
   test("a browser that sends only its origin is believed", async () => {
-    const browser = await signedIn(world, { email });
+    const browser = await signedIn(harness, { email });
     const csrf = csrfOf(await browser.visit(linkOf(start)));
     const attempt = start.claim_attempt_id;
     const fields = { csrf, attempt, decision: "confirm", user_code: start.claim_attempt.user_code };
-    expect((await browser.post("/claim", fields, { origin: world.baseUrl })).status).toBe(200);
+    expect((await browser.post("/claim", fields, { origin: harness.baseUrl })).status).toBe(200);
   });
 
   test("without the session's own token they are refused", async () => {
-    const browser = await signedIn(world, { email });
+    const browser = await signedIn(harness, { email });
     await browser.visit(linkOf(start));
-    const eve = await signedIn(world, { email: "eve@example.com" });
+    const eve = await signedIn(harness, { email: "eve@example.com" });
     const before = await traces();
     for (const csrf of ["", "x", eve.session.csrf]) {
       const fields = { csrf, decision: "confirm", user_code: start.claim_attempt.user_code };
@@ -543,7 +552,7 @@ describe("forged posts", () => {
   });
 
   test("as JSON, as plain text or with repeated fields they are refused", async () => {
-    const browser = await signedIn(world, { email });
+    const browser = await signedIn(harness, { email });
     const csrf = csrfOf(await browser.visit(linkOf(start)));
     const body = new URLSearchParams({
       csrf,
@@ -566,7 +575,7 @@ describe("forged posts", () => {
   });
 
   test("nobody who is not signed in can post, and one account's page cannot decide another's claim", async () => {
-    const nobody = createBrowser(world);
+    const nobody = createBrowser(harness);
     await nobody.visit(linkOf(start));
     const answer = await nobody.go("/claim", {
       method: "POST",
@@ -577,7 +586,7 @@ describe("forged posts", () => {
       body: "decision=confirm",
     });
     expect(answer.status).toBe(403);
-    const eve = await signedIn(world, { email: "eve@example.com" });
+    const eve = await signedIn(harness, { email: "eve@example.com" });
     await eve.visit(linkOf(start));
     const before = await traces();
     for (const decision of ["confirm", "decline"]) {
@@ -588,7 +597,7 @@ describe("forged posts", () => {
   });
 
   test("a signed-out session's form is replayed in vain", async () => {
-    const browser = await signedIn(world, { email });
+    const browser = await signedIn(harness, { email });
     const csrf = csrfOf(await browser.visit(linkOf(start)));
     const cookie = browser.cookies.get("postern_session") ?? "";
     await browser.post("/signout", { csrf });
@@ -609,7 +618,7 @@ describe("forged posts", () => {
 
 describe("the code alone", () => {
   test("leads to the claim that names the signed-in address", async () => {
-    const browser = await signedIn(world, { email });
+    const browser = await signedIn(harness, { email });
     const empty = await browser.visit("/claim");
     expect(titleOf(empty)).toBe("Enter the code");
     const found = await browser.post("/claim/code", {
@@ -620,12 +629,12 @@ describe("the code alone", () => {
   });
 
   test("leads nowhere for anybody else, and guessing ends after five tries", async () => {
-    const eve = await signedIn(world, { email: `eve-${email}` });
+    const eve = await signedIn(harness, { email: `eve-${email}` });
     const csrf = csrfOf(await eve.visit("/claim"));
     const guess = async () =>
       (await eve.post("/claim/code", { csrf, user_code: start.claim_attempt.user_code })).status;
     expect(await guess()).toBe(404);
-    await started(agent.start(`eve-${email}`));
+    await startedClaim(agent.start(`eve-${email}`));
     const statuses = [];
     for (let time = 0; time < 5; time++) statuses.push(await guess());
     expect(statuses).toEqual([404, 404, 404, 404, 429]);
@@ -633,12 +642,12 @@ describe("the code alone", () => {
     const refused = await eve.post("/claim/code", fields);
     const seconds = Number(refused.headers.get("retry-after"));
     expect([refused.status, seconds > 0, seconds <= 600]).toEqual([429, true, true]);
-    world.clock.now += 600_000;
+    harness.clock.now += 600_000;
     expect(await guess()).toBe(404);
   });
 
   test("guesses at the same instant are counted too", async () => {
-    const eve = await signedIn(world, { email: `eve-${email}` });
+    const eve = await signedIn(harness, { email: `eve-${email}` });
     const csrf = csrfOf(await eve.visit("/claim"));
     const guesses = Array.from({ length: 20 }, (_, place) =>
       eve.post("/claim/code", { csrf, user_code: String(100_000 + place) }),

@@ -1,13 +1,13 @@
 // The rooms that the ceremony needs, and no others.
 
 import { accountRoutes } from "../../src/accounts/routes.ts";
-import { membersOf } from "../../src/accounts/members.ts";
+import { listAllMembers } from "../../src/accounts/members.ts";
 import type { Secret } from "../../src/base/secret.ts";
 import type { Claims } from "../../src/claims/claims.ts";
 import { claimPageRoutes } from "../../src/claims/page-routes.ts";
 import { claimRoutes } from "../../src/claims/routes.ts";
 import { ASSET_CACHE_CONTROL, STYLESHEET } from "../../src/http/assets.ts";
-import { openRoute, type Route } from "../../src/http/route.ts";
+import { publicRoute, type Route } from "../../src/http/route.ts";
 import type { Keys } from "../../src/keys/keys.ts";
 import { keyRoutes } from "../../src/keys/routes.ts";
 import { getWallet, grant, openWallet } from "../../src/ledger/ledger.ts";
@@ -16,7 +16,7 @@ import type { Sessions } from "../../src/people/sessions.ts";
 import type { SignIn } from "../../src/people/sign-in.ts";
 import type { Db } from "../../src/store/db.ts";
 
-export interface TestRouteParts {
+export interface TestRouteDeps {
   readonly db: Db;
   readonly keys: Keys;
   readonly claims: Claims;
@@ -27,29 +27,29 @@ export interface TestRouteParts {
   readonly vendor: string;
 }
 
-export function createRoutesForTests(parts: TestRouteParts): readonly Route[] {
+export function createTestRoutes(deps: TestRouteDeps): readonly Route[] {
   return [
     ...accountRoutes({
-      ...parts,
+      ...deps,
       limits: { perHour: 0, grantPerDay: 0n },
       openWallet,
-      grantStart: async (tx, accountId, amount, now) => {
+      grantStartingCredit: async (tx, accountId, amount, now) => {
         await grant(tx, { id: `start.${accountId}`, accountId, amount, now, reason: "start" });
       },
-      walletOf: getWallet,
-      membersOf: async (reader, accountId) =>
-        (await membersOf(reader, accountId)).map(({ email, role }) => ({ email, role })),
+      getWallet: getWallet,
+      listMembers: async (reader, accountId) =>
+        (await listAllMembers(reader, accountId)).map(({ email, role }) => ({ email, role })),
     }),
-    ...keyRoutes(parts),
-    ...claimRoutes(parts),
-    ...claimPageRoutes(parts),
-    ...peopleRoutes(parts),
+    ...keyRoutes(deps),
+    ...claimRoutes(deps),
+    ...claimPageRoutes(deps),
+    ...peopleRoutes(deps),
     stylesheet(),
   ];
 }
 
 function stylesheet(): Route {
-  return openRoute({
+  return publicRoute({
     method: "GET",
     path: STYLESHEET.path,
     id: "stylesheet",
@@ -58,7 +58,7 @@ function stylesheet(): Route {
     dialect: "page",
     hidden: true,
     faults: [],
-    answers: { 200: { description: "CSS", contentType: "text/css" } },
+    responses: { 200: { description: "CSS", contentType: "text/css" } },
     run: () =>
       new Response(STYLESHEET.body, {
         headers: {

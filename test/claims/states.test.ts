@@ -5,56 +5,58 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Role } from "../../src/accounts/members.ts";
 import { createAccount } from "../../src/accounts/accounts.ts";
 import {
-  type Attempt,
-  INTERVAL_MS,
-  type State,
-  STATES,
-  stateOf,
-  WINDOW_MS,
+  type ClaimAttempt,
+  POLL_INTERVAL_MS,
+  type ClaimState,
+  CLAIM_STATES,
+  claimStateOf,
+  CLAIM_TTL_MS,
 } from "../../src/claims/attempt.ts";
 import { readAttempt } from "../../src/claims/attempt-rows.ts";
-import type { Claimer, Started } from "../../src/claims/claims.ts";
+import type { Claimer, StartedClaim } from "../../src/claims/claims.ts";
 import { getWallet, openWallet } from "../../src/ledger/ledger.ts";
 import { recordPerson } from "../../src/people/people.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { createWorld, ISSUER, T0, type World } from "./world.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { createHarness, ISSUER, T0, type Harness } from "./world.ts";
 
-interface Ceremony {
-  readonly world: World;
+interface ClaimFixture {
+  readonly harness: Harness;
   readonly accountId: string;
   readonly keyId: string;
-  readonly meant: Claimer;
+  readonly named: Claimer;
   readonly other: Claimer;
-  readonly attempt: Started;
+  readonly attempt: StartedClaim;
   /** When the next thing happens. */
   at: number;
 }
 
-type Fact = string;
+type Outcome = string;
 
 const EVENTS = ["poll", "confirm", "mistype", "decline", "restart"] as const;
 type Event = (typeof EVENTS)[number];
 
 /** How an attempt comes into each state. */
-const WAYS: Readonly<Record<State, (ceremony: Ceremony) => Promise<void>>> = {
+const REACH_STATE: Readonly<Record<ClaimState, (ceremony: ClaimFixture) => Promise<void>>> = {
   initiated: async () => {},
-  claimed: async (ceremony) => void (await confirm(ceremony, ceremony.meant)),
+  claimed: async (ceremony) => void (await confirm(ceremony, ceremony.named)),
   declined: async (ceremony) => void (await decline(ceremony)),
   overtaken: async (ceremony) => {
     const later = await start(ceremony, ceremony.other.email);
     await confirm({ ...ceremony, attempt: later }, ceremony.other);
   },
   locked: async (ceremony) => {
-    for (let wrong = 0; wrong < 5; wrong++) await mistype(ceremony);
+    for (let wrong = 0; wrong < 5; wrong++) await enterWrongCode(ceremony);
   },
-  superseded: async (ceremony) => void (await start(ceremony, ceremony.meant.email)),
+  superseded: async (ceremony) => void (await start(ceremony, ceremony.named.email)),
   expired: async (ceremony) => {
-    ceremony.at += WINDOW_MS;
+    ceremony.at += CLAIM_TTL_MS;
   },
 };
 
 /** What comes of each event: the answer, and the state afterwards. */
-const EXPECTED: Readonly<Record<State, Readonly<Record<Event, readonly [Fact, State]>>>> = {
+const EXPECTED: Readonly<
+  Record<ClaimState, Readonly<Record<Event, readonly [Outcome, ClaimState]>>>
+> = {
   initiated: {
     poll: ["pending", "initiated"],
     confirm: ["claimed owner", "claimed"],
@@ -106,23 +108,23 @@ const EXPECTED: Readonly<Record<State, Readonly<Record<Event, readonly [Fact, St
   },
 };
 
-const FIRE: Readonly<Record<Event, (ceremony: Ceremony) => Promise<Fact>>> = {
-  poll: async ({ world, accountId, keyId, attempt, at }) =>
+const TRIGGER: Readonly<Record<Event, (ceremony: ClaimFixture) => Promise<Outcome>>> = {
+  poll: async ({ harness, accountId, keyId, attempt, at }) =>
     (
-      await world.db.write((tx) =>
-        world.claims.poll(tx, { accountId, keyId, attemptId: attempt.id, now: at }),
+      await harness.db.write((tx) =>
+        harness.claims.poll(tx, { accountId, keyId, attemptId: attempt.id, now: at }),
       )
     ).status,
-  confirm: (ceremony) => confirm(ceremony, ceremony.meant),
-  mistype,
+  confirm: (ceremony) => confirm(ceremony, ceremony.named),
+  mistype: enterWrongCode,
   decline,
   restart: async (ceremony) => {
-    await start(ceremony, ceremony.meant.email);
+    await start(ceremony, ceremony.named.email);
     return "started";
   },
 };
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`attempts on ${kind}`, () => {
     let store: TestStore;
     beforeAll(async () => {
@@ -130,79 +132,79 @@ eachStore((kind, open) => {
     });
     afterAll(() => store.close());
 
-    for (const state of STATES)
+    for (const state of CLAIM_STATES)
       for (const event of EVENTS)
         test(`${state} × ${event}`, async () => {
-          const ceremony = await begin(store);
-          await WAYS[state](ceremony);
-          expect(await stateNow(ceremony)).toBe(state);
+          const ceremony = await createFixture(store);
+          await REACH_STATE[state](ceremony);
+          expect(await currentState(ceremony)).toBe(state);
           const [fact, after] = EXPECTED[state][event];
-          expect(await FIRE[event](ceremony)).toBe(fact);
-          expect(await stateNow(ceremony)).toBe(after);
+          expect(await TRIGGER[event](ceremony)).toBe(fact);
+          expect(await currentState(ceremony)).toBe(after);
         });
 
-    for (const state of STATES)
+    for (const state of CLAIM_STATES)
       test(`${state} × a signed-in stranger`, async () => {
-        const ceremony = await begin(store);
-        await WAYS[state](ceremony);
+        const ceremony = await createFixture(store);
+        await REACH_STATE[state](ceremony);
         const stranger = await person(
-          ceremony.world,
+          ceremony.harness,
           `stranger-${crypto.randomUUID()}@example.com`,
         );
         expect(await confirm(ceremony, stranger)).toBe("wrong_account");
-        const declined = await ceremony.world.db.write((tx) =>
-          ceremony.world.claims.decline(tx, {
+        const declined = await ceremony.harness.db.write((tx) =>
+          ceremony.harness.claims.decline(tx, {
             attemptId: ceremony.attempt.id,
             claimer: stranger,
             now: ceremony.at,
           }),
         );
         expect(declined.status).toBe("wrong_account");
-        expect(await stateNow(ceremony)).toBe(state);
+        expect(await currentState(ceremony)).toBe(state);
       });
 
     test("a claim in time wins over a window that has closed since", async () => {
-      const ceremony = await begin(store);
-      ceremony.at += WINDOW_MS - 1;
-      expect(await confirm(ceremony, ceremony.meant)).toBe("claimed owner");
-      ceremony.at += WINDOW_MS;
-      expect(await FIRE.poll(ceremony)).toBe("claimed");
+      const ceremony = await createFixture(store);
+      ceremony.at += CLAIM_TTL_MS - 1;
+      expect(await confirm(ceremony, ceremony.named)).toBe("claimed owner");
+      ceremony.at += CLAIM_TTL_MS;
+      expect(await TRIGGER.poll(ceremony)).toBe("claimed");
     });
 
     test("the window closes at the very millisecond", async () => {
-      const ceremony = await begin(store);
-      ceremony.at += WINDOW_MS;
-      expect(await confirm(ceremony, ceremony.meant)).toBe("refused expired");
+      const ceremony = await createFixture(store);
+      ceremony.at += CLAIM_TTL_MS;
+      expect(await confirm(ceremony, ceremony.named)).toBe("refused expired");
     });
 
     test("polling too fast slows down by five seconds each time, for good", async () => {
-      const ceremony = await begin(store);
+      const ceremony = await createFixture(store);
       const poll = async (afterMs: number): Promise<string> => {
         ceremony.at += afterMs;
-        const { world, accountId, keyId, at } = ceremony;
-        const polled = await world.db.write((tx) =>
-          world.claims.poll(tx, { accountId, keyId, now: at }),
+        const { harness, accountId, keyId, at } = ceremony;
+        const polled = await harness.db.write((tx) =>
+          harness.claims.poll(tx, { accountId, keyId, now: at }),
         );
         return polled.status === "too_fast" ? `slow ${polled.intervalMs}` : polled.status;
       };
       expect(await poll(0)).toBe("pending");
-      expect(await poll(INTERVAL_MS)).toBe("pending");
+      expect(await poll(POLL_INTERVAL_MS)).toBe("pending");
       expect(await poll(1_000)).toBe("slow 10000");
-      expect(await poll(INTERVAL_MS)).toBe("slow 15000");
+      expect(await poll(POLL_INTERVAL_MS)).toBe("slow 15000");
       expect(await poll(15_000)).toBe("pending");
       expect(await poll(14_700)).toBe("pending");
       expect(await poll(10_000)).toBe("slow 20000");
       // What is final is said at once, however fast the question comes.
-      await confirm(ceremony, ceremony.meant);
+      await confirm(ceremony, ceremony.named);
       expect(await poll(1)).toBe("claimed");
       expect(await poll(1)).toBe("claimed");
     });
 
     test("confirmations at the same instant are one, and say the same", async () => {
       for (let round = 0; round < 5; round++) {
-        const ceremony = await begin(store);
+        const ceremony = await createFixture(store);
         const outcomes = await Promise.all(
-          Array.from({ length: 6 }, () => confirm(ceremony, ceremony.meant)),
+          Array.from({ length: 6 }, () => confirm(ceremony, ceremony.named)),
         );
         expect(new Set(outcomes)).toEqual(new Set(["claimed owner"]));
         expect((await getWallet(store.db, ceremony.accountId)).promo).toBe(1_000_000_000n);
@@ -211,23 +213,25 @@ eachStore((kind, open) => {
 
     test("wrong codes at the same instant are all counted", async () => {
       for (let round = 0; round < 5; round++) {
-        const ceremony = await begin(store);
-        const outcomes = await Promise.all(Array.from({ length: 12 }, () => mistype(ceremony)));
+        const ceremony = await createFixture(store);
+        const outcomes = await Promise.all(
+          Array.from({ length: 12 }, () => enterWrongCode(ceremony)),
+        );
         expect(outcomes.filter((fact) => fact === "refused locked")).toHaveLength(8);
-        expect(await confirm(ceremony, ceremony.meant)).toBe("refused locked");
+        expect(await confirm(ceremony, ceremony.named)).toBe("refused locked");
       }
     });
 
     test("confirming and declining at the same instant: one of them wins", async () => {
       for (let round = 0; round < 8; round++) {
-        const ceremony = await begin(store);
+        const ceremony = await createFixture(store);
         const facts = await Promise.all([
-          confirm(ceremony, ceremony.meant),
+          confirm(ceremony, ceremony.named),
           decline(ceremony),
-          confirm(ceremony, ceremony.meant),
+          confirm(ceremony, ceremony.named),
           decline(ceremony),
         ]);
-        const state = await stateNow(ceremony);
+        const state = await currentState(ceremony);
         expect(new Set(facts)).toEqual(
           new Set(
             state === "claimed"
@@ -240,10 +244,10 @@ eachStore((kind, open) => {
 
     test("a new start and a confirmation at the same instant: the one that is first counts", async () => {
       for (let round = 0; round < 8; round++) {
-        const ceremony = await begin(store);
+        const ceremony = await createFixture(store);
         const [later, fact] = await Promise.all([
           start(ceremony, ceremony.other.email),
-          confirm(ceremony, ceremony.meant),
+          confirm(ceremony, ceremony.named),
         ]);
         const outcome = await confirm({ ...ceremony, attempt: later }, ceremony.other);
         expect([fact, outcome]).toEqual(
@@ -256,70 +260,76 @@ eachStore((kind, open) => {
     });
 
     test("an invitation makes a developer, gives no bonus and touches no key", async () => {
-      const ceremony = await begin(store);
-      await confirm(ceremony, ceremony.meant);
+      const ceremony = await createFixture(store);
+      await confirm(ceremony, ceremony.named);
       const before = await getWallet(store.db, ceremony.accountId);
       const invited = { ...ceremony, attempt: await start(ceremony, ceremony.other.email) };
       expect(await confirm(invited, ceremony.other)).toBe("claimed developer");
       expect(await getWallet(store.db, ceremony.accountId)).toEqual(before);
-      expect(await FIRE.poll(invited)).toBe("claimed");
-      expect(await stateNow(ceremony)).toBe("claimed");
+      expect(await TRIGGER.poll(invited)).toBe("claimed");
+      expect(await currentState(ceremony)).toBe("claimed");
     });
 
     test("the owner who is invited again stays the owner", async () => {
-      const ceremony = await begin(store);
-      await confirm(ceremony, ceremony.meant);
-      const again = { ...ceremony, attempt: await start(ceremony, ceremony.meant.email) };
-      expect(await confirm(again, ceremony.meant)).toBe("claimed owner");
-      expect(await stateNow(ceremony)).toBe("claimed");
+      const ceremony = await createFixture(store);
+      await confirm(ceremony, ceremony.named);
+      const again = { ...ceremony, attempt: await start(ceremony, ceremony.named.email) };
+      expect(await confirm(again, ceremony.named)).toBe("claimed owner");
+      expect(await currentState(ceremony)).toBe("claimed");
       expect(await ownersOf(ceremony)).toBe(1);
     });
   });
 });
 
-async function begin(store: TestStore): Promise<Ceremony> {
-  const world = createWorld(store.db);
+async function createFixture(store: TestStore): Promise<ClaimFixture> {
+  const harness = createHarness(store.db);
   const account = await store.db.write((tx) =>
     createAccount(
       tx,
       { email: null, networks: ["203.0.113.7/32", "203.0.113.0/24"], now: T0 },
-      { limits: { perHour: 0, grantPerDay: 0n }, openWallet, grantStart: async () => {} },
+      { limits: { perHour: 0, grantPerDay: 0n }, openWallet, grantStartingCredit: async () => {} },
     ),
   );
-  const { key } = await store.db.write((tx) => world.keys.mint(tx, account.id, {}, T0));
+  const { key } = await store.db.write((tx) => harness.keys.mint(tx, account.id, {}, T0));
   const bare = {
-    world,
+    harness,
     accountId: account.id,
     keyId: key.id,
-    meant: await person(world, `meant-${crypto.randomUUID()}@example.com`),
-    other: await person(world, `other-${crypto.randomUUID()}@example.com`),
+    named: await person(harness, `meant-${crypto.randomUUID()}@example.com`),
+    other: await person(harness, `other-${crypto.randomUUID()}@example.com`),
     at: T0,
   };
-  return { ...bare, attempt: await start(bare, bare.meant.email) };
+  return { ...bare, attempt: await start(bare, bare.named.email) };
 }
 
-async function person(world: World, email: string): Promise<Claimer> {
-  const { id, issuer, subject } = await world.db.write((tx) =>
+async function person(harness: Harness, email: string): Promise<Claimer> {
+  const { id, issuer, subject } = await harness.db.write((tx) =>
     recordPerson(tx, { issuer: ISSUER, subject: email, email, name: null }, T0),
   );
   return { personId: id, issuer, subject, email };
 }
 
-function start(ceremony: Omit<Ceremony, "attempt">, email: string): Promise<Started> {
-  const { world, accountId, keyId, at } = ceremony;
-  return world.db.write((tx) =>
-    world.claims.start(tx, { accountId, keyId, email, network: "203.0.113.0/24", now: at }),
+function start(ceremony: Omit<ClaimFixture, "attempt">, email: string): Promise<StartedClaim> {
+  const { harness, accountId, keyId, at } = ceremony;
+  return harness.db.write((tx) =>
+    harness.claims.start(tx, { accountId, keyId, email, network: "203.0.113.0/24", now: at }),
   );
 }
 
 async function confirm(
-  ceremony: Ceremony,
+  ceremony: ClaimFixture,
   claimer: Claimer,
   userCode = ceremony.attempt.userCode,
-): Promise<Fact> {
-  const { world, attempt, at } = ceremony;
-  const outcome = await world.db.write((tx) =>
-    world.claims.confirm(tx, { attemptId: attempt.id, claimer, userCode, keyChoices: [], now: at }),
+): Promise<Outcome> {
+  const { harness, attempt, at } = ceremony;
+  const outcome = await harness.db.write((tx) =>
+    harness.claims.confirm(tx, {
+      attemptId: attempt.id,
+      claimer,
+      userCode,
+      keyChoices: [],
+      now: at,
+    }),
   );
   switch (outcome.status) {
     case "claimed":
@@ -333,26 +343,26 @@ async function confirm(
   }
 }
 
-function mistype(ceremony: Ceremony): Promise<Fact> {
+function enterWrongCode(ceremony: ClaimFixture): Promise<Outcome> {
   const wrong = ceremony.attempt.userCode === "000000" ? "000001" : "000000";
-  return confirm(ceremony, ceremony.meant, wrong);
+  return confirm(ceremony, ceremony.named, wrong);
 }
 
-async function decline({ world, attempt, meant, at }: Ceremony): Promise<Fact> {
-  const outcome = await world.db.write((tx) =>
-    world.claims.decline(tx, { attemptId: attempt.id, claimer: meant, now: at }),
+async function decline({ harness, attempt, named, at }: ClaimFixture): Promise<Outcome> {
+  const outcome = await harness.db.write((tx) =>
+    harness.claims.decline(tx, { attemptId: attempt.id, claimer: named, now: at }),
   );
   return outcome.status === "refused" ? `refused ${outcome.state}` : outcome.status;
 }
 
-async function stateNow({ world, attempt, at }: Ceremony): Promise<State> {
-  const found: Attempt | undefined = await readAttempt(world.db, attempt.id);
+async function currentState({ harness, attempt, at }: ClaimFixture): Promise<ClaimState> {
+  const found: ClaimAttempt | undefined = await readAttempt(harness.db, attempt.id);
   if (found === undefined) throw new Error("the attempt is gone");
-  return stateOf(found, at);
+  return claimStateOf(found, at);
 }
 
-async function ownersOf({ world, accountId }: Ceremony): Promise<number> {
-  const rows = await world.db.all(
+async function ownersOf({ harness, accountId }: ClaimFixture): Promise<number> {
+  const rows = await harness.db.all(
     "select * from membership where account_id = ? and role = 'owner'",
     [accountId],
   );

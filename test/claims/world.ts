@@ -1,16 +1,16 @@
 // A gateway with accounts, keys, people and claims on a store and a clock of the test's own, and a browser of the kind
 // that a test can look into: a cookie jar over the service's own function, or over a real port.
 
-import { createRoutesForTests } from "./routes-for-tests.ts";
+import { createTestRoutes } from "./routes-for-tests.ts";
 import { getWallet } from "../../src/ledger/ledger.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type Secret, secret } from "../../src/base/secret.ts";
-import { createAddressReader } from "../../src/http/address.ts";
+import { createClientIpResolver } from "../../src/http/address.ts";
 import { faultPage } from "../../src/http/fault-page.tsx";
-import { createServe, type Peer } from "../../src/http/serve.ts";
+import { createRequestHandler, type Peer } from "../../src/http/serve.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys, type Keys } from "../../src/keys/keys.ts";
-import { insertSpender } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
 import {
   type ClaimEvent,
   type ClaimLimits,
@@ -26,7 +26,7 @@ export const T0 = Date.parse("2026-11-21T09:30:00Z");
 export const GRANT = "urn:postern:agent-auth:grant-type:claim";
 export const ISSUER = "https://id.test";
 
-export interface World {
+export interface Harness {
   readonly db: Db;
   readonly baseUrl: string;
   readonly master: Secret;
@@ -41,7 +41,7 @@ export interface World {
   readonly handle: (request: Request, address?: string) => Promise<Response>;
 }
 
-export interface WorldOptions {
+export interface HarnessOptions {
   readonly baseUrl?: string;
   readonly limits?: ClaimLimits;
   readonly identity?: IdentitySettings;
@@ -50,20 +50,20 @@ export interface WorldOptions {
   readonly clock?: () => number;
 }
 
-export function createWorld(db: Db, options: WorldOptions = {}): World {
+export function createHarness(db: Db, options: HarnessOptions = {}): Harness {
   const baseUrl = options.baseUrl ?? "http://127.0.0.1:8787";
   const master = secret("a secret of the tests that is long enough");
-  let still = T0;
-  const now = options.clock ?? (() => still);
+  let frozenNow = T0;
+  const now = options.clock ?? (() => frozenNow);
   const clock = {
     get now() {
       return now();
     },
     set now(at: number) {
-      still = at;
+      frozenNow = at;
     },
   };
-  const keys = createKeys({ db, master, prefix: "pst", openSpender: insertSpender });
+  const keys = createKeys({ db, master, prefix: "pst", createKeySpend: insertKeySpend });
   const events: ClaimEvent["kind"][] = [];
   const claims = createClaims({
     master,
@@ -77,8 +77,8 @@ export function createWorld(db: Db, options: WorldOptions = {}): World {
       : createSignIn({ settings: options.identity, baseUrl, master });
   const idempotency = createIdempotency(master);
   const logged: string[] = [];
-  const serve = createServe({
-    routes: createRoutesForTests({
+  const serve = createRequestHandler({
+    routes: createTestRoutes({
       db,
       keys,
       claims,
@@ -92,22 +92,22 @@ export function createWorld(db: Db, options: WorldOptions = {}): World {
     baseUrl,
     log: createLog({
       level: "error",
-      readable: true,
+      isPretty: true,
       now,
       write: (line) => void logged.push(line),
     }),
     now,
     authenticate: keys.find,
-    findVisitor: sessions.find,
+    findSessionUser: sessions.find,
     faultPage,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,
-    rate: undefined,
-    addressOf: createAddressReader([]),
+    rateLimiter: undefined,
+    clientIpOf: createClientIpResolver([]),
     isDraining: () => false,
   });
-  const handle: World["handle"] = (request, address = "203.0.113.7") => {
-    const peer: Peer = { address: () => address, keepOpen: () => {} };
+  const handle: Harness["handle"] = (request, address = "203.0.113.7") => {
+    const peer: Peer = { address: () => address, disableIdleTimeout: () => {} };
     return serve(request, peer);
   };
   return { db, baseUrl, master, keys, claims, sessions, signIn, events, logged, clock, handle };
@@ -121,42 +121,44 @@ export interface Agent {
   readonly get: (path: string) => Promise<Response>;
 }
 
-export async function register(world: World, address?: string): Promise<Agent> {
-  const response = await world.handle(
-    new Request(`${world.baseUrl}/v1/accounts`, { method: "POST" }),
+export async function register(harness: Harness, address?: string): Promise<Agent> {
+  const response = await harness.handle(
+    new Request(`${harness.baseUrl}/v1/accounts`, { method: "POST" }),
     address,
   );
-  const { account, api_key } = await read<{ account: { id: string }; api_key: string }>(response);
-  return agentOf(world, api_key, account.id);
+  const { account, api_key } = await readJson<{ account: { id: string }; api_key: string }>(
+    response,
+  );
+  return agentOf(harness, api_key, account.id);
 }
 
-export function agentOf(world: World, key: string, accountId: string): Agent {
+export function agentOf(harness: Harness, key: string, accountId: string): Agent {
   const authorization = `Bearer ${key}`;
   return {
     key,
     accountId,
     start: (email, headers = {}) =>
-      world.handle(
-        new Request(`${world.baseUrl}/agent/identity/claim`, {
+      harness.handle(
+        new Request(`${harness.baseUrl}/agent/identity/claim`, {
           method: "POST",
           headers: { authorization, "content-type": "application/json", ...headers },
           body: JSON.stringify({ email }),
         }),
       ),
     poll: (fields = { grant_type: GRANT }) =>
-      world.handle(
-        new Request(`${world.baseUrl}/oauth2/token`, {
+      harness.handle(
+        new Request(`${harness.baseUrl}/oauth2/token`, {
           method: "POST",
           headers: { authorization, "content-type": "application/x-www-form-urlencoded" },
           body: typeof fields === "string" ? fields : new URLSearchParams(fields).toString(),
         }),
       ),
     get: (path) =>
-      world.handle(new Request(`${world.baseUrl}${path}`, { headers: { authorization } })),
+      harness.handle(new Request(`${harness.baseUrl}${path}`, { headers: { authorization } })),
   };
 }
 
-export interface StartAnswer {
+export interface StartResponse {
   readonly claim_attempt_id: string;
   readonly status: string;
   readonly expires_at: string;
@@ -169,10 +171,10 @@ export interface StartAnswer {
   };
 }
 
-export async function started(response: Promise<Response>): Promise<StartAnswer> {
+export async function startedClaim(response: Promise<Response>): Promise<StartResponse> {
   const answer = await response;
   if (answer.status !== 200) throw new Error(`start: ${answer.status} ${await answer.text()}`);
-  return await read<StartAnswer>(answer);
+  return await readJson<StartResponse>(answer);
 }
 
 export interface Browser {
@@ -199,14 +201,14 @@ export function csrfOf(page: Page): string {
   return /name="csrf" value="([^"]+)"/.exec(page.text)?.[1] ?? "";
 }
 
-export function createBrowser(world: World): Browser {
+export function createBrowser(harness: Harness): Browser {
   const cookies = new Map<string, string>();
   const go: Browser["go"] = async (path, init = {}) => {
     const headers = new Headers(init.headers);
     if (cookies.size > 0)
       headers.set("cookie", [...cookies].map(([name, value]) => `${name}=${value}`).join("; "));
-    const response = await world.handle(
-      new Request(new URL(path, world.baseUrl), { ...init, headers, redirect: "manual" }),
+    const response = await harness.handle(
+      new Request(new URL(path, harness.baseUrl), { ...init, headers, redirect: "manual" }),
     );
     for (const cookie of response.headers.getSetCookie()) {
       const [pair = "", ...attributes] = cookie.split("; ");
@@ -251,57 +253,61 @@ export interface Human {
 
 /** A browser in which somebody has signed in; the identity provider is left out. */
 export async function signedIn(
-  world: World,
+  harness: Harness,
   human: Human,
 ): Promise<Browser & { session: Session }> {
-  const browser = createBrowser(world);
+  const browser = createBrowser(harness);
   const { email, subject = email.toLowerCase(), issuer = ISSUER } = human;
-  const cookie = await world.db.write(async (tx) => {
-    const person = await recordPerson(tx, { issuer, subject, email, name: null }, world.clock.now);
-    return world.sessions.begin(tx, {
+  const cookie = await harness.db.write(async (tx) => {
+    const person = await recordPerson(
+      tx,
+      { issuer, subject, email, name: null },
+      harness.clock.now,
+    );
+    return harness.sessions.begin(tx, {
       personId: person.id,
       network: "198.51.100.0/24",
       browser: "test",
       cookies: null,
-      now: world.clock.now,
+      now: harness.clock.now,
     });
   });
   const [pair = ""] = cookie.split("; ");
   const name = pair.slice(0, pair.indexOf("="));
   browser.cookies.set(name, pair.slice(name.length + 1));
-  const session = await world.sessions.find(pair, world.clock.now);
+  const session = await harness.sessions.find(pair, harness.clock.now);
   if (session === undefined) throw new Error("no session");
   return { ...browser, session };
 }
 
 /** Opens the link, confirms with the code, and answers the page that comes of it. */
 export async function claimAs(
-  world: World,
+  harness: Harness,
   human: Human,
-  start: StartAnswer,
-  more: Record<string, string> = {},
+  start: StartResponse,
+  extraFields: Record<string, string> = {},
 ): Promise<Page> {
-  const browser = await signedIn(world, human);
+  const browser = await signedIn(harness, human);
   const page = await browser.visit(linkOf(start));
   return browser.post("/claim", {
     csrf: csrfOf(page),
     attempt: start.claim_attempt_id,
     user_code: start.claim_attempt.user_code,
     decision: "confirm",
-    ...more,
+    ...extraFields,
   });
 }
 
-export function linkOf(start: StartAnswer): string {
+export function linkOf(start: StartResponse): string {
   return start.claim_attempt.verification_uri_complete;
 }
 
-export async function balanceOf(world: World, accountId: string): Promise<bigint> {
-  const wallet = await getWallet(world.db, accountId);
+export async function balanceOf(harness: Harness, accountId: string): Promise<bigint> {
+  const wallet = await getWallet(harness.db, accountId);
   return wallet.promo + wallet.paid;
 }
 
 /** What a test expects an answer to be; a wrong expectation fails where it is used. */
-export async function read<T>(response: Response | Promise<Response>): Promise<T> {
+export async function readJson<T>(response: Response | Promise<Response>): Promise<T> {
   return (await (await response).json()) as T;
 }

@@ -1,24 +1,24 @@
 // What an operator does to accounts at the command line: every command, every refusal, beside a gateway that runs.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { runHere } from "../support/command-line.ts";
+import { runInProcess } from "../support/command-line.ts";
 import { testPostgres } from "../support/postgres.ts";
 import {
-  type Ended,
-  makePlace,
-  type Running,
+  type ExitResult,
+  createTempFolder,
+  type RunningProcess,
   type Settings,
   startPostern,
-  stop,
+  stopPostern,
   stopAll,
 } from "./postern.ts";
 
 setDefaultTimeout(120_000);
 
 describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => {
-  const place = makePlace();
+  const place = createTempFolder();
   let settings: Settings;
-  let gateway: Running;
+  let gateway: RunningProcess;
   let account: Made;
 
   beforeAll(async () => {
@@ -30,7 +30,7 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
     account = await createAccount();
   });
   afterAll(async () => {
-    await stop(gateway);
+    await stopPostern(gateway);
     stopAll();
     place.remove();
   });
@@ -41,8 +41,8 @@ describe.each(["sqlite", "postgres"] as const)("postern admin on %s", (kind) => 
   }
 
   // The commands run in this process, and the gateway in another: that is beside it, too, and faster.
-  const admin = (...args: readonly string[]): Promise<Ended> =>
-    runHere(["admin", ...args], settings);
+  const admin = (...args: readonly string[]): Promise<ExitResult> =>
+    runInProcess(["admin", ...args], settings);
 
   async function createAccount(): Promise<Made> {
     const answer = await call("/v1/accounts", undefined, {});

@@ -6,7 +6,7 @@ import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 import { readConfig } from "../../src/config.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
-import { makePlace, runPostern, startPostern, stop } from "./postern.ts";
+import { createTempFolder, runPostern, startPostern, stopPostern } from "./postern.ts";
 
 describe("postern", () => {
   test("--version prints the version and nothing else", async () => {
@@ -103,7 +103,7 @@ describe("postern", () => {
     for (const typed of [" ", "0x10", "1e3", "80.0", "-1", "+80", "65536", "8 0"])
       expect([
         typed,
-        mistakesIn({ POSTERN_PORT: typed, POSTERN_ACCOUNTS_PER_HOUR: "1e3" }),
+        configErrors({ POSTERN_PORT: typed, POSTERN_ACCOUNTS_PER_HOUR: "1e3" }),
       ]).toEqual([
         typed,
         [
@@ -111,19 +111,19 @@ describe("postern", () => {
           "POSTERN_ACCOUNTS_PER_HOUR must be a whole number from 0 to 1000000",
         ],
       ]);
-    expect(mistakesIn({ POSTERN_PORT: "0", POSTERN_DRAIN_SECONDS: "3600" })).toEqual([]);
+    expect(configErrors({ POSTERN_PORT: "0", POSTERN_DRAIN_SECONDS: "3600" })).toEqual([]);
     // A file from Windows leaves a carriage return behind.
-    expect(mistakesIn({ POSTERN_PORT: " 8787", POSTERN_DRAIN_SECONDS: "30\r" })).toEqual([]);
-    expect(mistakesIn({ POSTERN_PORT: "", POSTERN_DRAIN_SECONDS: "" })).toEqual([]);
+    expect(configErrors({ POSTERN_PORT: " 8787", POSTERN_DRAIN_SECONDS: "30\r" })).toEqual([]);
+    expect(configErrors({ POSTERN_PORT: "", POSTERN_DRAIN_SECONDS: "" })).toEqual([]);
   });
 
   test("takes no provider's key that came with a line's end or white space, and does not print it", () => {
     for (const key of ["sk-one\n", "sk-one\r", " sk-one", "sk one", "sk-öne"])
-      expect(mistakesIn({ OPENAI_API_KEY: key })).toEqual([
+      expect(configErrors({ OPENAI_API_KEY: key })).toEqual([
         expect.stringMatching(/^OPENAI_API_KEY has white space or another character/),
       ]);
-    expect(mistakesIn({ OPENAI_API_KEY: "sk-one_2:three/four==" })).toEqual([]);
-    expect(mistakesIn({ STRIPE_SECRET_KEY: "rk_live_1\n" })).toEqual([
+    expect(configErrors({ OPENAI_API_KEY: "sk-one_2:three/four==" })).toEqual([]);
+    expect(configErrors({ STRIPE_SECRET_KEY: "rk_live_1\n" })).toEqual([
       "STRIPE_SECRET_KEY has white space or another character that no key has",
     ]);
   });
@@ -137,7 +137,7 @@ describe("postern", () => {
   });
 
   test("reads .env from the folder that it is started in", async () => {
-    const { folder, remove } = makePlace();
+    const { folder, remove } = createTempFolder();
     writeFileSync(path.join(folder, ".env"), "POSTERN_PORT=not-a-port\n");
     const { code, stderr } = await runPostern(["serve"], {}, folder);
     expect(`${code} ${stderr}`).toContain("2 The settings have a mistake:\n  POSTERN_PORT ");
@@ -145,9 +145,9 @@ describe("postern", () => {
   });
 });
 
-function mistakesIn(env: Readonly<Record<string, string>>): readonly string[] {
+function configErrors(env: Readonly<Record<string, string>>): readonly string[] {
   const read = readConfig({ env, hostName: "test", providers: PROVIDERS });
-  return read.ok ? [] : read.mistakes;
+  return read.ok ? [] : read.errors;
 }
 
 describe("postern simulate", () => {
@@ -161,6 +161,6 @@ describe("postern simulate", () => {
       });
     expect((await call("letmein")).status).toBe(200);
     expect((await call("other")).status).toBe(401);
-    expect((await stop(running)).code).toBe(0);
+    expect((await stopPostern(running)).code).toBe(0);
   });
 });

@@ -3,7 +3,14 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import path from "node:path";
-import { makePlace, type Running, runPostern, startPostern, stop, stopAll } from "./postern.ts";
+import {
+  createTempFolder,
+  type RunningProcess,
+  runPostern,
+  startPostern,
+  stopPostern,
+  stopAll,
+} from "./postern.ts";
 
 const ENDLESS = "[[sim: chunks=400 pace=100 tokens=400]] go on";
 const JSON_TYPE = { "content-type": "application/json" };
@@ -12,9 +19,9 @@ afterEach(stopAll);
 
 describe("the end of the drain", () => {
   test("a background response that would go on is stopped, has failed, and is charged for what it made", async () => {
-    const place = makePlace();
+    const place = createTempFolder();
     const running = await startPostern([], { ...place.settings, POSTERN_DRAIN_SECONDS: "1" });
-    const { headers, account } = await open(running);
+    const { headers, account } = await createAccount(running);
     const accepted = await fetch(`${running.url}/v1/responses`, {
       method: "POST",
       headers,
@@ -27,21 +34,21 @@ describe("the end of the drain", () => {
     const kept = await (await fetch(`${again.url}/v1/responses/${id}`, { headers })).json();
     expect(kept.status).toBe("failed");
     expect(kept.error.message).toStartWith("The gateway stopped while");
-    await stop(again);
+    await stopPostern(again);
     place.remove();
   }, 30_000);
 
   test("a stream that is cut off is charged for what was relayed, also where leaving does not end the bill", async () => {
-    const place = makePlace();
+    const place = createTempFolder();
     const simulator = await startPostern(["simulate", "--port", "0"], {});
     const models = path.join(place.folder, "models.json");
-    writeFileSync(models, JSON.stringify(billingOn(`${simulator.url}/v1`)));
+    writeFileSync(models, JSON.stringify(modelsFileFor(`${simulator.url}/v1`)));
     const running = await startPostern([], {
       ...place.settings,
       POSTERN_DRAIN_SECONDS: "1",
       POSTERN_MODELS_FILE: models,
     });
-    const { headers, account } = await open(running);
+    const { headers, account } = await createAccount(running);
     const stream = await fetch(`${running.url}/v1/chat/completions`, {
       method: "POST",
       headers,
@@ -56,13 +63,13 @@ describe("the end of the drain", () => {
     await Bun.sleep(500);
     await expectCharged(running, place.settings, account);
     await read;
-    await stop(simulator);
+    await stopPostern(simulator);
     place.remove();
   }, 30_000);
 });
 
 /** A provider that goes on and charges for it, whoever has left. */
-function billingOn(base_url: string) {
+function modelsFileFor(base_url: string) {
   return {
     providers: [{ id: "own", base_url, wires: ["chat"], stops_billing_on_abort: false }],
     models: [
@@ -76,7 +83,7 @@ function billingOn(base_url: string) {
   };
 }
 
-async function open({ url }: Running) {
+async function createAccount({ url }: RunningProcess) {
   const made = await fetch(`${url}/v1/accounts`, {
     method: "POST",
     headers: JSON_TYPE,
@@ -90,11 +97,11 @@ async function open({ url }: Running) {
 }
 
 async function expectCharged(
-  running: Running,
+  running: RunningProcess,
   settings: Readonly<Record<string, string>>,
   account: string,
 ): Promise<void> {
-  const { code, stdout } = await stop(running);
+  const { code, stdout } = await stopPostern(running);
   expect(stdout).not.toContain("before every call was settled");
   expect(code).toBe(0);
   const shown = (await runPostern(["admin", "show", account], settings)).stdout;

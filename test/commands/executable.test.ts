@@ -8,9 +8,9 @@ import path from "node:path";
 import packageJson from "../../package.json" with { type: "json" };
 
 const ROOT = path.resolve(import.meta.dir, "../..");
-const place = mkdtempSync(path.join(tmpdir(), "postern-executable-"));
-const executable = path.join(place, "postern");
-const empty = path.join(place, "empty");
+const tempFolder = mkdtempSync(path.join(tmpdir(), "postern-executable-"));
+const executable = path.join(tempFolder, "postern");
+const empty = path.join(tempFolder, "empty");
 
 beforeAll(() => {
   mkdirSync(empty);
@@ -21,7 +21,7 @@ beforeAll(() => {
   });
   if (built.status !== 0) throw new Error(built.stderr);
 });
-afterAll(() => rmSync(place, { recursive: true, force: true }));
+afterAll(() => rmSync(tempFolder, { recursive: true, force: true }));
 
 describe("the executable", () => {
   test("says its version and its help without anything beside it", () => {
@@ -40,7 +40,7 @@ describe("the executable", () => {
       env: {},
       stdio: ["ignore", "pipe", "inherit"],
     });
-    const url = await addressOf(child);
+    const url = await listeningUrl(child);
     for (const page of [
       "/readyz",
       "/v1/models",
@@ -64,7 +64,7 @@ describe("the executable", () => {
   });
 });
 
-function addressOf(child: ChildProcess): Promise<string> {
+function listeningUrl(child: ChildProcess): Promise<string> {
   let output = "";
   return new Promise((resolve, reject) => {
     child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {

@@ -5,11 +5,18 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { testPostgres } from "../support/postgres.ts";
-import { makePlace, type Running, runPostern, startPostern, stop, stopAll } from "./postern.ts";
+import {
+  createTempFolder,
+  type RunningProcess,
+  runPostern,
+  startPostern,
+  stopPostern,
+  stopAll,
+} from "./postern.ts";
 
-const place = makePlace();
-const { settings, folder } = place;
-let gateway: Running;
+const tempFolder = createTempFolder();
+const { settings, folder } = tempFolder;
+let gateway: RunningProcess;
 let account = { id: "", key: "", keyId: "" };
 
 beforeAll(async () => {
@@ -17,14 +24,14 @@ beforeAll(async () => {
   account = await createAccount();
 });
 afterAll(async () => {
-  await stop(gateway);
+  await stopPostern(gateway);
   stopAll();
-  place.remove();
+  tempFolder.remove();
 });
 
 describe("postern migrate", () => {
   test("applies what is missing, and nothing the second time", async () => {
-    const other = makePlace();
+    const other = createTempFolder();
     expect((await runPostern(["migrate"], other.settings)).stdout).toStartWith(
       "Applied 0001-house",
     );
@@ -37,7 +44,7 @@ describe("postern migrate", () => {
   });
 
   test("must come before other commands on an empty store, and they say so", async () => {
-    const other = makePlace();
+    const other = createTempFolder();
     const { code, stderr } = await runPostern(["admin", "verify-ledger"], other.settings);
     expect(code).toBe(1);
     expect(stderr).toContain("A new store is made by postern migrate");
@@ -59,7 +66,7 @@ describe("postern migrate", () => {
 
 describe("postern admin grant", () => {
   test("gives credit to an account while the gateway runs", async () => {
-    const { code, stdout } = await admin("grant", account.id, "5.25", "--reason", "welcome");
+    const { code, stdout } = await runAdmin("grant", account.id, "5.25", "--reason", "welcome");
     expect(code).toBe(0);
     expect(stdout).toBe(`${account.id} was granted 5.25 USD. Its balance is 5.3 USD.\n`);
     expect(await balanceOf(account.key)).toBe(5_300_000);
@@ -68,26 +75,26 @@ describe("postern admin grant", () => {
   test("is made once under one --id", async () => {
     const before = await balanceOf(account.key);
     const line = ["grant", account.id, "1", "--reason", "twice", "--id", "ticket-7"] as const;
-    expect((await admin(...line)).stdout).toContain("was granted 1 USD");
-    expect(await admin(...line)).toMatchObject({ code: 0, stderr: "" });
-    expect((await admin(...line)).stdout).toContain("already been made");
+    expect((await runAdmin(...line)).stdout).toContain("was granted 1 USD");
+    expect(await runAdmin(...line)).toMatchObject({ code: 0, stderr: "" });
+    expect((await runAdmin(...line)).stdout).toContain("already been made");
     expect(await balanceOf(account.key)).toBe(before + 1_000_000);
   });
 
   test("refuses an account that is not there, and amounts that are none", async () => {
-    expect(await admin("grant", "acct_none", "5", "--reason", "x")).toMatchObject({
+    expect(await runAdmin("grant", "acct_none", "5", "--reason", "x")).toMatchObject({
       code: 1,
       stderr: "postern admin grant: There is no such account.\n",
     });
     for (const amount of ["0", "five", "1e3", "0.0000000001"])
-      expect((await admin("grant", account.id, amount, "--reason", "x")).code).toBe(2);
-    expect((await admin("grant", account.id, "5", "--reason", "  ")).code).toBe(2);
+      expect((await runAdmin("grant", account.id, amount, "--reason", "x")).code).toBe(2);
+    expect((await runAdmin("grant", account.id, "5", "--reason", "  ")).code).toBe(2);
   });
 });
 
 describe("postern admin show and revoke-key", () => {
   test("show an account with its balance and its keys, never a raw key", async () => {
-    const { code, stdout } = await admin("show", account.id);
+    const { code, stdout } = await runAdmin("show", account.id);
     expect(code).toBe(0);
     expect(stdout).toContain(`account    ${account.id}`);
     expect(stdout).toContain("balance    ");
@@ -97,7 +104,7 @@ describe("postern admin show and revoke-key", () => {
 
   test("revoke a key, which the running gateway refuses on its next request", async () => {
     const other = await createAccount();
-    expect(await admin("revoke-key", other.keyId)).toMatchObject({
+    expect(await runAdmin("revoke-key", other.keyId)).toMatchObject({
       code: 0,
       stdout: `${other.keyId} of ${other.id} is revoked.\n`,
     });
@@ -105,26 +112,26 @@ describe("postern admin show and revoke-key", () => {
       headers: { authorization: `Bearer ${other.key}` },
     });
     expect(answer.status).toBe(401);
-    expect((await admin("revoke-key", other.keyId)).code).toBe(0);
-    expect((await admin("show", other.id)).stdout).toContain("revoked 20");
+    expect((await runAdmin("revoke-key", other.keyId)).code).toBe(0);
+    expect((await runAdmin("show", other.id)).stdout).toContain("revoked 20");
   });
 
   test("say so when there is no such key or account", async () => {
-    expect((await admin("revoke-key", "key_none")).code).toBe(1);
-    expect((await admin("show", "acct_none")).code).toBe(1);
+    expect((await runAdmin("revoke-key", "key_none")).code).toBe(1);
+    expect((await runAdmin("show", "acct_none")).code).toBe(1);
   });
 });
 
 describe("postern admin backup and verify-ledger", () => {
   test("copy the store while it is in use, for its owner's eyes only, and never over another file", async () => {
     const file = path.join(folder, "copy.db");
-    expect((await admin("backup", file)).code).toBe(0);
+    expect((await runAdmin("backup", file)).code).toBe(0);
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    const again = await admin("backup", file);
+    const again = await runAdmin("backup", file);
     expect(`${again.code} ${again.stderr}`).toContain("1 ");
     expect(again.stderr).toContain("is there already");
     for (const nowhere of ["", path.join(folder, "no-such-folder", "copy.db")]) {
-      const refused = await admin("backup", nowhere);
+      const refused = await runAdmin("backup", nowhere);
       expect(`${refused.code} ${refused.stderr}`).toStartWith(`1 "${nowhere}" cannot be made`);
     }
   });
@@ -142,7 +149,7 @@ describe("postern admin backup and verify-ledger", () => {
   });
 
   test("find everything in order in a copy that is restored", async () => {
-    const restored = await restoredCopy("restored");
+    const restored = await restoreBackup("restored");
     const { code, stdout } = await runPostern(["admin", "verify-ledger"], restored);
     expect(code).toBe(0);
     expect(stdout).toMatch(
@@ -154,7 +161,7 @@ describe("postern admin backup and verify-ledger", () => {
   });
 
   test("find a balance that somebody changed by hand, and name it", async () => {
-    const tampered = await restoredCopy("tampered");
+    const tampered = await restoreBackup("tampered");
     const database = new Database(path.join(tampered["POSTERN_DATA_DIR"] ?? "", "postern.db"));
     database.run("update wallet set promo = promo + 1 where account_id = ?", [account.id]);
     database.close();
@@ -165,7 +172,7 @@ describe("postern admin backup and verify-ledger", () => {
   });
 
   test("run beside the gateway", async () => {
-    expect((await admin("verify-ledger")).stdout).toContain("Everything adds up.");
+    expect((await runAdmin("verify-ledger")).stdout).toContain("Everything adds up.");
   });
 });
 
@@ -187,14 +194,14 @@ describe("postern doctor", () => {
   });
 
   test("changes nothing: a folder without a store stays without one", async () => {
-    const other = makePlace();
+    const other = createTempFolder();
     expect((await runPostern(["doctor"], other.settings)).code).toBe(0);
     expect(existsSync(other.settings["POSTERN_DATA_DIR"] ?? "")).toBe(false);
     other.remove();
   });
 
   test("tells of payments by wallets that nobody follows any more, because x402 was switched off", async () => {
-    const other = makePlace();
+    const other = createTempFolder();
     await runPostern(["migrate"], other.settings);
     const store = new Database(path.join(other.settings["POSTERN_DATA_DIR"] ?? "", "postern.db"));
     const add = store.query(
@@ -337,7 +344,7 @@ describe("postern doctor", () => {
   });
 });
 
-function admin(...args: readonly string[]) {
+function runAdmin(...args: readonly string[]) {
   return runPostern(["admin", ...args], settings);
 }
 
@@ -362,9 +369,9 @@ async function balanceOf(key: string): Promise<number> {
 }
 
 /** The settings of a place whose store is a copy of the running gateway's. */
-async function restoredCopy(name: string): Promise<typeof settings> {
+async function restoreBackup(name: string): Promise<typeof settings> {
   const copy = path.join(folder, `${name}.db`);
-  await admin("backup", copy);
+  await runAdmin("backup", copy);
   const data = path.join(folder, name);
   mkdirSync(data);
   renameSync(copy, path.join(data, "postern.db"));

@@ -6,21 +6,21 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 
 const LAUNCHER = path.resolve(import.meta.dir, "../../bin/postern.js");
-const ENDS_WITHIN_MS = 40_000;
+const KILL_AFTER_MS = 40_000;
 
 export type Settings = Readonly<Record<string, string>>;
 
-export interface Ended {
+export interface ExitResult {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-export interface Running {
+export interface RunningProcess {
   readonly url: string;
   readonly process: ChildProcess;
   readonly output: () => string;
-  readonly ended: Promise<Ended>;
+  readonly exited: Promise<ExitResult>;
 }
 
 const running = new Set<ChildProcess>();
@@ -36,7 +36,7 @@ function killAll({ pid }: ChildProcess): void {
 }
 
 /** An empty folder with everything that a gateway in it needs to be told. */
-export function makePlace(): {
+export function createTempFolder(): {
   readonly folder: string;
   readonly settings: Settings;
   readonly remove: () => void;
@@ -53,7 +53,7 @@ export function runPostern(
   args: readonly string[],
   settings: Settings = {},
   cwd = tmpdir(),
-): Promise<Ended> {
+): Promise<ExitResult> {
   return startProcess(args, settings, cwd).ended;
 }
 
@@ -62,8 +62,8 @@ export async function startPostern(
   args: readonly string[],
   settings: Settings,
   cwd = tmpdir(),
-): Promise<Running> {
-  const { child, ended, output } = startProcess(args, settings, cwd);
+): Promise<RunningProcess> {
+  const { child, ended: exited, output } = startProcess(args, settings, cwd);
   const port = await new Promise<string>((resolve, reject) => {
     child.stdout?.on("data", () => {
       const found = /"event":"listening".*?"port":(\d+)|is at http:\/\/127\.0\.0\.1:(\d+)/.exec(
@@ -72,14 +72,14 @@ export async function startPostern(
       const port = found?.[1] ?? found?.[2];
       if (port !== undefined) resolve(port);
     });
-    void ended.then(({ stdout, stderr }) => reject(new Error(`it ended: ${stdout}${stderr}`)));
+    void exited.then(({ stdout, stderr }) => reject(new Error(`it ended: ${stdout}${stderr}`)));
   });
-  return { url: `http://127.0.0.1:${port}`, process: child, output, ended };
+  return { url: `http://127.0.0.1:${port}`, process: child, output, exited };
 }
 
-export async function stop({ process: child, ended }: Running): Promise<Ended> {
+export async function stopPostern({ process: child, exited }: RunningProcess): Promise<ExitResult> {
   child.kill("SIGTERM");
-  return await ended;
+  return await exited;
 }
 
 function startProcess(args: readonly string[], settings: Settings, cwd: string) {
@@ -96,13 +96,13 @@ function startProcess(args: readonly string[], settings: Settings, cwd: string) 
     child[name].setEncoding("utf8").on("data", (chunk: string) => {
       text[name] += chunk;
     });
-  const timer = setTimeout(() => killAll(child), ENDS_WITHIN_MS);
-  const ended = new Promise<Ended>((resolve) =>
+  const timer = setTimeout(() => killAll(child), KILL_AFTER_MS);
+  const exited = new Promise<ExitResult>((resolve) =>
     child.on("close", (code) => {
       clearTimeout(timer);
       running.delete(child);
       resolve({ code, ...text });
     }),
   );
-  return { child, ended, output: () => text.stdout };
+  return { child, ended: exited, output: () => text.stdout };
 }

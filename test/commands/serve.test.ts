@@ -3,35 +3,35 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { isLoopback } from "../../src/commands/address.ts";
-import { makePlace, runPostern, startPostern, stop, stopAll } from "./postern.ts";
+import { createTempFolder, runPostern, startPostern, stopPostern, stopAll } from "./postern.ts";
 
-const STARTS_WITHIN_MS = 3_000;
-const place = makePlace();
+const STARTUP_MAX_MS = 3_000;
+const tempFolder = createTempFolder();
 
 // The first run of a machine reads everything from the disk; it is not what is measured.
 beforeAll(async () => {
-  await runPostern(["migrate"], place.settings);
+  await runPostern(["migrate"], tempFolder.settings);
 });
 afterEach(stopAll);
-afterAll(place.remove);
+afterAll(tempFolder.remove);
 
 describe("postern serve", () => {
   test("gives its first answer soon after its start", async () => {
     const started = performance.now();
-    const running = await startPostern([], place.settings);
+    const running = await startPostern([], tempFolder.settings);
     expect((await fetch(`${running.url}/readyz`)).status).toBe(200);
     const ms = performance.now() - started;
-    await stop(running);
+    await stopPostern(running);
     console.log(`first answer after ${Math.round(ms)} ms`);
-    expect(ms).toBeLessThan(STARTS_WITHIN_MS);
+    expect(ms).toBeLessThan(STARTUP_MAX_MS);
   });
 
   test("drains on SIGTERM: /readyz says 503, new work is refused, open work finishes, exit code 0", async () => {
-    const running = await startPostern(["serve"], place.settings);
+    const running = await startPostern(["serve"], tempFolder.settings);
     const slow = openSlowRequest(running.url);
     await slow.sent;
     running.process.kill("SIGTERM");
-    await until(async () => (await fetch(`${running.url}/readyz`)).status === 503);
+    await waitUntil(async () => (await fetch(`${running.url}/readyz`)).status === 503);
     const refused = await fetch(`${running.url}/v1/accounts`, {
       method: "POST",
       body: "{}",
@@ -42,85 +42,85 @@ describe("postern serve", () => {
     expect((await fetch(`${running.url}/healthz`)).status).toBe(200);
     slow.finish();
     expect(await slow.answer).toStartWith("HTTP/1.1 201");
-    const { code, stdout } = await running.ended;
+    const { code, stdout } = await running.exited;
     expect(code).toBe(0);
     expect(stdout).toContain('"event":"stopped"');
   });
 
   test("lets an open stream come to its end when it drains, and charges it", async () => {
-    const running = await startPostern(["serve"], place.settings);
+    const running = await startPostern(["serve"], tempFolder.settings);
     const { stream, account } = await openStream(running.url, "[[sim: chunks=20 pace=50]] go on");
     running.process.kill("SIGTERM");
     expect(await stream.text()).toEndWith("data: [DONE]\n\n");
-    expect((await running.ended).code).toBe(0);
-    const { stdout } = await runPostern(["admin", "show", account], place.settings);
+    expect((await running.exited).code).toBe(0);
+    const { stdout } = await runPostern(["admin", "show", account], tempFolder.settings);
     expect(stdout).toContain("held       0 USD");
     expect(stdout).not.toContain("balance    0.05 USD");
-    expect((await runPostern(["admin", "verify-ledger"], place.settings)).stdout).toMatch(
+    expect((await runPostern(["admin", "verify-ledger"], tempFolder.settings)).stdout).toMatch(
       /0 open holds.* 1 usage records/,
     );
   });
 
   test("settles a stream that it cuts off at the end of the drain, and leaves no hold", async () => {
     const running = await startPostern(["serve"], {
-      ...place.settings,
+      ...tempFolder.settings,
       POSTERN_DRAIN_SECONDS: "1",
     });
     const { stream, account } = await openStream(running.url, "[[sim: chunks=20 hang=3]] go on");
     const read = stream.text().catch(() => "cut");
-    expect((await stop(running)).code).toBe(0);
+    expect((await stopPostern(running)).code).toBe(0);
     expect(await read).not.toContain("[DONE]");
-    const { stdout } = await runPostern(["admin", "show", account], place.settings);
+    const { stdout } = await runPostern(["admin", "show", account], tempFolder.settings);
     expect(stdout).toContain("held       0 USD");
-    expect((await runPostern(["admin", "verify-ledger"], place.settings)).stdout).toMatch(
+    expect((await runPostern(["admin", "verify-ledger"], tempFolder.settings)).stdout).toMatch(
       /0 open holds.* 2 usage records/,
     );
   });
 
   test("does not wait for open work beyond POSTERN_DRAIN_SECONDS", async () => {
     const running = await startPostern(["serve"], {
-      ...place.settings,
+      ...tempFolder.settings,
       POSTERN_DRAIN_SECONDS: "1",
     });
     const slow = openSlowRequest(running.url);
     await slow.sent;
     const asked = performance.now();
-    expect((await stop(running)).code).toBe(0);
+    expect((await stopPostern(running)).code).toBe(0);
     expect(performance.now() - asked).toBeWithin(900, 5_000);
   });
 
   test("stops at once on a second signal that comes a while after the first", async () => {
-    const running = await startPostern(["serve"], place.settings);
+    const running = await startPostern(["serve"], tempFolder.settings);
     const slow = openSlowRequest(running.url);
     await slow.sent;
     running.process.kill("SIGINT");
     await Bun.sleep(1_200);
     const asked = performance.now();
     running.process.kill("SIGINT");
-    expect((await running.ended).code).toBe(0);
+    expect((await running.exited).code).toBe(0);
     expect(performance.now() - asked).toBeLessThan(3_000);
   });
 
   test("leaves nothing running when the process that was started is killed", async () => {
-    const running = await startPostern(["serve"], place.settings);
+    const running = await startPostern(["serve"], tempFolder.settings);
     running.process.kill("SIGKILL");
-    await running.ended;
+    await running.exited;
     expect(await fetch(running.url).then(String, () => "nobody listens")).toBe("nobody listens");
   }, 10_000);
 
   test("refuses a data folder that another process serves from, and says so", async () => {
-    const running = await startPostern(["serve"], place.settings);
-    const { code, stderr } = await runPostern(["serve"], place.settings);
+    const running = await startPostern(["serve"], tempFolder.settings);
+    const { code, stderr } = await runPostern(["serve"], tempFolder.settings);
     expect(code).toBe(1);
     expect(stderr).toContain("is in use by another Postern");
     expect(stderr).not.toContain("    at ");
     expect((await fetch(`${running.url}/readyz`)).status).toBe(200);
-    await stop(running);
+    await stopPostern(running);
   });
 
   test("refuses a port that is taken, and says so", async () => {
-    const running = await startPostern(["serve"], place.settings);
-    const other = makePlace();
+    const running = await startPostern(["serve"], tempFolder.settings);
+    const other = createTempFolder();
     const { port } = new URL(running.url);
     const second = await startPostern(["serve"], { ...other.settings, POSTERN_PORT: port }).then(
       () => "it listens on the same port",
@@ -128,12 +128,12 @@ describe("postern serve", () => {
     );
     expect(second).toMatch(/port \d+ of 127\.0\.0\.1 is taken/);
     other.remove();
-    await stop(running);
+    await stopPostern(running);
   });
 
   test("refuses an address that is not this machine's, and says which setting it is", async () => {
     for (const POSTERN_HOST of ["no-such-host.invalid", "192.0.2.1"]) {
-      const { code, stderr } = await runPostern([], { ...place.settings, POSTERN_HOST });
+      const { code, stderr } = await runPostern([], { ...tempFolder.settings, POSTERN_HOST });
       expect(`${code} ${stderr}`).toStartWith(
         `1 postern serve: nothing can listen on port 0 of ${POSTERN_HOST}`,
       );
@@ -149,19 +149,22 @@ describe("postern serve", () => {
   });
 
   test("logs one JSON object a line where nobody watches, and readable lines when told", async () => {
-    const running = await startPostern(["serve"], place.settings);
-    const { stdout } = await stop(running);
+    const running = await startPostern(["serve"], tempFolder.settings);
+    const { stdout } = await stopPostern(running);
     for (const line of stdout.trim().split("\n"))
       expect(Object.keys(JSON.parse(line)).slice(0, 3)).toEqual(["time", "level", "event"]);
-    const text = await startPostern(["serve"], { ...place.settings, POSTERN_LOG_FORM: "text" });
-    expect((await stop(text)).stdout).toMatch(
+    const text = await startPostern(["serve"], {
+      ...tempFolder.settings,
+      POSTERN_LOG_FORM: "text",
+    });
+    expect((await stopPostern(text)).stdout).toMatch(
       /^\d\d:\d\d:\d\d\.\d{3} INFO {2}listening host=127\.0\.0\.1 port=\d+/,
     );
   });
 
   test("says that it cannot reach its PostgreSQL, without the password; so does every other command", async () => {
     const settings = {
-      ...place.settings,
+      ...tempFolder.settings,
       DATABASE_URL: "postgres://postern:hunter2@127.0.0.1:1/postern",
     };
     for (const line of ["serve", "migrate", "admin list"]) {
@@ -176,7 +179,7 @@ describe("postern serve", () => {
 
   test("says which setting is wrong where a password was not written as an address has it", async () => {
     const { code, stderr } = await runPostern(["serve"], {
-      ...place.settings,
+      ...tempFolder.settings,
       DATABASE_URL: "postgres://postern:hunter#2@127.0.0.1/postern",
     });
     expect(code).toBe(2);
@@ -222,7 +225,7 @@ function openSlowRequest(url: string) {
   return { sent, finish: () => socket.write("}"), answer: answer.promise };
 }
 
-async function until(holds: () => Promise<boolean>): Promise<void> {
+async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt++) {
     if (await holds()) return;
     await Bun.sleep(20);

@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { makePlace, runPostern, startPostern, stop, stopAll } from "./postern.ts";
+import { createTempFolder, runPostern, startPostern, stopPostern, stopAll } from "./postern.ts";
 
 afterEach(stopAll);
 
@@ -13,7 +13,7 @@ describe("the files of the data folder", () => {
     ["cut", "abc"],
   ] as const) {
     test(`a secret that is ${what} is no secret: nothing is served under it, and the file is named`, async () => {
-      const place = makePlace();
+      const place = createTempFolder();
       const folder = path.join(place.folder, "data");
       mkdirSync(folder);
       writeFileSync(path.join(folder, "secret"), content);
@@ -26,11 +26,11 @@ describe("the files of the data folder", () => {
   }
 
   test("a secret is made once, whole, for its owner only, and leaves no draft", async () => {
-    const place = makePlace();
+    const place = createTempFolder();
     const folder = path.join(place.folder, "data");
-    await stop(await startPostern([], place.settings));
+    await stopPostern(await startPostern([], place.settings));
     const made = readFileSync(path.join(folder, "secret"), "utf8");
-    await stop(await startPostern([], place.settings));
+    await stopPostern(await startPostern([], place.settings));
     expect(made).toMatch(/^\w{43}$/);
     expect(readFileSync(path.join(folder, "secret"), "utf8")).toBe(made);
     expect(statSync(path.join(folder, "secret")).mode & 0o777).toBe(0o600);
@@ -39,11 +39,11 @@ describe("the files of the data folder", () => {
   });
 
   test("a gateway whose store was moved away stops, and says why", async () => {
-    const place = makePlace();
+    const place = createTempFolder();
     const folder = path.join(place.folder, "data");
     const running = await startPostern([], place.settings);
     renameSync(folder, `${folder}-elsewhere`);
-    const { code, stdout } = await running.ended;
+    const { code, stdout } = await running.exited;
     expect(code).toBe(1);
     expect(stdout).toContain("the store's file was removed or replaced while it was in use");
     place.remove();

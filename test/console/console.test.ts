@@ -1,30 +1,35 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
-  type Action,
+  type Permission,
   addDeveloper,
-  ROLE_MAY,
+  ROLE_PERMISSIONS,
   roleOf,
-  takeOver,
+  claimWorkspace,
 } from "../../src/accounts/members.ts";
 import { consoleRoutes } from "../../src/console/routes.ts";
-import { masterSecret } from "../../src/master-secret.ts";
+import { loadMasterSecret } from "../../src/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
-interface Human {
+interface TestUser {
   readonly personId: string;
   readonly email: string;
   readonly cookie: string;
   readonly csrf: string;
 }
 
-async function human(gateway: Gateway, name: string): Promise<Human> {
-  const { db } = gateway.house;
+async function signInUser(gateway: Gateway, name: string): Promise<TestUser> {
+  const { db } = gateway.server;
   const { secret, store } = gateway.config;
   const sessions = createSessions({
     db,
-    master: masterSecret(secret, store.dataDir),
+    master: loadMasterSecret(secret, store.dataDir),
     baseUrl: gateway.url,
   });
   const now = Date.now();
@@ -51,19 +56,19 @@ async function human(gateway: Gateway, name: string): Promise<Human> {
   return { personId: person.id, email, cookie, csrf: session?.csrf ?? "" };
 }
 
-interface Asked {
+interface PageResponse {
   readonly status: number;
   readonly text: string;
   readonly location: string | null;
   readonly headers: Headers;
 }
 
-async function open(
+async function fetchPage(
   gateway: Gateway,
   path: string,
-  as?: Human,
+  as?: TestUser,
   form?: Readonly<Record<string, string>>,
-): Promise<Asked> {
+): Promise<PageResponse> {
   const headers: Record<string, string> = { origin: gateway.url, "sec-fetch-site": "same-origin" };
   if (as !== undefined) headers["cookie"] = as.cookie;
   if (form !== undefined) headers["content-type"] = "application/x-www-form-urlencoded";
@@ -88,29 +93,34 @@ async function open(
 for (const store of ["sqlite", "postgres"] as const) {
   describe(`the console, on ${store}`, () => {
     let gateway: Gateway;
-    let account: Account;
-    let elsewhere: Account;
-    let owner: Human;
-    let developer: Human;
-    let stranger: Human;
+    let account: TestAccount;
+    let elsewhere: TestAccount;
+    let owner: TestUser;
+    let developer: TestUser;
+    let stranger: TestUser;
 
     beforeAll(async () => {
       gateway = await startGateway({ store });
-      account = await register(gateway);
-      elsewhere = await register(gateway);
-      owner = await human(gateway, "olga");
-      developer = await human(gateway, "dev");
-      stranger = await human(gateway, "stranger");
-      await gateway.house.db.write(async (tx) => {
+      account = await registerAccount(gateway);
+      elsewhere = await registerAccount(gateway);
+      owner = await signInUser(gateway, "olga");
+      developer = await signInUser(gateway, "dev");
+      stranger = await signInUser(gateway, "stranger");
+      await gateway.server.db.write(async (tx) => {
         const now = Date.now();
-        await takeOver(tx, { accountId: account.id, personId: owner.personId, via: "test", now });
+        await claimWorkspace(tx, {
+          accountId: account.id,
+          personId: owner.personId,
+          via: "test",
+          now,
+        });
         await addDeveloper(tx, {
           accountId: account.id,
           personId: developer.personId,
           via: "test",
           now,
         });
-        await takeOver(tx, {
+        await claimWorkspace(tx, {
           accountId: elsewhere.id,
           personId: stranger.personId,
           via: "test",
@@ -130,30 +140,30 @@ for (const store of ["sqlite", "postgres"] as const) {
     afterAll(() => gateway.stop());
 
     test("sends whoever is not signed in to sign in, and back", async () => {
-      const asked = await open(gateway, `/console/${account.id}/keys`);
+      const asked = await fetchPage(gateway, `/console/${account.id}/keys`);
       expect(asked.status).toBe(303);
       expect(asked.location).toContain("/signin?return_to=%2Fconsole%2F");
     });
 
     test("shows the balance, the spending, the keys and the members to a member", async () => {
-      const overview = await open(gateway, `/console/${account.id}`, developer);
+      const overview = await fetchPage(gateway, `/console/${account.id}`, developer);
       expect(overview.status).toBe(200);
       expect(overview.text).toContain("left</h2>");
       expect(overview.text).toContain("1 live key");
       expect(overview.text).toContain("2 members");
       expect(overview.headers.get("cache-control")).toBe("no-store");
       expect(overview.headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
-      expect((await open(gateway, `/console/${account.id}/usage`, developer)).text).toContain(
+      expect((await fetchPage(gateway, `/console/${account.id}/usage`, developer)).text).toContain(
         "sim/echo",
       );
-      expect((await open(gateway, `/console/${account.id}/members`, developer)).text).toContain(
-        owner.email,
-      );
+      expect(
+        (await fetchPage(gateway, `/console/${account.id}/members`, developer)).text,
+      ).toContain(owner.email);
     });
 
     test("a table that is wider than its page can be scrolled by keyboard, and has a name", async () => {
       for (const path of ["", "/usage", "/audit"]) {
-        const { text } = await open(gateway, `/console/${account.id}${path}`, owner);
+        const { text } = await fetchPage(gateway, `/console/${account.id}${path}`, owner);
         const scrolled = text.match(/<div class="scroll"[^>]*>/g) ?? [];
         expect([path, scrolled.length]).not.toEqual([path, 0]);
         for (const one of scrolled)
@@ -162,15 +172,21 @@ for (const store of ["sqlite", "postgres"] as const) {
     });
 
     test("lists a person's workspaces, or goes to the only one", async () => {
-      expect((await open(gateway, "/console", owner)).location).toBe(`/console/${account.id}`);
-      const nobody = await human(gateway, "nobody");
-      expect((await open(gateway, "/console", nobody)).text).toContain("You have no workspace yet");
+      expect((await fetchPage(gateway, "/console", owner)).location).toBe(`/console/${account.id}`);
+      const nobody = await signInUser(gateway, "nobody");
+      expect((await fetchPage(gateway, "/console", nobody)).text).toContain(
+        "You have no workspace yet",
+      );
     });
 
     test("a workspace of somebody else is not there, on any page and for any action", async () => {
       for (const page of ["", "/keys", "/usage", "/members"]) {
-        expect((await open(gateway, `/console/${account.id}${page}`, stranger)).status).toBe(404);
-        expect((await open(gateway, `/console/${elsewhere.id}${page}`, owner)).status).toBe(404);
+        expect((await fetchPage(gateway, `/console/${account.id}${page}`, stranger)).status).toBe(
+          404,
+        );
+        expect((await fetchPage(gateway, `/console/${elsewhere.id}${page}`, owner)).status).toBe(
+          404,
+        );
       }
       const forms = [
         ["/keys", { do: "mint" }],
@@ -183,15 +199,15 @@ for (const store of ["sqlite", "postgres"] as const) {
         ["/members", { do: "hand_over", person: owner.personId }],
       ] as const;
       for (const [page, form] of forms)
-        expect((await open(gateway, `/console/${account.id}${page}`, stranger, form)).status).toBe(
-          404,
-        );
+        expect(
+          (await fetchPage(gateway, `/console/${account.id}${page}`, stranger, form)).status,
+        ).toBe(404);
       // Whoever leaves is outside, as they wish; what there is to leave is not told.
       for (const id of [account.id, "acct_none"]) {
-        const left = await open(gateway, `/console/${id}/members`, stranger, { do: "leave" });
+        const left = await fetchPage(gateway, `/console/${id}/members`, stranger, { do: "leave" });
         expect([left.status, left.location]).toEqual([303, "/console"]);
       }
-      expect(await roleOf(gateway.house.db, account.id, owner.personId)).toBe("owner");
+      expect(await roleOf(gateway.server.db, account.id, owner.personId)).toBe("owner");
     });
 
     test("each role may do what the one table says, and nothing else", async () => {
@@ -208,15 +224,24 @@ for (const store of ["sqlite", "postgres"] as const) {
           ["developer", developer] as const,
         ]) {
           if (action === "workspace.leave" && role === "developer") continue;
-          const { status } = await open(gateway, `/console/${account.id}${page}`, person, form);
-          expect([action, role, status === 403]).toEqual([action, role, !ROLE_MAY[action][role]]);
+          const { status } = await fetchPage(
+            gateway,
+            `/console/${account.id}${page}`,
+            person,
+            form,
+          );
+          expect([action, role, status === 403]).toEqual([
+            action,
+            role,
+            !ROLE_PERMISSIONS[action][role],
+          ]);
         }
       }
     });
 
     test("every route × every role × another tenant: the table decides, and a stranger finds nothing", async () => {
       const posts: Readonly<
-        Record<string, readonly (readonly [Action, Record<string, string>])[]>
+        Record<string, readonly (readonly [Permission, Record<string, string>])[]>
       > = {
         changeWorkspaceKeys: [
           ["keys.mint", { do: "mint" }],
@@ -256,7 +281,7 @@ for (const store of ["sqlite", "postgres"] as const) {
           ["webhooks.change", { do: "enable", webhook: "whk_none" }],
         ],
       };
-      const gets: Readonly<Record<string, Action>> = {
+      const gets: Readonly<Record<string, Permission>> = {
         showWorkspace: "workspace.read",
         showWorkspaceUsage: "usage.read",
         showWorkspaceKeys: "keys.read",
@@ -268,7 +293,7 @@ for (const store of ["sqlite", "postgres"] as const) {
         showWorkspaceWebhooks: "webhooks.read",
         showWorkspaceAudit: "audit.read",
       };
-      const routes = gateway.house.routes.filter((route) =>
+      const routes = gateway.server.routes.filter((route) =>
         route.path.startsWith("/console/{account}"),
       );
       expect(routes.map((route) => route.id).sort()).toEqual(
@@ -279,7 +304,7 @@ for (const store of ["sqlite", "postgres"] as const) {
         const get = gets[route.id];
         const asked = get === undefined ? (posts[route.id] ?? []) : [[get, undefined] as const];
         for (const [action, form] of asked) {
-          expect([route.id, (await open(gateway, page, stranger, form)).status]).toEqual([
+          expect([route.id, (await fetchPage(gateway, page, stranger, form)).status]).toEqual([
             route.id,
             404,
           ]);
@@ -287,12 +312,12 @@ for (const store of ["sqlite", "postgres"] as const) {
             ["owner", owner] as const,
             ["developer", developer] as const,
           ]) {
-            const { status } = await open(gateway, page, person, form);
+            const { status } = await fetchPage(gateway, page, person, form);
             expect([route.id, action, role, status === 403]).toEqual([
               route.id,
               action,
               role,
-              !ROLE_MAY[action][role],
+              !ROLE_PERMISSIONS[action][role],
             ]);
           }
         }
@@ -300,7 +325,7 @@ for (const store of ["sqlite", "postgres"] as const) {
     });
 
     test("makes a key, shows it once, limits it and revokes it", async () => {
-      const made = await open(gateway, `/console/${account.id}/keys`, owner, {
+      const made = await fetchPage(gateway, `/console/${account.id}/keys`, owner, {
         do: "mint",
         name: "night",
         limit_usd: "2.50",
@@ -315,10 +340,12 @@ for (const store of ["sqlite", "postgres"] as const) {
         key: { id: string; name: string; limit_usd: number; limit_window: string };
       };
       expect(key).toMatchObject({ name: "night", limit_usd: 2.5, limit_window: "day" });
-      expect((await open(gateway, `/console/${account.id}/keys`, owner)).text).not.toContain(raw);
+      expect((await fetchPage(gateway, `/console/${account.id}/keys`, owner)).text).not.toContain(
+        raw,
+      );
       expect(
         (
-          await open(gateway, `/console/${account.id}/keys`, owner, {
+          await fetchPage(gateway, `/console/${account.id}/keys`, owner, {
             do: "limit",
             key: key.id,
             limit_usd: "x",
@@ -326,8 +353,12 @@ for (const store of ["sqlite", "postgres"] as const) {
         ).text,
       ).toContain("must be an amount");
       expect(
-        (await open(gateway, `/console/${account.id}/keys`, owner, { do: "revoke", key: key.id }))
-          .status,
+        (
+          await fetchPage(gateway, `/console/${account.id}/keys`, owner, {
+            do: "revoke",
+            key: key.id,
+          })
+        ).status,
       ).toBe(303);
       expect(
         (await fetch(`${gateway.url}/v1/account`, { headers: { authorization: `Bearer ${raw}` } }))
@@ -338,8 +369,8 @@ for (const store of ["sqlite", "postgres"] as const) {
     test("widens what no key may: a limit, and the last day of a key", async () => {
       const keysPath = `/console/${account.id}/keys`;
       const change = (key: string, form: Record<string, string>) =>
-        open(gateway, keysPath, owner, { ...form, key });
-      const made = await open(gateway, keysPath, owner, {
+        fetchPage(gateway, keysPath, owner, { ...form, key });
+      const made = await fetchPage(gateway, keysPath, owner, {
         do: "mint",
         name: "short",
         limit_usd: "1",
@@ -366,7 +397,7 @@ for (const store of ["sqlite", "postgres"] as const) {
       expect((await change(id, { do: "limit", limit_usd: "2" })).status).toBe(303);
       expect((await change(id, { do: "expiry", last_day: "2030-06-30" })).status).toBe(303);
       expect(await read()).toMatchObject({ expires_at: "2030-07-01T00:00:00.000Z", limit_usd: 2 });
-      const page = await open(gateway, keysPath, owner);
+      const page = await fetchPage(gateway, keysPath, owner);
       expect(page.text).toContain('value="2030-06-30"');
       expect(page.text).toContain("works until 2030-07-01 00:00 UTC");
       for (const last_day of ["2020-01-01", "tomorrow", "2030-13-45"]) {
@@ -380,25 +411,25 @@ for (const store of ["sqlite", "postgres"] as const) {
     test("a page that is loaded again makes no second key, and no second webhook", async () => {
       const keysPath = `/console/${account.id}/keys`;
       const count = async (): Promise<number> =>
-        (await gateway.house.db.all("select id from api_key where account_id = ?", [account.id]))
+        (await gateway.server.db.all("select id from api_key where account_id = ?", [account.id]))
           .length;
       const before = await count();
-      const formOf = (page: Asked): string =>
+      const formOf = (page: PageResponse): string =>
         /name="once" value="(\w{22})"/.exec(page.text)?.[1] ?? "";
-      const once = formOf(await open(gateway, keysPath, owner));
+      const once = formOf(await fetchPage(gateway, keysPath, owner));
       const form = { do: "mint", name: "reloaded", once };
       const [first, again] = [
-        await open(gateway, keysPath, owner, form),
-        await open(gateway, keysPath, owner, form),
+        await fetchPage(gateway, keysPath, owner, form),
+        await fetchPage(gateway, keysPath, owner, form),
       ];
-      const rawOf = ({ text }: Asked) => /pst-rt-[0-9A-Za-z]{49}/.exec(text)?.[0];
+      const rawOf = ({ text }: PageResponse) => /pst-rt-[0-9A-Za-z]{49}/.exec(text)?.[0];
       expect([first.status, again.status]).toEqual([200, 200]);
       expect(rawOf(first)).toBeString();
       expect(rawOf(again)).toBe(rawOf(first));
       expect(await count()).toBe(before + 1);
-      const other = await open(gateway, keysPath, owner, { ...form, name: "another" });
+      const other = await fetchPage(gateway, keysPath, owner, { ...form, name: "another" });
       expect([other.status, other.text]).toEqual([400, expect.stringContaining("was sent before")]);
-      const next = await open(gateway, keysPath, owner, { ...form, once: formOf(again) });
+      const next = await fetchPage(gateway, keysPath, owner, { ...form, once: formOf(again) });
       expect(rawOf(next)).not.toBe(rawOf(first));
       expect(await count()).toBe(before + 2);
 
@@ -406,18 +437,18 @@ for (const store of ["sqlite", "postgres"] as const) {
       const add = {
         do: "add",
         url: "http://127.0.0.1:9/reloaded",
-        once: formOf(await open(gateway, hooks, owner)),
+        once: formOf(await fetchPage(gateway, hooks, owner)),
       };
-      const secretOf = ({ text }: Asked) => /whsec_[\w+/=]+/.exec(text)?.[0];
-      const made = await open(gateway, hooks, owner, add);
+      const secretOf = ({ text }: PageResponse) => /whsec_[\w+/=]+/.exec(text)?.[0];
+      const made = await fetchPage(gateway, hooks, owner, add);
       expect(secretOf(made)).toBeString();
-      expect(secretOf(await open(gateway, hooks, owner, add))).toBe(secretOf(made));
-      const shown = (await open(gateway, hooks, owner)).text;
+      expect(secretOf(await fetchPage(gateway, hooks, owner, add))).toBe(secretOf(made));
+      const shown = (await fetchPage(gateway, hooks, owner)).text;
       expect(shown.match(/<h2[^>]*>http:\/\/127\.0\.0\.1:9\/reloaded</g)?.length).toBe(1);
     });
 
     test("a form that is refused keeps what was typed, and says what is wrong in the page's words", async () => {
-      const refused = await open(gateway, `/console/${account.id}/keys`, owner, {
+      const refused = await fetchPage(gateway, `/console/${account.id}/keys`, owner, {
         do: "mint",
         name: "typed name",
         limit_usd: "7",
@@ -430,16 +461,16 @@ for (const store of ["sqlite", "postgres"] as const) {
       for (const kept of ['value="typed name"', 'value="7"', 'value="2020-01-01"'])
         expect(refused.text).toContain(kept);
       expect(refused.text).toMatch(/<option value="week" selected/);
-      const invited = await open(gateway, `/console/${account.id}/members`, owner, {
+      const invited = await fetchPage(gateway, `/console/${account.id}/members`, owner, {
         do: "invite",
         email: "ada at example.com",
       });
       expect(invited.text).toContain('value="ada at example.com"');
-      const lost = await open(gateway, `/console/${account.id}/billing?cursor=zzz`, owner);
+      const lost = await fetchPage(gateway, `/console/${account.id}/billing?cursor=zzz`, owner);
       expect(lost.status).toBe(400);
       expect(lost.text).toContain("Go back");
       expect(lost.text).not.toMatch(/next_cursor|query cursor/);
-      const gone = await open(gateway, `/console/${account.id}/keys`, owner, {
+      const gone = await fetchPage(gateway, `/console/${account.id}/keys`, owner, {
         do: "revoke",
         key: "key_none",
       });
@@ -491,7 +522,7 @@ for (const store of ["sqlite", "postgres"] as const) {
       const { data } = (await list.json()) as { data: { id: string }[] };
       const id = data[0]?.id ?? "";
       expect(
-        (await open(gateway, `/console/${account.id}/keys`, owner, { do: "revoke", key: id }))
+        (await fetchPage(gateway, `/console/${account.id}/keys`, owner, { do: "revoke", key: id }))
           .status,
       ).toBe(404);
       expect(
@@ -500,52 +531,52 @@ for (const store of ["sqlite", "postgres"] as const) {
     });
 
     test("an invitation is for one address: its person joins as a developer, and nobody else sees it", async () => {
-      const guest = await human(gateway, "guest-2");
-      await open(gateway, `/console/${account.id}/members`, owner, {
+      const guest = await signInUser(gateway, "guest-2");
+      await fetchPage(gateway, `/console/${account.id}/members`, owner, {
         do: "invite",
         email: "Guest-2@example.com",
       });
-      const door = await open(gateway, "/console", guest);
+      const door = await fetchPage(gateway, "/console", guest);
       expect(door.text).toContain(`${owner.email} invites you`);
       const id = /name="invitation" value="([^"]+)"/.exec(door.text)?.[1] ?? "";
       expect(
         (
-          await open(gateway, "/console/invitations", stranger, {
+          await fetchPage(gateway, "/console/invitations", stranger, {
             invitation: id,
             answer: "accept",
           })
         ).status,
       ).toBe(404);
       const accept = { invitation: id, answer: "accept" };
-      const clicks = [1, 2, 3].map(() => open(gateway, "/console/invitations", guest, accept));
+      const clicks = [1, 2, 3].map(() => fetchPage(gateway, "/console/invitations", guest, accept));
       for (const joined of await Promise.all(clicks))
         expect(joined.location).toBe(`/console/${account.id}`);
-      expect(await roleOf(gateway.house.db, account.id, guest.personId)).toBe("developer");
+      expect(await roleOf(gateway.server.db, account.id, guest.personId)).toBe("developer");
       const told = await fetch(`${gateway.url}/v1/audit?target=${guest.personId}`, {
         headers: account.headers,
       });
       expect(((await told.json()) as { data: object[] }).data.length).toBe(1);
       const decline = { invitation: id, answer: "decline" };
-      expect((await open(gateway, "/console/invitations", guest, decline)).status).toBe(404);
+      expect((await fetchPage(gateway, "/console/invitations", guest, decline)).status).toBe(404);
       const members = `/console/${account.id}/members`;
-      await open(gateway, members, owner, { do: "remove", person: guest.personId });
-      expect((await open(gateway, "/console/invitations", guest, accept)).status).toBe(404);
-      expect(await roleOf(gateway.house.db, account.id, guest.personId)).toBeUndefined();
+      await fetchPage(gateway, members, owner, { do: "remove", person: guest.personId });
+      expect((await fetchPage(gateway, "/console/invitations", guest, accept)).status).toBe(404);
+      expect(await roleOf(gateway.server.db, account.id, guest.personId)).toBeUndefined();
     });
 
     test("sessions that are ended by two clicks are written down once", async () => {
-      const guest = await human(gateway, "guest-3");
-      const elsewhere = await human(gateway, "guest-3");
-      const { db } = gateway.house;
+      const guest = await signInUser(gateway, "guest-3");
+      const elsewhere = await signInUser(gateway, "guest-3");
+      const { db } = gateway.server;
       const written = async (): Promise<number> =>
         (await db.all("select id from audit where actor_id = ?", [guest.personId])).length;
-      const { text } = await open(gateway, "/sessions", guest);
+      const { text } = await fetchPage(gateway, "/sessions", guest);
       const session = /value="(ses_\w+)"[^>]*>\s*End this session/.exec(text)?.[1] ?? "";
-      const end = (session: string) => open(gateway, "/sessions", guest, { session });
+      const end = (session: string) => fetchPage(gateway, "/sessions", guest, { session });
       const clicks = await Promise.all([end(session), end(session), end(session)]);
       expect(clicks.map(({ location }) => location)).toEqual(Array(3).fill("/sessions"));
       expect(await written()).toBe(1);
-      expect((await open(gateway, "/sessions", elsewhere)).status).toBe(303);
+      expect((await fetchPage(gateway, "/sessions", elsewhere)).status).toBe(303);
       expect((await end("others")).location).toBe("/sessions");
       expect(await written()).toBe(1);
       expect((await end("ses_none")).status).toBe(404);
@@ -554,13 +585,13 @@ for (const store of ["sqlite", "postgres"] as const) {
     test("an invitation that is withdrawn is written down once, with its address", async () => {
       const members = `/console/${account.id}/members`;
       const email = "nobody-yet@example.com";
-      await open(gateway, members, owner, { do: "invite", email });
-      const { text } = await open(gateway, members, owner);
+      await fetchPage(gateway, members, owner, { do: "invite", email });
+      const { text } = await fetchPage(gateway, members, owner);
       const id = /name="invitation" value="([^"]+)"/.exec(text)?.[1] ?? "";
       for (const invitation of [id, id, "inst_none"])
-        expect((await open(gateway, members, owner, { do: "withdraw", invitation })).location).toBe(
-          members,
-        );
+        expect(
+          (await fetchPage(gateway, members, owner, { do: "withdraw", invitation })).location,
+        ).toBe(members);
       const path = "/v1/audit?action=invitation.withdrawn";
       const told = await fetch(gateway.url + path, { headers: account.headers });
       const { data } = (await told.json()) as { data: object[] };
@@ -569,8 +600,8 @@ for (const store of ["sqlite", "postgres"] as const) {
     });
 
     test("an owner leaves only after handing over, and then as a developer", async () => {
-      const heir = await human(gateway, "heir");
-      await gateway.house.db.write((tx) =>
+      const heir = await signInUser(gateway, "heir");
+      await gateway.server.db.write((tx) =>
         addDeveloper(tx, {
           accountId: account.id,
           personId: heir.personId,
@@ -579,25 +610,25 @@ for (const store of ["sqlite", "postgres"] as const) {
         }),
       );
       expect(
-        (await open(gateway, `/console/${account.id}/members`, owner, { do: "leave" })).status,
+        (await fetchPage(gateway, `/console/${account.id}/members`, owner, { do: "leave" })).status,
       ).toBe(403);
       const members = `/console/${account.id}/members`;
       const handOver = { do: "hand_over", person: heir.personId };
-      const clicks = [1, 2, 3].map(() => open(gateway, members, owner, handOver));
+      const clicks = [1, 2, 3].map(() => fetchPage(gateway, members, owner, handOver));
       for (const { status, location } of await Promise.all(clicks))
         expect([status, location]).toEqual([303, members]);
-      expect((await open(gateway, members, owner, handOver)).location).toBe(members);
-      expect(await roleOf(gateway.house.db, account.id, heir.personId)).toBe("owner");
+      expect((await fetchPage(gateway, members, owner, handOver)).location).toBe(members);
+      expect(await roleOf(gateway.server.db, account.id, heir.personId)).toBe("owner");
       const toOneself = { do: "hand_over", person: heir.personId };
-      const kept = await open(gateway, `/console/${account.id}/members`, heir, toOneself);
+      const kept = await fetchPage(gateway, `/console/${account.id}/members`, heir, toOneself);
       expect([kept.status, kept.text]).toEqual([
         400,
         expect.stringContaining("You own this workspace already."),
       ]);
-      const leaving = [1, 2, 3].map(() => open(gateway, members, owner, { do: "leave" }));
+      const leaving = [1, 2, 3].map(() => fetchPage(gateway, members, owner, { do: "leave" }));
       for (const { location } of await Promise.all(leaving)) expect(location).toBe("/console");
       const again = { do: "remove", person: owner.personId };
-      expect((await open(gateway, members, heir, again)).location).toBe(members);
+      expect((await fetchPage(gateway, members, heir, again)).location).toBe(members);
       const told = async (action: string): Promise<{ readonly data: readonly object[] }> => {
         const path = `/v1/audit?action=${action}&target=${action === "owner.changed" ? heir.personId : owner.personId}`;
         const answer = await fetch(gateway.url + path, { headers: account.headers });
@@ -611,7 +642,7 @@ for (const store of ["sqlite", "postgres"] as const) {
       expect(await told("owner.changed")).toMatchObject({
         data: [{ target: heir.personId, detail: { email: heir.email } }],
       });
-      expect((await open(gateway, `/console/${account.id}`, owner)).status).toBe(404);
+      expect((await fetchPage(gateway, `/console/${account.id}`, owner)).status).toBe(404);
       expect((await fetch(`${gateway.url}/v1/account`, { headers: account.headers })).status).toBe(
         200,
       );
@@ -619,26 +650,33 @@ for (const store of ["sqlite", "postgres"] as const) {
 
     test("webhooks and the audit log are the owner's: set up, tested, deleted, and noted", async () => {
       const page = `/console/${elsewhere.id}/webhooks`;
-      expect((await open(gateway, page, owner)).status).toBe(404);
-      const wrong = await open(gateway, page, stranger, { do: "add", url: "ftp://example.com" });
+      expect((await fetchPage(gateway, page, owner)).status).toBe(404);
+      const wrong = await fetchPage(gateway, page, stranger, {
+        do: "add",
+        url: "ftp://example.com",
+      });
       expect(wrong.status).toBe(400);
-      const made = await open(gateway, page, stranger, {
+      const made = await fetchPage(gateway, page, stranger, {
         do: "add",
         url: "http://127.0.0.1:9/hook",
       });
       expect(made.text).toContain("whsec_");
       const id = /name="webhook" value="([^"]+)"/.exec(made.text)?.[1] ?? "";
-      expect((await open(gateway, page, stranger)).text).not.toContain("whsec_");
-      expect((await open(gateway, page, stranger, { do: "test", webhook: id })).status).toBe(303);
-      expect((await open(gateway, page, stranger, { do: "remove", webhook: id })).status).toBe(303);
-      const log = await open(gateway, `/console/${elsewhere.id}/audit`, stranger);
+      expect((await fetchPage(gateway, page, stranger)).text).not.toContain("whsec_");
+      expect((await fetchPage(gateway, page, stranger, { do: "test", webhook: id })).status).toBe(
+        303,
+      );
+      expect((await fetchPage(gateway, page, stranger, { do: "remove", webhook: id })).status).toBe(
+        303,
+      );
+      const log = await fetchPage(gateway, `/console/${elsewhere.id}/audit`, stranger);
       expect(log.text).toContain("webhook.created");
       expect(log.text).toContain("webhook.deleted");
     });
 
     test("a developer sees neither the webhooks nor the audit log", async () => {
-      const helper = await human(gateway, "helper");
-      await gateway.house.db.write((tx) =>
+      const helper = await signInUser(gateway, "helper");
+      await gateway.server.db.write((tx) =>
         addDeveloper(tx, {
           accountId: elsewhere.id,
           personId: helper.personId,
@@ -647,8 +685,10 @@ for (const store of ["sqlite", "postgres"] as const) {
         }),
       );
       for (const page of ["/webhooks", "/audit"])
-        expect((await open(gateway, `/console/${elsewhere.id}${page}`, helper)).status).toBe(403);
-      expect((await open(gateway, `/console/${elsewhere.id}`, helper)).text).not.toContain(
+        expect((await fetchPage(gateway, `/console/${elsewhere.id}${page}`, helper)).status).toBe(
+          403,
+        );
+      expect((await fetchPage(gateway, `/console/${elsewhere.id}`, helper)).text).not.toContain(
         "Audit log",
       );
     });

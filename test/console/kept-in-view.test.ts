@@ -1,25 +1,30 @@
 // What an owner must be able to see in the console, however much was done around it, and what its forms keep.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { human, own, visit, wordsOf, type Human } from "../billing/owner.ts";
+import { createUser, makeOwner, visitPage, textOf, type TestUser } from "../billing/owner.ts";
 import { launchBrowser } from "../support/browser.ts";
-import { insertSpender } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { freezeAccount } from "../../src/operator/operator.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
 setDefaultTimeout(60_000);
 let gateway: Gateway;
-let account: Account;
-let owner: Human;
+let account: TestAccount;
+let owner: TestUser;
 beforeAll(async () => {
   gateway = await startGateway();
-  owner = await human(gateway, "olga");
+  owner = await createUser(gateway, "olga");
 });
 afterAll(() => gateway.stop());
 
 /** What these tests read of the API's answers. */
-interface Told {
+interface ApiReply {
   readonly id: string;
   readonly status: string;
   readonly key: { readonly id: string };
@@ -27,7 +32,7 @@ interface Told {
   readonly claim_attempt: { readonly verification_uri_complete: string };
 }
 
-const api = async (method: string, path: string, body?: unknown): Promise<Told> => {
+const api = async (method: string, path: string, body?: unknown): Promise<ApiReply> => {
   const init = { method, headers: account.headers };
   const response = await fetch(
     gateway.url + path,
@@ -36,27 +41,30 @@ const api = async (method: string, path: string, body?: unknown): Promise<Told> 
       : { ...init, body: JSON.stringify(body) },
   );
   // Safe because each test reads only what the answer that it asks for has.
-  return (await response.json()) as Told;
+  return (await response.json()) as ApiReply;
 };
-const fresh = async (): Promise<string> => {
-  account = await register(gateway);
+const newWorkspace = async (): Promise<string> => {
+  account = await registerAccount(gateway);
   return `/console/${account.id}`;
 };
 
 test("every live key is on the page, and counted, however many were revoked after it", async () => {
-  const place = await fresh();
+  const place = await newWorkspace();
   const first = (await api("GET", "/v1/keys")).data[0]?.id ?? "none";
   for (let made = 0; made < 100; made++) {
     const { id } = await api("POST", "/v1/keys", {});
     await api("DELETE", `/v1/keys/${id}`);
   }
-  await own(gateway, account.id, owner);
+  await makeOwner(gateway, account.id, owner);
   expect((await api("GET", "/v1/account")).key.id).toBe(first);
-  expect(wordsOf(await visit(gateway, place, owner))).toContain("1 live key");
-  expect((await visit(gateway, `${place}/keys`, owner)).text).toContain(first);
+  expect(textOf(await visitPage(gateway, place, owner))).toContain("1 live key");
+  expect((await visitPage(gateway, `${place}/keys`, owner)).text).toContain(first);
 });
 
-function callOf(accountId: string, call: Pick<UsageRecord, "id" | "keyId" | "model">): UsageRecord {
+function usageRecordOf(
+  accountId: string,
+  call: Pick<UsageRecord, "id" | "keyId" | "model">,
+): UsageRecord {
   const tokens = { inputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0, outputTokens: 1 };
   return {
     ...call,
@@ -90,18 +98,18 @@ const KEY_COLUMNS = [
 ] as const;
 
 test("the page of the keys stays short, however many were revoked", async () => {
-  const place = await fresh();
+  const place = await newWorkspace();
   const first = (await api("GET", "/v1/keys")).data[0]?.id ?? "none";
-  await own(gateway, account.id, owner);
+  await makeOwner(gateway, account.id, owner);
   const keys = Array.from({ length: 20_000 }, (_one, count) => {
     const id = `key_zzz${String(count).padStart(23, "0")}`;
     return [id, account.id, id, "sk-rt-", String(count).padStart(5, "0"), 1, 2] as const;
   });
-  await gateway.house.db.write(async (tx) => {
+  await gateway.server.db.write(async (tx) => {
     await tx.insertMany("api_key", KEY_COLUMNS, keys);
-    for (const [id] of keys) await insertSpender(tx, id, account.id, 1);
+    for (const [id] of keys) await insertKeySpend(tx, id, account.id, 1);
   });
-  const page = await visit(gateway, `${place}/keys`, owner);
+  const page = await visitPage(gateway, `${place}/keys`, owner);
   expect(page.text).toContain(first);
   expect(page.text.length).toBeLessThan(100_000);
   const seen = new Set<string>();
@@ -110,28 +118,28 @@ test("the page of the keys stays short, however many were revoked", async () => 
     expect(shown.text).toContain(first);
     for (const [, last4 = ""] of shown.text.matchAll(/<li><bdi>.*?…(\d{5})</g)) seen.add(last4);
     const older = /href="([^"#]+)#revoked">\s*Older revoked keys/.exec(shown.text)?.[1] ?? place;
-    shown = await visit(gateway, older.replaceAll("&amp;", "&"), owner);
+    shown = await visitPage(gateway, older.replaceAll("&amp;", "&"), owner);
   }
   expect(seen.size).toBe(300);
-  expect(wordsOf(await visit(gateway, place, owner))).toContain("1 live key ");
+  expect(textOf(await visitPage(gateway, place, owner))).toContain("1 live key ");
 });
 
 test("a thousand live keys are shown a hundred at a time, and a form leads back to its page", async () => {
-  const place = await fresh();
+  const place = await newWorkspace();
   const first = (await api("GET", "/v1/keys")).data[0]?.id ?? "none";
-  await own(gateway, account.id, owner);
+  await makeOwner(gateway, account.id, owner);
   const keys = Array.from({ length: 999 }, (_one, count) => {
     const id = `key_zz${String(count).padStart(24, "0")}`;
     return [id, account.id, `${account.id} ${id}`, "sk-rt-", "last", 1, null] as const;
   });
-  await gateway.house.db.write(async (tx) => {
+  await gateway.server.db.write(async (tx) => {
     await tx.insertMany("api_key", KEY_COLUMNS, keys);
-    for (const [id] of keys) await insertSpender(tx, id, account.id, 1);
+    for (const [id] of keys) await insertKeySpend(tx, id, account.id, 1);
   });
   const seen = new Set<string>();
   let path = `${place}/keys`;
   for (let pages = 0; pages < 10; pages++) {
-    const { text } = await visit(gateway, path, owner);
+    const { text } = await visitPage(gateway, path, owner);
     expect(text.length).toBeLessThan(300_000);
     for (const [, id = ""] of text.matchAll(/<h2 id="(key_\w+)"/g)) seen.add(id);
     path = /href="([^"]+)">Older keys/.exec(text)?.[1] ?? path;
@@ -139,32 +147,35 @@ test("a thousand live keys are shown a hundred at a time, and a form leads back 
   expect([seen.size, seen.has(first)]).toEqual([1_000, true]);
   const from = path.slice(path.indexOf("key_"));
   const limit = { do: "limit", key: first, from, limit_usd: "3", limit_window: "" };
-  expect((await visit(gateway, `${place}/keys`, owner, limit)).location).toBe(path);
-  const refused = await visit(gateway, `${place}/keys`, owner, { ...limit, limit_usd: "3 EUR" });
+  expect((await visitPage(gateway, `${place}/keys`, owner, limit)).location).toBe(path);
+  const refused = await visitPage(gateway, `${place}/keys`, owner, {
+    ...limit,
+    limit_usd: "3 EUR",
+  });
   expect(refused.text).toContain('value="3 EUR"');
 });
 
 test("every live webhook is on the page, however many were deleted after it", async () => {
-  const place = await fresh();
+  const place = await newWorkspace();
   const { id } = await api("POST", "/v1/webhooks", { url: "http://127.0.0.1:21399/old" });
   for (let made = 0; made < 50; made++) {
     const { id: other } = await api("POST", "/v1/webhooks", { url: "http://127.0.0.1:21399/new" });
     await api("DELETE", `/v1/webhooks/${other}`);
   }
-  await own(gateway, account.id, owner);
+  await makeOwner(gateway, account.id, owner);
   expect((await api("GET", `/v1/webhooks/${id}`)).status).toBe("active");
-  expect((await visit(gateway, `${place}/webhooks`, owner)).text).toContain("21399/old");
+  expect((await visitPage(gateway, `${place}/webhooks`, owner)).text).toContain("21399/old");
 });
 
 test("changing when a limit opens again keeps the limit", async () => {
-  const place = await fresh();
+  const place = await newWorkspace();
   const { id } = await api("POST", "/v1/keys", { limit_usd: 5, limit_window: "day" });
-  await own(gateway, account.id, owner);
-  const page = await visit(gateway, `${place}/keys`, owner);
+  await makeOwner(gateway, account.id, owner);
+  const page = await visitPage(gateway, `${place}/keys`, owner);
   const shown = new RegExp(`id="${id}-limit"[^>]*>`).exec(page.text)?.[0] ?? "";
   // What the form holds when the owner only picks another window and presses the button.
   const limit = /value="([^"]*)"/.exec(shown)?.[1] ?? "";
-  await visit(gateway, `${place}/keys`, owner, {
+  await visitPage(gateway, `${place}/keys`, owner, {
     do: "limit",
     key: id,
     limit_usd: limit,
@@ -174,11 +185,11 @@ test("changing when a limit opens again keeps the limit", async () => {
 });
 
 test("a limit or an expiry of a key that was refused stays in its form", async () => {
-  const place = await fresh();
+  const place = await newWorkspace();
   const { id } = await api("POST", "/v1/keys", { limit_usd: 5, limit_window: "day" });
-  await own(gateway, account.id, owner);
+  await makeOwner(gateway, account.id, owner);
   const send = async (form: Readonly<Record<string, string>>): Promise<string> => {
-    const refused = await visit(gateway, `${place}/keys`, owner, { key: id, ...form });
+    const refused = await visitPage(gateway, `${place}/keys`, owner, { key: id, ...form });
     expect(refused.status).toBe(400);
     return refused.text.slice(refused.text.indexOf(`id="${id}"`));
   };
@@ -191,42 +202,42 @@ test("a limit or an expiry of a key that was refused stays in its form", async (
 });
 
 test("the tables of usage name their keys and their days, and go on where they end", async () => {
-  const place = await fresh();
+  const place = await newWorkspace();
   const key = (await api("GET", "/v1/account")).key.id;
   await api("PATCH", `/v1/keys/${key}`, { name: "night shift" });
-  await own(gateway, account.id, owner);
+  await makeOwner(gateway, account.id, owner);
   const calls = Array.from({ length: 1_001 }, (_one, count) => {
     const number = String(count).padStart(4, "0");
     const keyId = count === 0 ? key : `key_zz${number}`;
-    return callOf(account.id, { id: `req_${number}`, keyId, model: `sim/model-${number}` });
+    return usageRecordOf(account.id, { id: `req_${number}`, keyId, model: `sim/model-${number}` });
   });
-  await gateway.house.db.write((tx) => writeUsage(tx, calls));
+  await gateway.server.db.write((tx) => insertUsage(tx, calls));
   const usage = `${place}/usage`;
-  const first = await visit(gateway, usage, owner);
-  expect(wordsOf(first)).toContain("Day, in UTC");
-  expect(wordsOf(await visit(gateway, place, owner))).toContain("Day, in UTC");
+  const first = await visitPage(gateway, usage, owner);
+  expect(textOf(first)).toContain("Day, in UTC");
+  expect(textOf(await visitPage(gateway, place, owner))).toContain("Day, in UTC");
   expect(first.text).not.toContain("sim/model-0000");
   const [models = "", keys = ""] = [...first.text.matchAll(/href="([^"]+)#(?:models|keys)"/g)].map(
     ([, href = ""]) => href.replaceAll("&amp;", "&"),
   );
-  expect((await visit(gateway, models, owner)).text).toContain("sim/model-0000");
-  const last = await visit(gateway, keys, owner);
-  expect(wordsOf(last)).toContain("night shift");
+  expect((await visitPage(gateway, models, owner)).text).toContain("sim/model-0000");
+  const last = await visitPage(gateway, keys, owner);
+  expect(textOf(last)).toContain("night shift");
   expect(last.text).toContain("The first keys");
   expect(last.text).toContain("sim/model-1000");
-  expect((await visit(gateway, `${usage}?models=key:x`, owner)).status).toBe(400);
+  expect((await visitPage(gateway, `${usage}?models=key:x`, owner)).status).toBe(400);
 });
 
 test("a name of a model without a break leaves its figures in sight", async () => {
-  const place = await fresh();
-  await own(gateway, account.id, owner);
+  const place = await newWorkspace();
+  await makeOwner(gateway, account.id, owner);
   const keyId = (await api("GET", "/v1/keys")).data[0]?.id ?? "none";
-  const call = callOf(account.id, {
+  const call = usageRecordOf(account.id, {
     id: `req_long_${keyId}`,
     keyId,
     model: `sim/${"m".repeat(180)}`,
   });
-  await gateway.house.db.write((tx) => writeUsage(tx, [call]));
+  await gateway.server.db.write((tx) => insertUsage(tx, [call]));
   const browser = await launchBrowser();
   try {
     const context = await browser.newContext({ viewport: { width: 1_280, height: 800 } });
@@ -243,32 +254,32 @@ test("a name of a model without a break leaves its figures in sight", async () =
 });
 
 test("the log of who did what is read to its beginning, and does not name the operator", async () => {
-  const place = await fresh();
-  await own(gateway, account.id, owner);
+  const place = await newWorkspace();
+  await makeOwner(gateway, account.id, owner);
   const frozen = { accountId: account.id, network: null, reason: "resells credits" };
   const by = { type: "operator", id: "ada@operator.example" } as const;
-  await gateway.house.db.write((tx) => freezeAccount(tx, { ...frozen, by, now: Date.now() }));
+  await gateway.server.db.write((tx) => freezeAccount(tx, { ...frozen, by, now: Date.now() }));
   for (let made = 0; made < 50; made++) await api("POST", "/v1/keys", {});
-  const newest = await visit(gateway, `${place}/audit`, owner);
+  const newest = await visitPage(gateway, `${place}/audit`, owner);
   expect(newest.text).not.toContain("account.frozen");
   const older = /href="([^"]+)">\s*Older entries/.exec(newest.text)?.[1] ?? place;
-  const oldest = await visit(gateway, older, owner);
-  expect(wordsOf(oldest)).toContain("account.created");
-  expect(wordsOf(oldest)).toContain("operator account.frozen");
-  expect(wordsOf(oldest)).toContain("reason: resells credits");
+  const oldest = await visitPage(gateway, older, owner);
+  expect(textOf(oldest)).toContain("account.created");
+  expect(textOf(oldest)).toContain("operator account.frozen");
+  expect(textOf(oldest)).toContain("reason: resells credits");
   expect(oldest.text).not.toContain(by.id);
   expect(oldest.text).not.toContain("Older entries");
 });
 
 test("what no form of the page can send is refused all the same: long names, days that there are not", async () => {
-  const place = await fresh();
-  await own(gateway, account.id, owner);
+  const place = await newWorkspace();
+  await makeOwner(gateway, account.id, owner);
   for (const [form, said] of [
     [{ name: "x".repeat(101) }, "name must have 100 characters or fewer."],
     [{ last_day: "2098-02-30" }, "The last day must be a date"],
   ] as const) {
-    const refused = await visit(gateway, `${place}/keys`, owner, { do: "mint", ...form });
-    expect([refused.status, wordsOf(refused)]).toEqual([400, expect.stringContaining(said)]);
+    const refused = await visitPage(gateway, `${place}/keys`, owner, { do: "mint", ...form });
+    expect([refused.status, textOf(refused)]).toEqual([400, expect.stringContaining(said)]);
   }
   const said = /The field “(\w+)” of the form is missing, or holds what this page does not know\./;
   for (const [page, form, field] of [
@@ -278,27 +289,27 @@ test("what no form of the page can send is refused all the same: long names, day
     ["keys", { do: "revoke", key: "key_none", from: "x" }, "from"],
     ["budgets", {}, "daily_usd"],
   ] as const) {
-    const refused = await visit(gateway, `${place}/${page}`, owner, form);
-    expect([refused.status, said.exec(wordsOf(refused))?.[1]]).toEqual([400, field]);
-    expect(wordsOf(refused)).not.toMatch(/Invalid|next_cursor|undefined/);
+    const refused = await visitPage(gateway, `${place}/${page}`, owner, form);
+    expect([refused.status, said.exec(textOf(refused))?.[1]]).toEqual([400, field]);
+    expect(textOf(refused)).not.toMatch(/Invalid|next_cursor|undefined/);
   }
   const turned = { do: "invite", email: "a\u202eb@example.com" };
-  expect((await visit(gateway, `${place}/members`, owner, turned)).status).toBe(400);
+  expect((await visitPage(gateway, `${place}/members`, owner, turned)).status).toBe(400);
 });
 
 test("an address can be invited anew where a workspace has all the invitations that it may have", async () => {
-  const place = await fresh();
-  await own(gateway, account.id, owner);
+  const place = await newWorkspace();
+  await makeOwner(gateway, account.id, owner);
   const send = async (email: string): Promise<number> =>
-    (await visit(gateway, `${place}/members`, owner, { do: "invite", email })).status;
+    (await visitPage(gateway, `${place}/members`, owner, { do: "invite", email })).status;
   for (let made = 0; made < 50; made++) expect(await send(`guest-${made}@example.com`)).toBe(303);
   expect(await send("guest-50@example.com")).toBe(400);
   expect(await send("guest-0@example.com")).toBe(303);
 });
 
 test("a form that is sent after the session has ended says so", async () => {
-  const place = await fresh();
-  await own(gateway, account.id, owner);
+  const place = await newWorkspace();
+  await makeOwner(gateway, account.id, owner);
   const browser = await launchBrowser();
   try {
     const context = await browser.newContext();
@@ -316,7 +327,7 @@ test("a form that is sent after the session has ended says so", async () => {
 });
 
 test("the widest name of a key stays within the claim's page", async () => {
-  await fresh();
+  await newWorkspace();
   await api("POST", "/v1/keys", { name: "W".repeat(100) });
   const started = await api("POST", "/agent/identity/claim", { email: owner.email });
   const browser = await launchBrowser();
@@ -341,9 +352,9 @@ test("the widest name of a key stays within the claim's page", async () => {
 });
 
 test("a key that has expired is not counted as live", async () => {
-  const place = await fresh();
+  const place = await newWorkspace();
   await api("POST", "/v1/keys", { expires_at: new Date(Date.now() + 1_000).toISOString() });
-  await own(gateway, account.id, owner);
+  await makeOwner(gateway, account.id, owner);
   await Bun.sleep(1_500);
-  expect(wordsOf(await visit(gateway, place, owner))).toContain("1 live key ");
+  expect(textOf(await visitPage(gateway, place, owner))).toContain("1 live key ");
 });

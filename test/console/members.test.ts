@@ -4,28 +4,40 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { addDeveloper } from "../../src/accounts/members.ts";
 import { recordPerson } from "../../src/people/people.ts";
-import { type Human, human, join, own, visit, wordsOf } from "../billing/owner.ts";
+import {
+  type TestUser,
+  createUser,
+  makeDeveloper,
+  makeOwner,
+  visitPage,
+  textOf,
+} from "../billing/owner.ts";
 import { launchBrowser } from "../support/browser.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
 setDefaultTimeout(60_000);
 let gateway: Gateway;
-let account: Account;
-let owner: Human;
+let account: TestAccount;
+let owner: TestUser;
 beforeAll(async () => {
   gateway = await startGateway();
-  owner = await human(gateway, "olga");
+  owner = await createUser(gateway, "olga");
 });
 afterAll(() => gateway.stop());
 
-const fresh = async (): Promise<string> => {
-  account = await register(gateway);
-  await own(gateway, account.id, owner);
+const newWorkspace = async (): Promise<string> => {
+  account = await registerAccount(gateway);
+  await makeOwner(gateway, account.id, owner);
   return `/console/${account.id}`;
 };
 
 test("a thousand members are shown a hundred at a time, the owner and the way to invite first", async () => {
-  const place = `${await fresh()}/members`;
+  const place = `${await newWorkspace()}/members`;
   const now = Date.now();
   const told = Array.from({ length: 999 }, (_one, count) => ({
     issuer: "https://id.test",
@@ -33,7 +45,7 @@ test("a thousand members are shown a hundred at a time, the owner and the way to
     email: `member-${count}@example.com`,
     name: null,
   }));
-  const people = await gateway.house.db.write(async (tx) => {
+  const people = await gateway.server.db.write(async (tx) => {
     const people = [];
     for (const identity of told) {
       const { id: personId } = await recordPerson(tx, identity, now);
@@ -45,7 +57,7 @@ test("a thousand members are shown a hundred at a time, the owner and the way to
   const seen = new Set<string>();
   let path = place;
   for (let pages = 0; pages < 10; pages++) {
-    const { text } = await visit(gateway, path, owner);
+    const { text } = await visitPage(gateway, path, owner);
     expect(text.length).toBeLessThan(150_000);
     expect(text.indexOf(">Invite<")).toBeLessThan(text.indexOf('<h2 id="usr_'));
     const ids = [...text.matchAll(/aria-labelledby="(usr_\w+)"><h2 id="\1"/g)].map(([, id]) => id);
@@ -57,24 +69,25 @@ test("a thousand members are shown a hundred at a time, the owner and the way to
   const from = path.slice(path.indexOf("from=") + "from=".length);
   const [, first = ""] = from.split("-");
   // What the page begins with may be removed, and the page is still there.
-  const removed = await visit(gateway, place, owner, { do: "remove", person: first, from });
+  const removed = await visitPage(gateway, place, owner, { do: "remove", person: first, from });
   expect(removed.location).toBe(path);
-  const last = await visit(gateway, path, owner);
+  const last = await visitPage(gateway, path, owner);
   expect(last.text.match(/<h2 id="usr_/g)?.length).toBe(99);
   expect(last.text).not.toContain(first + '"');
-  expect(wordsOf(await visit(gateway, place.replace("/members", ""), owner))).toContain(
+  expect(textOf(await visitPage(gateway, place.replace("/members", ""), owner))).toContain(
     "999 members",
   );
 });
 
 test("what cannot be undone is asked about once more, and only the answer does it", async () => {
-  const place = await fresh();
-  const heir = await human(gateway, "heir");
-  await join(gateway, account.id, heir);
+  const place = await newWorkspace();
+  const heir = await createUser(gateway, "heir");
+  await makeDeveloper(gateway, account.id, heir);
   const url = "http://127.0.0.1:9/asked";
-  await visit(gateway, `${place}/webhooks`, owner, { do: "add", url });
+  await visitPage(gateway, `${place}/webhooks`, owner, { do: "add", url });
   const idOn = async (path: string): Promise<string> =>
-    /<h2 id="((?:key|whk)_\w+)"/.exec((await visit(gateway, place + path, owner)).text)?.[1] ?? "";
+    /<h2 id="((?:key|whk)_\w+)"/.exec((await visitPage(gateway, place + path, owner)).text)?.[1] ??
+    "";
   const [key, hook] = [await idOn("/keys"), await idOn("/webhooks")];
   const browser = await launchBrowser();
   try {

@@ -2,35 +2,48 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import path from "node:path";
-import { type Human, human, join, own, type Shown, visit, wordsOf } from "../billing/owner.ts";
+import {
+  type TestUser,
+  createUser,
+  makeDeveloper,
+  makeOwner,
+  type PageResponse,
+  visitPage,
+  textOf,
+} from "../billing/owner.ts";
 import { launchBrowser } from "../support/browser.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { LOOKS } from "../support/page-manners.ts";
-import { eachStore, type StoreKind } from "../support/stores.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { DISPLAY_MODES } from "../support/page-manners.ts";
+import { describeEachStore, type StoreKind } from "../support/stores.ts";
 
 setDefaultTimeout(60_000);
 
-const PICTURES = process.env["POSTERN_TEST_PICTURES"];
+const SCREENSHOTS_DIR = process.env["POSTERN_TEST_PICTURES"];
 const GOOD_KEY = "sk-canary-0123456789abcdefghijklmnop-9fQz";
-const ADD = { do: "add", provider: "openai", api_key: GOOD_KEY, name: "team" };
+const ADD_FORM = { do: "add", provider: "openai", api_key: GOOD_KEY, name: "team" };
 
-interface Workplace {
+interface ProviderKeysFixture {
   readonly gateway: Gateway;
-  readonly account: Account;
-  readonly owner: Human;
+  readonly account: TestAccount;
+  readonly owner: TestUser;
   readonly page: string;
 }
 
-async function openWorkplace(store: StoreKind): Promise<Workplace> {
+async function createFixture(store: StoreKind): Promise<ProviderKeysFixture> {
   const gateway = await startGateway({ store, providers: ["openai"], requireKey: GOOD_KEY });
-  const owner = await human(gateway, "olga");
-  const account = await register(gateway);
-  await own(gateway, account.id, owner);
+  const owner = await createUser(gateway, "olga");
+  const account = await registerAccount(gateway);
+  await makeOwner(gateway, account.id, owner);
   return { gateway, account, owner, page: `/console/${account.id}/provider-keys` };
 }
 
 /** What these tests read of the API's lists. */
-interface Listed {
+interface ListItem {
   readonly id: string;
   readonly status: string;
   readonly action: string;
@@ -38,29 +51,32 @@ interface Listed {
   readonly detail: object;
 }
 
-async function list({ gateway, account }: Workplace, query: string): Promise<readonly Listed[]> {
+async function list(
+  { gateway, account }: ProviderKeysFixture,
+  query: string,
+): Promise<readonly ListItem[]> {
   const response = await fetch(`${gateway.url}/v1/${query}`, { headers: account.headers });
   // Safe because these lists hold nothing but what the tests read.
-  return ((await response.json()) as { readonly data: readonly Listed[] }).data;
+  return ((await response.json()) as { readonly data: readonly ListItem[] }).data;
 }
 
-eachStore((store) => {
+describeEachStore((store) => {
   describe(`the page of provider keys on ${store}`, () => {
-    let place: Workplace;
+    let place: ProviderKeysFixture;
     beforeAll(async () => {
-      place = await openWorkplace(store);
+      place = await createFixture(store);
     });
     afterAll(() => place.gateway.stop());
 
-    const send = (form: Readonly<Record<string, string>>): Promise<Shown> =>
-      visit(place.gateway, place.page, place.owner, form);
+    const send = (form: Readonly<Record<string, string>>): Promise<PageResponse> =>
+      visitPage(place.gateway, place.page, place.owner, form);
     const keys = () => list(place, "provider-keys");
 
     test("an owner brings a key, sees it without the key itself, and deletes it; both are written down", async () => {
-      expect((await send(ADD)).status).toBe(303);
-      const shown = await visit(place.gateway, place.page, place.owner);
-      expect(wordsOf(shown)).toContain("team , openai …9fQz");
-      expect(wordsOf(shown)).toContain("Calls to openai go on it. The provider took it");
+      expect((await send(ADD_FORM)).status).toBe(303);
+      const shown = await visitPage(place.gateway, place.page, place.owner);
+      expect(textOf(shown)).toContain("team , openai …9fQz");
+      expect(textOf(shown)).toContain("Calls to openai go on it. The provider took it");
       expect(shown.text).not.toContain("canary");
       const [key] = await keys();
       const remove = { do: "remove", provider_key: key?.id ?? "" };
@@ -80,10 +96,14 @@ eachStore((store) => {
     });
 
     test("a key that the provider refuses is not stored; the page says why, and keeps all but the key", async () => {
-      const wrong = { ...ADD, name: "to keep", api_key: "sk-wrong-zyxwvutsrqponmlkjihgfedcba" };
+      const wrong = {
+        ...ADD_FORM,
+        name: "to keep",
+        api_key: "sk-wrong-zyxwvutsrqponmlkjihgfedcba",
+      };
       const before = await keys();
       const refused = await send(wrong);
-      expect([refused.status, wordsOf(refused)]).toEqual([
+      expect([refused.status, textOf(refused)]).toEqual([
         400,
         expect.stringMatching(/OpenAI refused this key: .* \(status 401\)\. It was not stored\./),
       ]);
@@ -101,14 +121,14 @@ eachStore((store) => {
         [{ provider: "" }, "The provider must not be empty."],
         [{ name: "x".repeat(101) }, "The name must have 100 characters or fewer."],
       ] as const) {
-        const refused = await send({ ...ADD, ...change });
-        expect([refused.status, wordsOf(refused)]).toEqual([400, expect.stringContaining(said)]);
+        const refused = await send({ ...ADD_FORM, ...change });
+        expect([refused.status, textOf(refused)]).toEqual([400, expect.stringContaining(said)]);
       }
     });
 
     test("a form that is sent twice adds one key", async () => {
       const before = (await keys()).length;
-      const form = { ...ADD, once: "a".repeat(22) };
+      const form = { ...ADD_FORM, once: "a".repeat(22) };
       for (const { status } of await Promise.all([send(form), send(form), send(form)]))
         expect(status).toBe(303);
       expect((await keys()).length).toBe(before + 1);
@@ -116,29 +136,29 @@ eachStore((store) => {
 
     test("a developer finds neither the page nor a link to it, and a key of somebody else's is not there", async () => {
       const { gateway, account, page } = place;
-      const developer = await human(gateway, "dev");
-      await join(gateway, account.id, developer);
-      for (const form of [undefined, ADD, { do: "remove", provider_key: "pk_none" }])
-        expect((await visit(gateway, page, developer, form)).status).toBe(403);
-      expect((await visit(gateway, `/console/${account.id}`, developer)).text).not.toContain(
+      const developer = await createUser(gateway, "dev");
+      await makeDeveloper(gateway, account.id, developer);
+      for (const form of [undefined, ADD_FORM, { do: "remove", provider_key: "pk_none" }])
+        expect((await visitPage(gateway, page, developer, form)).status).toBe(403);
+      expect((await visitPage(gateway, `/console/${account.id}`, developer)).text).not.toContain(
         "provider-keys",
       );
-      await send(ADD);
+      await send(ADD_FORM);
       const [key] = await keys();
-      const stranger = await human(gateway, "stranger");
-      const other = await register(gateway);
-      await own(gateway, other.id, stranger);
+      const stranger = await createUser(gateway, "stranger");
+      const other = await registerAccount(gateway);
+      await makeOwner(gateway, other.id, stranger);
       const remove = { do: "remove", provider_key: key?.id ?? "" };
       const theirs = `/console/${other.id}/provider-keys`;
-      expect((await visit(gateway, theirs, stranger, remove)).status).toBe(404);
-      expect((await visit(gateway, theirs, stranger)).text).not.toContain("9fQz");
+      expect((await visitPage(gateway, theirs, stranger, remove)).status).toBe(404);
+      expect((await visitPage(gateway, theirs, stranger)).text).not.toContain("9fQz");
       expect((await keys())[0]?.status).toBe("active");
     });
   });
 });
 
 test("in a browser without JavaScript a key is brought, and deleted after one more question", async () => {
-  const place = await openWorkplace("sqlite");
+  const place = await createFixture("sqlite");
   const browser = await launchBrowser();
   try {
     const context = await browser.newContext({ javaScriptEnabled: false });
@@ -157,12 +177,12 @@ test("in a browser without JavaScript a key is brought, and deleted after one mo
     expect(await page.textContent("section:has(h2:has-text('first'))")).toContain("It is not used");
     await page.click("section:has(h2:has-text('second')) >> text=Delete");
     expect(await page.textContent("main")).toContain("then go on the key that ends in 9fQz");
-    if (PICTURES !== undefined)
-      for (const { screen, scheme } of LOOKS) {
+    if (SCREENSHOTS_DIR !== undefined)
+      for (const { screen, scheme } of DISPLAY_MODES) {
         await page.setViewportSize({ width: screen === "phone" ? 360 : 1_280, height: 800 });
         await page.emulateMedia({ colorScheme: scheme });
         const file = `provider-keys-${screen}-${scheme}.png`;
-        await page.screenshot({ path: path.join(PICTURES, file), fullPage: true });
+        await page.screenshot({ path: path.join(SCREENSHOTS_DIR, file), fullPage: true });
       }
     await page.click("text=Keep it");
     expect(await page.locator("section:has(h2:has-text('second'))").count()).toBe(1);

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { FAULTS } from "../../src/base/fault.ts";
 import { TOKEN_ERRORS } from "../../src/discovery/errors.ts";
-import { createMatcher } from "../../src/http/match.ts";
-import { blocksOf, commandsOf, openSite } from "./documents.ts";
+import { createRouter } from "../../src/http/match.ts";
+import { parseBlocks, curlCommands, createSite } from "./documents.ts";
 import { claimRoutes, coreRoutes, sampleRoutes, settings } from "./sample-routes.ts";
 
-const site = openSite(sampleRoutes);
+const site = createSite(sampleRoutes);
 const manifest = await site.text("/auth.md");
 
 describe("/auth.md", () => {
@@ -16,7 +16,7 @@ describe("/auth.md", () => {
   });
 
   test("has one title, and no heading skips a level", () => {
-    const depths = blocksOf(manifest).flatMap((block) =>
+    const depths = parseBlocks(manifest).flatMap((block) =>
       block.kind === "heading" ? [block.depth] : [],
     );
     expect(depths[0]).toBe(1);
@@ -27,7 +27,9 @@ describe("/auth.md", () => {
   });
 
   test("checks for a key before it registers, and keeps the key before it uses it", () => {
-    const titles = blocksOf(manifest).flatMap((block) => (block.depth === 2 ? [block.text] : []));
+    const titles = parseBlocks(manifest).flatMap((block) =>
+      block.depth === 2 ? [block.text] : [],
+    );
     expect(titles).toEqual([
       "Look for a key first",
       "Register",
@@ -45,8 +47,8 @@ describe("/auth.md", () => {
   });
 
   test("shows only commands whose URL is a mounted route", () => {
-    const match = createMatcher(site.routes);
-    const commands = commandsOf(manifest);
+    const match = createRouter(site.routes);
+    const commands = curlCommands(manifest);
     expect(commands.length).toBeGreaterThanOrEqual(12);
     for (const { method, url } of commands) {
       expect(url).toStartWith(`${settings.baseUrl}/`);
@@ -55,8 +57,8 @@ describe("/auth.md", () => {
   });
 
   test("sends bodies that their routes accept, and a key where one is needed", () => {
-    const match = createMatcher(site.routes);
-    for (const { method, url, text } of commandsOf(manifest)) {
+    const match = createRouter(site.routes);
+    for (const { method, url, text } of curlCommands(manifest)) {
       const found = match(method, new URL(url).pathname);
       if (found.kind !== "route") throw new Error(`${url} is not mounted`);
       expect(text.includes("$POSTERN_API_KEY")).toBe(found.route.auth === "key");
@@ -125,20 +127,20 @@ describe("/auth.md", () => {
 
 describe("/auth.md without claim routes", () => {
   test("does not speak of claims", async () => {
-    const without = await openSite(coreRoutes).text("/auth.md");
+    const without = await createSite(coreRoutes).text("/auth.md");
     expect(without).not.toMatch(/claim|take the account over|oauth2/i);
   });
 
   test("does not speak of them where only one of the two is mounted", async () => {
-    const half = await openSite([...coreRoutes, ...claimRoutes.slice(1)]).text("/auth.md");
+    const half = await createSite([...coreRoutes, ...claimRoutes.slice(1)]).text("/auth.md");
     expect(half).not.toContain("Hand the account to a human");
   });
 });
 
 describe("/auth.md of a gateway with next to no routes", () => {
   test("still stands", async () => {
-    const bare = await openSite([]).text("/auth.md");
-    expect(commandsOf(bare)).toEqual([]);
+    const bare = await createSite([]).text("/auth.md");
+    expect(curlCommands(bare)).toEqual([]);
     expect(bare).toContain("## Errors");
   });
 });

@@ -1,20 +1,20 @@
 // The discovery routes over the sample routes, and a small reader of Markdown.
 
 import { discoveryRoutes } from "../../src/discovery/routes.tsx";
-import { createMatcher } from "../../src/http/match.ts";
+import { createRouter } from "../../src/http/match.ts";
 import type { Route } from "../../src/http/route.ts";
 import { settings } from "./sample-routes.ts";
 
-export interface Site {
+export interface DiscoverySite {
   readonly routes: readonly Route[];
   readonly get: (path: string, headers?: Readonly<Record<string, string>>) => Promise<Response>;
   readonly text: (path: string, headers?: Readonly<Record<string, string>>) => Promise<string>;
 }
 
-export function openSite(routes: readonly Route[]): Site {
+export function createSite(routes: readonly Route[]): DiscoverySite {
   const own = discoveryRoutes({ routes, settings });
-  const match = createMatcher(own);
-  const get: Site["get"] = async (path, headers = {}) => {
+  const match = createRouter(own);
+  const get: DiscoverySite["get"] = async (path, headers = {}) => {
     const found = match("GET", path);
     if (found.kind !== "route") throw new Error(`nothing at ${path}`);
     const request = new Request(`${settings.baseUrl}${path}`, { headers });
@@ -25,7 +25,7 @@ export function openSite(routes: readonly Route[]): Site {
       caller: undefined,
       now: 0,
       requestId: "req_1",
-      address: "127.0.0.1",
+      clientIp: "127.0.0.1",
       headers: request.headers,
       request,
       bodyText: "",
@@ -40,14 +40,14 @@ export function openSite(routes: readonly Route[]): Site {
   };
 }
 
-export interface Block {
+export interface MarkdownBlock {
   readonly kind: "heading" | "quote" | "code" | "list" | "table" | "prose";
   readonly depth: number;
   readonly text: string;
 }
 
 /** The blocks of a Markdown text, in order. */
-export function blocksOf(markdown: string): readonly Block[] {
+export function parseBlocks(markdown: string): readonly MarkdownBlock[] {
   const parts = markdown.split(/^(```[\s\S]*?^```)$/m);
   return parts.flatMap((part, index) => {
     if (index % 2 === 1) return [{ kind: "code" as const, depth: 0, text: part }];
@@ -55,11 +55,11 @@ export function blocksOf(markdown: string): readonly Block[] {
       .split(/\n{2,}/)
       .map((text) => text.trim())
       .filter((text) => text !== "")
-      .map(blockOf);
+      .map(parseBlock);
   });
 }
 
-function blockOf(text: string): Block {
+function parseBlock(text: string): MarkdownBlock {
   const heading = /^(#+) (.+)$/.exec(text);
   if (heading !== null)
     return { kind: "heading", depth: heading[1]?.length ?? 0, text: heading[2] ?? "" };
@@ -70,15 +70,15 @@ function blockOf(text: string): Block {
   return { kind: all(/^\|.*\|$/) ? "table" : "prose", depth: 0, text };
 }
 
-export interface Command {
+export interface CurlCommand {
   readonly method: string;
   readonly url: string;
   readonly text: string;
 }
 
 /** Every curl command in the text's shell blocks. */
-export function commandsOf(markdown: string): readonly Command[] {
-  const shell = blocksOf(markdown).filter((block) => block.text.startsWith("```sh\n"));
+export function curlCommands(markdown: string): readonly CurlCommand[] {
+  const shell = parseBlocks(markdown).filter((block) => block.text.startsWith("```sh\n"));
   return shell.flatMap((block) =>
     [...block.text.matchAll(/^curl (?:\\\n|.)*$/gm)].map(([text]) => ({
       text,

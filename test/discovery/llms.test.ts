@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { templateOf } from "../../src/discovery/curl.ts";
-import { createMatcher } from "../../src/http/match.ts";
-import { blocksOf, commandsOf, openSite } from "./documents.ts";
+import { openApiPath } from "../../src/discovery/curl.ts";
+import { createRouter } from "../../src/http/match.ts";
+import { parseBlocks, curlCommands, createSite } from "./documents.ts";
 import { sampleRoutes, settings } from "./sample-routes.ts";
 
-const site = openSite(sampleRoutes);
+const site = createSite(sampleRoutes);
 const text = await site.text("/llms.txt");
 
 describe("/llms.txt", () => {
@@ -14,7 +14,7 @@ describe("/llms.txt", () => {
   });
 
   test("has the form of llmstxt.org", () => {
-    const [title, summary, ...rest] = blocksOf(text);
+    const [title, summary, ...rest] = parseBlocks(text);
     expect(title).toMatchObject({ kind: "heading", depth: 1 });
     expect(summary).toMatchObject({ kind: "quote" });
     const start = rest.findIndex((block) => block.kind === "heading");
@@ -34,13 +34,13 @@ describe("/llms.txt", () => {
 
   test("lists every endpoint that is not hidden", () => {
     for (const route of site.routes.filter((each) => each.hidden !== true)) {
-      expect(text).toContain(`- [${route.method} ${templateOf(route.path)}](`);
+      expect(text).toContain(`- [${route.method} ${openApiPath(route.path)}](`);
     }
   });
 
   test("starts with commands whose URLs are mounted", () => {
-    const match = createMatcher(site.routes);
-    const commands = commandsOf(text);
+    const match = createRouter(site.routes);
+    const commands = curlCommands(text);
     expect(commands).toHaveLength(3);
     for (const { method, url } of commands)
       expect(match(method, new URL(url).pathname).kind).toBe("route");
@@ -48,7 +48,7 @@ describe("/llms.txt", () => {
 
   test("links to pages and anchors that exist", async () => {
     const reference = await site.text("/docs");
-    const match = createMatcher(site.routes);
+    const match = createRouter(site.routes);
     for (const [, url = ""] of text.matchAll(/\]\(([^)]+)\)/g)) {
       const { origin, pathname, hash } = new URL(url);
       expect(origin).toBe(settings.baseUrl);

@@ -2,27 +2,27 @@ import { describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { parse } from "yaml";
 import { FAULTS } from "../../src/base/fault.ts";
-import { isRecord, templateOf } from "../../src/discovery/curl.ts";
-import { faultsOf } from "../../src/discovery/errors.ts";
+import { isRecord, openApiPath } from "../../src/discovery/curl.ts";
+import { possibleFaults } from "../../src/discovery/errors.ts";
 import {
   type OpenApiDocument,
-  operationsOf,
-  responseOf,
+  listOperations,
+  resolveResponse,
 } from "../../src/discovery/openapi-form.ts";
 import { openApiDocument, openApiYaml } from "../../src/discovery/openapi.ts";
 import type { Route } from "../../src/http/route.ts";
-import { openSite } from "./documents.ts";
-import { problemsOf } from "./problems.ts";
+import { createSite } from "./documents.ts";
+import { lintOpenApi } from "./problems.ts";
 import { coreRoutes, sampleRoutes, settings } from "./sample-routes.ts";
 
-const siteRoutes = openSite(sampleRoutes).routes;
+const siteRoutes = createSite(sampleRoutes).routes;
 
-const SETS: readonly (readonly [name: string, routes: readonly Route[]])[] = [
+const ROUTE_SETS: readonly (readonly [name: string, routes: readonly Route[]])[] = [
   ["the sample routes and the documents themselves", siteRoutes],
   ["the sample routes without claims", coreRoutes],
 ];
 
-for (const [name, routes] of SETS) {
+for (const [name, routes] of ROUTE_SETS) {
   const document = openApiDocument(routes, settings);
   const yaml = await openApiYaml(document);
   describe(`/openapi.yaml of ${name}`, () => {
@@ -33,24 +33,24 @@ for (const [name, routes] of SETS) {
     });
 
     test("passes Redocly's rules, with every example valid against its schema", async () => {
-      expect(await problemsOf(yaml)).toEqual([]);
+      expect(await lintOpenApi(yaml)).toEqual([]);
     });
 
     test("has every route that is not hidden, and no other", () => {
-      const described = operationsOf(document).map(({ method, path }) => `${method} ${path}`);
-      const mounted = routes.filter((route) => route.hidden !== true).map(addressOf);
+      const described = listOperations(document).map(({ method, path }) => `${method} ${path}`);
+      const mounted = routes.filter((route) => route.hidden !== true).map(routeKey);
       expect(described.toSorted()).toEqual(mounted.toSorted());
     });
 
     test("has every fault of every route under its status, with an example of its code", () => {
       for (const route of routes.filter((each) => each.hidden !== true)) {
-        const operation = document.paths[templateOf(route.path)]?.[route.method.toLowerCase()];
-        for (const code of faultsOf(route)) {
+        const operation = document.paths[openApiPath(route.path)]?.[route.method.toLowerCase()];
+        for (const code of possibleFaults(route)) {
           const status = FAULTS[code][0];
           const found = operation?.responses[String(status)];
           expect(found).toBeDefined();
-          if (found === undefined || route.answers[status] !== undefined) continue;
-          const { content, description } = responseOf(document, found);
+          if (found === undefined || route.responses[status] !== undefined) continue;
+          const { content, description } = resolveResponse(document, found);
           expect(description).toContain(`\`${code}\``);
           if (route.dialect !== "page") {
             expect(Object.keys(content?.["application/json"]?.examples ?? {})).toContain(code);
@@ -66,14 +66,14 @@ describe("the rules", () => {
     const yaml = await openApiYaml(openApiDocument(sampleRoutes, settings));
     const broken = yaml.replaceAll("credits: 50000", 'credits: "50000"');
     expect(broken).not.toBe(yaml);
-    expect((await problemsOf(broken)).join("\n")).toContain("no-invalid-media-type-examples");
+    expect((await lintOpenApi(broken)).join("\n")).toContain("no-invalid-media-type-examples");
   });
 });
 
 describe("the description", () => {
   const document = openApiDocument(sampleRoutes, settings);
-  const operation = (id: string): ReturnType<typeof operationsOf>[number]["operation"] => {
-    const found = operationsOf(document).find((each) => each.operation.operationId === id);
+  const operation = (id: string): ReturnType<typeof listOperations>[number]["operation"] => {
+    const found = listOperations(document).find((each) => each.operation.operationId === id);
     if (found === undefined) throw new Error(`no operation ${id}`);
     return found.operation;
   };
@@ -99,7 +99,7 @@ describe("the description", () => {
   });
 
   test("offers an idempotency key on POST routes that write, and only there", () => {
-    const holders = operationsOf(document)
+    const holders = listOperations(document)
       .filter((each) => each.operation.parameters?.some((field) => field.in === "header"))
       .map((each) => each.operation.operationId);
     expect(holders.toSorted()).toEqual(["createAccount", "createInvoice", "mintKey"]);
@@ -130,7 +130,7 @@ describe("the description", () => {
   test("gives each dialect its own envelope", () => {
     const envelopeOf = (id: string): unknown => {
       const found = operation(id).responses["500"];
-      return found && responseOf(document, found).content?.["application/json"]?.schema?.$ref;
+      return found && resolveResponse(document, found).content?.["application/json"]?.schema?.$ref;
     };
     expect(envelopeOf("createChatCompletion")).toEndWith("/Error");
     expect(envelopeOf("createMessage")).toEndWith("/MessagesError");
@@ -139,7 +139,7 @@ describe("the description", () => {
 
   test("shows headers and further content types of an answer", () => {
     const found = operation("createChatCompletion").responses["200"];
-    const answer = found && responseOf(document, found);
+    const answer = found && resolveResponse(document, found);
     expect(answer?.headers).toHaveProperty("x-postern-cost-usd");
     expect(Object.keys(answer?.content ?? {})).toEqual(["application/json", "text/event-stream"]);
   });
@@ -154,16 +154,16 @@ describe("the description", () => {
     expect(text).not.toContain("$defs");
     expect(text).not.toContain("__schema");
     for (const [, reference = ""] of text.matchAll(/"\$ref":"#\/([^"]+)"/g)) {
-      expect(lookUp(document, reference)).toBeDefined();
+      expect(resolvePointer(document, reference)).toBeDefined();
     }
   });
 });
 
-function addressOf(route: Route): string {
-  return `${route.method} ${templateOf(route.path)}`;
+function routeKey(route: Route): string {
+  return `${route.method} ${openApiPath(route.path)}`;
 }
 
-function lookUp(document: OpenApiDocument, pointer: string): unknown {
+function resolvePointer(document: OpenApiDocument, pointer: string): unknown {
   let place: unknown = document;
   for (const step of pointer.split("/")) place = isRecord(place) ? place[step] : undefined;
   return place;

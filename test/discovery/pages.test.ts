@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { STYLESHEET } from "../../src/http/assets.ts";
 import { renderPage } from "../../src/http/layout.tsx";
-import { operationsOf } from "../../src/discovery/openapi-form.ts";
+import { listOperations } from "../../src/discovery/openapi-form.ts";
 import { openApiDocument } from "../../src/discovery/openapi.ts";
-import { openSite } from "./documents.ts";
+import { createSite } from "./documents.ts";
 import { sampleRoutes, settings } from "./sample-routes.ts";
 
 const HTML = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
-const site = openSite(sampleRoutes);
+const site = createSite(sampleRoutes);
 
 for (const path of ["/", "/docs"]) {
   describe(`the page at ${path}`, async () => {
@@ -61,7 +61,7 @@ for (const path of ["/", "/docs"]) {
     });
 
     test("closes what it opens", () => {
-      expect(unclosed(html)).toEqual([]);
+      expect(unclosedTags(html)).toEqual([]);
     });
   });
 }
@@ -71,8 +71,8 @@ describe("the reference", async () => {
   const document = openApiDocument(site.routes, settings);
 
   test("has an anchor, an address and a command for each operation", () => {
-    for (const { path, operation } of operationsOf(document)) {
-      const article = articleOf(html, operation.operationId);
+    for (const { path, operation } of listOperations(document)) {
+      const article = articleHtml(html, operation.operationId);
       expect(article).toContain(path.replaceAll("&", "&amp;"));
       expect(article).toContain("curl -sS");
     }
@@ -80,16 +80,16 @@ describe("the reference", async () => {
 
   test("has a table for each record", () => {
     for (const name of Object.keys(document.components.schemas))
-      expect(articleOf(html, `record-${name}`)).toContain("<table");
+      expect(articleHtml(html, `record-${name}`)).toContain("<table");
   });
 
   test("says which endpoints need no key", () => {
-    expect(articleOf(html, "createAccount")).toContain("Needs no key.");
-    expect(articleOf(html, "getAccount")).not.toContain("Needs no key.");
+    expect(articleHtml(html, "createAccount")).toContain("Needs no key.");
+    expect(articleHtml(html, "getAccount")).not.toContain("Needs no key.");
   });
 
   test("names the errors of an endpoint", () => {
-    expect(articleOf(html, "createChatCompletion")).toContain("insufficient_credits");
+    expect(articleHtml(html, "createChatCompletion")).toContain("insufficient_credits");
   });
 
   test("gives every table its headings and a caption", () => {
@@ -102,7 +102,7 @@ describe("the reference", async () => {
 
   test("shows the claim's endpoints only where they are mounted", async () => {
     expect(html).toContain('id="startClaim"');
-    expect(await openSite([]).text("/docs")).not.toContain("startClaim");
+    expect(await createSite([]).text("/docs")).not.toContain("startClaim");
   });
 });
 
@@ -125,15 +125,15 @@ describe("a page", () => {
 describe("the stylesheet", () => {
   test("has two themes, and every colour reads well on every ground in both", () => {
     const [light, dark] = [...STYLESHEET.body.matchAll(/:root \{([^}]+)\}/g)].map(([, body]) =>
-      coloursOf(body ?? ""),
+      parseColors(body ?? ""),
     );
     for (const theme of [light, { ...light, ...dark }]) {
       for (const ground of ["paper", "sheet", "well"]) {
         for (const ink of ["ink", "soft", "accent", "danger", "warn", "good"])
-          expect(contrast(theme?.[ink], theme?.[ground])).toBeGreaterThanOrEqual(4.5);
-        expect(contrast(theme?.["edge"], theme?.[ground])).toBeGreaterThanOrEqual(3);
+          expect(contrastRatio(theme?.[ink], theme?.[ground])).toBeGreaterThanOrEqual(4.5);
+        expect(contrastRatio(theme?.["edge"], theme?.[ground])).toBeGreaterThanOrEqual(3);
       }
-      expect(contrast(theme?.["accent-ink"], theme?.["accent"])).toBeGreaterThanOrEqual(4.5);
+      expect(contrastRatio(theme?.["accent-ink"], theme?.["accent"])).toBeGreaterThanOrEqual(4.5);
     }
   });
 
@@ -142,32 +142,32 @@ describe("the stylesheet", () => {
   });
 });
 
-function articleOf(html: string, id: string): string {
+function articleHtml(html: string, id: string): string {
   const start = html.indexOf(` id="${id}"`);
   if (start === -1) throw new Error(`no article ${id}`);
   return html.slice(start, html.indexOf("</article>", start));
 }
 
-const VOID: ReadonlySet<string> = new Set(["meta", "link", "br", "hr", "img", "input"]);
+const VOID_ELEMENTS: ReadonlySet<string> = new Set(["meta", "link", "br", "hr", "img", "input"]);
 
-function unclosed(html: string): readonly string[] {
+function unclosedTags(html: string): readonly string[] {
   const open: string[] = [];
   for (const [, slash, name = ""] of html.matchAll(/<(\/?)([a-z][a-z0-9]*)[^>]*>/g)) {
-    if (VOID.has(name)) continue;
+    if (VOID_ELEMENTS.has(name)) continue;
     if (slash === "") open.push(name);
     else if (open.pop() !== name) return [`</${name}>`];
   }
   return open;
 }
 
-function coloursOf(css: string): Readonly<Record<string, string>> {
+function parseColors(css: string): Readonly<Record<string, string>> {
   return Object.fromEntries(
     [...css.matchAll(/--([\w-]+): (#[0-9a-f]{6});/g)].map(([, name, value]) => [name, value]),
   );
 }
 
 /** WCAG's ratio of two colours. */
-function contrast(one = "", other = ""): number {
+function contrastRatio(one = "", other = ""): number {
   const [dark = 0, light = 0] = [luminance(one), luminance(other)].toSorted((a, b) => a - b);
   return (light + 0.05) / (dark + 0.05);
 }

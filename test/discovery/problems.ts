@@ -2,7 +2,7 @@
 
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 
-export async function problemsOf(yaml: string): Promise<readonly string[]> {
+export async function lintOpenApi(yaml: string): Promise<readonly string[]> {
   const config = await createConfig({
     extends: ["recommended-strict"],
     rules: {

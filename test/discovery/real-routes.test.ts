@@ -8,36 +8,38 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { parse } from "yaml";
 import { readConfig } from "../../src/config.ts";
 import { openApiDocument, openApiYaml } from "../../src/discovery/openapi.ts";
-import { buildHouse } from "../../src/house.ts";
-import { createMatcher } from "../../src/http/match.ts";
+import { createServer } from "../../src/house.ts";
+import { createRouter } from "../../src/http/match.ts";
 import type { Route } from "../../src/http/route.ts";
-import { commandsOf, openSite } from "./documents.ts";
-import { problemsOf } from "./problems.ts";
+import { curlCommands, createSite } from "./documents.ts";
+import { lintOpenApi } from "./problems.ts";
 import { settings } from "./sample-routes.ts";
 
 const routes = await realRoutes();
 
-const site = openSite(routes);
+const site = createSite(routes);
 const yaml = await openApiYaml(openApiDocument(site.routes, settings));
 
 describe("the documents of the real service", () => {
   test("pass both validators", async () => {
     const result = await new Validator({ strict: false }).validate(parse(yaml));
     expect(result.errors).toBeUndefined();
-    expect(await problemsOf(yaml)).toEqual([]);
+    expect(await lintOpenApi(yaml)).toEqual([]);
   });
 
   test("give each route an example of its body that the route accepts", () => {
     for (const route of routes) {
       if (route.body === undefined) continue;
-      expect(`${route.id} ${route.body.safeParse(route.example).success}`).toBe(`${route.id} true`);
+      expect(`${route.id} ${route.body.safeParse(route.requestExample).success}`).toBe(
+        `${route.id} true`,
+      );
     }
   });
 
   test("show only commands that are mounted", async () => {
-    const match = createMatcher(site.routes);
+    const match = createRouter(site.routes);
     const commands = [await site.text("/auth.md"), await site.text("/llms.txt")].flatMap(
-      commandsOf,
+      curlCommands,
     );
     expect(commands.length).toBeGreaterThan(3);
     for (const { method, url } of commands)
@@ -55,9 +57,9 @@ async function realRoutes(): Promise<readonly Route[]> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-discovery-"));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   const read = readConfig({ env: { POSTERN_DATA_DIR: folder }, hostName: "test", providers: [] });
-  if (!read.ok) throw new Error(read.mistakes.join("; "));
+  if (!read.ok) throw new Error(read.errors.join("; "));
   const silent = (): void => {};
-  const house = await buildHouse(read.config, {
+  const house = await createServer(read.config, {
     log: { debug: silent, info: silent, warn: silent, error: silent },
     now: () => Date.UTC(2026, 10, 21),
     version: "1.2.3",

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { parse } from "yaml";
-import { formFor } from "../../src/discovery/accept.ts";
+import { negotiateFormat } from "../../src/discovery/accept.ts";
 import { STYLESHEET } from "../../src/http/assets.ts";
-import { openSite } from "./documents.ts";
+import { createSite } from "./documents.ts";
 import { sampleRoutes, settings } from "./sample-routes.ts";
 
-const site = openSite(sampleRoutes);
+const site = createSite(sampleRoutes);
 
 const TYPES: Readonly<Record<string, string>> = {
   "/": "text/plain; charset=utf-8",
@@ -44,7 +44,7 @@ describe("a document", () => {
   }
 
   test("is the same for the same routes and settings", async () => {
-    const other = openSite(sampleRoutes);
+    const other = createSite(sampleRoutes);
     for (const path of Object.keys(TYPES))
       expect(await other.text(path)).toBe(await site.text(path));
   });
@@ -80,12 +80,12 @@ describe("the front page", () => {
   });
 
   test("weighs what a client accepts", () => {
-    expect(formFor(null)).toBe("text");
-    expect(formFor("text/html;q=0.2, application/json;q=0.9")).toBe("json");
-    expect(formFor("text/markdown, text/html;q=0.5")).toBe("text");
-    expect(formFor("text/html;q=0")).toBe("text");
-    expect(formFor("text/html;q=nonsense, application/json")).toBe("json");
-    expect(formFor("image/png")).toBe("text");
+    expect(negotiateFormat(null)).toBe("text");
+    expect(negotiateFormat("text/html;q=0.2, application/json;q=0.9")).toBe("json");
+    expect(negotiateFormat("text/markdown, text/html;q=0.5")).toBe("text");
+    expect(negotiateFormat("text/html;q=0")).toBe("text");
+    expect(negotiateFormat("text/html;q=nonsense, application/json")).toBe("json");
+    expect(negotiateFormat("image/png")).toBe("text");
   });
 });
 

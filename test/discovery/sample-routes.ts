@@ -4,8 +4,8 @@ import { z } from "zod";
 import {
   keyRoute,
   keyWriteRoute,
-  openRoute,
-  openWriteRoute,
+  publicRoute,
+  publicWriteRoute,
   type Route,
 } from "../../src/http/route.ts";
 import type { DiscoverySettings } from "../../src/discovery/settings.ts";
@@ -20,10 +20,10 @@ export const settings: DiscoverySettings = {
   claimBonusCredits: 1_000_000,
   feePercent: 5,
   exampleModel: "sim/small",
-  exampleEmbedder: "sim/embed",
-  simulated: true,
+  exampleEmbeddingModel: "sim/embed",
+  isSimulated: true,
   requestsPerMinute: 600,
-  callsAtOnce: 32,
+  concurrentCalls: 32,
   accountsPerHour: 5,
 };
 
@@ -67,7 +67,7 @@ const Page = z.object({
 const done = (): Promise<{ status: number; body: unknown }> =>
   Promise.resolve({ status: 200, body: {} });
 
-const createAccount = openWriteRoute({
+const createAccount = publicWriteRoute({
   method: "POST",
   path: "/v1/accounts",
   id: "createAccount",
@@ -76,8 +76,8 @@ const createAccount = openWriteRoute({
   tag: "Accounts",
   dialect: "openai",
   body: z.strictObject({ email: z.email().optional().describe("Only if your user gave it.") }),
-  example: {},
-  answers: {
+  requestExample: {},
+  responses: {
     201: {
       description: "The account, its first key and its balance.",
       schema: z.object({ account: Account, api_key: z.string(), balance: Balance }),
@@ -95,7 +95,7 @@ const getAccount = keyRoute({
   summary: "Read the account and its balance",
   tag: "Accounts",
   dialect: "openai",
-  answers: {
+  responses: {
     200: {
       description: "The account and its balance.",
       schema: z.object({ account: Account, balance: Balance }),
@@ -128,12 +128,12 @@ function modelCall(path: string, id: string, dialect: "openai" | "messages"): Ro
     dialect,
     body: Chat,
     bodyLimitBytes: 32 * 1_048_576,
-    example: {
+    requestExample: {
       model: "openai/gpt-5-mini",
       messages: [{ role: "user", content: "It's a test. Say hello." }],
       max_tokens: 50,
     },
-    answers: {
+    responses: {
       200: {
         description: "The completion.",
         schema: z.looseObject({ id: z.string() }),
@@ -161,8 +161,8 @@ const mintKey = keyWriteRoute({
   tag: "Keys",
   dialect: "openai",
   body: z.strictObject({ name: z.string().optional(), window: Window.optional() }),
-  example: { name: "ci", window: {} },
-  answers: {
+  requestExample: { name: "ci", window: {} },
+  responses: {
     201: {
       description: "The record, and the raw key, once.",
       schema: z.object({ ...KeyRecord.shape, api_key: z.string(), window: Window.optional() }),
@@ -184,7 +184,7 @@ const listKeys = keyRoute({
     limit: z.coerce.number().int().min(1).max(100).default(20).describe("How many at most."),
     cursor: z.string().optional().describe("`next_cursor` of the page before."),
   }),
-  answers: {
+  responses: {
     200: {
       description: "Keys, newest first.",
       schema: Page,
@@ -207,7 +207,7 @@ const revokeKey = keyWriteRoute({
   tag: "Keys",
   dialect: "openai",
   params: KeyPath,
-  answers: { 200: { description: "The revoked key.", schema: KeyRecord, example: key } },
+  responses: { 200: { description: "The revoked key.", schema: KeyRecord, example: key } },
   faults: ["not_found"],
   run: done,
 });
@@ -221,20 +221,20 @@ const renameKey = keyWriteRoute({
   dialect: "openai",
   params: KeyPath,
   body: z.strictObject({ name: z.string() }),
-  example: { name: "nightly" },
-  answers: { 200: { description: "The key.", schema: KeyRecord, example: key } },
+  requestExample: { name: "nightly" },
+  responses: { 200: { description: "The key.", schema: KeyRecord, example: key } },
   faults: ["not_found"],
   run: done,
 });
 
-const listModels = openRoute({
+const listModels = publicRoute({
   method: "GET",
   path: "/v1/models",
   id: "listModels",
   summary: "List models with their prices",
   tag: "Models",
   dialect: "openai",
-  answers: {
+  responses: {
     200: {
       description: "The models.",
       schema: z.object({ object: z.literal("list"), data: z.array(z.looseObject({})) }),
@@ -245,7 +245,7 @@ const listModels = openRoute({
   run: done,
 });
 
-const getModel = openRoute({
+const getModel = publicRoute({
   method: "GET",
   path: "/v1/models/{id+}",
   id: "getModel",
@@ -255,7 +255,7 @@ const getModel = openRoute({
   params: z.object({
     id: z.string().meta({ description: "The model's id.", examples: ["sim/small"] }),
   }),
-  answers: { 200: { description: "The model.", schema: z.looseObject({ id: z.string() }) } },
+  responses: { 200: { description: "The model.", schema: z.looseObject({ id: z.string() }) } },
   faults: ["model_not_found"],
   run: done,
 });
@@ -267,7 +267,7 @@ const listUsage = keyRoute({
   summary: "List usage records",
   tag: "Usage",
   dialect: "openai",
-  answers: {
+  responses: {
     200: {
       description: "Usage records.",
       schema: Page,
@@ -286,8 +286,8 @@ const createInvoice = keyWriteRoute({
   tag: "Billing",
   dialect: "openai",
   body: z.strictObject({ amount_usd: z.number().min(1) }),
-  example: { amount_usd: 10 },
-  answers: {
+  requestExample: { amount_usd: 10 },
+  responses: {
     201: {
       description: "The invoice.",
       schema: z.looseObject({ pay_url: z.string() }),
@@ -307,8 +307,8 @@ export const claimRoutes: readonly Route[] = [
     tag: "Claims",
     dialect: "oauth",
     body: z.strictObject({ email: z.email() }),
-    example: { email: "human@example.com" },
-    answers: {
+    requestExample: { email: "human@example.com" },
+    responses: {
       200: {
         description: "The attempt.",
         schema: z.looseObject({ claim_attempt_id: z.string() }),
@@ -331,8 +331,8 @@ export const claimRoutes: readonly Route[] = [
     dialect: "oauth",
     bodyType: "form",
     body: z.looseObject({ grant_type: z.literal("urn:acme:agent-auth:grant-type:claim") }),
-    example: { grant_type: "urn:acme:agent-auth:grant-type:claim" },
-    answers: {
+    requestExample: { grant_type: "urn:acme:agent-auth:grant-type:claim" },
+    responses: {
       200: {
         description: "The account is claimed.",
         schema: z.object({ status: z.literal("claimed"), account: Account }),
@@ -349,14 +349,14 @@ export const claimRoutes: readonly Route[] = [
   }),
 ];
 
-const health = openRoute({
+const health = publicRoute({
   method: "GET",
   path: "/healthz",
   id: "getHealth",
   summary: "Whether the process lives",
   tag: "Operations",
   dialect: "page",
-  answers: { 200: { description: "It lives.", contentType: "text/plain", example: "ok\n" } },
+  responses: { 200: { description: "It lives.", contentType: "text/plain", example: "ok\n" } },
   faults: [],
   run: done,
 });

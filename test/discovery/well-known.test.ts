@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { processDiscoveryResponse } from "oauth4webapi";
 import { claimRoutes, coreRoutes, sampleRoutes, settings } from "./sample-routes.ts";
-import { openSite } from "./documents.ts";
+import { createSite } from "./documents.ts";
 
 const RESOURCE = "/.well-known/oauth-protected-resource";
 const SERVER = "/.well-known/oauth-authorization-server";
 
-async function read(site: ReturnType<typeof openSite>, path: string): Promise<unknown> {
+async function read(site: ReturnType<typeof createSite>, path: string): Promise<unknown> {
   const answer = await site.get(path);
   expect(answer.headers.get("content-type")).toBe("application/json");
   return answer.json();
@@ -14,7 +14,7 @@ async function read(site: ReturnType<typeof openSite>, path: string): Promise<un
 
 describe("the protected-resource metadata", () => {
   test("has exactly these fields, and `resource` is the base URL", async () => {
-    expect(await read(openSite(sampleRoutes), RESOURCE)).toEqual({
+    expect(await read(createSite(sampleRoutes), RESOURCE)).toEqual({
       resource: settings.baseUrl,
       resource_name: "Postern",
       authorization_servers: [settings.baseUrl],
@@ -27,7 +27,7 @@ describe("the protected-resource metadata", () => {
 describe("the authorization-server metadata", () => {
   test("names what is mounted, by the old and the new names of the fields", async () => {
     const base = settings.baseUrl;
-    expect(await read(openSite(sampleRoutes), SERVER)).toEqual({
+    expect(await read(createSite(sampleRoutes), SERVER)).toEqual({
       issuer: base,
       token_endpoint: `${base}/oauth2/token`,
       token_endpoint_auth_methods_supported: ["none"],
@@ -47,13 +47,15 @@ describe("the authorization-server metadata", () => {
   });
 
   test("leaves out what is not mounted", async () => {
-    const text = JSON.stringify(await read(openSite(coreRoutes), SERVER));
+    const text = JSON.stringify(await read(createSite(coreRoutes), SERVER));
     expect(text).not.toMatch(/claim|token|grant/);
-    expect(JSON.stringify(await read(openSite(claimRoutes), SERVER))).not.toContain("register_uri");
+    expect(JSON.stringify(await read(createSite(claimRoutes), SERVER))).not.toContain(
+      "register_uri",
+    );
   });
 
   test("is read by an OAuth client that is not ours", async () => {
-    const answer = await openSite(sampleRoutes).get(SERVER);
+    const answer = await createSite(sampleRoutes).get(SERVER);
     const server = await processDiscoveryResponse(new URL(settings.baseUrl), answer);
     expect(server.token_endpoint).toBe(`${settings.baseUrl}/oauth2/token`);
   });
@@ -61,7 +63,7 @@ describe("the authorization-server metadata", () => {
 
 test("no metadata document has an empty array", async () => {
   for (const routes of [sampleRoutes, coreRoutes, []]) {
-    const site = openSite(routes);
+    const site = createSite(routes);
     for (const path of [RESOURCE, SERVER]) expect(await site.text(path)).not.toContain("[]");
   }
 });

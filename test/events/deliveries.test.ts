@@ -1,41 +1,41 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer } from "node:net";
 import OpenAI from "openai";
-import { raise } from "../../src/events/events.ts";
-import { eachStore, openStore, type TestStore } from "../support/stores.ts";
-import { openReceiver, type Receiver } from "./receiver.ts";
-import { isAuthentic } from "./verify.ts";
-import { HOUR, MINUTE, empty, openWorld, type World } from "./world.ts";
+import { emitEvent } from "../../src/events/events.ts";
+import { describeEachStore, openStore, type TestStore } from "../support/stores.ts";
+import { startReceiver, type WebhookReceiver } from "./receiver.ts";
+import { isValidSignature } from "./verify.ts";
+import { HOUR, MINUTE, truncateTables, createHarness, type Harness } from "./world.ts";
 
 const DATA = { credits: 900_000, usd: 0.9, below_usd: 1 };
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`deliveries on ${kind}`, () => {
     let store: TestStore;
-    let world: World;
-    let receiver: Receiver;
+    let harness: Harness;
+    let receiver: WebhookReceiver;
 
     beforeAll(async () => {
       store = await open();
     });
     beforeEach(async () => {
-      await empty(store.db);
-      world = await openWorld(store.db);
-      receiver = openReceiver();
+      await truncateTables(store.db);
+      harness = await createHarness(store.db);
+      receiver = startReceiver();
     });
     afterEach(() => receiver.close());
     afterAll(() => store.close());
 
     const raiseLow = (accountId = "acct_alice"): Promise<void> =>
       store.db.write((tx) =>
-        raise(tx, { type: "balance.low", accountId, data: DATA, now: world.clock.now }),
+        emitEvent(tx, { type: "balance.low", accountId, data: DATA, now: harness.clock.now }),
       );
 
     test("an event arrives once, in the Standard Webhooks form", async () => {
-      const { id, secret } = await world.hook(`${receiver.url}/in?x=1`);
+      const { id, secret } = await harness.createWebhook(`${receiver.url}/in?x=1`);
       await raiseLow();
-      await world.deliver();
-      await world.deliver();
+      await harness.deliver();
+      await harness.deliver();
       expect(receiver.received.length).toBe(1);
       const [one] = receiver.received;
       if (one === undefined) throw new Error("nothing came");
@@ -51,9 +51,9 @@ eachStore((kind, open) => {
         data: DATA,
       });
       expect(one.headers.get("webhook-id")).toBe(String(one.event["id"]));
-      expect(isAuthentic(secret, one.headers, one.body, world.clock.now)).toBe(true);
-      expect(isAuthentic(secret, one.headers, `${one.body} `, world.clock.now)).toBe(false);
-      expect(await world.log(id)).toMatchObject([
+      expect(isValidSignature(secret, one.headers, one.body, harness.clock.now)).toBe(true);
+      expect(isValidSignature(secret, one.headers, `${one.body} `, harness.clock.now)).toBe(false);
+      expect(await harness.log(id)).toMatchObject([
         {
           status: "delivered",
           tries: 1,
@@ -65,10 +65,10 @@ eachStore((kind, open) => {
     });
 
     test("a library of somebody else's takes the signature, and no other", async () => {
-      const { secret } = await world.hook(receiver.url);
-      world.clock.now = Date.now();
+      const { secret } = await harness.createWebhook(receiver.url);
+      harness.clock.now = Date.now();
       await raiseLow();
-      await world.deliver();
+      await harness.deliver();
       const [one] = receiver.received;
       if (one === undefined) throw new Error("nothing came");
       const { webhooks } = new OpenAI({ apiKey: "none" });
@@ -78,21 +78,21 @@ eachStore((kind, open) => {
     });
 
     test("what fails is tried again after growing pauses, eight times, then given up", async () => {
-      const { id, secret } = await world.hook(receiver.url);
-      receiver.answer = () => new Response("no", { status: 500 });
+      const { id, secret } = await harness.createWebhook(receiver.url);
+      receiver.respond = () => new Response("no", { status: 500 });
       await raiseLow();
-      await world.deliver();
+      await harness.deliver();
       const pauses = [5_000, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 8 * HOUR, 24 * HOUR];
       for (const [place, pause] of pauses.entries()) {
         expect(receiver.received.length).toBe(place + 1);
-        world.clock.now += pause - 1;
-        await world.deliver();
+        harness.clock.now += pause - 1;
+        await harness.deliver();
         expect(receiver.received.length).toBe(place + 1);
-        world.clock.now += 1;
-        await world.deliver();
+        harness.clock.now += 1;
+        await harness.deliver();
       }
       expect(receiver.received.length).toBe(8);
-      expect(await world.log(id)).toMatchObject([
+      expect(await harness.log(id)).toMatchObject([
         {
           status: "failed",
           tries: 8,
@@ -109,54 +109,54 @@ eachStore((kind, open) => {
       expect(last.headers.get("webhook-timestamp")).not.toBe(
         first.headers.get("webhook-timestamp"),
       );
-      expect(isAuthentic(secret, last.headers, last.body, world.clock.now)).toBe(true);
-      world.clock.now += 48 * HOUR;
-      await world.deliver();
+      expect(isValidSignature(secret, last.headers, last.body, harness.clock.now)).toBe(true);
+      harness.clock.now += 48 * HOUR;
+      await harness.deliver();
       expect(receiver.received.length).toBe(8);
     });
 
     test("pauses are spread by a fifth to both sides", async () => {
-      const { id } = await world.hook(receiver.url);
-      receiver.answer = () => new Response("no", { status: 500 });
+      const { id } = await harness.createWebhook(receiver.url);
+      receiver.respond = () => new Response("no", { status: 500 });
       await raiseLow();
-      await world.deliver(world.newPostman({ chance: 0 }));
-      expect((await world.log(id))[0]?.next_try_at).toBe("2026-11-21T09:30:04.000Z");
-      world.clock.now += 4_000;
-      await world.deliver(world.newPostman({ chance: 1 }));
-      expect((await world.log(id))[0]?.next_try_at).toBe("2026-11-21T09:31:16.000Z");
+      await harness.deliver(harness.newWorker({ random: 0 }));
+      expect((await harness.log(id))[0]?.next_try_at).toBe("2026-11-21T09:30:04.000Z");
+      harness.clock.now += 4_000;
+      await harness.deliver(harness.newWorker({ random: 1 }));
+      expect((await harness.log(id))[0]?.next_try_at).toBe("2026-11-21T09:31:16.000Z");
     });
 
     test("an endpoint that asks for a longer pause gets it", async () => {
-      const { id } = await world.hook(receiver.url);
-      receiver.answer = () => new Response("", { status: 429, headers: { "retry-after": "600" } });
+      const { id } = await harness.createWebhook(receiver.url);
+      receiver.respond = () => new Response("", { status: 429, headers: { "retry-after": "600" } });
       await raiseLow();
-      await world.deliver();
-      expect((await world.log(id))[0]?.next_try_at).toBe("2026-11-21T09:40:00.000Z");
+      await harness.deliver();
+      expect((await harness.log(id))[0]?.next_try_at).toBe("2026-11-21T09:40:00.000Z");
     });
 
     test("an endpoint that fails for a day is disabled, and the record, the log and the audit say so", async () => {
-      const { id } = await world.hook(receiver.url);
-      receiver.answer = () => new Response("no", { status: 500 });
+      const { id } = await harness.createWebhook(receiver.url);
+      receiver.respond = () => new Response("no", { status: 500 });
       await raiseLow();
       for (let hour = 0; hour < 40; hour++) {
-        await world.deliver();
-        world.clock.now += HOUR;
+        await harness.deliver();
+        harness.clock.now += HOUR;
       }
-      const { body } = await world.call("alice", "GET", `/v1/webhooks/${id}`);
+      const { body } = await harness.call("alice", "GET", `/v1/webhooks/${id}`);
       expect(body).toMatchObject({
         status: "disabled",
         disabled_reason: expect.stringMatching(/^nothing was delivered for \d+ hours$/),
         failing_since: "2026-11-21T09:30:00.000Z",
       });
-      expect(world.logged.join("\n")).toContain("a webhook was disabled");
-      const audit = await world.call("alice", "GET", "/v1/audit?action=webhook.disabled");
+      expect(harness.logged.join("\n")).toContain("a webhook was disabled");
+      const audit = await harness.call("alice", "GET", "/v1/audit?action=webhook.disabled");
       expect(audit.body["data"]).toMatchObject([
         { target: id, actor: { type: "system", id: "webhooks" } },
       ]);
       // Nothing is kept for it meanwhile.
       await raiseLow();
-      expect((await world.log(id)).length).toBe(1);
-      const enabled = await world.call("alice", "PATCH", `/v1/webhooks/${id}`, {
+      expect((await harness.log(id)).length).toBe(1);
+      const enabled = await harness.call("alice", "PATCH", `/v1/webhooks/${id}`, {
         status: "active",
       });
       expect(enabled.body).toMatchObject({
@@ -167,94 +167,94 @@ eachStore((kind, open) => {
     });
 
     test("an endpoint that delivers now and then is not disabled", async () => {
-      const { id } = await world.hook(receiver.url);
-      receiver.answer = () => new Response("no", { status: 500 });
+      const { id } = await harness.createWebhook(receiver.url);
+      receiver.respond = () => new Response("no", { status: 500 });
       await raiseLow();
       for (let hour = 0; hour < 40; hour++) {
         if (hour === 20) {
-          receiver.answer = ({ event }) =>
+          receiver.respond = ({ event }) =>
             new Response("", { status: event["type"] === "webhook.test" ? 200 : 500 });
-          await world.call("alice", "POST", `/v1/webhooks/${id}/test`);
+          await harness.call("alice", "POST", `/v1/webhooks/${id}/test`);
         }
-        await world.deliver();
-        world.clock.now += HOUR;
+        await harness.deliver();
+        harness.clock.now += HOUR;
       }
-      const { body } = await world.call("alice", "GET", `/v1/webhooks/${id}`);
+      const { body } = await harness.call("alice", "GET", `/v1/webhooks/${id}`);
       expect(body["status"]).toBe("active");
-      expect((await world.log(id)).map(({ status }) => status)).toEqual(["delivered", "failed"]);
+      expect((await harness.log(id)).map(({ status }) => status)).toEqual(["delivered", "failed"]);
     });
 
     test("410 Gone disables at once and cancels what waits", async () => {
-      const { id } = await world.hook(receiver.url);
-      receiver.answer = () => new Response("", { status: 410 });
+      const { id } = await harness.createWebhook(receiver.url);
+      receiver.respond = () => new Response("", { status: 410 });
       await raiseLow();
       await raiseLow();
-      await world.deliver();
+      await harness.deliver();
       expect(receiver.received.length).toBe(1);
-      expect((await world.log(id)).map(({ status }) => status).sort()).toEqual([
+      expect((await harness.log(id)).map(({ status }) => status).sort()).toEqual([
         "cancelled",
         "failed",
       ]);
-      expect((await world.call("alice", "GET", `/v1/webhooks/${id}`)).body).toMatchObject({
+      expect((await harness.call("alice", "GET", `/v1/webhooks/${id}`)).body).toMatchObject({
         status: "disabled",
         disabled_reason: "the endpoint answered 410 Gone",
       });
     });
 
     test("a replay sends the same event at once, whatever became of it before", async () => {
-      const { id } = await world.hook(receiver.url);
+      const { id } = await harness.createWebhook(receiver.url);
       await raiseLow();
-      await world.deliver();
-      const [delivery] = await world.log(id);
+      await harness.deliver();
+      const [delivery] = await harness.log(id);
       const path = `/v1/webhooks/${id}/deliveries/${delivery?.id}/replay`;
-      const replay = await world.call("alice", "POST", path);
+      const replay = await harness.call("alice", "POST", path);
       expect([replay.status, replay.body["status"], replay.body["tries"]]).toEqual([
         202,
         "pending",
         0,
       ]);
-      await world.deliver();
+      await harness.deliver();
       const [first, second] = receiver.received;
       expect(second?.body).toBe(first?.body ?? "");
       expect(second?.headers.get("webhook-id")).toBe(first?.headers.get("webhook-id") ?? "");
-      const [after] = await world.log(id);
+      const [after] = await harness.log(id);
       expect([after?.status, after?.attempts.length]).toEqual(["delivered", 2]);
     });
 
     test("for a day after a rotation both secrets sign, then the new one only", async () => {
-      const before = await world.hook(receiver.url);
-      const rotated = await world.call("alice", "POST", `/v1/webhooks/${before.id}/rotate`);
+      const before = await harness.createWebhook(receiver.url);
+      const rotated = await harness.call("alice", "POST", `/v1/webhooks/${before.id}/rotate`);
       const fresh = String(rotated.body["secret"]);
       expect(fresh).not.toBe(before.secret);
       const authentic = async (): Promise<readonly boolean[]> => {
         await raiseLow();
-        await world.deliver();
+        await harness.deliver();
         const one = receiver.received.at(-1);
         if (one === undefined) throw new Error("nothing came");
         return [before.secret, fresh].map((secret) =>
-          isAuthentic(secret, one.headers, one.body, world.clock.now),
+          isValidSignature(secret, one.headers, one.body, harness.clock.now),
         );
       };
       expect(await authentic()).toEqual([true, true]);
       expect(receiver.received.at(-1)?.headers.get("webhook-signature")).toMatch(
         /^v1,[A-Za-z0-9+/]{43}= v1,[A-Za-z0-9+/]{43}=$/,
       );
-      world.clock.now += 24 * HOUR;
+      harness.clock.now += 24 * HOUR;
       expect(await authentic()).toEqual([false, true]);
     });
 
     test("two workers on one store deliver each event once", async () => {
       const hooks = await Promise.all(
-        [1, 2, 3, 4].map((place) => world.hook(`${receiver.url}/${place}`)),
+        [1, 2, 3, 4].map((place) => harness.createWebhook(`${receiver.url}/${place}`)),
       );
-      receiver.answer = async () => {
+      receiver.respond = async () => {
         await Bun.sleep(2);
         return new Response("");
       };
       for (let round = 0; round < 10; round++) await raiseLow();
-      const workers = [world.newPostman(), world.newPostman(), world.newPostman()];
-      await Promise.all(workers.map((worker) => world.deliver(worker)));
-      for (const worker of workers) await world.deliver(worker);
+      const workers = [harness.newWorker(), harness.newWorker(), harness.newWorker()];
+      await Promise.all(workers.map((worker) => harness.deliver(worker)));
+      for (const worker of workers) await harness.deliver(worker);
       const seen = receiver.received.map(
         ({ path, headers }) => `${path} ${headers.get("webhook-id")}`,
       );
@@ -264,77 +264,81 @@ eachStore((kind, open) => {
     });
 
     test("one worker keeps the order of an endpoint's events", async () => {
-      await world.hook(receiver.url);
+      await harness.createWebhook(receiver.url);
       for (let round = 0; round < 6; round++) {
         await raiseLow();
-        world.clock.now += 1;
+        harness.clock.now += 1;
       }
-      await world.deliver();
+      await harness.deliver();
       const ids = receiver.received.map(({ headers }) => String(headers.get("webhook-id")));
       expect(ids).toEqual(ids.toSorted());
       expect(ids.length).toBe(6);
     });
 
     test("what a dead worker had taken is tried again a minute later", async () => {
-      const { id } = await world.hook(receiver.url);
+      const { id } = await harness.createWebhook(receiver.url);
       await raiseLow();
       await store.db.write((tx) =>
         tx.run(
           "update webhook_delivery set due_at = ?, tries = 1, lease = 'dead' where status = 'pending'",
-          [world.clock.now + MINUTE],
+          [harness.clock.now + MINUTE],
         ),
       );
-      await world.deliver();
+      await harness.deliver();
       expect(receiver.received.length).toBe(0);
-      world.clock.now += MINUTE;
-      await world.deliver();
+      harness.clock.now += MINUTE;
+      await harness.deliver();
       expect(receiver.received.length).toBe(1);
-      expect((await world.log(id))[0]).toMatchObject({ status: "delivered", tries: 2 });
+      expect((await harness.log(id))[0]).toMatchObject({ status: "delivered", tries: 2 });
     });
 
     test("a worker that was overtaken does not overwrite what the other noted", async () => {
-      const { id } = await world.hook(receiver.url);
+      const { id } = await harness.createWebhook(receiver.url);
       await raiseLow();
       const release = Promise.withResolvers<Response>();
-      receiver.answer = () => release.promise;
-      const slow = world.newPostman({ timeoutMs: 5_000 });
+      receiver.respond = () => release.promise;
+      const slow = harness.newWorker({ timeoutMs: 5_000 });
       await slow.tick();
       while (receiver.received.length === 0) await Bun.sleep(1);
-      receiver.answer = () => new Response("second");
-      world.clock.now += MINUTE;
-      await world.deliver();
+      receiver.respond = () => new Response("second");
+      harness.clock.now += MINUTE;
+      await harness.deliver();
       release.resolve(new Response("first", { status: 500 }));
       await slow.idle();
-      expect(await world.log(id)).toMatchObject([
+      expect(await harness.log(id)).toMatchObject([
         { status: "delivered", tries: 2, attempts: [{ status: 200, response: "second" }] },
       ]);
     });
 
     test("a stop waits for calls under way, and gives back those that take too long", async () => {
-      const { id } = await world.hook(receiver.url);
-      receiver.answer = () => new Promise<Response>(() => {});
+      const { id } = await harness.createWebhook(receiver.url);
+      receiver.respond = () => new Promise<Response>(() => {});
       await raiseLow();
-      const postman = world.newPostman({ timeoutMs: 60_000 });
+      const postman = harness.newWorker({ timeoutMs: 60_000 });
       await postman.tick();
       while (receiver.received.length === 0) await Bun.sleep(1);
       const began = performance.now();
       await postman.stop();
       expect(performance.now() - began).toBeLessThan(5_000);
-      expect((await world.log(id))[0]).toMatchObject({ status: "pending", tries: 0, attempts: [] });
+      expect((await harness.log(id))[0]).toMatchObject({
+        status: "pending",
+        tries: 0,
+        attempts: [],
+      });
       await postman.tick();
       expect(receiver.received.length).toBe(1);
-      receiver.answer = () => new Response("");
-      await world.deliver();
-      expect((await world.log(id))[0]).toMatchObject({ status: "delivered", tries: 1 });
+      receiver.respond = () => new Response("");
+      await harness.deliver();
+      expect((await harness.log(id))[0]).toMatchObject({ status: "delivered", tries: 1 });
     });
 
     test("one endpoint that hangs does not hold up the others", async () => {
-      await world.hook(`${receiver.url}/slow`);
-      await world.hook(`${receiver.url}/fast`);
-      receiver.answer = ({ path }) =>
+      await harness.createWebhook(`${receiver.url}/slow`);
+      await harness.createWebhook(`${receiver.url}/fast`);
+      receiver.respond = ({ path }) =>
         path === "/slow" ? new Promise<Response>(() => {}) : new Response("");
       for (let round = 0; round < 5; round++) await raiseLow();
-      const postman = world.newPostman({ timeoutMs: 30_000 });
+      const postman = harness.newWorker({ timeoutMs: 30_000 });
       await postman.tick();
       const until = performance.now() + 10_000;
       const fast = (): number => receiver.received.filter(({ path }) => path === "/fast").length;
@@ -345,38 +349,38 @@ eachStore((kind, open) => {
     });
 
     test("what a clock that ran ahead put off is not left until then", async () => {
-      const { id } = await world.hook(receiver.url);
-      world.clock.now += 365 * 24 * HOUR;
+      const { id } = await harness.createWebhook(receiver.url);
+      harness.clock.now += 365 * 24 * HOUR;
       await raiseLow();
-      world.clock.now -= 365 * 24 * HOUR;
-      await world.deliver();
-      expect(await world.log(id)).toMatchObject([{ status: "pending" }]);
-      await world.newPostman().sweep();
-      await world.deliver();
-      expect(await world.log(id)).toMatchObject([{ status: "delivered" }]);
+      harness.clock.now -= 365 * 24 * HOUR;
+      await harness.deliver();
+      expect(await harness.log(id)).toMatchObject([{ status: "pending" }]);
+      await harness.newWorker().sweep();
+      await harness.deliver();
+      expect(await harness.log(id)).toMatchObject([{ status: "delivered" }]);
     });
 
     test("what is older than 30 days is forgotten", async () => {
-      const { id } = await world.hook(receiver.url);
+      const { id } = await harness.createWebhook(receiver.url);
       await raiseLow();
-      await world.deliver();
-      world.clock.now += 30 * 24 * HOUR + 1;
+      await harness.deliver();
+      harness.clock.now += 30 * 24 * HOUR + 1;
       await raiseLow();
-      await world.newPostman().sweep();
-      expect((await world.log(id)).length).toBe(1);
-      expect((await world.call("alice", "GET", "/v1/events")).body["data"]).toHaveLength(1);
+      await harness.newWorker().sweep();
+      expect((await harness.log(id)).length).toBe(1);
+      expect((await harness.call("alice", "GET", "/v1/events")).body["data"]).toHaveLength(1);
     });
   });
 });
 
 describe("an endpoint that behaves badly", () => {
   let store: TestStore;
-  let world: World;
+  let world: Harness;
   const servers: (() => void)[] = [];
 
   beforeEach(async () => {
     store = await openStore("sqlite");
-    world = await openWorld(store.db);
+    world = await createHarness(store.db);
   });
   afterEach(async () => {
     for (const close of servers.splice(0)) close();
@@ -398,10 +402,10 @@ describe("an endpoint that behaves badly", () => {
     });
 
   const deliverTo = async (url: string) => {
-    const { id } = await world.hook(url);
+    const { id } = await world.createWebhook(url);
     await world.call("alice", "POST", `/v1/webhooks/${id}/test`);
     const began = performance.now();
-    await world.deliver(world.newPostman({ timeoutMs: 400 }));
+    await world.deliver(world.newWorker({ timeoutMs: 400 }));
     const [delivery] = await world.log(id);
     return { delivery, attempt: delivery?.attempts[0], tookMs: performance.now() - began };
   };
@@ -431,7 +435,7 @@ describe("an endpoint that behaves badly", () => {
   });
 
   test("redirects: nothing is followed", async () => {
-    const target = openReceiver();
+    const target = startReceiver();
     servers.push(() => void target.close());
     const url = await rawServer((write) =>
       write(`HTTP/1.1 307 Moved\r\nlocation: ${target.url}/\r\ncontent-length: 0\r\n\r\n`),
@@ -465,9 +469,9 @@ describe("an endpoint that behaves badly", () => {
       const timer = setInterval(() => write("1\r\nx\r\n"), 50);
       servers.push(() => clearInterval(timer));
     });
-    const { id } = await world.hook(url);
+    const { id } = await world.createWebhook(url);
     await world.call("alice", "POST", `/v1/webhooks/${id}/test`);
-    await world.deliver(world.newPostman({ timeoutMs: 1_000 }));
+    await world.deliver(world.newWorker({ timeoutMs: 1_000 }));
     expect((await world.log(id))[0]).toMatchObject({ status: "delivered" });
   });
 

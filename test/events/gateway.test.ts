@@ -1,19 +1,24 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { takeOver } from "../../src/accounts/members.ts";
-import { masterSecret } from "../../src/master-secret.ts";
+import { claimWorkspace } from "../../src/accounts/members.ts";
+import { loadMasterSecret } from "../../src/master-secret.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import { createSessions } from "../../src/people/sessions.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { openReceiver } from "./receiver.ts";
-import { isAuthentic } from "./verify.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { startReceiver } from "./receiver.ts";
+import { isValidSignature } from "./verify.ts";
 
-const receiver = openReceiver();
+const receiver = startReceiver();
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 
 beforeAll(async () => {
   gateway = await startGateway();
-  account = await register(gateway);
+  account = await registerAccount(gateway);
 });
 afterAll(async () => {
   await gateway.stop();
@@ -32,7 +37,7 @@ async function call(method: string, path: string, body?: unknown) {
   };
 }
 
-async function arrived(count: number): Promise<void> {
+async function waitForEvents(count: number): Promise<void> {
   const until = performance.now() + 4_000;
   while (receiver.received.length < count && performance.now() < until) await Bun.sleep(10);
   expect(receiver.received.length).toBe(count);
@@ -48,14 +53,14 @@ test("the whole house tells a webhook what happens, signed, and writes it down",
     messages: [{ role: "user", content: "hello" }],
   });
   expect(answer.status).toBe(200);
-  await arrived(3);
+  await waitForEvents(3);
   expect(receiver.received.map(({ event }) => event["type"])).toEqual([
     "key.created",
     "key.revoked",
     "balance.low",
   ]);
   for (const { headers, body } of receiver.received)
-    expect(isAuthentic(String(hook["secret"]), headers, body, Date.now())).toBe(true);
+    expect(isValidSignature(String(hook["secret"]), headers, body, Date.now())).toBe(true);
   const { body: audit } = await call("GET", "/v1/audit");
   const actions = (audit["data"] as readonly { action: string }[]).map(({ action }) => action);
   expect(actions.slice(0, 4)).toEqual([
@@ -67,15 +72,15 @@ test("the whole house tells a webhook what happens, signed, and writes it down",
   // The account and its first key were made at one instant.
   expect(actions.slice(4).sort()).toEqual(["account.created", "key.created"]);
   const canary = String(hook["secret"]).slice(6, -1);
-  expect(gateway.logged.filter((line) => line.includes(canary))).toEqual([]);
+  expect(gateway.logLines.filter((line) => line.includes(canary))).toEqual([]);
 });
 
 test("what a human does in the console is told and written down, too", async () => {
-  const { db } = gateway.house;
+  const { db } = gateway.server;
   const now = Date.now();
   const sessions = createSessions({
     db,
-    master: masterSecret(gateway.config.secret, gateway.config.store.dataDir),
+    master: loadMasterSecret(gateway.config.secret, gateway.config.store.dataDir),
     baseUrl: gateway.url,
   });
   const people = await db.write(async (tx) => {
@@ -93,7 +98,7 @@ test("what a human does in the console is told and written down, too", async () 
   const [owner, developer] = people;
   if (owner === undefined || developer === undefined) throw new Error("nobody is signed in");
   await db.write((tx) =>
-    takeOver(tx, { accountId: account.id, personId: owner.id, via: "test", now }),
+    claimWorkspace(tx, { accountId: account.id, personId: owner.id, via: "test", now }),
   );
   const post = async (who: typeof owner, path: string, form: Record<string, string>) => {
     const csrf = (await sessions.find(who.cookie, Date.now()))?.csrf ?? "";
@@ -144,7 +149,7 @@ test("what a human does in the console is told and written down, too", async () 
     ["member.removed", developer.id, owner.id],
     ["session.ended", developer.id, expect.stringMatching(/^ses_/)],
   ]);
-  await arrived(6);
+  await waitForEvents(6);
   expect(receiver.received.slice(3).map(({ event }) => [event["type"], event["data"]])).toEqual([
     ["key.created", expect.objectContaining({ key_id: minted, by: owner.id })],
     ["key.revoked", expect.objectContaining({ key_id: minted, by: owner.id })],

@@ -1,32 +1,32 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createClaims } from "../../src/claims/claims.ts";
-import { onClaimEvent, onOperatorRevokes } from "../../src/events/announce.ts";
-import { type NewEvent, raise } from "../../src/events/events.ts";
+import { onClaimEvent, onKeyRevokedByOperator } from "../../src/events/announce.ts";
+import { type NewEvent, emitEvent } from "../../src/events/events.ts";
 import { grant } from "../../src/ledger/ledger.ts";
-import { COMMAND_LINE, giveCredit } from "../../src/operator/operator.ts";
+import { COMMAND_LINE_ACTOR, grantCredit } from "../../src/operator/operator.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import type { Row } from "../../src/store/db.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { MASTER, empty, openWorld, type World } from "./world.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { MASTER, truncateTables, createHarness, type Harness } from "./world.ts";
 
 const USD = 1_000_000_000n;
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`events on ${kind}`, () => {
     let store: TestStore;
-    let world: World;
+    let harness: Harness;
 
     beforeAll(async () => {
       store = await open();
     });
     beforeEach(async () => {
-      await empty(store.db);
-      world = await openWorld(store.db);
+      await truncateTables(store.db);
+      harness = await createHarness(store.db);
     });
     afterAll(() => store.close());
 
     const events = async (who = "alice"): Promise<readonly Row[]> => {
-      const { body } = await world.call(who, "GET", "/v1/events");
+      const { body } = await harness.call(who, "GET", "/v1/events");
       return body["data"] as readonly Row[];
     };
     const types = async (who = "alice"): Promise<readonly string[]> =>
@@ -35,11 +35,16 @@ eachStore((kind, open) => {
       Number((await store.db.get(`select count(*) as count from ${table}`))?.["count"]);
 
     test("stand in the transaction of the change: a failure after them leaves neither", async () => {
-      await world.hook("https://example.com/");
+      await harness.createWebhook("https://example.com/");
       const audited = await count("audit");
       const crash = store.db.write(async (tx) => {
-        const { key } = await world.keys.mint(tx, "acct_alice", { name: "lost" }, world.clock.now);
-        await onOperatorRevokes(tx, key, world.clock.now);
+        const { key } = await harness.keys.mint(
+          tx,
+          "acct_alice",
+          { name: "lost" },
+          harness.clock.now,
+        );
+        await onKeyRevokedByOperator(tx, key, harness.clock.now);
         throw new Error("the process ends here");
       });
       expect(crash).rejects.toThrow("the process ends here");
@@ -54,7 +59,7 @@ eachStore((kind, open) => {
 
     test("a change that fails because its event cannot be written is not made", async () => {
       const own = await open();
-      const there = await openWorld(own.db);
+      const there = await createHarness(own.db);
       await own.db.write((tx) => tx.run("drop table event"));
       expect((await there.call("alice", "POST", "/v1/keys", {})).status).toBe(500);
       for (const table of ["api_key", "audit"])
@@ -63,31 +68,36 @@ eachStore((kind, open) => {
     });
 
     test("reach the webhooks of their account that want them", async () => {
-      const all = await world.hook("https://example.com/all");
-      const low = await world.hook("https://example.com/low", { events: ["balance.low"] });
-      const other = await world.hook("https://example.com/key", { events: ["key.created"] });
-      const off = await world.hook("https://example.com/off");
-      await world.call("alice", "PATCH", `/v1/webhooks/${off.id}`, { status: "disabled" });
-      await world.call("bob", "POST", "/v1/webhooks", { url: "https://example.com/bob" });
-      await store.db.write((tx) => raise(tx, lowEvent("acct_alice")));
+      const all = await harness.createWebhook("https://example.com/all");
+      const low = await harness.createWebhook("https://example.com/low", {
+        events: ["balance.low"],
+      });
+      const other = await harness.createWebhook("https://example.com/key", {
+        events: ["key.created"],
+      });
+      const off = await harness.createWebhook("https://example.com/off");
+      await harness.call("alice", "PATCH", `/v1/webhooks/${off.id}`, { status: "disabled" });
+      await harness.call("bob", "POST", "/v1/webhooks", { url: "https://example.com/bob" });
+      await store.db.write((tx) => emitEvent(tx, lowEvent("acct_alice")));
       for (const [hook, deliveries] of [
         [all, 1],
         [low, 1],
         [other, 0],
         [off, 0],
       ] as const)
-        expect((await world.log(hook.id)).length).toBe(deliveries);
+        expect((await harness.log(hook.id)).length).toBe(deliveries);
       expect(await count("webhook_delivery")).toBe(2);
       expect(await types("bob")).toEqual([]);
     });
 
     test("key.created and key.revoked, once each, without the key", async () => {
-      const minted = await world.call("alice", "POST", "/v1/keys", { name: "ci" });
+      const minted = await harness.call("alice", "POST", "/v1/keys", { name: "ci" });
       const id = String(minted.body["id"]);
       const raw = String(minted.body["api_key"]);
-      await world.call("alice", "PATCH", `/v1/keys/${id}`, { name: "cd" });
-      world.clock.now += 1;
-      for (let round = 0; round < 2; round++) await world.call("alice", "DELETE", `/v1/keys/${id}`);
+      await harness.call("alice", "PATCH", `/v1/keys/${id}`, { name: "cd" });
+      harness.clock.now += 1;
+      for (let round = 0; round < 2; round++)
+        await harness.call("alice", "DELETE", `/v1/keys/${id}`);
       const [revoked, created] = await events();
       expect(await types()).toEqual(["key.revoked", "key.created"]);
       const data = {
@@ -107,12 +117,12 @@ eachStore((kind, open) => {
         limits: { startsPerAccount: 0, bonusPerDay: 0n },
         onEvent: onClaimEvent,
       });
-      const { now } = world.clock;
+      const { now } = harness.clock;
       await store.db.write((tx) =>
         tx.run("insert into account (id, created_at, created_from) values ('acct_alice', 1, 'n')"),
       );
       const key = await store.db.write(
-        async (tx) => (await world.keys.mint(tx, "acct_alice", {}, now)).key,
+        async (tx) => (await harness.keys.mint(tx, "acct_alice", {}, now)).key,
       );
       const network = "203.0.113.0/24";
       const claim = async (email: string, choices: "revoke" | "keep"): Promise<string> => {
@@ -153,7 +163,7 @@ eachStore((kind, open) => {
           ["key.revoked", expect.objectContaining({ key_id: key.id, by: "owner@example.com" })],
         ]),
       );
-      const audit = await world.call("alice", "GET", "/v1/audit");
+      const audit = await harness.call("alice", "GET", "/v1/audit");
       const told = (audit.body["data"] as readonly Row[]).map((entry) => String(entry["action"]));
       expect(told.toSorted()).toEqual([
         "account.claimed",
@@ -169,7 +179,7 @@ eachStore((kind, open) => {
 
       beforeEach(async () => {
         keyId = await store.db.write(
-          async (tx) => (await world.keys.mint(tx, "acct_alice", {}, world.clock.now)).key.id,
+          async (tx) => (await harness.keys.mint(tx, "acct_alice", {}, harness.clock.now)).key.id,
         );
       });
 
@@ -179,16 +189,16 @@ eachStore((kind, open) => {
             id: crypto.randomUUID(),
             accountId: "acct_alice",
             amount,
-            now: world.clock.now,
+            now: harness.clock.now,
             reason: "test",
           }),
         );
       const spend = async (amount: bigint, id: string = crypto.randomUUID()): Promise<void> => {
-        world.clock.now += 1;
-        const { now } = world.clock;
+        harness.clock.now += 1;
+        const { now } = harness.clock;
         const request = { id, accountId: "acct_alice", keyId, now };
-        await world.ledger.hold({ ...request, amount, expiresAt: now + 1_000 });
-        await world.ledger.settle({ ...request, cost: amount });
+        await harness.ledger.hold({ ...request, amount, expiresAt: now + 1_000 });
+        await harness.ledger.settle({ ...request, cost: amount });
       };
 
       test("low and empty are told once, by the charge that crosses the mark", async () => {
@@ -225,11 +235,11 @@ eachStore((kind, open) => {
       test("a settle that is repeated tells nothing more", async () => {
         await give(2n * USD);
         await spend(2n * USD, "once");
-        await world.ledger.settle({
+        await harness.ledger.settle({
           id: "once",
           accountId: "acct_alice",
           keyId,
-          now: world.clock.now,
+          now: harness.clock.now,
           cost: 2n * USD,
         });
         expect((await types()).length).toBe(2);
@@ -237,36 +247,36 @@ eachStore((kind, open) => {
 
       test("the mark is the account's to set; zero turns it off", async () => {
         const path = "/v1/account/balance-alert";
-        expect((await world.call("alice", "GET", path)).body).toEqual({
+        expect((await harness.call("alice", "GET", path)).body).toEqual({
           object: "balance_alert",
           low_usd: 1,
         });
-        const set = await world.call("alice", "PATCH", path, { low_usd: "2.5" });
+        const set = await harness.call("alice", "PATCH", path, { low_usd: "2.5" });
         expect([set.status, set.body["low_usd"]]).toEqual([200, 2.5]);
         await give(3n * USD);
         await spend(USD);
         expect((await events())[0]?.["data"]).toMatchObject({ usd: 2, below_usd: 2.5 });
-        await world.call("alice", "PATCH", path, { low_usd: 0 });
+        await harness.call("alice", "PATCH", path, { low_usd: 0 });
         await spend(USD + USD / 2n);
         expect(await types()).toEqual(["balance.low"]);
-        expect((await world.call("bob", "GET", path)).body["low_usd"]).toBe(1);
+        expect((await harness.call("bob", "GET", path)).body["low_usd"]).toBe(1);
         for (const low_usd of [-1, "much", 9_000_001, null, 0.12345678912])
-          expect((await world.call("alice", "PATCH", path, { low_usd })).status).toBe(400);
+          expect((await harness.call("alice", "PATCH", path, { low_usd })).status).toBe(400);
       });
 
       test("a grant by hand is in the audit log", async () => {
         await store.db.write((tx) =>
-          giveCredit(tx, {
+          grantCredit(tx, {
             id: "1",
             accountId: "acct_alice",
-            by: COMMAND_LINE,
+            by: COMMAND_LINE_ACTOR,
             amount: USD,
             reason: "sorry",
             network: null,
-            now: world.clock.now,
+            now: harness.clock.now,
           }),
         );
-        const { body } = await world.call("alice", "GET", "/v1/audit?action=account.credited");
+        const { body } = await harness.call("alice", "GET", "/v1/audit?action=account.credited");
         expect(body["data"]).toMatchObject([
           {
             actor: { type: "operator" },

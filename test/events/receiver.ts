@@ -1,6 +1,6 @@
 // An endpoint of somebody else's: it keeps what it was sent, and answers as the test wants.
 
-interface Received {
+interface ReceivedRequest {
   readonly path: string;
   readonly headers: Headers;
   readonly body: string;
@@ -8,15 +8,15 @@ interface Received {
   readonly event: Readonly<Record<string, unknown>>;
 }
 
-export interface Receiver {
+export interface WebhookReceiver {
   readonly url: string;
-  readonly received: Received[];
-  answer: (request: Received) => Response | Promise<Response>;
+  readonly received: ReceivedRequest[];
+  respond: (request: ReceivedRequest) => Response | Promise<Response>;
   readonly close: () => Promise<void>;
 }
 
-export function openReceiver(): Receiver {
-  const received: Received[] = [];
+export function startReceiver(): WebhookReceiver {
+  const received: ReceivedRequest[] = [];
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -25,20 +25,20 @@ export function openReceiver(): Receiver {
     fetch: async (request) => {
       const body = await request.text();
       const { pathname, search } = new URL(request.url);
-      const one = {
+      const incoming = {
         path: pathname + search,
         headers: request.headers,
         body,
         event: JSON.parse(body),
       };
-      received.push(one);
-      return receiver.answer(one);
+      received.push(incoming);
+      return receiver.respond(incoming);
     },
   });
-  const receiver: Receiver = {
+  const receiver: WebhookReceiver = {
     url: `http://127.0.0.1:${server.port}`,
     received,
-    answer: () => new Response(null, { status: 204 }),
+    respond: () => new Response(null, { status: 204 }),
     close: () => server.stop(true),
   };
   return receiver;

@@ -1,27 +1,27 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { openReceiver } from "./receiver.ts";
-import { empty, openWorld, type World } from "./world.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { startReceiver } from "./receiver.ts";
+import { truncateTables, createHarness, type Harness } from "./world.ts";
 
 const PATH = "/v1/webhooks";
-const URL_OF_OURS = "https://example.com/hook";
+const ENDPOINT_URL = "https://example.com/hook";
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`/v1/webhooks on ${kind}`, () => {
     let store: TestStore;
-    let world: World;
+    let harness: Harness;
 
     beforeAll(async () => {
       store = await open();
     });
     beforeEach(async () => {
-      await empty(store.db);
-      world = await openWorld(store.db);
+      await truncateTables(store.db);
+      harness = await createHarness(store.db);
     });
     afterAll(() => store.close());
 
     test("POST gives 201, the record, and the secret once", async () => {
-      const { status, body, headers } = await world.call("alice", "POST", PATH, {
+      const { status, body, headers } = await harness.call("alice", "POST", PATH, {
         url: "https://EXAMPLE.com/hook",
         events: ["balance.low", "key.created", "balance.low"],
         description: "ops",
@@ -30,7 +30,7 @@ eachStore((kind, open) => {
       expect(body).toEqual({
         id: expect.stringMatching(/^whk_[0-9a-z]{26}$/),
         object: "webhook",
-        url: URL_OF_OURS,
+        url: ENDPOINT_URL,
         events: ["balance.low", "key.created"],
         description: "ops",
         status: "active",
@@ -41,13 +41,13 @@ eachStore((kind, open) => {
         secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/),
       });
       expect(headers.get("cache-control")).toBe("no-store");
-      const read = await world.call("alice", "GET", `${PATH}/${String(body["id"])}`);
+      const read = await harness.call("alice", "GET", `${PATH}/${String(body["id"])}`);
       const { secret: _, ...record } = body;
       expect([read.status, read.body]).toEqual([200, record]);
     });
 
     test("without types it hears of everything", async () => {
-      const { body } = await world.call("alice", "POST", PATH, { url: URL_OF_OURS });
+      const { body } = await harness.call("alice", "POST", PATH, { url: ENDPOINT_URL });
       expect(body["events"]).toEqual(["*"]);
     });
 
@@ -59,14 +59,14 @@ eachStore((kind, open) => {
         ["url", { url: "https://10.0.0.1/" }],
         ["url", { url: "https://user:secret@example.com/" }],
         ["url", { url: `https://example.com/${"a".repeat(3_000)}` }],
-        ["events", { url: URL_OF_OURS, events: [] }],
-        ["events.0", { url: URL_OF_OURS, events: ["key.lost"] }],
-        ["events", { url: URL_OF_OURS, events: "*" }],
-        ["description", { url: URL_OF_OURS, description: "d".repeat(201) }],
-        ["description", { url: URL_OF_OURS, description: "ops\u202espo" }],
-        ["secret", { url: URL_OF_OURS, secret: "whsec_mine" }],
+        ["events", { url: ENDPOINT_URL, events: [] }],
+        ["events.0", { url: ENDPOINT_URL, events: ["key.lost"] }],
+        ["events", { url: ENDPOINT_URL, events: "*" }],
+        ["description", { url: ENDPOINT_URL, description: "d".repeat(201) }],
+        ["description", { url: ENDPOINT_URL, description: "ops\u202espo" }],
+        ["secret", { url: ENDPOINT_URL, secret: "whsec_mine" }],
       ] as const) {
-        const { status, body } = await world.call("alice", "POST", PATH, sent);
+        const { status, body } = await harness.call("alice", "POST", PATH, sent);
         expect(status).toBe(400);
         expect(body["error"]).toMatchObject({ code: "invalid_request" });
         expect(JSON.stringify(body["error"])).toContain(param);
@@ -75,54 +75,55 @@ eachStore((kind, open) => {
 
     test("the eleventh gives 409, until one is deleted", async () => {
       const ids: string[] = [];
-      for (let place = 0; place < 10; place++) ids.push((await world.hook(URL_OF_OURS)).id);
-      expect((await world.call("alice", "POST", PATH, { url: URL_OF_OURS })).status).toBe(409);
-      expect((await world.call("bob", "POST", PATH, { url: URL_OF_OURS })).status).toBe(201);
-      await world.call("alice", "DELETE", `${PATH}/${ids[0]}`);
-      expect((await world.call("alice", "POST", PATH, { url: URL_OF_OURS })).status).toBe(201);
+      for (let place = 0; place < 10; place++)
+        ids.push((await harness.createWebhook(ENDPOINT_URL)).id);
+      expect((await harness.call("alice", "POST", PATH, { url: ENDPOINT_URL })).status).toBe(409);
+      expect((await harness.call("bob", "POST", PATH, { url: ENDPOINT_URL })).status).toBe(201);
+      await harness.call("alice", "DELETE", `${PATH}/${ids[0]}`);
+      expect((await harness.call("alice", "POST", PATH, { url: ENDPOINT_URL })).status).toBe(201);
     });
 
     test("two at once cannot both be the tenth", async () => {
-      for (let place = 0; place < 9; place++) await world.hook(URL_OF_OURS);
+      for (let place = 0; place < 9; place++) await harness.createWebhook(ENDPOINT_URL);
       const both = await Promise.all(
-        [1, 2, 3].map(() => world.call("alice", "POST", PATH, { url: URL_OF_OURS })),
+        [1, 2, 3].map(() => harness.call("alice", "POST", PATH, { url: ENDPOINT_URL })),
       );
       expect(both.map(({ status }) => String(status)).toSorted()).toEqual(["201", "409", "409"]);
     });
 
     test("an Idempotency-Key gives the same webhook and the same secret", async () => {
-      world.idempotency.key = "the-same-webhook-again";
+      harness.idempotency.key = "the-same-webhook-again";
       const [first, second] = [
-        await world.call("alice", "POST", PATH, { url: URL_OF_OURS }),
-        await world.call("alice", "POST", PATH, { url: URL_OF_OURS }),
+        await harness.call("alice", "POST", PATH, { url: ENDPOINT_URL }),
+        await harness.call("alice", "POST", PATH, { url: ENDPOINT_URL }),
       ];
-      world.idempotency.key = undefined;
+      harness.idempotency.key = undefined;
       expect([first?.status, second?.body]).toEqual([201, first?.body ?? {}]);
-      expect((await world.call("alice", "GET", PATH)).body["data"]).toHaveLength(1);
+      expect((await harness.call("alice", "GET", PATH)).body["data"]).toHaveLength(1);
     });
 
     test("GET lists the caller's own, newest first, in pages", async () => {
       const ids: string[] = [];
       for (let place = 0; place < 3; place++) {
-        ids.unshift((await world.hook(URL_OF_OURS)).id);
-        world.clock.now += 1;
+        ids.unshift((await harness.createWebhook(ENDPOINT_URL)).id);
+        harness.clock.now += 1;
       }
-      const first = await world.call("alice", "GET", `${PATH}?limit=2`);
+      const first = await harness.call("alice", "GET", `${PATH}?limit=2`);
       const next = String(first.body["next_cursor"]);
-      const second = await world.call("alice", "GET", `${PATH}?limit=2&cursor=${next}`);
+      const second = await harness.call("alice", "GET", `${PATH}?limit=2&cursor=${next}`);
       const seen = [first, second].flatMap(({ body }) =>
         (body["data"] as readonly { id: string }[]).map(({ id }) => id),
       );
       expect(seen).toEqual(ids);
-      expect((await world.call("bob", "GET", PATH)).body["data"]).toEqual([]);
-      expect((await world.call("alice", "GET", `${PATH}?cursor=key_1`)).status).toBe(400);
-      expect((await world.call("alice", "GET", `${PATH}?limit=0`)).status).toBe(400);
+      expect((await harness.call("bob", "GET", PATH)).body["data"]).toEqual([]);
+      expect((await harness.call("alice", "GET", `${PATH}?cursor=key_1`)).status).toBe(400);
+      expect((await harness.call("alice", "GET", `${PATH}?limit=0`)).status).toBe(400);
     });
 
     test("PATCH changes what is named", async () => {
-      const { id } = await world.hook(URL_OF_OURS, { description: "old" });
+      const { id } = await harness.createWebhook(ENDPOINT_URL, { description: "old" });
       const change = async (sent: unknown) =>
-        (await world.call("alice", "PATCH", `${PATH}/${id}`, sent)).body;
+        (await harness.call("alice", "PATCH", `${PATH}/${id}`, sent)).body;
       expect(await change({ url: "https://example.org:8443/x" })).toMatchObject({
         url: "https://example.org:8443/x",
         description: "old",
@@ -138,65 +139,67 @@ eachStore((kind, open) => {
       });
       expect(await change({ status: "active" })).toMatchObject({ disabled_reason: null });
       for (const sent of [{ url: "http://example.com/" }, { status: "deleted" }, { id: "x" }])
-        expect((await world.call("alice", "PATCH", `${PATH}/${id}`, sent)).status).toBe(400);
+        expect((await harness.call("alice", "PATCH", `${PATH}/${id}`, sent)).status).toBe(400);
     });
 
     test("DELETE is final, and the same when repeated", async () => {
-      const { id } = await world.hook(URL_OF_OURS);
-      const one = await world.call("alice", "DELETE", `${PATH}/${id}`);
-      const two = await world.call("alice", "DELETE", `${PATH}/${id}`);
+      const { id } = await harness.createWebhook(ENDPOINT_URL);
+      const one = await harness.call("alice", "DELETE", `${PATH}/${id}`);
+      const two = await harness.call("alice", "DELETE", `${PATH}/${id}`);
       expect([one.status, one.body["status"], two.body]).toEqual([200, "deleted", one.body]);
       for (const [method, path, sent] of [
         ["PATCH", "", { status: "active" }],
         ["POST", "/rotate", undefined],
         ["POST", "/test", undefined],
       ] as const)
-        expect((await world.call("alice", method, `${PATH}/${id}${path}`, sent)).status).toBe(409);
+        expect((await harness.call("alice", method, `${PATH}/${id}${path}`, sent)).status).toBe(
+          409,
+        );
       const row = await store.db.get("select sealed, former_sealed from webhook");
       expect([row?.["sealed"], row?.["former_sealed"]]).toEqual([null, null]);
-      const audit = await world.call("alice", "GET", "/v1/audit?action=webhook.deleted");
+      const audit = await harness.call("alice", "GET", "/v1/audit?action=webhook.deleted");
       expect(audit.body["data"]).toHaveLength(1);
     });
 
     test("rotate gives 200 and a new secret, and says until when the old one signs", async () => {
-      const { id, secret } = await world.hook(URL_OF_OURS);
-      const { status, body } = await world.call("alice", "POST", `${PATH}/${id}/rotate`);
+      const { id, secret } = await harness.createWebhook(ENDPOINT_URL);
+      const { status, body } = await harness.call("alice", "POST", `${PATH}/${id}/rotate`);
       expect(status).toBe(200);
       expect(body["secret"]).not.toBe(secret);
       expect(body["former_secret_until"]).toBe("2026-11-22T09:30:00.000Z");
     });
 
     test("test gives 202; a second one while the first is under way, or on a disabled webhook, 409", async () => {
-      const { id } = await world.hook(URL_OF_OURS);
-      const first = await world.call("alice", "POST", `${PATH}/${id}/test`);
+      const { id } = await harness.createWebhook(ENDPOINT_URL);
+      const first = await harness.call("alice", "POST", `${PATH}/${id}/test`);
       expect([first.status, first.body["status"], first.body["event_type"]]).toEqual([
         202,
         "pending",
         "webhook.test",
       ]);
-      const second = await world.call("alice", "POST", `${PATH}/${id}/test`);
+      const second = await harness.call("alice", "POST", `${PATH}/${id}/test`);
       expect(second.status).toBe(409);
-      await world.call("alice", "PATCH", `${PATH}/${id}`, { status: "disabled" });
-      expect((await world.log(id))[0]?.status).toBe("cancelled");
-      const third = await world.call("alice", "POST", `${PATH}/${id}/test`);
+      await harness.call("alice", "PATCH", `${PATH}/${id}`, { status: "disabled" });
+      expect((await harness.log(id))[0]?.status).toBe("cancelled");
+      const third = await harness.call("alice", "POST", `${PATH}/${id}/test`);
       expect(third.status).toBe(409);
       expect(third.body["error"]).toMatchObject({
         next: [{ method: "PATCH", url: `${PATH}/${id}`, body: { status: "active" } }],
       });
       const path = `${PATH}/${id}/deliveries/${String(first.body["id"])}/replay`;
-      expect((await world.call("alice", "POST", path)).status).toBe(409);
+      expect((await harness.call("alice", "POST", path)).status).toBe(409);
     });
 
     test("deliveries are listed in pages, newest first", async () => {
-      const { id } = await world.hook(URL_OF_OURS);
+      const { id } = await harness.createWebhook(ENDPOINT_URL);
       for (let round = 0; round < 3; round++) {
-        await world.call("alice", "POST", "/v1/keys", {});
-        world.clock.now += 1;
+        await harness.call("alice", "POST", "/v1/keys", {});
+        harness.clock.now += 1;
       }
-      const first = await world.call("alice", "GET", `${PATH}/${id}/deliveries?limit=2`);
+      const first = await harness.call("alice", "GET", `${PATH}/${id}/deliveries?limit=2`);
       expect([first.body["has_more"], (first.body["data"] as unknown[]).length]).toEqual([true, 2]);
       const cursor = String(first.body["next_cursor"]);
-      const second = await world.call(
+      const second = await harness.call(
         "alice",
         "GET",
         `${PATH}/${id}/deliveries?limit=2&cursor=${cursor}`,
@@ -208,10 +211,10 @@ eachStore((kind, open) => {
     });
 
     test("what is somebody else's, or nobody's, gives 404, and no key 401", async () => {
-      const { id } = await world.hook(URL_OF_OURS);
-      const test = await world.call("alice", "POST", `${PATH}/${id}/test`);
+      const { id } = await harness.createWebhook(ENDPOINT_URL);
+      const test = await harness.call("alice", "POST", `${PATH}/${id}/test`);
       const delivery = String(test.body["id"]);
-      const hers = await world.call("bob", "POST", PATH, { url: URL_OF_OURS });
+      const hers = await harness.call("bob", "POST", PATH, { url: ENDPOINT_URL });
       const theirs = String(hers.body["id"]);
       const routes = (webhook: string) =>
         [
@@ -224,36 +227,36 @@ eachStore((kind, open) => {
           ["POST", `${PATH}/${webhook}/deliveries/${delivery}/replay`, undefined],
         ] as const;
       for (const [method, path, sent] of [...routes(id), ...routes("whk_none")]) {
-        const { status, body } = await world.call("bob", method, path, sent);
+        const { status, body } = await harness.call("bob", method, path, sent);
         expect(`${method} ${path} ${status}`).toBe(`${method} ${path} 404`);
         expect(body["error"]).toMatchObject({ code: "not_found" });
       }
       // A delivery of another webhook is not this webhook's, either.
       for (const [who, webhook] of [
         ["bob", theirs],
-        ["alice", (await world.hook(URL_OF_OURS)).id],
+        ["alice", (await harness.createWebhook(ENDPOINT_URL)).id],
       ] as const)
         expect(
-          (await world.call(who, "POST", `${PATH}/${webhook}/deliveries/${delivery}/replay`))
+          (await harness.call(who, "POST", `${PATH}/${webhook}/deliveries/${delivery}/replay`))
             .status,
         ).toBe(404);
-      expect((await world.call("alice", "GET", `${PATH}/${id}`)).body["description"]).toBeNull();
+      expect((await harness.call("alice", "GET", `${PATH}/${id}`)).body["description"]).toBeNull();
       for (const [method, path, sent] of [
         ...routes(id),
-        ["POST", PATH, { url: URL_OF_OURS }],
+        ["POST", PATH, { url: ENDPOINT_URL }],
         ["GET", PATH, undefined],
         ["GET", "/v1/events", undefined],
         ["GET", "/v1/audit", undefined],
         ["GET", "/v1/account/balance-alert", undefined],
         ["PATCH", "/v1/account/balance-alert", { low_usd: 1 }],
       ] as const)
-        expect((await world.call("", method, path, sent)).status).toBe(401);
+        expect((await harness.call("", method, path, sent)).status).toBe(401);
     });
 
     test("events are listed by type, and of the caller's account only", async () => {
-      await world.call("alice", "POST", "/v1/keys", {});
+      await harness.call("alice", "POST", "/v1/keys", {});
       const of = async (who: string, query: string): Promise<unknown> => {
-        const { body, status } = await world.call(who, "GET", `/v1/events${query}`);
+        const { body, status } = await harness.call(who, "GET", `/v1/events${query}`);
         return status === 200 ? (body["data"] as unknown[]).length : status;
       };
       expect(await of("alice", "")).toBe(1);
@@ -264,15 +267,15 @@ eachStore((kind, open) => {
     });
 
     test("a secret is in the answer that makes it, and nowhere else", async () => {
-      const receiver = openReceiver();
-      receiver.answer = () => new Response("no", { status: 500 });
-      const { id, secret } = await world.hook(receiver.url);
-      await world.call("alice", "POST", `${PATH}/${id}/test`);
-      await world.deliver();
-      const rotated = await world.call("alice", "POST", `${PATH}/${id}/rotate`);
+      const receiver = startReceiver();
+      receiver.respond = () => new Response("no", { status: 500 });
+      const { id, secret } = await harness.createWebhook(receiver.url);
+      await harness.call("alice", "POST", `${PATH}/${id}/test`);
+      await harness.deliver();
+      const rotated = await harness.call("alice", "POST", `${PATH}/${id}/rotate`);
       const fresh = String(rotated.body["secret"]);
-      world.clock.now += 60_000;
-      await world.deliver();
+      harness.clock.now += 60_000;
+      await harness.deliver();
       const shown: string[] = [];
       for (const path of [
         PATH,
@@ -281,10 +284,10 @@ eachStore((kind, open) => {
         "/v1/audit",
         "/v1/events",
       ])
-        shown.push((await world.call("alice", "GET", path)).text);
+        shown.push((await harness.call("alice", "GET", path)).text);
       for (const table of ["webhook", "webhook_delivery", "event", "audit"])
         shown.push(JSON.stringify(await store.db.all(`select * from ${table}`), print));
-      shown.push(...world.logged, ...receiver.received.map(({ body }) => body));
+      shown.push(...harness.logged, ...receiver.received.map(({ body }) => body));
       for (const one of receiver.received) shown.push(JSON.stringify([...one.headers]));
       expect(receiver.received.length).toBe(2);
       for (const one of [secret, fresh]) {
@@ -294,13 +297,13 @@ eachStore((kind, open) => {
     });
 
     test("a secret opens in its own webhook's row only", async () => {
-      const one = await world.hook("https://example.com/1");
-      const two = await world.hook("https://example.com/2");
+      const one = await harness.createWebhook("https://example.com/1");
+      const two = await harness.createWebhook("https://example.com/2");
       const row = await store.db.get("select * from webhook where id = ?", [one.id]);
       if (row === undefined) throw new Error("no row");
-      expect(world.webhooks.secretsOf(row, 0)[0]?.reveal()).toBe(one.secret);
-      expect(() => world.webhooks.secretsOf({ ...row, id: two.id }, 0)).toThrow();
-      expect(() => world.webhooks.secretsOf({ ...row, account_id: "acct_bob" }, 0)).toThrow();
+      expect(harness.webhooks.secretsOf(row, 0)[0]?.reveal()).toBe(one.secret);
+      expect(() => harness.webhooks.secretsOf({ ...row, id: two.id }, 0)).toThrow();
+      expect(() => harness.webhooks.secretsOf({ ...row, account_id: "acct_bob" }, 0)).toThrow();
     });
   });
 });

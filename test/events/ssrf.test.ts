@@ -1,11 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { createServer } from "node:net";
-import { addressesOf, type Endpoint, readEndpoint } from "../../src/events/endpoint.ts";
+import {
+  resolveAllowedAddresses,
+  type Endpoint,
+  parseEndpoint,
+} from "../../src/events/endpoint.ts";
 import { isPublicAddress } from "../../src/events/public-address.ts";
-import { send, type Sent } from "../../src/events/send.ts";
+import { send, type SendResult } from "../../src/events/send.ts";
 import { openStore } from "../support/stores.ts";
-import { openReceiver } from "./receiver.ts";
-import { openWorld } from "./world.ts";
+import { startReceiver } from "./receiver.ts";
+import { createHarness } from "./world.ts";
 
 const HOSTILE_URLS: readonly (readonly [what: string, url: string])[] = [
   ["no TLS", "http://example.com/"],
@@ -135,7 +139,7 @@ const PUBLIC_ADDRESSES = [
 describe("the address of a webhook", () => {
   for (const [what, url] of HOSTILE_URLS)
     test(`is refused: ${what}`, () => {
-      expect(readEndpoint(url, false)).toBeString();
+      expect(parseEndpoint(url, false)).toBeString();
     });
 
   test("may be https on 443 and 8443, with any path and query", () => {
@@ -146,7 +150,7 @@ describe("the address of a webhook", () => {
       "https://bücher.example/hook",
       "HTTPS://EXAMPLE.COM/",
     ])
-      expect(readEndpoint(url, false)).toMatchObject({ loopback: false });
+      expect(parseEndpoint(url, false)).toMatchObject({ loopback: false });
   });
 
   test("may be this machine in development only", () => {
@@ -156,11 +160,11 @@ describe("the address of a webhook", () => {
       "http://[::1]:3000/",
       "https://localhost/",
     ]) {
-      expect(readEndpoint(url, true)).toMatchObject({ loopback: true });
-      expect(readEndpoint(url, false)).toBeString();
+      expect(parseEndpoint(url, true)).toMatchObject({ loopback: true });
+      expect(parseEndpoint(url, false)).toBeString();
     }
     for (const url of ["http://10.0.0.1/", "http://example.com/", "http://169.254.169.254/"])
-      expect(readEndpoint(url, true)).toBeString();
+      expect(parseEndpoint(url, true)).toBeString();
   });
 });
 
@@ -178,26 +182,30 @@ describe("the addresses that a name resolves to", () => {
   test("spoil the name if one of them is not public, wherever it stands", async () => {
     for (const address of HOSTILE_ADDRESSES)
       for (const list of [[address], ["1.1.1.1", address], [address, "1.1.1.1"]])
-        expect(await addressesOf(endpoint, async () => list)).toBeUndefined();
-    expect(await addressesOf(endpoint, async () => [])).toBeUndefined();
+        expect(await resolveAllowedAddresses(endpoint, async () => list)).toBeUndefined();
+    expect(await resolveAllowedAddresses(endpoint, async () => [])).toBeUndefined();
     expect(
-      await addressesOf(endpoint, () => Promise.reject(new Error("ENOTFOUND"))),
+      await resolveAllowedAddresses(endpoint, () => Promise.reject(new Error("ENOTFOUND"))),
     ).toBeUndefined();
   });
 
   test("are tried IPv4 first, and three at most", async () => {
-    const found = await addressesOf(endpoint, async () => PUBLIC_ADDRESSES.toReversed());
+    const found = await resolveAllowedAddresses(endpoint, async () =>
+      PUBLIC_ADDRESSES.toReversed(),
+    );
     expect(found).toEqual(["223.255.255.255", "192.167.255.255", "172.32.0.0"]);
   });
 
   test("are loopback for localhost, and nothing else", async () => {
     const localhost = endpointOf("http://localhost:9/");
-    expect(await addressesOf(localhost, async () => ["127.0.0.1", "::1"])).toEqual([
+    expect(await resolveAllowedAddresses(localhost, async () => ["127.0.0.1", "::1"])).toEqual([
       "127.0.0.1",
       "::1",
     ]);
-    expect(await addressesOf(localhost, async () => ["127.0.0.1", "10.0.0.1"])).toBeUndefined();
-    expect(await addressesOf(localhost, async () => ["1.1.1.1"])).toBeUndefined();
+    expect(
+      await resolveAllowedAddresses(localhost, async () => ["127.0.0.1", "10.0.0.1"]),
+    ).toBeUndefined();
+    expect(await resolveAllowedAddresses(localhost, async () => ["1.1.1.1"])).toBeUndefined();
   });
 });
 
@@ -217,25 +225,25 @@ describe("the connection", () => {
     const address = server.address();
     const port = typeof address === "object" ? address?.port : 0;
     const sent = await sendTo(
-      { url: new URL(`https://hook.example:${port}/`), loopback: true },
+      { url: new URL(`https://hook.example:${port}/`), isLoopback: true },
       async () => ["127.0.0.1"],
     );
     expect(await hello.promise).toContain("hook.example");
     expect(sent.status).toBeNull();
     server.close();
 
-    const receiver = openReceiver();
+    const receiver = startReceiver();
     const url = new URL(receiver.url.replace("127.0.0.1", "hook.example"));
-    await sendTo({ url, loopback: true }, async () => ["127.0.0.1"]);
+    await sendTo({ url, isLoopback: true }, async () => ["127.0.0.1"]);
     expect(receiver.received[0]?.headers.get("host")).toBe(url.host);
     await receiver.close();
   });
 
   test("is not made where the name means something else by then: nothing is cached", async () => {
     const store = await openStore("sqlite");
-    const receiver = openReceiver();
-    const world = await openWorld(store.db, false);
-    const { id } = await world.hook("https://rebinds.example:8443/");
+    const receiver = startReceiver();
+    const world = await createHarness(store.db, false);
+    const { id } = await world.createWebhook("https://rebinds.example:8443/");
     const asked: string[] = [];
     // Public while somebody looks, ours when it counts.
     const answers = [["127.0.0.1"], ["169.254.169.254"], ["1.1.1.1", "127.0.0.1"], ["::1"]];
@@ -245,7 +253,7 @@ describe("the connection", () => {
     };
     await world.call("alice", "POST", `/v1/webhooks/${id}/test`);
     for (let round = 0; round < 4; round++) {
-      await world.deliver(world.newPostman({ resolve }));
+      await world.deliver(world.newWorker({ resolve }));
       world.clock.now += 1_800_000;
     }
     const [delivery] = await world.log(id);
@@ -284,10 +292,10 @@ describe("the connection", () => {
 
   test("is not made to this machine for a webhook that was set up in development", async () => {
     const store = await openStore("sqlite");
-    const receiver = openReceiver();
-    const { id } = await (await openWorld(store.db, true)).hook(receiver.url);
+    const receiver = startReceiver();
+    const { id } = await (await createHarness(store.db, true)).createWebhook(receiver.url);
     await store.db.write((tx) => tx.run("delete from wallet"));
-    const world = await openWorld(store.db, false);
+    const world = await createHarness(store.db, false);
     await world.call("alice", "POST", `/v1/webhooks/${id}/test`);
     await world.deliver();
     expect((await world.log(id))[0]?.attempts[0]?.error).toBe(
@@ -300,7 +308,7 @@ describe("the connection", () => {
 });
 
 function endpointOf(url: string): Endpoint {
-  const endpoint = readEndpoint(url, true);
+  const endpoint = parseEndpoint(url, true);
   if (typeof endpoint === "string") throw new Error(endpoint);
   return endpoint;
 }
@@ -308,7 +316,7 @@ function endpointOf(url: string): Endpoint {
 function sendTo(
   endpoint: Endpoint,
   resolve: (name: string) => Promise<readonly string[]>,
-): Promise<Sent> {
+): Promise<SendResult> {
   const signal = new AbortController().signal;
   return send({ endpoint, headers: {}, body: "{}", timeoutMs: 300, resolve, signal });
 }

@@ -5,7 +5,7 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 
 const TOLERANCE_SECONDS = 300;
 
-export function isAuthentic(
+export function isValidSignature(
   secret: string,
   headers: Headers,
   body: string,

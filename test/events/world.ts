@@ -3,51 +3,59 @@
 import { auditRoutes } from "../../src/audit/routes.ts";
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
-import { onFalls, onKeyChange, onProviderKeyChange } from "../../src/events/announce.ts";
-import type { Resolve } from "../../src/events/endpoint.ts";
-import { createPostman, type Postman } from "../../src/events/postman.ts";
+import { emitBalanceEvents, onKeyChange, onProviderKeyChange } from "../../src/events/announce.ts";
+import type { ResolveHost } from "../../src/events/endpoint.ts";
+import { createDeliveryWorker, type DeliveryWorker } from "../../src/events/postman.ts";
 import { webhookRoutes } from "../../src/events/routes.ts";
 import { createWebhooks, type Webhooks } from "../../src/events/webhooks.ts";
-import { createServe } from "../../src/http/serve.ts";
+import { createRequestHandler } from "../../src/http/serve.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys, type Keys } from "../../src/keys/keys.ts";
 import { keyRoutes } from "../../src/keys/routes.ts";
 import { createLedger, type Ledger, openWallet } from "../../src/ledger/ledger.ts";
-import { insertSpender } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import { providerKeyRoutes } from "../../src/provider-keys/routes.ts";
 import type { Db } from "../../src/store/db.ts";
 
 export const MASTER = secret("a master secret that only tests know, forty-three");
-export const START = Date.parse("2026-11-21T09:30:00Z");
+export const START_MS = Date.parse("2026-11-21T09:30:00Z");
 export const MINUTE = 60_000;
 export const HOUR = 60 * MINUTE;
 
-interface Reply {
+interface ApiResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-export interface World {
+export interface Harness {
   readonly db: Db;
   readonly webhooks: Webhooks;
   readonly keys: Keys;
   readonly ledger: Ledger<never>;
   readonly logged: string[];
   readonly clock: { now: number };
-  readonly newPostman: (options?: PostmanOptions) => Postman;
+  readonly newWorker: (options?: WorkerOptions) => DeliveryWorker;
   /** Sends all that is due and waits for it. */
-  readonly deliver: (postman?: Postman) => Promise<void>;
-  readonly call: (who: string, method: string, path: string, body?: unknown) => Promise<Reply>;
+  readonly deliver: (postman?: DeliveryWorker) => Promise<void>;
+  readonly call: (
+    caller: string,
+    method: string,
+    path: string,
+    body?: unknown,
+  ) => Promise<ApiResponse>;
   readonly idempotency: { key: string | undefined };
   /** Sets up a webhook of `alice`. */
-  readonly hook: (url: string, more?: Readonly<Record<string, unknown>>) => Promise<Hook>;
+  readonly createWebhook: (
+    url: string,
+    more?: Readonly<Record<string, unknown>>,
+  ) => Promise<CreatedWebhook>;
   readonly log: (webhookId: string) => Promise<readonly LoggedDelivery[]>;
 }
 
-interface Hook {
+interface CreatedWebhook {
   readonly id: string;
   readonly secret: string;
 }
@@ -66,10 +74,10 @@ interface LoggedDelivery {
   }[];
 }
 
-interface PostmanOptions {
+interface WorkerOptions {
   readonly timeoutMs?: number;
-  readonly resolve?: Resolve;
-  readonly chance?: number;
+  readonly resolve?: ResolveHost;
+  readonly random?: number;
 }
 
 const TABLES = [
@@ -93,31 +101,31 @@ const TABLES = [
 ] as const;
 
 /** As it was when it was new: cheaper than a new store. */
-export async function empty(db: Db): Promise<void> {
+export async function truncateTables(db: Db): Promise<void> {
   await db.write(async (tx) => {
     for (const table of TABLES) await tx.run(`delete from ${table}`);
   });
 }
 
 /** Callers are `alice` and `bob`, each with an account of that name. */
-export async function openWorld(db: Db, allowLoopback = true): Promise<World> {
-  const clock = { now: START };
+export async function createHarness(db: Db, allowLoopback = true): Promise<Harness> {
+  const clock = { now: START_MS };
   const now = (): number => clock.now;
   const logged: string[] = [];
   const log = createLog({
     level: "debug",
-    readable: false,
+    isPretty: false,
     now,
     write: (line) => logged.push(line),
   });
   const webhooks = createWebhooks({ master: MASTER, allowLoopback });
-  const keys = createKeys({ db, master: MASTER, prefix: "pst", openSpender: insertSpender });
+  const keys = createKeys({ db, master: MASTER, prefix: "pst", createKeySpend: insertKeySpend });
   const ledger = createLedger<never>({
     db,
     process: "test",
     epoch: 1,
     writeRecords: async () => {},
-    tellFalls: onFalls,
+    onBalanceThresholds: emitBalanceEvents,
   });
   const providerKeys = createProviderKeys({
     db,
@@ -126,7 +134,7 @@ export async function openWorld(db: Db, allowLoopback = true): Promise<World> {
     check: async () => ({ kind: "accepted", status: "active" }),
   });
   const idempotency = createIdempotency(MASTER);
-  const handle = createServe({
+  const handle = createRequestHandler({
     routes: [
       ...webhookRoutes({ db, webhooks }),
       ...auditRoutes({ db }),
@@ -143,15 +151,15 @@ export async function openWorld(db: Db, allowLoopback = true): Promise<World> {
         : undefined,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,
-    rate: undefined,
-    addressOf: () => "203.0.113.7",
+    rateLimiter: undefined,
+    clientIpOf: () => "203.0.113.7",
     isDraining: () => false,
   });
   await db.write(async (tx) => {
     for (const who of ["alice", "bob"]) await openWallet(tx, `acct_${who}`);
   });
-  const newPostman: World["newPostman"] = ({ timeoutMs = 5_000, resolve, chance = 0.5 } = {}) =>
-    createPostman({
+  const newWorker: Harness["newWorker"] = ({ timeoutMs = 5_000, resolve, random = 0.5 } = {}) =>
+    createDeliveryWorker({
       db,
       log,
       now,
@@ -159,12 +167,12 @@ export async function openWorld(db: Db, allowLoopback = true): Promise<World> {
       allowLoopback,
       timeoutMs,
       drainMs: 100,
-      chance: () => chance,
+      random: () => random,
       ...(resolve === undefined ? {} : { resolve }),
     });
-  const only = newPostman();
-  const repeated: World["idempotency"] = { key: undefined };
-  const call: World["call"] = async (who, method, path, body) => {
+  const worker = newWorker();
+  const repeated: Harness["idempotency"] = { key: undefined };
+  const call: Harness["call"] = async (who, method, path, body) => {
     const request = new Request(`http://127.0.0.1:8787${path}`, {
       method,
       headers: {
@@ -174,7 +182,10 @@ export async function openWorld(db: Db, allowLoopback = true): Promise<World> {
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    const response = await handle(request, { address: () => "127.0.0.1", keepOpen: () => {} });
+    const response = await handle(request, {
+      address: () => "127.0.0.1",
+      disableIdleTimeout: () => {},
+    });
     const text = await response.text();
     return { status: response.status, headers: response.headers, text, body: JSON.parse(text) };
   };
@@ -185,14 +196,14 @@ export async function openWorld(db: Db, allowLoopback = true): Promise<World> {
     ledger,
     logged,
     clock,
-    newPostman,
-    deliver: async (postman = only) => {
+    newWorker,
+    deliver: async (postman = worker) => {
       await postman.tick();
       await postman.idle();
     },
     call,
     idempotency: repeated,
-    hook: async (url, more = {}) => {
+    createWebhook: async (url, more = {}) => {
       const { status, body, text } = await call("alice", "POST", "/v1/webhooks", { url, ...more });
       if (status !== 201) throw new Error(text);
       return { id: String(body["id"]), secret: String(body["secret"]) };

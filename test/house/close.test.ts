@@ -2,16 +2,16 @@
 
 import { expect, test } from "bun:test";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { register, startGateway } from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 
 test("a house whose last write fails still lets go of its store, and says what went wrong", async () => {
   const gateway = await startGateway();
-  const { headers } = await register(gateway);
+  const { headers } = await registerAccount(gateway);
   expect((await fetch(`${gateway.url}/v1/account`, { headers })).status).toBe(200);
-  const { house, config } = gateway;
+  const { server, config } = gateway;
   // When a key was last used is written at the end.
-  await house.db.write((tx) => tx.run("alter table api_key rename to stolen"));
-  const failure = await house.close().then(
+  await server.db.write((tx) => tx.run("alter table api_key rename to stolen"));
+  const failure = await server.close().then(
     () => undefined,
     (error: unknown) => error,
   );

@@ -1,33 +1,33 @@
 // Large bodies that are not answered yet, of one caller and of all: memory is bounded, and who waits is told so.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { createBodyShares } from "../../src/http/body-share.ts";
-import { type Account, type Gateway, register } from "../support/gateway.ts";
-import { startImpatientGateway } from "./impatient.ts";
-import { openLine } from "./socket.ts";
+import { createBodyQuota } from "../../src/http/body-share.ts";
+import { type TestAccount, type Gateway, registerAccount } from "../support/gateway.ts";
+import { startShortTimeoutGateway } from "./impatient.ts";
+import { openRawConnection } from "./socket.ts";
 
 const MIB = 1_048_576;
 const BODY_BYTES = 3 * MIB;
 const WITHIN_MS = 10_000;
 
 let gateway: Gateway;
-let accounts: readonly Account[];
+let accounts: readonly TestAccount[];
 
 beforeAll(async () => {
-  gateway = await startImpatientGateway(
+  gateway = await startShortTimeoutGateway(
     {},
     {
-      bodyShares: createBodyShares({ callerBytes: 4 * MIB, allBytes: 7 * MIB }),
-      patience: { smallBodyMs: WITHIN_MS, largeBodyMs: WITHIN_MS },
+      bodyQuota: createBodyQuota({ perCallerBytes: 4 * MIB, totalBytes: 7 * MIB }),
+      bodyTimeouts: { smallBodyMs: WITHIN_MS, largeBodyMs: WITHIN_MS },
     },
   );
-  accounts = await Promise.all([1, 2, 3].map(() => register(gateway)));
+  accounts = await Promise.all([1, 2, 3].map(() => registerAccount(gateway)));
 });
 afterAll(() => gateway.stop());
 
 /** Sends so much of a body of 3 MiB, by its length or in chunks. */
-async function send(account: Account | undefined, bytes: number, chunked = false) {
-  const line = await openLine(gateway);
+async function send(account: TestAccount | undefined, bytes: number, chunked = false) {
+  const line = await openRawConnection(gateway);
   const size = chunked ? "transfer-encoding: chunked" : `content-length: ${BODY_BYTES}`;
   line.socket.write(
     `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account?.key ?? ""}\r\ncontent-type: application/json\r\n${size}\r\n\r\n`,
@@ -37,7 +37,7 @@ async function send(account: Account | undefined, bytes: number, chunked = false
   return line;
 }
 
-const answerOf = async (line: Awaited<ReturnType<typeof openLine>>): Promise<string> =>
+const responseOf = async (line: Awaited<ReturnType<typeof openRawConnection>>): Promise<string> =>
   (await line.until(/HTTP\/1.1 \d+[^]*\r\n\r\n[^]+/, WITHIN_MS)).text;
 
 describe("large bodies", () => {
@@ -45,14 +45,14 @@ describe("large bodies", () => {
     const [one, two, three] = accounts;
     const first = await send(one, BODY_BYTES - 1);
     await Bun.sleep(300);
-    const refused = await answerOf(await send(one, BODY_BYTES - 1));
+    const refused = await responseOf(await send(one, BODY_BYTES - 1));
     expect(refused).toContain("HTTP/1.1 429");
     expect(refused).toContain("rate_limited");
     expect(refused.toLowerCase()).toContain("retry-after: 1");
 
     const second = await send(two, BODY_BYTES - 1, true);
     await Bun.sleep(300);
-    const full = await answerOf(await send(three, BODY_BYTES - 1));
+    const full = await responseOf(await send(three, BODY_BYTES - 1));
     expect(full).toContain("HTTP/1.1 503");
     expect(full).toContain("overloaded");
 
@@ -61,14 +61,14 @@ describe("large bodies", () => {
     await Bun.sleep(300);
     // It is no JSON, and that is said only when it was read whole.
     for (const account of [one, two, three])
-      expect(await answerOf(await send(account, BODY_BYTES))).toContain("HTTP/1.1 400");
+      expect(await responseOf(await send(account, BODY_BYTES))).toContain("HTTP/1.1 400");
   }, 40_000);
 
   test("that are only announced take nothing", async () => {
     const [one] = accounts;
     const silent = await Promise.all([1, 2, 3, 4].map(() => send(one, 1)));
     await Bun.sleep(200);
-    expect(await answerOf(await send(one, BODY_BYTES))).toContain("HTTP/1.1 400");
+    expect(await responseOf(await send(one, BODY_BYTES))).toContain("HTTP/1.1 400");
     for (const line of silent) line.socket.destroy();
   }, 40_000);
 });

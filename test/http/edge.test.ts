@@ -1,20 +1,25 @@
 // What arrives below HTTP, byte by byte. docs/decisions/0013-http-edge.md says what the runtime answers by itself.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { at, call, listAt } from "../spec/caller.ts";
-import { exchange, openLine, pause } from "./socket.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { valueAt, call, listAt } from "../spec/caller.ts";
+import { sendRaw, openRawConnection, sleep } from "./socket.ts";
 
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 beforeAll(async () => {
   gateway = await startGateway();
-  account = await register(gateway);
+  account = await registerAccount(gateway);
 });
 afterAll(async () => {
   // Whatever was sent: the process lives, nothing failed inside, and no key was made.
   expect((await call(gateway, "GET /readyz")).status).toBe(200);
-  expect(gateway.logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+  expect(gateway.logLines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
   const keys = await call(gateway, "GET /v1/keys", { key: account.key });
   expect(listAt(keys.body, "data").length).toBe(1);
   await gateway.stop();
@@ -75,55 +80,55 @@ describe("requests of which two readers could make two different things are refu
   ];
   test.each(AMBIGUOUS)("%s", async (_what, rest) => {
     const bytes = `POST /v1/keys HTTP/1.1\r\n${HOST}${auth()}Content-Type: application/json\r\n${rest}`;
-    const { answers, closed } = await exchange(gateway, bytes + SMUGGLED);
+    const { answers, closed } = await sendRaw(gateway, bytes + SMUGGLED);
     expect([answers.map(({ status }) => status), closed]).toEqual([[400], true]);
     expect(answers[0]?.body).toBe("");
   });
 
   test("two content-lengths that agree are refused as well, by us: they would slip past the limit of size", async () => {
-    const { answers } = await exchange(
+    const { answers } = await sendRaw(
       gateway,
       `POST /v1/keys HTTP/1.1\r\n${HOST}${auth()}Content-Type: application/json\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}`,
     );
     expect(answers[0]?.status).toBe(400);
-    expect(at(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("content-length");
+    expect(valueAt(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("content-length");
   });
 
   test("two hosts", async () => {
-    const { answers } = await exchange(gateway, head("GET /v1/models", "Host: other\r\n"));
+    const { answers } = await sendRaw(gateway, head("GET /v1/models", "Host: other\r\n"));
     expect(answers[0]?.status).toBe(400);
-    expect(at(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("host");
+    expect(valueAt(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("host");
   });
 
   test("two authorization headers, whether they agree or not", async () => {
-    const other = await register(gateway);
+    const other = await registerAccount(gateway);
     for (const second of [account.key, other.key]) {
-      const { answers } = await exchange(
+      const { answers } = await sendRaw(
         gateway,
         head("GET /v1/account", `${auth()}Authorization: Bearer ${second}\r\n`),
       );
       expect(answers[0]?.status).toBe(400);
-      expect(at(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("authorization");
+      expect(valueAt(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("authorization");
       expect(answers[0]?.body.includes(account.key)).toBe(false);
     }
   });
 
   test("two x-api-keys, which agree or not", async () => {
-    const { answers } = await exchange(
+    const { answers } = await sendRaw(
       gateway,
       head("GET /v1/account", `X-Api-Key: ${account.key}\r\nX-Api-Key: ${account.key}\r\n`),
     );
     expect(answers[0]?.status).toBe(400);
-    expect(at(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("x-api-key");
+    expect(valueAt(JSON.parse(answers[0]?.body ?? ""), "error.param")).toBe("x-api-key");
   });
 
   test("two content-types", async () => {
-    const { answers } = await exchange(gateway, json("{}", "Content-Type: text/plain\r\n"));
+    const { answers } = await sendRaw(gateway, json("{}", "Content-Type: text/plain\r\n"));
     expect([400, 415]).toContain(answers[0]?.status ?? 0);
   });
 
   test("two idempotency keys", async () => {
-    const { answers } = await exchange(
+    const { answers } = await sendRaw(
       gateway,
       json("{}", "Idempotency-Key: a\r\nIdempotency-Key: b\r\n"),
     );
@@ -144,20 +149,20 @@ describe("request lines", () => {
     ["the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400],
   ];
   test.each(REFUSED)("%s is refused", async (_what, bytes, status) => {
-    const { answers, closed } = await exchange(gateway, bytes);
+    const { answers, closed } = await sendRaw(gateway, bytes);
     expect([answers[0]?.status, closed]).toEqual([status, true]);
   });
 
   test("a method that nobody knows is closed on, or refused", async () => {
     for (const method of ["BREW", "get", "G\x80T", "GET/"]) {
-      const { answers, closed } = await exchange(gateway, head(`${method} /v1/models`));
+      const { answers, closed } = await sendRaw(gateway, head(`${method} /v1/models`));
       expect(closed || (answers[0]?.status ?? 0) >= 400).toBe(true);
     }
   });
 
   test("TRACE and CONNECT are 405 and repeat nothing", async () => {
     for (const line of ["TRACE /v1/models", "CONNECT postern.example:443"]) {
-      const { answers } = await exchange(gateway, head(line, "X-Canary: canary\r\n"));
+      const { answers } = await sendRaw(gateway, head(line, "X-Canary: canary\r\n"));
       expect(answers[0]?.status).toBe(405);
       expect(answers[0]?.body).not.toContain("canary");
     }
@@ -165,21 +170,21 @@ describe("request lines", () => {
 
   test("an absolute target is its path, whatever host it names", async () => {
     for (const line of ["GET http://evil.example/healthz", "GET http://postern.example/healthz"]) {
-      const { answers } = await exchange(gateway, head(line));
+      const { answers } = await sendRaw(gateway, head(line));
       expect([answers[0]?.status, answers[0]?.body]).toEqual([200, '{"status":"ok"}']);
     }
   });
 
   test("HTTP/1.0 without a host, as load balancers probe, finds its path, and is closed after", async () => {
-    const ready = await exchange(gateway, "GET /readyz HTTP/1.0\r\n\r\n");
+    const ready = await sendRaw(gateway, "GET /readyz HTTP/1.0\r\n\r\n");
     expect([ready.answers[0]?.body, ready.closed]).toEqual(['{"status":"ok"}', true]);
-    const own = await exchange(gateway, `GET /v1/account?a=%20 HTTP/1.0\r\n${auth()}\r\n`);
+    const own = await sendRaw(gateway, `GET /v1/account?a=%20 HTTP/1.0\r\n${auth()}\r\n`);
     expect(own.answers[0]?.body).toContain(account.id);
   });
 
   test("a host that is none is not looked at", async () => {
     for (const host of ["", "@@ <>", "x/v1/account?", "[::1", "a".repeat(5_000)]) {
-      const { answers } = await exchange(gateway, `GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+      const { answers } = await sendRaw(gateway, `GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
       expect([host.slice(0, 20), answers[0]?.status]).toEqual([host.slice(0, 20), 200]);
     }
   });
@@ -203,7 +208,7 @@ describe("request lines", () => {
       ["/%zz", 404],
     ];
     for (const [target, status] of targets) {
-      const { answers } = await exchange(gateway, head(`GET ${target}`));
+      const { answers } = await sendRaw(gateway, head(`GET ${target}`));
       expect([target, answers[0]?.status]).toEqual([target, status]);
     }
   });
@@ -214,20 +219,20 @@ describe("request lines", () => {
       Buffer.from([0xc3, 0x28, 0xff]),
       Buffer.from(` HTTP/1.1\r\n${HOST}\r\n`),
     ]);
-    expect((await exchange(gateway, bytes)).answers[0]?.status).toBe(404);
+    expect((await sendRaw(gateway, bytes)).answers[0]?.status).toBe(404);
   });
 
   test("a target of more than 8 KiB is a 400 in our own words, and one beyond the runtime's limit a bare 431", async () => {
-    const long = await exchange(gateway, head(`GET /v1/models?x=${"a".repeat(9_000)}`));
+    const long = await sendRaw(gateway, head(`GET /v1/models?x=${"a".repeat(9_000)}`));
     expect(long.answers[0]?.status).toBe(400);
     expect(long.answers[0]?.body).toContain("too long");
-    const longer = await exchange(gateway, head(`GET /v1/models?x=${"a".repeat(90_000)}`));
+    const longer = await sendRaw(gateway, head(`GET /v1/models?x=${"a".repeat(90_000)}`));
     expect([longer.answers[0]?.status, longer.closed]).toEqual([431, true]);
   });
 
   test("headers that are too long, or too many, are a 431", async () => {
-    const long = await exchange(gateway, head("GET /healthz", `X-A: ${"a".repeat(90_000)}\r\n`));
-    const many = await exchange(
+    const long = await sendRaw(gateway, head("GET /healthz", `X-A: ${"a".repeat(90_000)}\r\n`));
+    const many = await sendRaw(
       gateway,
       head("GET /healthz", Array.from({ length: 300 }, (_, n) => `X-${n}: a\r\n`).join("")),
     );
@@ -238,7 +243,7 @@ describe("request lines", () => {
 
 describe("one connection, many requests", () => {
   test("pipelined requests are answered in their order, each with its own id", async () => {
-    const line = await openLine(gateway);
+    const line = await openRawConnection(gateway);
     line.socket.write(
       head("GET /healthz") + json("{") + head("GET /v1/account", auth()) + head("GET /v1/nothing"),
     );
@@ -252,10 +257,10 @@ describe("one connection, many requests", () => {
 
   describe("beside an open model call", () => {
     let gateway: Gateway;
-    let account: Account;
+    let account: TestAccount;
     beforeAll(async () => {
       gateway = await startGateway();
-      account = await register(gateway);
+      account = await registerAccount(gateway);
     });
     afterAll(() => gateway.stop());
 
@@ -277,7 +282,7 @@ describe("one connection, many requests", () => {
         : `${head("POST /v1/chat/completions", `${type}Transfer-Encoding: chunked\r\n`)}${body.length.toString(16)}\r\n${body}\r\n0\r\nX-Trailer: 1\r\n\r\n`;
     };
     const outcomes = async (): Promise<readonly unknown[]> => {
-      const rows = await gateway.house.db.all(
+      const rows = await gateway.server.db.all(
         "select outcome from usage_record where account_id = ? order by id",
         [account.id],
       );
@@ -286,17 +291,17 @@ describe("one connection, many requests", () => {
     /** What is heard until the connection closes, and how the calls end that this began. */
     const sent = async (
       bytes: string,
-      then: (socket: Awaited<ReturnType<typeof openLine>>["socket"]) => void = () => {},
+      then: (socket: Awaited<ReturnType<typeof openRawConnection>>["socket"]) => void = () => {},
     ): Promise<{ text: string; ended: readonly unknown[] }> => {
       const before = (await outcomes()).length;
-      const line = await openLine(gateway);
+      const line = await openRawConnection(gateway);
       line.socket.write(bytes);
-      await pause(60);
+      await sleep(60);
       then(line.socket);
-      const { text, closed } = await line.over(1_000);
-      expect(closed).toBe(true);
+      const { text, isClosed } = await line.whenClosed(1_000);
+      expect(isClosed).toBe(true);
       for (let tries = 0; tries < 40 && (await outcomes()).length === before; tries++)
-        await pause(25);
+        await sleep(25);
       return { text, ended: (await outcomes()).slice(before) };
     };
 
@@ -333,20 +338,20 @@ describe("one connection, many requests", () => {
   });
 
   test("the body of a GET is left aside, and is not taken for the next request", async () => {
-    const line = await openLine(gateway);
+    const line = await openRawConnection(gateway);
     const body = head("GET /metrics");
     line.socket.write(
       head("GET /healthz", `Content-Length: ${body.length}\r\n`) + body + head("GET /readyz"),
     );
     await line.until(/ok.*ok/s, 1_000);
-    const { text } = line.heard();
+    const { text } = line.output();
     expect([...text.matchAll(/HTTP\/1\.1 200/g)].length).toBe(2);
     expect(text).not.toContain("postern_requests_total");
     line.socket.destroy();
   });
 
   test("the body of a refused request is not taken for the next request either", async () => {
-    const line = await openLine(gateway);
+    const line = await openRawConnection(gateway);
     const body = head("GET /healthz");
     line.socket.write(
       head("POST /v1/keys", `Content-Length: ${body.length}\r\n`) + body + head("GET /v1/x"),
@@ -358,7 +363,7 @@ describe("one connection, many requests", () => {
   });
 
   test("expect: 100-continue is answered before the body is sent", async () => {
-    const line = await openLine(gateway);
+    const line = await openRawConnection(gateway);
     line.socket.write(
       head(
         "POST /v1/accounts",
@@ -374,12 +379,12 @@ describe("one connection, many requests", () => {
   test("an upgrade is not taken up", async () => {
     const upgrade =
       "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
-    const { answers } = await exchange(gateway, head("GET /healthz", upgrade));
+    const { answers } = await sendRaw(gateway, head("GET /healthz", upgrade));
     expect(answers[0]?.status).toBe(200);
   });
 
   test("no header of a request comes back in an answer", async () => {
-    const { answers } = await exchange(
+    const { answers } = await sendRaw(
       gateway,
       head(
         "GET /v1/nothing",
@@ -392,12 +397,12 @@ describe("one connection, many requests", () => {
   test("a client that leaves at any point leaves nothing behind", async () => {
     const whole = json('{"name":"half"}');
     for (let length = 0; length < whole.length; length += 23) {
-      const line = await openLine(gateway);
+      const line = await openRawConnection(gateway);
       line.socket.write(whole.slice(0, length));
-      await pause(1);
+      await sleep(1);
       line.socket.destroy();
     }
-    await pause(30);
+    await sleep(30);
     const { text } = await call(gateway, "GET /v1/keys", { key: account.key });
     expect(text).not.toContain("half");
   });

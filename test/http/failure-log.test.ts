@@ -7,7 +7,7 @@ import { createFailureLog } from "../../src/http/failure-log.ts";
 function newFailureLog() {
   const lines: string[] = [];
   const write = (line: string): void => void lines.push(line);
-  const log = createLog({ level: "info", readable: false, now: () => 0, write });
+  const log = createLog({ level: "info", isPretty: false, now: () => 0, write });
   return { lines, tell: createFailureLog(log) };
 }
 

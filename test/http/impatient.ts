@@ -3,12 +3,12 @@
 
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
-import { createAddressReader } from "../../src/http/address.ts";
+import { createClientIpResolver } from "../../src/http/address.ts";
 import { listen } from "../../src/http/listen.ts";
-import { createServe, type ServeParts } from "../../src/http/serve.ts";
+import { createRequestHandler, type RequestHandlerDeps } from "../../src/http/serve.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeys } from "../../src/keys/keys.ts";
-import { insertSpender } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "../support/gateway.ts";
 
 /** The runtime counts silence in steps of four seconds; below two of them, a stream that moves is cut off as well. */
@@ -18,44 +18,44 @@ export const LARGE_BODY_MS = 900;
 
 const MASTER = "a master secret that only these tests know";
 
-export async function startImpatientGateway(
+export async function startShortTimeoutGateway(
   options: GatewayOptions = {},
-  more: Pick<ServeParts, "bodyShares" | "patience"> = {},
+  more: Pick<RequestHandlerDeps, "bodyQuota" | "bodyTimeouts"> = {},
 ): Promise<Gateway> {
   const gateway = await startGateway({
     ...options,
     env: { ...options.env, POSTERN_SECRET: MASTER },
   });
-  const { db, routes } = gateway.house;
+  const { db, routes } = gateway.server;
   const master = secret(MASTER);
-  const keys = createKeys({ db, master, prefix: "pst", openSpender: insertSpender });
+  const keys = createKeys({ db, master, prefix: "pst", createKeySpend: insertKeySpend });
   const idempotency = createIdempotency(master);
-  const logged: string[] = [];
-  const handle = createServe({
+  const logLines: string[] = [];
+  const handle = createRequestHandler({
     routes,
     db,
     baseUrl: gateway.url,
     log: createLog({
       level: "debug",
-      readable: false,
+      isPretty: false,
       now: Date.now,
-      write: (line) => logged.push(line),
+      write: (line) => logLines.push(line),
     }),
     now: Date.now,
     authenticate: keys.find,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,
-    rate: undefined,
-    addressOf: createAddressReader([]),
+    rateLimiter: undefined,
+    clientIpOf: createClientIpResolver([]),
     isDraining: () => false,
-    patience: { smallBodyMs: SMALL_BODY_MS, largeBodyMs: LARGE_BODY_MS },
+    bodyTimeouts: { smallBodyMs: SMALL_BODY_MS, largeBodyMs: LARGE_BODY_MS },
     ...more,
   });
   const listener = listen({ host: "127.0.0.1", port: 0, idleSeconds: IDLE_SECONDS }, handle);
   return {
     ...gateway,
     url: `http://127.0.0.1:${listener.port}`,
-    logged,
+    logLines,
     stop: async () => {
       await listener.stop(true);
       await gateway.stop();

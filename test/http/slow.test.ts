@@ -1,11 +1,17 @@
 // Clients that are slow, or stop: nobody waits for them for ever. All of them are slow at the same time.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
-import { at, call, listAt } from "../spec/caller.ts";
-import { IDLE_SECONDS, LARGE_BODY_MS, startImpatientGateway } from "./impatient.ts";
-import { answersIn, type Heard, openLine, pause, type RawAnswer } from "./socket.ts";
+import { type TestAccount, type Gateway, registerAccount } from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
+import { valueAt, call, listAt } from "../spec/caller.ts";
+import { IDLE_SECONDS, LARGE_BODY_MS, startShortTimeoutGateway } from "./impatient.ts";
+import {
+  parseResponses,
+  type SocketOutput,
+  openRawConnection,
+  sleep,
+  type RawResponse,
+} from "./socket.ts";
 
 const HOST = "Host: postern.example\r\n";
 /** The runtime's own limit for the headers of a request, of about twelve seconds; nothing makes it shorter. */
@@ -14,55 +20,55 @@ const IDLE_WITHIN_MS = (IDLE_SECONDS + 8) * 1_000;
 const TEST_MS = 40_000;
 
 let gateway: Gateway;
-let account: Account;
-let started: Started;
+let account: TestAccount;
+let started: SlowClients;
 
-interface Started {
-  readonly slowHeaders: Promise<Heard>;
-  readonly silence: Promise<Heard>;
-  readonly idleAfterAnswer: Promise<Heard>;
-  readonly idleAfterRefusedCall: Promise<Heard>;
-  readonly slowCall: Promise<Heard>;
+interface SlowClients {
+  readonly slowHeaders: Promise<SocketOutput>;
+  readonly silence: Promise<SocketOutput>;
+  readonly idleAfterAnswer: Promise<SocketOutput>;
+  readonly idleAfterRefusedCall: Promise<SocketOutput>;
+  readonly slowCall: Promise<SocketOutput>;
   readonly slowReader: Promise<{ readonly bytes: number; readonly closed: boolean }>;
 }
 
 beforeAll(async () => {
-  gateway = await startImpatientGateway();
-  account = await register(gateway);
+  gateway = await startShortTimeoutGateway();
+  account = await registerAccount(gateway);
   started = {
     slowHeaders: drip("", `GET /healthz HTTP/1.1\r\n${HOST}X-A: ${"a".repeat(200)}`, 500),
-    silence: openLine(gateway).then((line) => line.over(HEADERS_WITHIN_MS)),
+    silence: openRawConnection(gateway).then((line) => line.whenClosed(HEADERS_WITHIN_MS)),
     idleAfterAnswer: sendAndWait(`GET /healthz HTTP/1.1\r\n${HOST}\r\n`),
     idleAfterRefusedCall: sendAndWait(
       `POST /v1/chat/completions HTTP/1.1\r\n${HOST}Content-Length: 0\r\n\r\n`,
     ),
     slowCall: sendAndWait(slowCallText()),
-    slowReader: readNothing(),
+    slowReader: connectWithoutReading(),
   };
 });
 afterAll(async () => {
-  expect(gateway.logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+  expect(gateway.logLines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
   await gateway.stop();
 });
 
-async function drip(first: string, rest: string, everyMs: number): Promise<Heard> {
-  const line = await openLine(gateway);
+async function drip(first: string, rest: string, everyMs: number): Promise<SocketOutput> {
+  const line = await openRawConnection(gateway);
   if (first !== "") line.socket.write(first);
   let sent = 0;
   const timer = setInterval(() => {
     if (sent < rest.length && !line.socket.destroyed) line.socket.write(rest.charAt(sent));
     sent += 1;
   }, everyMs);
-  const heard = await line.over(HEADERS_WITHIN_MS);
+  const heard = await line.whenClosed(HEADERS_WITHIN_MS);
   clearInterval(timer);
   line.socket.destroy();
   return heard;
 }
 
-async function sendAndWait(bytes: string): Promise<Heard> {
-  const line = await openLine(gateway);
+async function sendAndWait(bytes: string): Promise<SocketOutput> {
+  const line = await openRawConnection(gateway);
   line.socket.write(bytes);
-  const heard = await line.over(2 * IDLE_WITHIN_MS);
+  const heard = await line.whenClosed(2 * IDLE_WITHIN_MS);
   line.socket.destroy();
   return heard;
 }
@@ -77,30 +83,33 @@ function slowCallText(): string {
 }
 
 /** Asks for more than any buffer on the way holds, and takes nothing of it until the other side must have given up. */
-async function readNothing(): Promise<{ readonly bytes: number; readonly closed: boolean }> {
-  const line = await openLine(gateway);
+async function connectWithoutReading(): Promise<{
+  readonly bytes: number;
+  readonly closed: boolean;
+}> {
+  const line = await openRawConnection(gateway);
   line.socket.pause();
   line.socket.write(`GET /openapi.json HTTP/1.1\r\n${HOST}\r\n`.repeat(100));
-  await pause(IDLE_WITHIN_MS);
+  await sleep(IDLE_WITHIN_MS);
   line.socket.resume();
-  const { text, closed } = await line.over(3_000);
+  const { text, isClosed } = await line.whenClosed(3_000);
   line.socket.destroy();
-  return { bytes: text.length, closed };
+  return { bytes: text.length, closed: isClosed };
 }
 
 describe("a body that comes one byte at a time", () => {
   interface Slow {
     readonly id: string;
     readonly dialect: string;
-    readonly answer: RawAnswer | undefined;
+    readonly answer: RawResponse | undefined;
     readonly ms: number;
   }
 
-  async function slowBody(route: Gateway["house"]["routes"][number]): Promise<Slow> {
+  async function slowBody(route: Gateway["server"]["routes"][number]): Promise<Slow> {
     const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
     const type =
       route.bodyType === "form" ? "application/x-www-form-urlencoded" : "application/json";
-    const line = await openLine(gateway);
+    const line = await openRawConnection(gateway);
     const begun = performance.now();
     line.socket.write(
       `${route.method} ${path} HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: ${type}\r\nContent-Length: 500\r\n\r\n`,
@@ -110,27 +119,27 @@ describe("a body that comes one byte at a time", () => {
     const ms = performance.now() - begun;
     clearInterval(timer);
     line.socket.destroy();
-    return { id: route.id, dialect: route.dialect, answer: answersIn(text)[0], ms };
+    return { id: route.id, dialect: route.dialect, answer: parseResponses(text)[0], ms };
   }
 
   test("is a 408 when its time is over, on every endpoint that takes one, in the form of its API", async () => {
-    const routes = gateway.house.routes.filter(
+    const routes = gateway.server.routes.filter(
       ({ method, auth }) => method !== "GET" && auth !== "person",
     );
     expect(routes.length).toBeGreaterThan(8);
     for (const { id, dialect, answer, ms } of await Promise.all(routes.map(slowBody))) {
-      provoked(id, 408, { status: answer?.status ?? 0, text: answer?.body });
+      expectStatus(id, 408, { status: answer?.status ?? 0, text: answer?.body });
       expect(ms).toBeLessThan(LARGE_BODY_MS + 2_000);
       if (dialect === "page") continue;
       const body: unknown = JSON.parse(answer?.body ?? "");
-      if (dialect === "openai") expect(at(body, "error.code")).toBe("request_timeout");
-      if (dialect === "messages") expect(at(body, "type")).toBe("error");
-      if (dialect === "oauth") expect(typeof at(body, "error")).toBe("string");
+      if (dialect === "openai") expect(valueAt(body, "error.code")).toBe("request_timeout");
+      if (dialect === "messages") expect(valueAt(body, "type")).toBe("error");
+      if (dialect === "oauth") expect(typeof valueAt(body, "error")).toBe("string");
     }
   });
 
   test("chunked, it is a 408 as well", async () => {
-    const line = await openLine(gateway);
+    const line = await openRawConnection(gateway);
     line.socket.write(
       `POST /v1/keys HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`,
     );
@@ -138,25 +147,25 @@ describe("a body that comes one byte at a time", () => {
     const { text } = await line.until(/\r\n\r\n[^]+/, 5_000);
     clearInterval(timer);
     line.socket.destroy();
-    expect(answersIn(text)[0]?.status).toBe(408);
+    expect(parseResponses(text)[0]?.status).toBe(408);
   });
 
   test("a body that stops half-way makes nothing, whether the client waits, ends or leaves", async () => {
     const half = `POST /v1/keys HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{"name":"half-way"`;
     const [waits, ends, leaves] = await Promise.all([
-      openLine(gateway),
-      openLine(gateway),
-      openLine(gateway),
+      openRawConnection(gateway),
+      openRawConnection(gateway),
+      openRawConnection(gateway),
     ]);
     for (const { socket } of [waits, ends, leaves]) socket.write(half);
-    await pause(20);
+    await sleep(20);
     ends.socket.end();
     leaves.socket.destroy();
     const waited = await waits.until(/\r\n\r\n[^]+/, 5_000);
-    expect(answersIn(waited.text)[0]?.status).toBe(408);
+    expect(parseResponses(waited.text)[0]?.status).toBe(408);
     waits.socket.destroy();
-    const ended = await ends.over(2_000);
-    expect(ended.closed).toBe(true);
+    const ended = await ends.whenClosed(2_000);
+    expect(ended.isClosed).toBe(true);
     const { body } = await call(gateway, "GET /v1/keys", { key: account.key });
     expect(listAt(body, "data").map(({ name }) => name)).not.toContain("half-way");
   });
@@ -166,8 +175,8 @@ describe("waits are bounded", () => {
   test(
     "headers that come one byte at a time: the connection is closed, without an answer",
     async () => {
-      const { closed, text, ms } = await started.slowHeaders;
-      expect([closed, text]).toEqual([true, ""]);
+      const { isClosed, text, ms } = await started.slowHeaders;
+      expect([isClosed, text]).toEqual([true, ""]);
       expect(ms).toBeLessThan(HEADERS_WITHIN_MS);
     },
     TEST_MS,
@@ -176,7 +185,7 @@ describe("waits are bounded", () => {
   test(
     "a connection on which nothing is ever sent is closed",
     async () => {
-      expect((await started.silence).closed).toBe(true);
+      expect((await started.silence).isClosed).toBe(true);
     },
     TEST_MS,
   );
@@ -184,8 +193,8 @@ describe("waits are bounded", () => {
   test(
     "a connection that is silent after an answer is closed",
     async () => {
-      const { closed, text, ms } = await started.idleAfterAnswer;
-      expect([closed, answersIn(text)[0]?.status]).toEqual([true, 200]);
+      const { isClosed, text, ms } = await started.idleAfterAnswer;
+      expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 200]);
       expect(ms).toBeLessThan(IDLE_WITHIN_MS);
     },
     TEST_MS,
@@ -194,8 +203,8 @@ describe("waits are bounded", () => {
   test(
     "so is one on which a model call was refused: the patience that a call needs ends with its answer",
     async () => {
-      const { closed, text, ms } = await started.idleAfterRefusedCall;
-      expect([closed, answersIn(text)[0]?.status]).toEqual([true, 401]);
+      const { isClosed, text, ms } = await started.idleAfterRefusedCall;
+      expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 401]);
       expect(ms).toBeLessThan(IDLE_WITHIN_MS);
     },
     TEST_MS,
@@ -204,8 +213,8 @@ describe("waits are bounded", () => {
   test(
     "a model call may be silent for longer, and is answered; the connection is closed after it",
     async () => {
-      const { closed, text, ms } = await started.slowCall;
-      expect([closed, answersIn(text)[0]?.status]).toEqual([true, 200]);
+      const { isClosed, text, ms } = await started.slowCall;
+      expect([isClosed, parseResponses(text)[0]?.status]).toEqual([true, 200]);
       expect(ms).toBeGreaterThan(IDLE_SECONDS * 1_000);
     },
     TEST_MS,

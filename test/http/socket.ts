@@ -3,77 +3,81 @@
 import { connect, type Socket } from "node:net";
 import type { Gateway } from "../support/gateway.ts";
 
-export interface Heard {
+export interface SocketOutput {
   /** Everything that came, as Latin-1. */
   readonly text: string;
-  readonly closed: boolean;
+  readonly isClosed: boolean;
   readonly ms: number;
 }
 
-export interface Line {
+export interface RawConnection {
   readonly socket: Socket;
-  readonly heard: () => Heard;
+  readonly output: () => SocketOutput;
   /** Resolves when the other side has closed, or when it has waited long enough. */
-  readonly over: (withinMs: number) => Promise<Heard>;
+  readonly whenClosed: (withinMs: number) => Promise<SocketOutput>;
   /** Resolves as soon as so much has come, or closed, or waited. */
-  readonly until: (pattern: RegExp, withinMs: number) => Promise<Heard>;
+  readonly until: (pattern: RegExp, withinMs: number) => Promise<SocketOutput>;
 }
 
-export async function openLine(at: Pick<Gateway, "url">): Promise<Line> {
-  const { hostname, port } = new URL(at.url);
+export async function openRawConnection(gateway: Pick<Gateway, "url">): Promise<RawConnection> {
+  const { hostname, port } = new URL(gateway.url);
   const started = performance.now();
-  const pieces: string[] = [];
-  let closed = false;
+  const chunks: string[] = [];
+  let isClosed = false;
   const socket = connect(Number(port), hostname);
   socket.setNoDelay(true);
-  socket.on("data", (chunk) => pieces.push(chunk.toString("latin1")));
+  socket.on("data", (chunk) => chunks.push(chunk.toString("latin1")));
   socket.on("error", () => {});
   socket.on("close", () => {
-    closed = true;
+    isClosed = true;
   });
   await new Promise<void>((resolve, reject) => {
     socket.once("connect", resolve);
     socket.once("error", reject);
   });
-  const heard = (): Heard => ({ text: pieces.join(""), closed, ms: performance.now() - started });
-  const wait = async (isEnough: () => boolean, withinMs: number): Promise<Heard> => {
+  const output = (): SocketOutput => ({
+    text: chunks.join(""),
+    isClosed,
+    ms: performance.now() - started,
+  });
+  const wait = async (isEnough: () => boolean, withinMs: number): Promise<SocketOutput> => {
     const end = performance.now() + withinMs;
-    while (!isEnough() && performance.now() < end) await pause(5);
-    return heard();
+    while (!isEnough() && performance.now() < end) await sleep(5);
+    return output();
   };
   return {
     socket,
-    heard,
-    over: (withinMs) => wait(() => closed, withinMs),
-    until: (pattern, withinMs) => wait(() => closed || pattern.test(heard().text), withinMs),
+    output,
+    whenClosed: (withinMs) => wait(() => isClosed, withinMs),
+    until: (pattern, withinMs) => wait(() => isClosed || pattern.test(output().text), withinMs),
   };
 }
 
-export interface RawAnswer {
+export interface RawResponse {
   readonly status: number;
   readonly head: string;
   readonly body: string;
 }
 
 /** Sends bytes as they are and reads every answer that comes; the connection is closed after it. */
-export async function exchange(
-  at: Pick<Gateway, "url">,
+export async function sendRaw(
+  gateway: Pick<Gateway, "url">,
   bytes: string | Uint8Array,
   withinMs = 1_000,
-): Promise<{ readonly answers: readonly RawAnswer[]; readonly closed: boolean }> {
-  const line = await openLine(at);
+): Promise<{ readonly answers: readonly RawResponse[]; readonly closed: boolean }> {
+  const line = await openRawConnection(gateway);
   line.socket.write(bytes);
   // A last request that is plain and asks for the end tells that nothing more comes before it.
   await line.until(/\r\n\r\n/, withinMs);
-  const after = line.heard();
-  await pause(after.closed ? 0 : 15);
-  const { text, closed } = line.heard();
+  const after = line.output();
+  await sleep(after.isClosed ? 0 : 15);
+  const { text, isClosed } = line.output();
   line.socket.destroy();
-  return { answers: answersIn(text), closed };
+  return { answers: parseResponses(text), closed: isClosed };
 }
 
-export function answersIn(text: string): readonly RawAnswer[] {
-  const answers: RawAnswer[] = [];
+export function parseResponses(text: string): readonly RawResponse[] {
+  const answers: RawResponse[] = [];
   let rest = text;
   while (rest.startsWith("HTTP/1.1 ")) {
     const end = rest.indexOf("\r\n\r\n");
@@ -90,7 +94,7 @@ export function answersIn(text: string): readonly RawAnswer[] {
   return answers;
 }
 
-export function pause(ms: number): Promise<void> {
+export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms);
   });

@@ -3,16 +3,21 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { secret } from "../../src/base/secret.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
-  type Answered,
-  at,
+  type ApiResponse,
+  valueAt,
   call,
-  createClock,
+  createFakeClock,
   DAY_MS,
-  expectRefusal,
+  expectError,
   type Json,
   listAt,
   textAt,
@@ -21,30 +26,30 @@ import {
 const MASTER = "a master secret that only this test knows";
 
 describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
-  const clock = createClock();
+  const clock = createFakeClock();
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   beforeAll(async () => {
     gateway = await startGateway({
       store,
       now: clock.now,
       env: { POSTERN_SECRET: MASTER, POSTERN_TRUSTED_PROXIES: "127.0.0.1" },
     });
-    account = await register(gateway);
+    account = await registerAccount(gateway);
   });
   afterAll(() => gateway.stop());
 
   let made = 0;
   const newKey = (): string => `a-random-key-of-the-client-${(made += 1)}`;
 
-  const mint = (key: string, body: Json = { name: "a" }, more: Json = {}): Promise<Answered> =>
+  const mint = (key: string, body: Json = { name: "a" }, more: Json = {}): Promise<ApiResponse> =>
     call(gateway, "POST /v1/keys", {
       key: account.key,
       body,
       headers: { "idempotency-key": key },
       ...more,
     });
-  const open = (key: string, body: Json = {}, address = "192.0.2.1"): Promise<Answered> =>
+  const open = (key: string, body: Json = {}, address = "192.0.2.1"): Promise<ApiResponse> =>
     call(gateway, "POST /v1/accounts", {
       body,
       headers: { "idempotency-key": key, "x-forwarded-for": address },
@@ -74,7 +79,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     const [first, again] = [await open(key), await open(key)];
     expect(again.text).toBe(first.text);
     const read = await call(gateway, "GET /v1/account", { key: textAt(first.body, "api_key") });
-    expect(at(read.body, "balance.credits")).toBe(50_000);
+    expect(valueAt(read.body, "balance.credits")).toBe(50_000);
   });
 
   test("every answer has a request id of its own, replayed or not", async () => {
@@ -87,10 +92,10 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     const key = newKey();
     const first = await mint(key, { name: "a" });
     const other = await mint(key, { name: "b" });
-    expectRefusal(other, { status: 409, code: "conflict", param: "idempotency-key" });
+    expectError(other, { status: 409, code: "conflict", param: "idempotency-key" });
     const account = await open(key);
     const otherAccount = await open(key, { email: "a@example.org" });
-    provoked("createAccount", 409, otherAccount);
+    expectStatus("createAccount", 409, otherAccount);
     expect((await mint(key, { name: "a" })).text).toBe(first.text);
     expect((await open(key)).text).toBe(account.text);
   });
@@ -98,7 +103,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
   test("a key means something to its account alone: another account, or another endpoint, may use the same", async () => {
     const key = newKey();
     const mine = await mint(key);
-    const stranger = await register(gateway);
+    const stranger = await registerAccount(gateway);
     const theirs = await mint(key, { name: "a" }, { key: stranger.key });
     expect(theirs.status).toBe(201);
     expect(theirs.text).not.toBe(mine.text);
@@ -109,21 +114,21 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     const key = newKey();
     const [here, there] = [await open(key), await open(key, {}, "198.51.100.1")];
     expect(there.status).toBe(201);
-    expect(at(there.body, "account.id")).not.toBe(at(here.body, "account.id"));
+    expect(valueAt(there.body, "account.id")).not.toBe(valueAt(here.body, "account.id"));
     expect(there.headers.get("idempotent-replayed")).toBeNull();
   });
 
   test("it is kept for 24 hours, and then the key is new again", async () => {
     const key = newKey();
     const first = await mint(key);
-    clock.pass(DAY_MS - 1);
+    clock.advance(DAY_MS - 1);
     expect((await mint(key)).text).toBe(first.text);
-    clock.pass(1);
+    clock.advance(1);
     const later = await mint(key, { name: "another body" });
     expect(later.status).toBe(201);
     expect(later.headers.get("idempotent-replayed")).toBeNull();
-    expect(at(later.body, "id")).not.toBe(at(first.body, "id"));
-    clock.pass(-DAY_MS);
+    expect(valueAt(later.body, "id")).not.toBe(valueAt(first.body, "id"));
+    clock.advance(-DAY_MS);
   });
 
   test("duplicates that arrive at once make one thing, and all get one answer", async () => {
@@ -134,7 +139,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
       const good = answers.filter(({ status }) => status === 201);
       // One that came while the first was running may be told to wait; it never makes another.
       for (const answer of answers)
-        if (answer.status !== 201) expectRefusal(answer, { status: 409, code: "conflict" });
+        if (answer.status !== 201) expectError(answer, { status: 409, code: "conflict" });
       expect(new Set(good.map(({ text }) => text)).size).toBe(1);
       expect(good.filter(({ headers }) => !headers.has("idempotent-replayed")).length).toBe(1);
       expect(await keysOf()).toBe(before + 1);
@@ -146,7 +151,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     const key = newKey();
     const answers = await Promise.all(Array.from({ length: 12 }, () => open(key)));
     const good = answers.filter(({ status }) => status === 201);
-    expect(new Set(good.map(({ body }) => at(body, "account.id"))).size).toBe(1);
+    expect(new Set(good.map(({ body }) => valueAt(body, "account.id"))).size).toBe(1);
     expect(answers.every(({ status }) => status === 201 || status === 409)).toBe(true);
   });
 
@@ -163,16 +168,16 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
   });
 
   test("a key is 1 to 255 printable characters, and at least 16 where no API key says who calls", async () => {
-    expectRefusal(await mint("two words"), {
+    expectError(await mint("two words"), {
       status: 400,
       code: "invalid_request",
       param: "idempotency-key",
     });
-    expectRefusal(await mint("k".repeat(256)), { status: 400, code: "invalid_request" });
+    expectError(await mint("k".repeat(256)), { status: 400, code: "invalid_request" });
     expect((await mint("k".repeat(255))).status).toBe(201);
     expect((await mint("k")).status).toBe(201);
     const guessable = await open("only-15-letters");
-    expectRefusal(guessable, { status: 400, code: "invalid_request", param: "idempotency-key" });
+    expectError(guessable, { status: 400, code: "invalid_request", param: "idempotency-key" });
     expect((await open("exactly-16-chars")).status).toBe(201);
   });
 
@@ -187,7 +192,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
   });
 
   describe("a second key of the account, with the first one's idempotency key and body", () => {
-    const both = async (line: string, body: Json): Promise<readonly [Answered, Answered]> => {
+    const both = async (line: string, body: Json): Promise<readonly [ApiResponse, ApiResponse]> => {
       const second = textAt((await mint(newKey(), { name: "limited" })).body, "api_key");
       const headers = { "idempotency-key": newKey() };
       const first = await call(gateway, line, { key: account.key, body, headers });
@@ -223,14 +228,14 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
   });
 
   test("every route whose answer shows a secret once says so, and those alone", () => {
-    const secretive = gateway.house.routes.filter(
-      ({ auth, method, answers }) =>
+    const secretive = gateway.server.routes.filter(
+      ({ auth, method, responses }) =>
         auth === "key" &&
         method === "POST" &&
-        /"api_key":|"secret":|token=/.test(JSON.stringify(Object.values(answers))),
+        /"api_key":|"secret":|token=/.test(JSON.stringify(Object.values(responses))),
     );
     const ids = (routes: typeof secretive): readonly string[] => routes.map(({ id }) => id).sort();
-    expect(ids(gateway.house.routes.filter((route) => route.revealsSecret === true))).toEqual(
+    expect(ids(gateway.server.routes.filter((route) => route.revealsSecret === true))).toEqual(
       ids(secretive),
     );
     expect(ids(secretive)).toEqual(["addWebhook", "mintKey", "rotateWebhookSecret", "startClaim"]);
@@ -240,7 +245,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     test("leaves both the record and the key, or neither: the same request then makes one thing", async () => {
       const key = newKey();
       const before = await keysOf();
-      const { db } = gateway.house;
+      const { db } = gateway.server;
       const idempotency = createIdempotency(secret(MASTER));
       const request = {
         scope: `${account.id} ${await keyId()} mintKey`,
@@ -278,9 +283,9 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
         body: '/v1/keys\n{"name":"a"}',
         now: clock.now(),
       };
-      await gateway.house.db.write((tx) => idempotency.begin(tx, request));
+      await gateway.server.db.write((tx) => idempotency.begin(tx, request));
       const answer = await mint(key);
-      expectRefusal(answer, { status: 409, code: "conflict", param: "idempotency-key" });
+      expectError(answer, { status: 409, code: "conflict", param: "idempotency-key" });
       expect(answer.headers.get("retry-after")).toBe("1");
     });
   });
@@ -302,7 +307,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
   test("a stored answer opens under the client's own key alone", async () => {
     const key = newKey();
     await mint(key);
-    const rows = await gateway.house.db.all(
+    const rows = await gateway.server.db.all(
       "select * from idempotent_answer where status = 201 order by created_at desc",
     );
     expect(rows.length).toBeGreaterThan(0);
@@ -313,7 +318,7 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
     const { body } = await mint(newKey());
     const headers = { "idempotency-key": newKey() };
     const id = textAt(body, "id");
-    const rename = (name: string): Promise<Answered> =>
+    const rename = (name: string): Promise<ApiResponse> =>
       call(gateway, `PATCH /v1/keys/${id}`, { key: account.key, body: { name }, headers });
     expect((await rename("x")).body["name"]).toBe("x");
     expect((await rename("y")).body["name"]).toBe("y");
@@ -329,7 +334,7 @@ async function everythingIn(gateway: Gateway, store: "sqlite" | "postgres"): Pro
       .map((name) => readFileSync(path.join(dataDir, name), "latin1"))
       .join("\n");
   }
-  const { db } = gateway.house;
+  const { db } = gateway.server;
   const tables = await db.all(
     "select table_name from information_schema.tables where table_schema = 'public'",
   );

@@ -1,16 +1,16 @@
 import { describe, expect, test } from "bun:test";
-import { register, startGateway } from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
   bodyOf,
-  expectClean,
-  fund,
-  isComplete,
-  openHolds,
-  post,
-  recordsOf,
+  expectSettledLedger,
+  grantCredits,
+  isCompleteStream,
+  countOpenHolds,
+  postCall,
+  usageRecordsOf,
   STREAMED_APIS,
-  until,
+  waitUntil,
   USD,
 } from "./world.ts";
 
@@ -18,14 +18,14 @@ for (const store of STORE_KINDS) {
   describe(`a store that cannot write, on ${store}`, () => {
     test("lets no reply look complete, and keeps nothing held for it", async () => {
       const gateway = await startGateway({ store });
-      const account = await register(gateway);
-      await fund(gateway, account, USD);
+      const account = await registerAccount(gateway);
+      await grantCredits(gateway, account, USD);
       const rename = (from: string, to: string) =>
-        gateway.house.db.write((tx) => tx.run(`alter table ${from} rename to ${to}`));
+        gateway.server.db.write((tx) => tx.run(`alter table ${from} rename to ${to}`));
       const answers = Promise.all(
         [...STREAMED_APIS].flatMap((api) =>
           [false, true].map(async (stream) => {
-            const response = await post(
+            const response = await postCall(
               gateway,
               account,
               api,
@@ -36,20 +36,20 @@ for (const store of STORE_KINDS) {
           }),
         ),
       );
-      await until(
-        () => openHolds(gateway.house.db),
+      await waitUntil(
+        () => countOpenHolds(gateway.server.db),
         (count) => count === 6,
       );
       await rename("usage_record", "usage_elsewhere");
       const seen = await answers;
       await rename("usage_elsewhere", "usage_record");
       for (const { api, stream, status, text } of seen) {
-        if (stream) expect([api, isComplete(api, text)]).toEqual([api, false]);
+        if (stream) expect([api, isCompleteStream(api, text)]).toEqual([api, false]);
         else expect([api, status]).toEqual([api, 500]);
       }
       for (const { text } of seen) expect(text).toContain('"code":"internal"');
-      expect((await recordsOf(gateway.house.db, account.id)).length).toBe(0);
-      await expectClean(gateway.house.db);
+      expect((await usageRecordsOf(gateway.server.db, account.id)).length).toBe(0);
+      await expectSettledLedger(gateway.server.db);
       await gateway.stop();
     }, 20_000);
   });

@@ -1,16 +1,21 @@
 // A clock that is set while a call runs.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 let now = Date.now();
 
 beforeAll(async () => {
   // At every look it is earlier.
   gateway = await startGateway({ now: () => (now -= 10) });
-  account = await register(gateway);
+  account = await registerAccount(gateway);
 });
 afterAll(() => gateway.stop());
 

@@ -2,10 +2,24 @@
 // true: nobody reads, thinks or is advised at the house's expense.
 
 import { afterEach, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { openClient } from "./leaving.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { openSocketClient } from "./leaving.ts";
 import { type RawProvider, type RawReply, startRawProvider } from "./raw-provider.ts";
-import { type Api, fund, type Json, PATHS, recordsOf, until, USD, walletOf } from "./world.ts";
+import {
+  type Api,
+  grantCredits,
+  type Json,
+  PATHS,
+  usageRecordsOf,
+  waitUntil,
+  USD,
+  readWallet,
+} from "./world.ts";
 
 type Stem =
   | "ANTHROPIC"
@@ -19,15 +33,15 @@ type Stem =
 
 let gateway: Gateway;
 let provider: RawProvider;
-let account: Account;
+let account: TestAccount;
 
 async function open(stem: Stem, reply: RawReply, credits = 100n * USD): Promise<void> {
   provider = await startRawProvider(() => reply);
   const base = stem === "ANTHROPIC" ? provider.url : `${provider.url}/v1`;
   const env = { [`${stem}_BASE_URL`]: base, [`${stem}_API_KEY`]: "test-key-0123456789" };
   gateway = await startGateway({ providers: [], env });
-  account = await register(gateway);
-  if (credits > 0n) await fund(gateway, account, credits);
+  account = await registerAccount(gateway);
+  if (credits > 0n) await grantCredits(gateway, account, credits);
 }
 
 afterEach(async () => {
@@ -42,7 +56,7 @@ async function ask(api: Api | "embeddings", body: Json): Promise<Response> {
 }
 
 async function spent(): Promise<bigint> {
-  const { promo, paid } = await walletOf(gateway.house.db, account.id);
+  const { promo, paid } = await readWallet(gateway.server.db, account.id);
   return 100n * USD + 50_000_000n - promo - paid;
 }
 
@@ -75,7 +89,7 @@ test.each([
   await open("GROQ", {
     headers: { "content-type": "text/event-stream" },
     body: first + second + last,
-    slices: [first.length],
+    cuts: [first.length],
     pauseMs: 100,
   });
   const body = {
@@ -84,11 +98,11 @@ test.each([
     max_tokens: 50,
     messages: MESSAGES,
   };
-  const client = openClient(gateway, account, "chat", body);
-  await client.saw("one ");
-  client.leave();
-  const [record] = await until(
-    () => recordsOf(gateway.house.db, account.id),
+  const client = openSocketClient(gateway, account, "chat", body);
+  await client.waitForText("one ");
+  client.disconnect();
+  const [record] = await waitUntil(
+    () => usageRecordsOf(gateway.server.db, account.id),
     (records) => records.length === 1,
   );
   expect(record).toMatchObject({ outcome: "upstream_error", cost_nano: 0 });
@@ -104,7 +118,7 @@ test.each([
     await open("ANTHROPIC", replyOf({ input_tokens: 128_638, output_tokens: 365 }));
     expect((await ask("messages", sonnet(more))).status).toBe(200);
     expect(await spent()).toBe(128_638n * 3_000n + 365n * 15_000n);
-    expect((await recordsOf(gateway.house.db, account.id))[0]).toMatchObject({ exact: 1 });
+    expect((await usageRecordsOf(gateway.server.db, account.id))[0]).toMatchObject({ exact: 1 });
   },
 );
 
@@ -138,7 +152,7 @@ test("a count that nothing accounts for is charged no more than was held", async
   await open("ANTHROPIC", replyOf({ input_tokens: 128_638, output_tokens: 365 }));
   await ask("messages", sonnet({}));
   expect(await spent()).toBeLessThan(20_000_000n);
-  expect((await recordsOf(gateway.house.db, account.id))[0]).toMatchObject({ exact: 0 });
+  expect((await usageRecordsOf(gateway.server.db, account.id))[0]).toMatchObject({ exact: 0 });
 });
 
 test.each([
@@ -156,7 +170,7 @@ test.each([
   await open("ANTHROPIC", replyOf({ input_tokens: 9, output_tokens: 1, ...more }));
   await ask("messages", sonnet({}));
   expect(await spent()).toBeLessThan(20_000_000n);
-  expect((await recordsOf(gateway.house.db, account.id))[0]).toMatchObject({ exact: 0 });
+  expect((await usageRecordsOf(gateway.server.db, account.id))[0]).toMatchObject({ exact: 0 });
 });
 
 test.each([
@@ -190,13 +204,13 @@ test("where thoughts are not bounded by the limit, a lowered one leaves them 64,
   const body = { model: "xai/grok-4.7", messages: MESSAGES };
   const refused = await ask("chat", body);
   expect([refused.status, provider.requests.length]).toEqual([402, 0]);
-  await fund(gateway, account, USD / 2n);
+  await grantCredits(gateway, account, USD / 2n);
   const answer = await ask("chat", body);
   const visible = Number(answer.headers.get("x-postern-max-tokens"));
   expect(sent()).toMatchObject({ max_tokens: visible });
   expect(visible).toBeGreaterThan(256);
   expect(BigInt(visible + 64_000) * 6_000n).toBeLessThan(550_000_000n);
-  const { promo, paid } = await walletOf(gateway.house.db, account.id);
+  const { promo, paid } = await readWallet(gateway.server.db, account.id);
   expect(550_000_000n - promo - paid).toBe(20n * 2_000n + 60_010n * 6_000n);
 });
 
@@ -256,13 +270,13 @@ test("of two limits the greater is held where the provider chooses", async () =>
   await open("GROQ", completion({ prompt_tokens: 20, completion_tokens: 30_000 }));
   const limits = { max_completion_tokens: 1, max_tokens: 30_000 };
   await ask("chat", { model: "groq/openai/gpt-oss-120b", messages: MESSAGES, ...limits });
-  const [record] = await recordsOf(gateway.house.db, account.id);
+  const [record] = await usageRecordsOf(gateway.server.db, account.id);
   expect([sent()["max_tokens"], record?.["exact"]]).toEqual([30_000, 1]);
 });
 
 test("models that search in every call are held for it", async () => {
   const reply = completion({ prompt_tokens: 20, completion_tokens: 1 });
-  await open("OPENAI", { ...reply, slices: [10], pauseMs: 500 }, 0n);
+  await open("OPENAI", { ...reply, cuts: [10], pauseMs: 500 }, 0n);
   const body = { model: "openai/gpt-4o-search-preview", max_tokens: 16, messages: MESSAGES };
   const answers = await Promise.all([1, 2, 3].map(() => ask("chat", body)));
   expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 402, 402]);
@@ -314,15 +328,15 @@ test.each([
     delta("", "stop"),
     `${chunk({ choices: [], usage: THOUGHT })}data: [DONE]\n\n`,
   ];
-  const slices = parts.slice(1).map((_one, place) => parts.slice(0, place + 1).join("").length);
+  const cuts = parts.slice(1).map((_one, place) => parts.slice(0, place + 1).join("").length);
   const headers = { "content-type": "text/event-stream" };
-  await open("OPENAI", { headers, body: parts.join(""), slices, pauseMs: 60 });
+  await open("OPENAI", { headers, body: parts.join(""), cuts, pauseMs: 60 });
   const body = { model: "openai/gpt-5", stream: true, max_completion_tokens: 20_000 };
-  const client = openClient(gateway, account, "chat", { ...body, messages: MESSAGES });
-  await client.saw(words);
-  client.leave();
-  const [record] = await until(
-    () => recordsOf(gateway.house.db, account.id),
+  const client = openSocketClient(gateway, account, "chat", { ...body, messages: MESSAGES });
+  await client.waitForText(words);
+  client.disconnect();
+  const [record] = await waitUntil(
+    () => usageRecordsOf(gateway.server.db, account.id),
     (records) => records.length === 1,
   );
   expect(record).toMatchObject({ outcome: "client_aborted", output_tokens: 10_010, exact: 1 });

@@ -1,10 +1,10 @@
 // A server that an operator declares may speak several wires: each is found, and signed, as its own clients do it.
 
 import { expect, test } from "bun:test";
-import { register, startGateway } from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { withModels } from "./models.ts";
 import { startRawProvider } from "./raw-provider.ts";
-import { type Api, bodyOf, fund, post, USD } from "./world.ts";
+import { type Api, bodyOf, grantCredits, postCall, USD } from "./world.ts";
 
 test.each([
   ["ends with the version", "/v1", "/v1/chat/completions"],
@@ -27,11 +27,11 @@ test.each([
     };
     const env = { BOTH_KEY: "a-key-0123456789", ...withModels([model], [declared]) };
     const gateway = await startGateway({ providers: [], env });
-    const account = await register(gateway);
-    await fund(gateway, account, USD);
+    const account = await registerAccount(gateway);
+    await grantCredits(gateway, account, USD);
     const apis: readonly Api[] = ["chat", "messages"];
     for (const api of apis)
-      await post(gateway, account, api, bodyOf(api, "x", { model: "both/m" }));
+      await postCall(gateway, account, api, bodyOf(api, "x", { model: "both/m" }));
     expect(
       provider.requests.map(({ path, headers }) => [
         path,

@@ -1,18 +1,23 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { whole } from "../../src/store/db.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { twins, withModels } from "./models.ts";
+import { integer } from "../../src/store/db.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { identicalModels, withModels } from "./models.ts";
 import {
   type Api,
   bodyOf,
   errorOf,
-  expectClean,
+  expectSettledLedger,
   expectEnvelope,
-  fund,
-  isComplete,
+  grantCredits,
+  isCompleteStream,
   type Json,
-  post,
-  recordOf,
+  postCall,
+  usageRecordOf,
   simStats,
   STREAMED_APIS,
   USD,
@@ -64,13 +69,13 @@ const STREAMED: readonly (readonly [
 ];
 
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 let twin = 0;
 
 beforeAll(async () => {
-  gateway = await startGateway({ timeouts: TIMEOUTS, env: withModels(twins(200)) });
-  account = await register(gateway);
-  await fund(gateway, account, 10n * USD);
+  gateway = await startGateway({ timeouts: TIMEOUTS, env: withModels(identicalModels(200)) });
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
 });
 afterAll(() => gateway.stop());
 
@@ -78,7 +83,7 @@ afterAll(() => gateway.stop());
 async function call(api: Api, order: string, more: Json = {}) {
   const model = `sim/${api === "embeddings" ? "embed" : "twin"}-${twin++ % 200}`;
   const started = performance.now();
-  const response = await post(
+  const response = await postCall(
     gateway,
     account,
     api,
@@ -111,7 +116,7 @@ for (const api of [...STREAMED_APIS, "embeddings"] as const) {
           expect(errorOf(json)["code"]).toBe(expected.code);
           expect(ms).toBeLessThan(BOUND_MS);
           if (/retry-after=30/.test(order)) expect(response.headers.get("retry-after")).toBe("30");
-          expect(await recordOf(gateway.house.db, id)).toMatchObject({
+          expect(await usageRecordOf(gateway.server.db, id)).toMatchObject({
             outcome: expected.outcome ?? "upstream_error",
             status: expected.status,
             cost_nano: 0,
@@ -129,12 +134,12 @@ describe("a stream that breaks after its first bytes", () => {
       async ({ order, expected }) => {
         const { response, body, ms, id } = await call(api, order, { stream: true });
         expect(response.status).toBe(200);
-        expect(isComplete(api, body)).toBe(false);
+        expect(isCompleteStream(api, body)).toBe(false);
         expect(body).toContain('"error"');
         if (expected.code !== undefined) expect(body).toContain(`"code":"${expected.code}"`);
         if (api !== "chat") expect(body).toContain("event: error");
         expect(ms).toBeLessThan(BOUND_MS);
-        expect(await recordOf(gateway.house.db, id)).toMatchObject({
+        expect(await usageRecordOf(gateway.server.db, id)).toMatchObject({
           outcome: expected.outcome,
           cost_nano: 0,
           exact: 0,
@@ -160,13 +165,13 @@ describe("a stream that is odd and still whole", () => {
       test.concurrent(`of ${api} with ${order} is relayed to its end and charged by its usage`, async () => {
         const { response, body, id } = await call(api, order, { stream: true });
         expect(response.status).toBe(200);
-        expect(isComplete(api, body)).toBe(true);
-        const record = await recordOf(gateway.house.db, id);
+        expect(isCompleteStream(api, body)).toBe(true);
+        const record = await usageRecordOf(gateway.server.db, id);
         expect(record).toMatchObject({ outcome: "completed", exact: 1 });
-        expect(whole(record, "cost_nano")).toBe(
-          whole(record, "input_tokens") * 1_000 + whole(record, "output_tokens") * 2_000,
+        expect(integer(record, "cost_nano")).toBe(
+          integer(record, "input_tokens") * 1_000 + integer(record, "output_tokens") * 2_000,
         );
-        expect(whole(record, "output_tokens")).toBeGreaterThan(0);
+        expect(integer(record, "output_tokens")).toBeGreaterThan(0);
       });
     }
   }
@@ -176,17 +181,17 @@ describe("a stream that ends without its last event", () => {
   for (const api of STREAMED_APIS) {
     test.concurrent(`of ${api} is charged where its usage came before, and costs nothing where it did not`, async () => {
       const { body, id } = await call(api, "no-end", { stream: true });
-      const record = await recordOf(gateway.house.db, id);
+      const record = await usageRecordOf(gateway.server.db, id);
       // The Responses API tells its usage in the last event only.
       if (api === "responses") {
         expect(record).toMatchObject({ outcome: "upstream_error", cost_nano: 0 });
         expect(body).toContain('"code":"upstream_error"');
       } else {
         expect(record).toMatchObject({ outcome: "completed", exact: 1 });
-        expect(whole(record, "cost_nano")).toBeGreaterThan(0);
+        expect(integer(record, "cost_nano")).toBeGreaterThan(0);
         expect(body).not.toContain('"error"');
         // All was there but the event that says so, and the caller waits for that one.
-        expect(isComplete(api, body)).toBe(true);
+        expect(isCompleteStream(api, body)).toBe(true);
       }
     });
   }
@@ -196,11 +201,11 @@ describe("a stream that closes after the answer and before its usage", () => {
   for (const api of STREAMED_APIS) {
     test.concurrent(`of ${api} costs nothing and ends with an error event`, async () => {
       const { body, id } = await call(api, "no-end usage=none", { stream: true });
-      expect(await recordOf(gateway.house.db, id)).toMatchObject({
+      expect(await usageRecordOf(gateway.server.db, id)).toMatchObject({
         outcome: "upstream_error",
         cost_nano: 0,
       });
-      expect(isComplete(api, body)).toBe(false);
+      expect(isCompleteStream(api, body)).toBe(false);
       expect(body).toContain('"code":"upstream_error"');
     });
   }
@@ -222,10 +227,10 @@ describe("a reply of another kind", () => {
         for (const stream of [false, true]) {
           const { response, body, id } = await call(api, order, stream ? { stream } : {});
           expect([order, stream, response.status]).toEqual([order, stream, 200]);
-          if (stream) expect([order, isComplete(api, body)]).toEqual([order, true]);
-          const record = await recordOf(gateway.house.db, id);
+          if (stream) expect([order, isCompleteStream(api, body)]).toEqual([order, true]);
+          const record = await usageRecordOf(gateway.server.db, id);
           expect(record).toMatchObject({ outcome: "completed" });
-          expect(whole(record, "cost_nano")).toBeGreaterThan(0);
+          expect(integer(record, "cost_nano")).toBeGreaterThan(0);
           if (order === "limits=5")
             expect([...response.headers.keys()].join()).toContain("ratelimit");
           expect(response.headers.get("content-encoding")).toBeNull();
@@ -243,8 +248,8 @@ describe("usage", () => {
       test.concurrent(`that is missing costs nothing (${how})`, async () => {
         const { response, body, id } = await call(api, "usage=none", streamed);
         expect(response.status).toBe(200);
-        if (stream) expect(isComplete(api, body)).toBe(true);
-        expect(await recordOf(gateway.house.db, id)).toMatchObject({
+        if (stream) expect(isCompleteStream(api, body)).toBe(true);
+        expect(await usageRecordOf(gateway.server.db, id)).toMatchObject({
           outcome: "completed",
           cost_nano: 0,
           exact: 0,
@@ -252,7 +257,7 @@ describe("usage", () => {
       });
       test.concurrent(`that is all zero costs nothing and is exact (${how})`, async () => {
         const { id } = await call(api, "usage=zero", streamed);
-        expect(await recordOf(gateway.house.db, id)).toMatchObject({
+        expect(await usageRecordOf(gateway.server.db, id)).toMatchObject({
           outcome: "completed",
           cost_nano: 0,
           exact: 1,
@@ -260,23 +265,23 @@ describe("usage", () => {
       });
       test.concurrent(`that is negative is never paid out (${how})`, async () => {
         const { id } = await call(api, "usage=negative", streamed);
-        const record = await recordOf(gateway.house.db, id);
-        expect(whole(record, "cost_nano")).toBeGreaterThanOrEqual(0);
-        expect(whole(record, "input_tokens")).toBeGreaterThanOrEqual(0);
+        const record = await usageRecordOf(gateway.server.db, id);
+        expect(integer(record, "cost_nano")).toBeGreaterThanOrEqual(0);
+        expect(integer(record, "input_tokens")).toBeGreaterThanOrEqual(0);
       });
       test.concurrent(`that is absurd is capped at what was held, and flagged (${how})`, async () => {
         const { id } = await call(api, "usage=huge", streamed);
-        const record = await recordOf(gateway.house.db, id);
+        const record = await usageRecordOf(gateway.server.db, id);
         expect(record).toMatchObject({ outcome: "completed", exact: 0 });
-        expect(whole(record, "cost_nano")).toBeLessThan(2_000_000);
+        expect(integer(record, "cost_nano")).toBeLessThan(2_000_000);
       });
       test.concurrent(`that is text, or half of it, breaks nothing (${how})`, async () => {
         for (const order of ["usage=text", "usage=missing"]) {
           const { response, id } = await call(api, order, streamed);
           expect([order, response.status]).toEqual([order, 200]);
-          expect(whole(await recordOf(gateway.house.db, id), "cost_nano")).toBeGreaterThanOrEqual(
-            0,
-          );
+          expect(
+            integer(await usageRecordOf(gateway.server.db, id), "cost_nano"),
+          ).toBeGreaterThanOrEqual(0);
         }
       });
     }
@@ -284,7 +289,7 @@ describe("usage", () => {
 });
 
 test("after all of it nothing is held, every sum agrees and no stream is open upstream", async () => {
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   expect((await simStats(gateway)).open_streams).toBe(0);
-  expect(gateway.logged.filter((line) => line.includes('"unexpected"'))).toEqual([]);
+  expect(gateway.logLines.filter((line) => line.includes('"unexpected"'))).toEqual([]);
 });

@@ -2,17 +2,17 @@
 
 import { createSimulator } from "../../src/simulator/simulator.ts";
 
-export interface Gate {
+export interface GatedSimulator {
   readonly url: string;
   /** How many calls wait. */
   readonly waiting: () => number;
   readonly open: () => void;
-  readonly shut: () => void;
+  readonly close: () => void;
   readonly stop: () => Promise<void>;
 }
 
-export function startGate(): Gate {
-  const simulator = createSimulator({ now: Date.now, anyModel: true });
+export function startGatedSimulator(): GatedSimulator {
+  const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
   let waiting = 0;
   let gate = Promise.withResolvers<void>();
   const server = Bun.serve({
@@ -40,7 +40,7 @@ export function startGate(): Gate {
     url: `http://127.0.0.1:${server.port}`,
     waiting: () => waiting,
     open: () => gate.resolve(),
-    shut: () => {
+    close: () => {
       gate = Promise.withResolvers();
     },
     stop: () => server.stop(true),

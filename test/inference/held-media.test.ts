@@ -2,22 +2,35 @@
 // as what it is: never by the bytes that it takes to send it.
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { inputBound, secondsBound } from "../../src/inference/input-bound.ts";
-import { mostBrought } from "../../src/inference/tool-fees.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { openClient } from "./leaving.ts";
+import { inputBound, audioSecondsBound } from "../../src/inference/input-bound.ts";
+import { maxToolTokens } from "../../src/inference/tool-fees.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { openSocketClient } from "./leaving.ts";
 import { type RawProvider, type RawReply, startRawProvider } from "./raw-provider.ts";
-import { fund, type Json, post, recordsOf, until, USD, walletOf } from "./world.ts";
+import {
+  grantCredits,
+  type Json,
+  postCall,
+  usageRecordsOf,
+  waitUntil,
+  USD,
+  readWallet,
+} from "./world.ts";
 
 let gateway: Gateway | undefined;
 let provider: RawProvider | undefined;
 
-async function open(stem: string, reply: RawReply): Promise<[Gateway, Account]> {
+async function open(stem: string, reply: RawReply): Promise<[Gateway, TestAccount]> {
   provider = await startRawProvider(() => reply);
   const env = { [`${stem}_BASE_URL`]: provider.url, [`${stem}_API_KEY`]: "test-key-0123456789" };
   gateway = await startGateway({ providers: [], env });
-  const account = await register(gateway);
-  await fund(gateway, account, 100n * USD);
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100n * USD);
   return [gateway, account];
 }
 
@@ -27,8 +40,8 @@ afterEach(async () => {
   gateway = provider = undefined;
 });
 
-async function spent({ house }: Gateway, { id }: Account): Promise<bigint> {
-  const { promo, paid } = await walletOf(house.db, id);
+async function spent({ server }: Gateway, { id }: TestAccount): Promise<bigint> {
+  const { promo, paid } = await readWallet(server.db, id);
   return 100n * USD + 50_000_000n - promo - paid;
 }
 
@@ -48,21 +61,21 @@ test("who leaves before the provider has counted pays for an image as one, howev
   const [target, account] = await open("OPENAI", {
     headers: { "content-type": "text/event-stream" },
     body: first + last,
-    slices: [first.length],
+    cuts: [first.length],
     pauseMs: 60,
-    after: "silence",
+    ending: "silence",
   });
   const url = `data:image/png;base64,${"A".repeat(1_000_000)}`;
-  const client = openClient(target, account, "chat", {
+  const client = openSocketClient(target, account, "chat", {
     model: "openai/gpt-4.1",
     stream: true,
     max_tokens: 1_000,
     messages: user({ type: "image_url", image_url: { url } }),
   });
-  await client.saw("42.");
-  client.leave();
-  const [record] = await until(
-    () => recordsOf(target.house.db, account.id),
+  await client.waitForText("42.");
+  client.disconnect();
+  const [record] = await waitUntil(
+    () => usageRecordsOf(target.server.db, account.id),
     (records) => records.length === 1,
   );
   expect(record).toMatchObject({ outcome: "client_aborted", exact: 0 });
@@ -88,14 +101,14 @@ test.each([
   ],
 ] as const)("%s is charged as it is counted", async (_, { stem, model, tokens, each }, part) => {
   const [target, account] = await open(stem, counted(tokens));
-  const answer = await post(target, account, "chat", {
+  const answer = await postCall(target, account, "chat", {
     model,
     max_tokens: 10,
     messages: user(part),
   });
   expect(answer.status).toBe(200);
   expect(await spent(target, account)).toBeGreaterThanOrEqual(BigInt(tokens) * each);
-  expect((await recordsOf(target.house.db, account.id))[0]).toMatchObject({ exact: 1 });
+  expect((await usageRecordsOf(target.server.db, account.id))[0]).toMatchObject({ exact: 1 });
 });
 
 test("sound that is sold by the second is held and charged by the second", async () => {
@@ -113,11 +126,11 @@ test("sound that is sold by the second is held and charged by the second", async
     max_tokens: 10,
     messages: user({ type: "input_audio", input_audio: "https://x.test/a.mp3" }),
   };
-  expect((await post(target, account, "chat", heard)).status).toBe(200);
+  expect((await postCall(target, account, "chat", heard)).status).toBe(200);
   // 60 seconds at 0.004 USD a minute, 9 tokens at 0.1 and one at 0.4 USD a million.
   expect(await spent(target, account)).toBe(4_001_301n);
-  const poor = await register(target);
-  const refused = await post(target, poor, "chat", heard);
+  const poor = await registerAccount(target);
+  const refused = await postCall(target, poor, "chat", heard);
   expect(refused.status).toBe(402);
   // As long as its context can hear, and not the 0.05 USD that there are.
   expect(await refused.json()).toMatchObject({
@@ -165,17 +178,17 @@ describe("what is held for", () => {
       { type: "audio_url", audio_url: { url: "https://x.test/a.mp3" } },
     ])
       expect(held(open)).toBe(CONTEXT);
-    const seconds = (part: Json): number => secondsBound({ messages: user(part) }, CONTEXT);
+    const seconds = (part: Json): number => audioSecondsBound({ messages: user(part) }, CONTEXT);
     expect(seconds(sound(mp3, "mp3"))).toBe(Math.ceil(mp3.length / 1_333));
     expect(seconds(sound(silence, "flac"))).toBe(CONTEXT / 10);
   });
 
   test("an image that is made is an image's, and a mode that is the usual one is nothing", () => {
     const image_generation = { tools: [{ type: "image_generation", quality: "low" }] };
-    expect(mostBrought(image_generation)).toBe(44_000);
-    expect(mostBrought({ ...image_generation, max_tool_calls: 1 })).toBe(8_000);
-    expect(mostBrought({ reasoning: { mode: "standard" } })).toBe(0);
-    expect(mostBrought({ reasoning: { mode: "pro" } })).toBe(200_000);
+    expect(maxToolTokens(image_generation)).toBe(44_000);
+    expect(maxToolTokens({ ...image_generation, max_tool_calls: 1 })).toBe(8_000);
+    expect(maxToolTokens({ reasoning: { mode: "standard" } })).toBe(0);
+    expect(maxToolTokens({ reasoning: { mode: "pro" } })).toBe(200_000);
   });
 
   test("an image is an image's, unless it is none", () => {

@@ -1,24 +1,29 @@
 // A hold stands for as long as its call may run, however long its body takes to come and its provider to answer.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { holdLifetimeMs, lastTryBeginsMs } from "../../src/inference/hold-lifetime.ts";
-import { TIMEOUTS } from "../../src/inference/upstream.ts";
+import { holdLifetimeMs, lastAttemptStartMs } from "../../src/inference/hold-lifetime.ts";
+import { DEFAULT_TIMEOUTS } from "../../src/inference/upstream.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
-import { whole } from "../../src/store/db.ts";
-import { type Line, openLine } from "../http/socket.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { integer } from "../../src/store/db.ts";
+import { type RawConnection, openRawConnection } from "../http/socket.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import { readText } from "../support/source.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
   bodyOf,
-  expectClean,
-  fund,
+  expectSettledLedger,
+  grantCredits,
   type Json,
-  openHolds,
-  post,
-  until,
+  countOpenHolds,
+  postCall,
+  waitUntil,
   USD,
-  walletOf,
+  readWallet,
 } from "./world.ts";
 
 const SECOND_MS = 1_000;
@@ -32,27 +37,27 @@ function constantIn(file: string, name: string): number {
 test("the lifetime covers every try, the whole of the last stream, and the wait for a caller who left", () => {
   const tries = constantIn("src/inference/attempt.ts", "TRIES_PER_CANDIDATE");
   const drainMs = constantIn("src/inference/call.ts", "DRAIN_MAX_MS");
-  const { firstByteMs, wholeMs, totalMs } = TIMEOUTS;
-  const longestTryMs = Math.max(wholeMs, firstByteMs + totalMs);
-  const longestMs = lastTryBeginsMs(TIMEOUTS) + tries * longestTryMs + drainMs;
+  const { firstByteMs, replyMs, streamMs } = DEFAULT_TIMEOUTS;
+  const longestTryMs = Math.max(replyMs, firstByteMs + streamMs);
+  const longestMs = lastAttemptStartMs(DEFAULT_TIMEOUTS) + tries * longestTryMs + drainMs;
   expect(longestMs).toBeGreaterThan(0);
-  expect(holdLifetimeMs(TIMEOUTS)).toBeGreaterThan(longestMs);
+  expect(holdLifetimeMs(DEFAULT_TIMEOUTS)).toBeGreaterThan(longestMs);
 });
 
 describe.each(STORE_KINDS)("the hold of a call whose body comes slowly, on %s", (store) => {
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   let now = START;
   beforeAll(async () => {
     gateway = await startGateway({ store, now: () => now });
-    account = await register(gateway);
-    await fund(gateway, account, USD);
+    account = await registerAccount(gateway);
+    await grantCredits(gateway, account, USD);
   });
   afterAll(() => gateway.stop());
 
   /** Sends the first bytes of a call's body at once, and the rest when it is told to. */
-  async function beginCall(body: Json): Promise<Line & { readonly finish: () => void }> {
-    const line = await openLine(gateway);
+  async function beginCall(body: Json): Promise<RawConnection & { readonly finish: () => void }> {
+    const line = await openRawConnection(gateway);
     const text = JSON.stringify(body);
     line.socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.key}\r\n` +
@@ -71,28 +76,28 @@ describe.each(STORE_KINDS)("the hold of a call whose body comes slowly, on %s", 
     const line = await beginCall(body);
     now = START + 115 * SECOND_MS;
     line.finish();
-    await until(
-      () => openHolds(gateway.house.db),
+    await waitUntil(
+      () => countOpenHolds(gateway.server.db),
       (count) => count === 1,
     );
     // The provider takes its time for the first byte, and the stream's own time begins with that.
     now = START + 290 * SECOND_MS;
     await line.until(/"content":/, 3_000);
-    const { held } = await walletOf(gateway.house.db, account.id);
+    const { held } = await readWallet(gateway.server.db, account.id);
     expect(held).toBeGreaterThan(0n);
     // No silence is longer than the provider may keep, and the stream is within its time.
     for (const second of [450, 600, 750, 900, 1_050, 1_150]) {
       now = START + second * SECOND_MS;
       await Bun.sleep(100);
     }
-    expect(line.heard().text).not.toContain("[DONE]");
-    expect(await sweepHolds(gateway.house.db, now)).toBe(0);
-    expect((await walletOf(gateway.house.db, account.id)).held).toBe(held);
+    expect(line.output().text).not.toContain("[DONE]");
+    expect(await sweepHolds(gateway.server.db, now)).toBe(0);
+    expect((await readWallet(gateway.server.db, account.id)).held).toBe(held);
     const { text } = await line.until(/\[DONE\]/, 10_000);
     expect(text).toContain("[DONE]");
     line.socket.destroy();
-    await expectClean(gateway.house.db);
-    const late = await gateway.house.db.all("select id from swept_hold");
+    await expectSettledLedger(gateway.server.db);
+    const late = await gateway.server.db.all("select id from swept_hold");
     expect(late).toEqual([]);
   }, 30_000);
 
@@ -101,13 +106,15 @@ describe.each(STORE_KINDS)("the hold of a call whose body comes slowly, on %s", 
     const line = await beginCall(bodyOf("chat", "[[sim: latency=600]] go"));
     now = START + 119 * SECOND_MS;
     line.finish();
-    await until(
-      () => openHolds(gateway.house.db),
+    await waitUntil(
+      () => countOpenHolds(gateway.server.db),
       (count) => count === 1,
     );
-    const [hold] = await gateway.house.db.all("select created_at, expires_at from hold");
-    expect(hold === undefined ? 0 : whole(hold, "created_at")).toBe(now);
-    expect(hold === undefined ? 0 : whole(hold, "expires_at")).toBe(now + holdLifetimeMs(TIMEOUTS));
+    const [hold] = await gateway.server.db.all("select created_at, expires_at from hold");
+    expect(hold === undefined ? 0 : integer(hold, "created_at")).toBe(now);
+    expect(hold === undefined ? 0 : integer(hold, "expires_at")).toBe(
+      now + holdLifetimeMs(DEFAULT_TIMEOUTS),
+    );
     await line.until(/chat\.completion/, 5_000);
     line.socket.destroy();
   });
@@ -129,13 +136,13 @@ describe.each(STORE_KINDS)("the hold of a call whose body comes slowly, on %s", 
     line.finish();
     expect((await line.until(/\r\n\r\n/, 3_000)).text).toStartWith("HTTP/1.1 401");
     line.socket.destroy();
-    expect(await openHolds(gateway.house.db)).toBe(0);
+    expect(await countOpenHolds(gateway.server.db)).toBe(0);
   });
 
   test("with an Idempotency-Key is known as running from the end of its body on", async () => {
     now = START;
     const text = JSON.stringify(bodyOf("chat", "[[sim: latency=600]] keyed"));
-    const line = await openLine(gateway);
+    const line = await openRawConnection(gateway);
     line.socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.key}\r\nidempotency-key: slow\r\n` +
         `content-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text.slice(0, 20)}`,
@@ -143,11 +150,11 @@ describe.each(STORE_KINDS)("the hold of a call whose body comes slowly, on %s", 
     await Bun.sleep(200);
     now = START + 119 * SECOND_MS;
     line.socket.write(text.slice(20));
-    const row = await until(
-      () => gateway.house.db.get("select created_at from idempotent_answer"),
+    const row = await waitUntil(
+      () => gateway.server.db.get("select created_at from idempotent_answer"),
       (found) => found !== undefined,
     );
-    expect(row === undefined ? 0 : whole(row, "created_at")).toBe(now);
+    expect(row === undefined ? 0 : integer(row, "created_at")).toBe(now);
     await line.until(/chat\.completion/, 5_000);
     line.socket.destroy();
   });
@@ -157,17 +164,17 @@ describe.each(STORE_KINDS)(
   "an Idempotency-Key that was let go while its call ran, on %s",
   (store) => {
     let gateway: Gateway;
-    let account: Account;
+    let account: TestAccount;
     beforeAll(async () => {
       gateway = await startGateway({ store });
-      account = await register(gateway);
+      account = await registerAccount(gateway);
     });
     afterAll(() => gateway.stop());
 
     const letGo = (): Promise<unknown> =>
-      gateway.house.db.write((tx) => tx.run("delete from idempotent_answer"));
+      gateway.server.db.write((tx) => tx.run("delete from idempotent_answer"));
     const keyed = (body: Json, key: string) =>
-      post(
+      postCall(
         gateway,
         { ...account, headers: { ...account.headers, "idempotency-key": key } },
         "chat",

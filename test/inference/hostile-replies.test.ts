@@ -3,19 +3,19 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import path from "node:path";
-import { whole } from "../../src/store/db.ts";
-import { register, startGateway } from "../support/gateway.ts";
+import { integer } from "../../src/store/db.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { recordings, recordingsFolder, replayBytes, skipNotice } from "../support/recordings.ts";
-import { twins, withModels } from "./models.ts";
-import { createRandom, randomSlices, type RawReply, startRawProvider } from "./raw-provider.ts";
+import { identicalModels, withModels } from "./models.ts";
+import { seededRandom, randomCuts, type RawReply, startRawProvider } from "./raw-provider.ts";
 import {
   bodyOf,
   errorOf,
-  expectClean,
+  expectSettledLedger,
   expectEnvelope,
-  fund,
-  post,
-  recordOf,
+  grantCredits,
+  postCall,
+  usageRecordOf,
   STREAMED_APIS,
   USD,
 } from "./world.ts";
@@ -31,12 +31,12 @@ async function start(answer: () => RawReply) {
     env: {
       SIM_BASE_URL: provider.url,
       SIM_API_KEY: "test-key-0123456789",
-      ...withModels(twins(MODELS)),
+      ...withModels(identicalModels(MODELS)),
     },
-    timeouts: { firstByteMs: 3_000, wholeMs: 3_000, silenceMs: 3_000, totalMs: 10_000 },
+    timeouts: { firstByteMs: 3_000, replyMs: 3_000, idleMs: 3_000, streamMs: 10_000 },
   });
-  const account = await register(gateway);
-  await fund(gateway, account, 1_000n * USD);
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 1_000n * USD);
   return { provider, gateway, account, stop: () => Promise.all([gateway.stop(), provider.stop()]) };
 }
 
@@ -62,7 +62,7 @@ describe.skipIf(skipNotice("recorded errors"))("errors that providers have sent"
       current = { status, body, headers: { "retry-after": "30" } };
       const api = STREAMED_APIS[count % 3] ?? "chat";
       const before = provider.requests.length;
-      const response = await post(
+      const response = await postCall(
         gateway,
         account,
         api,
@@ -89,7 +89,9 @@ describe.skipIf(skipNotice("recorded errors"))("errors that providers have sent"
             (status === 409 || status === 405 || status === 415 ? 400 : status),
         );
       expect(provider.requests.length).toBe(before + 1);
-      expect(await recordOf(gateway.house.db, response.headers.get("x-request-id"))).toMatchObject({
+      expect(
+        await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")),
+      ).toMatchObject({
         outcome: "upstream_error",
         cost_nano: 0,
       });
@@ -97,7 +99,7 @@ describe.skipIf(skipNotice("recorded errors"))("errors that providers have sent"
     }
     console.log(`» ${count} recorded errors passed on`);
     expect(count).toBeGreaterThan(100);
-    await expectClean(gateway.house.db);
+    await expectSettledLedger(gateway.server.db);
     await stop();
   }, 30_000);
 });
@@ -106,7 +108,7 @@ describe.skipIf(skipNotice("recorded replies, spoilt"))(
   "replies that were spoilt on the way",
   () => {
     test("end in time, are never charged beyond the hold, and leave nothing held, whatever happened to their bytes", async () => {
-      const random = createRandom(4_711);
+      const random = seededRandom(4_711);
       const pool = [...recordings()].filter(
         ({ wire, status }) =>
           status === 200 && (wire === "chat" || wire === "responses" || wire === "messages"),
@@ -120,14 +122,14 @@ describe.skipIf(skipNotice("recorded replies, spoilt"))(
         const body = spoilt(replayBytes(recording), random);
         current = {
           body,
-          slices: randomSlices(body.length, random),
+          cuts: randomCuts(body.length, random),
           headers: { "content-type": recording.stream ? "text/event-stream" : "application/json" },
-          after: random() < 0.3 ? "cut" : "end",
+          ending: random() < 0.3 ? "cut" : "end",
         };
         const api =
           recording.wire === "messages" || recording.wire === "responses" ? recording.wire : "chat";
         const started = performance.now();
-        const response = await post(
+        const response = await postCall(
           gateway,
           account,
           api,
@@ -140,17 +142,17 @@ describe.skipIf(skipNotice("recorded replies, spoilt"))(
           expect([502, 503, 529, 429, 400, 404, 500, 504]).toContain(response.status);
           expect(errorOf(JSON.parse(text))["code"]).not.toBe("internal");
         }
-        const record = await recordOf(gateway.house.db, response.headers.get("x-request-id"));
+        const record = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
         const outcome = String(record["outcome"]);
         outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-        expect(whole(record, "cost_nano")).toBeGreaterThanOrEqual(0);
+        expect(integer(record, "cost_nano")).toBeGreaterThanOrEqual(0);
         // 200 tokens of output and a few hundred of input were asked for; numbers far beyond that are a provider's fault.
-        if (whole(record, "exact") === 0)
-          expect(whole(record, "cost_nano")).toBeLessThan(1_000_000);
+        if (integer(record, "exact") === 0)
+          expect(integer(record, "cost_nano")).toBeLessThan(1_000_000);
       }
       console.log(`» ${MUTATIONS} spoilt replies: ${JSON.stringify(Object.fromEntries(outcomes))}`);
-      await expectClean(gateway.house.db);
-      expect(gateway.logged.filter((line) => line.includes('"internal"'))).toEqual([]);
+      await expectSettledLedger(gateway.server.db);
+      expect(gateway.logLines.filter((line) => line.includes('"internal"'))).toEqual([]);
       await stop();
     }, 60_000);
   },

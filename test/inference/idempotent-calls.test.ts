@@ -1,25 +1,30 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { releaseDeadCalls } from "../../src/idempotency/idempotency.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { openClient } from "./leaving.ts";
-import { twins, withModels } from "./models.ts";
+import { releaseAbandonedKeys } from "../../src/idempotency/idempotency.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { openSocketClient } from "./leaving.ts";
+import { identicalModels, withModels } from "./models.ts";
 import { startRawProvider } from "./raw-provider.ts";
 import {
   type Api,
   bodyOf,
   errorOf,
-  expectClean,
+  expectSettledLedger,
   expectEnvelope,
-  fund,
-  isComplete,
+  grantCredits,
+  isCompleteStream,
   type Json,
-  post,
-  recordsOf,
+  postCall,
+  usageRecordsOf,
   simStats,
   STREAMED_APIS,
-  until,
+  waitUntil,
   USD,
   withHeaders,
 } from "./world.ts";
@@ -27,7 +32,7 @@ import {
 const DAY_MS = 86_400_000;
 
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 let later = 0;
 let keys = 0;
 
@@ -35,10 +40,10 @@ beforeAll(async () => {
   gateway = await startGateway({
     now: () => Date.now() + later,
     providers: ["sim", "groq"],
-    env: withModels(twins(8)),
+    env: withModels(identicalModels(8)),
   });
-  account = await register(gateway);
-  await fund(gateway, account, 10n * USD);
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
 });
 afterAll(() => gateway.stop());
 
@@ -46,8 +51,9 @@ const ownHeadersOf = ({ headers }: Response): Json =>
   Object.fromEntries([...headers].filter(([name]) => name.startsWith("x-postern-")));
 const newKey = (): string => `key-${(keys += 1)}`;
 const keyed = (api: Api, key: string, body: Json) =>
-  post(gateway, withHeaders(account, { "idempotency-key": key }), api, body);
-const count = async (): Promise<number> => (await recordsOf(gateway.house.db, account.id)).length;
+  postCall(gateway, withHeaders(account, { "idempotency-key": key }), api, body);
+const count = async (): Promise<number> =>
+  (await usageRecordsOf(gateway.server.db, account.id)).length;
 
 describe("Idempotency-Key on a model call", () => {
   for (const api of [...STREAMED_APIS, "embeddings"] as const) {
@@ -67,7 +73,7 @@ describe("Idempotency-Key on a model call", () => {
             ...(stream ? [] : ["x-postern-cost-usd"]),
           ]),
         );
-        if (stream) expect(isComplete(api, reply)).toBe(true);
+        if (stream) expect(isCompleteStream(api, reply)).toBe(true);
         const [calls, records] = [(await simStats(gateway)).requests, await count()];
         for (let again = 0; again < 2; again++) {
           const replayed = await keyed(api, key, body);
@@ -123,26 +129,26 @@ describe("Idempotency-Key on a model call", () => {
       const key = newKey();
       const first = await keyed("chat", key, body);
       await first.text();
-      await until(
+      await waitUntil(
         () => keyed("chat", key, bodyOf("chat", "better")).then((answer) => answer.status),
         (status) => status === 200,
       );
     }
-    await expectClean(gateway.house.db);
+    await expectSettledLedger(gateway.server.db);
   });
 
   test("of a call whose client left can be used again", async () => {
     const key = newKey();
     const body = bodyOf("chat", "[[sim: tokens=100 chunks=100 pace=10]] x", { stream: true });
-    const client = openClient(
+    const client = openSocketClient(
       gateway,
       withHeaders(account, { "idempotency-key": key }),
       "chat",
       body,
     );
-    await client.saw('"content":');
-    client.leave();
-    await expectClean(gateway.house.db);
+    await client.waitForText('"content":');
+    client.disconnect();
+    await expectSettledLedger(gateway.server.db);
     const again = await keyed("chat", key, bodyOf("chat", "anew"));
     expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, null]);
   });
@@ -152,7 +158,7 @@ describe("Idempotency-Key on a model call", () => {
     const body = bodyOf("chat", "[[sim: latency=300 tokens=20]] x", {
       model: "groq/openai/gpt-oss-20b",
     });
-    const client = openClient(
+    const client = openSocketClient(
       gateway,
       withHeaders(account, { "idempotency-key": key }),
       "chat",
@@ -160,15 +166,15 @@ describe("Idempotency-Key on a model call", () => {
     );
     await Bun.sleep(120);
     const [calls, records] = [(await simStats(gateway)).requests, await count()];
-    client.leave();
-    await until(
+    client.disconnect();
+    await waitUntil(
       () => keyed("chat", key, body).then((answer) => answer.status),
       (status) => status !== 409,
     );
     const again = await keyed("chat", key, body);
     expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
     expect([(await simStats(gateway)).requests, await count()]).toEqual([calls, records + 1]);
-    const costs = (await recordsOf(gateway.house.db, account.id))
+    const costs = (await usageRecordsOf(gateway.server.db, account.id))
       .slice(-1)
       .map((record) => record["output_tokens"]);
     expect(costs).toEqual([20]);
@@ -182,17 +188,17 @@ describe("Idempotency-Key on a model call", () => {
         stream: true,
       });
       const leaver = withHeaders(account, { "idempotency-key": key });
-      const client = openClient(gateway, leaver, api, body);
-      await client.saw("data:");
+      const client = openSocketClient(gateway, leaver, api, body);
+      await client.waitForText("data:");
       const records = await count();
-      client.leave();
-      await until(
+      client.disconnect();
+      await waitUntil(
         () => keyed(api, key, body).then((answer) => answer.status),
         (status) => status !== 409,
       );
       const again = await keyed(api, key, body);
       expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
-      expect(isComplete(api, await again.text())).toBe(true);
+      expect(isCompleteStream(api, await again.text())).toBe(true);
       expect(await count()).toBe(records + 1);
     });
 
@@ -201,7 +207,7 @@ describe("Idempotency-Key on a model call", () => {
     const body = bodyOf("chat", "[[sim: latency=1500]] x");
     const running = keyed("chat", key, body);
     await Bun.sleep(100);
-    await releaseDeadCalls(gateway.house.db, Date.now() + 1);
+    await releaseAbandonedKeys(gateway.server.db, Date.now() + 1);
     expect((await keyed("chat", key, body)).status).toBe(409);
     expect((await running).status).toBe(200);
     expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
@@ -211,7 +217,7 @@ describe("Idempotency-Key on a model call", () => {
     const key = newKey();
     const ask = () => keyed("chat", key, bodyOf("chat", "[[sim: latency=300]] who died"));
     const die = (ageMs: number) =>
-      gateway.house.db.write((tx) =>
+      gateway.server.db.write((tx) =>
         tx.run(
           `update idempotent_answer set state = 'running', hold_id = 'req_z_dead', created_at = ?
            where hold_id = (select max(hold_id) from idempotent_answer)`,
@@ -247,9 +253,9 @@ describe("Idempotency-Key on a model call", () => {
 
   test("is kept to one account and one API, and to what a key may look like", async () => {
     const key = newKey();
-    const other = await register(gateway);
+    const other = await registerAccount(gateway);
     await keyed("chat", key, bodyOf("chat", "mine"));
-    const theirs = await post(
+    const theirs = await postCall(
       gateway,
       withHeaders(other, { "idempotency-key": key }),
       "chat",
@@ -277,14 +283,14 @@ describe("Idempotency-Key on a model call", () => {
     const body = bodyOf("chat", "[[sim: text=canary-reply-4712]] canary-prompt-4713");
     expect(await (await keyed("chat", key, body)).text()).toContain("canary-reply-4712");
     await (await keyed("chat", `${key}-2`, { ...body, stream: true })).text();
-    await gateway.house.ledger.idle();
+    await gateway.server.ledger.idle();
     const folder = gateway.config.store.dataDir;
     for (const file of readdirSync(folder)) {
       const bytes = readFileSync(path.join(folder, file)).toString("latin1");
       for (const canary of ["canary-idempotency-key", "canary-reply", "canary-prompt", account.key])
         expect([file, canary, bytes.includes(canary)]).toEqual([file, canary, false]);
     }
-    expect(gateway.logged.join("\n")).not.toContain("canary");
+    expect(gateway.logLines.join("\n")).not.toContain("canary");
   });
 });
 
@@ -301,18 +307,18 @@ test("a stream that just closes is kept as well for a reader who left in the mid
   const google = await startRawProvider(() => reply);
   const env = { GOOGLE_BASE_URL: google.url, GOOGLE_API_KEY: "test-key-0123456789" };
   const one = await startGateway({ providers: [], env });
-  const reader = withHeaders(await register(one), { "idempotency-key": "left" });
+  const reader = withHeaders(await registerAccount(one), { "idempotency-key": "left" });
   const body = bodyOf("messages", "x", { model: "google/gemini-2.5-flash", stream: true });
-  const client = openClient(one, reader, "messages", body);
-  await client.saw("text_delta");
-  client.leave();
-  const [again] = await until(
-    () => post(one, reader, "messages", body).then(async (r) => [r, await r.text()] as const),
+  const client = openSocketClient(one, reader, "messages", body);
+  await client.waitForText("text_delta");
+  client.disconnect();
+  const [again] = await waitUntil(
+    () => postCall(one, reader, "messages", body).then(async (r) => [r, await r.text()] as const),
     ([{ status }]) => status !== 409,
   );
   expect([again.status, again.headers.get("idempotent-replayed")]).toEqual([200, "true"]);
   expect(google.requests).toHaveLength(1);
-  const records = await recordsOf(one.house.db, reader.id);
+  const records = await usageRecordsOf(one.server.db, reader.id);
   expect(records.map(({ outcome }) => outcome)).toEqual(["client_aborted"]);
   await one.stop();
   await google.stop();

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { inputBound } from "../../src/inference/input-bound.ts";
-import { spansOf, withMembers } from "../../src/inference/json-edit.ts";
-import { costInReply, costInside } from "../../src/inference/stream-shape.ts";
+import { memberSpans, withMembers } from "../../src/inference/json-edit.ts";
+import { addCostToReply, addCostAtPath } from "../../src/inference/stream-shape.ts";
 
 const RUNS = { numRuns: 400 };
 
@@ -67,14 +67,14 @@ describe("changing members of a JSON text", () => {
     fc.assert(
       fc.property(members, space, (list, around) => {
         const text = written(list, around);
-        const spans = spansOf(text);
+        const spans = memberSpans(text);
         const json = JSON.parse(text) as Record<string, unknown>;
         expect([...(spans?.members.keys() ?? [])]).toEqual(
           list.map(([key]) => JSON.parse(key) as string),
         );
         for (const [key, span] of spans?.members ?? [])
           expect(JSON.parse(text.slice(span.start, span.end))).toEqual(json[key]);
-        expect(text.slice(spans?.open, spans?.end)).toBe(text.trim());
+        expect(text.slice(spans?.start, spans?.end)).toBe(text.trim());
       }),
       RUNS,
     );
@@ -84,7 +84,7 @@ describe("changing members of a JSON text", () => {
     fc.assert(
       fc.property(members, space, change, fc.nat(), (list, around, changes, pick) => {
         const text = written(list, around);
-        const spans = spansOf(text);
+        const spans = memberSpans(text);
         if (spans === undefined) throw new Error("no object");
         const chosen: Record<string, string | undefined> = { ...changes };
         const [key] = list[pick % Math.max(1, list.length)] ?? [];
@@ -109,7 +109,7 @@ describe("changing members of a JSON text", () => {
     fc.assert(
       fc.property(members, space, (list, around) => {
         const text = written(list, around);
-        const spans = spansOf(text);
+        const spans = memberSpans(text);
         expect(spans === undefined ? "" : withMembers(text, spans, {})).toBe(text);
       }),
       RUNS,
@@ -129,7 +129,7 @@ describe("changing members of a JSON text", () => {
             .flatMap((letter) => letter.split(""))
             .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
             .join("")}"`;
-          expect(() => spansOf(written([...list, [spelt, inner, gap]], around))).toThrow(
+          expect(() => memberSpans(written([...list, [spelt, inner, gap]], around))).toThrow(
             "given twice",
           );
         },
@@ -149,14 +149,14 @@ describe("changing members of a JSON text", () => {
           [...outer.filter(([key]) => JSON.parse(key) !== "usage"), ['"usage"', usage, ""]],
           around,
         );
-        const edited = costInside(`data: ${text}`, 6, ["usage"], "0.000125");
+        const edited = addCostAtPath(`data: ${text}`, 6, ["usage"], "0.000125");
         expect((JSON.parse(edited.slice(6)) as { usage: { cost: number } }).usage.cost).toBe(
           0.000125,
         );
         expect(edited.replace('"cost":0.000125,', "").replace('"cost":0.000125', "")).toBe(
           `data: ${text}`,
         );
-        expect(costInside(text, 0, ["nothing", "here"], "1")).toBe(text);
+        expect(addCostAtPath(text, 0, ["nothing", "here"], "1")).toBe(text);
       }),
       RUNS,
     );
@@ -179,7 +179,7 @@ describe("changing members of a JSON text", () => {
         const text = written([...misleading, ...others, ['"usage"', usage, ""]], around);
         // Safe because the text was written as an object.
         const reply = JSON.parse(text) as { usage: object };
-        const edited = costInReply(text, reply.usage, "0.000125");
+        const edited = addCostToReply(text, reply.usage, "0.000125");
         expect(JSON.parse(edited)).toEqual({ ...reply, usage: { cost: 0.000125, ...reply.usage } });
         expect(edited.replace(/"cost":0\.000125,?/, "")).toBe(text);
       }),
@@ -194,15 +194,15 @@ describe("changing members of a JSON text", () => {
       '{"usage":"usage"}',
       '{"a":{"usage":{}}}',
     ])
-      expect(costInReply(text, JSON.parse(text).usage, "1")).toBe(text);
-    expect(costInReply('{"usage":{"cost":7}}', { cost: 7 }, "1")).toBe('{"usage":{"cost":1}}');
-    expect(costInReply('{"usage" : {} }', {}, "1")).toBe('{"usage" : {"cost":1} }');
+      expect(addCostToReply(text, JSON.parse(text).usage, "1")).toBe(text);
+    expect(addCostToReply('{"usage":{"cost":7}}', { cost: 7 }, "1")).toBe('{"usage":{"cost":1}}');
+    expect(addCostToReply('{"usage" : {} }', {}, "1")).toBe('{"usage" : {"cost":1} }');
   });
 
   test("of a large body takes time in proportion", () => {
     const text = `{"messages":[${Array.from({ length: 40_000 }, () => `{"role":"user","content":"${"x\\\\".repeat(60)},"}`).join(",")}],"model":"a"}`;
     const started = performance.now();
-    const spans = spansOf(text);
+    const spans = memberSpans(text);
     expect(spans?.members.size).toBe(2);
     expect(
       spans === undefined

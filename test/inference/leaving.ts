@@ -2,27 +2,35 @@
 
 import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import type { Account, Gateway } from "../support/gateway.ts";
-import { type Api, bodyOf, type Json, openHolds, PATHS, simStats, until } from "./world.ts";
+import type { TestAccount, Gateway } from "../support/gateway.ts";
+import {
+  type Api,
+  bodyOf,
+  type Json,
+  countOpenHolds,
+  PATHS,
+  simStats,
+  waitUntil,
+} from "./world.ts";
 
-export interface Client {
+export interface SocketClient {
   /** All that came so far, head and chunk sizes included. */
   readonly text: () => string;
   readonly bytes: () => number;
-  readonly leave: () => void;
+  readonly disconnect: () => void;
   readonly pause: () => void;
   readonly resume: () => void;
   readonly closed: Promise<void>;
   /** Resolves when this was received; rejects when the connection closes first. */
-  readonly saw: (words: string) => Promise<void>;
+  readonly waitForText: (words: string) => Promise<void>;
 }
 
-export function openClient(
+export function openSocketClient(
   target: Pick<Gateway, "url">,
-  account: Account,
+  account: TestAccount,
   api: Api,
   body: Json,
-): Client {
+): SocketClient {
   const { hostname, port } = new URL(target.url);
   const socket: Socket = connect(Number(port), hostname);
   const sent = JSON.stringify(body);
@@ -58,11 +66,11 @@ export function openClient(
   return {
     text: () => text,
     bytes: () => bytes,
-    leave: () => socket.destroy(),
+    disconnect: () => socket.destroy(),
     pause: () => socket.pause(),
     resume: () => socket.resume(),
     closed,
-    saw: async (words) => {
+    waitForText: async (words) => {
       while (!text.includes(words)) {
         if (over) throw new Error(`the connection closed before "${words}": ${text.slice(0, 500)}`);
         await changed.promise;
@@ -71,61 +79,61 @@ export function openClient(
   };
 }
 
-export interface Soaked {
+export interface SoakResult {
   readonly clients: number;
   readonly seconds: number;
   /** Milliseconds from the last client's leaving until no stream was open upstream and nothing was held. */
-  readonly settledMs: number;
+  readonly cleanupMs: number;
   /** Memory after each tenth, in MiB. */
-  readonly memory: readonly number[];
+  readonly memoryMiB: readonly number[];
   readonly sockets: readonly number[];
 }
 
 /** Clients that leave in the middle of their stream, so many at a time. */
-export async function soak(
+export async function disconnectManyClients(
   gateway: Gateway,
-  account: Account,
+  account: TestAccount,
   options: {
     readonly clients: number;
-    readonly atOnce: number;
-    readonly tell?: (done: number) => void;
+    readonly concurrency: number;
+    readonly onProgress?: (done: number) => void;
   },
-): Promise<Soaked> {
-  const { clients, atOnce, tell } = options;
+): Promise<SoakResult> {
+  const { clients, concurrency, onProgress } = options;
   const body = bodyOf("chat", "[[sim: tokens=200 chunks=200 pace=20]] on and on", { stream: true });
   const started = performance.now();
-  const memory: number[] = [];
+  const memoryMiB: number[] = [];
   const sockets: number[] = [];
   let next = 0;
   let done = 0;
   const one = async (): Promise<void> => {
     while (next++ < clients) {
-      const client = openClient(gateway, account, "chat", body);
-      await client.saw('"content":');
-      client.leave();
+      const client = openSocketClient(gateway, account, "chat", body);
+      await client.waitForText('"content":');
+      client.disconnect();
       await client.closed;
       if (++done % Math.ceil(clients / 10) !== 0) continue;
-      memory.push(Math.round(process.memoryUsage.rss() / 1_048_576));
-      sockets.push(openFiles());
-      tell?.(done);
+      memoryMiB.push(Math.round(process.memoryUsage.rss() / 1_048_576));
+      sockets.push(countOpenFiles());
+      onProgress?.(done);
     }
   };
-  await Promise.all(Array.from({ length: atOnce }, one));
+  await Promise.all(Array.from({ length: concurrency }, one));
   const seconds = (performance.now() - started) / 1_000;
   const last = performance.now();
-  await until(
+  await waitUntil(
     () => simStats(gateway),
     (stats) => stats.open_streams === 0,
   );
-  await until(
-    () => openHolds(gateway.house.db),
+  await waitUntil(
+    () => countOpenHolds(gateway.server.db),
     (count) => count === 0,
   );
-  return { clients, seconds, settledMs: performance.now() - last, memory, sockets };
+  return { clients, seconds, cleanupMs: performance.now() - last, memoryMiB, sockets };
 }
 
 /** Sockets and files that are open; 0 where the system does not tell. */
-export function openFiles(): number {
+export function countOpenFiles(): number {
   try {
     return readdirSync("/proc/self/fd").length;
   } catch {

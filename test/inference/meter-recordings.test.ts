@@ -3,11 +3,11 @@ import { createSseParser } from "../../src/base/sse.ts";
 import type { Usage } from "../../src/base/meters.ts";
 import { createStreamMeter, usageOf, type StreamedWire } from "../../src/inference/meter/meter.ts";
 import {
-  isAnswered,
-  see,
+  isReplyComplete,
+  readEvent,
   type StreamMeter,
   usageSoFar,
-  watch,
+  scanEvent,
 } from "../../src/inference/meter/stream.ts";
 import {
   eventsOf,
@@ -34,7 +34,7 @@ function meterOf(recording: Metered): { usage: Usage | undefined; meter?: Stream
   const { wire, provider } = recording;
   if (!recording.stream) return { usage: usageOf(wire, recording.responseBody, provider) };
   const meter = createStreamMeter(wire, provider);
-  for (const { name, data } of eventsOf(recording)) see(meter, name, data);
+  for (const { name, data } of eventsOf(recording)) readEvent(meter, name, data);
   return { usage: usageSoFar(meter), meter };
 }
 
@@ -115,7 +115,7 @@ describe.skipIf(skipNotice("metering recorded replies"))("recorded replies", () 
       if (usage === undefined) {
         // A usage object that is not null and not empty, wherever in the reply it lies.
         const text =
-          recording.form === "frames" ? "" : new TextDecoder().decode(recording.responseBody);
+          recording.bodyFormat === "frames" ? "" : new TextDecoder().decode(recording.responseBody);
         const stated =
           /"usage(?:Metadata)?":\s*\{\s*"/.test(text) || Object.keys(summary.usage).length > 0;
         if (recording.status === 200 && stated && !UNREADABLE.has(file))
@@ -128,7 +128,7 @@ describe.skipIf(skipNotice("metering recorded replies"))("recorded replies", () 
         unstated.push(file);
         continue;
       }
-      const legs = [usage, ...(wire === "messages" ? (usage.also ?? []) : [])];
+      const legs = [usage, ...(wire === "messages" ? (usage.additional ?? []) : [])];
       const sum = legs.reduce((total, leg) => total + sumOf(leg), 0);
       const read = legs.reduce(
         (total, leg) => total + (leg.tokens.cache_read ?? 0) + (leg.tokens.cache_read_audio ?? 0),
@@ -167,9 +167,9 @@ describe.skipIf(skipNotice("metering recorded replies"))("recorded replies", () 
         parser.push(bytes.subarray(at * 777, (at + 1) * 777)),
       ).flat();
       events += seen.length;
-      read += seen.filter((event) => watch(watched, event) !== "plain").length;
+      read += seen.filter((event) => scanEvent(watched, event) !== "plain").length;
       const rest = parser.end();
-      for (const event of rest) watch(watched, event);
+      for (const event of rest) scanEvent(watched, event);
       expect(Buffer.concat([...seen, ...rest].map((event) => event.raw)).equals(bytes)).toBe(true);
       streams++;
       const where = `${recording.file} ${recording.interaction}`;
@@ -186,7 +186,7 @@ describe.skipIf(skipNotice("metering recorded replies"))("recorded replies", () 
       });
       const ends = (one: StreamMeter | undefined) => ({
         where,
-        ends: one && [one.exact, isAnswered(one), one.failed],
+        ends: one && [one.isUsageFinal, isReplyComplete(one), one.failed],
       });
       expect(ends(watched)).toEqual(ends(meter));
     }

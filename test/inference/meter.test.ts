@@ -9,11 +9,11 @@ import {
   type StreamedWire,
 } from "../../src/inference/meter/meter.ts";
 import {
-  isAnswered,
-  see,
+  isReplyComplete,
+  readEvent,
   type StreamMeter,
   usageSoFar,
-  watch,
+  scanEvent,
 } from "../../src/inference/meter/stream.ts";
 
 const WIRES: readonly MeteredWire[] = [
@@ -39,7 +39,7 @@ function streamed(
   provider = "openai",
 ): StreamMeter {
   const meter = createStreamMeter(wire, provider);
-  for (const event of events) see(meter, "", event);
+  for (const event of events) readEvent(meter, "", event);
   return meter;
 }
 
@@ -167,7 +167,7 @@ describe("chat", () => {
       "azure",
     );
     expect(usage?.tokens).toEqual({ input: 0, cache_read: 7, output: 8 });
-    expect(usage?.clamped).toBe(true);
+    expect(usage?.isClamped).toBe(true);
   });
 
   test("zero is zero, and nothing is nothing", () => {
@@ -194,7 +194,7 @@ describe("chat", () => {
       "groq",
     );
     expect(usageSoFar(meter)?.tokens).toEqual({ input: 5, output: 3 });
-    expect([meter.exact, meter.finished]).toEqual([true, true]);
+    expect([meter.isUsageFinal, meter.finished]).toEqual([true, true]);
   });
 
   test("a running total in every chunk: the last one counts, and it is exact once the answer is complete", () => {
@@ -209,13 +209,13 @@ describe("chat", () => {
         cost: { request_cost: 0.005, total_cost: 0.006 },
       },
     });
-    see(meter, "", chunk(1, null));
-    expect([usageSoFar(meter)?.tokens.output, meter.exact, isAnswered(meter)]).toEqual([
+    readEvent(meter, "", chunk(1, null));
+    expect([usageSoFar(meter)?.tokens.output, meter.isUsageFinal, isReplyComplete(meter)]).toEqual([
       1,
       false,
       false,
     ]);
-    see(meter, "", chunk(2, "stop"));
+    readEvent(meter, "", chunk(2, "stop"));
     expect(usageSoFar(meter)).toEqual({
       tokens: { input: 9, output: 2 },
       fees: { request: 1 },
@@ -223,21 +223,18 @@ describe("chat", () => {
       serviceTier: "low",
       statedCostUsd: 0.006,
     });
-    expect([meter.exact, isAnswered(meter), meter.finished, meter.outputBytes]).toEqual([
-      true,
-      true,
-      false,
-      4,
-    ]);
+    expect([meter.isUsageFinal, isReplyComplete(meter), meter.finished, meter.outputBytes]).toEqual(
+      [true, true, false, 4],
+    );
   });
 
   test("a stream that gives no reason to end is exact once it says that it is done", () => {
     const meter = streamed("chat", [
       { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } },
     ]);
-    expect(meter.exact).toBe(false);
-    see(meter, "", "[DONE]");
-    expect(meter.exact).toBe(true);
+    expect(meter.isUsageFinal).toBe(false);
+    readEvent(meter, "", "[DONE]");
+    expect(meter.isUsageFinal).toBe(true);
   });
 
   test("costs and fees as stated", () => {
@@ -278,15 +275,18 @@ describe("chat", () => {
   test("an error within the stream is told, and usage after it still counts", () => {
     const meter = createStreamMeter("chat", "openrouter");
     expect(
-      see(meter, "", { error: { message: "x" }, choices: [{ delta: {}, finish_reason: "error" }] }),
+      readEvent(meter, "", {
+        error: { message: "x" },
+        choices: [{ delta: {}, finish_reason: "error" }],
+      }),
     ).toBe("failure");
-    expect(see(meter, "", { choices: [], usage: { prompt_tokens: 4, completion_tokens: 2 } })).toBe(
-      "usage",
-    );
-    expect(see(meter, "", "[DONE]")).toBe("last");
+    expect(
+      readEvent(meter, "", { choices: [], usage: { prompt_tokens: 4, completion_tokens: 2 } }),
+    ).toBe("usage");
+    expect(readEvent(meter, "", "[DONE]")).toBe("last");
     expect([meter.failed, usageSoFar(meter)?.tokens.output]).toEqual([true, 2]);
     const groq = createStreamMeter("chat", "groq");
-    expect(see(groq, "error", { error: { message: "tool_use_failed" } })).toBe("failure");
+    expect(readEvent(groq, "error", { error: { message: "tool_use_failed" } })).toBe("failure");
   });
 });
 
@@ -314,7 +314,7 @@ describe("responses", () => {
       model: "gpt",
       serviceTier: "priority",
     });
-    expect([meter.exact, meter.finished, meter.failed, meter.outputBytes]).toEqual([
+    expect([meter.isUsageFinal, meter.finished, meter.failed, meter.outputBytes]).toEqual([
       true,
       true,
       end === "failed",
@@ -384,7 +384,7 @@ describe("responses", () => {
       },
       "openai",
     );
-    expect(made?.also).toEqual([
+    expect(made?.additional).toEqual([
       {
         tokens: { input: 6, input_image: 4, output: 0, output_image: 1_000 },
         fees: {},
@@ -447,12 +447,12 @@ describe("messages", () => {
       },
       { type: "content_block_delta", delta: { type: "text_delta", text: "hi" } },
     ]);
-    expect([usageSoFar(meter)?.tokens.output, meter.exact, meter.outputBytes]).toEqual([
+    expect([usageSoFar(meter)?.tokens.output, meter.isUsageFinal, meter.outputBytes]).toEqual([
       1,
       false,
       2,
     ]);
-    see(meter, "", {
+    readEvent(meter, "", {
       type: "message_delta",
       delta: { stop_reason: "end_turn" },
       usage: { input_tokens: 900, output_tokens: 20, cache_read_input_tokens: null },
@@ -463,8 +463,12 @@ describe("messages", () => {
       model: "claude",
       serviceTier: "standard",
     });
-    expect([meter.exact, isAnswered(meter), meter.finished]).toEqual([true, true, false]);
-    expect(see(meter, "", { type: "message_stop" })).toBe("last");
+    expect([meter.isUsageFinal, isReplyComplete(meter), meter.finished]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    expect(readEvent(meter, "", { type: "message_stop" })).toBe("last");
   });
 
   const leg = (type: string, input: number, output: number, more: object = {}) => ({
@@ -495,7 +499,7 @@ describe("messages", () => {
       "anthropic",
     );
     expect(usage?.tokens).toEqual({ input: 229, output: 5 });
-    expect(usage?.also?.map(({ tokens, model }) => ({ tokens, model }))).toEqual([
+    expect(usage?.additional?.map(({ tokens, model }) => ({ tokens, model }))).toEqual([
       { tokens: { input: 100, output: 131, cache_write_5m: 55_096 }, model: "sonnet" },
       { tokens: { input: 2_518, output: 22 }, model: "opus" },
     ]);
@@ -532,8 +536,8 @@ describe("messages", () => {
       },
       "anthropic",
     );
-    expect(usage?.also).toHaveLength(63);
-    expect(usage?.clamped).toBe(true);
+    expect(usage?.additional).toHaveLength(63);
+    expect(usage?.isClamped).toBe(true);
   });
 });
 
@@ -599,23 +603,20 @@ describe("gemini", () => {
       fees: { grounding: 2 },
       model: "gemini-3-pro",
     });
-    expect([meter.exact, isAnswered(meter), meter.finished, meter.outputBytes]).toEqual([
-      true,
-      true,
-      false,
-      4,
-    ]);
+    expect([meter.isUsageFinal, isReplyComplete(meter), meter.finished, meter.outputBytes]).toEqual(
+      [true, true, false, 4],
+    );
     expect(usageOf("gemini", chunks, "google")).toEqual(usageSoFar(meter));
   });
 
   test("a stream of several candidates is answered when all that began have ended", () => {
     const meter = createStreamMeter("gemini", "google");
     const ends = (index: number, finishReason?: string) => {
-      see(meter, "", {
+      readEvent(meter, "", {
         candidates: [{ index, content: { parts: [{ text: "a" }] }, finishReason }],
         usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 1 },
       });
-      return [isAnswered(meter), meter.exact];
+      return [isReplyComplete(meter), meter.isUsageFinal];
     };
     expect(ends(0)).toEqual([false, false]);
     expect(ends(1)).toEqual([false, false]);
@@ -654,25 +655,25 @@ describe("converse", () => {
 
   test("a stream tells in its metadata, named by the frame or by the line", () => {
     const meter = createStreamMeter("converse", "bedrock");
-    see(meter, "contentBlockDelta", { delta: { text: "abc" } });
-    see(meter, "contentBlockDelta", { delta: { toolUse: { input: "{}" } } });
-    see(meter, "messageStop", { stopReason: "end_turn" });
-    expect([isAnswered(meter), meter.finished]).toEqual([true, false]);
-    expect(see(meter, "metadata", { usage, performanceConfig: { latency: "optimized" } })).toBe(
-      "usage",
-    );
-    expect([meter.finished, meter.exact, meter.outputBytes, usageSoFar(meter)?.speed]).toEqual([
-      true,
-      true,
-      5,
-      "optimized",
-    ]);
+    readEvent(meter, "contentBlockDelta", { delta: { text: "abc" } });
+    readEvent(meter, "contentBlockDelta", { delta: { toolUse: { input: "{}" } } });
+    readEvent(meter, "messageStop", { stopReason: "end_turn" });
+    expect([isReplyComplete(meter), meter.finished]).toEqual([true, false]);
+    expect(
+      readEvent(meter, "metadata", { usage, performanceConfig: { latency: "optimized" } }),
+    ).toBe("usage");
+    expect([
+      meter.finished,
+      meter.isUsageFinal,
+      meter.outputBytes,
+      usageSoFar(meter)?.speed,
+    ]).toEqual([true, true, 5, "optimized"]);
     expect(
       usageSoFar(streamed("converse", [{ messageStop: {} }, { metadata: { usage } }]))?.tokens
         .output,
     ).toBe(227);
     const failed = createStreamMeter("converse", "bedrock");
-    expect(see(failed, "throttlingException", { message: "slow down" })).toBe("failure");
+    expect(readEvent(failed, "throttlingException", { message: "slow down" })).toBe("failure");
   });
 });
 
@@ -698,7 +699,7 @@ describe("what hostile or broken upstreams send", () => {
   ])("a count of %p becomes %p, flagged", (said, read) => {
     const usage = chat({ prompt_tokens: said, completion_tokens: 1 });
     expect(usage?.tokens.input).toBe(read);
-    expect(usage?.clamped).toBe(true);
+    expect(usage?.isClamped).toBe(true);
   });
 
   test("no body makes a meter throw, and no meter is negative, fractional or boundless", () => {
@@ -767,7 +768,7 @@ describe("what hostile or broken upstreams send", () => {
       for (const amount of [...Object.values(usage.tokens), ...Object.values(usage.fees)]) {
         expect(Number.isInteger(amount) && amount >= 0 && amount <= 4_000_000_000).toBe(true);
       }
-      usage.also?.forEach(sound);
+      usage.additional?.forEach(sound);
     };
     fc.assert(
       fc.property(
@@ -780,11 +781,11 @@ describe("what hostile or broken upstreams send", () => {
             const meter = createStreamMeter(wire, provider);
             const parser = createSseParser();
             for (const event of events) {
-              see(meter, "", event);
+              readEvent(meter, "", event);
               for (const one of parser.push(
                 new TextEncoder().encode(formatSse({ data: JSON.stringify(event) })),
               ))
-                watch(meter, one);
+                scanEvent(meter, one);
             }
             sound(usageSoFar(meter));
           }
@@ -828,12 +829,12 @@ describe("what hostile or broken upstreams send", () => {
             )
           : json;
         const meter = createStreamMeter("messages", "anthropic");
-        see(meter, "", {
+        readEvent(meter, "", {
           type: "message_start",
           message: { model: "m", usage: { input_tokens: 1, output_tokens: 1 } },
         });
         for (const event of createSseParser().push(new TextEncoder().encode(`data: ${sent}\n\n`)))
-          watch(meter, event);
+          scanEvent(meter, event);
         expect(meter.outputBytes).toBe(new TextEncoder().encode(text).length);
       }),
     );

@@ -19,7 +19,7 @@ export function withModels(
 }
 
 /** Many models that differ in nothing but their names: a provider's failures are counted for each of them. */
-export function twins(count: number): Json[] {
+export function identicalModels(count: number): Json[] {
   const pricing = {
     tokens: {
       input: "1",

@@ -1,22 +1,27 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { type Gate, startGate } from "./gate.ts";
-import { twins, withModels } from "./models.ts";
+import { type GatedSimulator, startGatedSimulator } from "./gate.ts";
+import { identicalModels, withModels } from "./models.ts";
 import {
   bodyOf,
   errorOf,
-  expectClean,
-  fund,
-  isComplete,
+  expectSettledLedger,
+  grantCredits,
+  isCompleteStream,
   type Json,
-  lastSeen,
-  post,
-  recordsOf,
+  lastSimulatorRequest,
+  postCall,
+  usageRecordsOf,
   STREAMED_APIS,
-  until,
+  waitUntil,
   USD,
-  walletOf,
+  readWallet,
 } from "./world.ts";
 
 const CALLS = 64;
@@ -33,9 +38,9 @@ let gateway: Gateway;
 
 for (const store of STORE_KINDS) {
   describe(`a balance that affords ${AFFORDED} calls, on ${store}`, () => {
-    let gate: Gate;
+    let gate: GatedSimulator;
     beforeAll(async () => {
-      gate = startGate();
+      gate = startGatedSimulator();
       gateway = await startGateway({ store, env: { SIM_BASE_URL: gate.url } });
     });
     afterAll(async () => {
@@ -46,20 +51,24 @@ for (const store of STORE_KINDS) {
     for (const api of STREAMED_APIS) {
       for (const stream of [false, true]) {
         test(`serves exactly ${AFFORDED} of ${CALLS} that come at once, and answers the others 402 (${api}${stream ? ", streamed" : ""})`, async () => {
-          gate.shut();
-          const account = await register(gateway);
+          gate.close();
+          const account = await registerAccount(gateway);
           const body = bodyOf(api, "[[sim: tokens=20]] once", { stream, [LIMIT_OF[api]]: 4_000 });
           const each = await holdOf(account, api, body);
-          await fund(gateway, account, each * AFFORDED + each / 2n - (await available(account)));
+          await grantCredits(
+            gateway,
+            account,
+            each * AFFORDED + each / 2n - (await available(account)),
+          );
           let refused = 0;
           const answering = Promise.all(
             Array.from({ length: CALLS }, async () => {
-              const response = await post(gateway, account, api, body);
+              const response = await postCall(gateway, account, api, body);
               if (response.status === 402) refused += 1;
               return { status: response.status, text: await response.text() };
             }),
           );
-          await until(
+          await waitUntil(
             () => refused,
             (count) => count >= CALLS - Number(AFFORDED),
           );
@@ -68,10 +77,10 @@ for (const store of STORE_KINDS) {
           const served = answers.filter((answer) => answer.status === 200);
           expect([served.length, refused]).toEqual([Number(AFFORDED), CALLS - Number(AFFORDED)]);
           for (const { text } of served)
-            expect(stream ? isComplete(api, text) : text.includes('"cost":')).toBe(true);
-          await expectClean(gateway.house.db);
-          const { promo, paid, held } = await walletOf(gateway.house.db, account.id);
-          const records = await recordsOf(gateway.house.db, account.id);
+            expect(stream ? isCompleteStream(api, text) : text.includes('"cost":')).toBe(true);
+          await expectSettledLedger(gateway.server.db);
+          const { promo, paid, held } = await readWallet(gateway.server.db, account.id);
+          const records = await usageRecordsOf(gateway.server.db, account.id);
           const charged = records.reduce(
             (sum, record) => sum + BigInt(String(record["cost_nano"])),
             0n,
@@ -85,37 +94,37 @@ for (const store of STORE_KINDS) {
   });
 }
 
-async function available(account: Account): Promise<bigint> {
-  const { promo, paid, held } = await walletOf(gateway.house.db, account.id);
+async function available(account: TestAccount): Promise<bigint> {
+  const { promo, paid, held } = await readWallet(gateway.server.db, account.id);
   return promo + paid - held;
 }
 
 /** What the ledger holds for this call while it is open. */
 async function holdOf(
-  account: Account,
+  account: TestAccount,
   api: "chat" | "messages" | "responses",
   body: Json,
 ): Promise<bigint> {
   const leaving = new AbortController();
-  const before = (await walletOf(gateway.house.db, account.id)).held;
-  const open = post(gateway, { ...account, signal: leaving.signal }, api, body).catch(() => {});
+  const before = (await readWallet(gateway.server.db, account.id)).held;
+  const open = postCall(gateway, { ...account, signal: leaving.signal }, api, body).catch(() => {});
   let held = before;
   while (held === before) {
     await Bun.sleep(5);
-    held = (await walletOf(gateway.house.db, account.id)).held;
+    held = (await readWallet(gateway.server.db, account.id)).held;
   }
   leaving.abort();
   await open;
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   return held - before;
 }
 
 describe("what a call may cost", () => {
-  let account: Account;
+  let account: TestAccount;
   beforeAll(async () => {
     gateway = await startGateway({
       env: withModels([
-        ...twins(1),
+        ...identicalModels(1),
         {
           id: "sim/dear",
           wires: ["chat", "responses", "messages"],
@@ -130,41 +139,41 @@ describe("what a call may cost", () => {
 
   for (const api of ["chat", "responses"] as const) {
     test(`is lowered to the balance where ${api} states no limit: the header says so, and the provider is told`, async () => {
-      account = await register(gateway);
+      account = await registerAccount(gateway);
       const body = bodyOf(api, "[[sim: tokens=5000]] talk", {
         model: "sim/dear",
         [LIMIT_OF[api]]: undefined,
       });
-      const response = await post(gateway, account, api, body);
+      const response = await postCall(gateway, account, api, body);
       expect(response.status).toBe(200);
       const limit = Number(response.headers.get("x-postern-max-tokens"));
       expect(limit).toBeGreaterThan(256);
       expect(limit).toBeLessThan(1_000);
-      expect(JSON.parse((await lastSeen(gateway)).body)[LIMIT_OF[api]]).toBe(limit);
-      await expectClean(gateway.house.db);
+      expect(JSON.parse((await lastSimulatorRequest(gateway)).body)[LIMIT_OF[api]]).toBe(limit);
+      await expectSettledLedger(gateway.server.db);
       expect(await available(account)).toBeLessThan(START / 20n);
       expect(await available(account)).toBeGreaterThanOrEqual(0n);
     });
   }
 
   test("is not lowered where the balance affords the model's maximum", async () => {
-    account = await register(gateway);
-    await fund(gateway, account, 10n * USD);
-    const response = await post(
+    account = await registerAccount(gateway);
+    await grantCredits(gateway, account, 10n * USD);
+    const response = await postCall(
       gateway,
       account,
       "chat",
       bodyOf("chat", "hello", { model: "sim/dear", max_tokens: undefined }),
     );
     expect([response.status, response.headers.get("x-postern-max-tokens")]).toEqual([200, null]);
-    expect(JSON.parse((await lastSeen(gateway)).body).max_tokens).toBeUndefined();
+    expect(JSON.parse((await lastSimulatorRequest(gateway)).body).max_tokens).toBeUndefined();
   });
 
   test("and is more than there is: 402 says what is needed, what there is, what is affordable, and how to get more", async () => {
-    account = await register(gateway);
+    account = await registerAccount(gateway);
     for (const api of STREAMED_APIS) {
       const body = bodyOf(api, "hello", { model: "sim/dear", [LIMIT_OF[api]]: 20_000 });
-      const response = await post(gateway, account, api, body);
+      const response = await postCall(gateway, account, api, body);
       expect(response.status).toBe(402);
       const error = errorOf(await response.json());
       expect(error).toMatchObject({ code: "insufficient_credits", available_credits: 50_000 });
@@ -178,25 +187,25 @@ describe("what a call may cost", () => {
         body: { amount_usd: 10 },
       });
       expect(steps[1]).toMatchObject({ method: "POST", url: "/agent/identity/claim" });
-      const again = await post(gateway, account, api, {
+      const again = await postCall(gateway, account, api, {
         ...body,
         [LIMIT_OF[api]]: affordable,
       });
       expect([api, again.status]).toEqual([api, 200]);
       await again.text();
-      const above = await post(gateway, account, api, {
+      const above = await postCall(gateway, account, api, {
         ...body,
         [LIMIT_OF[api]]: affordable + 40,
       });
       expect(above.status).toBe(402);
-      await expectClean(gateway.house.db);
-      account = await register(gateway);
+      await expectSettledLedger(gateway.server.db);
+      account = await registerAccount(gateway);
     }
   });
 
   test("counts every choice that is asked for", async () => {
-    account = await register(gateway);
-    const response = await post(
+    account = await registerAccount(gateway);
+    const response = await postCall(
       gateway,
       account,
       "chat",
@@ -207,17 +216,17 @@ describe("what a call may cost", () => {
   });
 
   test("and is nothing at all leaves no balance to spend: 402, and not one call is sent", async () => {
-    account = await register(gateway);
+    account = await registerAccount(gateway);
     const spend = bodyOf("chat", "[[sim: tokens=960]] x", { model: "sim/dear", max_tokens: 960 });
-    expect((await post(gateway, account, "chat", spend)).status).toBe(200);
-    const seen = (await recordsOf(gateway.house.db, account.id)).length;
+    expect((await postCall(gateway, account, "chat", spend)).status).toBe(200);
+    const seen = (await usageRecordsOf(gateway.server.db, account.id)).length;
     const answers = await Promise.all(
       STREAMED_APIS.map((api) =>
-        post(gateway, account, api, bodyOf(api, "x", { model: "sim/dear" })),
+        postCall(gateway, account, api, bodyOf(api, "x", { model: "sim/dear" })),
       ),
     );
     expect(answers.map((answer) => answer.status)).toEqual([402, 402, 402]);
-    expect((await recordsOf(gateway.house.db, account.id)).length).toBe(seen);
+    expect((await usageRecordsOf(gateway.server.db, account.id)).length).toBe(seen);
   });
 });
 
@@ -228,8 +237,8 @@ describe("a key's own limit", () => {
   afterAll(() => gateway.stop());
 
   test("stops that key alone: 403 with what is left of it, while the account's other key goes on", async () => {
-    const account = await register(gateway);
-    await fund(gateway, account, USD);
+    const account = await registerAccount(gateway);
+    await grantCredits(gateway, account, USD);
     const made = (await (
       await fetch(`${gateway.url}/v1/keys`, {
         method: "POST",
@@ -245,31 +254,31 @@ describe("a key's own limit", () => {
     const body = bodyOf("chat", "[[sim: tokens=200]] x", { max_tokens: 200 });
     const statuses: number[] = [];
     for (let tries = 0; tries < 4; tries++)
-      statuses.push((await post(gateway, small, "chat", body)).status);
+      statuses.push((await postCall(gateway, small, "chat", body)).status);
     expect(statuses).toEqual([200, 200, 403, 403]);
-    const refused = errorOf(await (await post(gateway, small, "chat", body)).json());
+    const refused = errorOf(await (await postCall(gateway, small, "chat", body)).json());
     expect(refused).toMatchObject({ code: "key_limit_reached" });
-    expect((await post(gateway, account, "chat", body)).status).toBe(200);
-    await expectClean(gateway.house.db);
+    expect((await postCall(gateway, account, "chat", body)).status).toBe(200);
+    await expectSettledLedger(gateway.server.db);
   });
 
   test("of calls that are open at once is kept: 429 with retry-after", async () => {
-    const account = await register(gateway);
-    await fund(gateway, account, USD);
+    const account = await registerAccount(gateway);
+    await grantCredits(gateway, account, USD);
     const answers = await Promise.all(
       Array.from({ length: 20 }, () =>
-        post(gateway, account, "chat", bodyOf("chat", "[[sim: latency=400]] x")),
+        postCall(gateway, account, "chat", bodyOf("chat", "[[sim: latency=400]] x")),
       ),
     );
     expect(answers.filter((answer) => answer.status === 200).length).toBe(5);
     const refused = answers.filter((answer) => answer.status === 429);
     expect(refused.length).toBe(15);
     expect(refused[0]?.headers.get("retry-after")).toBe("1");
-    await expectClean(gateway.house.db);
+    await expectSettledLedger(gateway.server.db);
   });
 
   test("and a revoked key make no call, however fresh any cache is", async () => {
-    const account = await register(gateway);
+    const account = await registerAccount(gateway);
     const made = (await (
       await fetch(`${gateway.url}/v1/keys`, {
         method: "POST",
@@ -281,7 +290,7 @@ describe("a key's own limit", () => {
       ...account,
       headers: { ...account.headers, authorization: `Bearer ${made.api_key}` },
     };
-    expect((await post(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
+    expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
     expect(
       (
         await fetch(`${gateway.url}/v1/keys/${made.id}`, {
@@ -290,6 +299,6 @@ describe("a key's own limit", () => {
         })
       ).status,
     ).toBe(200);
-    expect((await post(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(401);
+    expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(401);
   });
 });

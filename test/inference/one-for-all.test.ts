@@ -2,16 +2,30 @@
 // providers are, and a reply that failed is nobody's success.
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { openLine } from "../http/socket.ts";
-import { twins, withModels } from "./models.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { openRawConnection } from "../http/socket.ts";
+import { identicalModels, withModels } from "./models.ts";
 import {
   type RawProvider,
   type RawReply,
   type RawRequest,
   startRawProvider,
 } from "./raw-provider.ts";
-import { bodyOf, fund, type Json, PATHS, post, recordOf, USD, withHeaders } from "./world.ts";
+import {
+  bodyOf,
+  grantCredits,
+  type Json,
+  PATHS,
+  postCall,
+  usageRecordOf,
+  USD,
+  withHeaders,
+} from "./world.ts";
 
 const SSE = { "content-type": "text/event-stream" };
 const chunk = (delta: Json, finish: string | null = null) =>
@@ -26,7 +40,7 @@ const WHOLE = JSON.stringify({
 
 let gateway: Gateway;
 let provider: RawProvider;
-let account: Account;
+let account: TestAccount;
 async function start(answer: (request: RawRequest) => RawReply): Promise<void> {
   provider = await startRawProvider(answer);
   gateway = await startGateway({
@@ -34,11 +48,11 @@ async function start(answer: (request: RawRequest) => RawReply): Promise<void> {
     env: {
       SIM_BASE_URL: provider.url,
       SIM_API_KEY: "canary-key-0123456789",
-      ...withModels(twins(4)),
+      ...withModels(identicalModels(4)),
     },
   });
-  account = await register(gateway);
-  await fund(gateway, account, 10n * USD);
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
 }
 afterEach(async () => {
   await gateway.stop();
@@ -50,28 +64,28 @@ describe("one caller", () => {
     await start(() => ({ body: WHOLE }));
     const body = JSON.stringify(bodyOf("chat", "x"));
     for (let again = 0; again < 3; again++) {
-      const line = await openLine(gateway);
+      const line = await openRawConnection(gateway);
       line.socket.write(
         `POST ${PATHS.chat} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.key}\r\ncontent-type: application/json\r\naccept-language: \x7f\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
       );
       expect((await line.until(/HTTP\/1.1 (\d+)/, 3_000)).text).toContain("HTTP/1.1 400");
       line.socket.destroy();
     }
-    const other = await register(gateway);
-    expect((await post(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
+    const other = await registerAccount(gateway);
+    expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
   });
 
   test("whose calls fail and fail keeps the provider from itself, and from no other", async () => {
     await start(({ body }) =>
       body.includes("poison") ? { status: 500, body: "{}" } : { body: WHOLE },
     );
-    const poison = () => post(gateway, account, "chat", bodyOf("chat", "poison"));
+    const poison = () => postCall(gateway, account, "chat", bodyOf("chat", "poison"));
     for (let again = 0; again < 3; again++) expect((await poison()).status).toBe(500);
     const asked = provider.requests.length;
     expect((await poison()).headers.get("retry-after")).toBe("30");
     expect(provider.requests.length).toBe(asked);
-    const other = await register(gateway);
-    expect((await post(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
+    const other = await registerAccount(gateway);
+    expect((await postCall(gateway, other, "chat", bodyOf("chat", "x"))).status).toBe(200);
   });
 
   test("whose counts of tokens are refused closes no circuit on calls", async () => {
@@ -84,7 +98,7 @@ describe("one caller", () => {
         headers: account.headers,
         body: JSON.stringify({ model: "sim/echo", messages: [{ role: "user", content: "x" }] }),
       });
-    expect((await post(gateway, account, "chat", bodyOf("chat", "x"))).status).toBe(200);
+    expect((await postCall(gateway, account, "chat", bodyOf("chat", "x"))).status).toBe(200);
   });
 });
 
@@ -105,7 +119,7 @@ describe("a whole reply that failed and says nothing", () => {
     let place = 0;
     await start(() => ({ body: JSON.stringify(bodies[place]) }));
     for (const api of ["responses", "chat"] as const) {
-      const answer = await post(
+      const answer = await postCall(
         gateway,
         account,
         api,
@@ -113,7 +127,9 @@ describe("a whole reply that failed and says nothing", () => {
       );
       expect(answer.status).toBe(502);
       expect(await answer.text()).not.toContain("Abcdefgh1234");
-      expect(await recordOf(gateway.house.db, answer.headers.get("x-request-id"))).toMatchObject({
+      expect(
+        await usageRecordOf(gateway.server.db, answer.headers.get("x-request-id")),
+      ).toMatchObject({
         cost_nano: 0,
         outcome: "upstream_error",
       });
@@ -126,7 +142,7 @@ describe("a relayed stream", () => {
   const read = async (reply: RawReply, more: Json = {}): Promise<string> => {
     await start(() => reply);
     return (
-      await post(gateway, account, "chat", bodyOf("chat", "x", { stream: true, ...more }))
+      await postCall(gateway, account, "chat", bodyOf("chat", "x", { stream: true, ...more }))
     ).text();
   };
 
@@ -134,7 +150,7 @@ describe("a relayed stream", () => {
     const text = await read({
       headers: SSE,
       body: `${chunk({ content: "a" })}data: {"id":"c","cho`,
-      after: "cut",
+      ending: "cut",
     });
     for (const event of text.trim().split("\n\n"))
       expect(() => JSON.parse(event.slice(6))).not.toThrow();
@@ -159,8 +175,8 @@ describe("a relayed stream", () => {
 
   test("that begins with an error is tried again, whatever stands before it and however it is sliced", async () => {
     const body = ': hello\n\ndata: {"error":{"message":"overloaded","code":529}}\n\n';
-    await start(() => ({ headers: SSE, body, slices: [4, 20, 40], pauseMs: 20 }));
-    const answer = await post(gateway, account, "chat", bodyOf("chat", "x", { stream: true }));
+    await start(() => ({ headers: SSE, body, cuts: [4, 20, 40], pauseMs: 20 }));
+    const answer = await postCall(gateway, account, "chat", bodyOf("chat", "x", { stream: true }));
     expect([answer.status, provider.requests.length]).toEqual([529, 2]);
   });
 
@@ -169,8 +185,8 @@ describe("a relayed stream", () => {
     await start(() => ({ headers: SSE, body }));
     const keyed = withHeaders(account, { "idempotency-key": "k" });
     const ask = bodyOf("chat", "x", { stream: true });
-    await (await post(gateway, keyed, "chat", ask)).text();
-    const again = await post(gateway, keyed, "chat", ask);
+    await (await postCall(gateway, keyed, "chat", ask)).text();
+    const again = await postCall(gateway, keyed, "chat", ask);
     expect(again.headers.get("content-type")).toContain("text/event-stream");
   });
 });

@@ -1,6 +1,11 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { challengeIn, fundedWallet, sign } from "../billing/x402-wallet.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { challengeIn, fundedWallet, signPayment } from "../billing/x402-wallet.ts";
 import { startFacilitator } from "../support/facilitator.ts";
 import {
   type RawProvider,
@@ -11,15 +16,15 @@ import {
 import {
   bodyOf,
   errorOf,
-  expectClean,
+  expectSettledLedger,
   expectEnvelope,
-  fund,
+  grantCredits,
   type Json,
-  post,
-  recordOf,
-  recordsOf,
+  postCall,
+  usageRecordOf,
+  usageRecordsOf,
   USD,
-  walletOf,
+  readWallet,
 } from "./world.ts";
 
 const HOUSE = "sk-house-0123456789abcdef";
@@ -43,7 +48,7 @@ const RESPONSE = JSON.stringify({
 
 let provider: RawProvider;
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 
 /** Starts a provider that answers by the key it is called with; the account has a key of its own there. */
 async function start(
@@ -65,7 +70,7 @@ async function start(
       ...env,
     },
   });
-  account = await register(gateway);
+  account = await registerAccount(gateway);
   await bringKey("openai");
   provider.requests.length = 0;
 }
@@ -80,23 +85,23 @@ async function bringKey(to: string): Promise<void> {
 }
 
 afterEach(async () => {
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   await gateway.stop();
   await provider.stop();
 });
 
 const chat = (more: Json = {}) =>
-  post(gateway, account, "chat", bodyOf("chat", "hello", { model: MODEL, ...more }));
+  postCall(gateway, account, "chat", bodyOf("chat", "hello", { model: MODEL, ...more }));
 const keysUsed = (): string[] =>
   provider.requests.map((request) => String(request.headers["authorization"]).slice(7));
 
 /** Spends nearly all that the account has. */
 async function empty(): Promise<void> {
-  const key = await gateway.house.db.get("select id from api_key where account_id = ?", [
+  const key = await gateway.server.db.get("select id from api_key where account_id = ?", [
     account.id,
   ]);
   const ids = { id: `req_test_${account.id}`, accountId: account.id, keyId: String(key?.["id"]) };
-  await gateway.house.ledger.hold({
+  await gateway.server.ledger.hold({
     ...ids,
     amount: 50_000_000n,
     now: Date.now(),
@@ -115,7 +120,9 @@ describe("the caller's own provider key", () => {
     ]).toEqual(["true", "0"]);
     expect((await response.json()) as Json).toMatchObject({ usage: { cost: 0 } });
     expect(keysUsed()).toEqual([OWN]);
-    expect(await recordOf(gateway.house.db, response.headers.get("x-request-id"))).toMatchObject({
+    expect(
+      await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")),
+    ).toMatchObject({
       byok: 1,
       cost_nano: 0,
       input_tokens: 10,
@@ -124,14 +131,14 @@ describe("the caller's own provider key", () => {
     });
     await empty();
     expect((await chat({ max_tokens: 100_000 })).status).toBe(200);
-    expect((await walletOf(gateway.house.db, account.id)).promo).toBe(50_000_000n);
-    await gateway.house.db.write((tx) =>
+    expect((await readWallet(gateway.server.db, account.id)).promo).toBe(50_000_000n);
+    await gateway.server.db.write((tx) =>
       tx.run("delete from hold where account_id = ?", [account.id]),
     );
-    await gateway.house.db.write((tx) =>
+    await gateway.server.db.write((tx) =>
       tx.run("update wallet set held = 0 where account_id = ?", [account.id]),
     );
-    await gateway.house.db.write((tx) =>
+    await gateway.server.db.write((tx) =>
       tx.run("update spender set held = 0, open_calls = 0 where account_id = ?", [account.id]),
     );
   });
@@ -141,7 +148,9 @@ describe("the caller's own provider key", () => {
     const tools = [{ type: "image_generation" }];
     const body = { model: MODEL, input: "a cat", max_output_tokens: 64 };
     for (const more of [{ tools }, { service_tier: "scale" }])
-      expect((await post(gateway, account, "responses", { ...body, ...more })).status).toBe(200);
+      expect((await postCall(gateway, account, "responses", { ...body, ...more })).status).toBe(
+        200,
+      );
     expect(keysUsed()).toEqual([OWN, OWN]);
   });
 
@@ -149,7 +158,7 @@ describe("the caller's own provider key", () => {
     await start(() => ({ status: 500, body: '{"error":{"message":"no"}}' }));
     const tools = [{ type: "image_generation" }];
     const body = { model: MODEL, input: "a cat", max_output_tokens: 64, tools };
-    expect((await post(gateway, account, "responses", body)).status).toBe(500);
+    expect((await postCall(gateway, account, "responses", body)).status).toBe(500);
     expect(new Set(keysUsed())).toEqual(new Set([OWN]));
   });
 
@@ -161,14 +170,14 @@ describe("the caller's own provider key", () => {
       previous_response_id: "resp_0",
       store: true,
     };
-    const response = await post(gateway, account, "responses", body);
+    const response = await postCall(gateway, account, "responses", body);
     expect(response.status).toBe(200);
     expect(provider.requests[0]?.body).toBe(JSON.stringify({ ...body, model: "gpt-5-mini" }));
   });
 
   test("never falls over to the gateway's account with a reference, which means nothing there", async () => {
     await start(() => ({ status: 500, body: "{}" }));
-    const response = await post(gateway, account, "responses", {
+    const response = await postCall(gateway, account, "responses", {
       model: MODEL,
       input: "x",
       previous_response_id: "resp_0",
@@ -188,14 +197,14 @@ describe("the caller's own provider key", () => {
     expect(keysUsed()).toEqual([OWN, HOUSE]);
     expect(response.headers.get("x-postern-byok")).toBe("false");
     expect(Number(response.headers.get("x-postern-cost-usd"))).toBeGreaterThan(0);
-    const record = await recordOf(gateway.house.db, response.headers.get("x-request-id"));
+    const record = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
     expect(record).toMatchObject({ byok: 0, outcome: "completed" });
     expect(JSON.parse(String(record["detail"])).attempts.map((one: Json) => one["status"])).toEqual(
       [429, 200],
     );
-    const { promo } = await walletOf(gateway.house.db, account.id);
+    const { promo } = await readWallet(gateway.server.db, account.id);
     expect(promo).toBe(50_000_000n - BigInt(String(record["cost_nano"])));
-    expect((await recordsOf(gateway.house.db, account.id)).length).toBe(1);
+    expect((await usageRecordsOf(gateway.server.db, account.id)).length).toBe(1);
   });
 
   test("that meets a limit keeps its own failure where the balance does not pay for the gateway's account", async () => {
@@ -208,7 +217,7 @@ describe("the caller's own provider key", () => {
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "60"]);
     expect(errorOf(await response.json())).toMatchObject({ code: "rate_limited" });
     expect(new Set(keysUsed())).toEqual(new Set([OWN]));
-    expect(await recordsOf(gateway.house.db, account.id)).toMatchObject([
+    expect(await usageRecordsOf(gateway.server.db, account.id)).toMatchObject([
       { outcome: "upstream_error", status: 429, byok: 1, cost_nano: 0 },
     ]);
   });
@@ -226,7 +235,7 @@ describe("the caller's own provider key", () => {
     expect(response.status).toBe(200);
     expect(response.headers.get("x-postern-byok")).toBe("true");
     expect(new Set(keysUsed())).toEqual(new Set([OWN]));
-    expect(await recordsOf(gateway.house.db, account.id)).toMatchObject([
+    expect(await usageRecordsOf(gateway.server.db, account.id)).toMatchObject([
       { outcome: "completed", status: 200, byok: 1, cost_nano: 0 },
     ]);
   });
@@ -241,7 +250,7 @@ describe("the caller's own provider key", () => {
       expect(next.map(({ url }) => url)).toContain("/v1/billing/invoice");
       const [asked] = challengeIn(refused.headers).accepts;
       if (asked === undefined) throw new Error("nothing is asked for");
-      const { header } = await sign(fundedWallet(facilitator, 500n), asked);
+      const { header } = await signPayment(fundedWallet(facilitator, 500n), asked);
       const paid = await fetch(`${gateway.url}/v1/chat/completions`, {
         method: "POST",
         headers: { ...account.headers, "payment-signature": header },
@@ -249,7 +258,7 @@ describe("the caller's own provider key", () => {
       });
       expect([paid.status, paid.headers.get("x-postern-byok")]).toEqual([200, "false"]);
       expect(paid.headers.get("payment-response")).not.toBeNull();
-      const records = await recordsOf(gateway.house.db, account.id);
+      const records = await usageRecordsOf(gateway.server.db, account.id);
       expect(records.map(({ outcome, byok }) => [outcome, byok])).toEqual([
         ["upstream_error", 1],
         ["completed", 0],
@@ -265,11 +274,11 @@ describe("the caller's own provider key", () => {
       () => ({ status: 503, body: "{}" }),
     );
     expect((await chat()).status).toBe(503);
-    const records = await recordsOf(gateway.house.db, account.id);
+    const records = await usageRecordsOf(gateway.server.db, account.id);
     expect(records.map((record) => [record["outcome"], record["cost_nano"]])).toEqual([
       ["upstream_error", 0],
     ]);
-    expect((await walletOf(gateway.house.db, account.id)).promo).toBe(50_000_000n);
+    expect((await readWallet(gateway.server.db, account.id)).promo).toBe(50_000_000n);
   });
 
   test("that the provider refuses is the caller's to mend: 403 in the caller's envelope, and no fall-over at the caller's cost", async () => {
@@ -278,7 +287,7 @@ describe("the caller's own provider key", () => {
       body: `{"error":{"message":"Incorrect API key provided: ${OWN}"}}`,
     }));
     for (const api of ["chat", "responses"] as const) {
-      const response = await post(gateway, account, api, bodyOf(api, "x", { model: MODEL }));
+      const response = await postCall(gateway, account, api, bodyOf(api, "x", { model: MODEL }));
       expect(response.status).toBe(403);
       const text = await response.text();
       expect(text).not.toContain(OWN);
@@ -293,10 +302,10 @@ describe("the caller's own provider key", () => {
 
   test("is one account's alone: another account's calls go on the gateway's", async () => {
     await start(() => ({ body: OK }));
-    const other = await register(gateway);
-    await fund(gateway, other, USD);
+    const other = await registerAccount(gateway);
+    await grantCredits(gateway, other, USD);
     expect(
-      (await post(gateway, other, "chat", bodyOf("chat", "x", { model: MODEL }))).headers.get(
+      (await postCall(gateway, other, "chat", bodyOf("chat", "x", { model: MODEL }))).headers.get(
         "x-postern-byok",
       ),
     ).toBe("false");

@@ -13,7 +13,7 @@ export interface GatewayProcess {
 }
 
 /** Resolves when it listens. */
-export async function startProcess(
+export async function startGatewayProcess(
   port: number,
   settings: Readonly<Record<string, string>>,
 ): Promise<GatewayProcess> {
@@ -27,14 +27,14 @@ export async function startProcess(
     stdio: ["ignore", "pipe", "pipe"],
   });
   const ended = new Promise<number | null>((resolve) => child.on("close", resolve));
-  let printed = "";
+  let output = "";
   await new Promise<void>((resolve, reject) => {
     for (const stream of [child.stdout, child.stderr])
       stream?.setEncoding("utf8").on("data", (chunk: string) => {
-        if (printed.length < 10_000) printed += chunk;
-        if (printed.includes('"listening"')) resolve();
+        if (output.length < 10_000) output += chunk;
+        if (output.includes('"listening"')) resolve();
       });
-    void ended.then(() => reject(new Error(`the gateway ended: ${printed}`)));
+    void ended.then(() => reject(new Error(`the gateway ended: ${output}`)));
   });
   const end = (signal: NodeJS.Signals) => {
     child.kill(signal);
@@ -50,12 +50,12 @@ export async function startProcess(
 const PORTS_TRIED = 5;
 
 /** Starts on any port; one that was free a moment ago may be taken by another test. */
-export async function startAnywhere(
+export async function startGatewayProcessOnFreePort(
   settings: Readonly<Record<string, string>>,
 ): Promise<GatewayProcess> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await startProcess(await freePort(), settings);
+      return await startGatewayProcess(await freePort(), settings);
     } catch (error) {
       if (attempt >= PORTS_TRIED || !String(error).includes("is taken")) throw error;
     }

@@ -5,22 +5,32 @@ import { rmSync } from "node:fs";
 import { grant } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
-import { type Db, text, whole } from "../../src/store/db.ts";
-import { register } from "../support/gateway.ts";
-import { newPlace, openPlace, type Place, STORE_KINDS } from "../support/stores.ts";
-import { startGate } from "./gate.ts";
-import { freePort, type GatewayProcess, startAnywhere, startProcess } from "./process.ts";
+import { type Db, text, integer } from "../../src/store/db.ts";
+import { registerAccount } from "../support/gateway.ts";
+import {
+  newStoreLocation,
+  openStoreAt,
+  type StoreLocation,
+  STORE_KINDS,
+} from "../support/stores.ts";
+import { startGatedSimulator } from "./gate.ts";
+import {
+  freePort,
+  type GatewayProcess,
+  startGatewayProcessOnFreePort,
+  startGatewayProcess,
+} from "./process.ts";
 import {
   bodyOf,
-  expectClean,
-  isComplete,
-  openHolds,
-  post,
-  recordsOf,
+  expectSettledLedger,
+  isCompleteStream,
+  countOpenHolds,
+  postCall,
+  usageRecordsOf,
   STREAMED_APIS,
-  until,
+  waitUntil,
   USD,
-  walletOf,
+  readWallet,
   withHeaders,
 } from "./world.ts";
 
@@ -28,12 +38,14 @@ const SECRET = "a secret of these tests, and of nothing else";
 const KILLS = 20;
 const CALLERS = 12;
 
-function settingsFor(place: Place, simulatorUrl: string): Record<string, string> {
+function settingsFor(place: StoreLocation, simulatorUrl: string): Record<string, string> {
   return {
     POSTERN_SECRET: SECRET,
     SIM_BASE_URL: simulatorUrl,
     SIM_API_KEY: "upstream-test-key",
-    ...(place.kind === "postgres" ? { DATABASE_URL: place.at } : { POSTERN_DATA_DIR: place.at }),
+    ...(place.kind === "postgres"
+      ? { DATABASE_URL: place.address }
+      : { POSTERN_DATA_DIR: place.address }),
   };
 }
 
@@ -46,41 +58,41 @@ async function give(db: Db, accountId: string, amount: bigint): Promise<void> {
 describe("three gateways on one PostgreSQL", () => {
   for (const stream of [false, true]) {
     test(`serve exactly 10 of 64 calls that come at once on a balance that affords 10${stream ? ", streamed" : ""}`, async () => {
-      const gate = startGate();
-      const place = await newPlace("postgres");
+      const gate = startGatedSimulator();
+      const place = await newStoreLocation("postgres");
       const settings = settingsFor(place, gate.url);
       const [first, ...others] = await Promise.all(
         [1, 2, 3].map((number) =>
-          startAnywhere({ ...settings, POSTERN_PROCESS_NAME: `three-${number}` }),
+          startGatewayProcessOnFreePort({ ...settings, POSTERN_PROCESS_NAME: `three-${number}` }),
         ),
       );
       if (first === undefined) throw new Error("no process");
       const all = [first, ...others];
-      const db = openPlace(place);
-      const account = await register(first);
+      const db = openStoreAt(place);
+      const account = await registerAccount(first);
       const body = bodyOf("chat", "[[sim: tokens=20]] once", { stream, max_tokens: 4_000 });
       const leaving = new AbortController();
-      const probe = post(first, { ...account, signal: leaving.signal }, "chat", body).catch(
+      const probe = postCall(first, { ...account, signal: leaving.signal }, "chat", body).catch(
         () => {},
       );
-      const { held } = await until(
-        () => walletOf(db, account.id),
+      const { held } = await waitUntil(
+        () => readWallet(db, account.id),
         (wallet) => wallet.held > 0n,
       );
       leaving.abort();
       await probe;
-      await expectClean(db);
+      await expectSettledLedger(db);
       const balance = held * 10n + held / 2n;
       await give(db, account.id, balance - 50_000_000n);
       let refused = 0;
       const answering = Promise.all(
         Array.from({ length: 64 }, async (_, place) => {
-          const response = await post(all[place % 3] ?? first, account, "chat", body);
+          const response = await postCall(all[place % 3] ?? first, account, "chat", body);
           if (response.status === 402) refused += 1;
           return { status: response.status, text: await response.text() };
         }),
       );
-      await until(
+      await waitUntil(
         () => refused,
         (count) => count >= 54,
         15_000,
@@ -89,11 +101,15 @@ describe("three gateways on one PostgreSQL", () => {
       const answers = await answering;
       const served = answers.filter((answer) => answer.status === 200);
       expect([served.length, refused]).toEqual([10, 54]);
-      if (stream) for (const answer of served) expect(isComplete("chat", answer.text)).toBe(true);
-      await expectClean(db);
-      const records = await recordsOf(db, account.id);
-      const charged = records.reduce((sum, record) => sum + BigInt(whole(record, "cost_nano")), 0n);
-      const wallet = await walletOf(db, account.id);
+      if (stream)
+        for (const answer of served) expect(isCompleteStream("chat", answer.text)).toBe(true);
+      await expectSettledLedger(db);
+      const records = await usageRecordsOf(db, account.id);
+      const charged = records.reduce(
+        (sum, record) => sum + BigInt(integer(record, "cost_nano")),
+        0n,
+      );
+      const wallet = await readWallet(db, account.id);
       expect(wallet).toEqual({ promo: balance - charged, paid: 0n, held: 0n });
       await Promise.all(all.map((one) => one.stop()));
       await db.close();
@@ -113,30 +129,30 @@ interface Seen {
 for (const kind of STORE_KINDS) {
   test(`after ${KILLS} times kill -9 under load on ${kind}, every reply that a client saw complete has its record and its charge, once, and nothing is held`, async () => {
     const began = performance.now();
-    const simulator = createSimulator({ now: Date.now, anyModel: true });
+    const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
     const upstream = Bun.serve({
       hostname: "127.0.0.1",
       port: 0,
       idleTimeout: 0,
       fetch: simulator.fetch,
     });
-    const place = await newPlace(kind);
+    const place = await newStoreLocation(kind);
     const settings = {
       ...settingsFor(place, `http://127.0.0.1:${upstream.port}`),
       POSTERN_PROCESS_NAME: "the-only-one",
     };
     const port = await freePort();
-    let gateway: GatewayProcess = await startProcess(port, settings);
-    const account = await register(gateway);
+    let gateway: GatewayProcess = await startGatewayProcess(port, settings);
+    const account = await registerAccount(gateway);
     await gateway.stop();
-    const db = openPlace(place);
+    const db = openStoreAt(place);
     await give(db, account.id, 100n * USD);
 
     const seen: Seen[] = [];
     let asked = 0;
     for (let kill = 0; kill < KILLS; kill++) {
-      gateway = await startProcess(port, settings);
-      expect(await openHolds(db)).toBe(0);
+      gateway = await startGatewayProcess(port, settings);
+      expect(await countOpenHolds(db)).toBe(0);
       const killing = new AbortController();
       const caller = async (): Promise<void> => {
         while (!killing.signal.aborted) {
@@ -150,11 +166,11 @@ for (const kind of STORE_KINDS) {
       await gateway.kill();
       await Promise.all(callers);
     }
-    gateway = await startProcess(port, settings);
-    expect(await openHolds(db)).toBe(0);
-    await expectClean(db);
+    gateway = await startGatewayProcess(port, settings);
+    expect(await countOpenHolds(db)).toBe(0);
+    await expectSettledLedger(db);
     const records = new Map(
-      (await recordsOf(db, account.id)).map((record) => [text(record, "id"), record]),
+      (await usageRecordsOf(db, account.id)).map((record) => [text(record, "id"), record]),
     );
     for (const { id, costUsd } of seen) {
       const record = records.get(id);
@@ -163,10 +179,10 @@ for (const kind of STORE_KINDS) {
     }
     expect(new Set(seen.map((one) => one.id)).size).toBe(seen.length);
     const charged = [...records.values()].reduce(
-      (sum, record) => sum + BigInt(whole(record, "cost_nano")),
+      (sum, record) => sum + BigInt(integer(record, "cost_nano")),
       0n,
     );
-    expect(await walletOf(db, account.id)).toEqual({
+    expect(await readWallet(db, account.id)).toEqual({
       promo: 100n * USD + 50_000_000n - charged,
       paid: 0n,
       held: 0n,
@@ -176,11 +192,11 @@ for (const kind of STORE_KINDS) {
     const keyed = seen.flatMap((one) => one.keyed ?? []).slice(-40);
     for (const { key, body, reply } of keyed) {
       const asker = withHeaders(account, { "idempotency-key": key });
-      const again = await post(gateway, asker, "chat", body);
+      const again = await postCall(gateway, asker, "chat", body);
       expect([key, again.headers.get("idempotent-replayed")]).toEqual([key, "true"]);
       expect(await again.text()).toBe(reply);
     }
-    expect((await recordsOf(db, account.id)).length).toBe(records.size);
+    expect((await usageRecordsOf(db, account.id)).length).toBe(records.size);
     const { problems } = await verifyLedger(db);
     expect(problems).toEqual([]);
     console.log(
@@ -190,14 +206,14 @@ for (const kind of STORE_KINDS) {
     await gateway.stop();
     await db.close();
     await upstream.stop(true);
-    if (place.kind === "sqlite") rmSync(place.at, { recursive: true, force: true });
+    if (place.kind === "sqlite") rmSync(place.address, { recursive: true, force: true });
   }, 60_000);
 }
 
 /** One call, of any kind; undefined where its client did not see it complete. */
 async function oneCall(
   gateway: GatewayProcess,
-  account: Awaited<ReturnType<typeof register>>,
+  account: Awaited<ReturnType<typeof registerAccount>>,
   count: number,
 ): Promise<Seen | undefined> {
   const api = STREAMED_APIS[count % 3] ?? "chat";
@@ -210,11 +226,11 @@ async function oneCall(
   const key = api === "chat" && count % 4 < 2 ? `key-${count}` : undefined;
   try {
     const asker = key === undefined ? account : withHeaders(account, { "idempotency-key": key });
-    const response = await post(gateway, asker, api, body);
+    const response = await postCall(gateway, asker, api, body);
     const reply = await response.text();
     const id = response.headers.get("x-request-id");
     if (response.status !== 200 || id === null) return undefined;
-    if (stream ? !isComplete(api, reply) : !isJson(reply)) return undefined;
+    if (stream ? !isCompleteStream(api, reply) : !isJson(reply)) return undefined;
     const costUsd = /"cost":([0-9.e-]+)/.exec(reply)?.[1] ?? "";
     return { id, costUsd, keyed: key === undefined ? undefined : { key, body, reply } };
   } catch {

@@ -1,8 +1,13 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { openClient } from "./leaving.ts";
-import { twins, withModels } from "./models.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { openSocketClient } from "./leaving.ts";
+import { identicalModels, withModels } from "./models.ts";
 import {
   type RawProvider,
   type RawReply,
@@ -12,13 +17,13 @@ import {
 import {
   bodyOf,
   errorOf,
-  expectClean,
-  fund,
+  expectSettledLedger,
+  grantCredits,
   type Json,
-  post,
-  recordOf,
-  recordsOf,
-  until,
+  postCall,
+  usageRecordOf,
+  usageRecordsOf,
+  waitUntil,
   USD,
 } from "./world.ts";
 
@@ -40,10 +45,10 @@ const SSE = { "content-type": "text/event-stream" };
 
 let provider: RawProvider;
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 
 afterEach(async () => {
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   await gateway.stop();
   await provider.stop();
 });
@@ -57,15 +62,15 @@ async function start(
   const { base = "", ...rest } = options;
   gateway = await startGateway({
     providers: [],
-    env: { SIM_BASE_URL: provider.url + base, SIM_API_KEY: KEY, ...withModels(twins(3)) },
-    timeouts: { firstByteMs: 3_000, wholeMs: 3_000, silenceMs: 3_000, totalMs: 20_000 },
+    env: { SIM_BASE_URL: provider.url + base, SIM_API_KEY: KEY, ...withModels(identicalModels(3)) },
+    timeouts: { firstByteMs: 3_000, replyMs: 3_000, idleMs: 3_000, streamMs: 20_000 },
     ...rest,
   });
-  account = await register(gateway);
-  await fund(gateway, account, 10n * USD);
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
 }
 
-const chat = (more: Json = {}) => post(gateway, account, "chat", bodyOf("chat", "hello", more));
+const chat = (more: Json = {}) => postCall(gateway, account, "chat", bodyOf("chat", "hello", more));
 
 describe("another try", () => {
   test("is made once, before the first byte, when a provider stumbles", async () => {
@@ -75,7 +80,7 @@ describe("another try", () => {
     const response = await chat();
     expect(response.status).toBe(200);
     expect(provider.requests.length).toBe(2);
-    const record = await recordOf(gateway.house.db, response.headers.get("x-request-id"));
+    const record = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
     expect(JSON.parse(String(record["detail"])).attempts.map((one: Json) => one["status"])).toEqual(
       [500, 200],
     );
@@ -84,8 +89,8 @@ describe("another try", () => {
 
   test("is made when the connection is closed without a word, and when a stream breaks before its first event", async () => {
     await start((_, count) => {
-      if (count === 1) return { body: "", after: "cut" };
-      if (count === 3) return { headers: SSE, body: "", after: "cut" };
+      if (count === 1) return { body: "", ending: "cut" };
+      if (count === 3) return { headers: SSE, body: "", ending: "cut" };
       return count === 2
         ? { body: OK }
         : { headers: SSE, body: `${CHUNK}${LAST}${USAGE}data: [DONE]\n\n` };
@@ -120,14 +125,16 @@ describe("another try", () => {
     const cut = await (await chat({ stream: true, n: 2 })).text();
     expect(cut).toContain('"code":"upstream_error"');
     expect(await (await chat({ stream: true, n: 2 })).text()).toEndWith("data: [DONE]\n\n");
-    const outcomes = (await recordsOf(gateway.house.db, account.id)).map((one) => one["outcome"]);
+    const outcomes = (await usageRecordsOf(gateway.server.db, account.id)).map(
+      (one) => one["outcome"],
+    );
     expect(outcomes).toEqual(["upstream_error", "completed"]);
   });
 
   test("is never made for what is the caller's fault, nor once the caller has seen a byte", async () => {
     await start((request) =>
       request.body.includes('"stream":true')
-        ? { headers: SSE, body: CHUNK, pauseMs: 50, after: "cut" }
+        ? { headers: SSE, body: CHUNK, pauseMs: 50, ending: "cut" }
         : { status: 400, body: '{"error":{"message":"no","param":"temperature"}}' },
     );
     const refused = await chat();
@@ -327,7 +334,7 @@ describe("what a provider sends", () => {
       expect(text).not.toContain("canary");
       expect(text).not.toContain("Abcdefgh1234");
     }
-    expect(gateway.logged.join("\n")).not.toContain("canary");
+    expect(gateway.logLines.join("\n")).not.toContain("canary");
     expect(provider.requests[0]?.headers["authorization"]).toBe(`Bearer ${KEY}`);
   });
 
@@ -339,7 +346,7 @@ describe("what a provider sends", () => {
       500,
       expect.stringContaining("my secret diary"),
     ]);
-    const logged = gateway.logged.join("\n");
+    const logged = gateway.logLines.join("\n");
     expect(logged).toContain("sim answered 500 (bad_token)");
     expect(logged).not.toContain("diary");
   });
@@ -362,7 +369,7 @@ describe("what a provider sends", () => {
       });
     }
     expect(provider.requests).toHaveLength(2);
-    expect(gateway.logged.join("\n")).not.toContain("was refused with");
+    expect(gateway.logLines.join("\n")).not.toContain("was refused with");
   });
 
   test("as a redirect is not followed, whatever it points at", async () => {
@@ -428,7 +435,7 @@ describe("what a provider sends", () => {
       const response = await chat({ model: `sim/twin-${tries % 3}` });
       expect([tries, response.status]).toEqual([tries, 502]);
     }
-    for (const record of await recordsOf(gateway.house.db, account.id))
+    for (const record of await usageRecordsOf(gateway.server.db, account.id))
       expect(record).toMatchObject({ outcome: "upstream_error", cost_nano: 0 });
   });
 
@@ -454,7 +461,9 @@ describe("what a provider sends", () => {
       const text = await response.text();
       expect(response.status).toBe(200);
       if (stream) expect(text).toContain("[DONE]");
-      expect(await recordOf(gateway.house.db, response.headers.get("x-request-id"))).toMatchObject({
+      expect(
+        await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")),
+      ).toMatchObject({
         outcome: "completed",
         cost_nano: 20_000,
       });
@@ -466,13 +475,15 @@ describe("what a provider sends", () => {
     const whole = await chat({ stream: true });
     const text = await whole.text();
     expect(text).not.toContain("error");
-    expect(await recordOf(gateway.house.db, whole.headers.get("x-request-id"))).toMatchObject({
-      outcome: "completed",
-      cost_nano: 20_000,
-    });
+    expect(await usageRecordOf(gateway.server.db, whole.headers.get("x-request-id"))).toMatchObject(
+      {
+        outcome: "completed",
+        cost_nano: 20_000,
+      },
+    );
     const cut = await chat({ stream: true });
     expect(await cut.text()).toContain('"code":"upstream_error"');
-    expect(await recordOf(gateway.house.db, cut.headers.get("x-request-id"))).toMatchObject({
+    expect(await usageRecordOf(gateway.server.db, cut.headers.get("x-request-id"))).toMatchObject({
       outcome: "upstream_error",
       cost_nano: 0,
     });
@@ -485,7 +496,9 @@ describe("what a provider sends", () => {
     }));
     const response = await chat({ stream: true });
     expect(await response.text()).toContain("died");
-    expect(await recordOf(gateway.house.db, response.headers.get("x-request-id"))).toMatchObject({
+    expect(
+      await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")),
+    ).toMatchObject({
       outcome: "upstream_error",
       cost_nano: 20_000,
     });
@@ -507,17 +520,22 @@ describe("a reply in pieces", () => {
     const events = Array.from({ length: 12 }, (_, place) => CHUNK.replace("word", `word${place}`));
     const body = `${events.join("")}${LAST}${USAGE}data: [DONE]\n\n`;
     let at = 0;
-    const slices = events.map((event) => (at += event.length));
-    await start(() => ({ headers: SSE, body, slices, pauseMs: 60 }));
-    const client = openClient(gateway, account, "chat", bodyOf("chat", "hello", { stream: true }));
+    const cuts = events.map((event) => (at += event.length));
+    await start(() => ({ headers: SSE, body, cuts, pauseMs: 60 }));
+    const client = openSocketClient(
+      gateway,
+      account,
+      "chat",
+      bodyOf("chat", "hello", { stream: true }),
+    );
     let late = 0;
     for (let place = 0; place < 11; place++) {
-      await client.saw(`word${place} `);
+      await client.waitForText(`word${place} `);
       if (client.text().includes(`word${place + 1} `)) late += 1;
     }
     expect(late).toBeLessThan(3);
-    await client.saw("[DONE]");
-    client.leave();
+    await client.waitForText("[DONE]");
+    client.disconnect();
   });
 
   test("is not sent for in vain: a reader that is slow slows the provider down", async () => {
@@ -543,18 +561,23 @@ describe("a reply in pieces", () => {
       providers: [],
       env: { SIM_BASE_URL: `http://127.0.0.1:${server.port}`, SIM_API_KEY: KEY },
     });
-    account = await register(gateway);
-    await fund(gateway, account, 10n * USD);
-    const client = openClient(gateway, account, "chat", bodyOf("chat", "hello", { stream: true }));
-    await client.saw("www");
+    account = await registerAccount(gateway);
+    await grantCredits(gateway, account, 10n * USD);
+    const client = openSocketClient(
+      gateway,
+      account,
+      "chat",
+      bodyOf("chat", "hello", { stream: true }),
+    );
+    await client.waitForText("www");
     client.pause();
     await Bun.sleep(400);
     const [sentThen, memoryThen] = [sent, process.memoryUsage.rss()];
     await Bun.sleep(800);
     expect((process.memoryUsage.rss() - memoryThen) / 1_048_576).toBeLessThan(30);
     expect((sent - sentThen) / 1_048_576).toBeLessThan(4);
-    client.leave();
-    await until(
+    client.disconnect();
+    await waitUntil(
       () => sent,
       (now) => now > 0,
     );

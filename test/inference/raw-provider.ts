@@ -14,13 +14,13 @@ export interface RawReply {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: Uint8Array | string;
   /** Where to cut the body into pieces; one piece unless told. */
-  readonly slices?: readonly number[];
+  readonly cuts?: readonly number[];
   /** Milliseconds between two pieces. */
   readonly pauseMs?: number;
   /** States a length instead of sending chunks. */
   readonly length?: number;
   /** What happens after the last piece: the reply ends, the connection is cut, or nothing more comes. */
-  readonly after?: "end" | "cut" | "silence";
+  readonly ending?: "end" | "cut" | "silence";
 }
 
 export interface RawProvider {
@@ -94,7 +94,7 @@ async function send(socket: Socket, reply: RawReply): Promise<void> {
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join("");
   socket.write(`HTTP/1.1 ${reply.status ?? 200} Status\r\n${head}${framing}\r\n\r\n`);
-  for (const piece of pieces(body, reply.slices ?? [])) {
+  for (const piece of pieces(body, reply.cuts ?? [])) {
     if (socket.destroyed) return;
     if (reply.length === undefined)
       socket.write(
@@ -107,8 +107,8 @@ async function send(socket: Socket, reply: RawReply): Promise<void> {
     else socket.write(piece);
     if (reply.pauseMs !== undefined) await Bun.sleep(reply.pauseMs);
   }
-  if (reply.after === "silence") return;
-  if (reply.after === "cut") socket.destroy();
+  if (reply.ending === "silence") return;
+  if (reply.ending === "cut") socket.destroy();
   else if (reply.length === undefined) socket.write("0\r\n\r\n");
 }
 
@@ -123,7 +123,7 @@ function* pieces(body: Uint8Array, slices: readonly number[]): Generator<Uint8Ar
 }
 
 /** Cuts at random places, a few bytes apart here and far apart there. */
-export function randomSlices(length: number, random: () => number): number[] {
+export function randomCuts(length: number, random: () => number): number[] {
   const cuts: number[] = [];
   const most = Math.min(40, 1 + Math.floor(length / 20));
   for (let count = 0; count < most; count++) cuts.push(1 + Math.floor(random() * length));
@@ -131,7 +131,7 @@ export function randomSlices(length: number, random: () => number): number[] {
 }
 
 /** Numbers that look random and are the same in every run. */
-export function createRandom(seed: number): () => number {
+export function seededRandom(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

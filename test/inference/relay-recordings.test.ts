@@ -2,17 +2,26 @@
 
 import { describe, expect, test } from "bun:test";
 import { createSseParser, readSse } from "../../src/base/sse.ts";
-import { whole } from "../../src/store/db.ts";
-import { sumsOf } from "../../src/inference/charge.ts";
+import { integer } from "../../src/store/db.ts";
+import { tokenTotals } from "../../src/inference/charge.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
-import { see, usageSoFar } from "../../src/inference/meter/stream.ts";
+import { readEvent, usageSoFar } from "../../src/inference/meter/stream.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
 import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
-import { register, startGateway } from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import { type Recording, recordings, replayBytes, skipNotice } from "../support/recordings.ts";
 import { withModels } from "./models.ts";
-import { createRandom, randomSlices, type RawRequest, startRawProvider } from "./raw-provider.ts";
-import { type Api, errorOf, expectClean, fund, type Json, PATHS, recordOf, USD } from "./world.ts";
+import { seededRandom, randomCuts, type RawRequest, startRawProvider } from "./raw-provider.ts";
+import {
+  type Api,
+  errorOf,
+  expectSettledLedger,
+  grantCredits,
+  type Json,
+  PATHS,
+  usageRecordOf,
+  USD,
+} from "./world.ts";
 
 interface Case {
   readonly recording: Recording;
@@ -29,7 +38,7 @@ const REFUSABLE =
 const ADDED = new Set(["stream_options", "store", "safety_identifier", "user", "metadata"]);
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
-const random = createRandom(20_261_121);
+const random = seededRandom(20_261_121);
 
 describe.skipIf(skipNotice("relaying recorded replies"))("recorded replies", () => {
   test("are relayed byte for byte up to the usage, in slices of any size, and metered to the token", async () => {
@@ -43,11 +52,11 @@ describe.skipIf(skipNotice("relaying recorded replies"))("recorded replies", () 
             ? "text/event-stream; charset=utf-8"
             : "application/json",
       };
-      return { headers, body: reply, slices: randomSlices(reply.length, random) };
+      return { headers, body: reply, cuts: randomCuts(reply.length, random) };
     });
     const gateway = await startGateway({ providers: [], env: settingsFor(cases, upstream.url) });
-    const account = await register(gateway);
-    await fund(gateway, account, 100_000n * USD);
+    const account = await registerAccount(gateway);
+    await grantCredits(gateway, account, 100_000n * USD);
     const counts: Record<Api, number> = { chat: 0, responses: 0, messages: 0, embeddings: 0 };
     const refused = new Map<string, number>();
     const wrong: string[] = [];
@@ -79,7 +88,9 @@ describe.skipIf(skipNotice("relaying recorded replies"))("recorded replies", () 
         ...(one.recording.stream ? streamProblems(one, received) : wholeProblems(one, received)),
         ...recordProblems(
           one,
-          await recordOf(gateway.house.db, response.headers.get("x-request-id")).catch(() => ({})),
+          await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")).catch(
+            () => ({}),
+          ),
         ),
       ];
       if (problems.length > 0) wrong.push(`${name}: ${problems.join("; ")}`);
@@ -88,7 +99,7 @@ describe.skipIf(skipNotice("relaying recorded replies"))("recorded replies", () 
     console.log(
       `» ${total} recordings relayed (chat ${counts.chat}, responses ${counts.responses}, messages ${counts.messages}, embeddings ${counts.embeddings}); refused as references or unpriced: ${JSON.stringify(Object.fromEntries(refused))}`,
     );
-    await expectClean(gateway.house.db);
+    await expectSettledLedger(gateway.server.db);
     await gateway.stop();
     await upstream.stop();
     expect(wrong.slice(0, 20)).toEqual([]);
@@ -138,8 +149,8 @@ function caseOf(recording: Recording): Case | undefined {
 }
 
 /** An error that was kept without its status. */
-function isError({ form, responseBody }: Recording): boolean {
-  if (form !== "json") return false;
+function isError({ bodyFormat, responseBody }: Recording): boolean {
+  if (bodyFormat !== "json") return false;
   const json = parsed(decoder.decode(responseBody)) as Json | undefined;
   return (
     json?.["type"] === "error" ||
@@ -188,9 +199,9 @@ function parsed(text: string): unknown {
 function settingsFor(cases: readonly Case[], url: string): Record<string, string> {
   const catalog = catalogOf(builtInModels());
   const env: Record<string, string> = { TEST_PROVIDER_KEY: "test-key" };
-  for (const { stem, id } of PROVIDERS)
+  for (const { envPrefix, id } of PROVIDERS)
     if (!OTHERWISE.has(id))
-      Object.assign(env, { [`${stem}_BASE_URL`]: url, [`${stem}_API_KEY`]: "test-key" });
+      Object.assign(env, { [`${envPrefix}_BASE_URL`]: url, [`${envPrefix}_API_KEY`]: "test-key" });
   const models = new Map<string, { id: string; wires: Set<string> }>();
   const declared = new Map<string, Set<string>>();
   for (const { provider, model, wire } of cases) {
@@ -341,13 +352,13 @@ function recordProblems(
 ): string[] {
   if (record["id"] === undefined) return ["no record"];
   const usage = meteredWhole(recording, wire, reply, provider);
-  const sums = usage === undefined ? undefined : sumsOf(usage);
+  const sums = usage === undefined ? undefined : tokenTotals(usage);
   const told = [
-    whole(record, "input_tokens"),
-    whole(record, "cache_read_tokens"),
-    whole(record, "cache_write_tokens"),
-    whole(record, "output_tokens"),
-    whole(record, "reasoning_tokens"),
+    integer(record, "input_tokens"),
+    integer(record, "cache_read_tokens"),
+    integer(record, "cache_write_tokens"),
+    integer(record, "output_tokens"),
+    integer(record, "reasoning_tokens"),
   ];
   const meant =
     sums === undefined
@@ -371,7 +382,7 @@ function meteredWhole(recording: Recording, wire: Api, reply: Uint8Array, provid
   const parser = createSseParser();
   for (const event of [...parser.push(reply), ...parser.end()]) {
     const message = readSse(event);
-    if (message !== undefined) see(meter, message.name, message.data);
+    if (message !== undefined) readEvent(meter, message.name, message.data);
   }
-  return meter.exact ? usageSoFar(meter) : undefined;
+  return meter.isUsageFinal ? usageSoFar(meter) : undefined;
 }

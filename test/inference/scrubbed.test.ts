@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/secret.ts";
-import { scrubbed } from "../../src/inference/provider-error.ts";
+import { redact } from "../../src/inference/provider-error.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
 import type { Credential } from "../../src/inference/upstream.ts";
 
@@ -31,7 +31,7 @@ describe("a provider's error", () => {
     ["Bearer abc.def is bad", "abc.def"],
     ["the key was a plain word of a key", "plain word"],
   ])("does not tell of the gateway's account: %s", (text, secretly) => {
-    expect(scrubbed(text, credential)).not.toContain(secretly);
+    expect(redact(text, credential)).not.toContain(secretly);
   });
 
   test.each([
@@ -47,7 +47,7 @@ describe("a provider's error", () => {
   ])("is looked through at once, whatever was echoed: %s and so on", (unit) => {
     const text = unit.repeat(1_000_000 / unit.length);
     const begun = performance.now();
-    scrubbed(text, credential);
+    redact(text, credential);
     expect(performance.now() - begun).toBeLessThan(2_000);
   });
 
@@ -60,6 +60,6 @@ describe("a provider's error", () => {
     "The model gpt-5.4-mini-2026-03-17 does not exist",
     "req_0123456789abcdef is the id to quote",
   ])("keeps the words that help: %s", (text) => {
-    expect(scrubbed(text, credential)).toBe(text);
+    expect(redact(text, credential)).toBe(text);
   });
 });

@@ -1,33 +1,38 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import {
   type Api,
   bodyOf,
   errorOf,
-  expectClean,
+  expectSettledLedger,
   expectEnvelope,
-  fund,
+  grantCredits,
   type Json,
-  lastSeen,
-  post,
+  lastSimulatorRequest,
+  postCall,
   simStats,
   USD,
   withHeaders,
 } from "./world.ts";
 
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 
 beforeAll(async () => {
   gateway = await startGateway({
     providers: ["openai", "anthropic", "xai", "sim"],
     env: { SIM_BASE_URL: "" },
   });
-  account = await register(gateway);
-  await fund(gateway, account, 100n * USD);
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100n * USD);
 });
 afterAll(async () => {
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   await gateway.stop();
 });
 
@@ -314,7 +319,7 @@ describe("a reference into a provider's account", () => {
     async ({ api, param, more }) => {
       const before = (await simStats(gateway)).requests;
       for (const stream of [false, true]) {
-        const response = await post(
+        const response = await postCall(
           gateway,
           account,
           api,
@@ -335,7 +340,7 @@ describe("a reference into a provider's account", () => {
   test.each(INNOCENT.map(([api, more]) => ({ api, more })))(
     "is not seen where the caller's own data look like one ($api, case %#)",
     async ({ api, more }) => {
-      const response = await post(
+      const response = await postCall(
         gateway,
         account,
         api,
@@ -359,14 +364,14 @@ describe("a reference into a provider's account", () => {
 });
 
 async function sentBody(api: Api, more: Json): Promise<Json> {
-  const response = await post(
+  const response = await postCall(
     gateway,
     account,
     api,
     bodyOf(api, "x", { model: MODELS[api], ...more }),
   );
   expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
-  return JSON.parse((await lastSeen(gateway)).body) as Json;
+  return JSON.parse((await lastSimulatorRequest(gateway)).body) as Json;
 }
 
 describe("what is stored at a provider", () => {
@@ -391,8 +396,8 @@ describe("the end user", () => {
       expect(String(first)).toMatch(/^[\w-]{16,64}$/);
       expect(fieldOf[api](await sentBody(api, {}))).toBe(first);
       const mine = account;
-      account = await register(gateway);
-      await fund(gateway, account, USD);
+      account = await registerAccount(gateway);
+      await grantCredits(gateway, account, USD);
       expect(fieldOf[api](await sentBody(api, {}))).not.toBe(first);
       account = mine;
       expect(account.id).not.toContain(String(first));
@@ -431,7 +436,7 @@ describe("what travels on", () => {
       body: raw,
     });
     expect(response.status).toBe(200);
-    const seen = (await lastSeen(gateway)).body;
+    const seen = (await lastSimulatorRequest(gateway)).body;
     expect(seen).toEndWith(
       raw.slice(raw.indexOf('"openai/gpt-5-mini"') + '"openai/gpt-5-mini"'.length),
     );
@@ -445,8 +450,13 @@ describe("what travels on", () => {
       "x-forwarded-for": "1.2.3.4",
       "x-custom": "c",
     });
-    await post(gateway, sender, "messages", bodyOf("messages", "x", { model: MODELS.messages }));
-    const { headers } = await lastSeen(gateway);
+    await postCall(
+      gateway,
+      sender,
+      "messages",
+      bodyOf("messages", "x", { model: MODELS.messages }),
+    );
+    const { headers } = await lastSimulatorRequest(gateway);
     expect(headers).toMatchObject({
       "anthropic-beta": "context-1m",
       "anthropic-version": "2023-06-01",
@@ -458,7 +468,7 @@ describe("what travels on", () => {
 
   test("is a request for the usage of a stream, which the caller sees only where they asked", async () => {
     for (const asked of [false, true]) {
-      const response = await post(
+      const response = await postCall(
         gateway,
         account,
         "chat",
@@ -471,7 +481,9 @@ describe("what travels on", () => {
       const text = await response.text();
       expect(/"usage":\{/.test(text)).toBe(asked);
       expect(text.includes('"cost":')).toBe(asked);
-      expect((JSON.parse((await lastSeen(gateway)).body) as Json)["stream_options"]).toMatchObject({
+      expect(
+        (JSON.parse((await lastSimulatorRequest(gateway)).body) as Json)["stream_options"],
+      ).toMatchObject({
         include_usage: true,
       });
     }

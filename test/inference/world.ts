@@ -3,8 +3,8 @@
 import { expect } from "bun:test";
 import { grant } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
-import { type Db, type Row, whole } from "../../src/store/db.ts";
-import type { Account, Gateway } from "../support/gateway.ts";
+import { type Db, type Row, integer } from "../../src/store/db.ts";
+import type { TestAccount, Gateway } from "../support/gateway.ts";
 
 export type Api = "chat" | "responses" | "messages" | "embeddings";
 
@@ -37,15 +37,18 @@ export function bodyOf(api: Api, text: string, more: Json = {}): Json {
 type Target = Pick<Gateway, "url">;
 
 /** An account as one call shows it: with headers of its own, or about to leave. */
-export interface Caller extends Account {
+export interface Caller extends TestAccount {
   readonly signal?: AbortSignal;
 }
 
-export function withHeaders(account: Account, headers: Readonly<Record<string, string>>): Account {
+export function withHeaders(
+  account: TestAccount,
+  headers: Readonly<Record<string, string>>,
+): TestAccount {
   return { ...account, headers: { ...account.headers, ...headers } };
 }
 
-export function post(target: Target, caller: Caller, api: Api, body: Json): Promise<Response> {
+export function postCall(target: Target, caller: Caller, api: Api, body: Json): Promise<Response> {
   return fetch(target.url + PATHS[api], {
     method: "POST",
     headers: caller.headers,
@@ -55,7 +58,7 @@ export function post(target: Target, caller: Caller, api: Api, body: Json): Prom
 }
 
 /** Whether a stream of this API ended as a whole one does. */
-export function isComplete(api: Api, text: string): boolean {
+export function isCompleteStream(api: Api, text: string): boolean {
   switch (api) {
     case "chat":
       return text.trimEnd().endsWith("data: [DONE]");
@@ -89,17 +92,21 @@ export function expectEnvelope(api: Api, body: unknown): void {
 let grants = 0;
 
 /** Gives the account so much more, in nano-USD. */
-export async function fund(gateway: Gateway, account: Account, amount: bigint): Promise<void> {
+export async function grantCredits(
+  gateway: Gateway,
+  account: TestAccount,
+  amount: bigint,
+): Promise<void> {
   grants += 1;
   const id = `test.grant.${account.id}.${grants}`;
-  await gateway.house.db.write((tx) =>
+  await gateway.server.db.write((tx) =>
     grant(tx, { id, accountId: account.id, amount, now: Date.now(), reason: "test" }),
   );
 }
 
 export const USD = 1_000_000_000n;
 
-export async function walletOf(
+export async function readWallet(
   db: Db,
   accountId: string,
 ): Promise<{ promo: bigint; paid: bigint; held: bigint }> {
@@ -114,33 +121,33 @@ export async function walletOf(
   };
 }
 
-export async function recordsOf(db: Db, accountId: string): Promise<Row[]> {
+export async function usageRecordsOf(db: Db, accountId: string): Promise<Row[]> {
   return [
     ...(await db.all("select * from usage_record where account_id = ? order by id", [accountId])),
   ];
 }
 
-export async function recordOf(db: Db, id: string | null): Promise<Row> {
+export async function usageRecordOf(db: Db, id: string | null): Promise<Row> {
   const row = await db.get("select * from usage_record where id = ?", [id ?? ""]);
   if (row === undefined) throw new Error(`no usage record ${id}`);
   return row;
 }
 
-export async function openHolds(db: Db): Promise<number> {
+export async function countOpenHolds(db: Db): Promise<number> {
   const row = await db.get("select count(*) as count from hold", []);
-  return row === undefined ? 0 : whole(row, "count");
+  return row === undefined ? 0 : integer(row, "count");
 }
 
 /** Waits until this holds, and says what was last seen where it never does. */
-export async function until<T>(
-  look: () => T | Promise<T>,
-  fits: (seen: T) => boolean,
+export async function waitUntil<T>(
+  read: () => T | Promise<T>,
+  isDone: (seen: T) => boolean,
   ms = 5_000,
 ): Promise<T> {
   const deadline = performance.now() + ms;
   for (;;) {
-    const seen = await look();
-    if (fits(seen)) return seen;
+    const seen = await read();
+    if (isDone(seen)) return seen;
     if (performance.now() > deadline)
       throw new Error(
         `still ${JSON.stringify(seen, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value))}`,
@@ -150,9 +157,9 @@ export async function until<T>(
 }
 
 /** Nothing is held any more, and every sum agrees. */
-export async function expectClean(db: Db, ms = 5_000): Promise<void> {
-  await until(
-    () => openHolds(db),
+export async function expectSettledLedger(db: Db, ms = 5_000): Promise<void> {
+  await waitUntil(
+    () => countOpenHolds(db),
     (count) => count === 0,
     ms,
   );
@@ -172,7 +179,7 @@ export async function simStats(gateway: Gateway): Promise<SimStats> {
 }
 
 /** The body of the last request that the simulator saw. */
-export async function lastSeen(
+export async function lastSimulatorRequest(
   gateway: Gateway,
 ): Promise<{ path: string; headers: Record<string, string>; body: string }> {
   const list = (await (await fetch(`${gateway.simulatorUrl}/sim/requests?limit=1`)).json()) as {

@@ -1,60 +1,73 @@
 // What a key may do to keys once a human owns the account: a limit that the owner set binds the program that it was set for.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { takeOver } from "../../src/accounts/members.ts";
+import { claimWorkspace } from "../../src/accounts/members.ts";
 import { mintByKey } from "../../src/keys/delegation.ts";
 import { changeKey, createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
 import { secret } from "../../src/base/secret.ts";
 import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
-import { insertSpender } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
 import { recordPerson } from "../../src/people/people.ts";
-import { whole } from "../../src/store/db.ts";
+import { integer } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
-import { openAccount, openProcess, promoDeposit } from "../ledger/record.ts";
-import { type Answered, at, call, chat, expectRefusal, type Json, textAt } from "../spec/caller.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
-import { eachStore, STORE_KINDS, type TestStore } from "../support/stores.ts";
+import { openAccount, startLedger, promoDeposit } from "../ledger/record.ts";
+import {
+  type ApiResponse,
+  valueAt,
+  call,
+  chat,
+  expectError,
+  type Json,
+  textAt,
+} from "../spec/caller.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
+import { describeEachStore, STORE_KINDS, type TestStore } from "../support/stores.ts";
 
 const USD = 1_000_000_000n;
 const DAY_MS = 86_400_000;
 
 describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store) => {
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   let own: string;
   beforeAll(async () => {
     gateway = await startGateway({ store });
   });
   afterAll(() => gateway.stop());
   beforeEach(async () => {
-    account = await register(gateway);
+    account = await registerAccount(gateway);
     own = textAt((await call(gateway, "GET /v1/account", { key: account.key })).body, "key.id");
     await claim(account);
   });
 
-  async function claim({ id }: Account): Promise<void> {
+  async function claim({ id }: TestAccount): Promise<void> {
     const subject = crypto.randomUUID();
     const identity = { issuer: "i", subject, email: `${subject}@example.com`, name: null };
     const now = Date.now();
-    await gateway.house.db.write(async (tx) => {
+    await gateway.server.db.write(async (tx) => {
       const { id: personId } = await recordPerson(tx, identity, now);
-      await takeOver(tx, { accountId: id, personId, via: "test", now });
+      await claimWorkspace(tx, { accountId: id, personId, via: "test", now });
     });
   }
   /** As the owner does it in the console. */
   const ownerSets = (change: Omit<Parameters<typeof changeKey>[3], "now">, id = own) =>
-    gateway.house.db.write((tx) => changeKey(tx, account.id, id, { ...change, now: Date.now() }));
-  const mint = (body: Json, key = account.key): Promise<Answered> =>
+    gateway.server.db.write((tx) => changeKey(tx, account.id, id, { ...change, now: Date.now() }));
+  const mint = (body: Json, key = account.key): Promise<ApiResponse> =>
     call(gateway, "POST /v1/keys", { key, body });
-  const change = (id: string, body: Json, key = account.key): Promise<Answered> =>
+  const change = (id: string, body: Json, key = account.key): Promise<ApiResponse> =>
     call(gateway, `PATCH /v1/keys/${id}`, { key, body });
   const readKey = async (id: string): Promise<Json> =>
     (await call(gateway, `GET /v1/keys/${id}`, { key: account.key })).body;
-  const refuses = (answer: Answered, param: string): void => {
-    expectRefusal(answer, { status: 403, code: "forbidden", param });
-    expect(at(answer.body, "error.message")).toContain("its owner decides, in the console");
-    expect(at(answer.body, "error.next.0")).toMatchObject({
+  const refuses = (answer: ApiResponse, param: string): void => {
+    expectError(answer, { status: 403, code: "forbidden", param });
+    expect(valueAt(answer.body, "error.message")).toContain("its owner decides, in the console");
+    expect(valueAt(answer.body, "error.next.0")).toMatchObject({
       method: "GET",
       url: `/console/${account.id}/keys`,
     });
@@ -62,7 +75,7 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
 
   test("a key that may spend nothing gets nowhere: not by itself, and not with what it mints", async () => {
     await ownerSets({ limit: 0n, limitWindow: "day" });
-    expectRefusal(await chat(gateway, account.key), { status: 403, code: "key_limit_reached" });
+    expectError(await chat(gateway, account.key), { status: 403, code: "key_limit_reached" });
     for (const body of [{}, { limit_usd: null }, { limit_usd: 0.01 }, { limit_usd: "0.000000001" }])
       refuses(await mint(body), "limit_usd");
     for (const limit_usd of [null, 1, "0.000000001"])
@@ -71,7 +84,7 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
     const none = await mint({ limit_usd: 0 });
     expect(none.status).toBe(201);
     const minted = await chat(gateway, textAt(none.body, "api_key"));
-    expectRefusal(minted, { status: 403, code: "key_limit_reached" });
+    expectError(minted, { status: 403, code: "key_limit_reached" });
     expect(await readKey(own)).toMatchObject({ limit_usd: 0, limit_window: "day" });
   });
 
@@ -79,14 +92,14 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
     await ownerSets({ limit: 5n * USD, limitWindow: "week" });
     const before = await readKey(own);
     const refused = await change(own, { name: "mine", limit_usd: 6 });
-    provoked("changeKey", 403, refused);
+    expectStatus("changeKey", 403, refused);
     refuses(refused, "limit_usd");
     const unminted = await mint({ name: "more" });
-    provoked("mintKey", 403, unminted);
+    expectStatus("mintKey", 403, unminted);
     refuses(unminted, "limit_usd");
     expect(await readKey(own)).toEqual(before);
     const { body } = await call(gateway, "GET /v1/keys", { key: account.key });
-    expect(at(body, "data.length")).toBe(1);
+    expect(valueAt(body, "data.length")).toBe(1);
   });
 
   test("a key lowers limits, its own and others', and no key takes it back", async () => {
@@ -134,7 +147,7 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
     refuses(await mint({ limit_usd: 0.3, limit_window: "week" }, key), "limit_window");
     expect((await mint({ limit_usd: 0.3, limit_window: "day" }, key)).status).toBe(201);
     const { body } = await call(gateway, "GET /v1/keys", { key: account.key });
-    const limits = (at(body, "data") as Json[]).map((one) => Number(one["limit_usd"]));
+    const limits = (valueAt(body, "data") as Json[]).map((one) => Number(one["limit_usd"]));
     expect(limits.reduce((sum, limit) => sum + limit, 0)).toBeCloseTo(1, 9);
   });
 
@@ -145,19 +158,19 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
     expect(spent).toBeGreaterThan(0);
     refuses(await mint({ limit_usd: 0.001 }), "limit_usd");
     expect((await mint({ limit_usd: (0.001 - spent).toFixed(9) })).status).toBe(201);
-    expectRefusal(await chat(gateway, account.key), { status: 403, code: "key_limit_reached" });
+    expectError(await chat(gateway, account.key), { status: 403, code: "key_limit_reached" });
   });
 
   test("a limit below zero hands nothing on, and widens nothing", async () => {
     await ownerSets({ limit: USD });
-    expectRefusal(await mint({ limit_usd: -5 }), { status: 400, code: "invalid_request" });
+    expectError(await mint({ limit_usd: -5 }), { status: 400, code: "invalid_request" });
     expect(await readKey(own)).toMatchObject({ limit_usd: 1 });
   });
 
   test("the owner reads in the audit that a key's limit became less", async () => {
     await ownerSets({ limit: USD });
     await mint({ limit_usd: 0.25 });
-    const rows = await gateway.house.db.all(
+    const rows = await gateway.server.db.all(
       "select detail from audit where account_id = ? and action = 'key.changed'",
       [account.id],
     );
@@ -169,17 +182,17 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
   test("403 key_limit_reached names the owner where there is one, and otherwise the call that helps", async () => {
     await ownerSets({ limit: 0n });
     const owned = await chat(gateway, account.key);
-    expect(at(owned.body, "error.message")).toContain("owner can raise it in the console");
-    expect(at(owned.body, "error.next.0.url")).toBe(`/console/${account.id}/keys`);
-    const unowned = await register(gateway);
+    expect(valueAt(owned.body, "error.message")).toContain("owner can raise it in the console");
+    expect(valueAt(owned.body, "error.next.0.url")).toBe(`/console/${account.id}/keys`);
+    const unowned = await registerAccount(gateway);
     const id = textAt(
       (await call(gateway, "GET /v1/account", { key: unowned.key })).body,
       "key.id",
     );
     await change(id, { limit_usd: 0 }, unowned.key);
     const { body } = await chat(gateway, unowned.key);
-    expect(at(body, "error.message")).toContain("PATCH /v1/keys/{id}");
-    const step = at(body, "error.next.0") as { method: string; url: string; body: Json };
+    expect(valueAt(body, "error.message")).toContain("PATCH /v1/keys/{id}");
+    const step = valueAt(body, "error.next.0") as { method: string; url: string; body: Json };
     const mended = await call(gateway, `${step.method} ${step.url}`, {
       key: unowned.key,
       body: step.body,
@@ -189,17 +202,17 @@ describe.each(STORE_KINDS)("keys of an account that a human owns, on %s", (store
   });
 
   test("as long as nobody owns the account its keys do as they like", async () => {
-    const free = await register(gateway);
+    const free = await registerAccount(gateway);
     const limited = await mint({ limit_usd: 1, limit_window: "day" }, free.key);
     const [id, key] = [textAt(limited.body, "id"), textAt(limited.body, "api_key")];
     const more = await mint({}, key);
-    expect([more.status, at(more.body, "limit_usd")]).toEqual([201, null]);
+    expect([more.status, valueAt(more.body, "limit_usd")]).toEqual([201, null]);
     expect((await change(id, { limit_usd: 9 }, key)).body).toMatchObject({ limit_usd: 9 });
     expect((await change(id, { limit_usd: null }, key)).body).toMatchObject({ limit_usd: null });
   });
 });
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`what comes of one limited key, on ${kind}`, () => {
     let store: TestStore;
     let keys: Keys;
@@ -212,9 +225,9 @@ eachStore((kind, open) => {
         db,
         master: secret("m".repeat(40)),
         prefix: "pst",
-        openSpender: insertSpender,
+        createKeySpend: insertKeySpend,
       });
-      ledgers = [await openProcess(db, "one", now), await openProcess(db, "two", now)];
+      ledgers = [await startLedger(db, "one", now), await startLedger(db, "two", now)];
     });
     afterAll(() => store.close());
 
@@ -253,7 +266,7 @@ eachStore((kind, open) => {
         ]);
         const { limit, spent } = await getKey(store.db, accountId, parent, now);
         const spender = await store.db.get("select held from spender where key_id = ?", [parent]);
-        const held = BigInt(spender === undefined ? 0 : whole(spender, "held"));
+        const held = BigInt(spender === undefined ? 0 : integer(spender, "held"));
         expect(limit).toBeGreaterThanOrEqual(spent + held);
         const sum = await store.db.get(
           "select cast(sum(limit_nano) as text) as sum from api_key where account_id = ?",

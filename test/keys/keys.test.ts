@@ -5,9 +5,9 @@ import { crc32 } from "node:zlib";
 import { secret } from "../../src/base/secret.ts";
 import { createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
 import { isRawKey, newRawKey } from "../../src/keys/raw-key.ts";
-import { insertSpender } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
 import type { Db } from "../../src/store/db.ts";
-import { eachStore } from "../support/stores.ts";
+import { describeEachStore } from "../support/stores.ts";
 
 const NOW = Date.UTC(2026, 10, 18);
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -60,10 +60,10 @@ describe("a raw key", () => {
   });
 });
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`the keys of an account, on ${kind}`, () => {
     const make = (db: Db, pepper = "a master secret"): Keys =>
-      createKeys({ db, master: secret(pepper), prefix: "pst", openSpender: insertSpender });
+      createKeys({ db, master: secret(pepper), prefix: "pst", createKeySpend: insertKeySpend });
 
     test("the same key under another master secret is unknown: the hash alone opens nothing", async () => {
       const { db, close } = await open();

@@ -3,15 +3,25 @@
 
 import { expect, test } from "bun:test";
 import { connect } from "node:net";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
-interface Late {
+interface PendingUpload {
   readonly path: string;
   /** Sends the last byte, and answers the status. */
   readonly finish: () => Promise<number>;
 }
 
-async function begin(port: number, key: string, path: string, body: string): Promise<Late> {
+async function startUpload(
+  port: number,
+  key: string,
+  path: string,
+  body: string,
+): Promise<PendingUpload> {
   const socket = connect(port, "127.0.0.1");
   const head = new Promise<number>((resolve) => {
     socket.once("data", (bytes) =>
@@ -33,7 +43,7 @@ async function begin(port: number, key: string, path: string, body: string): Pro
   };
 }
 
-async function mint(gateway: Gateway, { headers }: Account) {
+async function mint(gateway: Gateway, { headers }: TestAccount) {
   const minted = await fetch(`${gateway.url}/v1/keys`, { method: "POST", headers, body: "{}" });
   // Safe because a new key is answered with both.
   return (await minted.json()) as { readonly id: string; readonly api_key: string };
@@ -50,11 +60,11 @@ const WRITES = [
 for (const store of ["sqlite", "postgres"] as const)
   test(`a key that is revoked while its body comes does nothing any more (${store})`, async () => {
     const gateway = await startGateway({ store });
-    const account = await register(gateway);
+    const account = await registerAccount(gateway);
     const stolen = await mint(gateway, account);
     const port = Number(new URL(gateway.url).port);
     const late = await Promise.all(
-      WRITES.map(([path, body]) => begin(port, stolen.api_key, path, body)),
+      WRITES.map(([path, body]) => startUpload(port, stolen.api_key, path, body)),
     );
     await Bun.sleep(200);
     const revoked = await fetch(`${gateway.url}/v1/keys/${stolen.id}`, {
@@ -68,7 +78,7 @@ for (const store of ["sqlite", "postgres"] as const)
 
 test("a revoked key is not given a kept answer", async () => {
   const gateway = await startGateway();
-  const account = await register(gateway);
+  const account = await registerAccount(gateway);
   const key = await mint(gateway, account);
   const call = () =>
     fetch(`${gateway.url}/v1/chat/completions`, {

@@ -2,17 +2,22 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
-import { insertSpender } from "../../src/ledger/rows.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import { testPostgres } from "../support/postgres.ts";
-import { at, call, chat, MINUTE_MS, SECOND_MS, textAt } from "../spec/caller.ts";
+import { valueAt, call, chat, MINUTE_MS, SECOND_MS, textAt } from "../spec/caller.ts";
 
 const SECRET = "a master secret that both processes know";
 
 describe("two gateways on one PostgreSQL", () => {
   let one: Gateway;
   let other: Gateway;
-  let account: Account;
+  let account: TestAccount;
   beforeAll(async () => {
     const databaseUrl = await testPostgres();
     const env = { POSTERN_SECRET: SECRET };
@@ -20,7 +25,7 @@ describe("two gateways on one PostgreSQL", () => {
       await startGateway({ databaseUrl, env }),
       await startGateway({ databaseUrl, env }),
     ];
-    account = await register(one);
+    account = await registerAccount(one);
   });
   afterAll(async () => {
     await Promise.all([one.stop(), other.stop()]);
@@ -44,8 +49,8 @@ describe("two gateways on one PostgreSQL", () => {
   });
 
   test("of many that are minted at once on both, only those that still fit are made", async () => {
-    const crowded = await register(one);
-    const { db } = one.house;
+    const crowded = await registerAccount(one);
+    const { db } = one.server;
     const now = Date.now();
     const ids = Array.from({ length: 997 }, () => newId("key", now));
     await db.write(async (tx) => {
@@ -61,7 +66,7 @@ describe("two gateways on one PostgreSQL", () => {
         ],
         ids.map((id) => [id, crowded.id, `hash of ${id}`, "pst", "0000", now]),
       );
-      for (const id of ids) await insertSpender(tx, id, crowded.id, now);
+      for (const id of ids) await insertKeySpend(tx, id, crowded.id, now);
     });
     const answers = await Promise.all(
       Array.from({ length: 16 }, (_, place) =>
@@ -92,7 +97,7 @@ describe("two gateways on one PostgreSQL", () => {
     const body = { model: "sim/echo", max_tokens: 20, messages };
     for (const line of ["POST /v1/messages", "POST /v1/messages/count_tokens"]) {
       const answer = await call(other, line, { key, body });
-      expect([line, answer.status, at(answer.body, "type")]).toEqual([line, 401, "error"]);
+      expect([line, answer.status, valueAt(answer.body, "type")]).toEqual([line, 401, "error"]);
     }
     expect((await chat(other, key, { stream: true })).status).toBe(401);
     expect((await chat(one, key)).status).toBe(401);
@@ -103,7 +108,10 @@ describe("two gateways on one PostgreSQL", () => {
     await warm(key);
     await call(one, `PATCH /v1/keys/${id}`, { key: account.key, body: { limit_usd: 0 } });
     const refused = await chat(other, key);
-    expect([refused.status, at(refused.body, "error.code")]).toEqual([403, "key_limit_reached"]);
+    expect([refused.status, valueAt(refused.body, "error.code")]).toEqual([
+      403,
+      "key_limit_reached",
+    ]);
   });
 
   test("an expiry that one has set to now ends the key on the other", async () => {
@@ -146,9 +154,9 @@ describe("last_used_at", () => {
     const databaseUrl = await testPostgres();
     const env = { POSTERN_SECRET: SECRET };
     const used = await startGateway({ databaseUrl, env });
-    const account = await register(used);
+    const account = await registerAccount(used);
     const before = await call(used, "GET /v1/account", { key: account.key });
-    expect(at(before.body, "key.last_used_at")).toBeNull();
+    expect(valueAt(before.body, "key.last_used_at")).toBeNull();
     const usedAt = Date.now();
     await chat(used, account.key);
     await used.stop();

@@ -2,16 +2,16 @@
 
 import { afterAll, beforeAll, describe, expect, test, setDefaultTimeout } from "bun:test";
 import { MAX_NANO } from "../../src/base/money.ts";
-import type { BudgetLimits, BudgetMark } from "../../src/ledger/budget-rules.ts";
-import { type BudgetsChanged, getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
+import type { BudgetLimits, BudgetThresholdCrossing } from "../../src/ledger/budget-rules.ts";
+import { type BudgetsChangeResult, getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import type { Db, Tx } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
-import { rejection } from "../support/rejection.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { openAccount, startLedger, promoDeposit, usageRecord } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -23,17 +23,17 @@ const MIDNIGHT = Date.UTC(2026, 10, 30);
 const MONTH_END = Date.UTC(2026, 11, 1);
 let accounts = 0;
 
-interface When {
+interface CallOptions {
   readonly now?: number;
   readonly key?: string;
 }
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`budgets on ${kind}`, () => {
     let store: TestStore;
     let db: Db;
     let ledger: Ledger<UsageRecord>;
-    const told: BudgetMark[] = [];
+    const told: BudgetThresholdCrossing[] = [];
     beforeAll(async () => {
       store = await open();
       db = store.db;
@@ -45,9 +45,9 @@ eachStore((kind, open) => {
     });
 
     const process = (on: Db, name: string): Promise<Ledger<UsageRecord>> =>
-      openProcess(db, name, NOW, {
+      startLedger(db, name, NOW, {
         db: on,
-        tellBudgets: async (_tx, marks) => void told.push(...marks),
+        onBudgetThresholds: async (_tx, marks) => void told.push(...marks),
       });
     const account = async (limits: Partial<BudgetLimits> = {}): Promise<string> => {
       accounts += 1;
@@ -59,13 +59,16 @@ eachStore((kind, open) => {
       if (Object.keys(limits).length > 0) await set(id, limits);
       return id;
     };
-    const set = (id: string, limits: Partial<BudgetLimits>, now = NOW): Promise<BudgetsChanged> =>
-      db.write((tx) => setBudgets(tx, id, limits, now));
+    const set = (
+      id: string,
+      limits: Partial<BudgetLimits>,
+      now = NOW,
+    ): Promise<BudgetsChangeResult> => db.write((tx) => setBudgets(tx, id, limits, now));
     const hold = async (
       id: string,
       name: string,
       amount: bigint,
-      { now = NOW, key = "k" }: When = {},
+      { now = NOW, key = "k" }: CallOptions = {},
     ): Promise<string> => {
       const outcome = await ledger.hold({
         id: `${id}.${name}`,
@@ -76,14 +79,14 @@ eachStore((kind, open) => {
         expiresAt: now + 4_000 * HOUR_MS,
       });
       if (outcome.status !== "budget") return outcome.status;
-      const { window, room, endsAt } = outcome.blocked;
-      return `${window} leaves ${room} until ${new Date(endsAt).toISOString().slice(0, 10)}`;
+      const { window, remaining, endsAt } = outcome.blocked;
+      return `${window} leaves ${remaining} until ${new Date(endsAt).toISOString().slice(0, 10)}`;
     };
     const settle = async (
       id: string,
       name: string,
       cost: bigint,
-      { now = NOW, key = "k" }: When = {},
+      { now = NOW, key = "k" }: CallOptions = {},
     ): Promise<readonly bigint[] | string> => {
       const of = { id: `${id}.${name}`, accountId: id, keyId: `${id}.${key}`, cost };
       const outcome = await ledger.settle({
@@ -97,7 +100,7 @@ eachStore((kind, open) => {
       id: string,
       name: string,
       cost: bigint,
-      more: When = {},
+      more: CallOptions = {},
     ): Promise<void> => {
       expect(await hold(id, name, cost, more)).toBe("held");
       expect(await settle(id, name, cost, more)).toEqual([cost, 0n]);
@@ -215,12 +218,12 @@ eachStore((kind, open) => {
       expect(await used(id)).toEqual([50n, 57n]);
       const { before, after } = await set(id, { day: 60n });
       expect(before).toEqual({ day: null, month: null });
-      expect([after.day.used, after.day.room, after.month.used, after.month.room]).toEqual([
-        50n,
-        10n,
-        57n,
-        null,
-      ]);
+      expect([
+        after.day.used,
+        after.day.remaining,
+        after.month.used,
+        after.month.remaining,
+      ]).toEqual([50n, 10n, 57n, null]);
       expect(await hold(id, "4", 11n)).toBe("day leaves 10 until 2026-11-30");
       await set(id, { month: 60n });
       expect(await hold(id, "5", 4n)).toBe("month leaves 3 until 2026-12-01");
@@ -235,12 +238,12 @@ eachStore((kind, open) => {
       await set(id, { month: null });
       await spend(id, "4", 500n);
       const { after } = await set(id, { day: 600n, month: 530n });
-      expect([after.day.used, after.day.room, after.month.used, after.month.room]).toEqual([
-        530n,
-        70n,
-        530n,
-        0n,
-      ]);
+      expect([
+        after.day.used,
+        after.day.remaining,
+        after.month.used,
+        after.month.remaining,
+      ]).toEqual([530n, 70n, 530n, 0n]);
     });
 
     test("a clock that steps back opens no window, and closes none: the budget of the day that was begun counts", async () => {
@@ -292,20 +295,22 @@ eachStore((kind, open) => {
     test("a greater budget arms the marks again; a lesser one tells at once what was reached", async () => {
       const id = await account({ day: 100n });
       await spend(id, "1", 60n);
-      expect((await set(id, { day: 200n })).marks).toEqual([]);
+      expect((await set(id, { day: 200n })).crossings).toEqual([]);
       await spend(id, "2", 40n);
       expect(marksOf(id)).toEqual(["day 50 % at 60 of 100", "day 50 % at 100 of 200"]);
       const lowered = await set(id, { day: 110n });
-      expect(lowered.marks.map((one) => one.percent)).toEqual([80]);
-      expect((await set(id, { day: 110n })).marks).toEqual([]);
-      expect((await set(id, { day: 0n })).marks).toEqual([]);
-      expect((await set(id, { day: 1n })).marks.map((one) => one.percent)).toEqual([50, 80, 100]);
+      expect(lowered.crossings.map((one) => one.percent)).toEqual([80]);
+      expect((await set(id, { day: 110n })).crossings).toEqual([]);
+      expect((await set(id, { day: 0n })).crossings).toEqual([]);
+      expect((await set(id, { day: 1n })).crossings.map((one) => one.percent)).toEqual([
+        50, 80, 100,
+      ]);
     });
 
     test("amounts that are none are refused", async () => {
       const id = await account();
       for (const day of [-1n, MAX_NANO + 1n])
-        expect(await rejection(set(id, { day }))).toMatch("is no amount");
+        expect(await rejectionMessage(set(id, { day }))).toMatch("is no amount");
       expect((await set(id, { day: MAX_NANO, month: 0n })).after.day.limit).toBe(MAX_NANO);
     });
 

@@ -1,9 +1,9 @@
 /** What a run of histories was made of: a run that never refused or swept has shown little. */
-export interface Counts {
+export interface RunStatistics {
   histories: number;
   holds: number;
   /** Where nothing need be read for a hold. */
-  heldAtOnce: number;
+  heldSync: number;
   settles: number;
   refusals: number;
   budgets: number;
@@ -11,13 +11,13 @@ export interface Counts {
   lateSettles: number;
   sweeps: number;
   crashes: number;
-  repeats: number;
+  lostReplies: number;
 }
 
-export const noCounts = (): Counts => ({
+export const emptyStatistics = (): RunStatistics => ({
   histories: 0,
   holds: 0,
-  heldAtOnce: 0,
+  heldSync: 0,
   settles: 0,
   refusals: 0,
   budgets: 0,
@@ -25,5 +25,5 @@ export const noCounts = (): Counts => ({
   lateSettles: 0,
   sweeps: 0,
   crashes: 0,
-  repeats: 0,
+  lostReplies: 0,
 });

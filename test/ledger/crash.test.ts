@@ -7,9 +7,9 @@ import { getBudgets, setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
-import { type Db, text, whole } from "../../src/store/db.ts";
-import { startChild } from "../support/child.ts";
-import { eachStore } from "../support/stores.ts";
+import { type Db, text, integer } from "../../src/store/db.ts";
+import { startScript } from "../support/child.ts";
+import { describeEachStore } from "../support/stores.ts";
 import { openAccount, promoDeposit } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -21,11 +21,11 @@ const RUN_MS_MAX = 60;
 /** Spent in a moment; each further run is given as much again as was spent, so it begins by passing half. */
 const FIRST_BUDGET = 2_000n;
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`kill -9 on ${kind}`, () => {
     test(`whatever was seen to be settled is charged once after ${KILLS} kills, nothing stays held, and each mark of a budget is told once`, async () => {
       const started = performance.now();
-      const { db, place, close } = await open();
+      const { db, location, close } = await open();
       const now = Date.now();
       await db.write(async (tx) => {
         await openAccount(tx, "a", ["k1", "k2"], now);
@@ -39,13 +39,13 @@ eachStore((kind, open) => {
         const usedBefore = await usedOf(db);
         const limit = usedBefore * 2n > FIRST_BUDGET ? usedBefore * 2n + 2n : FIRST_BUDGET;
         await db.write((tx) => setBudgets(tx, "a", { month: limit }, now));
-        const child = startChild(WORKER, [place.kind, place.at, "only"]);
-        orphans += Number((await child.line("ready")).split(" ")[2]);
+        const child = startScript(WORKER, [location.kind, location.address, "only"]);
+        orphans += Number((await child.waitForLine("ready")).split(" ")[2]);
         child.process.stdin.write(`hammer a k1,k2 ${run}\n`);
-        await child.line("settled");
+        await child.waitForLine("settled");
         await Bun.sleep(Math.random() * RUN_MS_MAX);
         child.process.kill("SIGKILL");
-        await child.ended;
+        await child.exitCode;
         for (const line of child.lines) {
           const [word = "", id = "", ...rest] = line.split(" ");
           if (word === "settled") seen.set(id, rest.join(" "));
@@ -62,7 +62,7 @@ eachStore((kind, open) => {
       expect(problems).toEqual([]);
       expect(checked.holds).toBe(0);
 
-      expect(await marksTold(db)).toEqual(marks);
+      expect(await thresholdEvents(db)).toEqual(marks);
       expect(marks.length).toBeGreaterThan(KILLS / 2);
 
       const charged = await charges(db);
@@ -80,7 +80,7 @@ async function usedOf(db: Db): Promise<bigint> {
   return (await getBudgets(db, "a", Date.now())).month.used;
 }
 
-async function marksTold(db: Db): Promise<readonly string[]> {
+async function thresholdEvents(db: Db): Promise<readonly string[]> {
   const rows = await db.all("select data from event order by created_at, id");
   return rows
     .map((row) => JSON.parse(text(row, "data")))
@@ -115,7 +115,7 @@ async function untilAlone(db: Db): Promise<void> {
     const row = await db.get(
       "select count(*) as count from pg_stat_activity where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()",
     );
-    if (row !== undefined && whole(row, "count") === 0) return;
+    if (row !== undefined && integer(row, "count") === 0) return;
     await Bun.sleep(20);
   }
 }

@@ -4,8 +4,8 @@ import { MAX_NANO } from "../../src/base/money.ts";
 import { createLedger, deposit, getWallet, grant, startEpoch } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import type { Db } from "../../src/store/db.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
+import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -14,7 +14,7 @@ setDefaultTimeout(60_000);
 const NOW = Date.UTC(2026, 10, 21, 12);
 let accounts = 0;
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`deposits on ${kind}`, () => {
     let store: TestStore;
     let db: Db;
@@ -77,7 +77,7 @@ eachStore((kind, open) => {
         db,
         process: "p",
         epoch,
-        writeRecords: writeUsage,
+        writeRecords: insertUsage,
       });
       const owner = { id, accountId: id, keyId: `${id}.k`, now: NOW };
       expect(await ledger.hold({ ...owner, amount: MAX_NANO, expiresAt: NOW + 1 })).toEqual({

@@ -1,48 +1,61 @@
 // Finds an order of acts that explains what was seen: acts that happen at the same time may have happened in any.
 
 import { toNano } from "../../src/base/money.ts";
-import { type Db, type Row, text, whole } from "../../src/store/db.ts";
+import { type Db, type Row, text, integer } from "../../src/store/db.ts";
 import { type HistoryPlan, KEYS } from "./history.ts";
-import { act, type Act, balances, budgetUsed, type Clock, keyState, type Model } from "./model.ts";
+import {
+  applyOperation,
+  type ModelOperation,
+  balances,
+  budgetUsed,
+  type Clock,
+  keyState,
+  type Model,
+} from "./model.ts";
 
-export interface Account {
+export interface HistoryAccount {
   readonly id: string;
   readonly plan: HistoryPlan;
-  readonly asked: string[];
+  readonly holdIds: string[];
   model: Model;
 }
 
 /** Acts of one transaction, with what the ledger answered; null where nobody heard the answer. */
-interface Actor {
-  readonly acts: readonly Act[];
-  readonly heard: readonly (string | null)[];
+interface Transaction {
+  readonly operations: readonly ModelOperation[];
+  readonly replies: readonly (string | null)[];
 }
 
-export type Thread = readonly Actor[];
+export type Thread = readonly Transaction[];
 
 /** The state after some order of the acts that gives every answer that was heard, and the rows that were found. */
-export function explain(
+export function findLinearization(
   model: Model,
   threads: readonly Thread[],
   clock: Clock,
-  isRight: (model: Model) => boolean,
+  matches: (model: Model) => boolean,
 ): Model | undefined {
-  if (threads.every((thread) => thread.length === 0)) return isRight(model) ? model : undefined;
-  for (const [place, [first, ...rest]] of threads.entries()) {
+  if (threads.every((thread) => thread.length === 0)) return matches(model) ? model : undefined;
+  for (const [index, [first, ...rest]] of threads.entries()) {
     if (first === undefined) continue;
-    const after = perform(model, first, clock);
-    const others = threads.map((thread, other) => (other === place ? rest : thread));
-    const found = after === undefined ? undefined : explain(after, others, clock, isRight);
+    const after = applyTransaction(model, first, clock);
+    const others = threads.map((thread, other) => (other === index ? rest : thread));
+    const found =
+      after === undefined ? undefined : findLinearization(after, others, clock, matches);
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
-function perform(model: Model, { acts, heard }: Actor, clock: Clock): Model | undefined {
+function applyTransaction(
+  model: Model,
+  { operations, replies }: Transaction,
+  clock: Clock,
+): Model | undefined {
   let state = model;
-  for (const [place, one] of acts.entries()) {
-    const [after, answer] = act(state, one, clock);
-    const said = heard[place] ?? null;
+  for (const [index, one] of operations.entries()) {
+    const [after, answer] = applyOperation(state, one, clock);
+    const said = replies[index] ?? null;
     if (said !== null && said !== answer) return undefined;
     state = after;
   }
@@ -50,9 +63,9 @@ function perform(model: Model, { acts, heard }: Actor, clock: Clock): Model | un
 }
 
 /** The account's money and open calls, as a sentence that can be compared. */
-export function rowsOf(account: Account, model: Model): string {
+export function modelSummary(account: HistoryAccount, model: Model): string {
   const { promo, paid, held } = balances(model);
-  const keys = keysOf(account).map((id, place) => {
+  const keys = keyIdsOf(account).map((id, place) => {
     const key = keyState(model, place);
     return `${id} ${key.held} ${key.calls} ${key.spent} since ${key.day}`;
   });
@@ -68,7 +81,7 @@ export function rowsOf(account: Account, model: Model): string {
   return [`${promo} ${paid} ${held}`, budget, ...keys.toSorted(), ...holds.toSorted()].join("; ");
 }
 
-export async function readRows(db: Db): Promise<Map<string, string>> {
+export async function readSummaries(db: Db): Promise<Map<string, string>> {
   const [wallets, spenders, holds, swept] = await Promise.all([
     db.all("select * from wallet"),
     db.all(
@@ -84,7 +97,7 @@ export async function readRows(db: Db): Promise<Map<string, string>> {
       const id = text(row, "account_id");
       const keys = (keysBy.get(id) ?? []).map(
         (key) =>
-          `${text(key, "key_id")} ${toNano(key["held"])} ${whole(key, "open_calls")} ${toNano(key["total_spent"])} since ${whole(key, "day_start")}`,
+          `${text(key, "key_id")} ${toNano(key["held"])} ${integer(key, "open_calls")} ${toNano(key["total_spent"])} since ${integer(key, "day_start")}`,
       );
       const open = (holdsBy.get(id) ?? []).map(
         (hold: Row) => `${text(hold, "id")} ${text(hold, "state")} ${toNano(hold["amount"])}`,
@@ -111,8 +124,8 @@ function budgetOf(row: Row): string {
   return `${part("day")}, ${part("month")}`;
 }
 
-export function riddle(
-  account: Account,
+export function describeFailure(
+  account: HistoryAccount,
   threads: readonly Thread[],
   clock: Clock,
   found: { readonly seen: string; readonly round: number },
@@ -123,7 +136,7 @@ export function riddle(
     );
   return [
     `round ${found.round} of ${account.id}: no order of its acts explains what was seen`,
-    `before: ${rowsOf(account, account.model)}`,
+    `before: ${modelSummary(account, account.model)}`,
     `model: ${show(account.model)}`,
     ...threads.flatMap((thread) => thread.map((actor) => show(actor))),
     `clock: ${show(clock)}`,
@@ -131,6 +144,6 @@ export function riddle(
   ].join("\n");
 }
 
-export function keysOf(account: Account): string[] {
+export function keyIdsOf(account: HistoryAccount): string[] {
   return Array.from({ length: KEYS }, (_, place) => `${account.id}.k${place}`);
 }

@@ -18,7 +18,7 @@ describe("group commit", () => {
       numbers(100).map((one) => `did ${one}`),
     );
     expect(sizes).toEqual([100]);
-    expect(group.depth()).toBe(0);
+    expect(group.queueDepth()).toBe(0);
     await group.idle();
   });
 
@@ -166,7 +166,7 @@ describe("group commit", () => {
         return operations;
       },
       0.2,
-      { laneOf: (one) => (one < 0 ? "locked" : `${one}`) },
+      { lockKeyOf: (one) => (one < 0 ? "locked" : `${one}`) },
     );
     const owed = [-1, -2].map((one) => group.submit(one, "owed"));
     const fresh = group.submit(-3, "new").catch((error: unknown) => error);
@@ -178,7 +178,7 @@ describe("group commit", () => {
     ).toEqual(["overloaded", 1]);
     // Halves, down to the one alone; the others of its lane are not tried after it.
     expect(tried.length).toBeLessThan(16);
-    expect(group.depth()).toBe(2);
+    expect(group.queueDepth()).toBe(2);
     expect(await group.submit(7, "new")).toBe(7);
     await Bun.sleep(50);
     // Whoever tries them again is alone, so that nobody waits for locked rows with them.
@@ -189,7 +189,7 @@ describe("group commit", () => {
     isLocked = false;
     expect(await Promise.all(owed)).toEqual([-1, -2]);
     await group.idle();
-    expect(group.depth()).toBe(0);
+    expect(group.queueDepth()).toBe(0);
     expect(await group.submit(-4, "new")).toBe(-4);
   });
 
@@ -204,7 +204,7 @@ describe("group commit", () => {
         return operations;
       },
       0.1,
-      { undoOf: (one) => 100 + one },
+      { compensationFor: (one) => 100 + one },
     );
     expect(await group.submit(1, "new").catch((error: unknown) => error)).toBeInstanceOf(Fault);
     await group.idle();

@@ -66,7 +66,7 @@ export type EventPlan =
   | { readonly kind: "silence"; readonly process: number }
   | { readonly kind: "reply lost"; readonly process: number };
 
-export type WorldPlan = {
+export type RunPlan = {
   readonly histories: readonly HistoryPlan[];
   /** One before each round. */
   readonly events: readonly EventPlan[];
@@ -178,7 +178,7 @@ const event: fc.Arbitrary<EventPlan> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("reply lost" as const), process }) },
 );
 
-export function worlds(histories: number): fc.Arbitrary<WorldPlan> {
+export function runPlans(histories: number): fc.Arbitrary<RunPlan> {
   return fc.record({
     histories: fc.array(history, { minLength: histories, maxLength: histories }),
     events: fc.array(event, { minLength: ROUNDS_MAX, maxLength: ROUNDS_MAX }),

@@ -10,9 +10,9 @@ import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { type Db, UNAVAILABLE } from "../../src/store/db.ts";
 import { sumUsage, type UsageRecord } from "../../src/usage/usage.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { rejection } from "../support/rejection.ts";
-import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { openAccount, startLedger, promoDeposit, usageRecord } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -21,7 +21,7 @@ const NOW = Date.UTC(2026, 10, 21, 12);
 const MINUTE_MS = 60_000;
 let accounts = 0;
 
-eachStore(
+describeEachStore(
   (kind, open) => {
     describe(`the ledger on ${kind}`, () => {
       let store: TestStore;
@@ -38,7 +38,7 @@ eachStore(
       });
 
       const process = (on: Db, name: string): Promise<Ledger<UsageRecord>> =>
-        openProcess(db, name, NOW, { db: on });
+        startLedger(db, name, NOW, { db: on });
       const account = async (promo: bigint, paid = 0n): Promise<string> => {
         accounts += 1;
         const id = `a${accounts}`;
@@ -194,13 +194,17 @@ eachStore(
 
       test("amounts below zero and costs beyond every balance are refused before they reach the queue", async () => {
         const id = await account(100n);
-        expect(await rejection(ledger.hold(hold(id, "h", -1n)))).toMatch("less than nothing");
-        expect(await rejection(ledger.hold(hold(id, "h", 1n, { minimum: -1n })))).toMatch(
+        expect(await rejectionMessage(ledger.hold(hold(id, "h", -1n)))).toMatch(
+          "less than nothing",
+        );
+        expect(await rejectionMessage(ledger.hold(hold(id, "h", 1n, { minimum: -1n })))).toMatch(
           "less than nothing",
         );
         await ledger.hold(hold(id, "h", 10n));
-        expect(await rejection(ledger.settle(settle(id, "h", -5n)))).toMatch("impossible cost");
-        expect(await rejection(ledger.settle(settle(id, "h", MAX_NANO + 1n)))).toMatch(
+        expect(await rejectionMessage(ledger.settle(settle(id, "h", -5n)))).toMatch(
+          "impossible cost",
+        );
+        expect(await rejectionMessage(ledger.settle(settle(id, "h", MAX_NANO + 1n)))).toMatch(
           "impossible cost",
         );
         expect(await ledger.settle(settle(id, "h", MAX_NANO))).toMatchObject({
@@ -213,14 +217,14 @@ eachStore(
         const [mine, theirs] = [await account(100n), await account(100n)];
         expect(await ledger.hold(hold(mine, "x", 10n, { keyId: `${theirs}.k` }))).toEqual({
           status: "key_refused",
-          why: "unknown",
+          reason: "unknown",
         });
         await ledger.hold(hold(mine, "h", 10n));
         for (const wrong of [{ accountId: theirs, keyId: `${theirs}.k` }, { keyId: `${mine}.l` }]) {
-          expect(await rejection(ledger.settle(settle(mine, "h", 10n, wrong)))).toMatch(
+          expect(await rejectionMessage(ledger.settle(settle(mine, "h", 10n, wrong)))).toMatch(
             "another account or key",
           );
-          expect(await rejection(ledger.hold(hold(mine, "h", 10n, wrong)))).toMatch(
+          expect(await rejectionMessage(ledger.hold(hold(mine, "h", 10n, wrong)))).toMatch(
             "another account's or key's",
           );
         }
@@ -231,7 +235,7 @@ eachStore(
       test("an account and a key that are not there are refused", async () => {
         expect(await ledger.hold(hold("nobody", "h", 10n))).toEqual({
           status: "key_refused",
-          why: "unknown",
+          reason: "unknown",
         });
       });
 
@@ -357,9 +361,9 @@ eachStore(
 
       test("a clock that steps back makes no key wait: its pace is counted from there", async () => {
         const id = await account(100n);
-        const pace = { intervalMs: 1_000, burst: 3 };
+        const rateLimit = { intervalMs: 1_000, burst: 3 };
         const at = async (name: string, now: number): Promise<string> => {
-          const outcome = await ledger.hold(hold(id, name, 1n, { now, pace }));
+          const outcome = await ledger.hold(hold(id, name, 1n, { now, rateLimit }));
           return outcome.status === "too_fast" ? `wait ${outcome.retryAfterMs}` : outcome.status;
         };
         expect([
@@ -414,7 +418,7 @@ eachStore(
         expect((await ledger.hold(hold(id, "1", 70n))).status).toBe("held");
         expect(await ledger.hold(hold(id, "2", 31n))).toEqual({
           status: "key_limit",
-          room: 30n,
+          remaining: 30n,
           windowEndsAt: tomorrow,
         });
         expect(await ledger.settle(settle(id, "1", 90n))).toMatchObject({

@@ -2,31 +2,31 @@
 
 import { connect, createServer, type Socket } from "node:net";
 
-export interface Wire {
+export interface FaultyProxy {
   readonly url: string;
   /** Cuts the next connection that says `commit`, before or after the server hears of it; resolves when it is cut. */
   readonly cutAtCommit: (when: "before" | "after") => Promise<void>;
   /** From here on the server's machine is gone: no connection that is open now says anything, not even that it is closed. */
   readonly silence: () => void;
   /** Nothing comes through any more. */
-  readonly fall: () => void;
+  readonly stop: () => void;
   /** Again, at the same address. */
-  readonly rise: () => Promise<void>;
+  readonly restart: () => Promise<void>;
 }
 
 const COMMIT = Buffer.from("commit\0");
 const REPLY_MS = 30;
 
-export async function wireTo(url: string): Promise<Wire> {
+export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
   const target = new URL(url);
   const port = Number(target.port);
-  let armed: { readonly when: "before" | "after"; readonly done: () => void } | undefined;
+  let pendingCut: { readonly when: "before" | "after"; readonly done: () => void } | undefined;
   const sockets = new Set<Socket>();
   let silenced = 0;
   let opened = 0;
   const server = createServer((client) => {
     const upstream = connect(port, target.hostname);
-    let deaf = false;
+    let dropsReplies = false;
     const number = ++opened;
     for (const socket of [client, upstream]) {
       sockets.add(socket);
@@ -39,13 +39,13 @@ export async function wireTo(url: string): Promise<Wire> {
     }
     client.on("data", (chunk: Buffer) => {
       if (number <= silenced) return;
-      if (armed === undefined || !chunk.includes(COMMIT)) {
+      if (pendingCut === undefined || !chunk.includes(COMMIT)) {
         upstream.write(chunk);
         return;
       }
-      const { when, done } = armed;
-      armed = undefined;
-      deaf = true;
+      const { when, done } = pendingCut;
+      pendingCut = undefined;
+      dropsReplies = true;
       if (when === "after") upstream.write(chunk);
       setTimeout(() => {
         client.destroy();
@@ -54,7 +54,7 @@ export async function wireTo(url: string): Promise<Wire> {
       }, REPLY_MS);
     });
     upstream.on("data", (chunk: Buffer) => {
-      if (!deaf && number > silenced) client.write(chunk);
+      if (!dropsReplies && number > silenced) client.write(chunk);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -64,15 +64,15 @@ export async function wireTo(url: string): Promise<Wire> {
     url: target.href,
     cutAtCommit: (when) =>
       new Promise((done) => {
-        armed = { when, done };
+        pendingCut = { when, done };
       }),
     silence: () => {
       silenced = opened;
     },
-    fall: () => {
+    stop: () => {
       for (const socket of sockets) socket.destroy();
       server.close();
     },
-    rise: () => new Promise((risen) => server.listen(Number(target.port), "127.0.0.1", risen)),
+    restart: () => new Promise((risen) => server.listen(Number(target.port), "127.0.0.1", risen)),
   };
 }

@@ -29,7 +29,7 @@ type Charge = {
 export type ModelBudget = { readonly day: bigint | null; readonly month: bigint | null };
 
 export type Model = {
-  readonly born: number;
+  readonly createdAt: number;
   readonly budget: ModelBudget;
   /** When the budget was set, whether or not it then bounded anything. */
   readonly budgeted: readonly number[];
@@ -41,9 +41,9 @@ export type Model = {
   readonly holds: ReadonlyMap<string, ModelHold>;
   readonly keys: readonly ModelKey[];
   /** What the sweeper means to sweep. It looks without a lock, and looks again with one. */
-  readonly picked: readonly string[];
+  readonly sweepCandidates: readonly string[];
   /** When which key made a hold under a pace. */
-  readonly paced: readonly {
+  readonly rateLimited: readonly {
     readonly key: number;
     readonly at: number;
     readonly interval: number;
@@ -57,7 +57,7 @@ export type Clock = {
   readonly seen: readonly number[];
 };
 
-export type Act =
+export type ModelOperation =
   | {
       kind: "hold";
       id: string;
@@ -80,8 +80,8 @@ export type Act =
 /** How long the ledger remembers what was swept. */
 const WEEK_MS = 7 * 24 * 3_600_000;
 
-export const emptyModel = (born: number, keys: number): Model => ({
-  born,
+export const emptyModel = (createdAt: number, keys: number): Model => ({
+  createdAt,
   budget: { day: null, month: null },
   budgeted: [],
   deposits: new Map(),
@@ -93,12 +93,13 @@ export const emptyModel = (born: number, keys: number): Model => ({
     limit: null,
     window: null,
   })),
-  picked: [],
-  paced: [],
+  sweepCandidates: [],
+  rateLimited: [],
 });
 
 const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, one) => total + one, 0n);
-const least = (...amounts: readonly bigint[]): bigint => amounts.reduce((a, b) => (b < a ? b : a));
+const minNano = (...amounts: readonly bigint[]): bigint =>
+  amounts.reduce((a, b) => (b < a ? b : a));
 const open = (model: Model): ModelHold[] =>
   [...model.holds.values()].filter((hold) => hold.state === "open");
 
@@ -124,7 +125,7 @@ export function keyState(
     held: sum(mine.map((one) => one.amount)),
     calls: mine.length,
     spent: sum(charges.map((one) => one.promo + one.paid)),
-    day: Math.max(midnight(model.born), ...begun(charges)),
+    day: Math.max(midnight(model.createdAt), ...chargeDays(charges)),
   };
 }
 
@@ -138,7 +139,7 @@ function windowName(window: ModelKey["window"], at: number): string {
 
 /** A window that has begun is not left again when the clock steps back. */
 function spentIn(model: Model, key: number, window: ModelKey["window"], now: number): bigint {
-  let current = windowName(window, model.born);
+  let current = windowName(window, model.createdAt);
   let spent = 0n;
   for (const one of [
     ...model.charges.filter((charge) => charge.key === key),
@@ -151,10 +152,10 @@ function spentIn(model: Model, key: number, window: ModelKey["window"], now: num
   return spent;
 }
 
-function room(model: Model, key: number, now: number): bigint | null {
+function remainingKeyLimit(model: Model, key: number, now: number): bigint | null {
   const rules = model.keys[key];
   if (rules === undefined || rules.limit === null) return null;
-  const at = countedAt(model, key, now);
+  const at = chargeTime(model, key, now);
   const left = rules.limit - spentIn(model, key, rules.window, at) - keyState(model, key).held;
   return left < 0n ? 0n : left;
 }
@@ -162,23 +163,25 @@ function room(model: Model, key: number, now: number): bigint | null {
 const midnight = (at: number): number =>
   Date.parse(`${new Date(at).toISOString().slice(0, 10)}T00:00:00Z`);
 
-const begun = (charges: readonly Charge[]): number[] => charges.map((one) => midnight(one.at));
+const chargeDays = (charges: readonly Charge[]): number[] => charges.map((one) => midnight(one.at));
 const hasBudget = (model: Model): boolean =>
   model.budget.day !== null || model.budget.month !== null;
 
 /** With a budget, the keys of a workspace have one calendar: a day that one has begun, none leaves again. */
-function countedAt(model: Model, key: number, now: number): number {
-  const own = begun(model.charges.filter((one) => one.key === key));
-  const all = hasBudget(model) ? [...begun(model.charges), ...model.budgeted.map(midnight)] : [];
-  return Math.max(now, midnight(model.born), ...own, ...all);
+function chargeTime(model: Model, key: number, now: number): number {
+  const own = chargeDays(model.charges.filter((one) => one.key === key));
+  const all = hasBudget(model)
+    ? [...chargeDays(model.charges), ...model.budgeted.map(midnight)]
+    : [];
+  return Math.max(now, midnight(model.createdAt), ...own, ...all);
 }
 
 /** What is shown as used, now or at the last day that the workspace has begun. */
 export function budgetUsed(model: Model, now: number): { day: bigint; month: bigint } {
   const at = Math.max(
     now,
-    midnight(model.born),
-    ...begun(model.charges),
+    midnight(model.createdAt),
+    ...chargeDays(model.charges),
     ...(hasBudget(model) ? model.budgeted.map(midnight) : []),
   );
   return { day: budgetSpent(model, "day", at), month: budgetSpent(model, "month", at) };
@@ -195,12 +198,12 @@ function budgetSpent(model: Model, window: keyof ModelBudget, at: number): bigin
 }
 
 /** The window that leaves too little, the month before the day; and what the less of both leaves. */
-function budgetRooms(
+function remainingBudgets(
   model: Model,
   key: number,
   now: number,
 ): readonly (readonly [window: keyof ModelBudget, left: bigint])[] {
-  const at = countedAt(model, key, now);
+  const at = chargeTime(model, key, now);
   return (["month", "day"] as const).flatMap((window) => {
     const limit = model.budget[window];
     if (limit === null) return [];
@@ -209,12 +212,15 @@ function budgetRooms(
   });
 }
 
-const rooms = (model: Model, key: number, now: number): bigint[] => {
-  const left = room(model, key, now);
-  return [...(left === null ? [] : [left]), ...budgetRooms(model, key, now).map(([, one]) => one)];
+const remainingLimits = (model: Model, key: number, now: number): bigint[] => {
+  const left = remainingKeyLimit(model, key, now);
+  return [
+    ...(left === null ? [] : [left]),
+    ...remainingBudgets(model, key, now).map(([, one]) => one),
+  ];
 };
 
-function waitFor(
+function rateLimitWaitMs(
   model: Model,
   key: number,
   pace: { interval: number; burst: number },
@@ -225,13 +231,17 @@ function waitFor(
     next > at + interval * burst + 10_000
       ? at + interval * (burst - 1)
       : Math.min(next, at + interval * burst);
-  for (const one of model.paced.filter((paced) => paced.key === key))
+  for (const one of model.rateLimited.filter((paced) => paced.key === key))
     next = Math.max(seenAt(one.at, one), one.at) + one.interval;
   return seenAt(now, pace) - pace.interval * (pace.burst - 1) - now;
 }
 
 /** What the act does, and the words that the ledger must answer. */
-export function act(model: Model, what: Act, clock: Clock): readonly [Model, string] {
+export function applyOperation(
+  model: Model,
+  what: ModelOperation,
+  clock: Clock,
+): readonly [Model, string] {
   switch (what.kind) {
     case "hold":
       return hold(model, what, clock);
@@ -273,18 +283,18 @@ export function act(model: Model, what: Act, clock: Clock): readonly [Model, str
         one.expiresAt < clock.now ||
         one.epoch < (clock.epochs[one.process] ?? 0) ||
         (clock.seen[one.process] ?? 0) < clock.now - 30_000;
-      const picked = [...model.holds]
+      const sweepCandidates = [...model.holds]
         .filter(([, one]) => one.state === "open" && isDead(one))
         .map(([id]) => id);
-      return [{ ...model, picked }, ""];
+      return [{ ...model, sweepCandidates }, ""];
     }
     case "sweep": {
       const holds = new Map(model.holds);
-      for (const id of model.picked) {
+      for (const id of model.sweepCandidates) {
         const one = holds.get(id);
         if (one?.state === "open") holds.set(id, { ...one, state: "swept", sweptAt: clock.now });
       }
-      return [{ ...model, holds, picked: [] }, ""];
+      return [{ ...model, holds, sweepCandidates: [] }, ""];
     }
     case "forget": {
       const isOld = (one: ModelHold): boolean =>
@@ -297,24 +307,28 @@ export function act(model: Model, what: Act, clock: Clock): readonly [Model, str
   }
 }
 
-function hold(model: Model, what: Act & { kind: "hold" }, clock: Clock): readonly [Model, string] {
+function hold(
+  model: Model,
+  what: ModelOperation & { kind: "hold" },
+  clock: Clock,
+): readonly [Model, string] {
   const { now } = clock;
   const known = model.holds.get(what.id);
   if (known !== undefined) return [model, `held ${known.amount}`];
-  const refusal = keyRefusal(model, what, now);
+  const refusal = keyRejection(model, what, now);
   if (refusal !== undefined) return [model, refusal];
   const { promo, paid, held } = balances(model);
   const funds = promo + paid - held;
-  const left = room(model, what.key, now);
+  const left = remainingKeyLimit(model, what.key, now);
   // A minimum above the amount asks for no more than the amount.
-  const needed = least(what.minimum ?? what.amount, what.amount);
+  const needed = minNano(what.minimum ?? what.amount, what.amount);
   if (what.amount > 0n && left !== null && needed > left) return [model, `key_limit ${left}`];
-  const blocked = budgetRooms(model, what.key, now).find(([, one]) => needed > one);
+  const blocked = remainingBudgets(model, what.key, now).find(([, one]) => needed > one);
   if (what.amount > 0n && blocked !== undefined) return [model, `budget ${blocked.join(" ")}`];
   if (what.amount > 0n && needed > funds)
     return [model, `insufficient_credits ${funds} ${promo + paid}`];
   const amount =
-    what.amount === 0n ? 0n : least(what.amount, funds, ...rooms(model, what.key, now));
+    what.amount === 0n ? 0n : minNano(what.amount, funds, ...remainingLimits(model, what.key, now));
   const { process, expiresAt } = what;
   const made: ModelHold = {
     key: what.key,
@@ -326,25 +340,33 @@ function hold(model: Model, what: Act & { kind: "hold" }, clock: Clock): readonl
   };
   const paced = what.pace === null ? [] : [{ key: what.key, at: now, ...what.pace }];
   return [
-    { ...model, holds: new Map(model.holds).set(what.id, made), paced: [...model.paced, ...paced] },
+    {
+      ...model,
+      holds: new Map(model.holds).set(what.id, made),
+      rateLimited: [...model.rateLimited, ...paced],
+    },
     `held ${amount}`,
   ];
 }
 
-function keyRefusal(model: Model, what: Act & { kind: "hold" }, now: number): string | undefined {
+function keyRejection(
+  model: Model,
+  what: ModelOperation & { kind: "hold" },
+  now: number,
+): string | undefined {
   const key = model.keys[what.key];
   if (key === undefined) return "key_refused unknown";
   if (key.revoked) return "key_refused revoked";
   if (key.expiresAt !== null && now >= key.expiresAt) return "key_refused expired";
   const { calls } = keyState(model, what.key);
   if (what.openMax !== null && calls >= what.openMax) return `too_many_open ${calls}`;
-  const wait = what.pace === null ? 0 : waitFor(model, what.key, what.pace, now);
+  const wait = what.pace === null ? 0 : rateLimitWaitMs(model, what.key, what.pace, now);
   return wait > 0 ? `too_fast ${wait}` : undefined;
 }
 
 function settle(
   model: Model,
-  what: Act & { kind: "settle" },
+  what: ModelOperation & { kind: "settle" },
   clock: Clock,
 ): readonly [Model, string] {
   const found = model.holds.get(what.id);
@@ -355,14 +377,14 @@ function settle(
   };
   const { promo, paid, held } = balances(freed);
   const promised = found.state === "open" ? found.amount : 0n;
-  const bounds = rooms(freed, found.key, clock.now).map((left) =>
+  const bounds = remainingLimits(freed, found.key, clock.now).map((left) =>
     left > promised ? left : promised,
   );
-  const charged = least(what.cost, promo + paid - held, ...bounds);
-  const fromPromo = least(charged, promo);
+  const charged = minNano(what.cost, promo + paid - held, ...bounds);
+  const fromPromo = minNano(charged, promo);
   const charge = {
     key: found.key,
-    at: countedAt(freed, found.key, clock.now),
+    at: chargeTime(freed, found.key, clock.now),
     promo: fromPromo,
     paid: charged - fromPromo,
     overrun: what.cost - charged,

@@ -7,9 +7,9 @@ import { deposit, getWallet } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { type Child, startChild } from "../support/child.ts";
+import { type ScriptProcess, startScript } from "../support/child.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
-import { openAccount, openProcess, promoDeposit } from "./record.ts";
+import { openAccount, startLedger, promoDeposit } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -22,18 +22,18 @@ const now = Date.now();
 
 describe("three processes on one PostgreSQL", () => {
   let store: TestStore;
-  let workers: readonly Child[];
+  let workers: readonly ScriptProcess[];
 
   beforeAll(async () => {
     store = await openStore("postgres");
     workers = Array.from({ length: PROCESSES }, (_, place) =>
-      startChild(WORKER, ["postgres", store.place.at, `p${place}`]),
+      startScript(WORKER, ["postgres", store.location.address, `p${place}`]),
     );
-    await Promise.all(workers.map((worker) => worker.line("ready")));
+    await Promise.all(workers.map((worker) => worker.waitForLine("ready")));
   });
   afterAll(async () => {
     for (const worker of workers) worker.process.stdin.end();
-    await Promise.all(workers.map((worker) => worker.ended));
+    await Promise.all(workers.map((worker) => worker.exitCode));
     await store.close();
   });
 
@@ -51,7 +51,7 @@ describe("three processes on one PostgreSQL", () => {
     const shares = workers.map((_, place) => Math.floor((count + place) / PROCESSES));
     for (const [place, worker] of workers.entries())
       worker.process.stdin.write(`hold ${id} ${id}.k ${amount} ${shares[place]}\n`);
-    const answers = await Promise.all(workers.map((worker) => worker.line("held")));
+    const answers = await Promise.all(workers.map((worker) => worker.waitForLine("held")));
     const words = answers.flatMap((answer) => answer.split(" ").slice(1));
     return Object.fromEntries(
       [...Map.groupBy(words, (word) => word)].map(([word, all]) => [word, all.length]),
@@ -101,7 +101,7 @@ describe("three processes on one PostgreSQL", () => {
     });
     for (const worker of workers)
       worker.process.stdin.write(`exhaust ${id} ${KEYS.join(",")} ${worker.process.pid}\n`);
-    await Promise.all(workers.map((worker) => worker.line("exhausted")));
+    await Promise.all(workers.map((worker) => worker.waitForLine("exhausted")));
     const { day, month } = await getBudgets(store.db, id, Date.now());
     expect(day.used).toBeGreaterThan(19_900n);
     expect(day.used).toBeLessThanOrEqual(20_000n);
@@ -143,8 +143,8 @@ describe("three processes on one PostgreSQL", () => {
   };
 
   test("a wallet that somebody keeps locked stands in the way of its own calls alone", async () => {
-    const db = openPostgres(store.place.at, { lockedMs: 50 });
-    const ledger = await openProcess(db, "hasty", now);
+    const db = openPostgres(store.location.address, { lockTimeoutMs: 50 });
+    const ledger = await startLedger(db, "hasty", now);
     const hold = (id: string) =>
       ledger.hold({
         id: `locked.${id}`,
@@ -164,8 +164,8 @@ describe("three processes on one PostgreSQL", () => {
   });
 
   test("what a dead process held is given back to everybody but whose wallet is locked, and to them later", async () => {
-    const db = openPostgres(store.place.at, { lockedMs: 50 });
-    const dead = await openProcess(db, "dead", now);
+    const db = openPostgres(store.location.address, { lockTimeoutMs: 50 });
+    const dead = await startLedger(db, "dead", now);
     const ids = ["swept1", "swept2", "swept3"];
     await Promise.all(ids.map((id) => account(id, 1_000n)));
     for (const id of ids)
@@ -177,7 +177,7 @@ describe("three processes on one PostgreSQL", () => {
         now,
         expiresAt: now + 60_000,
       });
-    await openProcess(db, "dead", now);
+    await startLedger(db, "dead", now);
     const letGo = await keepLocked("swept2");
     const heldBy = (): Promise<readonly bigint[]> =>
       Promise.all(ids.map(async (id) => (await getWallet(db, id)).held));

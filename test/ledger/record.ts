@@ -4,13 +4,13 @@ import {
   createLedger,
   type Deposit,
   type Ledger,
-  type LedgerParts,
+  type LedgerDeps,
   openWallet,
   startEpoch,
 } from "../../src/ledger/ledger.ts";
-import { insertSpender } from "../../src/ledger/rows.ts";
+import { insertKeySpend } from "../../src/ledger/rows.ts";
 import type { Db, Tx } from "../../src/store/db.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
 
 export function usageRecord(
   about: Pick<UsageRecord, "id" | "accountId" | "keyId" | "cost" | "createdAt"> &
@@ -64,17 +64,17 @@ export async function openAccount(
       "insert into api_key (id, account_id, hash, prefix, last4, created_at) values (?, ?, ?, 'pst', '0000', ?)",
       [keyId, accountId, `hash of ${keyId}`, now],
     );
-    await insertSpender(tx, keyId, accountId, now);
+    await insertKeySpend(tx, keyId, accountId, now);
   }
 }
 
 /** The ledger of a process that has just started. Its parts may have another way to the same store. */
-export async function openProcess(
+export async function startLedger(
   db: Db,
   name: string,
   now: number,
-  parts: Partial<LedgerParts<UsageRecord>> = {},
+  deps: Partial<LedgerDeps<UsageRecord>> = {},
 ): Promise<Ledger<UsageRecord>> {
   const epoch = await startEpoch(db, name, now);
-  return createLedger({ db, process: name, epoch, writeRecords: writeUsage, ...parts });
+  return createLedger({ db, process: name, epoch, writeRecords: insertUsage, ...deps });
 }

@@ -9,18 +9,18 @@ import {
   type Ledger,
   startEpoch,
 } from "../../src/ledger/ledger.ts";
-import { createLook } from "../../src/ledger/silence.ts";
+import { createDeadProcessDetector } from "../../src/ledger/silence.ts";
 import { createSweeper, sweepHolds } from "../../src/ledger/sweep.ts";
 import type { Db } from "../../src/store/db.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
+import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
 import { openAccount, promoDeposit } from "./record.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 9, 30);
 const SECOND_MS = 1_000;
 const HOUR_MS = 3_600_000;
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`silent processes on ${kind}`, () => {
     let store: TestStore;
     let db: Db;
@@ -44,7 +44,7 @@ eachStore((kind, open) => {
 
     async function startProcess(name: string): Promise<Process> {
       const epoch = await startEpoch(store.db, name, NOW);
-      const ledger = createLedger({ db, process: name, epoch, writeRecords: writeUsage });
+      const ledger = createLedger({ db, process: name, epoch, writeRecords: insertUsage });
       let beats = 0;
       const beat = (aheadMs = 0): Promise<boolean> =>
         heartbeat(store.db, name, epoch, NOW + aheadMs + (beats += 1) * 5 * SECOND_MS);
@@ -89,7 +89,7 @@ eachStore((kind, open) => {
         db,
         process: process.name,
         now: () => NOW + aheadMs,
-        steady: () => steadyMs,
+        monotonicNow: () => steadyMs,
       });
     const held = async (): Promise<bigint> => (await getWallet(store.db, accountId)).held;
 
@@ -165,7 +165,7 @@ eachStore((kind, open) => {
     });
 
     test("a sign of life between the look and the sweep counts", async () => {
-      const look = createLook(other.name, () => steadyMs);
+      const look = createDeadProcessDetector(other.name, () => steadyMs);
       for (let looks = 0; looks < 3; looks++, steadyMs += 10 * SECOND_MS)
         expect(await look(db)).toEqual([]);
       const silent = await look(db);

@@ -12,8 +12,8 @@ import {
 import { setBudgets } from "../../src/ledger/budgets.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { openAccount, startLedger, promoDeposit, usageRecord } from "./record.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -160,7 +160,7 @@ const WRONG: readonly (readonly [what: string, sql: string, found: RegExp])[] = 
   ],
 ];
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`verify-ledger on ${kind}`, () => {
     let store: TestStore;
     beforeAll(async () => {
@@ -176,7 +176,7 @@ eachStore((kind, open) => {
         await deposit(tx, { ...promoDeposit("a.paid", "a", 500n, 1), bucket: "paid" });
         await setBudgets(tx, "a", { day: 2_000n }, 1);
       });
-      const ledger = await openProcess(db, "p", 1);
+      const ledger = await startLedger(db, "p", 1);
       const owner = { accountId: "a", keyId: "k1", now: 1 };
       for (const [id, amount] of [
         ["open", 10n],

@@ -1,58 +1,59 @@
 // A gateway process as the world sees it: it may die before or after a commit, or lose the answer to one.
 
-import {
-  createLedger,
-  type Ledger,
-  type LedgerParts,
-  startEpoch,
-} from "../../src/ledger/ledger.ts";
-import type { HoldingDb } from "../../src/ledger/young-holds.ts";
+import { createLedger, type Ledger, type LedgerDeps, startEpoch } from "../../src/ledger/ledger.ts";
+import type { BufferedDb } from "../../src/ledger/young-holds.ts";
 import type { Db } from "../../src/store/db.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
 
 /** How the store treats one process in this round. */
-export type Weather = "fine" | "reply lost" | "crash before commit" | "crash after commit";
+export type CommitFault = "fine" | "reply lost" | "crash before commit" | "crash after commit";
 
-export interface Process {
+export interface FaultyProcess {
   readonly name: string;
   epoch: number;
-  weather: Weather;
+  fault: CommitFault;
   /** Resolves when what a crashing process did last is done, or undone. */
   readonly died: PromiseWithResolvers<void>;
   ledger: Ledger<UsageRecord>;
 }
 
-export async function newProcess(db: Db | HoldingDb, name: string, now: number): Promise<Process> {
+export async function startFaultyProcess(
+  db: Db | BufferedDb,
+  name: string,
+  now: number,
+): Promise<FaultyProcess> {
   const epoch = await startEpoch(db, name, now);
   const died = Promise.withResolvers<void>();
-  const weather = (): Weather => process.weather;
-  const write: Db["write"] = (work) => underWeather((one) => db.write(one), work, weather(), died);
-  const holding: LedgerParts<UsageRecord>["holding"] =
+  const currentFault = (): CommitFault => process.fault;
+  const write: Db["write"] = (work) =>
+    writeWithFault((one) => db.write(one), work, currentFault(), died);
+  const holdBuffer: LedgerDeps<UsageRecord>["holdBuffer"] =
     "writeBatch" in db
       ? {
           writeBatch: (work) =>
-            underWeather((one: typeof work) => db.writeBatch(one), work, weather(), died),
-          holdNow: (...given) => (weather() === "fine" ? db.holdNow(...given) : undefined),
+            writeWithFault((one: typeof work) => db.writeBatch(one), work, currentFault(), died),
+          tryHoldSync: (...given) =>
+            currentFault() === "fine" ? db.tryHoldSync(...given) : undefined,
         }
       : undefined;
   const ledger = createLedger<UsageRecord>({
     db: { ...db, write },
-    holding,
+    holdBuffer,
     process: name,
     epoch,
-    writeRecords: writeUsage,
+    writeRecords: insertUsage,
   });
-  const process: Process = { name, epoch, weather: "fine", died, ledger };
+  const process: FaultyProcess = { name, epoch, fault: "fine", died, ledger };
   return process;
 }
 
-async function underWeather<Given extends readonly unknown[], T>(
+async function writeWithFault<Given extends readonly unknown[], T>(
   write: (work: (...given: Given) => Promise<T>) => Promise<T>,
   work: (...given: Given) => Promise<T>,
-  weather: Weather,
+  fault: CommitFault,
   died: PromiseWithResolvers<void>,
 ): Promise<T> {
-  switch (weather) {
+  switch (fault) {
     case "fine":
       return write(work);
     case "reply lost":

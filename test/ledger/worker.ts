@@ -5,41 +5,41 @@
 
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { onBudgetsReached } from "../../src/events/announce.ts";
+import { emitBudgetEvents } from "../../src/events/announce.ts";
 import { createLedger, startEpoch } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
-import { keepYoungHolds } from "../../src/ledger/young-holds.ts";
+import { bufferHolds } from "../../src/ledger/young-holds.ts";
 import type { Db } from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { type UsageRecord, writeUsage } from "../../src/usage/usage.ts";
+import { type UsageRecord, insertUsage } from "../../src/usage/usage.ts";
 import { usageRecord } from "./record.ts";
 
 const CALLERS = 24;
 const DEADLINE_MS = 60_000;
 
 const [kind = "", at = "", name = ""] = process.argv.slice(2);
-const holding =
-  kind === "postgres" ? undefined : keepYoungHolds(openSqlite({ folder: at, lock: true }));
-const db: Db = holding ?? openPostgres(at);
+const bufferedDb =
+  kind === "postgres" ? undefined : bufferHolds(openSqlite({ folder: at, lock: true }));
+const db: Db = bufferedDb ?? openPostgres(at);
 const epoch = await startEpoch(db, name, Date.now());
 const swept = await sweepHolds(db, Date.now());
 const ledger = createLedger<UsageRecord>({
   db,
-  holding,
+  holdBuffer: bufferedDb,
   process: name,
   epoch,
-  writeRecords: writeUsage,
-  tellBudgets: onBudgetsReached,
+  writeRecords: insertUsage,
+  onBudgetThresholds: emitBudgetEvents,
 });
-say(`ready ${epoch} ${swept}`);
+printLine(`ready ${epoch} ${swept}`);
 
 for await (const line of createInterface({ input: process.stdin })) {
   const [verb = "", ...words] = line.split(" ");
   if (verb === "hold") await hold(words);
   if (verb === "exhaust") {
     await Promise.all(Array.from({ length: CALLERS }, (_, caller) => exhaust(words, caller)));
-    say("exhausted");
+    printLine("exhausted");
   }
   if (verb === "hammer")
     for (let caller = 0; caller < CALLERS; caller++) void hammer(words, caller);
@@ -64,7 +64,7 @@ async function hold([
     }),
   );
   const outcomes = await Promise.all(asked);
-  say(`held ${outcomes.map((one) => one.status).join(" ")}`);
+  printLine(`held ${outcomes.map((one) => one.status).join(" ")}`);
 }
 
 async function exhaust(
@@ -114,10 +114,10 @@ async function hammer(
     const record = usageRecord({ id, accountId, keyId, cost, createdAt: now });
     const settled = await ledger.settle({ id, accountId, keyId, cost, now, record });
     if (settled.status !== "settled") throw new Error(`settle ${id}: ${settled.status}`);
-    say(`settled ${id} ${cost} ${settled.charged} ${settled.overrun}`);
+    printLine(`settled ${id} ${cost} ${settled.charged} ${settled.overrun}`);
   }
 }
 
-function say(line: string): void {
+function printLine(line: string): void {
   writeSync(1, `${line}\n`);
 }

@@ -13,72 +13,87 @@ import {
   type EventPlan,
   KEYS,
   PROCESSES,
-  type WorldPlan,
+  type RunPlan,
 } from "./history.ts";
-import { act, type Act, balances, budgetUsed, type Clock, emptyModel } from "./model.ts";
-import { type Account, explain, keysOf, readRows, riddle, rowsOf, type Thread } from "./explain.ts";
-import type { Counts } from "./counts.ts";
-import { newProcess, type Process } from "./weather.ts";
+import {
+  applyOperation,
+  type ModelOperation,
+  balances,
+  budgetUsed,
+  type Clock,
+  emptyModel,
+} from "./model.ts";
+import {
+  type HistoryAccount,
+  findLinearization,
+  keyIdsOf,
+  readSummaries,
+  describeFailure,
+  modelSummary,
+  type Thread,
+} from "./explain.ts";
+import type { RunStatistics } from "./counts.ts";
+import { startFaultyProcess, type FaultyProcess } from "./weather.ts";
 import { openAccount, usageRecord } from "./record.ts";
 
 const SWEEP: Thread = [
-  { acts: [{ kind: "pick" }], heard: [null] },
-  { acts: [{ kind: "sweep" }], heard: [null] },
-  { acts: [{ kind: "forget" }], heard: [null] },
+  { operations: [{ kind: "pick" }], replies: [null] },
+  { operations: [{ kind: "sweep" }], replies: [null] },
+  { operations: [{ kind: "forget" }], replies: [null] },
 ];
 const PACE = { intervalMs: 40, burst: 2 };
 
-interface World {
+interface HistoryRun {
   readonly db: Db;
   readonly tag: string;
-  readonly counts: Counts;
-  readonly processes: Process[];
-  readonly accounts: readonly Account[];
+  readonly counts: RunStatistics;
+  readonly processes: FaultyProcess[];
+  readonly accounts: readonly HistoryAccount[];
   readonly seen: number[];
   now: number;
 }
 
-export async function runWorld(
+export async function runHistories(
   db: Db,
-  plan: WorldPlan,
+  plan: RunPlan,
   tag: string,
-  counts: Counts,
+  counts: RunStatistics,
 ): Promise<void> {
   const now = Date.UTC(2026, 0, 28, 23, 59, 59, 900);
-  const accounts = plan.histories.map((history, place): Account => ({
-    id: `${tag}.a${place}`,
+  const accounts = plan.histories.map((history, index): HistoryAccount => ({
+    id: `${tag}.a${index}`,
     plan: history,
-    asked: [],
+    holdIds: [],
     model: emptyModel(now, KEYS),
   }));
-  const world: World = { db, tag, counts, processes: [], accounts, seen: [], now };
-  await db.write((tx) => forgetEverything(tx));
+  const world: HistoryRun = { db, tag, counts, processes: [], accounts, seen: [], now };
+  await db.write((tx) => deleteAllRows(tx));
   await db.write(async (tx) => {
-    for (const account of accounts) await openAccount(tx, account.id, keysOf(account), now);
+    for (const account of accounts) await openAccount(tx, account.id, keyIdsOf(account), now);
   });
-  for (let place = 0; place < PROCESSES; place++) {
-    world.processes.push(await newProcess(db, `${tag}.p${place}`, now));
+  for (let index = 0; index < PROCESSES; index++) {
+    world.processes.push(await startFaultyProcess(db, `${tag}.p${index}`, now));
     world.seen.push(now);
   }
-  await Promise.all(accounts.map((account) => start(world, account)));
+  await Promise.all(accounts.map((account) => fundAccount(world, account)));
   const rounds = Math.max(...accounts.map((account) => account.plan.rounds.length));
   for (let round = 0; round < rounds; round++)
     await runRound(world, plan.events[round] ?? { kind: "sweep" }, round);
-  await endWorld(world);
+  await finishRun(world);
   counts.histories += accounts.length;
 }
 
-async function start({ db, now }: World, account: Account): Promise<void> {
+async function fundAccount({ db, now }: HistoryRun, account: HistoryAccount): Promise<void> {
   for (const bucket of ["promo", "paid"] as const) {
     const amount = BigInt(account.plan[bucket]);
     if (amount === 0n) continue;
     const what = { kind: "deposit", id: `${account.id}.start.${bucket}`, bucket, amount } as const;
     await makeDeposit(db, account, what, now);
-    [account.model] = act(account.model, what, { now, epochs: [], seen: [] });
+    [account.model] = applyOperation(account.model, what, { now, epochs: [], seen: [] });
   }
 }
 
-async function runRound(world: World, event: EventPlan, round: number): Promise<void> {
+async function runRound(world: HistoryRun, event: EventPlan, round: number): Promise<void> {
   const sweeps = await beginRound(world, event);
   const clock: Clock = {
     now: world.now,
@@ -88,36 +103,37 @@ async function runRound(world: World, event: EventPlan, round: number): Promise<
   const silent = world.processes
     .map(({ name, epoch }, place) => ({ name, epoch, seenAt: world.seen[place] ?? 0 }))
     .filter(({ seenAt }) => seenAt < world.now - 30_000);
-  if (round % 2 === 0) await getKnown(world);
+  if (round % 2 === 0) await warmRowCache(world);
   const sweeping = sweeps ? sweepHolds(world.db, world.now, silent) : Promise.resolve(0);
   const threads = await Promise.all(
     world.accounts.map((account) => runAccount(world, account, round)),
   );
   await sweeping;
-  const rows = await readRows(world.db);
+  const rows = await readSummaries(world.db);
   for (const [place, account] of world.accounts.entries()) {
     const mine = [...(threads[place] ?? []), ...(sweeps ? [SWEEP] : [])];
     const seen = rows.get(account.id) ?? "no rows";
-    const explained = explain(
+    const explained = findLinearization(
       account.model,
       mine,
       clock,
-      (model) => rowsOf(account, model) === seen,
+      (model) => modelSummary(account, model) === seen,
     );
-    if (explained === undefined) throw new Error(riddle(account, mine, clock, { seen, round }));
+    if (explained === undefined)
+      throw new Error(describeFailure(account, mine, clock, { seen, round }));
     account.model = explained;
   }
   await endRound(world, event);
 }
 
 /** Has a ledger read what holds rest on, by asking for the end of calls that there are not: a store that keeps that knows it then. */
-async function getKnown({ accounts, processes, now }: World): Promise<void> {
-  const asked = processes.find(({ weather }) => weather === "fine");
-  if (asked === undefined) return;
+async function warmRowCache({ accounts, processes, now }: HistoryRun): Promise<void> {
+  const healthy = processes.find(({ fault }) => fault === "fine");
+  if (healthy === undefined) return;
   const ends = accounts.flatMap((account) =>
-    keysOf(account).map((keyId) => {
+    keyIdsOf(account).map((keyId) => {
       const owner = { accountId: account.id, keyId, now };
-      return asked.ledger.settle({ ...owner, id: `${account.id}.none`, cost: 0n });
+      return healthy.ledger.settle({ ...owner, id: `${account.id}.none`, cost: 0n });
     }),
   );
   for (const end of await Promise.all(ends))
@@ -125,18 +141,18 @@ async function getKnown({ accounts, processes, now }: World): Promise<void> {
 }
 
 /** Answers whether the sweeper runs at the same time. */
-async function beginRound(world: World, event: EventPlan): Promise<boolean> {
+async function beginRound(world: HistoryRun, event: EventPlan): Promise<boolean> {
   world.now += 3;
   if (event.kind === "time") world.now += event.ms;
   if (event.kind === "silence") world.now += 31_000;
   if (event.kind === "restart") await restart(world, event.process);
   for (const [place, process] of world.processes.entries()) {
-    process.weather = "fine";
+    process.fault = "fine";
     if ("process" in event && event.process === place) {
       if (event.kind === "silence") continue;
-      if (event.kind === "reply lost") process.weather = "reply lost";
+      if (event.kind === "reply lost") process.fault = "reply lost";
       if (event.kind === "crash")
-        process.weather = event.committed ? "crash after commit" : "crash before commit";
+        process.fault = event.committed ? "crash after commit" : "crash before commit";
     }
     if (!(await heartbeat(world.db, process.name, process.epoch, world.now)))
       throw new Error("a living process is not known");
@@ -145,35 +161,35 @@ async function beginRound(world: World, event: EventPlan): Promise<boolean> {
   return event.kind === "sweep" || event.kind === "silence" || event.kind === "restart";
 }
 
-async function endRound(world: World, event: EventPlan): Promise<void> {
+async function endRound(world: HistoryRun, event: EventPlan): Promise<void> {
   if (event.kind === "sweep") world.counts.sweeps += 1;
-  if (event.kind === "reply lost") world.counts.repeats += 1;
+  if (event.kind === "reply lost") world.counts.lostReplies += 1;
   if (event.kind !== "crash") return;
   world.counts.crashes += 1;
   await restart(world, event.process);
 }
 
-async function restart(world: World, place: number): Promise<void> {
-  const name = world.processes[place]?.name ?? "";
-  world.processes[place] = await newProcess(world.db, name, world.now);
-  world.seen[place] = world.now;
+async function restart(world: HistoryRun, index: number): Promise<void> {
+  const name = world.processes[index]?.name ?? "";
+  world.processes[index] = await startFaultyProcess(world.db, name, world.now);
+  world.seen[index] = world.now;
 }
 
 /** Answers what was done by each that acts on its own, in its order. */
 async function runAccount(
-  world: World,
-  account: Account,
+  world: HistoryRun,
+  account: HistoryAccount,
   round: number,
 ): Promise<readonly Thread[]> {
   const plan = account.plan.rounds[round];
   if (plan === undefined) return [];
-  const known = [...account.asked];
-  const running = world.processes.map((process, place) =>
+  const known = [...account.holdIds];
+  const running = world.processes.map((process, index) =>
     runCalls(
       world,
       account,
       process,
-      (plan.calls[place] ?? []).map((call) => toAct(world, account, place, { call, known })),
+      (plan.calls[index] ?? []).map((call) => toAct(world, account, index, { call, known })),
     ),
   );
   // What is held at once is held before anybody writes.
@@ -185,36 +201,36 @@ async function runAccount(
 }
 
 async function runCalls(
-  world: World,
-  account: Account,
-  process: Process,
-  acts: readonly Act[],
+  world: HistoryRun,
+  account: HistoryAccount,
+  process: FaultyProcess,
+  operations: readonly ModelOperation[],
 ): Promise<Thread> {
-  if (acts.length === 0) return [];
-  const { weather } = process;
-  const answers = acts.map((what) => runCall(world, account, process, what));
-  if (weather === "fine") return inTheirOrder(acts, answers);
-  const unheard = { acts, heard: acts.map(() => null) };
-  if (weather === "reply lost") return [unheard, { acts, heard: await allOf(answers) }];
+  if (operations.length === 0) return [];
+  const { fault } = process;
+  const answers = operations.map((what) => runCall(world, account, process, what));
+  if (fault === "fine") return orderAnswers(operations, answers);
+  const unheard = { operations, replies: operations.map(() => null) };
+  if (fault === "reply lost") return [unheard, { operations, replies: await allOf(answers) }];
   await process.died.promise;
-  return weather === "crash after commit" ? [unheard] : [];
+  return fault === "crash after commit" ? [unheard] : [];
 }
 
 // What is decided at once stands alone, and comes before what goes into a batch together.
-async function inTheirOrder(
-  acts: readonly Act[],
+async function orderAnswers(
+  acts: readonly ModelOperation[],
   answers: readonly (string | Promise<string>)[],
 ): Promise<Thread> {
   const thread: Thread[number][] = [];
   const later: number[] = [];
   for (const [place, what] of acts.entries()) {
     const answer = answers[place];
-    if (typeof answer === "string") thread.push({ acts: [what], heard: [answer] });
+    if (typeof answer === "string") thread.push({ operations: [what], replies: [answer] });
     else later.push(place);
   }
   if (later.length === 0) return thread;
-  const heard = await allOf(later.map((place) => answers[place] ?? ""));
-  return [...thread, { acts: later.flatMap((place) => acts[place] ?? []), heard }];
+  const replies = await allOf(later.map((place) => answers[place] ?? ""));
+  return [...thread, { operations: later.flatMap((place) => acts[place] ?? []), replies }];
 }
 
 function allOf(answers: readonly (string | Promise<string>)[]): Promise<readonly string[]> {
@@ -222,14 +238,14 @@ function allOf(answers: readonly (string | Promise<string>)[]): Promise<readonly
 }
 
 function toAct(
-  world: World,
-  account: Account,
+  world: HistoryRun,
+  account: HistoryAccount,
   process: number,
   { call, known }: { call: CallPlan; known: readonly string[] },
-): Act {
+): ModelOperation {
   if (call.kind === "hold") {
-    const id = `${account.id}.h${account.asked.length}`;
-    account.asked.push(id);
+    const id = `${account.id}.h${account.holdIds.length}`;
+    account.holdIds.push(id);
     return {
       kind: "hold",
       id,
@@ -256,10 +272,10 @@ function toAct(
 }
 
 function runCall(
-  world: World,
-  account: Account,
-  process: Process,
-  what: Act,
+  world: HistoryRun,
+  account: HistoryAccount,
+  process: FaultyProcess,
+  what: ModelOperation,
 ): string | Promise<string> {
   if (what.kind === "hold") return runHold(world, account, process, what);
   if (what.kind === "settle") return runSettle(world, account, process, what);
@@ -267,36 +283,36 @@ function runCall(
 }
 
 function runHold(
-  world: World,
-  account: Account,
-  { ledger }: Process,
-  what: Act & { kind: "hold" },
+  world: HistoryRun,
+  account: HistoryAccount,
+  { ledger }: FaultyProcess,
+  what: ModelOperation & { kind: "hold" },
 ): string | Promise<string> {
   world.counts.holds += 1;
   const { id, amount, expiresAt } = what;
   const request = {
     id,
     accountId: account.id,
-    keyId: keysOf(account)[what.key] ?? "",
+    keyId: keyIdsOf(account)[what.key] ?? "",
     amount,
     now: world.now,
     expiresAt,
     ...(what.minimum === null ? {} : { minimum: what.minimum }),
-    ...(what.pace === null ? {} : { pace: PACE }),
+    ...(what.pace === null ? {} : { rateLimit: PACE }),
     ...(what.openMax === null ? {} : { openCallsMax: what.openMax }),
   };
   const count = (outcome: HoldOutcome): string => {
     if (outcome.status !== "held") world.counts.refusals += 1;
     if (outcome.status === "budget") world.counts.overBudget += 1;
-    return inWords(outcome);
+    return outcomeText(outcome);
   };
-  const now = ledger.holdNow(request);
+  const now = ledger.tryHoldSync(request);
   if (now === undefined) return ledger.hold(request).then(count);
-  world.counts.heldAtOnce += 1;
+  world.counts.heldSync += 1;
   return count(now);
 }
 
-function inWords(outcome: HoldOutcome): string {
+function outcomeText(outcome: HoldOutcome): string {
   switch (outcome.status) {
     case "held":
       return `held ${outcome.amount}`;
@@ -305,11 +321,11 @@ function inWords(outcome: HoldOutcome): string {
     case "frozen":
       return `frozen ${outcome.owed}`;
     case "key_limit":
-      return `key_limit ${outcome.room}`;
+      return `key_limit ${outcome.remaining}`;
     case "budget":
-      return `budget ${outcome.blocked.window} ${outcome.blocked.room}`;
+      return `budget ${outcome.blocked.window} ${outcome.blocked.remaining}`;
     case "key_refused":
-      return `key_refused ${outcome.why}`;
+      return `key_refused ${outcome.reason}`;
     case "too_fast":
       return `too_fast ${outcome.retryAfterMs}`;
     case "too_many_open":
@@ -318,15 +334,15 @@ function inWords(outcome: HoldOutcome): string {
 }
 
 async function runSettle(
-  world: World,
-  account: Account,
-  { ledger }: Process,
-  what: Act & { kind: "settle" },
+  world: HistoryRun,
+  account: HistoryAccount,
+  { ledger }: FaultyProcess,
+  what: ModelOperation & { kind: "settle" },
 ): Promise<string> {
   world.counts.settles += 1;
   const { now } = world;
   const { id, cost, byok } = what;
-  const keyId = keysOf(account)[account.model.holds.get(id)?.key ?? 0] ?? "";
+  const keyId = keyIdsOf(account)[account.model.holds.get(id)?.key ?? 0] ?? "";
   const record = usageRecord({
     id,
     accountId: account.id,
@@ -342,8 +358,8 @@ async function runSettle(
 }
 
 async function runAdmin(
-  world: World,
-  account: Account,
+  world: HistoryRun,
+  account: HistoryAccount,
   plan: AdminPlan,
   round: number,
 ): Promise<Thread> {
@@ -352,7 +368,7 @@ async function runAdmin(
     const again = plan.again && account.plan.promo > 0;
     const id = again ? `${account.id}.start.promo` : `${account.id}.d${round}`;
     const what = { kind: "deposit", id, bucket: plan.bucket, amount: BigInt(plan.amount) } as const;
-    return [{ acts: [what], heard: [String(await makeDeposit(db, account, what, now))] }];
+    return [{ operations: [what], replies: [String(await makeDeposit(db, account, what, now))] }];
   }
   if (plan.kind === "budget") return [await setBudget(world, account, plan)];
   const changes = {
@@ -366,7 +382,7 @@ async function runAdmin(
         ? { limit: plan.limit === null ? null : BigInt(plan.limit), window: plan.window }
         : {},
   };
-  const keyId = keysOf(account)[plan.key] ?? "";
+  const keyId = keyIdsOf(account)[plan.key] ?? "";
   await db.write((tx) => {
     switch (plan.kind) {
       case "revoke":
@@ -384,12 +400,14 @@ async function runAdmin(
         ]);
     }
   });
-  return [{ acts: [{ kind: "key", key: plan.key, change: changes[plan.kind] }], heard: [null] }];
+  return [
+    { operations: [{ kind: "key", key: plan.key, change: changes[plan.kind] }], replies: [null] },
+  ];
 }
 
 async function setBudget(
-  { db, now, counts }: World,
-  account: Account,
+  { db, now, counts }: HistoryRun,
+  account: HistoryAccount,
   { day, month }: AdminPlan & { kind: "budget" },
 ): Promise<Thread[number]> {
   const change = {
@@ -398,13 +416,13 @@ async function setBudget(
   };
   await db.write((tx) => setBudgets(tx, account.id, change, now));
   counts.budgets += 1;
-  return { acts: [{ kind: "budget", change }], heard: [null] };
+  return { operations: [{ kind: "budget", change }], replies: [null] };
 }
 
 function makeDeposit(
   db: Db,
-  account: Account,
-  { id, bucket, amount }: Act & { kind: "deposit" },
+  account: HistoryAccount,
+  { id, bucket, amount }: ModelOperation & { kind: "deposit" },
   now: number,
 ): Promise<boolean> {
   const from = bucket === "promo" ? "system:promo_expense" : "system:clearing";
@@ -414,7 +432,7 @@ function makeDeposit(
 }
 
 /** Every process is started anew and swept: nothing may stay held, and all must add up. */
-async function endWorld(world: World): Promise<void> {
+async function finishRun(world: HistoryRun): Promise<void> {
   for (let place = 0; place < PROCESSES; place++) await restart(world, place);
   const clock: Clock = {
     now: world.now,
@@ -422,17 +440,17 @@ async function endWorld(world: World): Promise<void> {
     seen: world.seen,
   };
   await sweepHolds(world.db, world.now);
-  const rows = await readRows(world.db);
+  const rows = await readSummaries(world.db);
   for (const account of world.accounts) {
-    const model = explain(
+    const model = findLinearization(
       account.model,
       [SWEEP],
       clock,
-      (state) => rowsOf(account, state) === rows.get(account.id),
+      (state) => modelSummary(account, state) === rows.get(account.id),
     );
     if (model === undefined)
       throw new Error(
-        riddle(account, [SWEEP], clock, { seen: rows.get(account.id) ?? "", round: -1 }),
+        describeFailure(account, [SWEEP], clock, { seen: rows.get(account.id) ?? "", round: -1 }),
       );
     if (balances(model).held !== 0n) throw new Error("something is held when nothing is open");
     const { day, month } = await getBudgets(world.db, account.id, world.now);
@@ -448,7 +466,7 @@ async function endWorld(world: World): Promise<void> {
     throw new Error(`the rows are not those of this world: ${JSON.stringify(checked)}`);
 }
 
-async function forgetEverything(tx: Tx): Promise<void> {
+async function deleteAllRows(tx: Tx): Promise<void> {
   for (const table of [
     "wallet",
     "spender",

@@ -7,20 +7,20 @@ import { adjust } from "../../src/ledger/adjustments.ts";
 import { deposit, getWallet, type Ledger } from "../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
 import { verifyLedger } from "../../src/ledger/verify.ts";
-import { type HoldingDb, keepYoungHolds } from "../../src/ledger/young-holds.ts";
-import { type Db, type Reader, text, UNAVAILABLE, whole } from "../../src/store/db.ts";
+import { type BufferedDb, bufferHolds } from "../../src/ledger/young-holds.ts";
+import { type Db, type Reader, text, UNAVAILABLE, integer } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
-import { openPlace, openStore, type TestStore } from "../support/stores.ts";
-import { rejection } from "../support/rejection.ts";
-import { openAccount, openProcess, promoDeposit, usageRecord } from "./record.ts";
+import { openStoreAt, openStore, type TestStore } from "../support/stores.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { openAccount, startLedger, promoDeposit, usageRecord } from "./record.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 const OWNER = { accountId: "a", keyId: "a.k", now: NOW };
-const NEVER_OLD_MS = 3_600_000;
+const NEVER_FLUSH_MS = 3_600_000;
 
 let store: TestStore;
 /** What the gateway uses, and the same store as another process sees it. */
-let db: HoldingDb;
+let db: BufferedDb;
 let outside: Db;
 let ledger: Ledger<UsageRecord>;
 /** How often the store was written to. */
@@ -28,12 +28,12 @@ let writes: number;
 
 beforeEach(async () => {
   store = await openStore("sqlite");
-  outside = openPlace(store.place);
+  outside = openStoreAt(store.location);
   await outside.write(async (tx) => {
     await openAccount(tx, "a", ["a.k", "a.l"], NOW);
     await deposit(tx, promoDeposit("a.start", "a", 1_000n, NOW));
   });
-  await restart(NEVER_OLD_MS);
+  await restart(NEVER_FLUSH_MS);
 });
 afterEach(async () => {
   expect((await verifyLedger(db)).problems).toEqual([]);
@@ -43,7 +43,7 @@ afterEach(async () => {
   await store.close();
 });
 
-async function restart(youngMs: number): Promise<void> {
+async function restart(flushAfterMs: number): Promise<void> {
   writes = 0;
   const counted: Db = {
     ...store.db,
@@ -53,8 +53,8 @@ async function restart(youngMs: number): Promise<void> {
     },
     close: async () => {},
   };
-  db = keepYoungHolds(counted, youngMs);
-  ledger = await openProcess(db, "main", NOW, { holding: db });
+  db = bufferHolds(counted, flushAfterMs);
+  ledger = await startLedger(db, "main", NOW, { holdBuffer: db });
   writes = 0;
 }
 
@@ -67,15 +67,15 @@ function settle(name: string, cost: bigint, keyId = "a.k"): SettleRequest<UsageR
   return { ...OWNER, keyId, id: name, cost, record };
 }
 
-async function rowsOfHolds(of: Reader): Promise<readonly string[]> {
+async function readHoldRows(of: Reader): Promise<readonly string[]> {
   const rows = await of.all("select id, amount from hold order by id");
-  return rows.map((row) => `${text(row, "id")} ${whole(row, "amount")}`);
+  return rows.map((row) => `${text(row, "id")} ${integer(row, "amount")}`);
 }
 
 describe("a hold that is young", () => {
   test("stands in no table, and holds all the same", async () => {
     expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
-    expect(await rowsOfHolds(outside)).toEqual([]);
+    expect(await readHoldRows(outside)).toEqual([]);
     expect((await getWallet(outside, "a")).held).toBe(0n);
     expect(await ledger.hold(hold("i", 301n))).toEqual({
       status: "insufficient_credits",
@@ -90,7 +90,7 @@ describe("a hold that is young", () => {
       status: "settled",
       charged: 40n,
     });
-    expect(await rowsOfHolds(outside)).toEqual([]);
+    expect(await readHoldRows(outside)).toEqual([]);
     expect(await getWallet(outside, "a")).toEqual({ promo: 960n, paid: 0n, held: 0n });
     expect(writes).toBe(2);
     expect(await ledger.settle(settle("h", 40n))).toEqual({ status: "already" });
@@ -100,9 +100,9 @@ describe("a hold that is young", () => {
     await ledger.hold(hold("h", 700n));
     await ledger.hold(hold("i", 100n, { keyId: "a.l" }));
     expect((await getWallet(db, "a")).held).toBe(800n);
-    expect(await rowsOfHolds(db)).toEqual(["h 700", "i 100"]);
+    expect(await readHoldRows(db)).toEqual(["h 700", "i 100"]);
     const keys = await db.all("select held, open_calls from spender order by key_id");
-    expect(keys.map((row) => [whole(row, "held"), whole(row, "open_calls")])).toEqual([
+    expect(keys.map((row) => [integer(row, "held"), integer(row, "open_calls")])).toEqual([
       [700, 1],
       [100, 1],
     ]);
@@ -110,7 +110,7 @@ describe("a hold that is young", () => {
 
   test("is seen by a snapshot, and by whatever writes", async () => {
     await ledger.hold(hold("h", 700n));
-    expect(await db.snapshot(rowsOfHolds)).toEqual(["h 700"]);
+    expect(await db.snapshot(readHoldRows)).toEqual(["h 700"]);
     await ledger.hold(hold("i", 100n));
     expect(await db.write((tx) => getWallet(tx, "a"))).toMatchObject({ held: 800n });
   });
@@ -119,30 +119,30 @@ describe("a hold that is young", () => {
     await ledger.hold(hold("h", 700n));
     await db.all("select id from swept_hold");
     await db.get("select count(*) as count from transfer");
-    expect(await rowsOfHolds(outside)).toEqual([]);
+    expect(await readHoldRows(outside)).toEqual([]);
   });
 
   test("is written when it is old, and settled from its table then", async () => {
     await restart(20);
     await ledger.hold(hold("h", 700n));
-    expect(await rowsOfHolds(outside)).toEqual([]);
-    await until(async () => (await rowsOfHolds(outside)).length === 1);
+    expect(await readHoldRows(outside)).toEqual([]);
+    await until(async () => (await readHoldRows(outside)).length === 1);
     expect((await getWallet(outside, "a")).held).toBe(700n);
     expect(await ledger.settle(settle("h", 40n))).toMatchObject({ status: "settled", late: false });
-    expect(await rowsOfHolds(outside)).toEqual([]);
+    expect(await readHoldRows(outside)).toEqual([]);
     expect(await getWallet(outside, "a")).toEqual({ promo: 960n, paid: 0n, held: 0n });
   });
 
   test("that was written is known when it is asked for again", async () => {
     await ledger.hold(hold("h", 700n));
-    await rowsOfHolds(db);
+    await readHoldRows(db);
     expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
     expect((await getWallet(db, "a")).held).toBe(700n);
   });
 
   test("of another key or account is not settled", async () => {
     await ledger.hold(hold("h", 700n));
-    expect(await rejection(ledger.settle(settle("h", 40n, "a.l")))).toBe(
+    expect(await rejectionMessage(ledger.settle(settle("h", 40n, "a.l")))).toBe(
       "hold h is settled for another account or key",
     );
     expect((await getWallet(db, "a")).held).toBe(700n);
@@ -150,15 +150,15 @@ describe("a hold that is young", () => {
 
   test("is lost with its process, and holds nothing after it", async () => {
     await ledger.hold(hold("h", 1_000n));
-    await restart(NEVER_OLD_MS);
+    await restart(NEVER_FLUSH_MS);
     expect(await sweepHolds(db, NOW)).toBe(0);
     expect(await ledger.hold(hold("i", 1_000n))).toMatchObject({ status: "held" });
   });
 
   test("that was written is given back after the end of its process, and settles late", async () => {
     await ledger.hold(hold("h", 700n));
-    await rowsOfHolds(db);
-    await openProcess(db, "main", NOW);
+    await readHoldRows(db);
+    await startLedger(db, "main", NOW);
     expect(await sweepHolds(db, NOW)).toBe(1);
     expect((await getWallet(db, "a")).held).toBe(0n);
     expect(await ledger.settle(settle("h", 40n))).toMatchObject({ status: "settled", late: true });
@@ -175,8 +175,8 @@ describe("a hold whose wallet and key are known", () => {
 
   test("is decided at once, and nothing is written", async () => {
     await getKnown();
-    expect(ledger.holdNow(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
-    expect(ledger.holdNow(hold("i", 301n))).toMatchObject({ status: "insufficient_credits" });
+    expect(ledger.tryHoldSync(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
+    expect(ledger.tryHoldSync(hold("i", 301n))).toMatchObject({ status: "insufficient_credits" });
     expect(writes).toBe(0);
     expect((await getWallet(db, "a")).held).toBe(700n);
   });
@@ -184,7 +184,7 @@ describe("a hold whose wallet and key are known", () => {
   test("and its settle write the balance that they found and what they charged", async () => {
     await getKnown();
     for (let call = 0; call < 50; call++) {
-      expect(ledger.holdNow(hold(`h${call}`, 7n))).toMatchObject({ status: "held" });
+      expect(ledger.tryHoldSync(hold(`h${call}`, 7n))).toMatchObject({ status: "held" });
       await ledger.settle(settle(`h${call}`, BigInt(call % 9)));
     }
     const { promo, held } = await getWallet(outside, "a");
@@ -195,16 +195,16 @@ describe("a hold whose wallet and key are known", () => {
   test("is asked of a batch while anything is written", async () => {
     await getKnown();
     const writing = db.write(() => Bun.sleep(5));
-    expect(ledger.holdNow(hold("h", 700n))).toBeUndefined();
+    expect(ledger.tryHoldSync(hold("h", 700n))).toBeUndefined();
     await writing;
-    expect(ledger.holdNow(hold("h", 700n))).toBeUndefined();
+    expect(ledger.tryHoldSync(hold("h", 700n))).toBeUndefined();
     expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
   });
 
   test("is asked of a batch when the same one is asked for again", async () => {
     await getKnown();
-    ledger.holdNow(hold("h", 700n));
-    expect(ledger.holdNow(hold("h", 700n))).toBeUndefined();
+    ledger.tryHoldSync(hold("h", 700n));
+    expect(ledger.tryHoldSync(hold("h", 700n))).toBeUndefined();
     expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
     expect((await getWallet(db, "a")).held).toBe(700n);
   });
@@ -212,28 +212,28 @@ describe("a hold whose wallet and key are known", () => {
   test("is refused as soon as its key is revoked in this process", async () => {
     await getKnown();
     await db.write((tx) => tx.run("update api_key set revoked_at = ? where id = 'a.k'", [NOW]));
-    const refused = { status: "key_refused", why: "revoked" } as const;
+    const refused = { status: "key_refused", reason: "revoked" } as const;
     expect(await ledger.hold(hold("h", 1n))).toEqual(refused);
-    expect(ledger.holdNow(hold("h", 1n))).toEqual(refused);
+    expect(ledger.tryHoldSync(hold("h", 1n))).toEqual(refused);
   });
 
   test("is refused as soon as its key is revoked by another process", async () => {
     await getKnown();
-    expect(ledger.holdNow(hold("h", 1n))).toMatchObject({ status: "held" });
+    expect(ledger.tryHoldSync(hold("h", 1n))).toMatchObject({ status: "held" });
     await outside.write((tx) =>
       tx.run("update api_key set revoked_at = ? where id = 'a.k'", [NOW]),
     );
     await nextTurn();
-    expect(ledger.holdNow(hold("i", 1n))).toBeUndefined();
-    expect(await ledger.hold(hold("i", 1n))).toEqual({ status: "key_refused", why: "revoked" });
+    expect(ledger.tryHoldSync(hold("i", 1n))).toBeUndefined();
+    expect(await ledger.hold(hold("i", 1n))).toEqual({ status: "key_refused", reason: "revoked" });
   });
 
   test("finds what another process has granted and taken, beside what is held in memory", async () => {
     await getKnown();
-    ledger.holdNow(hold("h", 700n));
+    ledger.tryHoldSync(hold("h", 700n));
     await outside.write((tx) => deposit(tx, promoDeposit("more", "a", 500n, NOW)));
     await nextTurn();
-    expect(ledger.holdNow(hold("i", 801n))).toBeUndefined();
+    expect(ledger.tryHoldSync(hold("i", 801n))).toBeUndefined();
     expect(await ledger.hold(hold("i", 801n))).toEqual({
       status: "insufficient_credits",
       available: 800n,
@@ -245,9 +245,9 @@ describe("a hold whose wallet and key are known", () => {
 
   test("is not decided on what a batch has changed that was not committed", async () => {
     await getKnown();
-    ledger.holdNow(hold("h", 700n));
+    ledger.tryHoldSync(hold("h", 700n));
     const twice = { ...settle("h", 700n), record: settle("first", 0n).record as UsageRecord };
-    expect(await rejection(ledger.settle(twice))).toContain("UNIQUE");
+    expect(await rejectionMessage(ledger.settle(twice))).toContain("UNIQUE");
     expect(await ledger.hold(hold("i", 301n))).toEqual({
       status: "insufficient_credits",
       available: 300n,
@@ -259,40 +259,40 @@ describe("a hold whose wallet and key are known", () => {
   test("is asked of a batch where the store cannot say whether others have written", async () => {
     const mute: Db = {
       ...store.db,
-      version: () => {
+      dataVersion: () => {
         throw new Error("cannot be read");
       },
       close: async () => {},
     };
-    db = keepYoungHolds(mute, NEVER_OLD_MS);
-    ledger = await openProcess(db, "mute", NOW, { holding: db });
+    db = bufferHolds(mute, NEVER_FLUSH_MS);
+    ledger = await startLedger(db, "mute", NOW, { holdBuffer: db });
     await getKnown();
-    expect(ledger.holdNow(hold("h", 700n))).toBeUndefined();
+    expect(ledger.tryHoldSync(hold("h", 700n))).toBeUndefined();
     expect(await ledger.hold(hold("h", 700n))).toEqual({ status: "held", amount: 700n });
     expect(await ledger.settle(settle("h", 5n))).toMatchObject({ charged: 5n });
   });
 
   test("is asked of a batch while the store fails", async () => {
     let isBroken = true;
-    const holding: HoldingDb = {
+    const holdBuffer: BufferedDb = {
       ...db,
       writeBatch: (work) =>
         isBroken
           ? Promise.reject(Object.assign(new Error("full"), { [UNAVAILABLE]: true }))
           : db.writeBatch(work),
     };
-    const failing = await openProcess(db, "failing", NOW, { holding });
+    const failing = await startLedger(db, "failing", NOW, { holdBuffer });
     await getKnown("second");
-    expect(failing.holdNow(hold("h", 1n))).toMatchObject({ status: "held" });
+    expect(failing.tryHoldSync(hold("h", 1n))).toMatchObject({ status: "held" });
     const settling = failing.settle(settle("h", 1n));
     await Bun.sleep(20);
-    expect(failing.holdNow(hold("i", 1n))).toBeUndefined();
+    expect(failing.tryHoldSync(hold("i", 1n))).toBeUndefined();
     const deciding = failing.hold(hold("i", 1n));
     isBroken = false;
     expect(await deciding).toMatchObject({ status: "held" });
     expect(await settling).toMatchObject({ status: "settled", charged: 1n });
     await failing.settle(settle("i", 0n));
-    expect(failing.holdNow(hold("j", 1n))).toMatchObject({ status: "held" });
+    expect(failing.tryHoldSync(hold("j", 1n))).toMatchObject({ status: "held" });
   });
 });
 
@@ -310,7 +310,7 @@ describe("what bounds a key", () => {
   test("counts its young calls and those that were written", async () => {
     const open = { openCallsMax: 2 };
     await ledger.hold(hold("h", 1n, open));
-    await rowsOfHolds(db);
+    await readHoldRows(db);
     await ledger.hold(hold("i", 1n, open));
     expect(await ledger.hold(hold("j", 1n, open))).toEqual({ status: "too_many_open", open: 2 });
     await ledger.settle(settle("i", 0n));
@@ -318,12 +318,12 @@ describe("what bounds a key", () => {
   });
 
   test("keeps its pace, before and after they are written", async () => {
-    const pace = { pace: { intervalMs: 1_000, burst: 2 } };
+    const pace = { rateLimit: { intervalMs: 1_000, burst: 2 } };
     await ledger.hold(hold("h", 1n, pace));
     await ledger.hold(hold("i", 1n, pace));
     const tooFast = { status: "too_fast", retryAfterMs: 1_000 } as const;
     expect(await ledger.hold(hold("j", 1n, pace))).toEqual(tooFast);
-    await rowsOfHolds(db);
+    await readHoldRows(db);
     expect(await ledger.hold(hold("j", 1n, pace))).toEqual(tooFast);
   });
 
@@ -331,7 +331,7 @@ describe("what bounds a key", () => {
     await outside.write((tx) => tx.run("update api_key set limit_nano = 100 where id = 'a.k'"));
     await ledger.hold(hold("h", 60n));
     expect(await ledger.hold(hold("i", 41n))).toMatchObject({ status: "key_limit", room: 40n });
-    await rowsOfHolds(db);
+    await readHoldRows(db);
     await ledger.hold(hold("j", 30n));
     expect(await ledger.hold(hold("i", 11n))).toMatchObject({ status: "key_limit", room: 10n });
   });
@@ -356,7 +356,7 @@ describe("credit that another process takes", () => {
     await ledger.hold(hold("h", 700n));
     await ledger.hold(hold("i", 300n));
     await take(200n);
-    expect(await rowsOfHolds(db)).toEqual(["h 700", "i 100"]);
+    expect(await readHoldRows(db)).toEqual(["h 700", "i 100"]);
     expect(await getWallet(db, "a")).toEqual({ promo: 800n, paid: 0n, held: 800n });
     expect(await ledger.settle(settle("i", 300n))).toMatchObject({ charged: 100n, overrun: 200n });
     expect(await ledger.settle(settle("h", 5n))).toMatchObject({ charged: 5n, overrun: 0n });
@@ -367,7 +367,7 @@ describe("credit that another process takes", () => {
     const taken = db.write((tx) =>
       adjust(tx, { id: "t", accountId: "a", amount: -301n, reason: "test", now: NOW }),
     );
-    expect(await rejection(taken)).toContain("taken");
+    expect(await rejectionMessage(taken)).toContain("taken");
   });
 });
 
@@ -386,9 +386,9 @@ describe("many young holds", () => {
     for (let from = 0; from < names.length; from += 100)
       await Promise.all(names.slice(from, from + 100).map((name) => ledger.hold(hold(name, 0n))));
     const row = await outside.get("select count(*) as count from hold");
-    expect(row && whole(row, "count")).toBe(1_000);
+    expect(row && integer(row, "count")).toBe(1_000);
     await Promise.all(names.map((name) => ledger.settle(settle(name, 0n))));
-    expect(await rowsOfHolds(db)).toEqual([]);
+    expect(await readHoldRows(db)).toEqual([]);
     expect(await getWallet(db, "a")).toEqual({ promo: 1_000n, paid: 0n, held: 0n });
   });
 });
@@ -399,9 +399,9 @@ describe("a store that fails", () => {
     const broken = db.write(async () => {
       throw new Error("nothing comes of it");
     });
-    expect(await rejection(broken)).toBe("nothing comes of it");
-    expect(await rowsOfHolds(outside)).toEqual([]);
-    expect(await rowsOfHolds(db)).toEqual(["h 700"]);
+    expect(await rejectionMessage(broken)).toBe("nothing comes of it");
+    expect(await readHoldRows(outside)).toEqual([]);
+    expect(await readHoldRows(db)).toEqual(["h 700"]);
   });
 
   test("when a hold grows old is tried again", async () => {
@@ -416,10 +416,10 @@ describe("a store that fails", () => {
       },
       close: async () => {},
     };
-    db = keepYoungHolds(faulty, 10);
-    ledger = await openProcess(db, "main", NOW, { holding: db });
+    db = bufferHolds(faulty, 10);
+    ledger = await startLedger(db, "main", NOW, { holdBuffer: db });
     await ledger.hold(hold("h", 700n));
-    await until(async () => (await rowsOfHolds(outside)).length === 1);
+    await until(async () => (await readHoldRows(outside)).length === 1);
     expect(failures).toBe(2);
   });
 });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { cardAt } from "../../src/models/card.ts";
 import { builtInModels, cardFor, findModel } from "../../src/models/catalog.ts";
 import type { Catalog } from "../../src/models/catalog.ts";
-import { createCatalog, mergeModels, modelsFileAt } from "../../src/models/live-catalog.ts";
+import { createLiveCatalog, mergeModels, modelsFileAt } from "../../src/models/live-catalog.ts";
 import type { ModelsFileSource } from "../../src/models/live-catalog.ts";
 import { isHidden, parseModelsFile } from "../../src/models/operator-file.ts";
 
@@ -216,7 +216,7 @@ describe("createCatalog", () => {
   }
 
   test("without a file it is the built-in catalog and never changes", () => {
-    const live = createCatalog({ now: NOW });
+    const live = createLiveCatalog({ now: NOW });
     const before = live.current();
     expect(live.refresh(NOW)).toEqual({ changed: false });
     expect(live.current()).toBe(before);
@@ -224,14 +224,14 @@ describe("createCatalog", () => {
 
   test("a file that did not change is not read again", () => {
     const file = source();
-    const live = createCatalog({ file, now: NOW });
+    const live = createLiveCatalog({ file, now: NOW });
     for (let round = 0; round < 5; round++) live.refresh(NOW + round);
     expect(file.reads).toBe(1);
   });
 
   test("a file that changed is read without a restart", () => {
     const file = source();
-    const live = createCatalog({ file, now: NOW });
+    const live = createLiveCatalog({ file, now: NOW });
     file.text = JSON.stringify({ hide: ["sim/tiny"] });
     file.version = 2;
     expect(live.refresh(NOW)).toEqual({ changed: true });
@@ -240,7 +240,7 @@ describe("createCatalog", () => {
 
   test("a file that broke keeps the catalog that was there and says what is wrong, until it is mended", () => {
     const file = source();
-    const live = createCatalog({ file, now: NOW });
+    const live = createLiveCatalog({ file, now: NOW });
     const before = live.current();
     file.text = JSON.stringify({ models: [{ id: "openai/gpt-9" }] });
     file.version = 2;
@@ -260,7 +260,7 @@ describe("createCatalog", () => {
 
   test("a file that is broken at the start is an error at the start", () => {
     const file = { ...source(), read: () => "{" };
-    expect(() => createCatalog({ file, now: NOW })).toThrow("not valid JSON");
+    expect(() => createLiveCatalog({ file, now: NOW })).toThrow("not valid JSON");
   });
 
   test("a file on disk is watched by its stamp, and one that goes away keeps the catalog that was there", () => {
@@ -269,7 +269,7 @@ describe("createCatalog", () => {
       const path = join(folder, "models.json");
       const hiding = JSON.stringify({ hide: ["sim/*"] });
       writeFileSync(path, hiding);
-      const live = createCatalog({ file: modelsFileAt(path), now: NOW });
+      const live = createLiveCatalog({ file: modelsFileAt(path), now: NOW });
       rmSync(path);
       expect(live.refresh(NOW).error).toContain("(ENOENT)");
       expect(live.problem()?.since).toBe(NOW);
@@ -287,8 +287,8 @@ describe("createCatalog", () => {
   });
 
   test("a file that is not there at the start is an error that names the setting", () => {
-    expect(() => createCatalog({ file: modelsFileAt("/nowhere/models.json"), now: NOW })).toThrow(
-      "POSTERN_MODELS_FILE names /nowhere/models.json, which cannot be read (ENOENT)",
-    );
+    expect(() =>
+      createLiveCatalog({ file: modelsFileAt("/nowhere/models.json"), now: NOW }),
+    ).toThrow("POSTERN_MODELS_FILE names /nowhere/models.json, which cannot be read (ENOENT)");
   });
 });

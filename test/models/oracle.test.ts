@@ -8,8 +8,8 @@ import { price } from "../../src/models/price.ts";
 import {
   hasOracle,
   ORACLE_FILE,
-  type Recorded,
-  reasonOf,
+  type RecordedCost,
+  explainDifference,
   recordedCosts,
 } from "../support/cost-oracle.ts";
 
@@ -23,8 +23,8 @@ describe("price, against what providers say that they charged", () => {
       const counts = new Map<string, number>();
       const unexplained: string[] = [];
       for (const call of recordedCosts()) {
-        const usd = chargeFor(catalog, call);
-        const reason = reasonOf({ call, usd });
+        const usd = chargedUsd(catalog, call);
+        const reason = explainDifference({ call, usd });
         if (reason === undefined)
           unexplained.push(
             `${call.provider} ${call.request_model} → ${call.response_models.join()}: they say ${call.provider_cost_usd}, we say ${usd} ${call.path} ${JSON.stringify(call.usage)}`,
@@ -45,7 +45,7 @@ describe("price, against what providers say that they charged", () => {
     );
 });
 
-function chargeFor(catalog: ReturnType<typeof catalogOf>, call: Recorded): number | undefined {
+function chargedUsd(catalog: ReturnType<typeof catalogOf>, call: RecordedCost): number | undefined {
   // That gateway names models as we do, and sells them at their makers' prices.
   const isResold = call.provider === "vercel-gateway";
   const id = isResold ? call.request_model : `${call.provider}/${call.request_model}`;

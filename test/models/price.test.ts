@@ -4,7 +4,7 @@ import { FEE_METERS, TOKEN_METERS } from "../../src/base/meters.ts";
 import type { TokenMeter, Usage } from "../../src/base/meters.ts";
 import { cardAt, datedCard, picoPerToken, ratioOf } from "../../src/models/card.ts";
 import {
-  boundCards,
+  possibleCards,
   builtInModels,
   cardFor,
   catalogOf,
@@ -39,8 +39,8 @@ test("a model that speaks has a price for sound, and none is the text's", () => 
   for (const { id, prices } of speaking)
     for (const { card: one } of prices) {
       const { input_audio: heard = 0n, output_audio: said = 0n } = one.base;
-      expect([id, heard > rateOf(one.base, "input").each]).toEqual([id, true]);
-      expect([id, said > rateOf(one.base, "output").each]).toEqual([id, true]);
+      expect([id, heard > rateOf(one.base, "input").unitPrice]).toEqual([id, true]);
+      expect([id, said > rateOf(one.base, "output").unitPrice]).toEqual([id, true]);
     }
 });
 
@@ -54,7 +54,7 @@ const anyFees = fc.record(
   { requiredKeys: [] },
 );
 
-function namesOf(table: object): fc.Arbitrary<string | undefined> {
+function anyFactorName(table: object): fc.Arbitrary<string | undefined> {
   return fc.constantFrom(undefined, "standard", "default", ...Object.keys(table));
 }
 
@@ -63,9 +63,9 @@ const anyCall = anyCard.chain((card) =>
     card: fc.constant(card),
     tokens: anyTokens,
     fees: anyFees,
-    serviceTier: namesOf({ ...card.serviceTiers, ...card.requestFees }),
-    speed: namesOf(card.speeds),
-    region: namesOf(card.regions),
+    serviceTier: anyFactorName({ ...card.serviceTiers, ...card.requestFees }),
+    speed: anyFactorName(card.speeds),
+    region: anyFactorName(card.regions),
   }),
 );
 
@@ -87,11 +87,12 @@ function usageOfCall(call: {
 }
 
 /** The same sum, done the long way in fractions of a pico. */
-function exactSum(used: Usage, card: PriceCard): { readonly num: bigint; readonly den: bigint } {
+function exactCost(used: Usage, card: PriceCard): { readonly num: bigint; readonly den: bigint } {
   const { lines } = price(used, card);
-  const den = lines.reduce((product, line) => product * line.times.den, 1n);
+  const den = lines.reduce((product, line) => product * line.multiplier.den, 1n);
   const num = lines.reduce(
-    (sum, line) => sum + BigInt(line.count) * line.each * line.times.num * (den / line.times.den),
+    (sum, line) =>
+      sum + BigInt(line.count) * line.unitPrice * line.multiplier.num * (den / line.multiplier.den),
     0n,
   );
   return { num, den };
@@ -118,7 +119,7 @@ describe("price", () => {
   });
 
   test("nothing used costs nothing", () => {
-    expect(price(usage({}), card("sim/echo"))).toEqual({ cost: 0n, lines: [], gaps: [] });
+    expect(price(usage({}), card("sim/echo"))).toEqual({ cost: 0n, lines: [], missingPrices: [] });
   });
 
   test("reasoning is billed as output unless the model prices it apart", () => {
@@ -151,14 +152,18 @@ describe("price", () => {
   });
 
   test("GPT-5.4 switches at exactly 272,000 tokens, Grok 4.3 at exactly 200,000", () => {
-    expect(price(usage({ input: 271_999 }), card("openai/gpt-5.4")).lines[0]?.each).toBe(
+    expect(price(usage({ input: 271_999 }), card("openai/gpt-5.4")).lines[0]?.unitPrice).toBe(
       2_500_000n,
     );
-    expect(price(usage({ input: 272_000 }), card("openai/gpt-5.4")).lines[0]?.each).toBe(
+    expect(price(usage({ input: 272_000 }), card("openai/gpt-5.4")).lines[0]?.unitPrice).toBe(
       5_000_000n,
     );
-    expect(price(usage({ input: 199_999 }), card("xai/grok-4.3")).lines[0]?.each).toBe(1_250_000n);
-    expect(price(usage({ input: 200_000 }), card("xai/grok-4.3")).lines[0]?.each).toBe(2_500_000n);
+    expect(price(usage({ input: 199_999 }), card("xai/grok-4.3")).lines[0]?.unitPrice).toBe(
+      1_250_000n,
+    );
+    expect(price(usage({ input: 200_000 }), card("xai/grok-4.3")).lines[0]?.unitPrice).toBe(
+      2_500_000n,
+    );
   });
 
   test("the prompt of several rounds, told as a sum, is at the tier of a round", () => {
@@ -194,9 +199,9 @@ describe("price", () => {
   });
 
   test("a service tier without a known price is billed at list price and named", () => {
-    expect(price(usage({ input: 1 }, { serviceTier: "turbo" }), card("openai/gpt-5")).gaps).toEqual(
-      ["service_tier:turbo"],
-    );
+    expect(
+      price(usage({ input: 1 }, { serviceTier: "turbo" }), card("openai/gpt-5")).missingPrices,
+    ).toEqual(["service_tier:turbo"]);
     expect(isPriced(card("openai/gpt-5"), { serviceTier: "turbo" })).toBe(false);
     expect(isPriced(card("openai/gpt-5"), { serviceTier: "auto" })).toBe(true);
     expect(isPriced(card("openai/gpt-5"), { serviceTier: "constructor" })).toBe(false);
@@ -217,28 +222,33 @@ describe("price", () => {
       },
       plain,
     );
-    expect(billed.lines.map((line) => line.each)).toEqual([
+    expect(billed.lines.map((line) => line.unitPrice)).toEqual([
       1_000_000n,
       1_000_000n,
       1_000_000n,
       4_000_000n,
       0n,
     ]);
-    expect(billed.gaps).toEqual(["cache_write_1h", "input_audio", "output_image", "web_fetch"]);
+    expect(billed.missingPrices).toEqual([
+      "cache_write_1h",
+      "input_audio",
+      "output_image",
+      "web_fetch",
+    ]);
   });
 
   test("a further leg is billed by its own model, at that model's own tier", () => {
     const main = card("anthropic/claude-sonnet-5");
     const used = usage(
       { input: 100 },
-      { also: [usage({ input: 100, output: 10 }, { model: "claude-opus-5" })] },
+      { additional: [usage({ input: 100, output: 10 }, { model: "claude-opus-5" })] },
     );
     const billed = price(used, main, (name) =>
       name === "claude-opus-5" ? card("anthropic/claude-opus-5") : undefined,
     );
     expect(billed.cost).toBe(200_000n + 500_000n + 250_000n);
     expect(billed.lines.at(-1)?.model).toBe("claude-opus-5");
-    expect(price(used, main).gaps).toEqual(["model:claude-opus-5"]);
+    expect(price(used, main).missingPrices).toEqual(["model:claude-opus-5"]);
   });
 
   test("Perplexity's fee for a request follows the size of its search, and is the dearest where that is not told", () => {
@@ -278,7 +288,7 @@ describe("price", () => {
       fc.property(anyCall, (call) => {
         const used = usageOfCall(call);
         const { cost } = price(used, call.card);
-        const { num, den } = exactSum(used, call.card);
+        const { num, den } = exactCost(used, call.card);
         expect(cost * 1000n * den >= num).toBe(true);
         expect((cost - 1n) * 1000n * den < num || cost === 0n).toBe(true);
       }),
@@ -347,7 +357,7 @@ describe("priceUpperBound", () => {
 
   test("a model that another may answer for is held at the dearer of the two", () => {
     const found = findModel(catalog, "xai/grok-3-mini");
-    const held = found && boundCards(catalog, found.model, NOW);
+    const held = found && possibleCards(catalog, found.model, NOW);
     expect(held).toHaveLength(2);
     expect(priceUpperBound({ inputTokens: 1_000_000, outputTokens: 0 }, held ?? [])).toBe(
       2_500_000_000n,
@@ -360,9 +370,9 @@ describe("priceUpperBound", () => {
         card: fc.constant(card),
         tokens: anyTokens,
         fees: anyFees,
-        serviceTier: namesOf({ ...card.serviceTiers, ...card.requestFees }),
-        speed: namesOf(card.speeds),
-        region: namesOf(card.regions),
+        serviceTier: anyFactorName({ ...card.serviceTiers, ...card.requestFees }),
+        speed: anyFactorName(card.speeds),
+        region: anyFactorName(card.regions),
         slack: fc.nat({ max: 100_000 }),
         tellsRegion: fc.boolean(),
       });
@@ -441,9 +451,10 @@ describe("affordableOutput", () => {
 describe("rateOf", () => {
   test("every meter has a rule on every card, and no relative is cheaper than what is known", () => {
     for (const card of cards) {
-      for (const meter of TOKEN_METERS) expect(rateOf(card.base, meter).each >= 0n).toBe(true);
+      for (const meter of TOKEN_METERS) expect(rateOf(card.base, meter).unitPrice >= 0n).toBe(true);
       const write = rateOf(card.base, "cache_write_1h");
-      if (write.guessed) expect(write.each >= rateOf(card.base, "cache_write_5m").each).toBe(true);
+      if (write.isEstimated)
+        expect(write.unitPrice >= rateOf(card.base, "cache_write_5m").unitPrice).toBe(true);
     }
   });
 });

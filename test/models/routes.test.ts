@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { Fault } from "../../src/base/fault.ts";
 import type { Route } from "../../src/http/route.ts";
 import { builtInModels, catalogOf } from "../../src/models/catalog.ts";
-import { createCatalog } from "../../src/models/live-catalog.ts";
+import { createLiveCatalog } from "../../src/models/live-catalog.ts";
 import { ModelList, ModelRecord } from "../../src/models/record.ts";
 import { modelRoutes } from "../../src/models/routes.ts";
 
@@ -15,12 +15,12 @@ const health = () => ({
   uptime: undefined,
 });
 const routes = modelRoutes({
-  catalog: createCatalog({ now: NOW }),
-  available: (provider) => provider === "sim",
+  catalog: createLiveCatalog({ now: NOW }),
+  isAvailable: (provider) => provider === "sim",
   health,
 });
 
-async function ask(
+async function send(
   path: string,
   headers: Record<string, string> = {},
   options: { routes?: readonly Route[]; now?: number } = {},
@@ -40,7 +40,7 @@ async function ask(
     caller: undefined,
     now: options.now ?? NOW,
     requestId: "req_1",
-    address: "127.0.0.1",
+    clientIp: "127.0.0.1",
     headers: request.headers,
     request,
     bodyText: "",
@@ -51,7 +51,7 @@ async function ask(
 }
 
 async function ids(path: string, headers?: Record<string, string>): Promise<string[]> {
-  const body = (await (await ask(path, headers)).json()) as { data: { id: string }[] };
+  const body = (await (await send(path, headers)).json()) as { data: { id: string }[] };
   return body.data.map(({ id }) => id);
 }
 
@@ -65,7 +65,7 @@ describe("GET /v1/models", () => {
   });
 
   test("every model is in OpenAI's list shape with its price", async () => {
-    const answer = await ask("/v1/models");
+    const answer = await send("/v1/models");
     expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/json"]);
     const body = ModelList.parse(await answer.json());
     expect(body.data.length).toBe(catalogOf(builtInModels()).models.length);
@@ -77,7 +77,7 @@ describe("GET /v1/models", () => {
 
   test("a record holds limits, abilities, prices in USD per token, tiers and whether it can be called now", async () => {
     const record = ModelRecord.parse(
-      await (await ask("/v1/models/anthropic/claude-haiku-5-5")).json(),
+      await (await send("/v1/models/anthropic/claude-haiku-5-5")).json(),
     );
     expect(record).toMatchObject({
       id: "anthropic/claude-haiku-5-5",
@@ -103,7 +103,7 @@ describe("GET /v1/models", () => {
   });
 
   test("simulated models say so and can be called", async () => {
-    expect(await (await ask("/v1/models/sim/echo")).json()).toMatchObject({
+    expect(await (await send("/v1/models/sim/echo")).json()).toMatchObject({
       simulated: true,
       available: true,
       pricing: { prompt: "0.000001", completion: "0.000002" },
@@ -130,14 +130,14 @@ describe("GET /v1/models", () => {
   });
 
   test("a query that is not known is refused", () => {
-    expect(ask("/v1/models?providr=sim")).rejects.toThrow();
-    expect(ask("/v1/models?available=yes")).rejects.toThrow();
+    expect(send("/v1/models?providr=sim")).rejects.toThrow();
+    expect(send("/v1/models?available=yes")).rejects.toThrow();
   });
 
   test("an unchanged list is answered with 304 and no body", async () => {
-    const first = await ask("/v1/models");
+    const first = await send("/v1/models");
     const etag = first.headers.get("etag") ?? "";
-    const again = await ask("/v1/models", { "if-none-match": `"other", W/${etag}` });
+    const again = await send("/v1/models", { "if-none-match": `"other", W/${etag}` });
     expect([again.status, await again.text(), again.headers.get("etag")]).toEqual([304, "", etag]);
     expect(first.headers.get("cache-control")).toBe("public, max-age=300");
     expect(first.headers.get("vary")).toBe("anthropic-version");
@@ -145,13 +145,17 @@ describe("GET /v1/models", () => {
 
   test("the list follows the catalog, and prices follow the hour", async () => {
     let catalog = catalogOf(builtInModels());
-    const own = modelRoutes({ catalog: { current: () => catalog }, available: () => true, health });
-    const before = (await ask("/v1/models", {}, { routes: own })).headers.get("etag");
+    const own = modelRoutes({
+      catalog: { current: () => catalog },
+      isAvailable: () => true,
+      health,
+    });
+    const before = (await send("/v1/models", {}, { routes: own })).headers.get("etag");
     catalog = catalogOf(builtInModels().filter(({ id }) => id !== "sim/tiny"));
-    expect((await ask("/v1/models", {}, { routes: own })).headers.get("etag")).not.toBe(before);
+    expect((await send("/v1/models", {}, { routes: own })).headers.get("etag")).not.toBe(before);
     const price = async (now: string): Promise<unknown> =>
       (
-        await ask("/v1/models/deepseek/deepseek-flash", {}, { routes: own, now: Date.parse(now) })
+        await send("/v1/models/deepseek/deepseek-flash", {}, { routes: own, now: Date.parse(now) })
       ).json();
     expect(await price("2026-11-23T00:30:00Z")).toMatchObject({
       pricing: { prompt: "0.00000015" },
@@ -161,20 +165,20 @@ describe("GET /v1/models", () => {
 
   test("with `anthropic-version` the list has Anthropic's shape and pages", async () => {
     const headers = { "anthropic-version": "2023-06-01" };
-    const first = (await (await ask("/v1/models?limit=2&provider=sim", headers)).json()) as Record<
+    const first = (await (await send("/v1/models?limit=2&provider=sim", headers)).json()) as Record<
       string,
       unknown
     >;
     expect(first).toMatchObject({ has_more: true, first_id: "sim/echo", last_id: "sim/embed" });
     expect(
-      await (await ask("/v1/models?limit=2&provider=sim&after_id=sim/embed", headers)).json(),
+      await (await send("/v1/models?limit=2&provider=sim&after_id=sim/embed", headers)).json(),
     ).toMatchObject({ has_more: false, first_id: "sim/reason", last_id: "sim/tiny" });
     expect(await ids("/v1/models?limit=2&provider=sim&before_id=sim/tiny", headers)).toEqual([
       "sim/embed",
       "sim/reason",
     ]);
     expect(await ids("/v1/models?provider=nobody", headers)).toEqual([]);
-    const model = await (await ask("/v1/models/anthropic/claude-opus-5", headers)).json();
+    const model = await (await send("/v1/models/anthropic/claude-opus-5", headers)).json();
     expect(model).toMatchObject({
       type: "model",
       id: "anthropic/claude-opus-5",
@@ -189,23 +193,23 @@ describe("GET /v1/models", () => {
 describe("GET /v1/models/{id}", () => {
   test("a name without a provider gives the model that a call by it goes to", async () => {
     const read = async (name: string, headers?: Record<string, string>) =>
-      (await (await ask(`/v1/models/${name}`, headers)).json()) as { id: string };
+      (await (await send(`/v1/models/${name}`, headers)).json()) as { id: string };
     expect((await read("gpt-5.4")).id).toBe("openai/gpt-5.4");
     const claude = await read("claude-haiku-4-5", { "anthropic-version": "2023-06-01" });
     expect(claude).toMatchObject({ id: "anthropic/claude-haiku-4-5", type: "model" });
   });
 
   test("an id may hold slashes, and an alias gives its model", async () => {
-    expect(await (await ask("/v1/models/groq/openai/gpt-oss-120b")).json()).toMatchObject({
+    expect(await (await send("/v1/models/groq/openai/gpt-oss-120b")).json()).toMatchObject({
       id: "groq/openai/gpt-oss-120b",
     });
-    expect(await (await ask("/v1/models/openai/gpt-4o-2024-11-20")).json()).toMatchObject({
+    expect(await (await send("/v1/models/openai/gpt-4o-2024-11-20")).json()).toMatchObject({
       id: "openai/gpt-4o",
     });
   });
 
   test("an id that is not there is a 404 that says what to do", async () => {
-    const fault: unknown = await ask("/v1/models/no-one/gpt-5.4").catch((error: unknown) => error);
+    const fault: unknown = await send("/v1/models/no-one/gpt-5.4").catch((error: unknown) => error);
     if (!(fault instanceof Fault)) throw new Error("no fault");
     expect([fault.code, fault.status]).toEqual(["model_not_found", 404]);
     expect(fault.publicMessage).toContain("openai/gpt-5.4");

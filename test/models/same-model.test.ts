@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
-import { createCatalog } from "../../src/models/live-catalog.ts";
+import { createLiveCatalog } from "../../src/models/live-catalog.ts";
 import { modelsNamed, sameModels } from "../../src/models/same-model.ts";
-import { DECLARED } from "../../src/models/tables/same-models.ts";
+import { FAMILY_BY_ID } from "../../src/models/tables/same-models.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 const catalog = catalogOf(builtInModels());
 
-function twins(id: string): string[] {
+function sameModelIds(id: string): string[] {
   const found = findModel(catalog, id);
   if (found === undefined) throw new Error(`no model ${id}`);
   return sameModels(catalog, found.model, NOW).map((model) => model.id);
@@ -33,12 +33,14 @@ describe("the same model", () => {
   ];
   for (const [id, ...others] of families)
     test(`${id} is had from ${others.length} more`, () => {
-      const [own, ...rest] = twins(id);
+      const [own, ...rest] = sameModelIds(id);
       expect([own, ...rest.toSorted()]).toEqual([id, ...others.toSorted()]);
     });
 
   test("its own provider comes first, then its maker's, and each provider once, by its cheapest", () => {
-    expect(twins("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0").slice(0, 2)).toEqual([
+    expect(
+      sameModelIds("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0").slice(0, 2),
+    ).toEqual([
       "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
       "anthropic/claude-sonnet-4-5",
     ]);
@@ -53,7 +55,7 @@ describe("the same model", () => {
       "mistral/mistral-large-latest",
       "sim/echo",
     ])
-      expect(twins(id)).toEqual([id]);
+      expect(sameModelIds(id)).toEqual([id]);
     for (const model of catalog.models) {
       const others = sameModels(catalog, model, NOW);
       const kinds = new Set(others.map(({ kind }) => kind));
@@ -70,7 +72,7 @@ describe("the same model", () => {
   });
 
   test("every model that is declared by its id is there", () => {
-    const gone = Object.keys(DECLARED).filter((id) => !catalog.byName.has(id.toLowerCase()));
+    const gone = Object.keys(FAMILY_BY_ID).filter((id) => !catalog.byName.has(id.toLowerCase()));
     expect(gone).toEqual([]);
   });
 
@@ -93,7 +95,7 @@ describe("the same model", () => {
       ],
     };
     const source = { stamp: () => "1", read: () => JSON.stringify(file) };
-    const own = createCatalog({ file: source, now: NOW }).current();
+    const own = createLiveCatalog({ file: source, now: NOW }).current();
     const named = (name: string): string[] => modelsNamed(own, name, NOW).map(({ id }) => id);
     expect(named("llama-3.3-70b-instruct")).toContain("here/llama");
     expect(named("llama-3.3-70b-instruct")).not.toContain("there/llama-3.3-70b-instruct");

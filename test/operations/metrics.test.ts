@@ -14,16 +14,16 @@ const RECORD = usageRecord({
 });
 
 const newMetrics = (version = "1.2.3"): Metrics =>
-  createMetrics({ version, ledgerDepth: () => 7, openCircuits: () => 2 });
+  createMetrics({ version, ledgerQueueDepth: () => 7, openCircuits: () => 2 });
 const linesOf = (metrics: Metrics, name: string): readonly string[] =>
   metrics
-    .text()
+    .render()
     .split("\n")
     .filter((line) => line.startsWith(name));
 
 describe("the metrics", () => {
   test("each family is told with its help and its kind before its samples", () => {
-    const text = newMetrics().text();
+    const text = newMetrics().render();
     const kinds = [...text.matchAll(/^# HELP (\w+) .+\n# TYPE \1 (counter|gauge|histogram)$/gm)];
     expect(kinds.map(([, name, kind]) => `${name} ${kind}`)).toEqual([
       "postern_requests_total counter",
@@ -42,16 +42,16 @@ describe("the metrics", () => {
 
   test("every line is a comment, a sample or empty", () => {
     const metrics = newMetrics();
-    metrics.request("readBalance", 200, 3.25);
+    metrics.recordRequest("readBalance", 200, 3.25);
     const sample = /^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [\d.e+-]+$/;
-    for (const line of metrics.text().split("\n"))
+    for (const line of metrics.render().split("\n"))
       expect(line === "" || line.startsWith("# ") || sample.test(line)).toBe(true);
   });
 
   test("a clock that is set back takes no time away", () => {
     const metrics = newMetrics();
-    metrics.request("readBalance", 200, 2_000);
-    metrics.request("readBalance", 200, -3_600_000);
+    metrics.recordRequest("readBalance", 200, 2_000);
+    metrics.recordRequest("readBalance", 200, -3_600_000);
     expect(linesOf(metrics, "postern_request_seconds_sum")).toEqual([
       'postern_request_seconds_sum{route="readBalance"} 2',
     ]);
@@ -59,8 +59,8 @@ describe("the metrics", () => {
 
   test("answers are counted by their route and status", () => {
     const metrics = newMetrics();
-    for (const status of [200, 200, 404]) metrics.request("readBalance", status, 1);
-    metrics.request("none", 404, 1);
+    for (const status of [200, 200, 404]) metrics.recordRequest("readBalance", status, 1);
+    metrics.recordRequest("none", 404, 1);
     expect(linesOf(metrics, "postern_requests_total")).toEqual([
       'postern_requests_total{route="readBalance",status="200"} 2',
       'postern_requests_total{route="readBalance",status="404"} 1',
@@ -70,16 +70,16 @@ describe("the metrics", () => {
 
   test("model calls are summed by their provider, to the nano-dollar", () => {
     const metrics = newMetrics();
-    metrics.call({ ...RECORD, cost: 5_000_000_001n });
-    metrics.call({ ...RECORD, cost: 2n });
-    metrics.call({
+    metrics.recordCall({ ...RECORD, cost: 5_000_000_001n });
+    metrics.recordCall({ ...RECORD, cost: 2n });
+    metrics.recordCall({
       ...RECORD,
       outcome: "upstream_error",
       inputTokens: 0,
       outputTokens: 0,
       cost: 0n,
     });
-    metrics.call({ ...RECORD, provider: "groq", cost: 0n });
+    metrics.recordCall({ ...RECORD, provider: "groq", cost: 0n });
     expect(linesOf(metrics, "postern_call")).toEqual([
       'postern_calls_total{provider="openai",outcome="completed"} 2',
       'postern_calls_total{provider="openai",outcome="upstream_error"} 1',
@@ -96,7 +96,7 @@ describe("the metrics", () => {
 
   test("a bucket counts what took as long or less, and the last counts everything", () => {
     const metrics = newMetrics();
-    for (const ms of [0, 1, 2.5, 2.6, 300_000, 300_001]) metrics.request("r", 200, ms);
+    for (const ms of [0, 1, 2.5, 2.6, 300_000, 300_001]) metrics.recordRequest("r", 200, ms);
     const counts = new Map(
       linesOf(metrics, "postern_request_seconds_bucket").map((line) => {
         const [, le, count] = /le="([^"]+)",route="r"\} (\d+)$/.exec(line) ?? [];

@@ -4,7 +4,7 @@ import { Database } from "bun:sqlite";
 import { SQL } from "bun";
 import { describe, expect, test } from "bun:test";
 import path from "node:path";
-import { createReadiness } from "../../src/operations/readiness.ts";
+import { createReadinessCheck } from "../../src/operations/readiness.ts";
 import { call } from "../spec/caller.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS, type StoreKind } from "../support/stores.ts";
@@ -24,7 +24,7 @@ describe.each([...STORE_KINDS])("on %s", (store) => {
 
 test("however many ask for it, the store is written to once", async () => {
   let writes = 0;
-  const isWritable = createReadiness(async () => {
+  const isWritable = createReadinessCheck(async () => {
     writes++;
   });
   const answers = await Promise.all(Array.from({ length: 100 }, isWritable));
@@ -35,7 +35,7 @@ test("however many ask for it, the store is written to once", async () => {
 test("a store that says nothing is not ready, and has one write before it however many ask", async () => {
   let writes = 0;
   const silent = Promise.withResolvers<void>();
-  const isWritable = createReadiness(() => {
+  const isWritable = createReadinessCheck(() => {
     writes++;
     return silent.promise;
   }, 10);

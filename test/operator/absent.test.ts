@@ -4,66 +4,71 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { markPaid } from "../../src/billing/manual.ts";
 import { findInvoice } from "../../src/billing/billing.ts";
-import { payAt } from "../../src/billing/till.ts";
-import { findX402, markX402 } from "../../src/billing/x402-rows.ts";
-import { pollX402, takePayment } from "../../src/billing/x402.ts";
-import { idOf, readPayment, requirementOf } from "../../src/billing/x402-terms.ts";
-import { askChainAfter, markAbsent } from "../../src/operator/absent.ts";
-import { COMMAND_LINE } from "../../src/operator/operator.ts";
-import { expectSound, walletOf } from "../billing/desk.ts";
-import { openShop, type Shop } from "../billing/world.ts";
-import { counterOf, fundedWallet, sign } from "../billing/x402-wallet.ts";
-import { runHere } from "../support/command-line.ts";
-import { startFacilitator, type TestFacilitator } from "../support/facilitator.ts";
-import { register } from "../support/gateway.ts";
-import { rejection } from "../support/rejection.ts";
-import { eachStore, openPlace, type TestStore } from "../support/stores.ts";
-import { startStripe } from "../support/stripe-server.ts";
+import { beginPayment } from "../../src/billing/till.ts";
+import { findX402Payment, updateX402Payment } from "../../src/billing/x402-rows.ts";
+import { pollX402, acceptPayment } from "../../src/billing/x402.ts";
 import {
-  ADA,
-  type Desk,
-  fieldsOf,
-  leaveUnclear,
-  open,
-  openDesk,
-  type Seat,
-  seatOf,
-  written,
+  transferIdOf,
+  parsePaymentHeader,
+  paymentRequirementsFor,
+} from "../../src/billing/x402-terms.ts";
+import { lookUpOnChain, markNotOnChain } from "../../src/operator/absent.ts";
+import { COMMAND_LINE_ACTOR } from "../../src/operator/operator.ts";
+import { expectLedgerValid, readWallet } from "../billing/desk.ts";
+import { createBillingHarness, type BillingHarness } from "../billing/world.ts";
+import { createX402Deps, fundedWallet, signPayment } from "../billing/x402-wallet.ts";
+import { runInProcess } from "../support/command-line.ts";
+import { startFacilitator, type TestFacilitator } from "../support/facilitator.ts";
+import { registerAccount } from "../support/gateway.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { describeEachStore, openStoreAt, type TestStore } from "../support/stores.ts";
+import { startFakeStripe } from "../support/stripe-server.ts";
+import {
+  OPERATOR_EMAIL,
+  type OperatorHarness,
+  hiddenFields,
+  insertUnclearPayment,
+  fetchPage,
+  startOperatorHarness,
+  type OperatorSession,
+  signInOperator,
+  readAudit,
 } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
 /** After it no signature of these tests can be used any more. */
-const OVER_MS = 600_000;
-const ACTION = "payment.marked_absent";
+const EXPIRED_MS = 600_000;
+const AUDIT_ACTION = "payment.marked_absent";
 
-eachStore((kind, openStore) => {
+describeEachStore((kind, openStore) => {
   describe(`postern admin mark-absent on ${kind}`, () => {
     let store: TestStore;
     let facilitator: TestFacilitator;
-    let shop: Shop;
+    let shop: BillingHarness;
     beforeAll(async () => {
       store = await openStore();
       facilitator = startFacilitator();
-      shop = await openShop(store.db);
+      shop = await createBillingHarness(store.db);
     });
     afterAll(async () => {
-      await expectSound(store.db);
+      await expectLedgerValid(store.db);
       await facilitator.stop();
       await store.close();
     });
 
     const admin = (args: readonly string[], more: Readonly<Record<string, string>> = {}) =>
-      runHere(["admin", ...args], {
-        [kind === "sqlite" ? "POSTERN_DATA_DIR" : "DATABASE_URL"]: store.place.at,
+      runInProcess(["admin", ...args], {
+        [kind === "sqlite" ? "POSTERN_DATA_DIR" : "DATABASE_URL"]: store.location.address,
         ...more,
       });
     const markedAbsent = (id: string, more: Readonly<Record<string, string>> = {}) =>
       admin(["mark-absent", id, "--reason", "no such transfer"], more);
     const withNode = () => ({ ...facilitator.env, X402_RPC_URL: facilitator.rpcUrl });
-    const leave = async () => leaveUnclear(store.db, await shop.newAccount(), shop.clock.now);
-    const stateOf = async (id: string) => (await findX402(store.db, id))?.state;
+    const leave = async () =>
+      insertUnclearPayment(store.db, await shop.newAccount(), shop.clock.now);
+    const stateOf = async (id: string) => (await findX402Payment(store.db, id))?.state;
     const listed = async (): Promise<string> => (await admin(["payments", "--unclear"])).stdout;
 
     test("ends it, credits nothing, voids the invoice that was made for it, and takes it off the list", async () => {
@@ -74,14 +79,14 @@ eachStore((kind, openStore) => {
         stdout: `${id} counts as never made; nothing was credited. No node was asked, so your word stands alone.\n`,
         stderr: "",
       });
-      expect(await findX402(store.db, id)).toMatchObject({ state: "refused", dueAt: null });
+      expect(await findX402Payment(store.db, id)).toMatchObject({ state: "refused", dueAt: null });
       expect((await findInvoice(store.db, invoiceId))?.status).toBe("void");
-      expect(await walletOf(store.db, accountId)).toMatchObject({ paid: 0n, promo: 0n });
+      expect(await readWallet(store.db, accountId)).toMatchObject({ paid: 0n, promo: 0n });
       expect(await listed()).not.toContain(id);
-      expect((await written(store.db, ACTION)).at(-1)).toEqual({
+      expect((await readAudit(store.db, AUDIT_ACTION)).at(-1)).toEqual({
         account_id: accountId,
         actor: "operator command line",
-        action: ACTION,
+        action: AUDIT_ACTION,
         target: id,
         detail: {
           usd: "1",
@@ -98,22 +103,22 @@ eachStore((kind, openStore) => {
     test("is done once, however often it is said", async () => {
       const { id } = await leave();
       await markedAbsent(id);
-      const entries = (await written(store.db, ACTION)).length;
+      const entries = (await readAudit(store.db, AUDIT_ACTION)).length;
       expect(await markedAbsent(id)).toEqual({
         code: 0,
         stdout: `${id} was ended before; nothing was changed.\n`,
         stderr: "",
       });
-      expect((await written(store.db, ACTION)).length).toBe(entries);
+      expect((await readAudit(store.db, AUDIT_ACTION)).length).toBe(entries);
     });
 
     test("says it once where two operators say it at the same moment", async () => {
       const { id } = await leave();
-      const other = kind === "sqlite" ? store.db : openPlace(store.place);
-      const about = { by: COMMAND_LINE, reason: "both", network: null, now: shop.clock.now };
+      const other = kind === "sqlite" ? store.db : openStoreAt(store.location);
+      const about = { by: COMMAND_LINE_ACTOR, reason: "both", network: null, now: shop.clock.now };
       const made = await Promise.all(
         [store.db, other, store.db].map((db) =>
-          db.write((tx) => markAbsent(tx, { ...about, id, chainSays: "not asked" })),
+          db.write((tx) => markNotOnChain(tx, { ...about, id, chainResult: "not asked" })),
         ),
       );
       expect(made.filter(Boolean).length).toBe(1);
@@ -134,7 +139,7 @@ eachStore((kind, openStore) => {
         tx.run("update agent_payment set state = 'unclear' where id = ?", [id]),
       );
       const paid = { invoiceId, reference: `0x ${id}`, now: shop.clock.now };
-      expect(await markPaid(shop.till, paid)).toBe(true);
+      expect(await markPaid(shop.billing, paid)).toBe(true);
       expect((await markedAbsent(id)).stderr).toContain("Its invoice was marked as paid");
       expect(await stateOf(id)).toBe("unclear");
       expect((await markedAbsent("eip155:1:0x0:0x0:0x0")).stderr).toContain("There is no payment");
@@ -143,19 +148,19 @@ eachStore((kind, openStore) => {
     });
 
     test("is refused where the node shows the payment", async () => {
-      const counter = counterOf(shop, facilitator.env);
+      const counter = createX402Deps(shop, facilitator.env);
       const accountId = await shop.newAccount();
-      const asked = requirementOf(counter.terms, 100);
+      const asked = paymentRequirementsFor(counter.paymentTerms, 100);
       const wallet = fundedWallet(facilitator, 100n);
-      const { header } = await sign(wallet, asked as never, { now: shop.clock.now });
-      facilitator.weather.settle = "reply lost";
+      const { header } = await signPayment(wallet, asked as never, { now: shop.clock.now });
+      facilitator.faults.settle = "reply lost";
       const bill = { accountId, invoice: { amountCents: 95 } };
-      expect(await rejection(takePayment(counter, bill, header))).toContain("settlement");
-      facilitator.weather.settle = "fine";
-      shop.clock.now += OVER_MS;
-      facilitator.chain.advance(OVER_MS / 1_000);
+      expect(await rejectionMessage(acceptPayment(counter, bill, header))).toContain("settlement");
+      facilitator.faults.settle = "fine";
+      shop.clock.now += EXPIRED_MS;
+      facilitator.chain.advance(EXPIRED_MS / 1_000);
       await pollX402(counter);
-      const id = idOf(readPayment(header));
+      const id = transferIdOf(parsePaymentHeader(header));
       expect(await stateOf(id)).toBe("unclear");
       const { code, stderr } = await markedAbsent(id, withNode());
       expect(code).toBe(1);
@@ -165,12 +170,14 @@ eachStore((kind, openStore) => {
 
     test("waits until the chain's own clock has passed the signature's end, and then the node says so, too", async () => {
       const { id, expiresAt } = await leave();
-      const find = async () => ({ kind: "absent", at: expiresAt }) as const;
-      expect(await rejection(askChainAfter(store.db, { find }, id))).toContain("can still be used");
-      facilitator.chain.advance(2 * (OVER_MS / 1_000));
+      const findPayment = async () => ({ kind: "absent", at: expiresAt }) as const;
+      expect(await rejectionMessage(lookUpOnChain(store.db, { findPayment }, id))).toContain(
+        "can still be used",
+      );
+      facilitator.chain.advance(2 * (EXPIRED_MS / 1_000));
       const { stdout } = await markedAbsent(id, withNode());
       expect(stdout).toContain("The node says so, too.");
-      expect((await written(store.db, ACTION)).at(-1)?.detail["chain"]).toBe("absent");
+      expect((await readAudit(store.db, AUDIT_ACTION)).at(-1)?.detail["chain"]).toBe("absent");
     });
 
     test("a node that does not answer stands in nobody's way", async () => {
@@ -184,8 +191,8 @@ eachStore((kind, openStore) => {
     });
 
     test("its invoice can be paid at the page again", async () => {
-      const stripe = startStripe();
-      const withPage = await openShop(store.db, stripe.env);
+      const stripe = startFakeStripe();
+      const withPage = await createBillingHarness(store.db, stripe.env);
       const payment = await leave();
       const invoice = await shop.newInvoice(payment.accountId, 1_000);
       await store.db.write((tx) =>
@@ -194,7 +201,7 @@ eachStore((kind, openStore) => {
           payment.id,
         ]),
       );
-      const begin = () => payAt(withPage.till, invoice.id, shop.clock.now);
+      const begin = () => beginPayment(withPage.billing, invoice.id, shop.clock.now);
       expect(await begin()).toEqual({ kind: "processing" });
       await markedAbsent(payment.id);
       expect((await begin()).kind).toBe("page");
@@ -212,24 +219,24 @@ eachStore((kind, openStore) => {
   });
 
   describe(`the operator's page of payments on ${kind}`, () => {
-    let desk: Desk;
-    let seat: Seat;
+    let desk: OperatorHarness;
+    let seat: OperatorSession;
     let account: string;
     beforeAll(async () => {
-      desk = await openDesk(kind);
-      seat = await seatOf(desk);
-      account = (await register(desk.gateway)).id;
+      desk = await startOperatorHarness(kind);
+      seat = await signInOperator(desk);
+      account = (await registerAccount(desk.gateway)).id;
     });
     afterAll(() => desk.gateway.stop());
 
-    const db = () => desk.gateway.house.db;
-    const page = (query = "") => open(desk, `/operator/payments${query}`, seat);
+    const db = () => desk.gateway.server.db;
+    const page = (query = "") => fetchPage(desk, `/operator/payments${query}`, seat);
     const send = (form: Readonly<Record<string, string>>) =>
-      open(desk, "/operator/payments", seat, { form });
+      fetchPage(desk, "/operator/payments", seat, { form });
 
     test("ends one with a reason, once, and says so", async () => {
-      const { id } = await leaveUnclear(db(), account, desk.clock.now);
-      const fields = { ...fieldsOf(await page(), "mark_absent"), reason: "not on the chain" };
+      const { id } = await insertUnclearPayment(db(), account, desk.clock.now);
+      const fields = { ...hiddenFields(await page(), "mark_absent"), reason: "not on the chain" };
       for (let time = 0; time < 2; time++) {
         const sent = await send(fields);
         expect([sent.status, sent.location]).toEqual([303, "/operator/payments?done=absent"]);
@@ -237,12 +244,12 @@ eachStore((kind, openStore) => {
       const shown = await page("?done=absent");
       expect(shown.text).toContain("Nothing was credited.");
       expect(shown.text).not.toContain(id);
-      expect((await findX402(db(), id))?.state).toBe("refused");
-      const entries = await written(db(), ACTION);
+      expect((await findX402Payment(db(), id))?.state).toBe("refused");
+      const entries = await readAudit(db(), AUDIT_ACTION);
       expect(entries.length).toBe(1);
       expect(entries[0]).toMatchObject({
         account_id: account,
-        actor: `operator ${ADA}`,
+        actor: `operator ${OPERATOR_EMAIL}`,
         target: id,
         detail: { reason: "not on the chain", chain: "not asked" },
         network: expect.stringContaining("127.0.0"),
@@ -250,15 +257,15 @@ eachStore((kind, openStore) => {
     });
 
     test("wants a reason, the form's own token and an operator, and a payment that is unclear", async () => {
-      const payment = await leaveUnclear(db(), account, desk.clock.now);
-      const fields = fieldsOf(await page(), "mark_absent");
+      const payment = await insertUnclearPayment(db(), account, desk.clock.now);
+      const fields = hiddenFields(await page(), "mark_absent");
       const empty = await send({ ...fields, reason: " " });
       expect([empty.status, empty.text.includes("The reason must say something")]).toEqual([
         400,
         true,
       ]);
       expect((await send({ ...fields, reason: "x", csrf: "y" })).status).toBe(403);
-      const stranger = await open(desk, "/operator/payments", undefined, {
+      const stranger = await fetchPage(desk, "/operator/payments", undefined, {
         form: { ...fields, reason: "x" },
       });
       expect(stranger.location).toContain("/operator/signin");
@@ -266,11 +273,11 @@ eachStore((kind, openStore) => {
         404,
       );
       await db().write((tx) =>
-        markX402(tx, payment, { state: "paid", dueAt: null, now: desk.clock.now }),
+        updateX402Payment(tx, payment, { state: "paid", dueAt: null, now: desk.clock.now }),
       );
       const late = await send({ ...fields, reason: "typed before" });
       expect([late.status, late.text.includes("This payment was credited")]).toEqual([400, true]);
-      expect((await findX402(db(), payment.id))?.state).toBe("paid");
+      expect((await findX402Payment(db(), payment.id))?.state).toBe("paid");
     });
   });
 });

@@ -2,40 +2,40 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
-import type { TillParts } from "../../src/billing/checkouts.ts";
+import type { PaymentDeps } from "../../src/billing/checkouts.ts";
 import { markPaid, markRefunded } from "../../src/billing/manual.ts";
-import { applyPayment } from "../../src/billing/payments.ts";
-import type { Fall } from "../../src/ledger/marks.ts";
-import { noteEntered } from "../../src/operator/entered.ts";
+import { applyFact } from "../../src/billing/payments.ts";
+import type { ThresholdCrossing } from "../../src/ledger/marks.ts";
+import { auditManualPayment } from "../../src/operator/entered.ts";
 import {
-  type Act,
-  bearDebt,
-  COMMAND_LINE,
-  correctBalance,
-  type Done,
+  type AccountChange,
+  writeOffAccountDebt,
+  COMMAND_LINE_ACTOR,
+  adjustBalance,
+  type ChangeResult,
   freezeAccount,
-  giveCredit,
-  readReason,
-  readUsd,
+  grantCredit,
+  parseReason,
+  parseUsd,
   unfreezeAccount,
 } from "../../src/operator/operator.ts";
 import type { Db } from "../../src/store/db.ts";
-import { expectSound, sumOf, USD, walletOf } from "../billing/desk.ts";
-import { openShop, type Shop } from "../billing/world.ts";
+import { expectLedgerValid, ledgerBalanceOf, NANO_PER_USD, readWallet } from "../billing/desk.ts";
+import { createBillingHarness, type BillingHarness } from "../billing/world.ts";
 import { usageRecord } from "../ledger/record.ts";
-import { eachStore, openPlace, type TestStore } from "../support/stores.ts";
-import { written } from "./world.ts";
+import { describeEachStore, openStoreAt, type TestStore } from "../support/stores.ts";
+import { readAudit } from "./world.ts";
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`an operator's changes on ${kind}`, () => {
     let store: TestStore;
-    let shop: Shop;
+    let shop: BillingHarness;
     let account: string;
-    let falls: Fall[];
+    let falls: ThresholdCrossing[];
 
     beforeAll(async () => {
       store = await open();
-      shop = await openShop(store.db);
+      shop = await createBillingHarness(store.db);
     });
     beforeEach(async () => {
       account = await shop.newAccount();
@@ -44,11 +44,11 @@ eachStore((kind, open) => {
     afterAll(() => store.close());
 
     // Entries are in the order of their times.
-    const act = (reason = "because"): Act => {
+    const act = (reason = "because"): AccountChange => {
       shop.clock.now += 1;
       return {
         accountId: account,
-        by: COMMAND_LINE,
+        by: COMMAND_LINE_ACTOR,
         reason,
         network: null,
         now: shop.clock.now,
@@ -57,23 +57,23 @@ eachStore((kind, open) => {
     /** Another process on the same store; SQLite has one alone. */
     const elsewhere = (): { readonly db: Db; readonly close: () => Promise<void> } => {
       if (kind === "sqlite") return { db: store.db, close: async () => {} };
-      const db = openPlace(store.place);
+      const db = openStoreAt(store.location);
       return { db, close: () => db.close() };
     };
     const name = (): string => newId("req", shop.clock.now);
-    const grant = (usd: string, id = name()): Promise<Done> =>
-      store.db.write((tx) => giveCredit(tx, { ...act(), id, amount: readUsd(usd) }));
+    const grant = (usd: string, id = name()): Promise<ChangeResult> =>
+      store.db.write((tx) => grantCredit(tx, { ...act(), id, amount: parseUsd(usd) }));
     const adjust = (
       usd: string,
       { id = name(), bucket }: { id?: string; bucket?: "promo" | "paid" } = {},
-    ): Promise<Done> =>
+    ): Promise<ChangeResult> =>
       store.db.write((tx) =>
-        correctBalance(tx, {
+        adjustBalance(tx, {
           ...act(),
           id,
-          amount: readUsd(usd),
+          amount: parseUsd(usd),
           bucket,
-          tellFalls: async (_tx, told) => void falls.push(...told),
+          onBalanceThresholds: async (_tx, told) => void falls.push(...told),
         }),
       );
     const refusal = async (work: Promise<unknown>): Promise<string> => {
@@ -86,10 +86,10 @@ eachStore((kind, open) => {
     const owe = async (cents: number): Promise<void> => {
       const invoice = await shop.newInvoice(account, cents);
       const reference = `in ${invoice.id}`;
-      await markPaid(shop.till, { invoiceId: invoice.id, reference, now: shop.clock.now });
+      await markPaid(shop.billing, { invoiceId: invoice.id, reference, now: shop.clock.now });
       await shop.spend(account, BigInt(cents) * 10_000_000n);
       await store.db.write((tx) =>
-        applyPayment(
+        applyFact(
           tx,
           {
             processor: "manual",
@@ -109,7 +109,7 @@ eachStore((kind, open) => {
 
     describe("adjusting a balance", () => {
       test("upwards goes to paid credit, out of the house's account for adjustments", async () => {
-        const before = await sumOf(store.db, "system:adjustment");
+        const before = await ledgerBalanceOf(store.db, "system:adjustment");
         await grant("1");
         const done = await adjust("2.5");
         expect(done).toMatchObject({
@@ -117,89 +117,107 @@ eachStore((kind, open) => {
           before: { paid: 0n },
           after: { paid: 2_500_000_000n },
         });
-        expect(await walletOf(store.db, account)).toEqual({
-          promo: USD,
+        expect(await readWallet(store.db, account)).toEqual({
+          promo: NANO_PER_USD,
           paid: 2_500_000_000n,
           held: 0n,
           owed: 0n,
         });
-        expect(before - (await sumOf(store.db, "system:adjustment"))).toBe(2_500_000_000n);
-        await expectSound(store.db);
+        expect(before - (await ledgerBalanceOf(store.db, "system:adjustment"))).toBe(
+          2_500_000_000n,
+        );
+        await expectLedgerValid(store.db);
       });
 
       test("upwards makes good for what the account owes first", async () => {
         await owe(500);
-        expect(await walletOf(store.db, account)).toMatchObject({ paid: 0n, owed: 5n * USD });
+        expect(await readWallet(store.db, account)).toMatchObject({
+          paid: 0n,
+          owed: 5n * NANO_PER_USD,
+        });
         await adjust("2");
-        expect(await walletOf(store.db, account)).toMatchObject({ paid: 0n, owed: 3n * USD });
+        expect(await readWallet(store.db, account)).toMatchObject({
+          paid: 0n,
+          owed: 3n * NANO_PER_USD,
+        });
         await adjust("4.25");
-        expect(await walletOf(store.db, account)).toMatchObject({ paid: 1_250_000_000n, owed: 0n });
-        await expectSound(store.db);
+        expect(await readWallet(store.db, account)).toMatchObject({
+          paid: 1_250_000_000n,
+          owed: 0n,
+        });
+        await expectLedgerValid(store.db);
       });
 
       test("downwards takes promotional credit first, then paid", async () => {
         await grant("1");
         await adjust("2");
         await adjust("-1.5");
-        expect(await walletOf(store.db, account)).toMatchObject({
+        expect(await readWallet(store.db, account)).toMatchObject({
           promo: 0n,
           paid: 1_500_000_000n,
         });
-        await expectSound(store.db);
+        await expectLedgerValid(store.db);
       });
 
       test("touches a bucket that is named, and no other", async () => {
         await grant("1");
         await adjust("2");
         await adjust("-1.5", { bucket: "paid" });
-        expect(await walletOf(store.db, account)).toMatchObject({ promo: USD, paid: 500_000_000n });
+        expect(await readWallet(store.db, account)).toMatchObject({
+          promo: NANO_PER_USD,
+          paid: 500_000_000n,
+        });
         await adjust("3", { bucket: "promo" });
-        expect(await walletOf(store.db, account)).toMatchObject({ promo: 4n * USD });
+        expect(await readWallet(store.db, account)).toMatchObject({ promo: 4n * NANO_PER_USD });
         expect(await refusal(adjust("-0.6", { bucket: "paid" }))).toContain(
           "Only 0.5 USD can be taken from paid",
         );
-        await expectSound(store.db);
+        await expectLedgerValid(store.db);
       });
 
       test("never takes what is not there, or what open calls hold", async () => {
         await grant("3");
-        const letGo = await shop.hold(account, 2n * USD);
+        const letGo = await shop.hold(account, 2n * NANO_PER_USD);
         expect(await refusal(adjust("-1.000000001"))).toContain("Only 1 USD can be taken");
         await adjust("-1");
         expect(await refusal(adjust("-0.000000001"))).toContain("Only 0 USD can be taken");
         await letGo();
         await adjust("-2");
-        expect(await walletOf(store.db, account)).toMatchObject({ promo: 0n, paid: 0n, held: 0n });
-        await expectSound(store.db);
+        expect(await readWallet(store.db, account)).toMatchObject({
+          promo: 0n,
+          paid: 0n,
+          held: 0n,
+        });
+        await expectLedgerValid(store.db);
       });
 
       test("refuses nothing, what is no amount, more than a balance may be, and nobody's account", async () => {
         for (const usd of ["0", "", "five", "1e3", "NaN", "0.0000000001", "--1", "1,5"])
-          expect(() => readUsd(usd)).toThrow();
-        expect([readUsd("+2"), readUsd("−2"), readUsd(" -2 ")]).toEqual([
-          2n * USD,
-          -2n * USD,
-          -2n * USD,
+          expect(() => parseUsd(usd)).toThrow();
+        expect([parseUsd("+2"), parseUsd("−2"), parseUsd(" -2 ")]).toEqual([
+          2n * NANO_PER_USD,
+          -2n * NANO_PER_USD,
+          -2n * NANO_PER_USD,
         ]);
         expect(await refusal(adjust("9000001"))).toContain("cannot pass 9000000 USD");
         account = "acct_nobody";
         expect(await refusal(adjust("1"))).toContain("no wallet");
         expect(await refusal(adjust("-1"))).toContain("no wallet");
         expect(
-          await written(store.db).then((all) => all.filter((one) => one.account_id === account)),
+          await readAudit(store.db).then((all) => all.filter((one) => one.account_id === account)),
         ).toEqual([]);
       });
 
       test("is done once under one id, however often and from wherever it is asked for", async () => {
         await grant("5");
         const other = elsewhere();
-        const once = (db: Db): Promise<Done> =>
+        const once = (db: Db): Promise<ChangeResult> =>
           db.write((tx) =>
-            correctBalance(tx, {
+            adjustBalance(tx, {
               ...act(),
               id: "ticket-9",
-              amount: -USD,
-              tellFalls: async () => {},
+              amount: -NANO_PER_USD,
+              onBalanceThresholds: async () => {},
             }),
           );
         const done = await Promise.all([
@@ -209,48 +227,53 @@ eachStore((kind, open) => {
           once(other.db),
         ]);
         await other.close();
-        expect(done.filter(({ made }) => made).length).toBe(1);
-        expect(await walletOf(store.db, account)).toMatchObject({ promo: 4n * USD });
-        const told = await written(store.db, "account.adjusted");
+        expect(done.filter(({ isChanged }) => isChanged).length).toBe(1);
+        expect(await readWallet(store.db, account)).toMatchObject({ promo: 4n * NANO_PER_USD });
+        const told = await readAudit(store.db, "account.adjusted");
         expect(told.filter((one) => one.account_id === account).length).toBe(1);
-        await expectSound(store.db);
+        await expectLedgerValid(store.db);
       });
 
       test("beside charges and other operators it loses nothing", async () => {
         await grant("20");
         const other = elsewhere();
         await Promise.all([
-          ...Array.from({ length: 10 }, () => shop.spend(account, USD / 2n)),
+          ...Array.from({ length: 10 }, () => shop.spend(account, NANO_PER_USD / 2n)),
           ...Array.from({ length: 10 }, () => adjust("-0.5")),
           ...Array.from({ length: 10 }, (_, place) =>
             other.db.write((tx) =>
-              correctBalance(tx, {
+              adjustBalance(tx, {
                 ...act(),
                 id: `other-${place}`,
-                amount: USD / 4n,
-                tellFalls: async () => {},
+                amount: NANO_PER_USD / 4n,
+                onBalanceThresholds: async () => {},
               }),
             ),
           ),
         ]);
         await other.close();
-        const { promo, paid } = await walletOf(store.db, account);
-        expect(promo + paid).toBe(20n * USD - 5n * USD - 5n * USD + 2_500_000_000n);
-        await expectSound(store.db);
+        const { promo, paid } = await readWallet(store.db, account);
+        expect(promo + paid).toBe(
+          20n * NANO_PER_USD - 5n * NANO_PER_USD - 5n * NANO_PER_USD + 2_500_000_000n,
+        );
+        await expectLedgerValid(store.db);
       });
 
       test("tells of the marks that the balance fell below, and buys nothing for a frozen account", async () => {
         await grant("3");
         await store.db.write((tx) =>
-          tx.run("update wallet set top_up_at = ? where account_id = ?", [2n * USD, account]),
+          tx.run("update wallet set top_up_at = ? where account_id = ?", [
+            2n * NANO_PER_USD,
+            account,
+          ]),
         );
         await adjust("-2.5");
-        expect(falls.map(({ mark }) => mark)).toEqual(["low", "top_up"]);
+        expect(falls.map(({ kind }) => kind)).toEqual(["low", "top_up"]);
         await adjust("2.5");
         await store.db.write((tx) => freezeAccount(tx, act()));
         falls = [];
         await adjust("-2.5");
-        expect(falls.map(({ mark }) => mark)).toEqual(["low"]);
+        expect(falls.map(({ kind }) => kind)).toEqual(["low"]);
       });
     });
 
@@ -262,7 +285,7 @@ eachStore((kind, open) => {
           id: name(),
           accountId: account,
           keyId: `${account}.k`,
-          amount: USD,
+          amount: NANO_PER_USD,
           now: shop.clock.now,
           expiresAt: shop.clock.now + 1_000,
         };
@@ -272,7 +295,7 @@ eachStore((kind, open) => {
         await store.db.write((tx) => unfreezeAccount(tx, act("sorry")));
         expect(await shop.ledger.hold(request)).toMatchObject({ status: "held" });
         await shop.ledger.settle({ ...request, cost: 0n });
-        await expectSound(store.db);
+        await expectLedgerValid(store.db);
       });
 
       test("leaves calls that run to their end, which are charged", async () => {
@@ -281,28 +304,28 @@ eachStore((kind, open) => {
           id: name(),
           accountId: account,
           keyId: `${account}.k`,
-          amount: USD,
+          amount: NANO_PER_USD,
           now: shop.clock.now,
           expiresAt: shop.clock.now + 1_000,
         };
         await shop.ledger.hold(request);
         await store.db.write((tx) => freezeAccount(tx, act()));
-        const record = usageRecord({ ...request, cost: USD, createdAt: shop.clock.now });
-        const settled = await shop.ledger.settle({ ...request, cost: USD, record });
-        expect(settled).toMatchObject({ status: "settled", charged: USD });
-        await expectSound(store.db);
+        const record = usageRecord({ ...request, cost: NANO_PER_USD, createdAt: shop.clock.now });
+        const settled = await shop.ledger.settle({ ...request, cost: NANO_PER_USD, record });
+        expect(settled).toMatchObject({ status: "settled", charged: NANO_PER_USD });
+        await expectLedgerValid(store.db);
       });
 
       test("changes nothing the second time, and keeps the first reason", async () => {
         const first = await store.db.write((tx) => freezeAccount(tx, act("first")));
         const second = await store.db.write((tx) => freezeAccount(tx, act("second")));
-        expect([first.made, second.made]).toEqual([true, false]);
+        expect([first.isChanged, second.isChanged]).toEqual([true, false]);
         const row = await store.db.get("select frozen_reason from wallet where account_id = ?", [
           account,
         ]);
         expect(row?.["frozen_reason"]).toBe("first");
-        expect((await store.db.write((tx) => unfreezeAccount(tx, act()))).made).toBe(true);
-        expect((await store.db.write((tx) => unfreezeAccount(tx, act()))).made).toBe(false);
+        expect((await store.db.write((tx) => unfreezeAccount(tx, act()))).isChanged).toBe(true);
+        expect((await store.db.write((tx) => unfreezeAccount(tx, act()))).isChanged).toBe(false);
       });
 
       test("is refused for an account that is not there", async () => {
@@ -318,7 +341,7 @@ eachStore((kind, open) => {
 
     describe("what is written down", () => {
       const last = async () =>
-        (await written(store.db)).findLast((one) => one.account_id === account);
+        (await readAudit(store.db)).findLast((one) => one.account_id === account);
 
       test("says who, what, why, and how it stood before and after", async () => {
         await grant("1.5", "gift");
@@ -356,21 +379,29 @@ eachStore((kind, open) => {
 
       test("a debt that is borne is an entry and a transfer", async () => {
         await owe(700);
-        const done = await store.db.write((tx) => bearDebt(tx, { ...act("lost"), id: name() }));
-        expect(done).toMatchObject({ made: true, before: { owed: 7n * USD }, after: { owed: 0n } });
+        const done = await store.db.write((tx) =>
+          writeOffAccountDebt(tx, { ...act("lost"), id: name() }),
+        );
+        expect(done).toMatchObject({
+          made: true,
+          before: { owed: 7n * NANO_PER_USD },
+          after: { owed: 0n },
+        });
         expect(await last()).toMatchObject({
           action: "debt.written_off",
           detail: { usd: "7", reason: "lost", owed_before: "7", owed_after: "0" },
         });
-        const again = await store.db.write((tx) => bearDebt(tx, { ...act(), id: name() }));
-        expect(again.made).toBe(false);
-        await expectSound(store.db);
+        const again = await store.db.write((tx) =>
+          writeOffAccountDebt(tx, { ...act(), id: name() }),
+        );
+        expect(again.isChanged).toBe(false);
+        await expectLedgerValid(store.db);
       });
 
       test("payments that are entered by hand are entries in the transaction of their money", async () => {
-        const till = (): TillParts => ({
-          ...shop.till,
-          onApplied: noteEntered(COMMAND_LINE, shop.clock.now),
+        const till = (): PaymentDeps => ({
+          ...shop.billing,
+          onApplied: auditManualPayment(COMMAND_LINE_ACTOR, shop.clock.now),
         });
         const invoice = await shop.newInvoice(account, 1_000);
         const paid = { invoiceId: invoice.id, reference: `in ${account}`, now: shop.clock.now };
@@ -396,7 +427,7 @@ eachStore((kind, open) => {
           action: "invoice.marked_refunded",
           detail: { usd: "10.5", status: "refunded", paid_before: "10", paid_after: "0" },
         });
-        const entries = (await written(store.db)).filter((one) => one.account_id === account);
+        const entries = (await readAudit(store.db)).filter((one) => one.account_id === account);
         expect(entries.map(({ action }) => action)).toEqual([
           "invoice.created",
           "invoice.marked_paid",
@@ -405,21 +436,21 @@ eachStore((kind, open) => {
       });
 
       test("is there exactly where the change is: a transaction that fails leaves neither", async () => {
-        const before = await written(store.db);
+        const before = await readAudit(store.db);
         const failing = store.db.write(async (tx) => {
-          await giveCredit(tx, { ...act(), id: "lost", amount: USD });
+          await grantCredit(tx, { ...act(), id: "lost", amount: NANO_PER_USD });
           await freezeAccount(tx, act());
           throw new Error("the power went out");
         });
         expect(await refusal(failing)).toContain("the power went out");
-        expect(await written(store.db)).toEqual(before);
-        expect(await walletOf(store.db, account)).toMatchObject({ promo: 0n });
+        expect(await readAudit(store.db)).toEqual(before);
+        expect(await readWallet(store.db, account)).toMatchObject({ promo: 0n });
       });
 
       test("has a reason: none, a blank one, one of several lines and an endless one are refused", () => {
         for (const reason of ["", "   ", "a\nb", "nul\u0000", "x".repeat(501)])
-          expect(() => readReason(reason)).toThrow();
-        expect(readReason("  a reason ")).toBe("a reason");
+          expect(() => parseReason(reason)).toThrow();
+        expect(parseReason("  a reason ")).toBe("a reason");
       });
     });
   });

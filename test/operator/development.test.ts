@@ -1,13 +1,19 @@
 // The operator's door in development, end to end: the command as it is started, with the bundled identity provider.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { makePlace, type Running, startPostern, stop, stopAll } from "../commands/postern.ts";
-import { createWebBrowser, type WebPage } from "../support/web-browser.ts";
-import { ADA } from "./world.ts";
+import {
+  createTempFolder,
+  type RunningProcess,
+  startPostern,
+  stopPostern,
+  stopAll,
+} from "../commands/postern.ts";
+import { createHttpBrowser, type HttpPage } from "../support/web-browser.ts";
+import { OPERATOR_EMAIL } from "./world.ts";
 
-const START_MS = 60_000;
-const place = makePlace();
-let gateway: Running;
+const START_TIMEOUT_MS = 60_000;
+const place = createTempFolder();
+let gateway: RunningProcess;
 
 /** The base URL names the port, so it must be known before. */
 async function freePort(): Promise<string> {
@@ -22,11 +28,11 @@ beforeAll(async () => {
     ...place.settings,
     POSTERN_PORT: await freePort(),
     POSTERN_IDENTITY_PORT: "0",
-    POSTERN_OPERATORS: ADA,
+    POSTERN_OPERATORS: OPERATOR_EMAIL,
   });
-}, START_MS);
+}, START_TIMEOUT_MS);
 afterAll(async () => {
-  await stop(gateway);
+  await stopPostern(gateway);
   stopAll();
   place.remove();
 });
@@ -43,9 +49,9 @@ async function codeFor(email: string): Promise<string> {
 
 async function signIn(
   email: string,
-): Promise<{ page: WebPage; visit: (path: string) => Promise<WebPage> }> {
-  const browser = createWebBrowser();
-  const visit = (path: string): Promise<WebPage> => browser.visit(gateway.url + path);
+): Promise<{ page: HttpPage; visit: (path: string) => Promise<HttpPage> }> {
+  const browser = createHttpBrowser();
+  const visit = (path: string): Promise<HttpPage> => browser.visit(gateway.url + path);
   const door = await visit("/operator");
   expect(door.url.pathname).toBe("/operator/signin");
   const begin = /href="(\/operator\/signin\/begin[^"]*)"/.exec(door.text)?.[1] ?? "";
@@ -55,7 +61,7 @@ async function signIn(
 }
 
 test("an operator signs in with the code that the terminal shows, and sees the accounts", async () => {
-  const { page, visit } = await signIn(ADA);
+  const { page, visit } = await signIn(OPERATOR_EMAIL);
   expect([page.status, page.url.pathname]).toEqual([200, "/operator"]);
   expect(page.text).toContain("<h1>Accounts</h1>");
   expect((await visit("/operator/audit")).text).toContain("operator.signed_in");

@@ -2,19 +2,24 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
-  type Act,
-  COMMAND_LINE,
+  type AccountChange,
+  COMMAND_LINE_ACTOR,
   freezeAccount,
-  giveCredit,
+  grantCredit,
   unfreezeAccount,
 } from "../../src/operator/operator.ts";
-import { expectSound, USD } from "../billing/desk.ts";
+import { expectLedgerValid, NANO_PER_USD } from "../billing/desk.ts";
 import { type RawProvider, startRawProvider } from "../inference/raw-provider.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { eachStore } from "../support/stores.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { describeEachStore } from "../support/stores.ts";
 
-const OWN = "sk-own-0123456789abcdefghij";
-const REPLY = JSON.stringify({
+const OWN_PROVIDER_KEY = "sk-own-0123456789abcdefghij";
+const PROVIDER_REPLY = JSON.stringify({
   id: "x",
   object: "chat.completion",
   model: "gpt-5-mini",
@@ -23,31 +28,38 @@ const REPLY = JSON.stringify({
 });
 
 type Json = Readonly<Record<string, unknown>>;
-const ASK = [{ role: "user", content: "hi" }];
+const MESSAGES = [{ role: "user", content: "hi" }];
 const CALLS: readonly (readonly [path: string, body: Json])[] = [
-  ["/v1/chat/completions", { model: "sim/echo", max_tokens: 20, messages: ASK }],
-  ["/v1/chat/completions", { model: "sim/echo", max_tokens: 20, messages: ASK, stream: true }],
+  ["/v1/chat/completions", { model: "sim/echo", max_tokens: 20, messages: MESSAGES }],
+  ["/v1/chat/completions", { model: "sim/echo", max_tokens: 20, messages: MESSAGES, stream: true }],
   ["/v1/responses", { model: "sim/echo", max_output_tokens: 20, input: "hi" }],
-  ["/v1/messages", { model: "sim/echo", max_tokens: 20, messages: ASK }],
-  ["/v1/messages", { model: "sim/echo", max_tokens: 20, messages: ASK, stream: true }],
-  ["/v1/messages/count_tokens", { model: "sim/echo", messages: ASK }],
+  ["/v1/messages", { model: "sim/echo", max_tokens: 20, messages: MESSAGES }],
+  ["/v1/messages", { model: "sim/echo", max_tokens: 20, messages: MESSAGES, stream: true }],
+  ["/v1/messages/count_tokens", { model: "sim/echo", messages: MESSAGES }],
 ];
 
-eachStore((kind) => {
+describeEachStore((kind) => {
   describe(`a frozen account on ${kind}`, () => {
     let gateway: Gateway;
     let provider: RawProvider;
-    let account: Account;
+    let account: TestAccount;
 
     beforeAll(async () => {
       provider = await startRawProvider(({ path }) =>
-        path.endsWith("/models") ? { body: '{"object":"list","data":[]}' } : { body: REPLY },
+        path.endsWith("/models")
+          ? { body: '{"object":"list","data":[]}' }
+          : { body: PROVIDER_REPLY },
       );
       gateway = await startGateway({ store: kind, env: { OPENAI_BASE_URL: provider.url } });
-      account = await register(gateway);
-      const { db } = gateway.house;
-      await db.write((tx) => giveCredit(tx, { ...act("a start"), id: "x", amount: 5n * USD }));
-      const added = await post("/v1/provider-keys", { provider: "openai", api_key: OWN });
+      account = await registerAccount(gateway);
+      const { db } = gateway.server;
+      await db.write((tx) =>
+        grantCredit(tx, { ...act("a start"), id: "x", amount: 5n * NANO_PER_USD }),
+      );
+      const added = await post("/v1/provider-keys", {
+        provider: "openai",
+        api_key: OWN_PROVIDER_KEY,
+      });
       expect(added.status).toBe(201);
       await db.write((tx) => freezeAccount(tx, act("abuse, ticket 7")));
     });
@@ -56,9 +68,9 @@ eachStore((kind) => {
       await provider.stop();
     });
 
-    const act = (reason: string): Act => ({
+    const act = (reason: string): AccountChange => ({
       accountId: account.id,
-      by: COMMAND_LINE,
+      by: COMMAND_LINE_ACTOR,
       reason,
       network: null,
       now: Date.now(),
@@ -93,7 +105,7 @@ eachStore((kind) => {
 
     test("is refused on a provider key of its own, too, and nothing is sent with it", async () => {
       provider.requests.length = 0;
-      const body = { model: "openai/gpt-5-mini", max_completion_tokens: 20, messages: ASK };
+      const body = { model: "openai/gpt-5-mini", max_completion_tokens: 20, messages: MESSAGES };
       const answer = await post("/v1/chat/completions", body);
       expect([answer.status, ((await answer.json()) as { error: Json }).error["code"]]).toEqual([
         403,
@@ -129,7 +141,7 @@ eachStore((kind) => {
     });
 
     test("leaves the others alone", async () => {
-      const other = await register(gateway);
+      const other = await registerAccount(gateway);
       const [path = "", body = {}] = CALLS[0] ?? [];
       const answer = await fetch(gateway.url + path, {
         method: "POST",
@@ -142,16 +154,16 @@ eachStore((kind) => {
     });
 
     test("makes calls again when it is unfrozen, on all of them", async () => {
-      await gateway.house.db.write((tx) => unfreezeAccount(tx, act("made good")));
+      await gateway.server.db.write((tx) => unfreezeAccount(tx, act("made good")));
       for (const [path, body] of CALLS) {
         const answer = await post(path, body);
         expect([path, answer.status]).toEqual([path, 200]);
         await answer.text();
       }
       expect(await read("/v1/account")).toMatchObject({ frozen: null });
-      const own = { model: "openai/gpt-5-mini", max_completion_tokens: 20, messages: ASK };
+      const own = { model: "openai/gpt-5-mini", max_completion_tokens: 20, messages: MESSAGES };
       expect((await post("/v1/chat/completions", own)).status).toBe(200);
-      await expectSound(gateway.house.db);
+      await expectLedgerValid(gateway.server.db);
     });
   });
 });

@@ -1,63 +1,66 @@
 // The operator's pages: what they show, what each form does once, and what is refused.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { addDeveloper, takeOver } from "../../src/accounts/members.ts";
+import { addDeveloper, claimWorkspace } from "../../src/accounts/members.ts";
 import { newId } from "../../src/base/id.ts";
 import { createInvoice } from "../../src/billing/billing.ts";
-import { enter } from "../../src/billing/checkouts.ts";
+import { ingestFacts } from "../../src/billing/checkouts.ts";
 import { createLog } from "../../src/base/log.ts";
 import { markPaid } from "../../src/billing/manual.ts";
 import type { FactKind } from "../../src/billing/processor.ts";
 import { recordPerson } from "../../src/people/people.ts";
-import { expectSound, USD, walletOf } from "../billing/desk.ts";
-import { type Account, register } from "../support/gateway.ts";
-import { eachStore } from "../support/stores.ts";
+import { expectLedgerValid, NANO_PER_USD, readWallet } from "../billing/desk.ts";
+import { type TestAccount, registerAccount } from "../support/gateway.ts";
+import { describeEachStore } from "../support/stores.ts";
 import {
-  ADA,
-  BEN,
-  type Desk,
-  fieldsOf,
-  leaveUnclear,
-  open,
-  openDesk,
-  type Seat,
-  seatOf,
-  type Seen,
-  written,
+  OPERATOR_EMAIL,
+  OTHER_OPERATOR_EMAIL,
+  type OperatorHarness,
+  hiddenFields,
+  insertUnclearPayment,
+  fetchPage,
+  startOperatorHarness,
+  type OperatorSession,
+  signInOperator,
+  type PageResponse,
+  readAudit,
 } from "./world.ts";
 
-const NOBODY = "acct_01kah5t3mq7d2c9w4e6r8t0yax";
+const UNKNOWN_ACCOUNT = "acct_01kah5t3mq7d2c9w4e6r8t0yax";
 
-eachStore((kind) => {
+describeEachStore((kind) => {
   describe(`the operator's pages on ${kind}`, () => {
-    let desk: Desk;
-    let seat: Seat;
-    let account: Account;
+    let desk: OperatorHarness;
+    let seat: OperatorSession;
+    let account: TestAccount;
 
     beforeAll(async () => {
-      desk = await openDesk(kind);
-      seat = await seatOf(desk);
+      desk = await startOperatorHarness(kind);
+      seat = await signInOperator(desk);
     });
     beforeEach(async () => {
       desk.clock.now += 10;
-      account = await register(desk.gateway);
+      account = await registerAccount(desk.gateway);
     });
     afterAll(() => desk.gateway.stop());
 
-    const db = () => desk.gateway.house.db;
+    const db = () => desk.gateway.server.db;
     const fileOf = (id = account.id): string => `/operator/accounts/${id}`;
-    const page = async (path = fileOf()): Promise<Seen> => {
-      const seen = await open(desk, path, seat);
+    const page = async (path = fileOf()): Promise<PageResponse> => {
+      const seen = await fetchPage(desk, path, seat);
       expect([path, seen.status]).toEqual([path, 200]);
       return seen;
     };
-    const post = (fields: Record<string, string>, by = seat, path = fileOf()): Promise<Seen> =>
-      open(desk, path, by, { form: fields });
+    const post = (
+      fields: Record<string, string>,
+      by = seat,
+      path = fileOf(),
+    ): Promise<PageResponse> => fetchPage(desk, path, by, { form: fields });
     /** Fills in the form that the page has for it. */
-    const submit = async (act: string, typed: Record<string, string>): Promise<Seen> =>
-      post({ ...fieldsOf(await page(), act), ...typed });
+    const submit = async (act: string, typed: Record<string, string>): Promise<PageResponse> =>
+      post({ ...hiddenFields(await page(), act), ...typed });
     const told = async (action: string) =>
-      (await written(db(), action)).filter((one) => one.account_id === account.id);
+      (await readAudit(db(), action)).filter((one) => one.account_id === account.id);
 
     test("a key that works is shown, and when it was last used, however many were revoked after it", async () => {
       const keys = `${desk.gateway.url}/v1/keys`;
@@ -84,10 +87,10 @@ eachStore((kind) => {
       test("grant promotional credit, under the operator's name", async () => {
         const done = await submit("grant", { usd: "2.5", reason: "for the outage" });
         expect([done.status, done.location]).toEqual([303, `${fileOf()}?done=granted`]);
-        expect(await walletOf(db(), account.id)).toMatchObject({ promo: 2_550_000_000n });
+        expect(await readWallet(db(), account.id)).toMatchObject({ promo: 2_550_000_000n });
         expect(await told("account.credited")).toMatchObject([
           {
-            actor: `operator ${ADA}`,
+            actor: `operator ${OPERATOR_EMAIL}`,
             network: "127.0.0.0/24",
             detail: {
               usd: "2.5",
@@ -105,10 +108,10 @@ eachStore((kind) => {
 
       test("adjust the balance, by the rule or in a bucket", async () => {
         await submit("adjust", { usd: "3", bucket: "", reason: "up" });
-        expect(await walletOf(db(), account.id)).toMatchObject({ paid: 3n * USD });
+        expect(await readWallet(db(), account.id)).toMatchObject({ paid: 3n * NANO_PER_USD });
         await submit("adjust", { usd: "−1", bucket: "paid", reason: "down" });
-        expect(await walletOf(db(), account.id)).toMatchObject({
-          paid: 2n * USD,
+        expect(await readWallet(db(), account.id)).toMatchObject({
+          paid: 2n * NANO_PER_USD,
           promo: 50_000_000n,
         });
         expect((await told("account.adjusted")).length).toBe(2);
@@ -119,7 +122,7 @@ eachStore((kind) => {
         const frozen = await page();
         expect(frozen.text).toContain("Frozen by an operator since");
         expect(frozen.text).toContain("abuse &lt;b&gt;");
-        expect(() => fieldsOf(frozen, "freeze")).toThrow();
+        expect(() => hiddenFields(frozen, "freeze")).toThrow();
         expect((await submit("unfreeze", { reason: "they called" })).location).toContain(
           "done=unfrozen",
         );
@@ -128,37 +131,39 @@ eachStore((kind) => {
 
       test("a freeze that another operator was faster with changes nothing, and says so", async () => {
         const [one, other] = [await page(), await page()];
-        await post({ ...fieldsOf(one, "freeze"), reason: "first" });
-        const late = await post({ ...fieldsOf(other, "freeze"), reason: "second" });
+        await post({ ...hiddenFields(one, "freeze"), reason: "first" });
+        const late = await post({ ...hiddenFields(other, "freeze"), reason: "second" });
         expect(late.location).toContain("done=unchanged");
         expect((await told("account.frozen")).length).toBe(1);
       });
 
       test("bear a debt, which is offered only where there is one", async () => {
-        expect(() => fieldsOf({ text: "" } as Seen, "write_off")).toThrow();
+        expect(() => hiddenFields({ text: "" } as PageResponse, "write_off")).toThrow();
         expect((await page()).text).not.toContain("Write off");
         await payment(900, "disputed");
         expect((await page()).text).toContain("Frozen by a dispute");
         const done = await submit("write_off", { reason: "lost" });
         expect(done.location).toContain("done=written_off");
-        expect(await walletOf(db(), account.id)).toMatchObject({ owed: 0n });
-        await expectSound(db());
+        expect(await readWallet(db(), account.id)).toMatchObject({ owed: 0n });
+        await expectLedgerValid(db());
       });
 
       test("sent twice, or ten times at once, they change it once and answer alike", async () => {
-        const fields = { ...fieldsOf(await page(), "grant"), usd: "1", reason: "double click" };
+        const fields = { ...hiddenFields(await page(), "grant"), usd: "1", reason: "double click" };
         const answers = await Promise.all(Array.from({ length: 10 }, () => post(fields)));
         answers.push(await post(fields));
         expect(
           new Set(answers.map(({ status, location }) => `${status} ${location ?? ""}`)),
         ).toEqual(new Set([`303 ${fileOf()}?done=granted`]));
-        expect(await walletOf(db(), account.id)).toMatchObject({ promo: USD + 50_000_000n });
+        expect(await readWallet(db(), account.id)).toMatchObject({
+          promo: NANO_PER_USD + 50_000_000n,
+        });
         expect((await told("account.credited")).length).toBe(1);
       });
 
       test("sent again with another wish they are refused, and a fresh form is there", async () => {
         const fields: Record<string, string> = {
-          ...fieldsOf(await page(), "grant"),
+          ...hiddenFields(await page(), "grant"),
           usd: "1",
           reason: "first",
         };
@@ -166,22 +171,26 @@ eachStore((kind) => {
         const again = await post({ ...fields, usd: "100" });
         expect(again.status).toBe(400);
         expect(again.text).toContain("This form was sent before, and asked for something else");
-        expect(fieldsOf(again, "grant")["form"]).not.toBe(fields["form"]);
-        expect(await walletOf(db(), account.id)).toMatchObject({ promo: USD + 50_000_000n });
+        expect(hiddenFields(again, "grant")["form"]).not.toBe(fields["form"]);
+        expect(await readWallet(db(), account.id)).toMatchObject({
+          promo: NANO_PER_USD + 50_000_000n,
+        });
       });
 
       test("two operators' forms are two, whatever their names", async () => {
-        const ben = await seatOf(desk, BEN);
-        const form = fieldsOf(await page(), "grant")["form"] ?? "";
+        const ben = await signInOperator(desk, OTHER_OPERATOR_EMAIL);
+        const form = hiddenFields(await page(), "grant")["form"] ?? "";
         const fields = { do: "grant", form, usd: "1", reason: "both" };
         await post({ ...fields, csrf: seat.csrf });
         await post({ ...fields, csrf: ben.csrf }, ben);
         // The transfer bears the form's name, so even this is one change of the balance.
-        expect(await walletOf(db(), account.id)).toMatchObject({ promo: USD + 50_000_000n });
+        expect(await readWallet(db(), account.id)).toMatchObject({
+          promo: NANO_PER_USD + 50_000_000n,
+        });
       });
 
       test("what cannot be done is said on the page, with what was typed, and nothing is changed", async () => {
-        const before = await written(db());
+        const before = await readAudit(db());
         for (const [act, typed, says] of [
           ["grant", { usd: "0", reason: "x" }, "is not an amount"],
           ["grant", { usd: "five", reason: "x" }, "is not an amount"],
@@ -203,15 +212,15 @@ eachStore((kind) => {
         );
         const bucket = await submit("adjust", { usd: "-1", bucket: "promo", reason: "kept text" });
         expect(bucket.text).toMatch(/<option value="promo" selected/);
-        expect(await written(db())).toEqual(before);
-        expect(await walletOf(db(), account.id)).toMatchObject({ promo: 50_000_000n, paid: 0n });
+        expect(await readAudit(db())).toEqual(before);
+        expect(await readWallet(db(), account.id)).toMatchObject({ promo: 50_000_000n, paid: 0n });
       });
 
       test("an account that is not there is answered 404, in forms too", async () => {
-        for (const id of [NOBODY, "acct_1", "nonsense", "..%2f..%2fconsole"])
-          expect([id, (await open(desk, fileOf(id), seat)).status]).toEqual([id, 404]);
-        const fields = { ...fieldsOf(await page(), "grant"), usd: "1", reason: "x" };
-        expect((await post(fields, seat, fileOf(NOBODY))).status).toBe(404);
+        for (const id of [UNKNOWN_ACCOUNT, "acct_1", "nonsense", "..%2f..%2fconsole"])
+          expect([id, (await fetchPage(desk, fileOf(id), seat)).status]).toEqual([id, 404]);
+        const fields = { ...hiddenFields(await page(), "grant"), usd: "1", reason: "x" };
+        expect((await post(fields, seat, fileOf(UNKNOWN_ACCOUNT))).status).toBe(404);
       });
     });
 
@@ -219,11 +228,11 @@ eachStore((kind) => {
       const wish = { do: "grant", usd: "100", reason: "theft", form: "A".repeat(22) };
 
       test("without the session's token, with another's, or with an older session's does nothing", async () => {
-        const ben = await seatOf(desk, BEN);
+        const ben = await signInOperator(desk, OTHER_OPERATOR_EMAIL);
         for (const csrf of ["", "guessed", ben.csrf])
           expect((await post({ ...wish, csrf })).status).toBe(403);
         expect((await post(wish)).status).toBe(403);
-        expect(await walletOf(db(), account.id)).toMatchObject({ promo: 50_000_000n });
+        expect(await readWallet(db(), account.id)).toMatchObject({ promo: 50_000_000n });
       });
 
       test("from another site does nothing, even with the token", async () => {
@@ -232,7 +241,7 @@ eachStore((kind) => {
           { "sec-fetch-site": "same-site" },
           { "sec-fetch-site": "none" },
         ]) {
-          const seen = await open(desk, fileOf(), seat, {
+          const seen = await fetchPage(desk, fileOf(), seat, {
             form: { ...wish, csrf: seat.csrf },
             headers,
           });
@@ -251,7 +260,7 @@ eachStore((kind) => {
           });
         expect((await old("https://evil.example")).status).toBe(403);
         expect((await old("null")).status).toBe(403);
-        expect(await walletOf(db(), account.id)).toMatchObject({ promo: 50_000_000n });
+        expect(await readWallet(db(), account.id)).toMatchObject({ promo: 50_000_000n });
         expect((await old(desk.gateway.url)).status).toBe(303);
       });
 
@@ -271,11 +280,11 @@ eachStore((kind) => {
         expect((await post({ ...wish, csrf, form: "" })).status).toBe(400);
         expect((await post({ ...wish, csrf, form: "x".repeat(500) })).status).toBe(400);
         expect((await post({ ...wish, csrf, do: "delete" })).status).toBe(400);
-        expect(await walletOf(db(), account.id)).toMatchObject({ promo: 50_000_000n });
+        expect(await readWallet(db(), account.id)).toMatchObject({ promo: 50_000_000n });
       });
 
       test("an API key opens none of these pages", async () => {
-        const seen = await open(desk, fileOf(), undefined, { headers: account.headers });
+        const seen = await fetchPage(desk, fileOf(), undefined, { headers: account.headers });
         expect([seen.status, seen.location?.startsWith("/operator/signin")]).toEqual([303, true]);
       });
     });
@@ -293,7 +302,12 @@ eachStore((kind) => {
           const now = desk.clock.now;
           const who = { issuer: "https://id.test", subject: account.id, email, name: null };
           const person = await recordPerson(tx, who, now);
-          await takeOver(tx, { accountId: account.id, personId: person.id, via: "test", now });
+          await claimWorkspace(tx, {
+            accountId: account.id,
+            personId: person.id,
+            via: "test",
+            now,
+          });
         });
         const key = await fetch(`${desk.gateway.url}/v1/account`, { headers: account.headers });
         const { key: record } = (await key.json()) as { key: { id: string } };
@@ -322,15 +336,15 @@ eachStore((kind) => {
         await submit("freeze", { reason: "test" });
         expect((await found("state=frozen"))[0]).toBe(account.id);
         expect(await found("state=active")).not.toContain(account.id);
-        for (let more = 0; more < 51; more++) await register(desk.gateway);
+        for (let more = 0; more < 51; more++) await registerAccount(desk.gateway);
         const first = await page("/operator");
         const cursor = /cursor=(acct_[0-9a-z]+)/.exec(first.text)?.[1] ?? "";
         const [one, next] = [await found(""), await found(`cursor=${cursor}`)];
         expect(one.length).toBe(50);
         expect(next[0]?.localeCompare(cursor)).toBe(-1);
         expect(next.some((id) => one.includes(id))).toBe(false);
-        expect((await open(desk, "/operator?state=nonsense", seat)).status).toBe(400);
-        expect((await open(desk, "/operator?cursor=inv_1", seat)).status).toBe(400);
+        expect((await fetchPage(desk, "/operator?state=nonsense", seat)).status).toBe(400);
+        expect((await fetchPage(desk, "/operator?cursor=inv_1", seat)).status).toBe(400);
       });
 
       test("show everything of one, and no secret", async () => {
@@ -350,7 +364,7 @@ eachStore((kind) => {
             await recordPerson(tx, people[1] ?? never(), now),
           ];
           const common = { accountId: account.id, via: "test", now };
-          await takeOver(tx, { ...common, personId: owner.id });
+          await claimWorkspace(tx, { ...common, personId: owner.id });
           await addDeveloper(tx, { ...common, personId: dev.id });
         });
         const { text } = await page();
@@ -386,8 +400,12 @@ eachStore((kind) => {
           expect(text).toContain(heading);
         const old = await page("/operator/report?from=2020-01-01&to=2020-02-01");
         expect(old.text).toContain("No call went on the gateway");
-        expect((await open(desk, "/operator/report?from=2027-02-30", seat)).status).toBe(400);
-        const backwards = await open(desk, "/operator/report?from=2027-02-02&to=2027-02-01", seat);
+        expect((await fetchPage(desk, "/operator/report?from=2027-02-30", seat)).status).toBe(400);
+        const backwards = await fetchPage(
+          desk,
+          "/operator/report?from=2027-02-02&to=2027-02-01",
+          seat,
+        );
         expect(backwards.text).toContain("The period must begin before it ends");
       });
 
@@ -403,11 +421,15 @@ eachStore((kind) => {
         const after = await page("/operator/payments");
         expect(after.text).toContain("What needs you");
         expect(after.text).toContain("the invoice was paid before");
-        expect((await open(desk, "/operator/payments?state=lost", seat)).status).toBe(400);
+        expect((await fetchPage(desk, "/operator/payments?state=lost", seat)).status).toBe(400);
       });
 
       test("payments show what may have moved money, or may not, until it is marked as paid", async () => {
-        const { id, invoiceId, payer } = await leaveUnclear(db(), account.id, desk.clock.now);
+        const { id, invoiceId, payer } = await insertUnclearPayment(
+          db(),
+          account.id,
+          desk.clock.now,
+        );
         const { text } = await page("/operator/payments");
         for (const shown of [
           "What needs you",
@@ -431,7 +453,7 @@ eachStore((kind) => {
         expect(mine.text).not.toContain("<td>account.created");
         const nobody = await page("/operator/audit?actor=nobody");
         expect(nobody.text).toContain("There is no such entry.");
-        expect((await open(desk, "/operator/audit?action=nonsense", seat)).status).toBe(400);
+        expect((await fetchPage(desk, "/operator/audit?action=nonsense", seat)).status).toBe(400);
       });
 
       test("an owner reads the operator's reason in their own log, and not the operator's address", async () => {
@@ -442,7 +464,7 @@ eachStore((kind) => {
         const text = await answer.text();
         expect(text).toContain("made good");
         expect(text).toContain('"actor":{"type":"operator","id":"operator"}');
-        expect(text).not.toContain(ADA);
+        expect(text).not.toContain(OPERATOR_EMAIL);
         expect(JSON.parse(text).data[0].network).toBe(null);
       });
     });
@@ -454,7 +476,7 @@ eachStore((kind) => {
 
     const till = () => ({
       db: db(),
-      log: createLog({ level: "error", readable: true, now: Date.now, write: () => {} }),
+      log: createLog({ level: "error", isPretty: true, now: Date.now, write: () => {} }),
     });
 
     /** Paid by transfer, spent, and taken back by the bank or given back. */
@@ -488,7 +510,7 @@ eachStore((kind) => {
         currency: "usd",
         at: desk.clock.now,
       };
-      await enter(till(), [fact], desk.clock.now);
+      await ingestFacts(till(), [fact], desk.clock.now);
     }
 
     async function callModel(): Promise<void> {

@@ -6,23 +6,23 @@ import { newId } from "../../src/base/id.ts";
 import { usdText } from "../../src/base/money.ts";
 import type { Invoice } from "../../src/billing/billing.ts";
 import { markPaid, markRefunded } from "../../src/billing/manual.ts";
-import { applyPayment } from "../../src/billing/payments.ts";
+import { applyFact } from "../../src/billing/payments.ts";
 import type { PaymentFact } from "../../src/billing/processor.ts";
 import {
-  bearDebt,
-  COMMAND_LINE,
-  correctBalance,
-  giveCredit,
-  readUsd,
+  writeOffAccountDebt,
+  COMMAND_LINE_ACTOR,
+  adjustBalance,
+  grantCredit,
+  parseUsd,
 } from "../../src/operator/operator.ts";
-import { readPeriod } from "../../src/operator/period.ts";
+import { parsePeriod } from "../../src/operator/period.ts";
 import type { Period } from "../../src/operator/provider-costs.ts";
 import { readReport, type Report } from "../../src/operator/report.ts";
 import { reportJson, reportText } from "../../src/operator/report-text.ts";
 import type { Db } from "../../src/store/db.ts";
-import { writeUsage } from "../../src/usage/usage.ts";
-import { expectSound, walletOf } from "../billing/desk.ts";
-import { openShop, type Shop } from "../billing/world.ts";
+import { insertUsage } from "../../src/usage/usage.ts";
+import { expectLedgerValid, readWallet } from "../billing/desk.ts";
+import { createBillingHarness, type BillingHarness } from "../billing/world.ts";
 import { usageRecord } from "../ledger/record.ts";
 import { openStore, type StoreKind, type TestStore } from "../support/stores.ts";
 
@@ -34,18 +34,18 @@ const ACCOUNTS = 30;
 const STEPS = 12;
 const DAY_MS = 86_400_000;
 
-type Dice = (sides: number) => number;
+type RandomInt = (sides: number) => number;
 
 /** Numbers that chance would give, and the same for the same seed. */
-function dice(seed: number): Dice {
+function seededRandom(seed: number): RandomInt {
   let state = seed >>> 0;
-  return (sides) => {
+  return (limit) => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * sides);
+    return Math.floor((state / 2 ** 32) * limit);
   };
 }
 
-interface Moved {
+interface TransferRow {
   readonly accountId: string;
   readonly id: string;
   readonly from: string;
@@ -57,22 +57,22 @@ interface Moved {
 
 describe.each(KINDS)("the report on %s", (kind) => {
   let store: TestStore;
-  let shop: Shop;
+  let shop: BillingHarness;
   let began: number;
   let reports: readonly Report[];
-  let moved: readonly Moved[];
+  let moved: readonly TransferRow[];
 
   beforeAll(async () => {
     ownCalls = 0;
     store = await openStore(kind);
-    shop = await openShop(store.db);
+    shop = await createBillingHarness(store.db);
     began = shop.clock.now;
-    const roll = dice(SEED);
+    const roll = seededRandom(SEED);
     const accounts = [];
     for (let place = 0; place < ACCOUNTS; place++) accounts.push(await shop.newAccount());
     for (let step = 0; step < STEPS; step++) {
       shop.clock.now += DAY_MS / 2;
-      for (const account of accounts) await live(shop, account, roll);
+      for (const account of accounts) await randomStep(shop, account, roll);
     }
     // Chance may leave no call that cost more than there was, and nobody owing.
     const [borne = "", owing = ""] = accounts;
@@ -82,16 +82,16 @@ describe.each(KINDS)("the report on %s", (kind) => {
       await purchase(shop, account, { cents: 500, back: 525, kind: "disputed" });
     const { now } = shop.clock;
     await store.db.write((tx) =>
-      bearDebt(tx, {
+      writeOffAccountDebt(tx, {
         accountId: borne,
-        by: COMMAND_LINE,
+        by: COMMAND_LINE_ACTOR,
         reason: "lost",
         network: null,
         now,
         id: "x",
       }),
     );
-    moved = await allTransfers(store.db);
+    moved = await readTransfers(store.db);
     reports = await Promise.all(
       periods().map((period) => store.db.snapshot((reader) => readReport(reader, period))),
     );
@@ -105,17 +105,17 @@ describe.each(KINDS)("the report on %s", (kind) => {
   ];
 
   const within = ({ from, to }: Period) => moved.filter(({ at }) => at >= from && at < to);
-  const sum = (list: readonly Moved[], wanted: (one: Moved) => boolean): bigint =>
+  const sum = (list: readonly TransferRow[], wanted: (one: TransferRow) => boolean): bigint =>
     list.filter(wanted).reduce((total, { amount }) => total + amount, 0n);
 
   test(`everything that histories have (seed ${SEED})`, async () => {
-    await expectSound(store.db);
+    await expectLedgerValid(store.db);
     const [whole] = reports;
     expect(new Set(moved.map((one) => one.kind))).toEqual(
       new Set(["grant", "usage", "purchase", "refund", "dispute", "adjustment", "write_off"]),
     );
     expect(whole?.usage.overrun).toBeGreaterThan(0n);
-    expect(whole?.standing.owed).toBeGreaterThan(0n);
+    expect(whole?.balances.owed).toBeGreaterThan(0n);
     expect(whole?.providers.length).toBeGreaterThan(2);
   });
 
@@ -153,7 +153,7 @@ describe.each(KINDS)("the report on %s", (kind) => {
   test("what passed the processors adds up to their clearing accounts, part by part", () => {
     for (const report of reports) {
       const list = within(report.period);
-      for (const one of report.passed) {
+      for (const one of report.processors) {
         const { credit, debt, fee, tax, suspense, borne, total } = one;
         expect(credit + debt + fee + tax + suspense + borne).toBe(total);
         const clearing = `system:clearing:${one.processor}`;
@@ -165,23 +165,23 @@ describe.each(KINDS)("the report on %s", (kind) => {
           ),
         );
       }
-      const seen = report.passed.reduce((total, one) => total + one.total, 0n);
+      const seen = report.processors.reduce((total, one) => total + one.total, 0n);
       expect(seen).toBe(sum(list, ({ from, to }) => `${from}${to}`.includes("system:clearing:")));
     }
   });
 
   test("liabilities are what customers hold at its end, by the transfers and, now, by the wallets", async () => {
-    for (const { period, standing } of reports) {
+    for (const { period, balances } of reports) {
       const list = moved.filter(({ at }) => at < period.to);
       const bucket = (name: string): bigint =>
         sum(list, ({ to }) => to.endsWith(`:${name}`)) -
         sum(list, ({ from }) => from.endsWith(`:${name}`));
-      expect([standing.promo, standing.paid]).toEqual([bucket("promo"), bucket("paid")]);
+      expect([balances.promo, balances.paid]).toEqual([bucket("promo"), bucket("paid")]);
     }
     const row = await store.db.get(
       "select cast(sum(promo) as text) as promo, cast(sum(paid) as text) as paid, cast(sum(owed) as text) as owed from wallet",
     );
-    expect(reports[0]?.standing).toMatchObject({
+    expect(reports[0]?.balances).toMatchObject({
       promo: BigInt(String(row?.["promo"])),
       paid: BigInt(String(row?.["paid"])),
       owed: BigInt(String(row?.["owed"])),
@@ -249,12 +249,12 @@ describe.each(KINDS)("the report on %s", (kind) => {
 
   test("a period is days of UTC or instants, and begins before it ends", () => {
     const now = Date.parse("2026-11-21T09:30:00Z");
-    expect(readPeriod({}, now)).toEqual({ from: Date.parse("2026-11-01"), to: now + 1 });
-    expect(readPeriod({ from: "2026-10-01", to: "2026-11-01" }, now)).toEqual({
+    expect(parsePeriod({}, now)).toEqual({ from: Date.parse("2026-11-01"), to: now + 1 });
+    expect(parsePeriod({ from: "2026-10-01", to: "2026-11-01" }, now)).toEqual({
       from: Date.parse("2026-10-01"),
       to: Date.parse("2026-11-01"),
     });
-    expect(readPeriod({ from: "2026-10-01T12:00:00+02:00", to: "" }, now).from).toBe(
+    expect(parsePeriod({ from: "2026-10-01T12:00:00+02:00", to: "" }, now).from).toBe(
       Date.parse("2026-10-01T10:00:00Z"),
     );
     for (const from of [
@@ -267,44 +267,48 @@ describe.each(KINDS)("the report on %s", (kind) => {
       "0x10",
       "2026-12-01",
     ])
-      expect(() => readPeriod({ from }, now)).toThrow();
+      expect(() => parsePeriod({ from }, now)).toThrow();
   });
 });
 
 let ownCalls = 0;
 
 /** One step in the life of an account. */
-async function live(shop: Shop, accountId: string, roll: Dice): Promise<void> {
+async function randomStep(
+  shop: BillingHarness,
+  accountId: string,
+  random: RandomInt,
+): Promise<void> {
   const { db, clock } = shop;
-  clock.now += 1 + roll(1_000);
+  clock.now += 1 + random(1_000);
   const act = {
     accountId,
-    by: COMMAND_LINE,
+    by: COMMAND_LINE_ACTOR,
     reason: "test",
     network: null,
     now: clock.now,
     id: newId("req", clock.now),
   };
-  const tellFalls = async (): Promise<void> => {};
+  const onBalanceThresholds = async (): Promise<void> => {};
   const adjust = (usd: string): Promise<unknown> =>
-    db.write((tx) => correctBalance(tx, { ...act, amount: readUsd(usd), tellFalls }));
-  switch (roll(8)) {
+    db.write((tx) => adjustBalance(tx, { ...act, amount: parseUsd(usd), onBalanceThresholds }));
+  switch (random(8)) {
     case 0:
       await db.write((tx) =>
-        giveCredit(tx, { ...act, amount: BigInt(1 + roll(3_000)) * 1_000_000n }),
+        grantCredit(tx, { ...act, amount: BigInt(1 + random(3_000)) * 1_000_000n }),
       );
       return;
     case 1:
-      await adjust(`${1 + roll(5)}.${roll(10)}`);
+      await adjust(`${1 + random(5)}.${random(10)}`);
       return;
     case 2:
-      await adjust(`-0.${1 + roll(9)}`).catch(() => {});
+      await adjust(`-0.${1 + random(9)}`).catch(() => {});
       return;
     case 3:
-      await buy(shop, accountId, roll);
+      await buy(shop, accountId, random);
       return;
     case 4:
-      if (roll(3) === 0) await db.write((tx) => bearDebt(tx, act));
+      if (random(3) === 0) await db.write((tx) => writeOffAccountDebt(tx, act));
       return;
     case 5: {
       const record = usageRecord({
@@ -320,21 +324,21 @@ async function live(shop: Shop, accountId: string, roll: Dice): Promise<void> {
           { meter: "request", count: 1, usd: "0.25" },
         ],
       });
-      await db.write((tx) => writeUsage(tx, [record]));
+      await db.write((tx) => insertUsage(tx, [record]));
       ownCalls += 1;
       return;
     }
     default:
-      await call(shop, accountId, roll);
+      await call(shop, accountId, random);
   }
 }
 
 /** A call that costs what it held, or so many times as much. */
 async function call(
-  { ledger, clock }: Shop,
+  { ledger, clock }: BillingHarness,
   accountId: string,
-  roll: Dice,
-  times = roll(5) === 0 ? 20n : 1n,
+  random: RandomInt,
+  times = random(5) === 0 ? 20n : 1n,
 ): Promise<void> {
   const about = {
     id: newId("req", clock.now),
@@ -342,45 +346,49 @@ async function call(
     keyId: `${accountId}.k`,
     now: clock.now,
   };
-  const amount = BigInt(1 + roll(400_000_000));
+  const amount = BigInt(1 + random(400_000_000));
   const held = await ledger.hold({ ...about, amount, expiresAt: clock.now + DAY_MS });
   if (held.status !== "held") return;
   const cost = amount * times;
-  const model = ["acme/large", "acme/small", "other/one"][roll(3)] ?? "";
+  const model = ["acme/large", "acme/small", "other/one"][random(3)] ?? "";
   const provider = model.split("/")[0] ?? "";
   const record = usageRecord({ ...about, cost, createdAt: clock.now, model, provider });
   await ledger.settle({ ...about, cost, record });
 }
 
 /** A purchase, of which a part may go back, by a refund or a dispute. */
-async function buy(shop: Shop, accountId: string, roll: Dice): Promise<void> {
-  const cents = 100 + roll(2_000);
-  const back = roll(2) === 0 ? 0 : 1 + roll(cents);
-  const kind = roll(3) === 0 ? "refunded" : "disputed";
-  if (roll(3) > 0) return await purchase(shop, accountId, { cents, back, kind });
-  const { till, clock } = shop;
+async function buy(shop: BillingHarness, accountId: string, random: RandomInt): Promise<void> {
+  const cents = 100 + random(2_000);
+  const back = random(2) === 0 ? 0 : 1 + random(cents);
+  const kind = random(3) === 0 ? "refunded" : "disputed";
+  if (random(3) > 0) return await purchase(shop, accountId, { cents, back, kind });
+  const { billing, clock } = shop;
   const { id: invoiceId } = await purchaseOf(shop, accountId, cents);
   const told = { invoiceId, reference: `out ${invoiceId}`, now: clock.now };
   // Where the purchase paid a debt, there is less to give back.
-  await markRefunded(till, { ...told, amountCents: 1 + roll(cents) }).catch(() => {});
+  await markRefunded(billing, { ...told, amountCents: 1 + random(cents) }).catch(() => {});
 }
 
-async function purchaseOf(shop: Shop, accountId: string, cents: number): Promise<Invoice> {
+async function purchaseOf(
+  shop: BillingHarness,
+  accountId: string,
+  cents: number,
+): Promise<Invoice> {
   const invoice = await shop.newInvoice(accountId, cents);
   const told = { invoiceId: invoice.id, reference: `in ${invoice.id}`, now: shop.clock.now };
-  await markPaid(shop.till, told);
+  await markPaid(shop.billing, told);
   return invoice;
 }
 
 async function purchase(
-  shop: Shop,
+  shop: BillingHarness,
   accountId: string,
   { cents, back, kind }: { cents: number; back: number; kind: "refunded" | "disputed" },
 ): Promise<void> {
   const { db, clock } = shop;
   const invoice = await purchaseOf(shop, accountId, cents);
   if (back === 0) return;
-  const { paid, promo } = await walletOf(db, accountId);
+  const { paid, promo } = await readWallet(db, accountId);
   await shop.spend(accountId, ((paid + promo) * 9n) / 10n);
   const fact: PaymentFact = {
     processor: "manual",
@@ -393,10 +401,10 @@ async function purchase(
     currency: "usd",
     at: clock.now,
   };
-  await db.write((tx) => applyPayment(tx, fact, clock.now));
+  await db.write((tx) => applyFact(tx, fact, clock.now));
 }
 
-async function allTransfers(db: Db): Promise<readonly Moved[]> {
+async function readTransfers(db: Db): Promise<readonly TransferRow[]> {
   const rows = await db.all(
     "select account_id, id, from_account, to_account, kind, cast(amount as text) as amount, at from transfer",
   );

@@ -1,47 +1,54 @@
 // A gateway with an operator, a browser that is theirs, and the means to read what was written down.
 
-import { insertX402, markX402, type X402Payment } from "../../src/billing/x402-rows.ts";
-import { masterSecret } from "../../src/master-secret.ts";
+import {
+  insertX402Payment,
+  updateX402Payment,
+  type X402Payment,
+} from "../../src/billing/x402-rows.ts";
+import { loadMasterSecret } from "../../src/master-secret.ts";
 import { createOperatorSessions } from "../../src/operator/sessions.ts";
 import { type Db, textOrNull } from "../../src/store/db.ts";
-import { newPayment } from "../billing/x402-wallet.ts";
+import { createPayment } from "../billing/x402-wallet.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import type { StoreKind } from "../support/stores.ts";
 
-export const ADA = "ada@operator.example";
-export const BEN = "ben@operator.example";
+export const OPERATOR_EMAIL = "ada@operator.example";
+export const OTHER_OPERATOR_EMAIL = "ben@operator.example";
 
-export interface Desk {
+export interface OperatorHarness {
   readonly gateway: Gateway;
   readonly clock: { now: number };
 }
 
-export async function openDesk(
+export async function startOperatorHarness(
   store: StoreKind,
   env: Readonly<Record<string, string>> = {},
-): Promise<Desk> {
+): Promise<OperatorHarness> {
   const clock = { now: Date.now() };
   const gateway = await startGateway({
     store,
     now: () => clock.now,
-    env: { POSTERN_OPERATORS: `${ADA}, ${BEN.toUpperCase()}`, ...env },
+    env: { POSTERN_OPERATORS: `${OPERATOR_EMAIL}, ${OTHER_OPERATOR_EMAIL.toUpperCase()}`, ...env },
   });
   return { gateway, clock };
 }
 
-export interface Seat {
+export interface OperatorSession {
   readonly email: string;
   readonly cookie: string;
   readonly csrf: string;
 }
 
 /** An operator who has signed in a moment ago. */
-export async function seatOf({ gateway, clock }: Desk, email = ADA): Promise<Seat> {
-  const { db } = gateway.house;
+export async function signInOperator(
+  { gateway, clock }: OperatorHarness,
+  email = OPERATOR_EMAIL,
+): Promise<OperatorSession> {
+  const { db } = gateway.server;
   const { secret, store } = gateway.config;
   const sessions = createOperatorSessions({
     db,
-    master: masterSecret(secret, store.dataDir),
+    master: loadMasterSecret(secret, store.dataDir),
     baseUrl: gateway.url,
     operators: [email],
   });
@@ -53,30 +60,30 @@ export async function seatOf({ gateway, clock }: Desk, email = ADA): Promise<Sea
   return { email, cookie, csrf: operator?.csrf ?? "" };
 }
 
-export interface Seen {
+export interface PageResponse {
   readonly status: number;
   readonly text: string;
   readonly location: string | null;
   readonly headers: Headers;
 }
 
-export interface Sent {
+export interface PageRequest {
   readonly form?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** One request of a browser, which follows nothing. */
-export async function open(
-  { gateway }: Desk,
+export async function fetchPage(
+  { gateway }: OperatorHarness,
   path: string,
-  seat?: Pick<Seat, "cookie">,
-  { form, headers }: Sent = {},
-): Promise<Seen> {
+  session?: Pick<OperatorSession, "cookie">,
+  { form, headers }: PageRequest = {},
+): Promise<PageResponse> {
   const response = await fetch(gateway.url + path, {
     method: form === undefined ? "GET" : "POST",
     redirect: "manual",
     headers: {
-      ...(seat === undefined ? {} : { cookie: seat.cookie }),
+      ...(session === undefined ? {} : { cookie: session.cookie }),
       ...(form === undefined
         ? {}
         : {
@@ -96,15 +103,15 @@ export async function open(
 }
 
 /** The hidden fields of the form that does this, as the page has them. */
-export function fieldsOf(page: Seen, act: string): Record<string, string> {
+export function hiddenFields(page: PageResponse, action: string): Record<string, string> {
   const forms = page.text.match(/<form.*?<\/form>/gs) ?? [];
-  const form = forms.find((one) => one.includes(`name="do" value="${act}"`));
-  if (form === undefined) throw new Error(`no form does ${act}`);
+  const form = forms.find((one) => one.includes(`name="do" value="${action}"`));
+  if (form === undefined) throw new Error(`no form does ${action}`);
   const hidden = form.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g);
   return Object.fromEntries([...hidden].map(([, name = "", value = ""]) => [name, value]));
 }
 
-export interface Written {
+export interface AuditRow {
   readonly account_id: string | null;
   readonly actor: string;
   readonly action: string;
@@ -114,7 +121,7 @@ export interface Written {
 }
 
 /** The audit log, the oldest entry first. */
-export async function written(db: Db, action?: string): Promise<readonly Written[]> {
+export async function readAudit(db: Db, action?: string): Promise<readonly AuditRow[]> {
   const rows = await db.all(
     `select * from audit${action === undefined ? "" : " where action = ?"} order by at, id`,
     action === undefined ? [] : [action],
@@ -130,12 +137,16 @@ export async function written(db: Db, action?: string): Promise<readonly Written
 }
 
 /** A payment by x402 of a dollar, of which nobody could say what became of it. */
-export async function leaveUnclear(db: Db, accountId: string, now: number): Promise<X402Payment> {
-  const { signed } = await newPayment();
+export async function insertUnclearPayment(
+  db: Db,
+  accountId: string,
+  now: number,
+): Promise<X402Payment> {
+  const { signed } = await createPayment();
   const made = { accountId, signed, totalCents: 100, invoice: { amountCents: 95 }, now };
-  const payment = await db.write((tx) => insertX402(tx, { ...made, dueAt: now }));
+  const payment = await db.write((tx) => insertX402Payment(tx, { ...made, dueAt: now }));
   if (payment === undefined) throw new Error("it is known");
   const over = { state: "unclear", reason: "no_answer", dueAt: null, now } as const;
-  await db.write((tx) => markX402(tx, payment, over));
+  await db.write((tx) => updateX402Payment(tx, payment, over));
   return payment;
 }

@@ -13,64 +13,65 @@ import {
   zstdCompressSync,
 } from "node:zlib";
 import {
-  type Carry,
-  carryByFetch,
-  createCarrier,
-  type Outgoing,
+  type Send,
+  sendByFetch,
+  createHttpClient,
+  type OutgoingRequest,
 } from "../../src/outbound/carrier.ts";
-import { cancelInflow, nextPiece } from "../../src/outbound/inflow.ts";
-import type { Reply } from "../../src/outbound/reply.ts";
-import { rejection } from "../support/rejection.ts";
+import { cancelBodyStream, nextChunk } from "../../src/outbound/inflow.ts";
+import type { UpstreamResponse } from "../../src/outbound/reply.ts";
+import { rejectionMessage } from "../support/rejection.ts";
 import {
-  answering,
-  becomes,
+  respondToAll,
+  waitUntil,
   chunk,
   CHUNKED,
   LAST_CHUNK,
-  type Line,
-  replyWith,
-  serve,
+  type ServerConnection,
+  okReply,
+  startServer,
   stopServers,
 } from "./server.ts";
 
 afterEach(stopServers);
 
-const WAYS: readonly (readonly [name: string, create: () => Carry])[] = [
-  ["our own connections", () => createCarrier().carry],
-  ["the runtime's client", () => carryByFetch],
+const CLIENTS: readonly (readonly [name: string, create: () => Send])[] = [
+  ["our own connections", () => createHttpClient().send],
+  ["the runtime's client", () => sendByFetch],
 ];
 
-function outgoing(url: string, rest: Partial<Outgoing> = {}): Outgoing {
+function requestTo(url: string, rest: Partial<OutgoingRequest> = {}): OutgoingRequest {
   return { url, headers: {}, body: "{}", signal: new AbortController().signal, ...rest };
 }
 
-async function bytesOf({ body }: Reply): Promise<Buffer> {
+async function bytesOf({ body }: UpstreamResponse): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
-  for (let piece = await nextPiece(body); piece !== undefined; piece = await nextPiece(body))
+  for (let piece = await nextChunk(body); piece !== undefined; piece = await nextChunk(body))
     pieces.push(piece);
   return Buffer.concat(pieces);
 }
 
-const textOf = async (reply: Reply): Promise<string> => (await bytesOf(reply)).toString();
+const textOf = async (reply: UpstreamResponse): Promise<string> =>
+  (await bytesOf(reply)).toString();
 
-const PACKERS = [
+const COMPRESSORS = [
   ["gzip", gzipSync, () => createGzip()],
   ["deflate", deflateSync, () => createDeflate()],
   ["br", brotliCompressSync, () => createBrotliCompress()],
   ["zstd", zstdCompressSync, () => createZstdCompress()],
 ] as const;
 
-for (const [name, create] of WAYS)
+for (const [name, create] of CLIENTS)
   describe(`a request over ${name}`, () => {
     const carry = create();
 
     test("is a POST with its path, query, headers and body, whose length is counted in bytes", async () => {
-      const server = await serve(answering(() => replyWith("ok")));
+      const server = await startServer(respondToAll(() => okReply("ok")));
       const body = JSON.stringify({ text: "grüße 👋🏽 \u0000 \ud800 漢字" });
       const headers = { "content-type": "application/json", "x-goog-api-key": "k" };
       const url = `${server.url}/v1/models/a%2Fb:go?alt=sse&q=%20`;
-      expect(await textOf(await carry(outgoing(url, { headers, body })))).toBe("ok");
-      const [asked] = server.asked;
+      expect(await textOf(await carry(requestTo(url, { headers, body })))).toBe("ok");
+      const [asked] = server.requests;
       expect(asked?.head.split("\r\n")[0]).toBe("POST /v1/models/a%2Fb:go?alt=sse&q=%20 HTTP/1.1");
       expect(asked?.headers).toMatchObject({
         ...headers,
@@ -82,18 +83,18 @@ for (const [name, create] of WAYS)
     });
 
     test("with no body says that its length is none", async () => {
-      const server = await serve(answering(() => replyWith("ok")));
-      await textOf(await carry(outgoing(server.url, { body: "" })));
-      expect(server.asked[0]?.headers["content-length"]).toBe("0");
+      const server = await startServer(respondToAll(() => okReply("ok")));
+      await textOf(await carry(requestTo(server.url, { body: "" })));
+      expect(server.requests[0]?.headers["content-length"]).toBe("0");
     });
 
     test("is answered with a status, headers by their small names, and a body", async () => {
-      const server = await serve(
-        answering(
+      const server = await startServer(
+        respondToAll(
           () => "HTTP/1.1 429 Slow Down\r\nRetry-After: 3\r\ncontent-length: 4\r\n\r\nslow",
         ),
       );
-      const reply = await carry(outgoing(server.url));
+      const reply = await carry(requestTo(server.url));
       expect(reply.status).toBe(429);
       expect(reply.headers.get("retry-after")).toBe("3");
       expect(reply.headers.get("content-length")).toBe("4");
@@ -101,23 +102,23 @@ for (const [name, create] of WAYS)
     });
 
     test("is answered by a redirect as by anything else: nobody follows it", async () => {
-      const server = await serve(
-        answering(
+      const server = await startServer(
+        respondToAll(
           ({ path }) =>
             `HTTP/1.1 307 There\r\nlocation: ${path}elsewhere\r\ncontent-length: 0\r\n\r\n`,
         ),
       );
       const reply = await carry(
-        outgoing(`${server.url}/`, { headers: { authorization: "secret" } }),
+        requestTo(`${server.url}/`, { headers: { authorization: "secret" } }),
       );
       expect(reply.status).toBe(307);
       expect(await textOf(reply)).toBe("");
-      expect(server.asked.length).toBe(1);
+      expect(server.requests.length).toBe(1);
     });
 
     test("is read as its reply comes, piece by piece", async () => {
       const goOn: (() => void)[] = [];
-      const server = await serve(async ({ request, send }) => {
+      const server = await startServer(async ({ request, send }) => {
         await request();
         send(CHUNKED);
         for (const piece of ["one", "two"]) {
@@ -126,31 +127,33 @@ for (const [name, create] of WAYS)
         }
         send(LAST_CHUNK);
       });
-      const { body } = await carry(outgoing(server.url));
-      expect(Buffer.from((await nextPiece(body)) ?? []).toString()).toBe("one");
+      const { body } = await carry(requestTo(server.url));
+      expect(Buffer.from((await nextChunk(body)) ?? []).toString()).toBe("one");
       goOn[0]?.();
-      expect(Buffer.from((await nextPiece(body)) ?? []).toString()).toBe("two");
+      expect(Buffer.from((await nextChunk(body)) ?? []).toString()).toBe("two");
       goOn[1]?.();
-      expect(await nextPiece(body)).toBeUndefined();
+      expect(await nextChunk(body)).toBeUndefined();
     });
 
     test("may be answered by interim replies first", async () => {
-      const server = await serve(
-        answering(() => Buffer.concat([Buffer.from("HTTP/1.1 102 Wait\r\n\r\n"), replyWith("ok")])),
+      const server = await startServer(
+        respondToAll(() =>
+          Buffer.concat([Buffer.from("HTTP/1.1 102 Wait\r\n\r\n"), okReply("ok")]),
+        ),
       );
-      expect(await textOf(await carry(outgoing(server.url)))).toBe("ok");
+      expect(await textOf(await carry(requestTo(server.url)))).toBe("ok");
     });
 
     test("takes 20 MB out, and 50 MB in", async () => {
-      const server = await serve(async ({ request, send }) => {
+      const server = await startServer(async ({ request, send }) => {
         const asked = await request();
-        send(replyWith(asked?.body.toString("latin1").replaceAll(/[^y]/g, "") ?? ""));
+        send(okReply(asked?.body.toString("latin1").replaceAll(/[^y]/g, "") ?? ""));
         await request();
         send("HTTP/1.1 200 OK\r\ncontent-length: 50000000\r\n\r\n", Buffer.alloc(50_000_000, "z"));
       });
       const body = `${"x".repeat(10_000_000)}y${"x".repeat(9_999_998)}y`;
-      expect(await textOf(await carry(outgoing(server.url, { body })))).toBe("yy");
-      const bytes = await bytesOf(await carry(outgoing(server.url)));
+      expect(await textOf(await carry(requestTo(server.url, { body })))).toBe("yy");
+      const bytes = await bytesOf(await carry(requestTo(server.url)));
       expect(bytes.length).toBe(50_000_000);
       expect(bytes.every((byte) => byte === 0x7a)).toBe(true);
     });
@@ -161,80 +164,84 @@ for (const [name, create] of WAYS)
         `${CHUNKED}64\r\nhalf`,
       ])
         for (const isReset of [false, true]) {
-          const server = await serve(async ({ request, send, socket }) => {
+          const server = await startServer(async ({ request, send, socket }) => {
             await request();
             send(head);
             await Bun.sleep(20);
             if (isReset) socket.resetAndDestroy();
             else socket.end();
           });
-          await rejection(carry(outgoing(server.url)).then(bytesOf));
+          await rejectionMessage(carry(requestTo(server.url)).then(bytesOf));
         }
     });
 
     test("whose reply is cut between two chunks says so", async () => {
-      const server = await serve(async ({ request, send, socket }) => {
+      const server = await startServer(async ({ request, send, socket }) => {
         await request();
         send(CHUNKED, chunk("half"));
         await Bun.sleep(20);
         socket.end();
       });
-      await rejection(carry(outgoing(server.url)).then(bytesOf));
+      await rejectionMessage(carry(requestTo(server.url)).then(bytesOf));
     });
 
     test("whose reply lasts until the connection closes is whole when it does", async () => {
-      const server = await serve(async ({ request, send, socket }) => {
+      const server = await startServer(async ({ request, send, socket }) => {
         await request();
         send("HTTP/1.1 200 OK\r\n\r\nall ");
         await Bun.sleep(10);
         send("of it");
         socket.end();
       });
-      expect(await textOf(await carry(outgoing(server.url)))).toBe("all of it");
+      expect(await textOf(await carry(requestTo(server.url)))).toBe("all of it");
     });
 
     test("fails where nobody listens, where nobody is, and where it is closed unanswered", async () => {
-      const server = await serve(({ socket }) => socket.destroy());
+      const server = await startServer(({ socket }) => socket.destroy());
       const { url } = server;
-      await rejection(carry(outgoing(url)));
-      await rejection(carry(outgoing("http://no-such-host.invalid/")));
-      await becomes(() => server.lines.length > 0);
+      await rejectionMessage(carry(requestTo(url)));
+      await rejectionMessage(carry(requestTo("http://no-such-host.invalid/")));
+      await waitUntil(() => server.connections.length > 0);
       await stopServers();
-      await rejection(carry(outgoing(url)));
+      await rejectionMessage(carry(requestTo(url)));
     });
 
     test("fails where the answer is no HTTP", async () => {
-      const server = await serve(answering(() => "220 mail.example ready\r\n\r\n"));
-      await rejection(carry(outgoing(server.url)));
+      const server = await startServer(respondToAll(() => "220 mail.example ready\r\n\r\n"));
+      await rejectionMessage(carry(requestTo(server.url)));
     });
 
     test("says headers that are frozen every time, and refuses them every time", async () => {
       const good = Object.freeze({ "x-key": "good" });
       const bad = Object.freeze({ "x-key": "a\r\nb: c" });
-      const server = await serve(answering(() => replyWith("ok")));
+      const server = await startServer(respondToAll(() => okReply("ok")));
       for (let time = 0; time < 3; time++) {
-        await textOf(await carry(outgoing(server.url, { headers: good })));
-        await rejection(carry(outgoing(server.url, { headers: bad })));
+        await textOf(await carry(requestTo(server.url, { headers: good })));
+        await rejectionMessage(carry(requestTo(server.url, { headers: bad })));
       }
-      expect(server.asked.map(({ headers }) => headers["x-key"])).toEqual(["good", "good", "good"]);
+      expect(server.requests.map(({ headers }) => headers["x-key"])).toEqual([
+        "good",
+        "good",
+        "good",
+      ]);
     });
 
     test("is not sent where a header would break out of its line", async () => {
-      const server = await serve(answering(() => replyWith("ok")));
+      const server = await startServer(respondToAll(() => okReply("ok")));
       for (const value of ["a\r\nx: y", "a\nb", "a\rb", "a\0b", "漢"])
-        await rejection(carry(outgoing(server.url, { headers: { "x-key": value } })));
-      await rejection(carry(outgoing(server.url, { headers: { "x\r\ny": "a" } })));
+        await rejectionMessage(carry(requestTo(server.url, { headers: { "x-key": value } })));
+      await rejectionMessage(carry(requestTo(server.url, { headers: { "x\r\ny": "a" } })));
       await Bun.sleep(20);
-      expect(server.lines.length).toBe(0);
+      expect(server.connections.length).toBe(0);
     });
 
-    for (const [coding, packSync, createPacker] of PACKERS) {
+    for (const [coding, packSync, createPacker] of COMPRESSORS) {
       test(`whose reply is packed as ${coding} is given it unpacked`, async () => {
         const text = "so to say ".repeat(50_000);
-        const server = await serve(
-          answering(() => replyWith(packSync(text), `Content-Encoding: ${coding}\r\n`)),
+        const server = await startServer(
+          respondToAll(() => okReply(packSync(text), `Content-Encoding: ${coding}\r\n`)),
         );
-        const reply = await carry(outgoing(server.url));
+        const reply = await carry(requestTo(server.url));
         expect(reply.headers.has("content-encoding")).toBe(false);
         expect(reply.headers.has("content-length")).toBe(false);
         expect(await textOf(reply)).toBe(text);
@@ -244,7 +251,7 @@ for (const [name, create] of WAYS)
         const text = Array.from({ length: 20_000 }, (_, count) => String(count)).join(" ");
         const packed = packSync(text);
         const half = packed.subarray(0, packed.length / 2);
-        const server = await serve(async ({ request, send, socket }) => {
+        const server = await startServer(async ({ request, send, socket }) => {
           await request();
           send(
             `HTTP/1.1 200 OK\r\ncontent-encoding: ${coding}\r\ncontent-length: ${packed.length}\r\n\r\n`,
@@ -253,7 +260,7 @@ for (const [name, create] of WAYS)
           await Bun.sleep(20);
           socket.destroy();
         });
-        await rejection(carry(outgoing(server.url)).then(bytesOf));
+        await rejectionMessage(carry(requestTo(server.url)).then(bytesOf));
       });
 
       test(`whose stream is packed as ${coding} is given each event as it comes`, async () => {
@@ -265,7 +272,7 @@ for (const [name, create] of WAYS)
               ? constants.ZSTD_e_flush
               : constants.Z_SYNC_FLUSH;
         let goOn = (): void => {};
-        const server = await serve(async ({ request, send }) => {
+        const server = await startServer(async ({ request, send }) => {
           await request();
           send(
             `HTTP/1.1 200 OK\r\ncontent-encoding: ${coding}\r\ntransfer-encoding: chunked\r\n\r\n`,
@@ -277,76 +284,76 @@ for (const [name, create] of WAYS)
           (packer as unknown as { flush: (kind: number) => void }).flush(flush);
           goOn = () => packer.end("data: two\n\n");
         });
-        const { body } = await carry(outgoing(server.url));
-        expect(Buffer.from((await nextPiece(body)) ?? []).toString()).toBe("data: one\n\n");
+        const { body } = await carry(requestTo(server.url));
+        expect(Buffer.from((await nextChunk(body)) ?? []).toString()).toBe("data: one\n\n");
         goOn();
-        expect(Buffer.from((await nextPiece(body)) ?? []).toString()).toBe("data: two\n\n");
-        expect(await nextPiece(body)).toBeUndefined();
+        expect(Buffer.from((await nextChunk(body)) ?? []).toString()).toBe("data: two\n\n");
+        expect(await nextChunk(body)).toBeUndefined();
       });
     }
 
     describe("that is aborted", () => {
       test("before it is sent is not sent", async () => {
-        const server = await serve(answering(() => replyWith("ok")));
-        await rejection(carry(outgoing(server.url, { signal: AbortSignal.abort() })));
+        const server = await startServer(respondToAll(() => okReply("ok")));
+        await rejectionMessage(carry(requestTo(server.url, { signal: AbortSignal.abort() })));
         await Bun.sleep(20);
-        expect(server.asked.length).toBe(0);
-        expect(await textOf(await carry(outgoing(server.url)))).toBe("ok");
+        expect(server.requests.length).toBe(0);
+        expect(await textOf(await carry(requestTo(server.url)))).toBe("ok");
       });
 
       test("before the headers have come hangs up within a second, and the next one works", async () => {
-        const server = await serve(async ({ number, request, send }) => {
+        const server = await startServer(async ({ number, request, send }) => {
           await request();
-          if (number > 0) send(replyWith("ok"));
+          if (number > 0) send(okReply("ok"));
         });
         const abort = new AbortController();
-        const reply = carry(outgoing(server.url, { signal: abort.signal }));
-        await becomes(() => server.asked.length === 1);
+        const reply = carry(requestTo(server.url, { signal: abort.signal }));
+        await waitUntil(() => server.requests.length === 1);
         abort.abort();
-        await rejection(reply);
-        expect(await becomes(() => server.lines[0]?.isOpen() === false)).toBe(true);
-        expect(await textOf(await carry(outgoing(server.url)))).toBe("ok");
+        await rejectionMessage(reply);
+        expect(await waitUntil(() => server.connections[0]?.isOpen() === false)).toBe(true);
+        expect(await textOf(await carry(requestTo(server.url)))).toBe("ok");
       });
 
       test("in the midst of its reply hangs up within a second, and the next one works", async () => {
-        const server = await serve(async ({ number, request, send }) => {
+        const server = await startServer(async ({ number, request, send }) => {
           await request();
-          if (number > 0) send(replyWith("ok"));
+          if (number > 0) send(okReply("ok"));
           else send(CHUNKED, chunk("half"));
         });
         const abort = new AbortController();
-        const { body } = await carry(outgoing(server.url, { signal: abort.signal }));
-        expect(Buffer.from((await nextPiece(body)) ?? []).toString()).toBe("half");
-        const more = nextPiece(body);
+        const { body } = await carry(requestTo(server.url, { signal: abort.signal }));
+        expect(Buffer.from((await nextChunk(body)) ?? []).toString()).toBe("half");
+        const more = nextChunk(body);
         abort.abort();
-        await rejection(more);
-        expect(await becomes(() => server.lines[0]?.isOpen() === false)).toBe(true);
-        expect(await textOf(await carry(outgoing(server.url)))).toBe("ok");
+        await rejectionMessage(more);
+        expect(await waitUntil(() => server.connections[0]?.isOpen() === false)).toBe(true);
+        expect(await textOf(await carry(requestTo(server.url)))).toBe("ok");
       });
 
       test("in the midst of a big body hangs up within a second", async () => {
-        const server = await serve(({ socket }) => socket.pause());
+        const server = await startServer(({ socket }) => socket.pause());
         const abort = new AbortController();
         const body = "x".repeat(20_000_000);
-        const reply = carry(outgoing(server.url, { body, signal: abort.signal }));
-        await becomes(() => server.lines.length > 0);
+        const reply = carry(requestTo(server.url, { body, signal: abort.signal }));
+        await waitUntil(() => server.connections.length > 0);
         await Bun.sleep(50);
         abort.abort();
-        await rejection(reply);
-        server.lines[0]?.socket.resume();
-        expect(await becomes(() => server.lines[0]?.isOpen() === false)).toBe(true);
+        await rejectionMessage(reply);
+        server.connections[0]?.socket.resume();
+        expect(await waitUntil(() => server.connections[0]?.isOpen() === false)).toBe(true);
       });
 
       test("by its reader's cancel hangs up within a second", async () => {
-        const server = await serve(async ({ request, send }: Line) => {
+        const server = await startServer(async ({ request, send }: ServerConnection) => {
           await request();
           send(CHUNKED, chunk("half"));
         });
-        const { body } = await carry(outgoing(server.url));
-        await nextPiece(body);
-        cancelInflow(body);
-        expect(await rejection(nextPiece(body))).toBe("the reply was cut");
-        expect(await becomes(() => server.lines[0]?.isOpen() === false)).toBe(true);
+        const { body } = await carry(requestTo(server.url));
+        await nextChunk(body);
+        cancelBodyStream(body);
+        expect(await rejectionMessage(nextChunk(body))).toBe("the reply was cut");
+        expect(await waitUntil(() => server.connections[0]?.isOpen() === false)).toBe(true);
       });
     });
   });

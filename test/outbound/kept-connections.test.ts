@@ -6,35 +6,35 @@ import { networkInterfaces } from "node:os";
 import path from "node:path";
 import { createGzip, gzipSync } from "node:zlib";
 import * as fc from "fast-check";
-import { type Carry, createCarrier, type Outgoing } from "../../src/outbound/carrier.ts";
+import { type Send, createHttpClient, type OutgoingRequest } from "../../src/outbound/carrier.ts";
 import {
   CONNECTION_EVENTS,
   createConnection,
-  hangUp,
-  onOver,
-  sendOn,
+  abortExchange,
+  onExchangeEnd,
+  sendRequest,
 } from "../../src/outbound/connection.ts";
 import {
-  cancelInflow,
-  flowTo,
-  nextPiece,
-  pauseInflow,
-  releaseInflow,
+  cancelBodyStream,
+  pipeTo,
+  nextChunk,
+  pauseBodyStream,
+  drainOrCancel,
 } from "../../src/outbound/inflow.ts";
-import type { Reply } from "../../src/outbound/reply.ts";
+import type { UpstreamResponse } from "../../src/outbound/reply.ts";
 import { type Dial, dial } from "../../src/outbound/socket.ts";
-import { startChild } from "../support/child.ts";
-import { rejection } from "../support/rejection.ts";
+import { startScript } from "../support/child.ts";
+import { rejectionMessage } from "../support/rejection.ts";
 import {
-  answering,
-  becomes,
+  respondToAll,
+  waitUntil,
   chunk,
   CHUNKED,
   LAST_CHUNK,
-  pass,
-  replyWith,
-  type Server,
-  serve,
+  advanceClock,
+  okReply,
+  type ScriptedServer,
+  startServer,
   stopServers,
 } from "./server.ts";
 
@@ -42,43 +42,44 @@ afterEach(stopServers);
 
 const ORIGIN = "http://provider.test";
 
-function outgoing(url: string, rest: Partial<Outgoing> = {}): Outgoing {
+function requestTo(url: string, rest: Partial<OutgoingRequest> = {}): OutgoingRequest {
   return { url, headers: {}, body: "{}", signal: new AbortController().signal, ...rest };
 }
 
-async function textOf({ body }: Reply): Promise<string> {
+async function textOf({ body }: UpstreamResponse): Promise<string> {
   const pieces: Uint8Array[] = [];
-  for (let piece = await nextPiece(body); piece !== undefined; piece = await nextPiece(body))
+  for (let piece = await nextChunk(body); piece !== undefined; piece = await nextChunk(body))
     pieces.push(piece);
   return Buffer.concat(pieces).toString();
 }
 
 /** A call from its sending to the end of its reply. */
-async function call(carry: Carry, { url }: Server, body = "{}"): Promise<string> {
-  return textOf(await carry(outgoing(url, { body })));
+async function call(carry: Send, { url }: ScriptedServer, body = "{}"): Promise<string> {
+  return textOf(await carry(requestTo(url, { body })));
 }
 
-const bodiesOf = ({ asked }: Server): readonly string[] => asked.map(({ body }) => body.toString());
-const echo = answering(({ body }) => replyWith(body));
+const bodiesOf = ({ requests }: ScriptedServer): readonly string[] =>
+  requests.map(({ body }) => body.toString());
+const echo = respondToAll(({ body }) => okReply(body));
 
 describe("a connection", () => {
   test("is kept and used again", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(echo);
+    const { send } = createHttpClient();
+    const server = await startServer(echo);
     for (let count = 0; count < 20; count++)
-      expect(await call(carry, server, String(count))).toBe(String(count));
-    expect(server.lines.length).toBe(1);
+      expect(await call(send, server, String(count))).toBe(String(count));
+    expect(server.connections.length).toBe(1);
   });
 
   test("is kept whichever way its replies are told apart", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send }) => {
       const replies = [
-        replyWith("a"),
+        okReply("a"),
         `${CHUNKED}1\r\nb\r\n0\r\ntrailer: c\r\n\r\n`,
         "HTTP/1.1 204 None\r\n\r\n",
         "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
-        replyWith("c", "connection: keep-alive\r\n"),
+        okReply("c", "connection: keep-alive\r\n"),
       ];
       for (const reply of replies) {
         await request();
@@ -88,33 +89,33 @@ describe("a connection", () => {
     const told: string[] = [];
     for (let count = 0; count < 5; count++) told.push(await call(carry, server));
     expect(told).toEqual(["a", "b", "", "", "c"]);
-    expect(server.lines.length).toBe(1);
+    expect(server.connections.length).toBe(1);
   });
 
   test("takes one request at a time: two at once take two, and both are kept", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(echo);
+    const { send } = createHttpClient();
+    const server = await startServer(echo);
     for (let round = 0; round < 5; round++) {
-      const both = await Promise.all([call(carry, server, "a"), call(carry, server, "b")]);
+      const both = await Promise.all([call(send, server, "a"), call(send, server, "b")]);
       expect(both).toEqual(["a", "b"]);
     }
-    expect(server.lines.length).toBe(2);
+    expect(server.connections.length).toBe(2);
   });
 
   test("is not shared between two places", async () => {
-    const { carry } = createCarrier();
-    const one = await serve(answering(() => replyWith("one")));
-    const other = await serve(answering(() => replyWith("other")));
+    const { send } = createHttpClient();
+    const one = await startServer(respondToAll(() => okReply("one")));
+    const other = await startServer(respondToAll(() => okReply("other")));
     for (let count = 0; count < 3; count++) {
-      expect(await call(carry, one)).toBe("one");
-      expect(await call(carry, other)).toBe("other");
+      expect(await call(send, one)).toBe("one");
+      expect(await call(send, other)).toBe("other");
     }
-    expect([one.lines.length, other.lines.length]).toEqual([1, 1]);
+    expect([one.connections.length, other.connections.length]).toEqual([1, 1]);
   });
 
   for (const [title, reply] of [
-    ["says that it closes", replyWith("ok", "Connection: Close\r\n")],
-    ["closes among other things", replyWith("ok", "connection: x, close\r\n")],
+    ["says that it closes", okReply("ok", "Connection: Close\r\n")],
+    ["closes among other things", okReply("ok", "connection: x, close\r\n")],
     ["is of HTTP/1.0", "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok"],
     [
       "is of HTTP/1.0 and would be kept",
@@ -122,54 +123,54 @@ describe("a connection", () => {
     ],
   ] as const)
     test(`is closed by us after a reply that ${title}`, async () => {
-      const { carry } = createCarrier();
-      const server = await serve(answering(() => reply));
-      expect(await call(carry, server)).toBe("ok");
-      expect(await becomes(() => server.open() === 0)).toBe(true);
-      expect(await call(carry, server)).toBe("ok");
-      expect(server.lines.length).toBe(2);
+      const { send } = createHttpClient();
+      const server = await startServer(respondToAll(() => reply));
+      expect(await call(send, server)).toBe("ok");
+      expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
+      expect(await call(send, server)).toBe("ok");
+      expect(server.connections.length).toBe(2);
     });
 
   test("is let go by the carrier's close, and another call opens a new one", async () => {
-    const { carry, close } = createCarrier();
-    const server = await serve(echo);
-    await Promise.all([call(carry, server), call(carry, server), call(carry, server)]);
-    expect(server.open()).toBe(3);
+    const { send, close } = createHttpClient();
+    const server = await startServer(echo);
+    await Promise.all([call(send, server), call(send, server), call(send, server)]);
+    expect(server.openConnectionCount()).toBe(3);
     close();
-    expect(await becomes(() => server.open() === 0)).toBe(true);
-    expect(await call(carry, server, "again")).toBe("again");
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
+    expect(await call(send, server, "again")).toBe("again");
   });
 
   test("is closed by us after fifty seconds in which nobody needed it", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(echo);
-    expect(await call(carry, server, "a")).toBe("a");
-    await pass(49_000);
-    expect(server.open()).toBe(1);
-    await pass(50_001);
-    expect(await becomes(() => server.open() === 0)).toBe(true);
-    expect(await call(carry, server, "b")).toBe("b");
+    const { send } = createHttpClient();
+    const server = await startServer(echo);
+    expect(await call(send, server, "a")).toBe("a");
+    await advanceClock(49_000);
+    expect(server.openConnectionCount()).toBe(1);
+    await advanceClock(50_001);
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
+    expect(await call(send, server, "b")).toBe("b");
   });
 
   test("is not closed by us, however long its reply takes", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send }) => {
-      send(replyWith((await request())?.body ?? ""));
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send }) => {
+      send(okReply((await request())?.body ?? ""));
       await request();
       await Bun.sleep(400);
-      send(replyWith("late"));
+      send(okReply("late"));
     });
     expect(await call(carry, server, "a")).toBe("a");
     const late = call(carry, server);
-    await pass(60_000);
+    await advanceClock(60_000);
     expect(await late).toBe("late");
-    expect(server.lines.length).toBe(1);
+    expect(server.connections.length).toBe(1);
   });
 
   test("gives each request its own reply, whatever came before and however it is sliced", async () => {
-    const { carry } = createCarrier();
+    const { send } = createHttpClient();
     const plans: { readonly reply: Buffer; readonly cuts: readonly number[] }[] = [];
-    const server = await serve(async ({ request, socket }) => {
+    const server = await startServer(async ({ request, socket }) => {
       while ((await request()) !== undefined) {
         const { reply, cuts } = plans.shift() ?? { reply: Buffer.alloc(0), cuts: [] };
         const places = [...new Set(cuts.map((cut) => cut % reply.length)), reply.length];
@@ -182,7 +183,7 @@ describe("a connection", () => {
       }
     });
     const replies = fc.oneof(
-      fc.string({ maxLength: 50 }).map((text) => ({ text, reply: replyWith(text) })),
+      fc.string({ maxLength: 50 }).map((text) => ({ text, reply: okReply(text) })),
       fc.array(fc.string({ minLength: 1, maxLength: 20 }), { maxLength: 5 }).map((texts) => ({
         text: texts.join(""),
         reply: Buffer.concat([
@@ -195,37 +196,37 @@ describe("a connection", () => {
     await fc.assert(
       fc.asyncProperty(replies, fc.array(fc.nat(500), { maxLength: 4 }), async (one, cuts) => {
         plans.push({ reply: one.reply, cuts });
-        expect(await call(carry, server)).toBe(one.text);
+        expect(await call(send, server)).toBe(one.text);
       }),
       { numRuns: 300 },
     );
-    expect(server.lines.length).toBe(1);
+    expect(server.connections.length).toBe(1);
   });
 });
 
 describe("a kept connection that is gone", () => {
   for (const how of ["end", "destroy", "resetAndDestroy"] as const)
     test(`is replaced in silence where the server closed it while it was idle (${how})`, async () => {
-      const { carry } = createCarrier();
-      const server = await serve(async ({ number, request, send, socket }) => {
+      const { send: carry } = createHttpClient();
+      const server = await startServer(async ({ number, request, send, socket }) => {
         const asked = await request();
-        send(replyWith(asked?.body ?? ""));
+        send(okReply(asked?.body ?? ""));
         if (number > 0) return;
         await Bun.sleep(10);
         socket[how]();
       });
       expect(await call(carry, server, "a")).toBe("a");
-      await becomes(() => server.open() === 0);
+      await waitUntil(() => server.openConnectionCount() === 0);
       await Bun.sleep(10);
       expect(await call(carry, server, "b")).toBe("b");
       expect(bodiesOf(server)).toEqual(["a", "b"]);
     });
 
   test("is replaced in silence where it was closed in the very moment", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ number, request, send, socket }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ number, request, send, socket }) => {
       const asked = await request();
-      send(replyWith(asked?.body ?? ""));
+      send(okReply(asked?.body ?? ""));
       // The next request is on its way when this arrives.
       if (number === 0) socket.end();
     });
@@ -235,157 +236,157 @@ describe("a kept connection that is gone", () => {
   });
 
   test("has its request sent again exactly once, over a new one", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ number, request, send, socket }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ number, request, send, socket }) => {
       const asked = await request();
-      send(replyWith(asked?.body ?? ""));
+      send(okReply(asked?.body ?? ""));
       await request();
       if (number === 0) socket.destroy();
     });
     expect(await call(carry, server, "a")).toBe("a");
     expect(await call(carry, server, "b")).toBe("b");
     expect(bodiesOf(server)).toEqual(["a", "b", "b"]);
-    expect(server.lines.length).toBe(2);
+    expect(server.connections.length).toBe(2);
   });
 
   test("has its request not sent a third time", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ number, request, send, socket }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ number, request, send, socket }) => {
       const asked = await request();
       if (number === 0) {
-        send(replyWith(asked?.body ?? ""));
+        send(okReply(asked?.body ?? ""));
         await request();
       }
       socket.destroy();
     });
     expect(await call(carry, server, "a")).toBe("a");
-    await rejection(call(carry, server, "b"));
+    await rejectionMessage(call(carry, server, "b"));
     await Bun.sleep(50);
     expect(bodiesOf(server)).toEqual(["a", "b", "b"]);
   });
 
   test("has its request not sent again where one byte of the answer had come", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send, socket }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send, socket }) => {
       const asked = await request();
-      send(replyWith(asked?.body ?? ""));
+      send(okReply(asked?.body ?? ""));
       await request();
       send("H");
       await Bun.sleep(10);
       socket.destroy();
     });
     expect(await call(carry, server, "a")).toBe("a");
-    await rejection(call(carry, server, "b"));
+    await rejectionMessage(call(carry, server, "b"));
     await Bun.sleep(50);
     expect(bodiesOf(server)).toEqual(["a", "b"]);
-    expect(server.lines.length).toBe(1);
+    expect(server.connections.length).toBe(1);
   });
 
   test("has its request not sent again where the answer was none", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send }) => {
       const asked = await request();
-      send(replyWith(asked?.body ?? ""));
+      send(okReply(asked?.body ?? ""));
       await request();
       send("nonsense\r\n\r\n");
     });
     expect(await call(carry, server, "a")).toBe("a");
-    await rejection(call(carry, server, "b"));
+    await rejectionMessage(call(carry, server, "b"));
     await Bun.sleep(50);
     expect(bodiesOf(server)).toEqual(["a", "b"]);
   });
 
   test("has its request not sent again when the caller left", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send }) => {
       const asked = await request();
-      send(replyWith(asked?.body ?? ""));
+      send(okReply(asked?.body ?? ""));
     });
     expect(await call(carry, server, "a")).toBe("a");
     const abort = new AbortController();
-    const left = carry(outgoing(server.url, { body: "b", signal: abort.signal }));
-    await becomes(() => server.asked.length === 2);
+    const left = carry(requestTo(server.url, { body: "b", signal: abort.signal }));
+    await waitUntil(() => server.requests.length === 2);
     abort.abort();
-    await rejection(left);
+    await rejectionMessage(left);
     await Bun.sleep(50);
     expect(bodiesOf(server)).toEqual(["a", "b"]);
-    expect(server.lines.length).toBe(1);
+    expect(server.connections.length).toBe(1);
   });
 
   test("is no reason to send again on a connection that was new", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, socket }) => {
+    const { send } = createHttpClient();
+    const server = await startServer(async ({ request, socket }) => {
       await request();
       socket.destroy();
     });
-    await rejection(call(carry, server));
+    await rejectionMessage(call(send, server));
     await Bun.sleep(50);
-    expect(server.asked.length).toBe(1);
+    expect(server.requests.length).toBe(1);
   });
 });
 
 describe("bytes that nobody asked for", () => {
   test("on an idle connection close it, and are nobody's reply", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ number, request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ number, request, send }) => {
       const asked = await request();
-      send(replyWith(asked?.body ?? ""));
+      send(okReply(asked?.body ?? ""));
       await Bun.sleep(20);
-      if (number === 0) send(replyWith("evil"));
+      if (number === 0) send(okReply("evil"));
     });
     expect(await call(carry, server, "a")).toBe("a");
-    expect(await becomes(() => server.open() === 0)).toBe(true);
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
     expect(await call(carry, server, "b")).toBe("b");
-    expect(server.lines.length).toBe(2);
+    expect(server.connections.length).toBe(2);
   });
 
   for (const [title, reply] of [
-    ["a length", replyWith("ok")],
+    ["a length", okReply("ok")],
     ["no body", Buffer.from("HTTP/1.1 204 None\r\n\r\n")],
     ["chunks", Buffer.from(`${CHUNKED}2\r\nok\r\n${LAST_CHUNK}`)],
   ] as const)
     test(`right after a reply of ${title} close the connection, and are nobody's reply`, async () => {
-      const { carry } = createCarrier();
-      const server = await serve(async ({ number, request, send }) => {
+      const { send: carry } = createHttpClient();
+      const server = await startServer(async ({ number, request, send }) => {
         for (let asked = await request(); asked !== undefined; asked = await request())
-          send(number === 0 ? Buffer.concat([reply, replyWith("evil")]) : replyWith(asked.body));
+          send(number === 0 ? Buffer.concat([reply, okReply("evil")]) : okReply(asked.body));
       });
       await call(carry, server, "a").catch(() => {});
-      expect(await becomes(() => server.open() === 0)).toBe(true);
+      expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
       expect(await call(carry, server, "b")).toBe("b");
-      expect(server.lines.length).toBe(2);
+      expect(server.connections.length).toBe(2);
       expect(bodiesOf(server)).toEqual(["a", "b"]);
     });
 
   test("are a greeting that is no reply, where a server speaks first", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(({ send }) => send("220 mail.example ready\r\n"));
-    const greeted = carry(outgoing(server.url, { signal: AbortSignal.timeout(1_000) }));
-    expect(await rejection(greeted)).toMatch(/broken reply|closed/);
-    expect(await becomes(() => server.open() === 0)).toBe(true);
+    const { send: carry } = createHttpClient();
+    const server = await startServer(({ send }) => send("220 mail.example ready\r\n"));
+    const greeted = carry(requestTo(server.url, { signal: AbortSignal.timeout(1_000) }));
+    expect(await rejectionMessage(greeted)).toMatch(/broken reply|closed/);
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
   });
 });
 
 describe("a reply that comes before all of its request was read", () => {
   test("is read, and its connection is not used again", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ number, request, send, socket }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ number, request, send, socket }) => {
       if (number === 0) {
         await new Promise((resolve) => socket.once("data", resolve));
         socket.pause();
         send("HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig");
         return;
       }
-      send(replyWith((await request())?.body ?? ""));
+      send(okReply((await request())?.body ?? ""));
     });
     const body = "x".repeat(20_000_000);
-    const reply = await carry(outgoing(server.url, { body }));
+    const reply = await carry(requestTo(server.url, { body }));
     expect(reply.status).toBe(413);
     expect(await textOf(reply)).toBe("big");
-    server.lines[0]?.socket.resume();
-    expect(await becomes(() => server.lines[0]?.isOpen() === false)).toBe(true);
+    server.connections[0]?.socket.resume();
+    expect(await waitUntil(() => server.connections[0]?.isOpen() === false)).toBe(true);
     expect(await call(carry, server, "next")).toBe("next");
-    expect(server.lines.length).toBe(2);
+    expect(server.connections.length).toBe(2);
   });
 });
 
@@ -393,8 +394,8 @@ describe("a reader that cannot take more", () => {
   /** Writes without an end, and counts what it could. */
   const pour = (bytesMax: number) => {
     const poured = { bytes: 0 };
-    const start = (): Promise<Server> =>
-      serve(async ({ request, send, socket }) => {
+    const start = (): Promise<ScriptedServer> =>
+      startServer(async ({ request, send, socket }) => {
         await request();
         send(`HTTP/1.1 200 OK\r\ncontent-length: ${bytesMax}\r\n\r\n`);
         const closed = new Promise((resolve) => socket.once("close", resolve));
@@ -404,7 +405,7 @@ describe("a reader that cannot take more", () => {
           await Promise.race([new Promise((resolve) => socket.once("drain", resolve)), closed]);
         }
         await request();
-        send(replyWith("next"));
+        send(okReply("next"));
       });
     return { poured, start };
   };
@@ -416,14 +417,15 @@ describe("a reader that cannot take more", () => {
     ["does not ask", () => {}],
     [
       "pauses",
-      ({ body }: Reply) => flowTo(body, { piece: () => pauseInflow(body), end: () => {} }),
+      ({ body }: UpstreamResponse) =>
+        pipeTo(body, { onData: () => pauseBodyStream(body), onEnd: () => {} }),
     ],
   ] as const)
     test(`and ${title} stops the server, who goes on when it does; then the connection serves the next`, async () => {
-      const { carry } = createCarrier();
+      const { send } = createHttpClient();
       const { poured, start } = pour(SO_MUCH);
       const server = await start();
-      const reply = await carry(outgoing(server.url));
+      const reply = await send(requestTo(server.url));
       begin(reply);
       await Bun.sleep(300);
       const stopped = poured.bytes;
@@ -432,26 +434,26 @@ describe("a reader that cannot take more", () => {
       expect(poured.bytes).toBe(stopped);
       let bytes = 0;
       const whole = await new Promise<boolean>((resolve) => {
-        flowTo(reply.body, {
-          piece: ({ length }) => {
+        pipeTo(reply.body, {
+          onData: ({ length }) => {
             bytes += length;
           },
-          end: resolve,
+          onEnd: resolve,
         });
       });
       expect(whole).toBe(true);
       if (title === "does not ask") expect(bytes).toBe(SO_MUCH);
       expect(poured.bytes).toBe(SO_MUCH);
-      expect(await call(carry, server)).toBe("next");
-      expect(server.lines.length).toBe(1);
+      expect(await call(send, server)).toBe("next");
+      expect(server.connections.length).toBe(1);
     });
 
   test("stops the server of a packed reply as well, and is given all of it when it can take more", async () => {
-    const { carry } = createCarrier();
+    const { send: carry } = createHttpClient();
     const text = randomBytes(1_048_576);
     const packed = gzipSync(text, { level: 0 });
     const poured = { pieces: 0 };
-    const server = await serve(async ({ request, send, socket }) => {
+    const server = await startServer(async ({ request, send, socket }) => {
       await request();
       send("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n");
       while (poured.pieces < 48) {
@@ -461,8 +463,8 @@ describe("a reader that cannot take more", () => {
       }
       socket.end();
     });
-    const { body } = await carry(outgoing(server.url));
-    flowTo(body, { piece: () => pauseInflow(body), end: () => {} });
+    const { body } = await carry(requestTo(server.url));
+    pipeTo(body, { onData: () => pauseBodyStream(body), onEnd: () => {} });
     await Bun.sleep(250);
     const stopped = poured.pieces;
     expect(stopped).toBeLessThan(24);
@@ -470,11 +472,11 @@ describe("a reader that cannot take more", () => {
     expect(poured.pieces).toBe(stopped);
     let bytes = 0;
     const whole = await new Promise<boolean>((resolve) => {
-      flowTo(body, {
-        piece: ({ length }) => {
+      pipeTo(body, {
+        onData: ({ length }) => {
           bytes += length;
         },
-        end: resolve,
+        onEnd: resolve,
       });
     });
     expect(whole).toBe(true);
@@ -484,8 +486,8 @@ describe("a reader that cannot take more", () => {
   });
 
   test("while its packed reply would unpack to much more is not given it", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send }) => {
       await request();
       send("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n");
       const packer = createGzip();
@@ -493,25 +495,25 @@ describe("a reader that cannot take more", () => {
       for (let count = 0; count < 64; count++) packer.write(Buffer.alloc(1_048_576));
       packer.end();
     });
-    const { body } = await carry(outgoing(server.url));
+    const { body } = await carry(requestTo(server.url));
     let bytes = 0;
-    flowTo(body, {
-      piece: ({ length }) => {
+    pipeTo(body, {
+      onData: ({ length }) => {
         bytes += length;
-        pauseInflow(body);
+        pauseBodyStream(body);
       },
-      end: () => {},
+      onEnd: () => {},
     });
-    await becomes(() => bytes > 0);
+    await waitUntil(() => bytes > 0);
     await Bun.sleep(200);
     expect(bytes).toBeLessThan(1_048_576);
-    cancelInflow(body);
-    expect(await becomes(() => server.open() === 0)).toBe(true);
+    cancelBodyStream(body);
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
   });
 
   test("when its reply ends all the same leaves a connection that is read for the next", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send }) => {
       for (let asked = await request(); asked !== undefined; asked = await request()) {
         send(`HTTP/1.1 200 OK\r\ncontent-length: ${asked.body.length}\r\n\r\n`);
         await Bun.sleep(10);
@@ -519,113 +521,117 @@ describe("a reader that cannot take more", () => {
       }
     });
     for (let count = 0; count < 5; count++) {
-      const { body } = await carry(outgoing(server.url, { body: "hello" }));
+      const { body } = await carry(requestTo(server.url, { body: "hello" }));
       const notes: unknown[] = [];
-      flowTo(body, {
-        piece: (bytes) => {
+      pipeTo(body, {
+        onData: (bytes) => {
           notes.push(Buffer.from(bytes).toString());
-          pauseInflow(body);
+          pauseBodyStream(body);
         },
-        end: (whole) => notes.push(whole),
+        onEnd: (whole) => notes.push(whole),
       });
       expect(notes).toEqual([]);
-      expect(await becomes(() => notes.length > 1)).toBe(true);
+      expect(await waitUntil(() => notes.length > 1)).toBe(true);
       expect(notes).toEqual(["hello", true]);
       // What is said of a reply that is over does not touch the connection.
-      pauseInflow(body);
+      pauseBodyStream(body);
     }
     expect(await call(carry, server, "next")).toBe("next");
-    expect(server.lines.length).toBe(1);
+    expect(server.connections.length).toBe(1);
   });
 
   test("and is gone takes nothing along: a paused reply that is cancelled hangs up", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ number, request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ number, request, send }) => {
       await request();
-      send(number === 0 ? `${CHUNKED}2\r\nhi\r\n` : replyWith("next"));
+      send(number === 0 ? `${CHUNKED}2\r\nhi\r\n` : okReply("next"));
     });
-    const { body } = await carry(outgoing(server.url));
-    flowTo(body, { piece: () => pauseInflow(body), end: () => {} });
-    cancelInflow(body);
-    expect(await becomes(() => server.open() === 0)).toBe(true);
+    const { body } = await carry(requestTo(server.url));
+    pipeTo(body, { onData: () => pauseBodyStream(body), onEnd: () => {} });
+    cancelBodyStream(body);
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
     expect(await call(carry, server)).toBe("next");
   });
 });
 
 describe("a reply that nobody is interested in any more", () => {
   test("may end by itself, and its connection is kept", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send }) => {
       await request();
       send(CHUNKED, chunk("data: [DONE]\n\n"));
       await Bun.sleep(30);
       send(LAST_CHUNK);
       await request();
-      send(replyWith("next"));
+      send(okReply("next"));
     });
-    const { body } = await carry(outgoing(server.url));
-    await nextPiece(body);
-    releaseInflow(body);
+    const { body } = await carry(requestTo(server.url));
+    await nextChunk(body);
+    drainOrCancel(body);
     await Bun.sleep(80);
     expect(await call(carry, server)).toBe("next");
-    expect(server.lines.length).toBe(1);
+    expect(server.connections.length).toBe(1);
   });
 
   test("is hung up where it does not end", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send }) => {
       await request();
       send(CHUNKED, chunk("data: [DONE]\n\n"));
     });
-    const { body } = await carry(outgoing(server.url));
-    await nextPiece(body);
-    releaseInflow(body);
+    const { body } = await carry(requestTo(server.url));
+    await nextChunk(body);
+    drainOrCancel(body);
     await Bun.sleep(300);
-    expect(server.open()).toBe(1);
-    expect(await becomes(() => server.open() === 0, 1_000)).toBe(true);
+    expect(server.openConnectionCount()).toBe(1);
+    expect(await waitUntil(() => server.openConnectionCount() === 0, 1_000)).toBe(true);
   });
 });
 
 describe("a reply that lasts until the connection closes", () => {
   test("is cut where the connection is reset", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send, socket }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send, socket }) => {
       await request();
       send("HTTP/1.1 200 OK\r\n\r\nhalf");
       await Bun.sleep(20);
       socket.resetAndDestroy();
     });
-    expect(await rejection(call(carry, server))).toBe("the reply was cut");
+    expect(await rejectionMessage(call(carry, server))).toBe("the reply was cut");
   });
 });
 
 describe("a packed reply", () => {
   test("of a coding that nobody knows is an error that names it, and leaves no connection behind", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send }) => {
       await request();
       send("HTTP/1.1 200 OK\r\ncontent-encoding: compress\r\ncontent-length: 99\r\n\r\nhalf");
     });
-    expect(await rejection(call(carry, server))).toContain("compress");
-    expect(await becomes(() => server.lines.length === 1 && server.open() === 0)).toBe(true);
+    expect(await rejectionMessage(call(carry, server))).toContain("compress");
+    expect(
+      await waitUntil(() => server.connections.length === 1 && server.openConnectionCount() === 0),
+    ).toBe(true);
   });
 
   test("that is no such thing is cut, and leaves no connection behind", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ request, send }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ request, send }) => {
       await request();
       send("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 99\r\n\r\nplain text");
     });
-    expect(await rejection(call(carry, server))).toBe("the reply was cut");
-    expect(await becomes(() => server.open() === 0)).toBe(true);
+    expect(await rejectionMessage(call(carry, server))).toBe("the reply was cut");
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
   });
 
   test("leaves its connection for the next", async () => {
-    const { carry } = createCarrier();
+    const { send } = createHttpClient();
     const packed = Bun.gzipSync(Buffer.from("packed"));
-    const server = await serve(answering(() => replyWith(packed, "content-encoding: x-gzip\r\n")));
-    for (let count = 0; count < 3; count++) expect(await call(carry, server)).toBe("packed");
-    expect(server.lines.length).toBe(1);
+    const server = await startServer(
+      respondToAll(() => okReply(packed, "content-encoding: x-gzip\r\n")),
+    );
+    for (let count = 0; count < 3; count++) expect(await call(send, server)).toBe("packed");
+    expect(server.connections.length).toBe(1);
   });
 
   for (const [title, reply] of [
@@ -636,35 +642,35 @@ describe("a packed reply", () => {
     ],
   ] as const)
     test(`that ${title} is empty and not cut`, async () => {
-      const { carry } = createCarrier();
-      const server = await serve(answering(() => reply));
-      expect(await call(carry, server)).toBe("");
+      const { send } = createHttpClient();
+      const server = await startServer(respondToAll(() => reply));
+      expect(await call(send, server)).toBe("");
     });
 });
 
 describe("headers", () => {
   test("may hold every character of Latin-1, which arrives as one byte", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(echo);
-    await textOf(await carry(outgoing(server.url, { headers: { "x-title": "caf\xe9 \xff\ta" } })));
-    expect(server.asked[0]?.headers["x-title"]).toBe("caf\xe9 \xff\ta");
+    const { send } = createHttpClient();
+    const server = await startServer(echo);
+    await textOf(await send(requestTo(server.url, { headers: { "x-title": "caf\xe9 \xff\ta" } })));
+    expect(server.requests[0]?.headers["x-title"]).toBe("caf\xe9 \xff\ta");
   });
 
   test("that say where a request goes or ends are not a caller's to say", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(echo);
+    const { send } = createHttpClient();
+    const server = await startServer(echo);
     for (const name of ["Host", "content-length", "Transfer-Encoding", "connection"])
-      expect(await rejection(carry(outgoing(server.url, { headers: { [name]: "5" } })))).toContain(
-        "cannot be sent",
-      );
+      expect(
+        await rejectionMessage(send(requestTo(server.url, { headers: { [name]: "5" } }))),
+      ).toContain("cannot be sent");
     await Bun.sleep(20);
-    expect(server.lines.length).toBe(0);
+    expect(server.connections.length).toBe(0);
   });
 
   test("that cannot be sent are named, and their values are not told", async () => {
-    const { carry } = createCarrier();
+    const { send } = createHttpClient();
     const headers = { authorization: "Bearer top-secret\n" };
-    const message = await rejection(carry(outgoing("http://127.0.0.1:9", { headers })));
+    const message = await rejectionMessage(send(requestTo("http://127.0.0.1:9", { headers })));
     expect(message).toContain("authorization");
     expect(message).not.toContain("secret");
   });
@@ -676,48 +682,48 @@ describe("an address", () => {
   );
 
   test("may be a name", async () => {
-    const { carry } = createCarrier();
-    const { port } = await serve(echo);
+    const { send } = createHttpClient();
+    const { port } = await startServer(echo);
     const server = { url: `http://localhost:${port}` };
-    expect(await textOf(await carry(outgoing(server.url, { body: "a" })))).toBe("a");
+    expect(await textOf(await send(requestTo(server.url, { body: "a" })))).toBe("a");
   });
 
   test.if(hasIpv6)("may be of IPv6, as it is or by its name", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(echo, { host: "::1" });
-    expect(await call(carry, server, "a")).toBe("a");
-    expect(server.asked[0]?.headers["host"]).toBe(`[::1]:${server.port}`);
-    const named = carry(outgoing(`http://localhost:${server.port}`, { body: "b" }));
+    const { send } = createHttpClient();
+    const server = await startServer(echo, { host: "::1" });
+    expect(await call(send, server, "a")).toBe("a");
+    expect(server.requests[0]?.headers["host"]).toBe(`[::1]:${server.port}`);
+    const named = send(requestTo(`http://localhost:${server.port}`, { body: "b" }));
     expect(await textOf(await named)).toBe("b");
   });
 
   test("of another protocol is refused", async () => {
-    const { carry } = createCarrier();
-    expect(await rejection(carry(outgoing("ftp://127.0.0.1/")))).toContain("ftp:");
-    await rejection(carry(outgoing("not an address")));
+    const { send } = createHttpClient();
+    expect(await rejectionMessage(send(requestTo("ftp://127.0.0.1/")))).toContain("ftp:");
+    await rejectionMessage(send(requestTo("not an address")));
   });
 });
 
 describe("5,000 calls", () => {
   test("leave no connection and no listener behind", async () => {
-    const { carry, close } = createCarrier();
-    const server = await serve(answering(() => replyWith("ok")));
+    const { send, close } = createHttpClient();
+    const server = await startServer(respondToAll(() => okReply("ok")));
     const { signal } = new AbortController();
     const caller = async (): Promise<void> => {
       for (let count = 0; count < 250; count++)
-        expect(await textOf(await carry(outgoing(server.url, { signal })))).toBe("ok");
+        expect(await textOf(await send(requestTo(server.url, { signal })))).toBe("ok");
     };
     await Promise.all(Array.from({ length: 20 }, caller));
-    expect(server.asked.length).toBe(5_000);
-    expect(server.lines.length).toBeLessThanOrEqual(20);
+    expect(server.requests.length).toBe(5_000);
+    expect(server.connections.length).toBeLessThanOrEqual(20);
     expect(getEventListeners(signal, "abort").length).toBe(0);
     close();
-    expect(await becomes(() => server.open() === 0)).toBe(true);
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
   });
 
   test("of which none goes well leave none behind either", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(async ({ number, request, send, socket }) => {
+    const { send: carry } = createHttpClient();
+    const server = await startServer(async ({ number, request, send, socket }) => {
       await request();
       if (number % 3 === 0) send(CHUNKED, chunk("half"));
       if (number % 3 === 1) send("nonsense\r\n\r\n");
@@ -726,72 +732,72 @@ describe("5,000 calls", () => {
     const { signal } = new AbortController();
     const caller = async (): Promise<void> => {
       for (let count = 0; count < 50; count++)
-        await rejection(carry(outgoing(server.url, { signal })).then(textOf));
+        await rejectionMessage(carry(requestTo(server.url, { signal })).then(textOf));
     };
     await Promise.all(Array.from({ length: 20 }, caller));
-    expect(await becomes(() => server.open() === 0)).toBe(true);
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
     expect(getEventListeners(signal, "abort").length).toBe(0);
   });
 });
 
 describe("a connection that does not come about", () => {
   test("is given up at once when its caller leaves, and nothing of it is left behind", async () => {
-    const { carry } = createCarrier();
-    const server = await serve(() => {});
+    const { send } = createHttpClient();
+    const server = await startServer(() => {});
     const url = server.url.replace("http:", "https:");
     const { signal } = new AbortController();
     for (let count = 0; count < 5; count++) {
       const abort = new AbortController();
-      const left = carry(outgoing(url, { signal: AbortSignal.any([abort.signal, signal]) }));
-      await becomes(() => server.lines.length === count + 1);
+      const left = send(requestTo(url, { signal: AbortSignal.any([abort.signal, signal]) }));
+      await waitUntil(() => server.connections.length === count + 1);
       abort.abort();
-      expect(await rejection(left)).toContain("aborted");
+      expect(await rejectionMessage(left)).toContain("aborted");
     }
-    expect(await becomes(() => server.open() === 0)).toBe(true);
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
   });
 
   test("is given up at once where not even the first packet is answered", async () => {
-    const deaf = startChild(path.join(import.meta.dir, "other-process.ts"), []);
-    const port = Number((await deaf.line("port ")).slice("port ".length));
+    const deaf = startScript(path.join(import.meta.dir, "other-process.ts"), []);
+    const port = Number((await deaf.waitForLine("port ")).slice("port ".length));
     const fillers = Array.from({ length: 600 }, () => connect(port, "127.0.0.1"));
     for (const filler of fillers) filler.on("error", () => {});
     await Bun.sleep(200);
-    const { carry } = createCarrier();
+    const { send } = createHttpClient();
     const abort = new AbortController();
-    const left = carry(outgoing(`http://127.0.0.1:${port}`, { signal: abort.signal }));
+    const left = send(requestTo(`http://127.0.0.1:${port}`, { signal: abort.signal }));
     await Bun.sleep(50);
     const began = performance.now();
     abort.abort();
-    await rejection(left);
+    await rejectionMessage(left);
     expect(performance.now() - began).toBeLessThan(200);
     for (const filler of fillers) filler.destroy();
     deaf.process.kill("SIGKILL");
-    await deaf.ended;
+    await deaf.exitCode;
   });
 
   test("is an error of its own after ten seconds, and nothing of it is left behind", async () => {
     // It takes the connection and says nothing to the beginning of its encryption.
-    const server = await serve(() => {});
+    const server = await startServer(() => {});
     let givenUp = 0;
     const neverDial: Dial = () => ({
       connected: new Promise(() => {}),
-      giveUp: () => {
+      cancel: () => {
         givenUp += 1;
       },
     });
     const errors: string[] = [];
     const calls = [
-      createCarrier().carry(outgoing(server.url.replace("http:", "https:"))),
-      createCarrier(neverDial).carry(outgoing(server.url)),
-    ].map(async (late) => errors.push(await rejection(late)));
-    expect(await becomes(() => server.lines.length === 1)).toBe(true);
-    await pass(9_000);
+      createHttpClient().send(requestTo(server.url.replace("http:", "https:"))),
+      createHttpClient(neverDial).send(requestTo(server.url)),
+    ].map(async (late) => errors.push(await rejectionMessage(late)));
+    expect(await waitUntil(() => server.connections.length === 1)).toBe(true);
+    await advanceClock(9_000);
     expect(errors).toEqual([]);
-    await pass(10_001);
+    await advanceClock(10_001);
     await Promise.all(calls);
     expect(errors).toEqual(Array(2).fill("no connection within 10 seconds"));
     expect(givenUp).toBe(1);
-    expect(await becomes(() => server.open() === 0)).toBe(true);
+    expect(await waitUntil(() => server.openConnectionCount() === 0)).toBe(true);
   });
 });
 
@@ -809,19 +815,19 @@ describe("a socket", () => {
     const connection = createConnection(
       { write, pause: () => {}, resume: () => {}, terminate: () => {} },
       ORIGIN,
-      { free: (one) => free.push(one), gone: () => {} },
+      { onIdle: (one) => free.push(one), onClosed: () => {} },
     );
     const request = Buffer.from(Array.from({ length: 1_000 }, (_, at) => at % 251));
-    const exchange = sendOn(connection, request);
+    const exchange = sendRequest(connection, request);
     for (const more of [1, 0, 17, 400, 0, 5_000]) {
       room = more;
-      CONNECTION_EVENTS.drained(connection);
+      CONNECTION_EVENTS.onDrain(connection);
     }
     expect(Buffer.concat(sent).equals(request)).toBe(true);
-    expect(exchange.answered).toBe(false);
-    CONNECTION_EVENTS.data(connection, replyWith("ok"));
-    expect(exchange.answered).toBe(true);
-    expect(await textOf(await exchange.replied.promise)).toBe("ok");
+    expect(exchange.hasReplyBytes).toBe(false);
+    CONNECTION_EVENTS.onData(connection, okReply("ok"));
+    expect(exchange.hasReplyBytes).toBe(true);
+    expect(await textOf(await exchange.reply.promise)).toBe("ok");
     expect(free).toEqual([connection]);
   });
 
@@ -837,20 +843,20 @@ describe("a socket", () => {
         },
       },
       ORIGIN,
-      { free: () => {}, gone: () => {} },
+      { onIdle: () => {}, onClosed: () => {} },
     );
-    const first = sendOn(connection, Buffer.from("POST"));
-    CONNECTION_EVENTS.data(connection, replyWith("one"));
-    const { body } = await first.replied.promise;
-    const second = sendOn(connection, Buffer.from("POST"));
-    hangUp(first);
-    cancelInflow(body);
-    CONNECTION_EVENTS.data(connection, replyWith("two"));
-    expect(await textOf(await second.replied.promise)).toBe("two");
+    const first = sendRequest(connection, Buffer.from("POST"));
+    CONNECTION_EVENTS.onData(connection, okReply("one"));
+    const { body } = await first.reply.promise;
+    const second = sendRequest(connection, Buffer.from("POST"));
+    abortExchange(first);
+    cancelBodyStream(body);
+    CONNECTION_EVENTS.onData(connection, okReply("two"));
+    expect(await textOf(await second.reply.promise)).toBe("two");
     expect(terminated).toBe(0);
     let over = 0;
     for (const exchange of [first, second])
-      onOver(exchange, () => {
+      onExchangeEnd(exchange, () => {
         over += 1;
       });
     expect(over).toBe(2);
@@ -862,22 +868,22 @@ describe("a socket", () => {
       const connection = createConnection(
         { write: () => -1, pause: () => {}, resume: () => {}, terminate: () => {} },
         ORIGIN,
-        { free: () => {}, gone: (one) => gone.push(one) },
+        { onIdle: () => {}, onClosed: (one) => gone.push(one) },
       );
-      if (isTold) CONNECTION_EVENTS.closed(connection, true);
-      const exchange = sendOn(connection, Buffer.from("POST"));
-      if (!isTold) CONNECTION_EVENTS.closed(connection, true);
-      expect(await rejection(exchange.replied.promise)).toBe("the connection was closed");
-      expect(exchange.answered).toBe(false);
+      if (isTold) CONNECTION_EVENTS.onClose(connection, true);
+      const exchange = sendRequest(connection, Buffer.from("POST"));
+      if (!isTold) CONNECTION_EVENTS.onClose(connection, true);
+      expect(await rejectionMessage(exchange.reply.promise)).toBe("the connection was closed");
+      expect(exchange.hasReplyBytes).toBe(false);
       expect(gone).toEqual([connection]);
     }
   });
 
   test("is dialled by the runtime, and says why where it cannot be", async () => {
-    const server = await serve(() => {});
+    const server = await startServer(() => {});
     await stopServers();
-    const events = { data: () => {}, drained: () => {}, closed: () => {} };
-    const place = { host: "127.0.0.1", port: server.port, secure: false };
-    expect(await rejection(dial(place, events, () => ({})).connected)).not.toBe("");
+    const events = { onData: () => {}, onDrain: () => {}, onClose: () => {} };
+    const place = { host: "127.0.0.1", port: server.port, isSecure: false };
+    expect(await rejectionMessage(dial(place, events, () => ({})).connected)).not.toBe("");
   });
 });

@@ -5,12 +5,12 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { type Listener, listen } from "../../src/http/listen.ts";
 import { createStreamMeter } from "../../src/inference/meter/meter.ts";
 import { usageSoFar } from "../../src/inference/meter/stream.ts";
-import { relayStream, type StreamEnd } from "../../src/inference/relay-stream.ts";
-import { sameWire } from "../../src/inference/stream-shape.ts";
+import { relayStream, type StreamOutcome } from "../../src/inference/relay-stream.ts";
+import { passthroughTransform } from "../../src/inference/stream-shape.ts";
 import { createSseParser } from "../../src/base/sse.ts";
-import { createInflow, endInflow, pour } from "../../src/outbound/inflow.ts";
-import { type Line, openLine } from "../http/socket.ts";
-import { becomes, pass } from "./server.ts";
+import { createBodyStream, endBodyStream, push } from "../../src/outbound/inflow.ts";
+import { type RawConnection, openRawConnection } from "../http/socket.ts";
+import { waitUntil, advanceClock } from "./server.ts";
 
 const SILENCE_MS = 60_000;
 const DELTA = 'data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}\n\n';
@@ -19,7 +19,7 @@ const USAGE =
   'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}\n\n';
 const DONE = "data: [DONE]\n\n";
 
-interface Given {
+interface RelayOptions {
   readonly first?: string;
   readonly readsAll?: boolean;
   readonly kept?: string[];
@@ -33,56 +33,56 @@ afterEach(async () => {
   await Promise.all(listeners.splice(0).map(({ stop }) => stop(true)));
 });
 
-function openRelay(given: Given = {}) {
-  const { first = DELTA, readsAll = false, drainMs = 0, settling } = given;
+function openRelay(given: RelayOptions = {}) {
+  const { first = DELTA, readsAll: parsesAllEvents = false, drainMs = 0, settling } = given;
   const done: string[] = [];
-  const settled: StreamEnd[] = [];
+  const settled: StreamOutcome[] = [];
   const ticks = new Set<(now: number) => void>();
-  const inflow = createInflow({
+  const upstreamBody = createBodyStream({
     pause: () => done.push("pause"),
     resume: () => done.push("resume"),
-    hangUp: () => done.push("hang up"),
+    cancel: () => done.push("hang up"),
   });
   const meter = createStreamMeter("chat", "openai");
   let now = 0;
   const stream = relayStream({
-    inflow,
+    body: upstreamBody,
     first: Buffer.from(first),
     parser: createSseParser(),
     meter,
-    readsAll,
-    shape: sameWire("chat", {
+    parsesAllEvents,
+    transform: passthroughTransform("chat", {
       wantsUsage: true,
-      endsSilently: false,
-      clean: (text: string) => text,
+      lacksTerminalEvent: false,
+      scrub: (text: string) => text,
     }),
-    ticker: {
+    timer: {
       add: (tick) => {
         ticks.add(tick);
         return () => ticks.delete(tick);
       },
     },
-    timeouts: { firstByteMs: 0, wholeMs: 0, silenceMs: SILENCE_MS, totalMs: 10 * SILENCE_MS },
+    timeouts: { firstByteMs: 0, replyMs: 0, idleMs: SILENCE_MS, streamMs: 10 * SILENCE_MS },
     now: () => now,
-    endsByClosing: false,
-    endsSilently: false,
+    endsStreamByClosing: false,
+    lacksTerminalEvent: false,
     drainMs,
-    hurried: { aborted: false },
+    shutdownSignal: { aborted: false },
     costUsd: () => "0.000001",
     settle: async (how) => {
       settled.push(how);
       await settling?.();
     },
-    ...(given.kept && { keep: (bytes) => given.kept?.push(Buffer.from(bytes).toString()) }),
-    failure: (how) => ({ error: { message: how } }),
+    ...(given.kept && { record: (bytes) => given.kept?.push(Buffer.from(bytes).toString()) }),
+    errorBody: (how) => ({ error: { message: how } }),
   });
   return {
     stream,
     settled,
     done,
     meter,
-    piece: (text: string) => pour(inflow, Buffer.from(text)),
-    end: (whole: boolean) => endInflow(inflow, whole),
+    piece: (text: string) => push(upstreamBody, Buffer.from(text)),
+    end: (whole: boolean) => endBodyStream(upstreamBody, whole),
     isTicking: () => ticks.size > 0,
     tick: (ms: number) => {
       now += ms;
@@ -91,10 +91,12 @@ function openRelay(given: Given = {}) {
   };
 }
 
-async function readerOf(relay: { readonly stream: ReadableStream<Uint8Array> }): Promise<Line> {
+async function readerOf(relay: {
+  readonly stream: ReadableStream<Uint8Array>;
+}): Promise<RawConnection> {
   const listener = listen({ host: "127.0.0.1", port: 0 }, async () => new Response(relay.stream));
   listeners.push(listener);
-  const line = await openLine({ url: `http://127.0.0.1:${listener.port}` });
+  const line = await openRawConnection({ url: `http://127.0.0.1:${listener.port}` });
   line.socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
   return line;
 }
@@ -110,7 +112,7 @@ describe("a stream that ends well", () => {
     await reader.until(/"usage"/, 1_000);
     expect(relay.settled).toEqual(["completed"]);
     await Bun.sleep(30);
-    expect(reader.heard().text).not.toContain("[DONE]");
+    expect(reader.output().text).not.toContain("[DONE]");
     settling.resolve();
     expect((await reader.until(/0\r\n\r\n$/, 1_000)).text).toMatch(/\[DONE\]\n\n\r\n0\r\n\r\n$/);
     expect(relay.done).toEqual([]);
@@ -157,7 +159,7 @@ describe("a stream that ends well", () => {
     relay.piece(LAST_DELTA + USAGE + DONE);
     await reader.until(/\[DONE\]/, 1_000);
     expect(relay.done).toEqual([]);
-    await pass(501);
+    await advanceClock(501);
     expect(relay.done).toEqual(["hang up"]);
     expect(relay.settled).toEqual(["completed"]);
   });
@@ -210,7 +212,7 @@ describe("a reader who leaves", () => {
   test("before it began to read ends the call, which is settled once", async () => {
     const relay = openRelay();
     await relay.stream.cancel();
-    expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+    expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
     expect(relay.settled).toEqual(["client_aborted"]);
     expect(relay.done).toEqual(["hang up"]);
     expect(relay.meter.outputBytes).toBe(5);
@@ -222,7 +224,7 @@ describe("a reader who leaves", () => {
     const reader = await readerOf(relay);
     await reader.until(/hello/, 1_000);
     reader.socket.destroy();
-    expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+    expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
     relay.piece(DELTA);
     relay.end(false);
     relay.tick(SILENCE_MS + 1);
@@ -237,7 +239,7 @@ describe("a reader who leaves", () => {
     const reader = await readerOf(relay);
     relay.piece(LAST_DELTA + USAGE + DONE);
     relay.end(true);
-    await becomes(() => relay.settled.length > 0);
+    await waitUntil(() => relay.settled.length > 0);
     reader.socket.destroy();
     await Bun.sleep(50);
     settling.resolve();
@@ -254,7 +256,7 @@ describe("a reader who leaves", () => {
       });
       const reader = await readerOf(relay);
       if (isPaused) reader.socket.pause();
-      await becomes(() => !isPaused || relay.done.length > 0);
+      await waitUntil(() => !isPaused || relay.done.length > 0);
       await Bun.sleep(20);
       reader.socket.destroy();
       await Bun.sleep(50);
@@ -262,9 +264,9 @@ describe("a reader who leaves", () => {
       // The provider is read on.
       expect(relay.done.at(-1) ?? "resume").toBe("resume");
       relay.piece(LAST_DELTA + USAGE + DONE);
-      expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+      expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
       expect(relay.settled).toEqual(["client_aborted"]);
-      expect(relay.meter.exact).toBe(true);
+      expect(relay.meter.isUsageFinal).toBe(true);
       expect(relay.done.at(-1)).toBe("hang up");
     }
   });
@@ -279,8 +281,8 @@ describe("a reader who leaves", () => {
       expect(relay.settled).toEqual([]);
       const comment = `: ${"x".repeat(1_048_576)}\n\n`;
       if (isLong) for (let count = 0; count < 33; count++) relay.piece(comment);
-      else await pass(120_001);
-      expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+      else await advanceClock(120_001);
+      expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
       expect(relay.settled).toEqual(["client_aborted"]);
       expect(relay.done.filter((step) => step !== "resume")).toEqual(["hang up"]);
     }
@@ -299,7 +301,7 @@ describe("a reader who stops reading", () => {
     relay.piece(MUCH);
     expect(relay.done).toEqual(["pause"]);
     reader.socket.resume();
-    expect(await becomes(() => relay.done.length === 2, 5_000)).toBe(true);
+    expect(await waitUntil(() => relay.done.length === 2, 5_000)).toBe(true);
     expect(relay.done).toEqual(["pause", "resume"]);
     relay.piece(LAST_DELTA + USAGE + DONE);
     expect((await reader.until(/0\r\n\r\n$/, 5_000)).text).toContain("[DONE]");
@@ -310,7 +312,7 @@ describe("a reader who stops reading", () => {
     const relay = openRelay({ first: MUCH });
     const reader = await readerOf(relay);
     reader.socket.pause();
-    expect(await becomes(() => relay.done.length > 0)).toBe(true);
+    expect(await waitUntil(() => relay.done.length > 0)).toBe(true);
     await Bun.sleep(50);
     expect(relay.done.at(-1)).toBe("pause");
   });
@@ -328,12 +330,12 @@ describe("a reader who stops reading", () => {
     }
     expect(relay.settled).toEqual([]);
     relay.tick(2_000);
-    expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+    expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
     expect(relay.settled).toEqual(["client_aborted"]);
     expect(relay.done.at(-1)).toBe("hang up");
     reader.socket.resume();
-    const { closed, text } = await reader.over(2_000);
-    expect(closed).toBe(true);
+    const { isClosed, text } = await reader.whenClosed(2_000);
+    expect(isClosed).toBe(true);
     expect(text).not.toMatch(/0\r\n\r\n$/);
     expect(listeners[0]?.openRequests()).toBe(0);
   });
@@ -341,11 +343,11 @@ describe("a reader who stops reading", () => {
   test("or never began is given up after a silence, and finds a cut connection when it comes after all", async () => {
     const relay = openRelay();
     relay.tick(SILENCE_MS + 1);
-    expect(await becomes(() => relay.settled.length > 0)).toBe(true);
+    expect(await waitUntil(() => relay.settled.length > 0)).toBe(true);
     expect(relay.settled).toEqual(["client_aborted"]);
     expect(relay.done).toEqual(["hang up"]);
     const reader = await readerOf(relay);
-    expect((await reader.over(2_000)).closed).toBe(true);
+    expect((await reader.whenClosed(2_000)).isClosed).toBe(true);
     expect(relay.settled).toEqual(["client_aborted"]);
   });
 });

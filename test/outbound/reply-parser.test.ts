@@ -2,28 +2,28 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import {
   createReplyParser,
-  endsByClosing,
-  pushReply,
+  isEndedByClose,
+  parseBytes,
   type ReplyParser,
-  type ReplyReader,
+  type ReplyHandler,
 } from "../../src/outbound/reply-parser.ts";
 
 /** A parser whose reader belongs to nobody else. */
 const newParser = (reader: {
-  readonly head: (head: Parameters<ReplyReader<undefined>["head"]>[1]) => void;
+  readonly head: (head: Parameters<ReplyHandler<undefined>["onHead"]>[1]) => void;
   readonly piece: (bytes: Uint8Array) => void;
   readonly end: (reusable: boolean) => void;
 }): ReplyParser =>
   createReplyParser(
     {
-      head: (_, head) => reader.head(head),
-      piece: (_, bytes) => reader.piece(bytes),
-      end: (_, reusable) => reader.end(reusable),
+      onHead: (_, head) => reader.head(head),
+      onData: (_, bytes) => reader.piece(bytes),
+      onEnd: (_, reusable) => reader.end(reusable),
     },
     undefined,
   );
 
-interface Seen {
+interface ParseOutcome {
   readonly status: number | undefined;
   readonly headers: readonly (readonly [string, string])[];
   readonly body: string;
@@ -36,9 +36,9 @@ interface Seen {
 }
 
 /** What a parser makes of a reply that comes in these slices, up to its first error. */
-function read(slices: readonly Buffer[]): Seen {
+function parseSlices(slices: readonly Buffer[]): ParseOutcome {
   let status: number | undefined;
-  let headers: Seen["headers"] = [];
+  let headers: ParseOutcome["headers"] = [];
   const pieces: Uint8Array[] = [];
   let ends = 0;
   let reusable: boolean | undefined;
@@ -60,16 +60,16 @@ function read(slices: readonly Buffer[]): Seen {
   });
   try {
     // Each slice is memory of its own, as it is when it comes from a socket.
-    for (const slice of slices) pushReply(parser, Buffer.from(slice));
+    for (const slice of slices) parseBytes(parser, Buffer.from(slice));
   } catch (thrown) {
     error = String(thrown);
   }
   const body = Buffer.concat(pieces).toString("latin1");
-  const mayClose = error === undefined && endsByClosing(parser);
+  const mayClose = error === undefined && isEndedByClose(parser);
   return { status, headers, body, ends, reusable, mayClose, error };
 }
 
-function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
+function sliceAt(bytes: Buffer, places: readonly number[]): Buffer[] {
   const ends = [...new Set(places.map((place) => place % bytes.length)), bytes.length];
   return ends
     .sort((left, right) => left - right)
@@ -82,9 +82,9 @@ const bytewise = (bytes: Buffer): Buffer[] =>
 
 const latin1 = (text: string): Buffer => Buffer.from(text, "latin1");
 
-interface Written {
+interface GeneratedReply {
   readonly bytes: Buffer;
-  readonly seen: Seen;
+  readonly expected: ParseOutcome;
 }
 
 const token = fc.stringMatching(/^[A-Za-z][A-Za-z0-9!#$%&'*+.^_`|~-]{0,12}$/);
@@ -144,7 +144,7 @@ function linesOf(fields: readonly (readonly [string, string])[]): string {
   return fields.map(([name, text]) => `${name}: ${text}\r\n`).join("");
 }
 
-const reply: fc.Arbitrary<Written> = fc
+const reply: fc.Arbitrary<GeneratedReply> = fc
   .record({
     interims: fc.array(interim, { maxLength: 3 }),
     minor: fc.constantFrom(1, 1, 1, 0),
@@ -173,7 +173,7 @@ const reply: fc.Arbitrary<Written> = fc
     }
     return {
       bytes: Buffer.concat([latin1(head), isEmpty ? Buffer.alloc(0) : framing.wire]),
-      seen: {
+      expected: {
         status,
         headers: [...headers],
         body: isEmpty ? "" : framing.body.toString("latin1"),
@@ -188,11 +188,11 @@ const reply: fc.Arbitrary<Written> = fc
 describe("a reply", () => {
   test("is read alike whole, byte by byte, and cut in two at every place", () => {
     fc.assert(
-      fc.property(reply, ({ bytes, seen }) => {
-        expect(read([bytes])).toEqual(seen);
-        expect(read(bytewise(bytes))).toEqual(seen);
+      fc.property(reply, ({ bytes, expected }) => {
+        expect(parseSlices([bytes])).toEqual(expected);
+        expect(parseSlices(bytewise(bytes))).toEqual(expected);
         for (let at = 1; at < bytes.length; at++)
-          expect(read([bytes.subarray(0, at), bytes.subarray(at)])).toEqual(seen);
+          expect(parseSlices([bytes.subarray(0, at), bytes.subarray(at)])).toEqual(expected);
       }),
       { numRuns: 100 },
     );
@@ -200,23 +200,27 @@ describe("a reply", () => {
 
   test("is read alike in whatever slices it comes", () => {
     fc.assert(
-      fc.property(reply, fc.array(fc.nat(10_000), { maxLength: 30 }), ({ bytes, seen }, places) => {
-        expect(read(cut(bytes, places))).toEqual(seen);
-      }),
+      fc.property(
+        reply,
+        fc.array(fc.nat(10_000), { maxLength: 30 }),
+        ({ bytes, expected }, places) => {
+          expect(parseSlices(sliceAt(bytes, places))).toEqual(expected);
+        },
+      ),
       { numRuns: 2_000 },
     );
   });
 
   test("that is cut anywhere before its end never counts as whole", () => {
     fc.assert(
-      fc.property(reply, ({ bytes, seen }) => {
+      fc.property(reply, ({ bytes, expected }) => {
         for (let at = 0; at < bytes.length; at++) {
-          const { ends, mayClose, error, body } = read([bytes.subarray(0, at)]);
+          const { ends, mayClose, error, body } = parseSlices([bytes.subarray(0, at)]);
           expect(error).toBeUndefined();
           expect(ends).toBe(0);
-          expect(seen.body.startsWith(body)).toBe(true);
+          expect(expected.body.startsWith(body)).toBe(true);
           // Only a reply that ends by closing may end anywhere, once its headers are there.
-          if (seen.ends === 1) expect(mayClose).toBe(false);
+          if (expected.ends === 1) expect(mayClose).toBe(false);
         }
       }),
       { numRuns: 200 },
@@ -230,8 +234,8 @@ describe("a reply", () => {
       piece: ({ length }) => void sizes.push(length),
       end: () => {},
     });
-    pushReply(parser, latin1(`${CHUNKED}3\r\nabc\r\n2\r\nde\r\n1\r\nf`));
-    pushReply(parser, latin1("\r\n4\r\nghij\r\n1\r\nk\r\n0\r\n\r\n"));
+    parseBytes(parser, latin1(`${CHUNKED}3\r\nabc\r\n2\r\nde\r\n1\r\nf`));
+    parseBytes(parser, latin1("\r\n4\r\nghij\r\n1\r\nk\r\n0\r\n\r\n"));
     expect(sizes).toEqual([6, 5]);
   });
 });
@@ -316,7 +320,7 @@ const MALFORMED: readonly (readonly [title: string, bytes: string, body?: string
 ];
 
 /** Whole replies after which something comes that belongs to nobody. */
-const OVERFULL: readonly (readonly [title: string, bytes: string, body: string])[] = [
+const OVER_LIMIT: readonly (readonly [title: string, bytes: string, body: string])[] = [
   ["its length", `${OK}content-length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\n\r\n`, "hello"],
   ["an empty body", `${OK}content-length: 0\r\n\r\n${OK}\r\n`, ""],
   ["its last chunk", `${CHUNKED}5\r\nhello\r\n0\r\n\r\n${OK}\r\n`, "hello"],
@@ -334,7 +338,7 @@ describe("what is no reply", () => {
       for (let at = 1; at < bytes.length; at += step)
         ways.push([bytes.subarray(0, at), bytes.subarray(at)]);
       for (const way of ways) {
-        const seen = read(way);
+        const seen = parseSlices(way);
         expect(seen.error).toMatch(/^Error: a broken reply: /);
         expect(body.startsWith(seen.body)).toBe(true);
         expect(seen.ends).toBe(0);
@@ -342,15 +346,17 @@ describe("what is no reply", () => {
       }
     });
 
-  for (const [title, text, body] of OVERFULL)
+  for (const [title, text, body] of OVER_LIMIT)
     test(`because bytes come after ${title} breaks off, and they are not handed on`, () => {
       const bytes = latin1(text);
       for (let at = 0; at < bytes.length; at++) {
-        const seen = read(at === 0 ? bytewise(bytes) : [bytes.subarray(0, at), bytes.subarray(at)]);
+        const seen = parseSlices(
+          at === 0 ? bytewise(bytes) : [bytes.subarray(0, at), bytes.subarray(at)],
+        );
         expect(seen.error).toMatch(/^Error: a broken reply: /);
         expect(body.startsWith(seen.body)).toBe(true);
       }
-      const whole = read([bytes]);
+      const whole = parseSlices([bytes]);
       expect(whole.error).toMatch(/^Error: a broken reply: /);
       expect(body.startsWith(whole.body)).toBe(true);
     });
@@ -375,8 +381,12 @@ describe("what is no reply", () => {
     fc.assert(
       fc.property(noise, fc.array(fc.nat(2_000), { maxLength: 10 }), (bytes, places) => {
         if (bytes.length === 0) return;
-        const whole = read([bytes]);
-        for (const seen of [whole, read(cut(bytes, places)), read(bytewise(bytes))]) {
+        const whole = parseSlices([bytes]);
+        for (const seen of [
+          whole,
+          parseSlices(sliceAt(bytes, places)),
+          parseSlices(bytewise(bytes)),
+        ]) {
           if (seen.error !== undefined) expect(seen.error).toMatch(/^Error: a broken reply: /);
           expect(seen.ends).toBeLessThanOrEqual(1);
           // However it is sliced, it is either a reply or none.
@@ -399,7 +409,7 @@ describe("the time that a reply takes", () => {
       end: () => {},
     });
     const before = performance.now();
-    for (const slice of slices) pushReply(parser, slice);
+    for (const slice of slices) parseBytes(parser, slice);
     return { ms: performance.now() - before, bytes };
   };
 

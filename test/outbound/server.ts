@@ -3,9 +3,9 @@
 
 import { createServer as createPlainServer, type Server as NetServer, type Socket } from "node:net";
 import { createServer as createSecureServer } from "node:tls";
-import type { Certified } from "../support/certificates.ts";
+import type { Certificate } from "../support/certificates.ts";
 
-export interface Asked {
+export interface ReceivedRequest {
   /** The request line and the headers, as Latin-1. */
   readonly head: string;
   readonly path: string;
@@ -14,40 +14,40 @@ export interface Asked {
 }
 
 /** One connection, as its server sees it. */
-export interface Line {
+export interface ServerConnection {
   readonly number: number;
   readonly socket: Socket;
   /** The next whole request; undefined where the connection closes first. */
-  readonly request: () => Promise<Asked | undefined>;
+  readonly request: () => Promise<ReceivedRequest | undefined>;
   readonly send: (...pieces: readonly (string | Uint8Array)[]) => void;
   readonly isOpen: () => boolean;
 }
 
-export interface Server {
+export interface ScriptedServer {
   readonly url: string;
   readonly port: number;
-  readonly lines: readonly Line[];
-  readonly asked: readonly Asked[];
-  readonly open: () => number;
+  readonly connections: readonly ServerConnection[];
+  readonly requests: readonly ReceivedRequest[];
+  readonly openConnectionCount: () => number;
 }
 
 export interface ServerOptions {
   readonly host?: string;
-  readonly certified?: Certified;
+  readonly certified?: Certificate;
 }
 
-const stops: (() => Promise<unknown>)[] = [];
+const closers: (() => Promise<unknown>)[] = [];
 
 /** Runs the script for every connection. */
-export async function serve(
-  script: (line: Line) => unknown,
+export async function startServer(
+  script: (line: ServerConnection) => unknown,
   { host = "127.0.0.1", certified }: ServerOptions = {},
-): Promise<Server> {
-  const lines: Line[] = [];
-  const asked: Asked[] = [];
+): Promise<ScriptedServer> {
+  const connections: ServerConnection[] = [];
+  const requests: ReceivedRequest[] = [];
   const accept = (socket: Socket): void => {
-    const line = lineOn(socket, lines.length, asked);
-    lines.push(line);
+    const line = serverConnection(socket, connections.length, requests);
+    connections.push(line);
     void script(line);
   };
   const server: NetServer =
@@ -58,33 +58,33 @@ export async function serve(
   });
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
-  stops.push(() => {
-    for (const { socket } of lines) socket.destroy();
+  closers.push(() => {
+    for (const { socket } of connections) socket.destroy();
     return new Promise((resolve) => server.close(resolve));
   });
   const name = host.includes(":") ? `[${host}]` : host;
   return {
     url: `http${certified === undefined ? "" : "s"}://${name}:${port}`,
     port,
-    lines,
-    asked,
-    open: () => lines.filter(({ isOpen }) => isOpen()).length,
+    connections,
+    requests,
+    openConnectionCount: () => connections.filter(({ isOpen }) => isOpen()).length,
   };
 }
 
 export async function stopServers(): Promise<void> {
-  await Promise.all(stops.splice(0).map((stop) => stop()));
+  await Promise.all(closers.splice(0).map((stop) => stop()));
 }
 
 /** Answers every request on every connection. */
-export function answering(reply: (asked: Asked) => string | Uint8Array) {
-  return async ({ request, send }: Line): Promise<void> => {
+export function respondToAll(reply: (asked: ReceivedRequest) => string | Uint8Array) {
+  return async ({ request, send }: ServerConnection): Promise<void> => {
     for (let asked = await request(); asked !== undefined; asked = await request())
       send(reply(asked));
   };
 }
 
-export function replyWith(body: string | Uint8Array, headers = ""): Buffer {
+export function okReply(body: string | Uint8Array, headers = ""): Buffer {
   const bytes = Buffer.from(body);
   const head = `HTTP/1.1 200 OK\r\ncontent-length: ${bytes.length}\r\n${headers}\r\n`;
   return Buffer.concat([Buffer.from(head, "latin1"), bytes]);
@@ -100,14 +100,14 @@ export const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 export const LAST_CHUNK = "0\r\n\r\n";
 
 /** Waits until it is so; false where it did not become so in time. */
-export async function becomes(isSo: () => boolean, withinMs = 1_000): Promise<boolean> {
+export async function waitUntil(condition: () => boolean, withinMs = 1_000): Promise<boolean> {
   const end = performance.now() + withinMs;
-  while (!isSo() && performance.now() < end) await Bun.sleep(2);
-  return isSo();
+  while (!condition() && performance.now() < end) await Bun.sleep(2);
+  return condition();
 }
 
 /** Lets so much time pass for whatever has a deadline, which looks at the clock four times a second. */
-export async function pass(ms: number): Promise<void> {
+export async function advanceClock(ms: number): Promise<void> {
   const now = performance.now.bind(performance);
   performance.now = () => now() + ms;
   try {
@@ -117,9 +117,13 @@ export async function pass(ms: number): Promise<void> {
   }
 }
 
-function lineOn(socket: Socket, number: number, all: Asked[]): Line {
-  const ready: Asked[] = [];
-  const waiting: ((asked: Asked | undefined) => void)[] = [];
+function serverConnection(
+  socket: Socket,
+  number: number,
+  all: ReceivedRequest[],
+): ServerConnection {
+  const ready: ReceivedRequest[] = [];
+  const waiting: ((asked: ReceivedRequest | undefined) => void)[] = [];
   let isOpen = true;
   socket.on("error", () => {});
   socket.on("close", () => {
@@ -150,7 +154,7 @@ function lineOn(socket: Socket, number: number, all: Asked[]): Line {
   };
 }
 
-function createRequestReader(found: (asked: Asked) => void): (chunk: Buffer) => void {
+function createRequestReader(found: (asked: ReceivedRequest) => void): (chunk: Buffer) => void {
   let pieces: Buffer[] = [];
   let size = 0;
   let head: { readonly text: string; readonly bodyAt: number; readonly end: number } | undefined;
@@ -164,7 +168,7 @@ function createRequestReader(found: (asked: Asked) => void): (chunk: Buffer) => 
       if (head === undefined || size < head.end) return;
       const { text, bodyAt, end } = head;
       const whole = pieces.length === 1 ? bytes : Buffer.concat(pieces);
-      found({ ...partsOf(text), head: text, body: whole.subarray(bodyAt, end) });
+      found({ ...parseHead(text), head: text, body: whole.subarray(bodyAt, end) });
       pieces = [whole.subarray(end)];
       size -= end;
       head = undefined;
@@ -181,7 +185,7 @@ function headIn(bytes: Buffer) {
   return { text, bodyAt: at + 4, end: at + 4 + length };
 }
 
-function partsOf(text: string): Pick<Asked, "path" | "headers"> {
+function parseHead(text: string): Pick<ReceivedRequest, "path" | "headers"> {
   const [first = "", ...lines] = text.split("\r\n");
   const headers = lines.map((line) => {
     const colon = line.indexOf(":");

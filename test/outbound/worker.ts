@@ -1,23 +1,23 @@
 // Calls where it is told to, a line each, in a process that trusts what its environment says.
 
 import { createInterface } from "node:readline";
-import { type Carry, carryByFetch, createCarrier } from "../../src/outbound/carrier.ts";
-import { nextPiece } from "../../src/outbound/inflow.ts";
+import { type Send, sendByFetch, createHttpClient } from "../../src/outbound/carrier.ts";
+import { nextChunk } from "../../src/outbound/inflow.ts";
 
-const ways: Readonly<Record<string, Carry>> = {
-  own: createCarrier().carry,
-  runtime: carryByFetch,
+const clients: Readonly<Record<string, Send>> = {
+  own: createHttpClient().send,
+  runtime: sendByFetch,
 };
 
 async function call(way: string, url: string, bodyBytes: number): Promise<string> {
-  const { body, status } = await (ways[way] ?? carryByFetch)({
+  const { body, status } = await (clients[way] ?? sendByFetch)({
     url,
     headers: { authorization: "Bearer top-secret" },
     body: "x".repeat(bodyBytes),
     signal: AbortSignal.timeout(5_000),
   });
   const pieces: Uint8Array[] = [];
-  for (let piece = await nextPiece(body); piece !== undefined; piece = await nextPiece(body))
+  for (let piece = await nextChunk(body); piece !== undefined; piece = await nextChunk(body))
     pieces.push(piece);
   return `${status} ${Buffer.concat(pieces).toString()}`;
 }

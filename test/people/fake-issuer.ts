@@ -4,23 +4,23 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createHash } from "node:crypto";
 
-export interface Lies {
+export interface IssuerOverrides {
   /** Claims that replace those of the honest ID token; undefined takes one out. */
   claims?: Record<string, unknown>;
   userinfo?: Record<string, unknown>;
   signedBy?: "itself" | "a stranger" | "nobody";
   /** The error that the authorization endpoint sends back. */
   error?: string;
-  down?: boolean;
+  isDown?: boolean;
 }
 
 export interface FakeIssuer {
   readonly issuer: string;
-  lies: Lies;
+  overrides: IssuerOverrides;
   /** How often a code was redeemed. */
-  redeemed: number;
+  redeemedCodes: number;
   /** The parameters of the last authorization request. */
-  asked: URLSearchParams;
+  lastAuthorization: URLSearchParams;
   readonly close: () => Promise<void>;
 }
 
@@ -30,7 +30,7 @@ const ALGORITHM = { name: "ECDSA", namedCurve: "P-256" } as const;
 
 export async function startFakeIssuer(): Promise<FakeIssuer> {
   const own = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
-  const strange = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
+  const foreign = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
   const jwk = {
     ...(await crypto.subtle.exportKey("jwk", own.publicKey)),
     kid: "k",
@@ -43,11 +43,11 @@ export async function startFakeIssuer(): Promise<FakeIssuer> {
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
   const issuer = `http://127.0.0.1:${port}`;
-  const fake: FakeIssuer = {
+  const fakeIssuer: FakeIssuer = {
     issuer,
-    lies: {},
-    redeemed: 0,
-    asked: new URLSearchParams(),
+    overrides: {},
+    redeemedCodes: 0,
+    lastAuthorization: new URLSearchParams(),
     close: async () => {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
@@ -58,7 +58,7 @@ export async function startFakeIssuer(): Promise<FakeIssuer> {
     const url = new URL(request.url ?? "/", issuer);
     const json = (body: unknown, status = 200) =>
       response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
-    if (fake.lies.down === true) return void json({ error: "server_error" }, 503);
+    if (fakeIssuer.overrides.isDown === true) return void json({ error: "server_error" }, 503);
     switch (url.pathname) {
       case "/.well-known/openid-configuration":
         return void json(metadata(issuer));
@@ -69,17 +69,18 @@ export async function startFakeIssuer(): Promise<FakeIssuer> {
       case "/token":
         return void json(...(await token(request)));
       case "/userinfo":
-        return void json({ sub: "subject-1", ...fake.lies.userinfo });
+        return void json({ sub: "subject-1", ...fakeIssuer.overrides.userinfo });
       default:
         return void json({}, 404);
     }
   }
 
   function authorize(asked: URLSearchParams): string {
-    fake.asked = asked;
+    fakeIssuer.lastAuthorization = asked;
     const back = new URL(asked.get("redirect_uri") ?? "");
     back.searchParams.set("state", asked.get("state") ?? "");
-    if (fake.lies.error !== undefined) back.searchParams.set("error", fake.lies.error);
+    if (fakeIssuer.overrides.error !== undefined)
+      back.searchParams.set("error", fakeIssuer.overrides.error);
     else {
       const code = crypto.randomUUID();
       codes.set(code, asked);
@@ -100,18 +101,18 @@ export async function startFakeIssuer(): Promise<FakeIssuer> {
     if (asked === undefined || challenge !== asked.get("code_challenge"))
       return [{ error: "invalid_grant" }, 400];
     if (fields.get("client_secret") !== CLIENT.secret) return [{ error: "invalid_client" }, 401];
-    fake.redeemed += 1;
-    const claims = { ...honest(issuer, asked.get("nonce")), ...fake.lies.claims };
+    fakeIssuer.redeemedCodes += 1;
+    const claims = { ...validClaims(issuer, asked.get("nonce")), ...fakeIssuer.overrides.claims };
     return [{ access_token: "t", token_type: "Bearer", id_token: await signed(claims) }, 200];
   }
 
   async function signed(claims: Record<string, unknown>): Promise<string> {
-    const by = fake.lies.signedBy ?? "itself";
+    const by = fakeIssuer.overrides.signedBy ?? "itself";
     const header = by === "nobody" ? { alg: "none" } : { alg: "ES256", kid: "k" };
     const encode = (part: unknown) => Buffer.from(JSON.stringify(part)).toString("base64url");
     const text = `${encode(header)}.${encode(claims)}`;
     if (by === "nobody") return `${text}.`;
-    const key = by === "itself" ? own.privateKey : strange.privateKey;
+    const key = by === "itself" ? own.privateKey : foreign.privateKey;
     const signature = await crypto.subtle.sign(
       { name: "ECDSA", hash: "SHA-256" },
       key,
@@ -120,10 +121,10 @@ export async function startFakeIssuer(): Promise<FakeIssuer> {
     return `${text}.${Buffer.from(signature).toString("base64url")}`;
   }
 
-  return fake;
+  return fakeIssuer;
 }
 
-function honest(issuer: string, nonce: string | null): Record<string, unknown> {
+function validClaims(issuer: string, nonce: string | null): Record<string, unknown> {
   const now = Math.floor(Date.now() / 1_000);
   return {
     iss: issuer,

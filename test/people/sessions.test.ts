@@ -3,27 +3,27 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { deriveKey, fingerprint } from "../../src/base/seal.ts";
 import { IDLE_MS, LIFETIME_MS, listSessions, sweepSessions } from "../../src/people/sessions.ts";
-import { createWorld, csrfOf, signedIn, T0, type World } from "../claims/world.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
+import { createHarness, csrfOf, signedIn, T0, type Harness } from "../claims/world.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`sessions on ${kind}`, () => {
     let store: TestStore;
-    let world: World;
+    let harness: Harness;
     let email: string;
     beforeAll(async () => {
       store = await open();
     });
     afterAll(() => store.close());
     beforeEach(() => {
-      world = createWorld(store.db);
+      harness = createHarness(store.db);
       email = `human-${crypto.randomUUID()}@example.com`;
     });
     const isIn = async (browser: { go: (path: string) => Promise<Response> }) =>
       (await browser.go("/sessions")).status === 200;
 
     test("on https the cookie is bound to the host and to https", async () => {
-      const secure = createWorld(store.db, { baseUrl: "https://gateway.test" });
+      const secure = createHarness(store.db, { baseUrl: "https://gateway.test" });
       const browser = await signedIn(secure, { email });
       expect([...browser.cookies.keys()]).toEqual(["__Host-postern_session"]);
       const cookie = await store.db.write((tx) =>
@@ -41,40 +41,40 @@ eachStore((kind, open) => {
     });
 
     test("the store holds no token", async () => {
-      const browser = await signedIn(world, { email });
+      const browser = await signedIn(harness, { email });
       const token = browser.cookies.get("postern_session") ?? "missing";
       const rows = await store.db.all("select hash from session where person_id = ?", [
         browser.session.personId,
       ]);
-      const hash = fingerprint(deriveKey(world.master, "session/v1"), token);
+      const hash = fingerprint(deriveKey(harness.master, "session/v1"), token);
       expect(rows.map((row) => row["hash"])).toEqual([hash]);
     });
 
     test("idle for twelve hours ends it, use keeps it alive", async () => {
-      const browser = await signedIn(world, { email });
-      world.clock.now += IDLE_MS - 1;
+      const browser = await signedIn(harness, { email });
+      harness.clock.now += IDLE_MS - 1;
       expect(await isIn(browser)).toBe(true);
-      world.clock.now += IDLE_MS - 1;
+      harness.clock.now += IDLE_MS - 1;
       expect(await isIn(browser)).toBe(true);
-      world.clock.now += IDLE_MS;
+      harness.clock.now += IDLE_MS;
       expect(await isIn(browser)).toBe(false);
     });
 
     test("a week ends it, used or not", async () => {
-      const browser = await signedIn(world, { email });
+      const browser = await signedIn(harness, { email });
       for (let at = 0; at + IDLE_MS / 2 < LIFETIME_MS; at += IDLE_MS / 2) {
-        world.clock.now = T0 + at;
+        harness.clock.now = T0 + at;
         expect(await isIn(browser)).toBe(true);
       }
-      world.clock.now = T0 + LIFETIME_MS;
+      harness.clock.now = T0 + LIFETIME_MS;
       expect(await isIn(browser)).toBe(false);
     });
 
     test("signing in again replaces it", async () => {
-      const browser = await signedIn(world, { email });
+      const browser = await signedIn(harness, { email });
       const token = browser.cookies.get("postern_session") ?? "";
       const cookie = await store.db.write((tx) =>
-        world.sessions.begin(tx, {
+        harness.sessions.begin(tx, {
           personId: browser.session.personId,
           network: "n",
           browser: "b",
@@ -88,10 +88,10 @@ eachStore((kind, open) => {
 
     test("they are listed, and each can be ended, by their own person alone", async () => {
       const [first, second, third, eve] = [
-        await signedIn(world, { email }),
-        await signedIn(world, { email }),
-        await signedIn(world, { email }),
-        await signedIn(world, { email: `eve-${email}` }),
+        await signedIn(harness, { email }),
+        await signedIn(harness, { email }),
+        await signedIn(harness, { email }),
+        await signedIn(harness, { email: `eve-${email}` }),
       ];
       const { personId } = first.session;
       expect(await listSessions(store.db, personId, T0)).toHaveLength(3);
@@ -115,7 +115,7 @@ eachStore((kind, open) => {
     });
 
     test("signing out needs this site's own form", async () => {
-      const browser = await signedIn(world, { email });
+      const browser = await signedIn(harness, { email });
       const csrf = csrfOf(await browser.visit("/signout"));
       const evil = { "sec-fetch-site": "cross-site" };
       expect((await browser.post("/signout", { csrf }, evil)).status).toBe(403);
@@ -134,14 +134,14 @@ eachStore((kind, open) => {
     });
 
     test("a stranger is sent to sign in, and back to where they were", async () => {
-      const { cookies, go } = await signedIn(world, { email });
+      const { cookies, go } = await signedIn(harness, { email });
       cookies.set("postern_session", "x".repeat(43));
       const answer = await go("/sessions?a=1");
       expect(answer.headers.get("location")).toBe("/signin?return_to=%2Fsessions%3Fa%3D1");
     });
 
     test("what nobody can use is forgotten", async () => {
-      const browser = await signedIn(world, { email });
+      const browser = await signedIn(harness, { email });
       await store.db.write((tx) => sweepSessions(tx, T0 + 2 * LIFETIME_MS + 1));
       const { personId } = browser.session;
       expect(await store.db.all("select id from session where person_id = ?", [personId])).toEqual(

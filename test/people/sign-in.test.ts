@@ -3,33 +3,33 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/secret.ts";
 import { checkIdentity } from "../../src/people/check-identity.ts";
-import { createSignIn, type IdentitySettings, ownPath } from "../../src/people/sign-in.ts";
-import { identityOf } from "../../src/people/verified.ts";
-import { createBrowser, createWorld, type Page, type World } from "../claims/world.ts";
+import { createSignIn, type IdentitySettings, safeReturnPath } from "../../src/people/sign-in.ts";
+import { identityFromClaims } from "../../src/people/verified.ts";
+import { createBrowser, createHarness, type Page, type Harness } from "../claims/world.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
-import { CLIENT, type FakeIssuer, type Lies, startFakeIssuer } from "./fake-issuer.ts";
+import { CLIENT, type FakeIssuer, type IssuerOverrides, startFakeIssuer } from "./fake-issuer.ts";
 
 let store: TestStore;
-let fake: FakeIssuer;
-let world: World;
+let fakeIssuer: FakeIssuer;
+let harness: Harness;
 
 beforeAll(async () => {
   store = await openStore("sqlite");
-  fake = await startFakeIssuer();
+  fakeIssuer = await startFakeIssuer();
 });
 afterAll(async () => {
-  await fake.close();
+  await fakeIssuer.close();
   await store.close();
 });
 beforeEach(() => {
-  fake.lies = {};
-  world = createWorld(store.db, { identity: settings() });
+  fakeIssuer.overrides = {};
+  harness = createHarness(store.db, { identity: settings() });
 });
 
 function settings(more: Partial<IdentitySettings> = {}): IdentitySettings {
   const { id, secret: clientSecret } = CLIENT;
   return {
-    issuer: fake.issuer,
+    issuer: fakeIssuer.issuer,
     clientId: id,
     clientSecret: secret(clientSecret),
     allowedTenants: [],
@@ -48,9 +48,9 @@ async function toProvider(
   return answer.headers.get("location") ?? "";
 }
 
-async function signInWith(lies: Lies, returnTo = "/sessions"): Promise<Page> {
-  fake.lies = lies;
-  const browser = createBrowser(world);
+async function signInWith(overrides: IssuerOverrides, returnTo = "/sessions"): Promise<Page> {
+  fakeIssuer.overrides = overrides;
+  const browser = createBrowser(harness);
   const back = await toProvider(browser, `/signin?return_to=${encodeURIComponent(returnTo)}`);
   return browser.visit(back);
 }
@@ -58,9 +58,9 @@ async function signInWith(lies: Lies, returnTo = "/sessions"): Promise<Page> {
 describe("signing in", () => {
   test("ends where it began, as the person that the provider named", async () => {
     const page = await signInWith({});
-    expect([page.status, page.path]).toEqual([200, `${world.baseUrl}/sessions`]);
+    expect([page.status, page.path]).toEqual([200, `${harness.baseUrl}/sessions`]);
     expect(page.text).toContain("human@example.com");
-    const person = await store.db.get("select * from person where issuer = ?", [fake.issuer]);
+    const person = await store.db.get("select * from person where issuer = ?", [fakeIssuer.issuer]);
     expect(person).toMatchObject({
       subject: "subject-1",
       email: "human@example.com",
@@ -71,12 +71,14 @@ describe("signing in", () => {
   test("asks with code, PKCE, state and nonce, fresh each time", async () => {
     const seen = [];
     for (let time = 0; time < 2; time++) {
-      await toProvider(createBrowser(world), "/signin");
-      seen.push(fake.asked);
-      expect(fake.asked.get("response_type")).toBe("code");
-      expect(fake.asked.get("code_challenge_method")).toBe("S256");
-      expect(fake.asked.get("scope")).toBe("openid email profile");
-      expect(fake.asked.get("redirect_uri")).toBe(`${world.baseUrl}/signin/callback`);
+      await toProvider(createBrowser(harness), "/signin");
+      seen.push(fakeIssuer.lastAuthorization);
+      expect(fakeIssuer.lastAuthorization.get("response_type")).toBe("code");
+      expect(fakeIssuer.lastAuthorization.get("code_challenge_method")).toBe("S256");
+      expect(fakeIssuer.lastAuthorization.get("scope")).toBe("openid email profile");
+      expect(fakeIssuer.lastAuthorization.get("redirect_uri")).toBe(
+        `${harness.baseUrl}/signin/callback`,
+      );
     }
     for (const name of ["state", "nonce", "code_challenge"]) {
       expect(seen[0]?.get(name)?.length).toBeGreaterThanOrEqual(43);
@@ -85,7 +87,7 @@ describe("signing in", () => {
   });
 
   test("keeps nothing of the trip readable in the browser", async () => {
-    const browser = createBrowser(world);
+    const browser = createBrowser(harness);
     const begun = await browser.go("/signin?return_to=%2Fsessions");
     const [cookie = ""] = begun.headers.getSetCookie();
     expect(cookie).toMatch(/^postern_signin=[^;]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/);
@@ -114,19 +116,21 @@ describe("signing in", () => {
     await signInWith({});
     const page = await signInWith({ claims: { email: "new@example.com" } });
     expect(page.text).toContain("new@example.com");
-    const people = await store.db.all("select email from person where issuer = ?", [fake.issuer]);
+    const people = await store.db.all("select email from person where issuer = ?", [
+      fakeIssuer.issuer,
+    ]);
     expect(people.map((row) => row["email"])).toEqual(["new@example.com"]);
   });
 
   test("lets a person choose another account", async () => {
-    await toProvider(createBrowser(world), "/signin?switch=1");
-    expect(fake.asked.get("prompt")).toBe("login");
+    await toProvider(createBrowser(harness), "/signin?switch=1");
+    expect(fakeIssuer.lastAuthorization.get("prompt")).toBe("login");
   });
 });
 
 describe("refusals", () => {
   const past = Math.floor(Date.now() / 1_000) - 7_200;
-  test.each<[string, Lies, number]>([
+  test.each<[string, IssuerOverrides, number]>([
     ["an email that is not verified", { claims: { email_verified: false } }, 403],
     ["an email that nobody calls verified", { claims: { email_verified: undefined } }, 403],
     [
@@ -176,40 +180,40 @@ describe("refusals", () => {
   });
 
   test("an answer in another browser, with another state, twice, or too late", async () => {
-    const browser = createBrowser(world);
+    const browser = createBrowser(harness);
     const back = await toProvider(browser, "/signin");
-    expect((await createBrowser(world).visit(back)).status).toBe(400);
+    expect((await createBrowser(harness).visit(back)).status).toBe(400);
 
     const wrong = new URL(back);
     wrong.searchParams.set("state", "x".repeat(43));
-    const spoilt = createBrowser(world);
+    const spoilt = createBrowser(harness);
     for (const [name, value] of browser.cookies) spoilt.cookies.set(name, value);
     expect((await spoilt.visit(wrong.href)).status).toBe(400);
 
-    const twin = createBrowser(world);
+    const twin = createBrowser(harness);
     for (const [name, value] of browser.cookies) twin.cookies.set(name, value);
     expect((await browser.go(back)).status).toBe(303);
     expect((await browser.visit(back)).status).toBe(400);
     expect((await twin.visit(back)).status).toBe(400);
 
-    const late = createBrowser(world);
+    const late = createBrowser(harness);
     const again = await toProvider(late, "/signin");
-    world.clock.now += 600_000;
+    harness.clock.now += 600_000;
     expect((await late.visit(again)).status).toBe(400);
   });
 
   test("a provider that is down is said to be down, and tried again", async () => {
-    fake.lies = { down: true };
-    const page = await createBrowser(world).visit("/signin");
+    fakeIssuer.overrides = { isDown: true };
+    const page = await createBrowser(harness).visit("/signin");
     expect(page.status).toBe(502);
     expect(page.text).toContain("cannot be reached");
-    expect(world.logged.join()).toContain("discovery at");
-    fake.lies = {};
-    expect((await createBrowser(world).go("/signin")).status).toBe(303);
+    expect(harness.logged.join()).toContain("discovery at");
+    fakeIssuer.overrides = {};
+    expect((await createBrowser(harness).go("/signin")).status).toBe(303);
   });
 
   test("without a provider nobody signs in", async () => {
-    const page = await createBrowser(createWorld(store.db)).visit("/signin");
+    const page = await createBrowser(createHarness(store.db)).visit("/signin");
     expect(page.status).toBe(503);
     expect(page.text).toContain("OIDC_ISSUER");
   });
@@ -233,13 +237,13 @@ describe("return_to", () => {
     ["claim", "/"],
     [`/${"a".repeat(3_000)}`, "/"],
   ])("%p leads to %p", (path, expected) => {
-    expect(ownPath(path, base)).toBe(expected);
+    expect(safeReturnPath(path, base)).toBe(expected);
   });
 
   test("a crafted link ends on this very site", async () => {
     for (const path of ["//evil.test", "https://evil.test", "/\\evil.test"]) {
       const page = await signInWith({}, path);
-      expect(new URL(page.path).origin).toBe(world.baseUrl);
+      expect(new URL(page.path).origin).toBe(harness.baseUrl);
     }
   });
 });
@@ -251,31 +255,33 @@ describe("which claims count", () => {
   const common = "https://login.microsoftonline.com/common/v2.0";
 
   test("Entra: an email alone is no proof, the domain owner's word is", () => {
-    expect(() => identityOf(claims, rule(entra))).toThrow();
+    expect(() => identityFromClaims(claims, rule(entra))).toThrow();
     for (const xms_edov of [true, 1, "1"])
-      expect(identityOf({ ...claims, xms_edov }, rule(entra)).email).toBe("a@example.com");
+      expect(identityFromClaims({ ...claims, xms_edov }, rule(entra)).email).toBe("a@example.com");
     for (const xms_edov of [false, 0, "0", "", null])
-      expect(() => identityOf({ ...claims, xms_edov }, rule(entra))).toThrow();
+      expect(() => identityFromClaims({ ...claims, xms_edov }, rule(entra))).toThrow();
   });
 
   test("only Entra's own claim counts as Entra's", () => {
-    expect(() => identityOf({ ...claims, xms_edov: true }, rule("https://evil.test"))).toThrow();
+    expect(() =>
+      identityFromClaims({ ...claims, xms_edov: true }, rule("https://evil.test")),
+    ).toThrow();
   });
 
   test("a shared issuer needs a list of tenants", () => {
     const proven = { ...claims, email_verified: true, tid: "8a1b" };
-    expect(() => identityOf(proven, rule(common))).toThrow();
-    expect(() => identityOf(proven, rule(common, ["other"]))).toThrow();
-    expect(identityOf(proven, rule(common, ["8a1b"])).subject).toBe("s");
+    expect(() => identityFromClaims(proven, rule(common))).toThrow();
+    expect(() => identityFromClaims(proven, rule(common, ["other"]))).toThrow();
+    expect(identityFromClaims(proven, rule(common, ["8a1b"])).subject).toBe("s");
   });
 
   test("a list of tenants holds for every issuer", () => {
     const google = "https://accounts.google.com";
     const proven = { ...claims, email_verified: true };
-    expect(() => identityOf(proven, rule(google, ["example.com"]))).toThrow();
-    expect(identityOf({ ...proven, hd: "example.com" }, rule(google, ["example.com"])).email).toBe(
-      "a@example.com",
-    );
+    expect(() => identityFromClaims(proven, rule(google, ["example.com"]))).toThrow();
+    expect(
+      identityFromClaims({ ...proven, hd: "example.com" }, rule(google, ["example.com"])).email,
+    ).toBe("a@example.com");
   });
 });
 
@@ -292,19 +298,22 @@ describe("doctor", () => {
     expect(await levels("https://gateway.test", undefined)).toEqual(["warning"]);
     const wrong = await checkIdentity({
       baseUrl: "http://gateway.test",
-      identity: settings({ issuer: `${fake.issuer}/other` }),
+      identity: settings({ issuer: `${fakeIssuer.issuer}/other` }),
     });
     expect(wrong.filter(({ level }) => level === "error")).toHaveLength(2);
     expect(wrong.map(({ message }) => message).join(" ")).toContain('exactly the "issuer"');
-    fake.lies = { down: true };
+    fakeIssuer.overrides = { isDown: true };
     expect(await levels("https://gateway.test", settings())).toContain("error");
   });
 });
 
 test("the provider's name tells which account chooser it has", () => {
   const named = (issuer: string) =>
-    createSignIn({ settings: settings({ issuer }), baseUrl: world.baseUrl, master: world.master })
-      .providerName;
+    createSignIn({
+      settings: settings({ issuer }),
+      baseUrl: harness.baseUrl,
+      master: harness.master,
+    }).providerName;
   expect(named("https://accounts.google.com")).toBe("Google");
   expect(named("https://login.microsoftonline.com/x/v2.0")).toBe("Microsoft Entra");
   expect(named("https://acme.authkit.app")).toBe("WorkOS AuthKit");

@@ -3,41 +3,41 @@ import { secret } from "../../src/base/secret.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
 import {
   createKeyCheck,
-  type KeyVerdict,
-  mayBringKey,
-  type ProviderPlace,
+  type KeyCheckResult,
+  canAddKey,
+  type ProviderEndpoint,
   UNCHECKED,
 } from "../../src/provider-keys/check.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
-import { GOOD_KEY, openFakeProvider, takesOnly } from "./fake-provider.ts";
+import { GOOD_KEY, openFakeProvider, acceptOnly } from "./fake-provider.ts";
 
 const provider = openFakeProvider();
-const elsewhere = openFakeProvider();
+const otherProvider = openFakeProvider();
 const WRONG_KEY = "sk-wrong-zyxwvutsrqponmlkjihgfedcba-0000";
-const ACTIVE: KeyVerdict = { kind: "accepted", status: "active" };
+const ACTIVE: KeyCheckResult = { kind: "accepted", status: "active" };
 const SHORT_MS = 150;
 
 afterAll(async () => {
   await provider.close();
-  await elsewhere.close();
+  await otherProvider.close();
 });
 
-beforeEach(() => provider.answer(takesOnly(GOOD_KEY)));
+beforeEach(() => provider.respondWith(acceptOnly(GOOD_KEY)));
 
-function check(place: ProviderPlace | undefined, key: string): Promise<KeyVerdict> {
-  return createKeyCheck({ placeOf: () => place, timeoutMs: SHORT_MS })("openai", secret(key));
+function check(place: ProviderEndpoint | undefined, key: string): Promise<KeyCheckResult> {
+  return createKeyCheck({ endpointOf: () => place, timeoutMs: SHORT_MS })("openai", secret(key));
 }
 
-function answers(status: number, body: unknown): void {
-  provider.answer(() =>
+function providerResponds(status: number, body: unknown): void {
+  provider.respondWith(() =>
     typeof body === "string" ? new Response(body, { status }) : Response.json(body, { status }),
   );
 }
 
 describe("a key that the provider takes", () => {
   test("is active", async () => {
-    expect(await check(provider.place(), GOOD_KEY)).toEqual(ACTIVE);
-    expect(provider.asked.at(-2)).toMatchObject({
+    expect(await check(provider.endpoint(), GOOD_KEY)).toEqual(ACTIVE);
+    expect(provider.requests.at(-2)).toMatchObject({
       method: "GET",
       path: "/v1/models",
       headers: { authorization: `Bearer ${GOOD_KEY}`, "user-agent": "postern" },
@@ -45,45 +45,45 @@ describe("a key that the provider takes", () => {
   });
 
   test("goes where the provider's row wants it, with the row's headers", async () => {
-    const place = provider.place({
+    const place = provider.endpoint({
       auth: "x-api-key",
       headers: { "anthropic-version": "2023-06-01" },
       paths: { messages: "/v1/messages" },
     });
     expect(await check({ ...place, baseUrl: provider.url }, GOOD_KEY)).toEqual(ACTIVE);
-    const asked = provider.asked.at(-2);
+    const asked = provider.requests.at(-2);
     expect(asked).toMatchObject({
       path: "/v1/models",
       headers: { "x-api-key": GOOD_KEY, "anthropic-version": "2023-06-01" },
     });
     expect(asked?.headers).not.toHaveProperty("authorization");
-    expect(await check(provider.place({ auth: "api-key" }), GOOD_KEY)).toEqual(ACTIVE);
+    expect(await check(provider.endpoint({ auth: "api-key" }), GOOD_KEY)).toEqual(ACTIVE);
   });
 
   test("is unchecked where everybody may read the list", async () => {
-    answers(200, { data: [] });
-    expect(await check(provider.place(), GOOD_KEY)).toEqual(UNCHECKED);
-    expect(provider.asked.at(-1)?.headers).not.toHaveProperty("authorization");
+    providerResponds(200, { data: [] });
+    expect(await check(provider.endpoint(), GOOD_KEY)).toEqual(UNCHECKED);
+    expect(provider.requests.at(-1)?.headers).not.toHaveProperty("authorization");
   });
 
   test("is asked for at another path where the row names one", async () => {
-    expect(await check(provider.place({ keyCheckPath: "/key" }), GOOD_KEY)).toEqual(ACTIVE);
-    expect(provider.asked.at(-1)?.path).toBe("/v1/key");
+    expect(await check(provider.endpoint({ keyCheckPath: "/key" }), GOOD_KEY)).toEqual(ACTIVE);
+    expect(provider.requests.at(-1)?.path).toBe("/v1/key");
   });
 });
 
 describe("a key that the provider refuses", () => {
   test("is refused on 401, in the provider's words, without the key", async () => {
-    const verdict = await check(provider.place(), WRONG_KEY);
+    const verdict = await check(provider.endpoint(), WRONG_KEY);
     expect(verdict).toEqual({
       kind: "refused",
       name: "OpenAI",
       status: 401,
-      words: "Incorrect API key provided: [key]",
+      message: "Incorrect API key provided: [key]",
     });
   });
 
-  for (const [title, status, body, words] of [
+  for (const [title, status, body, message] of [
     ["a 403", 403, { error: { message: "The key is blocked." } }, "The key is blocked."],
     [
       "xAI's 400",
@@ -104,17 +104,17 @@ describe("a key that the provider refuses", () => {
     ["a message that is no text", 401, { error: { message: { a: 1 } } }, ""],
   ] as const)
     test(`is refused with ${title}`, async () => {
-      answers(status, body);
-      expect(await check(provider.place(), WRONG_KEY)).toEqual({
+      providerResponds(status, body);
+      expect(await check(provider.endpoint(), WRONG_KEY)).toEqual({
         kind: "refused",
         name: "OpenAI",
         status,
-        words,
+        message,
       });
     });
 
   test("is refused within bounds when the provider floods", async () => {
-    provider.answer(
+    provider.respondWith(
       () =>
         new Response(
           new ReadableStream({
@@ -123,10 +123,13 @@ describe("a key that the provider refuses", () => {
           { status: 401 },
         ),
     );
-    expect(await check(provider.place(), WRONG_KEY)).toMatchObject({ kind: "refused", words: "" });
-    answers(401, { error: { message: "long ".repeat(500) } });
-    const verdict = await check(provider.place(), WRONG_KEY);
-    expect(verdict.kind === "refused" && verdict.words.length).toBe(301);
+    expect(await check(provider.endpoint(), WRONG_KEY)).toMatchObject({
+      kind: "refused",
+      words: "",
+    });
+    providerResponds(401, { error: { message: "long ".repeat(500) } });
+    const verdict = await check(provider.endpoint(), WRONG_KEY);
+    expect(verdict.kind === "refused" && verdict.message.length).toBe(301);
   });
 });
 
@@ -141,23 +144,23 @@ describe("a provider that says nothing about the key leaves it unchecked", () =>
     [503, ""],
   ] as const)
     test(`${status} ${JSON.stringify(body)}`, async () => {
-      answers(status, body);
-      expect(await check(provider.place(), GOOD_KEY)).toEqual(UNCHECKED);
+      providerResponds(status, body);
+      expect(await check(provider.endpoint(), GOOD_KEY)).toEqual(UNCHECKED);
     });
 
   test("a redirect is not followed, so the key goes nowhere else", async () => {
     for (const status of [301, 302, 307, 308]) {
-      provider.answer(() => Response.redirect(`${elsewhere.url}/v1/models`, status));
-      expect(await check(provider.place(), GOOD_KEY)).toEqual(UNCHECKED);
+      provider.respondWith(() => Response.redirect(`${otherProvider.url}/v1/models`, status));
+      expect(await check(provider.endpoint(), GOOD_KEY)).toEqual(UNCHECKED);
     }
-    expect(elsewhere.asked).toEqual([]);
+    expect(otherProvider.requests).toEqual([]);
   });
 
   test("silence, before the headers or within the body, ends in time", async () => {
     const before = performance.now();
-    provider.answer(() => new Promise<Response>(() => {}));
-    expect(await check(provider.place(), GOOD_KEY)).toEqual(UNCHECKED);
-    provider.answer(
+    provider.respondWith(() => new Promise<Response>(() => {}));
+    expect(await check(provider.endpoint(), GOOD_KEY)).toEqual(UNCHECKED);
+    provider.respondWith(
       () =>
         new Response(
           new ReadableStream({
@@ -166,30 +169,32 @@ describe("a provider that says nothing about the key leaves it unchecked", () =>
           { status: 401 },
         ),
     );
-    expect(await check(provider.place(), GOOD_KEY)).toEqual(UNCHECKED);
+    expect(await check(provider.endpoint(), GOOD_KEY)).toEqual(UNCHECKED);
     expect(performance.now() - before).toBeLessThan(SHORT_MS * 2 + 1_500);
   });
 
   test("nobody there, a broken address, and no place at all", async () => {
     const gone = openFakeProvider();
-    const place = gone.place();
+    const place = gone.endpoint();
     await gone.close();
     expect(await check(place, GOOD_KEY)).toEqual(UNCHECKED);
-    expect(await check({ ...provider.place(), baseUrl: "nonsense" }, GOOD_KEY)).toEqual(UNCHECKED);
+    expect(await check({ ...provider.endpoint(), baseUrl: "nonsense" }, GOOD_KEY)).toEqual(
+      UNCHECKED,
+    );
     expect(await check(undefined, GOOD_KEY)).toEqual(UNCHECKED);
   });
 });
 
 describe("the simulator in this process", () => {
   const row = PROVIDERS.find(({ id }) => id === "sim");
-  const placeWith = (requireKey: string | boolean): ProviderPlace => {
+  const placeWith = (requireKey: string | boolean): ProviderEndpoint => {
     if (row === undefined) throw new Error("there is no simulator among the providers");
     const simulator = createSimulator({ now: () => 1, requireKey });
-    const own = {
+    const credential = {
       apiKey: undefined,
       inProcess: (request: Request) => simulator.fetch(request),
     };
-    return { provider: row, baseUrl: "http://simulator.invalid", own };
+    return { provider: row, baseUrl: "http://simulator.invalid", credential };
   };
 
   test("is asked without a network", async () => {
@@ -203,22 +208,22 @@ describe("the simulator in this process", () => {
 });
 
 describe("a key may be brought", () => {
-  const own = { apiKey: secret("the gateway's own") };
+  const credential = { apiKey: secret("the gateway's own") };
 
   test("for every provider that has an address and needs a key", () => {
-    expect(mayBringKey(provider.place(), false)).toBe(true);
-    expect(mayBringKey({ ...provider.place(), own }, false)).toBe(true);
+    expect(canAddKey(provider.endpoint(), false)).toBe(true);
+    expect(canAddKey({ ...provider.endpoint(), credential }, false)).toBe(true);
   });
 
   test("not where the gateway itself needs none: any text would make calls free", () => {
-    const keyless = { ...provider.place(), own: { apiKey: undefined } };
-    expect(mayBringKey(keyless, true)).toBe(false);
-    expect(mayBringKey(provider.place({ local: true }), true)).toBe(false);
+    const keyless = { ...provider.endpoint(), own: { apiKey: undefined } };
+    expect(canAddKey(keyless, true)).toBe(false);
+    expect(canAddKey(provider.endpoint({ isLocal: true }), true)).toBe(false);
   });
 
   test("for the simulator in development only", () => {
-    const place = { ...provider.place({ id: "sim" }), own };
-    expect(mayBringKey(place, true)).toBe(true);
-    expect(mayBringKey(place, false)).toBe(false);
+    const place = { ...provider.endpoint({ id: "sim" }), own: credential };
+    expect(canAddKey(place, true)).toBe(true);
+    expect(canAddKey(place, false)).toBe(false);
   });
 });

@@ -1,8 +1,8 @@
 // A provider on a loopback address that answers a GET as it is told to, and remembers what it was asked.
 
-import type { ProviderPlace } from "../../src/provider-keys/check.ts";
+import type { ProviderEndpoint } from "../../src/provider-keys/check.ts";
 
-export interface Asked {
+export interface ReceivedRequest {
   readonly path: string;
   readonly method: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -10,23 +10,23 @@ export interface Asked {
 
 export interface FakeProvider {
   readonly url: string;
-  readonly asked: readonly Asked[];
+  readonly requests: readonly ReceivedRequest[];
   /** Changes what is answered from now on. */
-  readonly answer: (by: (request: Request) => Response | Promise<Response>) => void;
-  readonly place: (changes?: Partial<ProviderPlace["provider"]>) => ProviderPlace;
+  readonly respondWith: (by: (request: Request) => Response | Promise<Response>) => void;
+  readonly endpoint: (changes?: Partial<ProviderEndpoint["provider"]>) => ProviderEndpoint;
   readonly close: () => Promise<void>;
 }
 
 export const GOOD_KEY = "sk-canary-0123456789abcdefghijklmnop-9fQz";
 
 export function openFakeProvider(): FakeProvider {
-  const asked: Asked[] = [];
-  let answerBy: (request: Request) => Response | Promise<Response> = takesOnly(GOOD_KEY);
+  const requests: ReceivedRequest[] = [];
+  let answerBy: (request: Request) => Response | Promise<Response> = acceptOnly(GOOD_KEY);
   const server = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
     fetch: (request) => {
-      asked.push({
+      requests.push({
         path: new URL(request.url).pathname,
         method: request.method,
         headers: Object.fromEntries(request.headers),
@@ -37,29 +37,29 @@ export function openFakeProvider(): FakeProvider {
   const url = `http://127.0.0.1:${server.port}`;
   return {
     url,
-    asked,
-    answer: (by) => {
+    requests,
+    respondWith: (by) => {
       answerBy = by;
     },
-    place: (changes) => ({
+    endpoint: (changes) => ({
       provider: {
         id: "openai",
         name: "OpenAI",
         auth: "bearer",
         headers: {},
         paths: { chat: "/chat/completions" },
-        local: false,
+        isLocal: false,
         ...changes,
       },
       baseUrl: `${url}/v1`,
-      own: undefined,
+      credential: undefined,
     }),
     close: () => server.stop(true),
   };
 }
 
 /** What most providers do: a list of models for one key, and 401 to everything else. */
-export function takesOnly(key: string): (request: Request) => Response {
+export function acceptOnly(key: string): (request: Request) => Response {
   return (request) => {
     const given =
       request.headers.get("authorization")?.replace("Bearer ", "") ??

@@ -2,7 +2,7 @@
 
 import { secret } from "../../src/base/secret.ts";
 import { createLog } from "../../src/base/log.ts";
-import { createServe } from "../../src/http/serve.ts";
+import { createRequestHandler } from "../../src/http/serve.ts";
 import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import { createKeyCheck } from "../../src/provider-keys/check.ts";
 import { createProviderKeys, type ProviderKeys } from "../../src/provider-keys/provider-keys.ts";
@@ -11,16 +11,16 @@ import type { Db } from "../../src/store/db.ts";
 import type { FakeProvider } from "./fake-provider.ts";
 
 export const MASTER = secret("a master secret that only tests know, forty-three");
-export const START = 1_790_000_000_000;
+export const START_MS = 1_790_000_000_000;
 
-export interface Reply {
+export interface ApiResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-export interface Room {
+export interface ProviderKeysHarness {
   readonly providerKeys: ProviderKeys;
   readonly logged: readonly string[];
   readonly clock: { now: number };
@@ -29,30 +29,30 @@ export interface Room {
     method: string,
     path: string,
     sent?: { readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> },
-  ) => Promise<Reply>;
+  ) => Promise<ApiResponse>;
 }
 
 /** Callers are `alice` and `bob`, each with an account of that name; `openai` and `sim` may be chosen. */
-export function openRoom(db: Db, provider: FakeProvider): Room {
-  const clock = { now: START };
+export function openProviderKeysHarness(db: Db, provider: FakeProvider): ProviderKeysHarness {
+  const clock = { now: START_MS };
   const logged: string[] = [];
   const providerKeys = createProviderKeys({
     db,
     master: MASTER,
     providers: () => ["openai", "sim"],
     check: createKeyCheck({
-      placeOf: (id) => (id === "mistral" ? undefined : provider.place({ id })),
+      endpointOf: (id) => (id === "mistral" ? undefined : provider.endpoint({ id })),
       timeoutMs: 300,
     }),
   });
   const idempotency = createIdempotency(MASTER);
-  const handle = createServe({
+  const handle = createRequestHandler({
     routes: providerKeyRoutes({ db, providerKeys }),
     db,
     baseUrl: "http://127.0.0.1:8787",
     log: createLog({
       level: "debug",
-      readable: false,
+      isPretty: false,
       now: () => clock.now,
       write: (line) => logged.push(line),
     }),
@@ -63,11 +63,11 @@ export function openRoom(db: Db, provider: FakeProvider): Room {
         : undefined,
     beginIdempotent: idempotency.begin,
     finishIdempotent: idempotency.finish,
-    rate: undefined,
-    addressOf: (peer) => peer,
+    rateLimiter: undefined,
+    clientIpOf: (peer) => peer,
     isDraining: () => false,
   });
-  const call: Room["call"] = async (who, method, path, { body, headers } = {}) => {
+  const call: ProviderKeysHarness["call"] = async (who, method, path, { body, headers } = {}) => {
     const request = new Request(`http://127.0.0.1:8787${path}`, {
       method,
       headers: {
@@ -77,7 +77,10 @@ export function openRoom(db: Db, provider: FakeProvider): Room {
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    const response = await handle(request, { address: () => "127.0.0.1", keepOpen: () => {} });
+    const response = await handle(request, {
+      address: () => "127.0.0.1",
+      disableIdleTimeout: () => {},
+    });
     const text = await response.text();
     return { status: response.status, headers: response.headers, text, body: JSON.parse(text) };
   };

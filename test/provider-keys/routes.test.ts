@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { GOOD_KEY, openFakeProvider, takesOnly } from "./fake-provider.ts";
-import { openRoom, type Room } from "./room.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { GOOD_KEY, openFakeProvider, acceptOnly } from "./fake-provider.ts";
+import { openProviderKeysHarness, type ProviderKeysHarness } from "./room.ts";
 
 const provider = openFakeProvider();
 afterAll(() => provider.close());
@@ -9,15 +9,15 @@ afterAll(() => provider.close());
 const PATH = "/v1/provider-keys";
 const BODY = { provider: "openai", api_key: GOOD_KEY, name: "team" };
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`/v1/provider-keys on ${kind}`, () => {
     let store: TestStore;
-    let room: Room;
+    let room: ProviderKeysHarness;
 
     beforeEach(async () => {
       store = await open();
-      room = openRoom(store.db, provider);
-      provider.answer(takesOnly(GOOD_KEY));
+      room = openProviderKeysHarness(store.db, provider);
+      provider.respondWith(acceptOnly(GOOD_KEY));
     });
     afterEach(() => store.close());
 
@@ -60,7 +60,7 @@ eachStore((kind, open) => {
     });
 
     test("a key that cannot be checked is stored as unchecked", async () => {
-      provider.answer(() => new Response("trouble", { status: 503 }));
+      provider.respondWith(() => new Response("trouble", { status: 503 }));
       const { status, body } = await room.call("alice", "POST", PATH, { body: BODY });
       expect([status, body["status"]]).toEqual([201, "unchecked"]);
       const sim = await room.call("alice", "POST", PATH, { body: { ...BODY, provider: "sim" } });
@@ -86,7 +86,7 @@ eachStore((kind, open) => {
     });
 
     test("an unknown provider gives 400 with those that exist, and the key is sent nowhere", async () => {
-      const asked = provider.asked.length;
+      const asked = provider.requests.length;
       for (const name of ["mistral", "OpenAI", "http://127.0.0.1", "constructor"]) {
         const { status, body } = await room.call("alice", "POST", PATH, {
           body: { ...BODY, provider: name },
@@ -97,11 +97,11 @@ eachStore((kind, open) => {
           param: "provider",
         });
       }
-      expect(provider.asked.length).toBe(asked);
+      expect(provider.requests.length).toBe(asked);
     });
 
     test("a key that no provider gave gives 400 that names api_key and does not repeat it", async () => {
-      const asked = provider.asked.length;
+      const asked = provider.requests.length;
       for (const [title, key] of [
         ["a space", "sk-with a space in it 000"],
         ["a line break at the end", `${GOOD_KEY}\n`],
@@ -119,11 +119,11 @@ eachStore((kind, open) => {
         expect(body["error"]).toMatchObject({ param: "api_key" });
         expect(text).not.toContain(key.slice(0, 12));
       }
-      expect(provider.asked.length).toBe(asked);
+      expect(provider.requests.length).toBe(asked);
     });
 
     test("a key of 16 and one of 2048 characters are taken", async () => {
-      provider.answer(() => new Response("", { status: 404 }));
+      provider.respondWith(() => new Response("", { status: 404 }));
       for (const length of [16, 2_048]) {
         const body = { ...BODY, api_key: "k".repeat(length) };
         expect((await room.call("alice", "POST", PATH, { body })).status).toBe(201);
@@ -215,7 +215,7 @@ eachStore((kind, open) => {
     });
 
     test("an account has 50 live keys at most", async () => {
-      provider.answer(() => new Response("", { status: 404 }));
+      provider.respondWith(() => new Response("", { status: 404 }));
       const ids: string[] = [];
       for (let count = 0; count < 50; count++) ids.push(await idOf());
       const { status, body } = await room.call("alice", "POST", PATH, { body: BODY });
@@ -227,7 +227,7 @@ eachStore((kind, open) => {
     test("Idempotency-Key replays the first answer, whatever the provider says by then", async () => {
       const headers = { "idempotency-key": "add-my-key-0001" };
       const first = await room.call("alice", "POST", PATH, { body: BODY, headers });
-      provider.answer(takesOnly("another"));
+      provider.respondWith(acceptOnly("another"));
       const again = await room.call("alice", "POST", PATH, { body: BODY, headers });
       expect([again.status, again.body]).toEqual([201, first.body]);
       expect(again.headers.get("idempotent-replayed")).toBe("true");
@@ -239,9 +239,9 @@ eachStore((kind, open) => {
 
     test("a refused key leaves its Idempotency-Key free", async () => {
       const headers = { "idempotency-key": "add-my-key-0002" };
-      provider.answer(takesOnly("another"));
+      provider.respondWith(acceptOnly("another"));
       expect((await room.call("alice", "POST", PATH, { body: BODY, headers })).status).toBe(400);
-      provider.answer(takesOnly(GOOD_KEY));
+      provider.respondWith(acceptOnly(GOOD_KEY));
       expect((await room.call("alice", "POST", PATH, { body: BODY, headers })).status).toBe(201);
     });
   });

@@ -2,12 +2,12 @@ import { afterAll, afterEach, beforeEach, describe, expect, spyOn, test } from "
 import { inspect } from "node:util";
 import { secret } from "../../src/base/secret.ts";
 import { UNCHECKED } from "../../src/provider-keys/check.ts";
-import { deriveKek, openKey, sealKey } from "../../src/provider-keys/envelope.ts";
+import { deriveKek, unsealKey, sealKey } from "../../src/provider-keys/envelope.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
-import { rejection } from "../support/rejection.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
-import { GOOD_KEY, openFakeProvider, takesOnly } from "./fake-provider.ts";
-import { MASTER, openRoom, type Room, START } from "./room.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
+import { GOOD_KEY, openFakeProvider, acceptOnly } from "./fake-provider.ts";
+import { MASTER, openProviderKeysHarness, type ProviderKeysHarness, START_MS } from "./room.ts";
 
 const provider = openFakeProvider();
 afterAll(() => provider.close());
@@ -22,7 +22,7 @@ describe("an envelope", () => {
 
   test("opens with the key and the binding that it was made with", () => {
     const envelope = sealKey(kek, binding, secret(GOOD_KEY));
-    expect(openKey(kek, binding, envelope).reveal()).toBe(GOOD_KEY);
+    expect(unsealKey(kek, binding, envelope).reveal()).toBe(GOOD_KEY);
   });
 
   test("has a data key and a nonce of its own every time", () => {
@@ -32,7 +32,7 @@ describe("an envelope", () => {
     const [one, other] = made;
     if (one === undefined || other === undefined) throw new Error("none were made");
     const mixed = { sealed: one.sealed, dataKey: other.dataKey };
-    expect(() => openKey(kek, binding, mixed)).toThrow();
+    expect(() => unsealKey(kek, binding, mixed)).toThrow();
   });
 
   test("opens for no other record, account, provider or master secret, and not when changed", () => {
@@ -44,29 +44,29 @@ describe("an envelope", () => {
       // The parts of a binding cannot be pushed against one another.
       { id: "pk_1|openai", provider: "" },
     ])
-      expect(() => openKey(kek, { ...binding, ...change }, envelope)).toThrow();
-    expect(() => openKey(deriveKek(secret("another")), binding, envelope)).toThrow();
+      expect(() => unsealKey(kek, { ...binding, ...change }, envelope)).toThrow();
+    expect(() => unsealKey(deriveKek(secret("another")), binding, envelope)).toThrow();
     for (const part of ["sealed", "dataKey"] as const) {
       const bytes = Buffer.from(envelope[part], "base64");
       for (const place of [0, 12, bytes.length - 1]) {
         const changed = Buffer.from(bytes);
         changed.writeUInt8(changed.readUInt8(place) ^ 1, place);
         const forged = { ...envelope, [part]: changed.toString("base64") };
-        expect(() => openKey(kek, binding, forged)).toThrow();
+        expect(() => unsealKey(kek, binding, forged)).toThrow();
       }
     }
   });
 });
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`provider keys at rest on ${kind}`, () => {
     let store: TestStore;
-    let room: Room;
+    let room: ProviderKeysHarness;
 
     beforeEach(async () => {
       store = await open();
-      room = openRoom(store.db, provider);
-      provider.answer(takesOnly(GOOD_KEY));
+      room = openProviderKeysHarness(store.db, provider);
+      provider.respondWith(acceptOnly(GOOD_KEY));
     });
     afterEach(() => store.close());
 
@@ -90,8 +90,14 @@ eachStore((kind, open) => {
     };
 
     const refused = (accountId: string, at: string): Promise<string> =>
-      rejection(
-        Promise.resolve(openRoom(store.db, provider).providerKeys.ownKeyOf(accountId, at, START)),
+      rejectionMessage(
+        Promise.resolve(
+          openProviderKeysHarness(store.db, provider).providerKeys.findNewestKey(
+            accountId,
+            at,
+            START_MS,
+          ),
+        ),
       );
 
     test("nothing of the raw key but its last four characters is in the tables", async () => {
@@ -131,7 +137,7 @@ eachStore((kind, open) => {
         check: async () => UNCHECKED,
       });
       const [outcome] = await Promise.allSettled([
-        stranger.ownKeyOf("acct_alice", "openai", START),
+        stranger.findNewestKey("acct_alice", "openai", START_MS),
       ]);
       expect(outcome).toMatchObject({
         status: "rejected",
@@ -148,17 +154,17 @@ eachStore((kind, open) => {
         spyOn(console, name).mockImplementation((...words: unknown[]) => void printed.push(words)),
       );
       const replies: string[] = [];
-      const see = async (...what: Parameters<Room["call"]>): Promise<void> => {
+      const see = async (...what: Parameters<ProviderKeysHarness["call"]>): Promise<void> => {
         replies.push((await room.call(...what)).text);
       };
       await see("alice", "POST", PATH, { body: { provider: "openai", api_key: GOOD_KEY } });
       await see("alice", "POST", PATH, { body: { provider: "nobody", api_key: GOOD_KEY } });
       await see("alice", "POST", PATH, { body: { provider: "openai", api_key: `${GOOD_KEY} ` } });
       await see("alice", "POST", PATH, { body: { provider: "openai", api_key: [GOOD_KEY] } });
-      provider.answer(takesOnly("another"));
+      provider.respondWith(acceptOnly("another"));
       await see("alice", "POST", PATH, { body: { provider: "openai", api_key: GOOD_KEY } });
       await see("alice", "GET", PATH);
-      const ownKey = await room.providerKeys.ownKeyOf("acct_alice", "openai", START);
+      const ownKey = await room.providerKeys.findNewestKey("acct_alice", "openai", START_MS);
       spies.forEach((spy) => spy.mockRestore());
       expect(ownKey?.apiKey.reveal()).toBe(GOOD_KEY);
       for (const text of [

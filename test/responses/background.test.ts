@@ -3,28 +3,33 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   errorOf,
-  expectClean,
+  expectSettledLedger,
   expectEnvelope,
   type Json,
-  openHolds,
-  recordsOf,
+  countOpenHolds,
+  usageRecordsOf,
   simStats,
-  until,
-  walletOf,
+  waitUntil,
+  readWallet,
 } from "../inference/world.ts";
-import { makePlace, startPostern, stopAll } from "../commands/postern.ts";
-import { register, type Account, type Gateway, startGateway } from "../support/gateway.ts";
+import { createTempFolder, startPostern, stopAll } from "../commands/postern.ts";
+import {
+  registerAccount,
+  type TestAccount,
+  type Gateway,
+  startGateway,
+} from "../support/gateway.ts";
 import { testPostgres } from "../support/postgres.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
   call,
-  cancel,
-  create,
-  ended,
-  get,
+  cancelResponse,
+  createResponse,
+  waitUntilEnded,
+  getResponse,
   MODELS,
   openGateway,
-  richAccount,
+  fundedAccount,
   textOf,
 } from "./world.ts";
 
@@ -38,18 +43,18 @@ afterAll(stopAll);
 for (const store of STORE_KINDS) {
   describe(`background responses on ${store}`, () => {
     let gateway: Gateway;
-    let account: Account;
+    let account: TestAccount;
     beforeAll(async () => {
       gateway = await openGateway({ store });
-      account = await richAccount(gateway);
+      account = await fundedAccount(gateway);
     });
     afterAll(async () => {
-      await expectClean(gateway.house.db);
+      await expectSettledLedger(gateway.server.db);
       await gateway.stop();
     });
 
     const begin = (input: string, more: Json = {}): Promise<Json> =>
-      create(gateway, account, {
+      createResponse(gateway, account, {
         model: "sim/echo",
         input,
         background: true,
@@ -67,7 +72,7 @@ for (const store of STORE_KINDS) {
           store: true,
           output: [],
         });
-        const whole = await ended(gateway, account, accepted["id"]);
+        const whole = await waitUntilEnded(gateway, account, accepted["id"]);
         expect(whole).toMatchObject({
           id: accepted["id"],
           object: "response",
@@ -80,17 +85,17 @@ for (const store of STORE_KINDS) {
       });
 
     test("have one usage record and one charge, as any call", async () => {
-      const mine = await richAccount(gateway);
-      const before = await walletOf(gateway.house.db, mine.id);
+      const mine = await fundedAccount(gateway);
+      const before = await readWallet(gateway.server.db, mine.id);
       const accepted = await call(gateway, mine, "POST /v1/responses", {
         body: { model: "sim/echo", input: "count me", background: true, store: true },
       });
-      await ended(gateway, mine, accepted.json["id"]);
-      const records = await recordsOf(gateway.house.db, mine.id);
+      await waitUntilEnded(gateway, mine, accepted.json["id"]);
+      const records = await usageRecordsOf(gateway.server.db, mine.id);
       expect(records.map(({ id, outcome }) => [id, outcome])).toEqual([
         [accepted.headers.get("x-request-id"), "completed"],
       ]);
-      const after = await walletOf(gateway.house.db, mine.id);
+      const after = await readWallet(gateway.server.db, mine.id);
       expect(before.promo - after.promo).toBe(BigInt(String(records[0]?.["cost_nano"])));
       expect(after.held).toBe(0n);
     });
@@ -102,43 +107,43 @@ for (const store of STORE_KINDS) {
       });
       expect([early.status, errorOf(early.json)["param"]]).toEqual([400, "previous_response_id"]);
       expect(String(errorOf(early.json)["message"])).toContain("in progress");
-      await ended(gateway, account, id);
+      await waitUntilEnded(gateway, account, id);
       const next = await begin("second", { previous_response_id: id });
-      const whole = await ended(gateway, account, next["id"]);
+      const whole = await waitUntilEnded(gateway, account, next["id"]);
       expect([whole["status"], whole["previous_response_id"]]).toEqual(["completed", String(id)]);
     });
 
     test("list their input while they run", async () => {
       const { id } = await begin(SLOW);
-      const page = await get(gateway, account, id, "/input_items");
+      const page = await getResponse(gateway, account, id, "/input_items");
       expect(JSON.stringify(page.json["data"])).toContain("slowly");
-      await cancel(gateway, account, id);
+      await cancelResponse(gateway, account, id);
     });
 
     test("stop when they are cancelled: the provider is left, what was metered is charged, and it can be repeated", async () => {
-      const mine = await richAccount(gateway);
-      const { id } = await create(gateway, mine, {
+      const mine = await fundedAccount(gateway);
+      const { id } = await createResponse(gateway, mine, {
         model: "sim/echo",
         input: SLOW,
         background: true,
         store: true,
       });
       const streams = async (): Promise<number> => (await simStats(gateway)).open_streams;
-      await until(streams, (open) => open > 0);
+      await waitUntil(streams, (open) => open > 0);
       await Bun.sleep(200);
       for (let turn = 0; turn < 2; turn++) {
-        const answer = await cancel(gateway, mine, id);
+        const answer = await cancelResponse(gateway, mine, id);
         expect([answer.status, answer.json["status"]]).toEqual([200, "cancelled"]);
       }
-      await until(streams, (open) => open === 0);
-      await until(
-        () => openHolds(gateway.house.db),
+      await waitUntil(streams, (open) => open === 0);
+      await waitUntil(
+        () => countOpenHolds(gateway.server.db),
         (open) => open === 0,
       );
-      const [record] = await recordsOf(gateway.house.db, mine.id);
+      const [record] = await usageRecordsOf(gateway.server.db, mine.id);
       expect(record?.["outcome"]).toBe("client_aborted");
       expect(BigInt(String(record?.["cost_nano"]))).toBeGreaterThan(0n);
-      expect((await get(gateway, mine, id)).json).toMatchObject({
+      expect((await getResponse(gateway, mine, id)).json).toMatchObject({
         status: "cancelled",
         output: [],
         usage: {
@@ -155,51 +160,51 @@ for (const store of STORE_KINDS) {
 
     test("cannot be cancelled when they have ended", async () => {
       const { id } = await begin("quick");
-      await ended(gateway, account, id);
-      const answer = await cancel(gateway, account, id);
+      await waitUntilEnded(gateway, account, id);
+      const answer = await cancelResponse(gateway, account, id);
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, "id"]);
-      expect((await get(gateway, account, id)).json["status"]).toBe("completed");
+      expect((await getResponse(gateway, account, id)).json["status"]).toBe("completed");
     });
 
     test("stop when they are deleted", async () => {
       const { id } = await begin(SLOW);
-      await until(
+      await waitUntil(
         async () => (await simStats(gateway)).open_streams,
         (open) => open > 0,
       );
       const gone = await call(gateway, account, `DELETE /v1/responses/${String(id)}`);
       expect(gone.status).toBe(200);
-      await until(
+      await waitUntil(
         async () => (await simStats(gateway)).open_streams,
         (open) => open === 0,
       );
-      expect((await get(gateway, account, id)).status).toBe(404);
+      expect((await getResponse(gateway, account, id)).status).toBe(404);
     });
 
     test.each(["status=500", "cut=2 chunks=5", "fail=2 chunks=5", "status=400"])(
       "fail where the provider does (%s), with a reason and without a charge",
       async (order) => {
-        const mine = await richAccount(gateway);
-        const before = await walletOf(gateway.house.db, mine.id);
-        const { id } = await create(gateway, mine, {
+        const mine = await fundedAccount(gateway);
+        const before = await readWallet(gateway.server.db, mine.id);
+        const { id } = await createResponse(gateway, mine, {
           model: "sim/echo",
           input: `[[sim: ${order} latency=100]] x`,
           background: true,
           store: true,
         });
-        const whole = await ended(gateway, mine, id);
+        const whole = await waitUntilEnded(gateway, mine, id);
         expect(whole).toMatchObject({ status: "failed", error: { code: "server_error" } });
         expect(String((whole["error"] as Json)["message"]).length).toBeGreaterThan(10);
-        await until(
-          () => openHolds(gateway.house.db),
+        await waitUntil(
+          () => countOpenHolds(gateway.server.db),
           (open) => open === 0,
         );
-        expect(await walletOf(gateway.house.db, mine.id)).toEqual(before);
+        expect(await readWallet(gateway.server.db, mine.id)).toEqual(before);
       },
     );
 
     test("are refused at once with what any call is refused with", async () => {
-      const poor = await register(gateway);
+      const poor = await registerAccount(gateway);
       const refused = async (more: Json): Promise<readonly unknown[]> => {
         const answer = await call(gateway, poor, "POST /v1/responses", {
           body: { model: "sim/echo", input: "x", background: true, store: true, ...more },
@@ -212,7 +217,7 @@ for (const store of STORE_KINDS) {
         402,
         "insufficient_credits",
       ]);
-      const rows = await gateway.house.db.all(
+      const rows = await gateway.server.db.all(
         "select id from stored_response where account_id = ?",
         [poor.id],
       );
@@ -220,20 +225,20 @@ for (const store of STORE_KINDS) {
     });
 
     test("are begun once under one Idempotency-Key", async () => {
-      const mine = await richAccount(gateway);
+      const mine = await fundedAccount(gateway);
       const sent = {
         headers: { "idempotency-key": "begin-once" },
         body: { model: "sim/echo", input: "once", background: true, store: true },
       };
       const first = await call(gateway, mine, "POST /v1/responses", sent);
-      await ended(gateway, mine, first.json["id"]);
+      await waitUntilEnded(gateway, mine, first.json["id"]);
       const second = await call(gateway, mine, "POST /v1/responses", sent);
       expect(second.json).toEqual(first.json);
-      expect((await recordsOf(gateway.house.db, mine.id)).length).toBe(1);
+      expect((await usageRecordsOf(gateway.server.db, mine.id)).length).toBe(1);
     });
 
     test("are bounded: sixteen of one account at once", async () => {
-      const mine = await richAccount(gateway);
+      const mine = await fundedAccount(gateway);
       const answers = await Promise.all(
         Array.from({ length: 20 }, () =>
           call(gateway, mine, "POST /v1/responses", {
@@ -252,9 +257,9 @@ for (const store of STORE_KINDS) {
       const refused = answers.find(({ status }) => status === 429);
       expect(Number(refused?.headers.get("retry-after"))).toBeGreaterThan(0);
       for (const { status, json } of answers)
-        if (status === 200) await cancel(gateway, mine, json["id"]);
-      await until(
-        () => openHolds(gateway.house.db),
+        if (status === 200) await cancelResponse(gateway, mine, json["id"]);
+      await waitUntil(
+        () => countOpenHolds(gateway.server.db),
         (open) => open === 0,
       );
     });
@@ -263,35 +268,39 @@ for (const store of STORE_KINDS) {
 
 describe("a background response whose process died", () => {
   test("has failed after the restart, and holds nothing", async () => {
-    const place = makePlace();
+    const place = createTempFolder();
     const first = await startPostern(["serve"], place.settings);
-    const account = await register(first);
-    const accepted = await create(first, account, {
+    const account = await registerAccount(first);
+    const accepted = await createResponse(first, account, {
       model: "sim/echo",
       input: SLOW,
       background: true,
       store: true,
     });
-    const done = await create(first, account, { model: "sim/echo", input: "kept", store: true });
+    const done = await createResponse(first, account, {
+      model: "sim/echo",
+      input: "kept",
+      store: true,
+    });
     process.kill(-Number(first.process.pid), "SIGKILL");
-    await first.ended;
+    await first.exited;
     const second = await startPostern(["serve"], place.settings);
-    const { json } = await get(second, account, accepted["id"]);
+    const { json } = await getResponse(second, account, accepted["id"]);
     expect(json).toMatchObject({ status: "failed", error: { code: "server_error" } });
-    expect((await get(second, account, done["id"])).json).toEqual(done);
+    expect((await getResponse(second, account, done["id"])).json).toEqual(done);
     const wallet = await call(second, account, "GET /v1/account");
     expect(wallet.json["balance"]).toMatchObject({ held_credits: 0 });
     process.kill(-Number(second.process.pid), "SIGKILL");
-    await second.ended;
+    await second.exited;
     place.remove();
   });
 });
 
 describe("a process that is killed while it stores", () => {
   test("has every response that a client saw complete, after each of five kills", async () => {
-    const place = makePlace();
+    const place = createTempFolder();
     let running = await startPostern(["serve"], place.settings);
-    const account = await register(running);
+    const account = await registerAccount(running);
     const seen = new Map<unknown, Json>();
     for (let kill = 0; kill < 5; kill++) {
       const target = running;
@@ -305,30 +314,30 @@ describe("a process that is killed while it stores", () => {
             stream: worker % 2 === 0,
             store: true,
           };
-          const response = await create(target, account, body).catch(() => undefined);
+          const response = await createResponse(target, account, body).catch(() => undefined);
           if (response === undefined) return;
           if (response["status"] === "completed") seen.set(response["id"], response);
         }
       };
       const workers = Array.from({ length: 8 }, (_, worker) => hammer(worker));
       const before = seen.size;
-      await until(
+      await waitUntil(
         () => seen.size,
         (size) => size > before + 20,
         20_000,
       );
       process.kill(-Number(target.process.pid), "SIGKILL");
       stopping.abort();
-      await Promise.all([target.ended, ...workers]);
+      await Promise.all([target.exited, ...workers]);
       running = await startPostern(["serve"], place.settings);
     }
     for (const [id, response] of seen) {
-      const answer = await get(running, account, id);
+      const answer = await getResponse(running, account, id);
       expect([answer.status, answer.json]).toEqual([200, response]);
     }
     expect(seen.size).toBeGreaterThan(100);
     process.kill(-Number(running.process.pid), "SIGKILL");
-    await running.ended;
+    await running.exited;
     place.remove();
   });
 });
@@ -349,28 +358,32 @@ describe("two processes on one PostgreSQL", () => {
       );
     const [one, two] = gateways;
     if (one === undefined || two === undefined) throw new Error("no gateways");
-    const account = await richAccount(one);
-    const first = await create(one, account, { model: "sim/echo", input: "x", store: true });
-    expect((await get(two, account, first["id"])).json).toEqual(first);
-    const slow = await create(one, account, {
+    const account = await fundedAccount(one);
+    const first = await createResponse(one, account, {
+      model: "sim/echo",
+      input: "x",
+      store: true,
+    });
+    expect((await getResponse(two, account, first["id"])).json).toEqual(first);
+    const slow = await createResponse(one, account, {
       model: "sim/echo",
       input: SLOW,
       background: true,
       store: true,
       previous_response_id: first["id"],
     });
-    expect((await get(two, account, slow["id"])).json["status"]).toBe("in_progress");
-    await until(
+    expect((await getResponse(two, account, slow["id"])).json["status"]).toBe("in_progress");
+    await waitUntil(
       async () => (await simStats(one)).open_streams,
       (open) => open > 0,
     );
     const cancelled = await call(two, account, `POST /v1/responses/${String(slow["id"])}/cancel`);
     expect([cancelled.status, cancelled.json["status"]]).toEqual([200, "cancelled"]);
-    await until(
+    await waitUntil(
       async () => (await simStats(one)).open_streams,
       (open) => open === 0,
     );
-    await expectClean(one.house.db);
+    await expectSettledLedger(one.server.db);
     for (const gateway of gateways) await gateway.stop();
   });
 });

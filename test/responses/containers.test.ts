@@ -2,12 +2,17 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type RawProvider, startRawProvider } from "../inference/raw-provider.ts";
-import { errorOf, expectClean, fund, type Json, USD } from "../inference/world.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { call, create } from "./world.ts";
+import { errorOf, expectSettledLedger, grantCredits, type Json, USD } from "../inference/world.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { call, createResponse } from "./world.ts";
 
 const CONTAINER = "cntr_0123456789";
-const RAN = {
+const CODE_INTERPRETER_REPLY = {
   id: "ci_1",
   type: "code_interpreter_call",
   status: "completed",
@@ -20,40 +25,49 @@ const tools = [{ type: "code_interpreter", container: { type: "auto" } }];
 
 let provider: RawProvider;
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 
 beforeAll(async () => {
   const usage = { input_tokens: 10, output_tokens: 5, total_tokens: 15 };
   const reply = { id: "resp_1", object: "response", status: "completed", model: "gpt-5-mini" };
-  const body = JSON.stringify({ ...reply, output: [RAN], usage });
+  const body = JSON.stringify({ ...reply, output: [CODE_INTERPRETER_REPLY], usage });
   provider = await startRawProvider(() => ({ body }));
   const env = { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: "sk-house-0123456789abcdef" };
   gateway = await startGateway({ providers: [], env });
-  account = await register(gateway);
-  await fund(gateway, account, 10n * USD);
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
 });
 afterAll(async () => {
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   await gateway.stop();
   await provider.stop();
 });
 
-const sent = (): Json => JSON.parse(provider.requests.at(-1)?.body ?? "{}") as Json;
+const lastProviderRequest = (): Json => JSON.parse(provider.requests.at(-1)?.body ?? "{}") as Json;
 
 test("code goes on in the container of a stored reply, by its id and by its item", async () => {
-  const first = await create(gateway, account, { model: MODEL, input: "run", tools, store: true });
+  const first = await createResponse(gateway, account, {
+    model: MODEL,
+    input: "run",
+    tools,
+    store: true,
+  });
   for (const more of [
     { previous_response_id: first["id"], input: "again" },
     { input: [{ type: "item_reference", id: "ci_1" }] },
   ]) {
-    await create(gateway, account, { model: MODEL, tools, ...more });
-    expect(sent()["input"]).toContainEqual(RAN);
+    await createResponse(gateway, account, { model: MODEL, tools, ...more });
+    expect(lastProviderRequest()["input"]).toContainEqual(CODE_INTERPRETER_REPLY);
   }
 });
 
 test("a container that a request brings is nobody's own, also once the request is stored", async () => {
-  const foreign = { ...RAN, id: "ci_2", container_id: "cntr_foreign" };
-  const kept = await create(gateway, account, { model: MODEL, input: [foreign], store: true });
+  const foreign = { ...CODE_INTERPRETER_REPLY, id: "ci_2", container_id: "cntr_foreign" };
+  const kept = await createResponse(gateway, account, {
+    model: MODEL,
+    input: [foreign],
+    store: true,
+  });
   const asked = provider.requests.length;
   const answer = await call(gateway, account, "POST /v1/responses", {
     body: { model: MODEL, tools, previous_response_id: kept["id"], input: "again" },
@@ -63,7 +77,7 @@ test("a container that a request brings is nobody's own, also once the request i
 });
 
 test("a refused reference is named by its place in the request itself", async () => {
-  const first = await create(gateway, account, { model: MODEL, input: "one", store: true });
+  const first = await createResponse(gateway, account, { model: MODEL, input: "one", store: true });
   const content = [{ type: "input_file", file_id: "file-1" }];
   const answer = await call(gateway, account, "POST /v1/responses", {
     body: { model: MODEL, previous_response_id: first["id"], input: [{ role: "user", content }] },

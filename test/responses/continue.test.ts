@@ -1,56 +1,61 @@
 // A conversation goes on by the id of a stored response: with every provider, on every wire, streamed or not.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { errorOf, expectClean, type Json, lastSeen } from "../inference/world.ts";
-import { type Account, type Gateway } from "../support/gateway.ts";
+import {
+  errorOf,
+  expectSettledLedger,
+  type Json,
+  lastSimulatorRequest,
+} from "../inference/world.ts";
+import { type TestAccount, type Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
   call,
-  create,
-  ended,
+  createResponse,
+  waitUntilEnded,
   eventsOf,
-  get,
+  getResponse,
   MODELS,
   openGateway,
-  richAccount,
+  fundedAccount,
   textOf,
 } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
-const WEATHER = {
+const WEATHER_TOOL = {
   type: "function",
   name: "weather",
   parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
   strict: false,
 };
 
-const WAYS: Readonly<Record<string, Json>> = {
+const REQUEST_VARIANTS: Readonly<Record<string, Json>> = {
   whole: {},
   streamed: { stream: true },
   "in the background": { background: true },
 };
 
 /** Everything that was said, in the order in which a provider was told it, whatever its wire. */
-function saidTo(body: Json): string {
+function sentText(body: Json): string {
   return JSON.stringify(body["input"] ?? body["messages"] ?? body["contents"]);
 }
 
-async function seenBody(gateway: Gateway): Promise<Json> {
-  return JSON.parse((await lastSeen(gateway)).body) as Json;
+async function providerRequestBody(gateway: Gateway): Promise<Json> {
+  return JSON.parse((await lastSimulatorRequest(gateway)).body) as Json;
 }
 
 for (const store of STORE_KINDS) {
   describe(`going on from a stored response on ${store}`, () => {
     let gateway: Gateway;
-    let account: Account;
+    let account: TestAccount;
     beforeAll(async () => {
       gateway = await openGateway({ store });
-      account = await richAccount(gateway);
+      account = await fundedAccount(gateway);
     });
     afterAll(async () => {
-      await expectClean(gateway.house.db);
+      await expectSettledLedger(gateway.server.db);
       await gateway.stop();
     });
 
@@ -63,7 +68,7 @@ for (const store of STORE_KINDS) {
         test(`tells ${wire} all of three turns, streamed as ${streams.join(", ")}`, async () => {
           let previous: unknown;
           for (const [place, stream] of streams.entries()) {
-            const response = await create(gateway, account, {
+            const response = await createResponse(gateway, account, {
               model,
               input: `turn number ${place}`,
               stream,
@@ -75,12 +80,12 @@ for (const store of STORE_KINDS) {
             expect(response["previous_response_id"] ?? undefined).toBe(previous as string);
             expect(textOf(response)).toBe(`You said: turn number ${place}`);
             expect(String(response["id"])).toMatch(/^resp_[0-9a-z]{26}$/);
-            const kept = await get(gateway, account, response["id"]);
+            const kept = await getResponse(gateway, account, response["id"]);
             expect(kept.json).toEqual(response);
             previous = response["id"];
           }
-          const body = await seenBody(gateway);
-          const said = saidTo(body);
+          const body = await providerRequestBody(gateway);
+          const said = sentText(body);
           const places = [
             "turn number 0",
             "You said: turn number 0",
@@ -106,16 +111,16 @@ for (const store of STORE_KINDS) {
       });
 
     for (const wire of ["messages", "gemini", "chat"] as const)
-      for (const [how, said] of Object.entries(WAYS))
+      for (const [how, said] of Object.entries(REQUEST_VARIANTS))
         test(`keeps the namespace of a call, ${how}, on ${wire}`, async () => {
           const model = MODELS[wire];
           const tools = ["sky", "sea"].map((name) => ({
             type: "namespace",
             name,
             description: `The ${name}.`,
-            tools: [WEATHER],
+            tools: [WEATHER_TOOL],
           }));
-          const first = await create(gateway, account, {
+          const first = await createResponse(gateway, account, {
             model,
             input: "How is it?",
             tools,
@@ -123,12 +128,12 @@ for (const store of STORE_KINDS) {
             store: true,
             ...said,
           });
-          const kept = await ended(gateway, account, first["id"]);
+          const kept = await waitUntilEnded(gateway, account, first["id"]);
           const output = kept["output"] as readonly Json[];
           const called = output.find(({ type }) => type === "function_call");
           expect(called).toMatchObject({ name: "weather", namespace: "sea" });
           expect(kept["tools"]).toMatchObject(tools);
-          const next = await create(gateway, account, {
+          const next = await createResponse(gateway, account, {
             model,
             input: [
               {
@@ -141,35 +146,35 @@ for (const store of STORE_KINDS) {
             previous_response_id: first["id"],
           });
           expect(textOf(next)).toContain("rain");
-          const told = saidTo(await seenBody(gateway));
+          const told = sentText(await providerRequestBody(gateway));
           expect(told).toContain('"sea__weather"');
           expect(told).not.toContain("namespace");
         });
 
     for (const [wire, model] of Object.entries(MODELS))
       test(`gives ${wire} the result of a tool that the turn before called`, async () => {
-        const asked = await create(gateway, account, {
+        const asked = await createResponse(gateway, account, {
           model,
           input: "What is the weather in Rome?",
-          tools: [WEATHER],
+          tools: [WEATHER_TOOL],
           tool_choice: "required",
           store: true,
         });
         const items = asked["output"] as readonly Json[];
         const called = items.find(({ type }) => type === "function_call");
         expect(called).toBeDefined();
-        const answered = await create(gateway, account, {
+        const answered = await createResponse(gateway, account, {
           model,
           input: [
             { type: "function_call_output", call_id: called?.["call_id"], output: "sunny, 21" },
           ],
-          tools: [WEATHER],
+          tools: [WEATHER_TOOL],
           stream: true,
           store: true,
           previous_response_id: asked["id"],
         });
         expect(answered["status"]).toBe("completed");
-        const said = saidTo(await seenBody(gateway));
+        const said = sentText(await providerRequestBody(gateway));
         expect(said.indexOf("weather in Rome")).toBeGreaterThan(-1);
         expect(said.indexOf("sunny, 21")).toBeGreaterThan(said.indexOf("weather in Rome"));
       });
@@ -177,7 +182,7 @@ for (const store of STORE_KINDS) {
     test("carries a conversation from one provider to the next, and back", async () => {
       let previous: unknown;
       for (const [place, model] of [...Object.values(MODELS), MODELS.responses].entries()) {
-        const response = await create(gateway, account, {
+        const response = await createResponse(gateway, account, {
           model,
           input: `leg ${place} [[sim: reasoning=20]]`,
           reasoning: model.includes("llama") ? undefined : { effort: "low" },
@@ -187,26 +192,26 @@ for (const store of STORE_KINDS) {
         expect(response["status"]).toBe("completed");
         previous = response["id"];
       }
-      const said = saidTo(await seenBody(gateway));
+      const said = sentText(await providerRequestBody(gateway));
       for (const place of [0, 1, 2, 3, 4, 5]) expect(said).toContain(`leg ${place}`);
       // What other providers' models thought is sealed, and this one could not open it.
       expect(said).not.toContain("pst1.");
     });
 
     test("gives reasoning back to the model that made it, and to no other", async () => {
-      const first = await create(gateway, account, {
+      const first = await createResponse(gateway, account, {
         model: "openai/gpt-5-mini",
         input: "[[sim: reasoning=40]] think",
         store: true,
       });
       expect(JSON.stringify(first["output"])).toContain("encrypted_content");
       const go = async (model: string): Promise<readonly Json[]> => {
-        await create(gateway, account, {
+        await createResponse(gateway, account, {
           model,
           input: "and now?",
           previous_response_id: first["id"],
         });
-        return (await seenBody(gateway))["input"] as readonly Json[];
+        return (await providerRequestBody(gateway))["input"] as readonly Json[];
       };
       const same = (await go("openai/gpt-5-mini")).map(({ type }) => type);
       expect(same).toEqual(["message", "reasoning", "message", "message"]);
@@ -220,40 +225,48 @@ for (const store of STORE_KINDS) {
 
     test("asks a provider that can for encrypted reasoning only where the reply is stored, beside what was asked", async () => {
       const include = ["message.output_text.logprobs"];
-      await create(gateway, account, { model: "openai/gpt-5-mini", input: "x", include });
-      expect((await seenBody(gateway))["include"]).toEqual(include);
-      await create(gateway, account, {
+      await createResponse(gateway, account, { model: "openai/gpt-5-mini", input: "x", include });
+      expect((await providerRequestBody(gateway))["include"]).toEqual(include);
+      await createResponse(gateway, account, {
         model: "openai/gpt-5-mini",
         input: "x",
         include,
         store: true,
       });
-      expect((await seenBody(gateway))["include"]).toEqual([
+      expect((await providerRequestBody(gateway))["include"]).toEqual([
         ...include,
         "reasoning.encrypted_content",
       ]);
-      await create(gateway, account, { model: "openai/gpt-4.1-mini", input: "x", store: true });
-      expect((await seenBody(gateway))["include"]).toBeUndefined();
+      await createResponse(gateway, account, {
+        model: "openai/gpt-4.1-mini",
+        input: "x",
+        store: true,
+      });
+      expect((await providerRequestBody(gateway))["include"]).toBeUndefined();
     });
 
     test("does not carry instructions over", async () => {
-      const first = await create(gateway, account, {
+      const first = await createResponse(gateway, account, {
         model: "sim/echo",
         instructions: "Speak like a pirate.",
         input: "hello",
         store: true,
       });
-      await create(gateway, account, {
+      await createResponse(gateway, account, {
         model: "sim/echo",
         input: "again",
         previous_response_id: first["id"],
       });
-      expect((await lastSeen(gateway)).body).not.toContain("pirate");
-      expect((await lastSeen(gateway)).body).toContain("hello");
+      expect((await lastSimulatorRequest(gateway)).body).not.toContain("pirate");
+      expect((await lastSimulatorRequest(gateway)).body).toContain("hello");
     });
 
     test("leaves the bytes of what the caller wrote as they came", async () => {
-      const first = await create(gateway, account, { model: "sim/echo", input: "a", store: true });
+      const first = await createResponse(gateway, account, {
+        model: "sim/echo",
+        input: "a",
+        store: true,
+      });
       const items = '[ {"role":"user","content":"\\u0041 1.0"} , {"role":"user","content":"b"} ]';
       const response = await fetch(`${gateway.url}/v1/responses`, {
         method: "POST",
@@ -261,21 +274,25 @@ for (const store of STORE_KINDS) {
         body: `{"model":"sim/echo","seed":1.50e2,"previous_response_id":"${String(first["id"])}","input": ${items}}`,
       });
       expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
-      const { body } = await lastSeen(gateway);
+      const { body } = await lastSimulatorRequest(gateway);
       expect(body).toContain(`,${items.slice(1, -1).trim()}]`);
       expect(body).toContain('"seed":1.50e2');
     });
 
     test("branches: two responses may go on from the same one", async () => {
-      const first = await create(gateway, account, { model: "sim/echo", input: "a", store: true });
+      const first = await createResponse(gateway, account, {
+        model: "sim/echo",
+        input: "a",
+        store: true,
+      });
       for (const input of ["left", "right"]) {
-        await create(gateway, account, {
+        await createResponse(gateway, account, {
           model: "sim/echo",
           input,
           store: true,
           previous_response_id: first["id"],
         });
-        const said = saidTo(await seenBody(gateway));
+        const said = sentText(await providerRequestBody(gateway));
         expect([said.includes("left"), said.includes("right")]).toEqual([
           input === "left",
           input === "right",
@@ -284,15 +301,15 @@ for (const store of STORE_KINDS) {
     });
 
     test("puts a stored item in the place of its reference", async () => {
-      const first = await create(gateway, account, {
+      const first = await createResponse(gateway, account, {
         model: "sim/echo",
         input: "refer to me",
         store: true,
       });
       const [item] = first["output"] as readonly Json[];
-      const page = await get(gateway, account, first["id"], "/input_items");
+      const page = await getResponse(gateway, account, first["id"], "/input_items");
       const [own] = page.json["data"] as readonly Json[];
-      await create(gateway, account, {
+      await createResponse(gateway, account, {
         model: "sim/echo",
         input: [
           { type: "item_reference", id: own?.["id"] },
@@ -300,23 +317,23 @@ for (const store of STORE_KINDS) {
           { type: "message", role: "user", content: "so?" },
         ],
       });
-      const body = await seenBody(gateway);
+      const body = await providerRequestBody(gateway);
       expect((body["input"] as readonly Json[]).map(({ role }) => role)).toEqual([
         "user",
         "assistant",
         "user",
       ]);
-      expect(saidTo(body)).toContain("You said: refer to me");
+      expect(sentText(body)).toContain("You said: refer to me");
     });
 
     test("refuses a reference to another account's item", async () => {
-      const first = await create(gateway, account, {
+      const first = await createResponse(gateway, account, {
         model: "sim/echo",
         input: "mine alone",
         store: true,
       });
       const [item] = first["output"] as readonly Json[];
-      const stranger = await richAccount(gateway);
+      const stranger = await fundedAccount(gateway);
       const answer = await call(gateway, stranger, "POST /v1/responses", {
         body: { model: "sim/echo", input: [{ type: "item_reference", id: item?.["id"] }] },
       });
@@ -325,12 +342,12 @@ for (const store of STORE_KINDS) {
     });
 
     test("holds for the whole conversation, and charges what the provider counted", async () => {
-      const first = await create(gateway, account, {
+      const first = await createResponse(gateway, account, {
         model: "sim/echo",
         input: "word ".repeat(500),
         store: true,
       });
-      const second = await create(gateway, account, {
+      const second = await createResponse(gateway, account, {
         model: "sim/echo",
         input: "short",
         previous_response_id: first["id"],
@@ -341,7 +358,7 @@ for (const store of STORE_KINDS) {
     });
 
     test("names a field of the request itself where it is wrong, not of what came before", async () => {
-      const first = await create(gateway, account, {
+      const first = await createResponse(gateway, account, {
         model: MODELS.messages,
         input: "a",
         store: true,
@@ -370,7 +387,7 @@ for (const store of STORE_KINDS) {
           },
         });
         const id = /"id":"(resp_[0-9a-z]{26})"/.exec(answer.text)?.[1];
-        const kept = await get(gateway, account, id);
+        const kept = await getResponse(gateway, account, id);
         expect(kept.status).toBe(200);
         expect(textOf(kept.json)).toBe("zwölf 😀 words");
       },
@@ -386,17 +403,17 @@ for (const store of STORE_KINDS) {
         );
         expect(ids.length).toBeGreaterThan(1);
         expect(new Set(ids).size).toBe(1);
-        expect((await get(gateway, account, ids[0])).status).toBe(200);
+        expect((await getResponse(gateway, account, ids[0])).status).toBe(200);
       }
     });
 
     test("goes on with the caller's own key, where nothing is stored at the provider either", async () => {
-      const owner = await richAccount(gateway);
+      const owner = await fundedAccount(gateway);
       const added = await call(gateway, owner, "POST /v1/provider-keys", {
         body: { provider: "openai", api_key: "sk-test-0123456789abcdef" },
       });
       expect(added.status).toBe(201);
-      const first = await create(gateway, owner, {
+      const first = await createResponse(gateway, owner, {
         model: MODELS.responses,
         input: "on my own key",
         store: true,
@@ -410,13 +427,13 @@ for (const store of STORE_KINDS) {
         },
       });
       expect(second.headers.get("x-postern-byok")).toBe("true");
-      const body = await seenBody(gateway);
+      const body = await providerRequestBody(gateway);
       expect(body["store"]).toBe(false);
-      expect(saidTo(body)).toContain("on my own key");
+      expect(sentText(body)).toContain("on my own key");
     });
 
     test("relays a provider's own references on the caller's own key, and keeps nothing", async () => {
-      const owner = await richAccount(gateway);
+      const owner = await fundedAccount(gateway);
       await call(gateway, owner, "POST /v1/provider-keys", {
         body: { provider: "openai", api_key: "sk-test-0123456789abcdef" },
       });
@@ -428,9 +445,9 @@ for (const store of STORE_KINDS) {
           previous_response_id: "resp_68aa00",
         },
       });
-      const body = await seenBody(gateway);
+      const body = await providerRequestBody(gateway);
       expect([body["previous_response_id"], body["store"]]).toEqual(["resp_68aa00", true]);
-      const rows = await gateway.house.db.all(
+      const rows = await gateway.server.db.all(
         "select id from stored_response where account_id = ?",
         [owner.id],
       );
@@ -438,7 +455,7 @@ for (const store of STORE_KINDS) {
     });
 
     test("relays a provider's own conversation on the caller's own key, and refuses it on another wire", async () => {
-      const owner = await richAccount(gateway);
+      const owner = await fundedAccount(gateway);
       for (const provider of ["openai", "anthropic"])
         await call(gateway, owner, "POST /v1/provider-keys", {
           body: { provider, api_key: "sk-ant-api03-0123456789abcdef" },
@@ -448,10 +465,10 @@ for (const store of STORE_KINDS) {
           body: { model: MODELS.responses, input: "x", ...more },
         });
         expect([answer.status, answer.headers.get("x-postern-byok")]).toEqual([200, "true"]);
-        const { model: _model, input: _input, ...sent } = await seenBody(gateway);
+        const { model: _model, input: _input, ...sent } = await providerRequestBody(gateway);
         expect(sent).toEqual(more);
         // It lies where the caller put it, and not here.
-        const kept = await get(gateway, owner, String(answer.json["id"]));
+        const kept = await getResponse(gateway, owner, String(answer.json["id"]));
         expect(kept.status).toBe(404);
       }
       const other = await call(gateway, owner, "POST /v1/responses", {

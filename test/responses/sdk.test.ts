@@ -7,7 +7,7 @@ import OpenAI, { BadRequestError, NotFoundError } from "openai";
 import { z } from "zod";
 import type { Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { MODELS, openGateway, richAccount } from "./world.ts";
+import { MODELS, openGateway, fundedAccount } from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -18,7 +18,7 @@ for (const store of STORE_KINDS) {
     let client: OpenAI;
     beforeAll(async () => {
       gateway = await openGateway({ store });
-      const { key } = await richAccount(gateway);
+      const { key } = await fundedAccount(gateway);
       client = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
     });
     afterAll(() => gateway.stop());
@@ -119,7 +119,7 @@ for (const store of STORE_KINDS) {
 describe("the ai package", () => {
   test("refers to items that are stored, over several steps with tools and a second turn", async () => {
     const gateway = await openGateway({});
-    const { key } = await richAccount(gateway);
+    const { key } = await fundedAccount(gateway);
     const provider = createOpenAI({ apiKey: key, baseURL: `${gateway.url}/v1` });
     for (const model of Object.values(MODELS)) {
       const options = {

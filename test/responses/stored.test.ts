@@ -3,48 +3,61 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { errorOf, expectClean, expectEnvelope, type Json, simStats } from "../inference/world.ts";
+import {
+  errorOf,
+  expectSettledLedger,
+  expectEnvelope,
+  type Json,
+  simStats,
+} from "../inference/world.ts";
 import { deleteExpired } from "../../src/responses/rows.ts";
-import { type Account, type Gateway } from "../support/gateway.ts";
+import { type TestAccount, type Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { call, cancel, create, get, openGateway, richAccount } from "./world.ts";
+import {
+  call,
+  cancelResponse,
+  createResponse,
+  getResponse,
+  openGateway,
+  fundedAccount,
+} from "./world.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
 
 const DAY_MS = 86_400_000;
-const NOBODYS = `resp_${"0".repeat(26)}`;
+const UNKNOWN_ID = `resp_${"0".repeat(26)}`;
 
 for (const store of STORE_KINDS) {
   describe(`stored responses on ${store}`, () => {
     let gateway: Gateway;
-    let account: Account;
+    let account: TestAccount;
     let clock = Date.now();
     beforeAll(async () => {
       gateway = await openGateway({ store, providers: ["openai", "sim"], now: () => clock });
-      account = await richAccount(gateway);
+      account = await fundedAccount(gateway);
     });
     afterAll(async () => {
-      await expectClean(gateway.house.db);
+      await expectSettledLedger(gateway.server.db);
       await gateway.stop();
     });
 
     const stored = (input: unknown, more: Json = {}): Promise<Json> =>
-      create(gateway, account, { model: "sim/echo", input, store: true, ...more });
-    const rows = (): ReturnType<typeof gateway.house.db.all> =>
-      gateway.house.db.all("select * from stored_response where account_id = ?", [account.id]);
+      createResponse(gateway, account, { model: "sim/echo", input, store: true, ...more });
+    const rows = (): ReturnType<typeof gateway.server.db.all> =>
+      gateway.server.db.all("select * from stored_response where account_id = ?", [account.id]);
 
     test("are none unless they were asked for", async () => {
       const before = (await rows()).length;
       for (const more of [{}, { store: false }, { store: null }])
         for (const stream of [false, true]) {
-          const response = await create(gateway, account, {
+          const response = await createResponse(gateway, account, {
             model: "sim/echo",
             input: "leave no trace",
             stream,
             ...more,
           });
-          expect((await get(gateway, account, response["id"])).status).toBe(404);
+          expect((await getResponse(gateway, account, response["id"])).status).toBe(404);
         }
       expect((await rows()).length).toBe(before);
     });
@@ -52,19 +65,19 @@ for (const store of STORE_KINDS) {
     test("are kept where the request goes on from one and does not ask to be kept only as they were", async () => {
       const first = await stored("a");
       const before = (await rows()).length;
-      const second = await create(gateway, account, {
+      const second = await createResponse(gateway, account, {
         model: "sim/echo",
         input: "b",
         previous_response_id: first["id"],
       });
       expect(second["previous_response_id"]).toBe(String(first["id"]));
       expect((await rows()).length).toBe(before);
-      expect((await get(gateway, account, second["id"])).status).toBe(404);
+      expect((await getResponse(gateway, account, second["id"])).status).toBe(404);
     });
 
     test("are read as they were answered, cost included", async () => {
       const response = await stored("read me");
-      const answer = await get(gateway, account, response["id"]);
+      const answer = await getResponse(gateway, account, response["id"]);
       expect([answer.status, answer.json]).toEqual([200, response]);
       expect((answer.json["usage"] as Json)["cost"]).toBeGreaterThan(0);
       expect(answer.headers.get("cache-control")).toBe("no-store");
@@ -73,12 +86,12 @@ for (const store of STORE_KINDS) {
     test("have ids of their own, also where a provider repeats its own", async () => {
       const ids = [(await stored("same"))["id"], (await stored("same"))["id"]];
       expect(ids[0]).not.toBe(ids[1]);
-      for (const id of ids) expect((await get(gateway, account, id)).json["id"]).toBe(id);
+      for (const id of ids) expect((await getResponse(gateway, account, id)).json["id"]).toBe(id);
     });
 
     test("are another account's secret: nobody else reads, goes on from, lists, cancels or deletes one", async () => {
       const { id } = await stored("for my eyes only");
-      const stranger = await richAccount(gateway);
+      const stranger = await fundedAccount(gateway);
       const before = (await simStats(gateway)).requests;
       const tries: readonly (readonly [string, Json?])[] = [
         [`GET /v1/responses/${String(id)}`],
@@ -99,20 +112,20 @@ for (const store of STORE_KINDS) {
         const nobodys = await call(
           gateway,
           stranger,
-          route.replace(String(id), NOBODYS),
-          body && { body: { ...body, previous_response_id: NOBODYS } },
+          route.replace(String(id), UNKNOWN_ID),
+          body && { body: { ...body, previous_response_id: UNKNOWN_ID } },
         );
         const blank = (text: string): string =>
           text.replaceAll(/resp_[0-9a-z]{26}|req_[0-9a-z]{26}/g, "…");
         expect(blank(nobodys.text)).toBe(blank(answer.text));
       }
       expect((await simStats(gateway)).requests).toBe(before);
-      expect((await get(gateway, account, id)).status).toBe(200);
+      expect((await getResponse(gateway, account, id)).status).toBe(200);
     });
 
     test("need a key", async () => {
       for (const rest of ["", "/input_items"]) {
-        const answer = await fetch(`${gateway.url}/v1/responses/${NOBODYS}${rest}`);
+        const answer = await fetch(`${gateway.url}/v1/responses/${UNKNOWN_ID}${rest}`);
         expect(answer.status).toBe(401);
         await answer.text();
       }
@@ -121,7 +134,7 @@ for (const store of STORE_KINDS) {
     test("rest encrypted: neither prompt nor reply is in the store", async () => {
       const canary = `canary-${crypto.randomUUID()}`;
       const { id } = await stored(canary, { instructions: `be ${canary}` });
-      expect((await get(gateway, account, id)).text).toContain(canary);
+      expect((await getResponse(gateway, account, id)).text).toContain(canary);
       const row = (await rows()).find((one) => one["id"] === id);
       expect(row).toBeDefined();
       const dump = JSON.stringify(row, (_, value: unknown) =>
@@ -140,24 +153,24 @@ for (const store of STORE_KINDS) {
     });
 
     test("open for their own account and id alone: a record that was moved is refused", async () => {
-      const stranger = await richAccount(gateway);
+      const stranger = await fundedAccount(gateway);
       const mine = await stored("moved");
       const other = await stored("another");
-      await gateway.house.db.write((tx) =>
+      await gateway.server.db.write((tx) =>
         tx.run("update stored_response set account_id = ? where id = ?", [
           stranger.id,
           String(mine["id"]),
         ]),
       );
-      expect((await get(gateway, stranger, mine["id"])).status).toBe(500);
+      expect((await getResponse(gateway, stranger, mine["id"])).status).toBe(500);
       const row = (await rows()).find((one) => one["id"] === other["id"]);
-      await gateway.house.db.write((tx) =>
+      await gateway.server.db.write((tx) =>
         tx.run("update stored_response set sealed_response = ? where id = ?", [
           String(row?.["sealed_input"]),
           String(other["id"]),
         ]),
       );
-      expect((await get(gateway, account, other["id"])).status).toBe(500);
+      expect((await getResponse(gateway, account, other["id"])).status).toBe(500);
     });
 
     test("are deleted for good, with their items", async () => {
@@ -170,12 +183,13 @@ for (const store of STORE_KINDS) {
         { id: first["id"], object: "response", deleted: true },
       ]);
       expect((await call(gateway, account, `DELETE ${where}`)).status).toBe(404);
-      expect((await get(gateway, account, first["id"])).status).toBe(404);
-      expect((await get(gateway, account, first["id"], "/input_items")).status).toBe(404);
-      expect((await get(gateway, account, second["id"])).status).toBe(200);
-      const items = await gateway.house.db.all("select id from stored_item where response_id = ?", [
-        String(first["id"]),
-      ]);
+      expect((await getResponse(gateway, account, first["id"])).status).toBe(404);
+      expect((await getResponse(gateway, account, first["id"], "/input_items")).status).toBe(404);
+      expect((await getResponse(gateway, account, second["id"])).status).toBe(200);
+      const items = await gateway.server.db.all(
+        "select id from stored_item where response_id = ?",
+        [String(first["id"])],
+      );
       expect(items).toEqual([]);
       const on = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: second["id"] },
@@ -188,18 +202,18 @@ for (const store of STORE_KINDS) {
     test("expire after thirty days, and are swept", async () => {
       const { id } = await stored("for a month");
       clock += 30 * DAY_MS - 1_000;
-      expect((await get(gateway, account, id)).status).toBe(200);
+      expect((await getResponse(gateway, account, id)).status).toBe(200);
       clock += 1_000;
-      expect((await get(gateway, account, id)).status).toBe(404);
-      expect((await get(gateway, account, id, "/input_items")).status).toBe(404);
+      expect((await getResponse(gateway, account, id)).status).toBe(404);
+      expect((await getResponse(gateway, account, id, "/input_items")).status).toBe(404);
       const on = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: id },
       });
       expect([on.status, errorOf(on.json)["code"]]).toEqual([404, "previous_response_not_found"]);
       const fresh = await stored("younger");
-      await gateway.house.db.write((tx) => deleteExpired(tx, clock, 100));
+      await gateway.server.db.write((tx) => deleteExpired(tx, clock, 100));
       expect((await rows()).map((row) => row["id"])).toEqual([fresh["id"]]);
-      const left = await gateway.house.db.all("select distinct response_id from stored_item");
+      const left = await gateway.server.db.all("select distinct response_id from stored_item");
       expect(left.map((row) => row["response_id"])).toEqual([fresh["id"]]);
     });
 
@@ -212,13 +226,13 @@ for (const store of STORE_KINDS) {
         (json["data"] as readonly Json[]).map(
           ({ content }) => (content as readonly Json[])[0]?.["text"],
         );
-      const all = await get(gateway, account, id, "/input_items");
+      const all = await getResponse(gateway, account, id, "/input_items");
       expect(words(all.json)).toEqual(said.toReversed());
       expect(all.json).toMatchObject({ object: "list", has_more: false });
       const seen: unknown[] = [];
       let rest = "?limit=2&order=asc";
       for (let pages = 0; pages < 5; pages++) {
-        const { json } = await get(gateway, account, id, `/input_items${rest}`);
+        const { json } = await getResponse(gateway, account, id, `/input_items${rest}`);
         seen.push(...(words(json) as unknown[]));
         if (json["has_more"] !== true) break;
         rest = `?limit=2&order=asc&after=${String(json["last_id"])}`;
@@ -234,20 +248,20 @@ for (const store of STORE_KINDS) {
       ["?after=nothing", "after"],
     ])("refuse a page of their input with %s, naming the field", async (rest, param) => {
       const { id } = await stored("x");
-      const answer = await get(gateway, account, id, `/input_items${rest}`);
+      const answer = await getResponse(gateway, account, id, `/input_items${rest}`);
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, param]);
     });
 
     test("are not streamed, and say so", async () => {
       const { id } = await stored("x");
-      expect((await get(gateway, account, id, "?stream=false")).status).toBe(200);
-      const answer = await get(gateway, account, id, "?stream=true");
+      expect((await getResponse(gateway, account, id, "?stream=false")).status).toBe(200);
+      const answer = await getResponse(gateway, account, id, "?stream=true");
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, "stream"]);
     });
 
     test("are cancelled only where they run in the background", async () => {
       const { id } = await stored("x");
-      const answer = await cancel(gateway, account, id);
+      const answer = await cancelResponse(gateway, account, id);
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, "id"]);
     });
 
@@ -256,7 +270,7 @@ for (const store of STORE_KINDS) {
       ["background", { background: true }],
       ["stream", { background: true, store: true, stream: true }],
       ["conversation", { conversation: "conv_1", store: true }],
-      ["conversation", { conversation: "conv_1", previous_response_id: NOBODYS }],
+      ["conversation", { conversation: "conv_1", previous_response_id: UNKNOWN_ID }],
       ["previous_response_id", { previous_response_id: "resp_at_some_provider" }],
     ] as const)("refuse %s as in %j with a 400 that names it", async (param, more) => {
       const answer = await call(gateway, account, "POST /v1/responses", {
@@ -286,7 +300,9 @@ for (const store of STORE_KINDS) {
     test("keep what was cut at its limit, as incomplete, and go on from it", async () => {
       const response = await stored("[[sim: tokens=500]] long", { max_output_tokens: 16 });
       expect(response["status"]).toBe("incomplete");
-      expect((await get(gateway, account, response["id"])).json["status"]).toBe("incomplete");
+      expect((await getResponse(gateway, account, response["id"])).json["status"]).toBe(
+        "incomplete",
+      );
       const on = await stored("go on", { previous_response_id: response["id"] });
       expect(on["status"]).toBe("completed");
     });
@@ -337,7 +353,7 @@ for (const store of STORE_KINDS) {
 
     test("refuse a chain that does not end within its bound", async () => {
       const { id } = await stored("its own predecessor");
-      await gateway.house.db.write((tx) =>
+      await gateway.server.db.write((tx) =>
         tx.run("update stored_response set previous_id = id where id = ?", [String(id)]),
       );
       const answer = await call(gateway, account, "POST /v1/responses", {
@@ -348,9 +364,13 @@ for (const store of STORE_KINDS) {
     });
 
     test("refuse to be too many: the account is told to delete some", async () => {
-      const full = await richAccount(gateway);
-      const one = await create(gateway, full, { model: "sim/echo", input: "x", store: true });
-      await gateway.house.db.write((tx) =>
+      const full = await fundedAccount(gateway);
+      const one = await createResponse(gateway, full, {
+        model: "sim/echo",
+        input: "x",
+        store: true,
+      });
+      await gateway.server.db.write((tx) =>
         tx.run("update stored_response set bytes = ? where id = ?", [2 ** 30, String(one["id"])]),
       );
       const answer = await call(gateway, full, "POST /v1/responses", {

@@ -1,9 +1,14 @@
 // What the tests of stored responses share: a gateway on either store with every kind of provider, and calls to it.
 
-import { checkResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
+import { validateResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
 import type { GatewayOptions } from "../support/gateway.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { fund, type Json, until, USD } from "../inference/world.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { grantCredits, type Json, waitUntil, USD } from "../inference/world.ts";
 
 /** One model on each wire that a Responses call may go out on. */
 export const MODELS = {
@@ -20,13 +25,13 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
   return await startGateway({ providers: PROVIDERS, ...options });
 }
 
-export async function richAccount(gateway: Gateway): Promise<Account> {
-  const account = await register(gateway);
-  await fund(gateway, account, 100n * USD);
+export async function fundedAccount(gateway: Gateway): Promise<TestAccount> {
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100n * USD);
   return account;
 }
 
-export interface Answer {
+export interface ApiResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
@@ -35,10 +40,10 @@ export interface Answer {
 
 export async function call(
   gateway: Pick<Gateway, "url">,
-  account: Account,
+  account: TestAccount,
   route: string,
   sent: { readonly body?: Json; readonly headers?: Record<string, string> } = {},
-): Promise<Answer> {
+): Promise<ApiResponse> {
   const [method = "", path = ""] = route.split(" ");
   const response = await fetch(gateway.url + path, {
     method,
@@ -54,9 +59,9 @@ function jsonOf(text: string): Json {
 }
 
 /** Creates a response and gives it as its caller sees it, whole or out of its stream. */
-export async function create(
+export async function createResponse(
   gateway: Pick<Gateway, "url">,
-  account: Account,
+  account: TestAccount,
   body: Json,
 ): Promise<Json> {
   const answer = await call(gateway, account, "POST /v1/responses", {
@@ -67,7 +72,9 @@ export async function create(
   // The simulator's own wire is relayed as it came; what the gateway writes itself must obey the grammar.
   if (!/^(openai|sim)\//.test(String(body["model"]))) {
     const events = [...answer.text.matchAll(/^event: (.*)\ndata: (.*)$/gm)];
-    const wrong = checkResponsesStream(events.map(([, name = "", data = ""]) => ({ name, data })));
+    const wrong = validateResponsesStream(
+      events.map(([, name = "", data = ""]) => ({ name, data })),
+    );
     if (wrong.length > 0) throw new Error(wrong.join("\n"));
   }
   return lastResponse(answer.text);
@@ -93,28 +100,32 @@ export function textOf(response: Json): string {
     .join("");
 }
 
-export async function get(
+export async function getResponse(
   gateway: Pick<Gateway, "url">,
-  account: Account,
+  account: TestAccount,
   id: unknown,
   rest = "",
-): Promise<Answer> {
+): Promise<ApiResponse> {
   return await call(gateway, account, `GET /v1/responses/${String(id)}${rest}`);
 }
 
 /** Polls until the response is no longer in progress. */
-export async function ended(gateway: Gateway, account: Account, id: unknown): Promise<Json> {
-  return await until(
-    async () => (await get(gateway, account, id)).json,
+export async function waitUntilEnded(
+  gateway: Gateway,
+  account: TestAccount,
+  id: unknown,
+): Promise<Json> {
+  return await waitUntil(
+    async () => (await getResponse(gateway, account, id)).json,
     ({ status }) => status !== "in_progress",
     10_000,
   );
 }
 
-export async function cancel(
+export async function cancelResponse(
   gateway: Pick<Gateway, "url">,
-  account: Account,
+  account: TestAccount,
   id: unknown,
-): Promise<Answer> {
+): Promise<ApiResponse> {
   return await call(gateway, account, `POST /v1/responses/${String(id)}/cancel`);
 }

@@ -12,15 +12,20 @@ import { readConfig } from "../../src/config.ts";
 import {
   bodyOf,
   errorOf,
-  fund,
-  isComplete,
+  grantCredits,
+  isCompleteStream,
   type Json,
-  post,
+  postCall,
   STREAMED_APIS,
   USD,
 } from "../inference/world.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { startHost } from "./world.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { startFaultyProvider } from "./world.ts";
 
 interface Cloud {
   readonly url: string;
@@ -35,7 +40,7 @@ afterEach(async () => {
 
 /** A simulator behind a door: what `refuse` answers is sent instead. */
 function startCloud(refuse: (request: Request, body: string) => Response | undefined): Cloud {
-  const host = startHost();
+  const host = startFaultyProvider();
   const requests: Cloud["requests"] = [];
   const server = Bun.serve({
     hostname: "127.0.0.1",
@@ -82,11 +87,11 @@ function withModel(url: URL, body: string): string {
 async function open(
   env: Readonly<Record<string, string>>,
   now?: () => number,
-): Promise<{ gateway: Gateway; account: Account }> {
+): Promise<{ gateway: Gateway; account: TestAccount }> {
   const gateway = await startGateway({ providers: [], env, ...(now === undefined ? {} : { now }) });
   running.push(gateway.stop);
-  const account = await register(gateway);
-  await fund(gateway, account, 10n * USD);
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 10n * USD);
   return { gateway, account };
 }
 
@@ -167,7 +172,7 @@ describe("AWS Bedrock", () => {
       test(`${api}${stream ? ", streamed in binary frames" : ""} is signed, and answered in the caller's own API`, async () => {
         const cloud = startBedrock();
         const { gateway, account } = await open(signed(cloud));
-        const response = await post(
+        const response = await postCall(
           gateway,
           account,
           api,
@@ -175,7 +180,7 @@ describe("AWS Bedrock", () => {
         );
         const text = await response.text();
         expect([response.status, text.slice(0, 80)]).toEqual([200, text.slice(0, 80)]);
-        if (stream) expect(isComplete(api, text)).toBe(true);
+        if (stream) expect(isCompleteStream(api, text)).toBe(true);
         const [request] = cloud.requests;
         expect(request?.url.pathname).toBe(
           `/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse${stream ? "-stream" : ""}`,
@@ -191,7 +196,7 @@ describe("AWS Bedrock", () => {
     const { gateway, account } = await open(
       signed(cloud, { BEDROCK_SESSION_TOKEN: "session-token-1" }),
     );
-    const response = await post(
+    const response = await postCall(
       gateway,
       account,
       "chat",
@@ -208,7 +213,7 @@ describe("AWS Bedrock", () => {
     const { gateway, account } = await open(
       signed(cloud, { BEDROCK_SECRET_ACCESS_KEY: "something-else-altogether" }),
     );
-    const response = await post(
+    const response = await postCall(
       gateway,
       account,
       "chat",
@@ -232,7 +237,7 @@ describe("AWS Bedrock", () => {
       BEDROCK_BASE_URL: cloud.url,
       BEDROCK_API_KEY: "bedrock-api-key-1",
     });
-    const response = await post(
+    const response = await postCall(
       gateway,
       account,
       "messages",
@@ -252,7 +257,12 @@ describe("AWS Bedrock", () => {
       model: "anthropic/claude-sonnet-4-5",
       provider: { order: ["bedrock", "anthropic"] },
     };
-    const response = await post(gateway, account, "messages", bodyOf("messages", "hello", model));
+    const response = await postCall(
+      gateway,
+      account,
+      "messages",
+      bodyOf("messages", "hello", model),
+    );
     expect([response.status, response.headers.get("x-postern-model")]).toEqual([
       200,
       "bedrock/global.anthropic.claude-sonnet-4-5-20250929-v1:0",
@@ -260,11 +270,13 @@ describe("AWS Bedrock", () => {
   });
 
   test("without a base URL the region makes the address", async () => {
-    const { addressOf } = await import("../../src/inference/cloud-accounts.ts");
+    const { providerBaseUrl } = await import("../../src/inference/cloud-accounts.ts");
     const bedrock = PROVIDERS.find(({ id }) => id === "bedrock");
     if (bedrock === undefined) throw new Error("no such row");
-    expect(addressOf(bedrock, undefined)).toBe("https://bedrock-runtime.us-east-1.amazonaws.com");
-    expect(addressOf(bedrock, { plain: { REGION: "eu-west-3" } })).toBe(
+    expect(providerBaseUrl(bedrock, undefined)).toBe(
+      "https://bedrock-runtime.us-east-1.amazonaws.com",
+    );
+    expect(providerBaseUrl(bedrock, { plain: { REGION: "eu-west-3" } })).toBe(
       "https://bedrock-runtime.eu-west-3.amazonaws.com",
     );
   });
@@ -350,7 +362,7 @@ describe("Google Vertex AI", () => {
         test(`${api}${stream ? ", streamed" : ""}, to ${model}`, async () => {
           const cloud = startVertex();
           const { gateway, account } = await open(env(cloud));
-          const response = await post(
+          const response = await postCall(
             gateway,
             account,
             api,
@@ -358,7 +370,7 @@ describe("Google Vertex AI", () => {
           );
           const text = await response.text();
           expect([response.status, text.slice(0, 80)]).toEqual([200, text.slice(0, 80)]);
-          if (stream) expect(isComplete(api, text)).toBe(true);
+          if (stream) expect(isCompleteStream(api, text)).toBe(true);
           const { url, body } = cloud.requests[0] ?? { url: new URL("http://none"), body: "{}" };
           if (model.startsWith("gemini")) {
             const operation = stream ? "streamGenerateContent?alt=sse" : "generateContent";
@@ -380,7 +392,7 @@ describe("Google Vertex AI", () => {
     const cloud = startVertex();
     const { gateway, account } = await open(env(cloud), () => at);
     await (
-      await post(
+      await postCall(
         gateway,
         account,
         "chat",
@@ -406,7 +418,12 @@ describe("Google Vertex AI", () => {
     const cloud = startVertex();
     const { gateway, account } = await open(env(cloud), () => Date.now() + ahead);
     const call = (): Promise<Response> =>
-      post(gateway, account, "chat", bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }));
+      postCall(
+        gateway,
+        account,
+        "chat",
+        bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }),
+      );
     const first = await Promise.all(Array.from({ length: 8 }, call));
     expect(first.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 200));
     expect(minted).toHaveLength(1);
@@ -423,7 +440,12 @@ describe("Google Vertex AI", () => {
     const cloud = startVertex(() => valid);
     const { gateway, account } = await open(env(cloud));
     const call = (): Promise<Response> =>
-      post(gateway, account, "chat", bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }));
+      postCall(
+        gateway,
+        account,
+        "chat",
+        bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }),
+      );
     expect((await call()).status).toBe(200);
     valid = "token-2";
     expect((await call()).status).toBe(503);
@@ -434,7 +456,12 @@ describe("Google Vertex AI", () => {
     const cloud = startVertex();
     const { gateway, account } = await open(env(cloud));
     const call = (): Promise<Response> =>
-      post(gateway, account, "chat", bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }));
+      postCall(
+        gateway,
+        account,
+        "chat",
+        bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }),
+      );
     refusal = 400;
     const refused = await call();
     expect([refused.status, errorOf(await refused.json())["code"]]).toEqual([
@@ -500,11 +527,11 @@ describe("Google Vertex AI", () => {
   });
 
   test("the address says location and project; a location decides on the host", async () => {
-    const { addressOf } = await import("../../src/inference/cloud-accounts.ts");
+    const { providerBaseUrl } = await import("../../src/inference/cloud-accounts.ts");
     const vertex = PROVIDERS.find(({ id }) => id === "vertex");
     if (vertex === undefined) throw new Error("no such row");
     const at = (location?: string): string =>
-      addressOf(vertex, {
+      providerBaseUrl(vertex, {
         plain: { PROJECT: "p", ...(location === undefined ? {} : { LOCATION: location }) },
       });
     expect([at(), at("us-east5"), at("eu")]).toEqual([
@@ -512,18 +539,18 @@ describe("Google Vertex AI", () => {
       "https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5",
       "https://aiplatform.eu.rep.googleapis.com/v1/projects/p/locations/eu",
     ]);
-    expect(addressOf(vertex, undefined)).toBe("");
+    expect(providerBaseUrl(vertex, undefined)).toBe("");
   });
 
   test("doctor asks for a token, and says what is wrong where there is none", async () => {
     const settings = (value: Record<string, string>): Parameters<typeof checkProviders>[0] => {
       const read = readConfig({ env: value, hostName: "test", providers: PROVIDERS });
-      if (!read.ok) throw new Error(read.mistakes.join());
+      if (!read.ok) throw new Error(read.errors.join());
       return read.config.providers;
     };
     const of = async (value: Record<string, string>): Promise<string> => {
       const [finding] = await checkProviders(settings(value), false);
-      return `${finding?.verdict} ${finding?.says}`;
+      return `${finding?.status} ${finding?.message}`;
     };
     const whole = { VERTEX_CREDENTIALS: JSON.stringify(credentials), VERTEX_TOKEN_URL: tokenUrl };
     expect(await of(whole)).toBe("ok Google Vertex AI takes the service account");
@@ -559,7 +586,7 @@ describe("Google Vertex AI", () => {
       read(file, { BEDROCK_ACCESS_KEY_ID: "a" }),
     ];
     rmSync(folder, { recursive: true });
-    expect(wrong.map((one) => (one.ok ? [] : one.mistakes))).toEqual([
+    expect(wrong.map((one) => (one.ok ? [] : one.errors))).toEqual([
       ["VERTEX_CREDENTIALS must be JSON, or the path of a file that can be read"],
       [
         "VERTEX_CREDENTIALS must hold a service account, as Google gives it out: client_email and a private_key that can be read",
@@ -584,7 +611,7 @@ describe("Azure OpenAI", () => {
       const model = {
         model: api === "embeddings" ? "azure/text-embedding-3-small" : "azure/gpt-5-mini",
       };
-      const response = await post(gateway, account, api, bodyOf(api, "hello", model));
+      const response = await postCall(gateway, account, api, bodyOf(api, "hello", model));
       expect(response.status).toBe(200);
       const { url, headers } = cloud.requests[0] ?? {
         url: new URL("http://none"),
@@ -608,7 +635,7 @@ describe("Google Gemini", () => {
       GOOGLE_API_KEY: "gemini-key-1",
       GOOGLE_BASE_URL: `${cloud.url}/v1beta`,
     });
-    const response = await post(
+    const response = await postCall(
       gateway,
       account,
       "messages",

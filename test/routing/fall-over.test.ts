@@ -6,21 +6,21 @@ import { nanoFromUsd } from "../../src/base/money.ts";
 import {
   bodyOf,
   errorOf,
-  expectClean,
-  fund,
-  isComplete,
+  expectSettledLedger,
+  grantCredits,
+  isCompleteStream,
   type Json,
-  post,
-  recordOf,
-  recordsOf,
+  postCall,
+  usageRecordOf,
+  usageRecordsOf,
   STREAMED_APIS,
-  until,
+  waitUntil,
   USD,
-  walletOf,
+  readWallet,
 } from "../inference/world.ts";
-import { type Account, register } from "../support/gateway.ts";
+import { type TestAccount, registerAccount } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { type HostName, PRICES, startWorld, type World } from "./world.ts";
+import { type ProviderId, PRICES, startRoutingHarness, type RoutingHarness } from "./world.ts";
 
 const ORDER = { provider: { order: ["alpha", "beta", "gamma"] } };
 /** "hello" in the simulator's tokens: the text and the role's frame are whatever it says; the reply repeats it. */
@@ -32,22 +32,22 @@ interface Detail {
 
 for (const store of STORE_KINDS)
   describe(`on ${store}`, () => {
-    let world: World;
-    let account: Account;
+    let world: RoutingHarness;
+    let account: TestAccount;
 
     beforeAll(async () => {
-      world = await startWorld({ store });
+      world = await startRoutingHarness({ store });
     }, 30_000);
     afterAll(() => world.stop());
     beforeEach(async () => {
-      await world.heal();
-      account = await register(world.gateway);
-      await fund(world.gateway, account, USD);
+      await world.resetProviders();
+      account = await registerAccount(world.gateway);
+      await grantCredits(world.gateway, account, USD);
     });
-    afterEach(() => expectClean(world.gateway.house.db));
+    afterEach(() => expectSettledLedger(world.gateway.server.db));
 
     function call(more: Json, api: (typeof STREAMED_APIS)[number] = "chat"): Promise<Response> {
-      return post(
+      return postCall(
         world.gateway,
         account,
         api,
@@ -56,14 +56,14 @@ for (const store of STORE_KINDS)
     }
 
     async function detailOf(id: string | null): Promise<Detail> {
-      const row = await recordOf(world.gateway.house.db, id);
+      const row = await usageRecordOf(world.gateway.server.db, id);
       return JSON.parse(String(row["detail"])) as Detail;
     }
 
     /** What was charged is what the provider that answered takes for what it counted. */
-    async function expectCharged(id: string | null, name: HostName): Promise<void> {
-      const { db } = world.gateway.house;
-      const row = await recordOf(db, id);
+    async function expectCharged(id: string | null, name: ProviderId): Promise<void> {
+      const { db } = world.gateway.server;
+      const row = await usageRecordOf(db, id);
       const [input, output] = PRICES[name].map(BigInt);
       const pico =
         BigInt(String(row["input_tokens"])) * (input ?? 0n) +
@@ -73,7 +73,7 @@ for (const store of STORE_KINDS)
         `${name}/echo`,
         pico * 1_000n,
       ]);
-      const wallet = await walletOf(db, account.id);
+      const wallet = await readWallet(db, account.id);
       expect(wallet.promo + wallet.paid).toBe(USD + (nanoFromUsd("0.05") ?? 0n) - pico * 1_000n);
       expect(wallet.held).toBe(0n);
     }
@@ -81,14 +81,14 @@ for (const store of STORE_KINDS)
     for (const api of STREAMED_APIS)
       for (const stream of [false, true])
         test(`${api}${stream ? ", streamed" : ""}: the second provider answers and is charged`, async () => {
-          world.hosts.alpha.failure = UNAVAILABLE;
+          world.providers.alpha.failure = UNAVAILABLE;
           const response = await call({ ...ORDER, stream }, api);
           const text = await response.text();
           expect([response.status, response.headers.get("x-postern-provider")]).toEqual([
             200,
             "beta",
           ]);
-          if (stream) expect(isComplete(api, text)).toBe(true);
+          if (stream) expect(isCompleteStream(api, text)).toBe(true);
           const id = response.headers.get("x-request-id");
           expect(
             (await detailOf(id)).attempts.map(({ provider, status }) => [provider, status]),
@@ -98,14 +98,14 @@ for (const store of STORE_KINDS)
           ]);
           await expectCharged(id, "beta");
           // A provider that fails is not waited for where another one is next.
-          expect(world.hosts.alpha.seen).toHaveLength(1);
+          expect(world.providers.alpha.requests).toHaveLength(1);
         });
 
     test("what is held is enough for the dearest, though a cheaper one answers", async () => {
-      world.hosts.beta.delayMs = 300;
+      world.providers.beta.delayMs = 300;
       const quick = call({ provider: { order: ["beta", "gamma", "alpha"] } });
-      const { held } = await until(
-        () => walletOf(world.gateway.house.db, account.id),
+      const { held } = await waitUntil(
+        () => readWallet(world.gateway.server.db, account.id),
         (wallet) => wallet.held > 0n,
       );
       const response = await quick;
@@ -117,21 +117,21 @@ for (const store of STORE_KINDS)
     });
 
     test("plainly asked, only its own price is held, and nobody else is tried", async () => {
-      world.hosts.alpha.failure = UNAVAILABLE;
+      world.providers.alpha.failure = UNAVAILABLE;
       const response = await call({});
       expect([response.status, errorOf(await response.json())["provider"]]).toEqual([503, "alpha"]);
-      expect(world.hosts.alpha.seen).toHaveLength(2);
-      expect([...world.hosts.beta.seen, ...world.hosts.gamma.seen]).toEqual([]);
+      expect(world.providers.alpha.requests).toHaveLength(2);
+      expect([...world.providers.beta.requests, ...world.providers.gamma.requests]).toEqual([]);
     });
 
     test("an account that cannot pay the dearest is told so before anything is sent", async () => {
-      const poor = await register(world.gateway);
+      const poor = await registerAccount(world.gateway);
       // 0.05 US dollars: enough for 5,000 tokens at 8 a million, and not at 20.
       const body = bodyOf("chat", "hello", { model: "gamma/other", max_tokens: 40_000 });
-      const alone = await post(world.gateway, poor, "chat", body);
+      const alone = await postCall(world.gateway, poor, "chat", body);
       expect(alone.status).toBe(200);
       const model = { model: "alpha/echo", max_tokens: 900, n: 4 };
-      const both = await post(
+      const both = await postCall(
         world.gateway,
         poor,
         "chat",
@@ -141,8 +141,8 @@ for (const store of STORE_KINDS)
         402,
         "insufficient_credits",
       ]);
-      expect(world.hosts.alpha.seen).toEqual([]);
-      const one = await post(
+      expect(world.providers.alpha.requests).toEqual([]);
+      const one = await postCall(
         world.gateway,
         poor,
         "chat",
@@ -152,18 +152,18 @@ for (const store of STORE_KINDS)
     });
 
     test("an output limit that was left open is what each leg's own price affords", async () => {
-      const poor = await register(world.gateway);
-      world.hosts.alpha.failure = UNAVAILABLE;
+      const poor = await registerAccount(world.gateway);
+      world.providers.alpha.failure = UNAVAILABLE;
       const { max_tokens: _, ...open } = bodyOf("chat", "hello ".repeat(1_000), {
         model: "alpha/echo",
         n: 4,
         ...ORDER,
       });
-      const response = await post(world.gateway, poor, "chat", open);
+      const response = await postCall(world.gateway, poor, "chat", open);
       expect([response.status, response.headers.get("x-postern-provider")]).toEqual([200, "beta"]);
       await response.text();
-      const sent = (name: HostName): Json =>
-        JSON.parse(world.hosts[name].seen[0]?.body ?? "") as Json;
+      const sent = (name: ProviderId): Json =>
+        JSON.parse(world.providers[name].requests[0]?.body ?? "") as Json;
       // 0.05 US dollars less the input, at 8 a million for each of four choices; beta's own price affords its maximum.
       expect(Number(sent("alpha")["max_tokens"])).toBeGreaterThan(700);
       expect(Number(sent("alpha")["max_tokens"])).toBeLessThan(850);
@@ -172,13 +172,13 @@ for (const store of STORE_KINDS)
     });
 
     test("models are tried one after the other, each at its own provider", async () => {
-      world.hosts.alpha.failure = UNAVAILABLE;
+      world.providers.alpha.failure = UNAVAILABLE;
       const response = await call({ models: ["beta/echo", "gamma/other"] });
       expect([response.status, response.headers.get("x-postern-model")]).toEqual([
         200,
         "beta/echo",
       ]);
-      world.hosts.beta.failure = { status: 429 };
+      world.providers.beta.failure = { status: 429 };
       const third = await call({ models: ["beta/echo", "gamma/other"] });
       expect([third.status, third.headers.get("x-postern-model")]).toEqual([200, "gamma/other"]);
       const { attempts } = await detailOf(third.headers.get("x-request-id"));
@@ -204,7 +204,7 @@ for (const store of STORE_KINDS)
     ];
     for (const [what, status, body] of falls)
       test(`${what} sends it on`, async () => {
-        world.hosts.alpha.failure = body === undefined ? { status } : { status, body };
+        world.providers.alpha.failure = body === undefined ? { status } : { status, body };
         const response = await call(ORDER);
         expect([response.status, response.headers.get("x-postern-provider")]).toEqual([
           200,
@@ -214,25 +214,25 @@ for (const store of STORE_KINDS)
 
     for (const status of [400, 413, 422])
       test(`the caller's own fault, a ${status}, does not`, async () => {
-        world.hosts.alpha.failure = { status };
+        world.providers.alpha.failure = { status };
         const response = await call(ORDER);
         expect(response.status).toBe(status);
-        expect(world.hosts.beta.seen).toEqual([]);
-        const [record] = await recordsOf(world.gateway.house.db, account.id);
+        expect(world.providers.beta.requests).toEqual([]);
+        const [record] = await usageRecordsOf(world.gateway.server.db, account.id);
         expect([record?.["provider"], String(record?.["cost_nano"])]).toEqual(["alpha", "0"]);
       });
 
     test("with allow_fallbacks: false nobody but the first is tried", async () => {
-      world.hosts.alpha.failure = UNAVAILABLE;
+      world.providers.alpha.failure = UNAVAILABLE;
       const response = await call({ provider: { allow_fallbacks: false } });
       expect(response.status).toBe(503);
-      expect(world.hosts.beta.seen).toEqual([]);
+      expect(world.providers.beta.requests).toEqual([]);
       const listed = await call({
         provider: { order: ["alpha", "gamma"], allow_fallbacks: false },
       });
       expect(listed.headers.get("x-postern-provider")).toBe("gamma");
       const text = "a conversation of its own";
-      const open = await post(
+      const open = await postCall(
         world.gateway,
         account,
         "chat",
@@ -242,17 +242,17 @@ for (const store of STORE_KINDS)
     });
 
     test("where all fail, the last failure is told, nothing is charged and every try is on record", async () => {
-      for (const host of Object.values(world.hosts)) host.failure = UNAVAILABLE;
+      for (const host of Object.values(world.providers)) host.failure = UNAVAILABLE;
       const response = await call(ORDER);
       const id = response.headers.get("x-request-id");
       expect([response.status, errorOf(await response.json())["provider"]]).toEqual([503, "gamma"]);
       const { attempts } = await detailOf(id);
       expect(attempts.map(({ provider }) => provider)).toEqual(["alpha", "beta", "gamma", "gamma"]);
-      expect((await walletOf(world.gateway.house.db, account.id)).held).toBe(0n);
+      expect((await readWallet(world.gateway.server.db, account.id)).held).toBe(0n);
     });
 
     test("a stream that fails after it began is not begun again elsewhere", async () => {
-      const response = await post(
+      const response = await postCall(
         world.gateway,
         account,
         "chat",
@@ -263,13 +263,13 @@ for (const store of STORE_KINDS)
         }),
       );
       const text = await response.text();
-      expect([response.status, isComplete("chat", text)]).toEqual([200, false]);
-      expect(world.hosts.beta.seen).toEqual([]);
+      expect([response.status, isCompleteStream("chat", text)]).toEqual([200, false]);
+      expect(world.providers.beta.requests).toEqual([]);
     });
 
     test("an error that comes with status 200 sends it on like any other", async () => {
       const failing = { model: "alpha/echo", ...ORDER };
-      const response = await post(
+      const response = await postCall(
         world.gateway,
         account,
         "chat",

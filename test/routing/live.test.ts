@@ -1,26 +1,26 @@
 // What is learnt from earlier calls: who answered a conversation, how quick each provider is, and who is down.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { bodyOf, fund, type Json, post, USD } from "../inference/world.ts";
-import { type Account, register } from "../support/gateway.ts";
-import { startWorld, type World } from "./world.ts";
+import { bodyOf, grantCredits, type Json, postCall, USD } from "../inference/world.ts";
+import { type TestAccount, registerAccount } from "../support/gateway.ts";
+import { startRoutingHarness, type RoutingHarness } from "./world.ts";
 
 const ANY = { provider: { allow_fallbacks: true } };
 const LONG = "A long rule that every provider keeps in its cache. ".repeat(120);
 
-let world: World;
-let account: Account;
+let world: RoutingHarness;
+let account: TestAccount;
 
 beforeAll(async () => {
-  world = await startWorld();
+  world = await startRoutingHarness();
 });
 afterAll(() => world.stop());
 beforeEach(async () => {
-  await world.heal();
+  await world.resetProviders();
   // Half an hour later nothing of the test before is remembered.
-  world.pass(31 * 60_000);
-  account = await register(world.gateway);
-  await fund(world.gateway, account, USD);
+  world.advanceClock(31 * 60_000);
+  account = await registerAccount(world.gateway);
+  await grantCredits(world.gateway, account, USD);
 });
 
 interface Answered {
@@ -29,7 +29,7 @@ interface Answered {
 }
 
 async function say(messages: readonly Json[], more: Json = ANY, who = account): Promise<Answered> {
-  const response = await post(world.gateway, who, "chat", {
+  const response = await postCall(world.gateway, who, "chat", {
     model: "alpha/echo",
     messages,
     max_tokens: 50,
@@ -76,69 +76,69 @@ describe("a conversation", () => {
   ];
 
   test("stays with the provider that answered it, and reads its cache there", async () => {
-    world.hosts.alpha.failure = { status: 503 };
+    world.providers.alpha.failure = { status: 503 };
     expect(await say(opening)).toEqual({ provider: "beta", cached: 0 });
-    world.hosts.alpha.failure = undefined;
+    world.providers.alpha.failure = undefined;
     const second = await say(later);
     expect(second.provider).toBe("beta");
     expect(second.cached).toBeGreaterThan(1_000);
   });
 
   test("begins anew for another account, another beginning, and after half an hour", async () => {
-    world.hosts.alpha.failure = { status: 503 };
+    world.providers.alpha.failure = { status: 503 };
     await say(opening);
-    world.hosts.alpha.failure = undefined;
-    const other = await register(world.gateway);
-    await fund(world.gateway, other, USD);
+    world.providers.alpha.failure = undefined;
+    const other = await registerAccount(world.gateway);
+    await grantCredits(world.gateway, other, USD);
     expect((await say(later, ANY, other)).provider).toBe("alpha");
     expect((await say([{ role: "user", content: "first" }])).provider).toBe("alpha");
-    world.pass(31 * 60_000);
+    world.advanceClock(31 * 60_000);
     expect((await say(later)).provider).toBe("alpha");
   });
 
   test("goes where order says, whoever answered before", async () => {
-    world.hosts.alpha.failure = { status: 503 };
+    world.providers.alpha.failure = { status: 503 };
     await say(opening);
-    world.hosts.alpha.failure = undefined;
+    world.providers.alpha.failure = undefined;
     const order = { provider: { order: ["gamma"] } };
     expect((await say(later, order)).provider).toBe("gamma");
     expect((await say(later)).provider).toBe("gamma");
   });
 
   test("leaves a provider that fails, and stays with the next", async () => {
-    world.hosts.alpha.failure = { status: 503 };
+    world.providers.alpha.failure = { status: 503 };
     await say(opening);
-    world.hosts.alpha.failure = undefined;
-    world.hosts.beta.failure = { status: 503 };
+    world.providers.alpha.failure = undefined;
+    world.providers.beta.failure = { status: 503 };
     expect((await say(later)).provider).toBe("alpha");
-    world.hosts.beta.failure = undefined;
+    world.providers.beta.failure = undefined;
     expect((await say(later)).provider).toBe("alpha");
   });
 
   test("asked plainly it is nobody's but the model's own provider's", async () => {
-    world.hosts.alpha.failure = { status: 503 };
+    world.providers.alpha.failure = { status: 503 };
     await say(opening);
-    world.hosts.alpha.failure = undefined;
+    world.providers.alpha.failure = undefined;
     expect((await say(later, {})).provider).toBe("alpha");
   });
 });
 
 describe("a provider that is down", () => {
   async function breakAlpha(): Promise<void> {
-    world.hosts.alpha.failure = { status: 503 };
+    world.providers.alpha.failure = { status: 503 };
     // Where another provider is next, a failure is not waited out.
     const next = { model: "alpha/echo", provider: { order: ["alpha", "gamma"] } };
     for (let call = 0; call < 5; call++)
-      await post(world.gateway, account, "chat", bodyOf("chat", `fail ${call}`, next));
-    world.hosts.alpha.failure = undefined;
-    world.hosts.alpha.seen.length = 0;
+      await postCall(world.gateway, account, "chat", bodyOf("chat", `fail ${call}`, next));
+    world.providers.alpha.failure = undefined;
+    world.providers.alpha.requests.length = 0;
   }
 
   test("is not asked while its circuit is open, and is again when that time is over", async () => {
     await breakAlpha();
     expect((await say([{ role: "user", content: "a" }])).provider).toBe("beta");
-    expect(world.hosts.alpha.seen).toEqual([]);
-    world.pass(31_000);
+    expect(world.providers.alpha.requests).toEqual([]);
+    world.advanceClock(31_000);
     expect((await say([{ role: "user", content: "b" }])).provider).toBe("alpha");
   });
 
@@ -152,7 +152,7 @@ describe("a provider that is down", () => {
     await breakAlpha();
     const order = { provider: { order: ["alpha", "gamma"] } };
     expect((await say([{ role: "user", content: "d" }], order)).provider).toBe("gamma");
-    expect(world.hosts.alpha.seen).toEqual([]);
+    expect(world.providers.alpha.requests).toEqual([]);
   });
 
   test("is listed as down, then as degraded, with its uptime", async () => {
@@ -160,7 +160,7 @@ describe("a provider that is down", () => {
     const [alpha, beta] = await endpointsOf("alpha/echo");
     expect([alpha?.status, alpha?.uptime]).toEqual(["down", 0]);
     expect([beta?.status, beta?.uptime]).toEqual(["up", null]);
-    world.pass(31_000);
+    world.advanceClock(31_000);
     await say([{ role: "user", content: "e" }], {});
     const [after] = await endpointsOf("alpha/echo");
     expect([after?.status, after?.uptime]).toEqual(["degraded", 0.1667]);
@@ -169,12 +169,12 @@ describe("a provider that is down", () => {
 
 describe("sort", () => {
   async function measure(stream: boolean): Promise<void> {
-    world.hosts.alpha.delayMs = 60;
-    world.hosts.beta.delayMs = 5;
-    world.hosts.gamma.delayMs = 30;
+    world.providers.alpha.delayMs = 60;
+    world.providers.beta.delayMs = 5;
+    world.providers.gamma.delayMs = 30;
     for (const id of ["alpha", "beta", "gamma"])
       await (
-        await post(
+        await postCall(
           world.gateway,
           account,
           "chat",
@@ -199,7 +199,7 @@ describe("sort", () => {
 
   test("by latency asks one that nobody knows lately first, so that it is known", async () => {
     await measure(false);
-    world.pass(31 * 60_000);
+    world.advanceClock(31 * 60_000);
     const sorted = { provider: { sort: "latency" } };
     const asked: (string | null)[] = [];
     for (const name of ["r1", "r2", "r3"])
@@ -214,7 +214,7 @@ describe("sort", () => {
         model: `${id}/echo`,
         stream: true,
       });
-      await (await post(world.gateway, account, "chat", body)).text();
+      await (await postCall(world.gateway, account, "chat", body)).text();
     }
     const best = (await endpointsOf("alpha/echo")).toSorted(
       (left, right) => (right.throughput ?? 0) - (left.throughput ?? 0),

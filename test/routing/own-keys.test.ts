@@ -4,24 +4,29 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
 import {
   bodyOf,
-  expectClean,
-  fund,
+  expectSettledLedger,
+  grantCredits,
   type Json,
-  post,
-  recordOf,
+  postCall,
+  usageRecordOf,
   USD,
-  walletOf,
+  readWallet,
 } from "../inference/world.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { type Host, startHost } from "./world.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { type FaultyProvider, startFaultyProvider } from "./world.ts";
 
 let gateway: Gateway;
-let openai: Host;
-let azure: Host;
-let account: Account;
+let openai: FaultyProvider;
+let azure: FaultyProvider;
+let account: TestAccount;
 
 beforeAll(async () => {
-  [openai, azure] = [startHost(), startHost()];
+  [openai, azure] = [startFaultyProvider(), startFaultyProvider()];
   gateway = await startGateway({
     providers: [],
     env: {
@@ -38,7 +43,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   for (const host of [openai, azure]) host.failure = undefined;
-  account = await register(gateway);
+  account = await registerAccount(gateway);
   const added = await fetch(`${gateway.url}/v1/provider-keys`, {
     method: "POST",
     headers: account.headers,
@@ -53,11 +58,11 @@ async function call(
   more: Json,
 ): Promise<{ status: number; provider: unknown; byok: unknown; cost: bigint; tries: number }> {
   const body = bodyOf("chat", "hello", { model: "openai/gpt-5-mini", ...more });
-  const response = await post(gateway, account, "chat", body);
+  const response = await postCall(gateway, account, "chat", body);
   await response.text();
-  const row = await recordOf(gateway.house.db, response.headers.get("x-request-id"));
+  const row = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
   const { attempts } = JSON.parse(String(row["detail"])) as { attempts: unknown[] };
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   return {
     status: response.status,
     provider: row["provider"],
@@ -74,13 +79,13 @@ test("an own key costs nothing, also for an account that could not pay the other
 });
 
 test("where all accounts of that provider fail, the next provider is paid, once", async () => {
-  await fund(gateway, account, USD);
+  await grantCredits(gateway, account, USD);
   azure.failure = { status: 503 };
   const answered = await call(ORDER);
   expect([answered.status, answered.provider, answered.byok]).toEqual([200, "openai", 0]);
   // Its own key twice, since the gateway's account is at the same place; that one once, since the next is elsewhere.
   expect(answered.tries).toBe(4);
-  const wallet = await walletOf(gateway.house.db, account.id);
+  const wallet = await readWallet(gateway.server.db, account.id);
   expect(answered.cost).toBeGreaterThan(0n);
   expect([wallet.promo + wallet.paid, wallet.held]).toEqual([
     USD + 50_000_000n - answered.cost,

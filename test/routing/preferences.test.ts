@@ -6,24 +6,29 @@ import {
   errorOf,
   expectEnvelope,
   type Json,
-  post,
+  postCall,
   STREAMED_APIS,
 } from "../inference/world.ts";
-import { type Account, register } from "../support/gateway.ts";
-import { startWorld, type World } from "./world.ts";
+import { type TestAccount, registerAccount } from "../support/gateway.ts";
+import { startRoutingHarness, type RoutingHarness } from "./world.ts";
 
-let world: World;
-let account: Account;
+let world: RoutingHarness;
+let account: TestAccount;
 
 beforeAll(async () => {
-  world = await startWorld();
-  account = await register(world.gateway);
+  world = await startRoutingHarness();
+  account = await registerAccount(world.gateway);
 });
 afterAll(() => world.stop());
-beforeEach(() => world.heal());
+beforeEach(() => world.resetProviders());
 
 function call(more: Json, api: (typeof STREAMED_APIS)[number] = "chat"): Promise<Response> {
-  return post(world.gateway, account, api, bodyOf(api, "hello", { model: "alpha/echo", ...more }));
+  return postCall(
+    world.gateway,
+    account,
+    api,
+    bodyOf(api, "hello", { model: "alpha/echo", ...more }),
+  );
 }
 
 const MISTAKES: readonly (readonly [path: string, more: Json])[] = [
@@ -57,7 +62,7 @@ describe("a wish that cannot be read", () => {
         expect(`${response.status} ${String(errorOf(body)["message"])}`).toContain(`400 ${path}`);
         if (api !== "messages") expect(errorOf(body)["param"]).toBe(path);
       }
-      expect(world.hosts.alpha.seen).toEqual([]);
+      expect(world.providers.alpha.requests).toEqual([]);
     });
 
   test("a model of the list that is not there is a 404 that names its place", async () => {
@@ -94,7 +99,7 @@ describe("a provider sees nothing of it", () => {
       });
       expect([response.status, response.headers.get("x-postern-provider")]).toEqual([200, "beta"]);
       await response.text();
-      const seen = world.hosts.beta.seen.at(-1)?.body ?? "";
+      const seen = world.providers.beta.requests.at(-1)?.body ?? "";
       expect(JSON.parse(seen)).toEqual({ model: "echo", ...rest });
       expect(seen).toContain(`"echo",  ${JSON.stringify(rest).slice(1, -1)}`);
     });
@@ -106,7 +111,7 @@ describe("a provider sees nothing of it", () => {
       "messages",
     );
     expect(response.status).toBe(200);
-    const seen = world.hosts.gamma.seen.at(-1)?.body ?? "";
+    const seen = world.providers.gamma.requests.at(-1)?.body ?? "";
     expect(Object.keys(JSON.parse(seen) as Json)).not.toContain("provider");
   });
 
@@ -123,13 +128,13 @@ describe("a provider sees nothing of it", () => {
     expect(response.status).toBe(200);
     const { input_tokens: counted } = (await response.json()) as { input_tokens: number };
     expect(counted).toBeGreaterThan(0);
-    expect(world.hosts.beta.seen.at(-1)?.body).toBe(
+    expect(world.providers.beta.requests.at(-1)?.body).toBe(
       '{"model":"echo","messages":[{"role":"user","content":"hello"}]}',
     );
   });
 
   test("an embedding's fields of these names are none of the gateway's business", async () => {
-    const response = await post(world.gateway, account, "embeddings", {
+    const response = await postCall(world.gateway, account, "embeddings", {
       model: "sim/embed",
       input: "hello",
       provider: { sort: "nonsense" },

@@ -4,22 +4,27 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createSimulator } from "../../src/simulator/simulator.ts";
-import { bodyOf, post } from "../inference/world.ts";
-import { type Gateway, type GatewayOptions, register, startGateway } from "../support/gateway.ts";
+import { bodyOf, postCall } from "../inference/world.ts";
+import {
+  type Gateway,
+  type GatewayOptions,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
-export interface Host {
+export interface FaultyProvider {
   readonly url: string;
   /** What is answered instead of the simulator's reply, as long as it is set. */
   failure: { readonly status: number; readonly body?: unknown } | undefined;
   delayMs: number;
   /** The bodies that came, with the path. */
-  readonly seen: { readonly path: string; readonly body: string }[];
+  readonly requests: { readonly path: string; readonly body: string }[];
   readonly stop: () => Promise<void>;
 }
 
-export function startHost(): Host {
-  const simulator = createSimulator({ now: Date.now, anyModel: true });
-  const seen: Host["seen"] = [];
+export function startFaultyProvider(): FaultyProvider {
+  const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
+  const requests: FaultyProvider["requests"] = [];
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -28,7 +33,7 @@ export function startHost(): Host {
     fetch: async (request) => {
       if (request.method === "GET") return new Response(null, { status: 404 });
       const body = await request.text();
-      seen.push({ path: new URL(request.url).pathname, body });
+      requests.push({ path: new URL(request.url).pathname, body });
       if (host.delayMs > 0) await Bun.sleep(host.delayMs);
       const { failure } = host;
       if (failure !== undefined)
@@ -40,21 +45,21 @@ export function startHost(): Host {
       );
     },
   });
-  const host: Host = {
+  const host: FaultyProvider = {
     url: `http://127.0.0.1:${server.port}`,
     failure: undefined,
     delayMs: 0,
-    seen,
+    requests,
     stop: () => server.stop(true),
   };
   return host;
 }
 
-export const HOSTS = ["alpha", "beta", "gamma"] as const;
-export type HostName = (typeof HOSTS)[number];
+export const PROVIDER_IDS = ["alpha", "beta", "gamma"] as const;
+export type ProviderId = (typeof PROVIDER_IDS)[number];
 
 /** US dollars for a million tokens of input and of output. */
-export const PRICES: Readonly<Record<HostName, readonly [input: string, output: string]>> = {
+export const PRICES: Readonly<Record<ProviderId, readonly [input: string, output: string]>> = {
   alpha: ["4", "8"],
   beta: ["2", "4"],
   gamma: ["1", "20"],
@@ -62,31 +67,35 @@ export const PRICES: Readonly<Record<HostName, readonly [input: string, output: 
 
 const CIRCUIT_OPEN_MS = 30_000;
 
-export interface World {
+export interface RoutingHarness {
   readonly gateway: Gateway;
-  readonly hosts: Readonly<Record<HostName, Host>>;
+  readonly providers: Readonly<Record<ProviderId, FaultyProvider>>;
   /** Moves the gateway's clock on. */
-  readonly pass: (ms: number) => void;
+  readonly advanceClock: (ms: number) => void;
   /** Makes all hosts well again and forgets what they saw; circuits that were open are closed. */
-  readonly heal: () => Promise<void>;
+  readonly resetProviders: () => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
-export async function startWorld(options: GatewayOptions = {}): Promise<World> {
+export async function startRoutingHarness(options: GatewayOptions = {}): Promise<RoutingHarness> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-routing-"));
-  const hosts = { alpha: startHost(), beta: startHost(), gamma: startHost() };
+  const faultyProviders = {
+    alpha: startFaultyProvider(),
+    beta: startFaultyProvider(),
+    gamma: startFaultyProvider(),
+  };
   const file = path.join(folder, "models.json");
   writeFileSync(
     file,
     JSON.stringify({
-      providers: HOSTS.map((id) => ({
+      providers: PROVIDER_IDS.map((id) => ({
         id,
-        base_url: hosts[id].url,
+        base_url: faultyProviders[id].url,
         wires: ["chat", "responses", "messages"],
         stops_billing_on_abort: true,
       })),
       models: [
-        ...HOSTS.map((id) => ({
+        ...PROVIDER_IDS.map((id) => ({
           id: `${id}/echo`,
           context_length: 128_000,
           max_output_tokens: 1_000,
@@ -103,36 +112,36 @@ export async function startWorld(options: GatewayOptions = {}): Promise<World> {
       ],
     }),
   );
-  let ahead = 0;
+  let clockOffsetMs = 0;
   const gateway = await startGateway({
-    now: () => Date.now() + ahead,
+    now: () => Date.now() + clockOffsetMs,
     ...options,
     env: { ...options.env, POSTERN_MODELS_FILE: file },
   });
   return {
     gateway,
-    hosts,
-    pass: (ms) => {
-      ahead += ms;
+    providers: faultyProviders,
+    advanceClock: (ms) => {
+      clockOffsetMs += ms;
     },
-    heal: async () => {
-      ahead += CIRCUIT_OPEN_MS + 1_000;
-      const account = await register(gateway);
-      for (const id of HOSTS) {
-        hosts[id].failure = undefined;
-        hosts[id].delayMs = 0;
-        await post(
+    resetProviders: async () => {
+      clockOffsetMs += CIRCUIT_OPEN_MS + 1_000;
+      const account = await registerAccount(gateway);
+      for (const id of PROVIDER_IDS) {
+        faultyProviders[id].failure = undefined;
+        faultyProviders[id].delayMs = 0;
+        await postCall(
           gateway,
           account,
           "chat",
           bodyOf("chat", "hello", { model: `${id}/echo`, max_tokens: 5 }),
         );
-        hosts[id].seen.length = 0;
+        faultyProviders[id].requests.length = 0;
       }
     },
     stop: async () => {
       await gateway.stop();
-      await Promise.all(Object.values(hosts).map((host) => host.stop()));
+      await Promise.all(Object.values(faultyProviders).map((host) => host.stop()));
       rmSync(folder, { recursive: true, force: true });
     },
   };

@@ -2,23 +2,23 @@ import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { APICallError, embedMany, generateText, jsonSchema, Output, streamText, tool } from "ai";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { expectClean, simStats, until } from "../inference/world.ts";
-import { errorOf, type Place, startPlace, WEATHER } from "./gateway.ts";
+import { expectSettledLedger, simStats, waitUntil } from "../inference/world.ts";
+import { caughtError, type SdkHarness, startSdkHarness, WEATHER_SCHEMA } from "./gateway.ts";
 
-let place: Place;
+let harness: SdkHarness;
 
 beforeAll(async () => {
-  place = await startPlace();
+  harness = await startSdkHarness();
 });
 afterAll(async () => {
-  await expectClean(place.gateway.house.db);
-  await place.stop();
+  await expectSettledLedger(harness.gateway.server.db);
+  await harness.stop();
 });
 
-const openai = (apiKey = place.account.key) =>
-  createOpenAI({ apiKey, baseURL: `${place.gateway.url}/v1` });
+const openai = (apiKey = harness.account.key) =>
+  createOpenAI({ apiKey, baseURL: `${harness.gateway.url}/v1` });
 const anthropic = () =>
-  createAnthropic({ apiKey: place.account.key, baseURL: `${place.gateway.url}/v1` });
+  createAnthropic({ apiKey: harness.account.key, baseURL: `${harness.gateway.url}/v1` });
 
 const MODELS = {
   "chat, simulated": () => openai().chat("sim/echo"),
@@ -59,8 +59,8 @@ for (const [name, model] of Object.entries(MODELS)) {
           weather: tool({
             description: "the weather",
             inputSchema: jsonSchema<{ city: string; days: number }>({
-              ...WEATHER,
-              required: [...WEATHER.required],
+              ...WEATHER_SCHEMA,
+              required: [...WEATHER_SCHEMA.required],
             }),
           }),
         },
@@ -78,8 +78,8 @@ for (const [name, model] of Object.entries(MODELS)) {
         prompt: "weather",
         output: Output.object({
           schema: jsonSchema<{ city: string; days: number }>({
-            ...WEATHER,
-            required: [...WEATHER.required],
+            ...WEATHER_SCHEMA,
+            required: [...WEATHER_SCHEMA.required],
           }),
         }),
         maxRetries: 0,
@@ -100,7 +100,7 @@ describe("the ai package", () => {
 
   test("throws its own errors with the status: 401, 402, 404, 429", async () => {
     const statusOf = async (promise: PromiseLike<unknown>): Promise<unknown> => {
-      const error = await errorOf(promise);
+      const error = await caughtError(promise);
       expect(APICallError.isInstance(error)).toBe(true);
       return (error as APICallError).statusCode;
     };
@@ -116,7 +116,7 @@ describe("the ai package", () => {
     expect(
       await statusOf(
         generateText({
-          model: openai(place.poor.key).chat("openai/gpt-5-mini"),
+          model: openai(harness.unfundedAccount.key).chat("openai/gpt-5-mini"),
           prompt: "x",
           maxOutputTokens: 60_000,
           maxRetries: 0,
@@ -149,14 +149,14 @@ describe("the ai package", () => {
       onError: () => {},
     });
     setTimeout(() => leaving.abort(), 150);
-    await errorOf(
+    await caughtError(
       (async () => {
         for await (const part of result.fullStream)
           if (part.type === "abort") throw new Error("aborted");
       })(),
     );
-    await until(
-      () => simStats(place.gateway),
+    await waitUntil(
+      () => simStats(harness.gateway),
       (stats) => stats.open_streams === 0,
       1_000,
     );

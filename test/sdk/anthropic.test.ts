@@ -7,26 +7,31 @@ import Anthropic, {
   RateLimitError,
 } from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { expectClean, lastSeen, simStats, until } from "../inference/world.ts";
-import { errorOf, type Place, startPlace, WEATHER } from "./gateway.ts";
+import {
+  expectSettledLedger,
+  lastSimulatorRequest,
+  simStats,
+  waitUntil,
+} from "../inference/world.ts";
+import { caughtError, type SdkHarness, startSdkHarness, WEATHER_SCHEMA } from "./gateway.ts";
 
-let place: Place;
+let harness: SdkHarness;
 let client: Anthropic;
 
 beforeAll(async () => {
-  place = await startPlace();
-  client = clientFor(place.account.key);
+  harness = await startSdkHarness();
+  client = clientFor(harness.account.key);
 });
 afterAll(async () => {
-  await expectClean(place.gateway.house.db);
-  await place.stop();
+  await expectSettledLedger(harness.gateway.server.db);
+  await harness.stop();
 });
 
 function clientFor(apiKey: string): Anthropic {
-  return new Anthropic({ apiKey, baseURL: place.gateway.url, maxRetries: 0 });
+  return new Anthropic({ apiKey, baseURL: harness.gateway.url, maxRetries: 0 });
 }
 
-const hello = (content: string): Anthropic.MessageParam[] => [{ role: "user", content }];
+const helloMessages = (content: string): Anthropic.MessageParam[] => [{ role: "user", content }];
 
 for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
   describe(`the @anthropic-ai/sdk package with ${model}`, () => {
@@ -34,7 +39,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
       const message = await client.messages.create({
         model,
         max_tokens: 100,
-        messages: hello("hello"),
+        messages: helloMessages("hello"),
       });
       expect(message.content[0]).toMatchObject({
         type: "text",
@@ -53,7 +58,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
           {
             type: "custom",
             name: "weather",
-            input_schema: WEATHER,
+            input_schema: WEATHER_SCHEMA,
             parse: (input: unknown) => input,
             run: () => "it rains",
           },
@@ -61,14 +66,14 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
       });
       const last = await runner.runUntilDone();
       expect(last.content[0]).toMatchObject({ text: expect.stringContaining("it rains") });
-      expect((await lastSeen(place.gateway)).body).not.toContain('"thread"');
+      expect((await lastSimulatorRequest(harness.gateway)).body).not.toContain('"thread"');
     });
 
     test("streams a message to its end", async () => {
       const stream = client.messages.stream({
         model,
         max_tokens: 100,
-        messages: hello("[[sim: tokens=30 chunks=10]] hello"),
+        messages: helloMessages("[[sim: tokens=30 chunks=10]] hello"),
       });
       let deltas = 0;
       stream.on("text", () => (deltas += 1));
@@ -80,7 +85,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
 
     test("calls a tool in a stream, and goes on with its result", async () => {
       const tools = [
-        { name: "weather", input_schema: WEATHER as unknown as Anthropic.Tool.InputSchema },
+        { name: "weather", input_schema: WEATHER_SCHEMA as unknown as Anthropic.Tool.InputSchema },
       ];
       const first = await client.messages
         .stream({
@@ -88,7 +93,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
           max_tokens: 200,
           tools,
           tool_choice: { type: "any" },
-          messages: hello("use the weather tool"),
+          messages: helloMessages("use the weather tool"),
         })
         .finalMessage();
       const call = first.content.find((block) => block.type === "tool_use");
@@ -99,7 +104,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
         max_tokens: 200,
         tools,
         messages: [
-          ...hello("use the weather tool"),
+          ...helloMessages("use the weather tool"),
           { role: "assistant", content: first.content },
           {
             role: "user",
@@ -113,7 +118,7 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
     test("counts tokens, at no cost", async () => {
       const { input_tokens: count } = await client.messages.countTokens({
         model,
-        messages: hello("hello there"),
+        messages: helloMessages("hello there"),
       });
       expect(count).toBeGreaterThan(0);
     });
@@ -122,12 +127,12 @@ for (const model of ["sim/echo", "anthropic/claude-haiku-4-5"]) {
       const stream = client.messages.stream({
         model,
         max_tokens: 300,
-        messages: hello("[[sim: tokens=200 chunks=200 pace=20]] hello"),
+        messages: helloMessages("[[sim: tokens=200 chunks=200 pace=20]] hello"),
       });
       stream.on("text", () => stream.abort());
-      expect(await errorOf(stream.finalMessage())).toBeInstanceOf(APIUserAbortError);
-      await until(
-        () => simStats(place.gateway),
+      expect(await caughtError(stream.finalMessage())).toBeInstanceOf(APIUserAbortError);
+      await waitUntil(
+        () => simStats(harness.gateway),
         (stats) => stats.open_streams === 0,
         1_000,
       );
@@ -140,10 +145,10 @@ describe("the @anthropic-ai/sdk package", () => {
     await client.beta.messages.create({
       model: "anthropic/claude-haiku-4-5",
       max_tokens: 50,
-      messages: hello("hello"),
+      messages: helloMessages("hello"),
       betas: ["context-1m-2025-08-07"],
     });
-    expect((await lastSeen(place.gateway)).headers["anthropic-beta"]).toContain(
+    expect((await lastSimulatorRequest(harness.gateway)).headers["anthropic-beta"]).toContain(
       "context-1m-2025-08-07",
     );
   });
@@ -159,11 +164,11 @@ describe("the @anthropic-ai/sdk package", () => {
   });
 
   test("throws its own typed errors: 400, 401, 402, 404, 429, 529", async () => {
-    const ask = { model: "sim/echo", max_tokens: 100, messages: hello("hello") };
-    const unauthorized = await errorOf(clientFor("pst-rt-nonsense").messages.create(ask));
+    const ask = { model: "sim/echo", max_tokens: 100, messages: helloMessages("hello") };
+    const unauthorized = await caughtError(clientFor("pst-rt-nonsense").messages.create(ask));
     expect(unauthorized).toBeInstanceOf(AuthenticationError);
-    const poor = await errorOf(
-      clientFor(place.poor.key).messages.create({
+    const poor = await caughtError(
+      clientFor(harness.unfundedAccount.key).messages.create({
         ...ask,
         model: "anthropic/claude-haiku-4-5",
         max_tokens: 60_000,
@@ -182,32 +187,35 @@ describe("the @anthropic-ai/sdk package", () => {
         },
       },
     });
-    expect(await errorOf(client.messages.create({ ...ask, model: "sim/nobody" }))).toBeInstanceOf(
-      NotFoundError,
-    );
-    const limited = await errorOf(
-      client.messages.create({ ...ask, messages: hello("[[sim: status=429 retry-after=30]] x") }),
+    expect(
+      await caughtError(client.messages.create({ ...ask, model: "sim/nobody" })),
+    ).toBeInstanceOf(NotFoundError);
+    const limited = await caughtError(
+      client.messages.create({
+        ...ask,
+        messages: helloMessages("[[sim: status=429 retry-after=30]] x"),
+      }),
     );
     expect(limited).toBeInstanceOf(RateLimitError);
-    const overloaded = await errorOf(
-      client.messages.create({ ...ask, messages: hello("[[sim: status=529]] x") }),
+    const overloaded = await caughtError(
+      client.messages.create({ ...ask, messages: helloMessages("[[sim: status=529]] x") }),
     );
     expect(overloaded).toMatchObject({
       status: 529,
       error: { error: { type: "overloaded_error" } },
     });
-    expect(await errorOf(client.messages.create({ ...ask, max_tokens: 0 }))).toBeInstanceOf(
+    expect(await caughtError(client.messages.create({ ...ask, max_tokens: 0 }))).toBeInstanceOf(
       BadRequestError,
     );
   });
 
   test("throws what a stream broke by", async () => {
-    const error = await errorOf(
+    const error = await caughtError(
       client.messages
         .stream({
           model: "sim/reason",
           max_tokens: 100,
-          messages: hello("[[sim: cut=3 pace=20 reasoning=0]] one two three four five six"),
+          messages: helloMessages("[[sim: cut=3 pace=20 reasoning=0]] one two three four five six"),
         })
         .finalMessage(),
     );
@@ -216,7 +224,7 @@ describe("the @anthropic-ai/sdk package", () => {
 });
 
 test("a text of another maker's model has a list of citations, which clients that take no null can read", async () => {
-  const asked = { model: "openai/gpt-5-mini", max_tokens: 100, messages: hello("hello") };
+  const asked = { model: "openai/gpt-5-mini", max_tokens: 100, messages: helloMessages("hello") };
   for (const message of [
     await client.messages.create(asked),
     await client.messages.stream(asked).finalMessage(),

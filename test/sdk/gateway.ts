@@ -1,23 +1,28 @@
 // A gateway for the official clients: its own simulated models, and two providers whose address is the simulator's.
 
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { fund, USD } from "../inference/world.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { grantCredits, USD } from "../inference/world.ts";
 
-export interface Place {
+export interface SdkHarness {
   readonly gateway: Gateway;
-  readonly account: Account;
-  readonly poor: Account;
+  readonly account: TestAccount;
+  readonly unfundedAccount: TestAccount;
   readonly stop: () => Promise<void>;
 }
 
-export async function startPlace(): Promise<Place> {
+export async function startSdkHarness(): Promise<SdkHarness> {
   const gateway = await startGateway({ providers: ["sim", "openai", "anthropic"] });
-  const account = await register(gateway);
-  await fund(gateway, account, 100n * USD);
-  return { gateway, account, poor: await register(gateway), stop: gateway.stop };
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100n * USD);
+  return { gateway, account, unfundedAccount: await registerAccount(gateway), stop: gateway.stop };
 }
 
-export const WEATHER = {
+export const WEATHER_SCHEMA = {
   type: "object",
   properties: { city: { type: "string" }, days: { type: "integer", minimum: 1, maximum: 7 } },
   required: ["city", "days"],
@@ -25,7 +30,7 @@ export const WEATHER = {
 } as const;
 
 /** The error that a promise ends with. */
-export async function errorOf(promise: PromiseLike<unknown>): Promise<unknown> {
+export async function caughtError(promise: PromiseLike<unknown>): Promise<unknown> {
   try {
     await promise;
   } catch (error) {

@@ -7,23 +7,23 @@ import OpenAI, {
   NotFoundError,
   RateLimitError,
 } from "openai";
-import { expectClean, until, simStats } from "../inference/world.ts";
-import { errorOf, type Place, startPlace, WEATHER } from "./gateway.ts";
+import { expectSettledLedger, waitUntil, simStats } from "../inference/world.ts";
+import { caughtError, type SdkHarness, startSdkHarness, WEATHER_SCHEMA } from "./gateway.ts";
 
-let place: Place;
+let harness: SdkHarness;
 let client: OpenAI;
 
 beforeAll(async () => {
-  place = await startPlace();
-  client = clientFor(place.account.key);
+  harness = await startSdkHarness();
+  client = clientFor(harness.account.key);
 });
 afterAll(async () => {
-  await expectClean(place.gateway.house.db);
-  await place.stop();
+  await expectSettledLedger(harness.gateway.server.db);
+  await harness.stop();
 });
 
 function clientFor(apiKey: string): OpenAI {
-  return new OpenAI({ apiKey, baseURL: `${place.gateway.url}/v1`, maxRetries: 0 });
+  return new OpenAI({ apiKey, baseURL: `${harness.gateway.url}/v1`, maxRetries: 0 });
 }
 
 const MODELS = ["sim/echo", "openai/gpt-5-mini"] as const;
@@ -70,7 +70,7 @@ for (const model of MODELS) {
 
     test("accumulates a streamed tool call, and goes on with its result", async () => {
       const tools: OpenAI.ChatCompletionTool[] = [
-        { type: "function", function: { name: "weather", parameters: WEATHER } },
+        { type: "function", function: { name: "weather", parameters: WEATHER_SCHEMA } },
       ];
       const first = await client.chat.completions
         .stream({
@@ -102,7 +102,7 @@ for (const model of MODELS) {
         messages: [{ role: "user", content: "weather" }],
         response_format: {
           type: "json_schema",
-          json_schema: { name: "weather", schema: WEATHER, strict: true },
+          json_schema: { name: "weather", schema: WEATHER_SCHEMA, strict: true },
         },
       });
       expect(parsed.choices[0]?.message.parsed).toMatchObject({
@@ -125,7 +125,7 @@ for (const model of MODELS) {
         model,
         input: "use the weather tool",
         tool_choice: "required",
-        tools: [{ type: "function", name: "weather", parameters: WEATHER, strict: true }],
+        tools: [{ type: "function", name: "weather", parameters: WEATHER_SCHEMA, strict: true }],
       });
       expect(
         called.output.some((item) => item.type === "function_call" && item.name === "weather"),
@@ -140,8 +140,8 @@ for (const model of MODELS) {
       });
       let chunks = 0;
       for await (const _ of stream) if (++chunks === 3) stream.controller.abort();
-      await until(
-        () => simStats(place.gateway),
+      await waitUntil(
+        () => simStats(harness.gateway),
         (stats) => stats.open_streams === 0,
         1_000,
       );
@@ -174,11 +174,17 @@ describe("the openai package", () => {
 
   test("throws its own typed errors: 400, 401, 402, 404, 429", async () => {
     const ask = { model: "sim/echo", messages: [{ role: "user" as const, content: "hello" }] };
-    const unauthorized = await errorOf(clientFor("pst-rt-nonsense").chat.completions.create(ask));
+    const unauthorized = await caughtError(
+      clientFor("pst-rt-nonsense").chat.completions.create(ask),
+    );
     expect(unauthorized).toBeInstanceOf(AuthenticationError);
     expect(unauthorized).toMatchObject({ status: 401, code: "invalid_api_key" });
-    const poor = await errorOf(
-      clientFor(place.poor.key).chat.completions.create({ ...ask, max_tokens: 16_000, n: 100 }),
+    const poor = await caughtError(
+      clientFor(harness.unfundedAccount.key).chat.completions.create({
+        ...ask,
+        max_tokens: 16_000,
+        n: 100,
+      }),
     );
     expect(poor).toBeInstanceOf(APIError);
     expect(poor).toMatchObject({
@@ -186,10 +192,12 @@ describe("the openai package", () => {
       code: "insufficient_credits",
       error: { affordable_max_tokens: expect.any(Number) },
     });
-    const missing = await errorOf(client.chat.completions.create({ ...ask, model: "sim/nobody" }));
+    const missing = await caughtError(
+      client.chat.completions.create({ ...ask, model: "sim/nobody" }),
+    );
     expect(missing).toBeInstanceOf(NotFoundError);
     expect(missing).toMatchObject({ code: "model_not_found", param: "model" });
-    const limited = await errorOf(
+    const limited = await caughtError(
       client.chat.completions.create({
         ...ask,
         messages: [{ role: "user", content: "[[sim: status=429 retry-after=30]] x" }],
@@ -197,7 +205,7 @@ describe("the openai package", () => {
     );
     expect(limited).toBeInstanceOf(RateLimitError);
     expect((limited as RateLimitError).headers?.get("retry-after")).toBe("30");
-    const bad = await errorOf(
+    const bad = await caughtError(
       client.responses.create({ model: "sim/echo", input: "x", previous_response_id: "resp_1" }),
     );
     expect(bad).toBeInstanceOf(BadRequestError);
@@ -212,7 +220,7 @@ describe("the openai package", () => {
       ],
       stream: true,
     });
-    const error = await errorOf(
+    const error = await caughtError(
       (async () => {
         for await (const _ of stream) void _;
       })(),
@@ -223,7 +231,7 @@ describe("the openai package", () => {
 
   test("aborts a call that is not answered yet", async () => {
     const leaving = new AbortController();
-    const asking = errorOf(
+    const asking = caughtError(
       client.chat.completions.create(
         { model: "sim/echo", messages: [{ role: "user", content: "[[sim: latency=5000]] x" }] },
         { signal: leaving.signal },
@@ -231,8 +239,8 @@ describe("the openai package", () => {
     );
     setTimeout(() => leaving.abort(), 100);
     expect(await asking).toBeInstanceOf(APIUserAbortError);
-    await until(
-      () => simStats(place.gateway),
+    await waitUntil(
+      () => simStats(harness.gateway),
       (stats) => stats.open_streams === 0,
       1_000,
     );

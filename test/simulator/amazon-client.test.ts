@@ -10,20 +10,20 @@ import {
 } from "@aws-sdk/client-bedrock-runtime";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createEventFrameParser } from "../../src/base/event-stream.ts";
-import { amazonClient } from "../translation/amazon-client.ts";
-import { checkConverseEvent, checkConverseReply } from "../translation/converse-schema.ts";
-import { asker, json, serveSimulator } from "./serve.ts";
+import { bedrockClient } from "../translation/amazon-client.ts";
+import { validateConverseEvent, validateConverseReply } from "../translation/converse-schema.ts";
+import { createClient, json, serveSimulator } from "./serve.ts";
 
-let served: ReturnType<typeof serveSimulator>;
+let simulator: ReturnType<typeof serveSimulator>;
 let client: BedrockRuntimeClient;
 
 beforeAll(() => {
-  served = serveSimulator({ anyModel: true });
-  client = amazonClient(served.url);
+  simulator = serveSimulator({ acceptsAnyModel: true });
+  client = bedrockClient(simulator.url);
 });
 afterAll(async () => {
   client.destroy();
-  await served.stop();
+  await simulator.stop();
 });
 
 const CITY = {
@@ -33,23 +33,23 @@ const CITY = {
   additionalProperties: false,
 };
 const PIXEL = Uint8Array.from([137, 80, 78, 71, 13, 10, 26, 10]);
-type More = Omit<Partial<ConverseCommandInput>, "modelId" | "messages">;
+type ExtraInput = Omit<Partial<ConverseCommandInput>, "modelId" | "messages">;
 
-const asking = (text: string, more: More = {}): ConverseCommandInput => ({
+const converseInput = (text: string, more: ExtraInput = {}): ConverseCommandInput => ({
   modelId: "us.anthropic.claude-sonnet-4-6-v1:0",
   messages: [{ role: "user", content: [{ text }] }],
   ...more,
 });
-const tools = (...names: readonly string[]): More => ({
+const tools = (...names: readonly string[]): ExtraInput => ({
   toolConfig: {
     tools: names.map((name) => ({ toolSpec: { name, inputSchema: { json: CITY } } })),
   },
 });
-const thinking: More = {
+const thinking: ExtraInput = {
   additionalModelRequestFields: { thinking: { type: "enabled", budget_tokens: 1_024 } },
 };
 
-interface Streamed {
+interface StreamResult {
   readonly events: readonly ConverseStreamOutput[];
   readonly text: string;
   readonly reasoning: string;
@@ -57,7 +57,7 @@ interface Streamed {
   readonly error: string | undefined;
 }
 
-async function stream(input: ConverseCommandInput): Promise<Streamed> {
+async function readStream(input: ConverseCommandInput): Promise<StreamResult> {
   const events: ConverseStreamOutput[] = [];
   let error: string | undefined;
   try {
@@ -79,7 +79,7 @@ async function stream(input: ConverseCommandInput): Promise<Streamed> {
 describe("a whole reply", () => {
   test("is read: text, why it ended, usage", async () => {
     const { output, stopReason, usage, metrics } = await client.send(
-      new ConverseCommand(asking("hello")),
+      new ConverseCommand(converseInput("hello")),
     );
     expect(output?.message).toEqual({ role: "assistant", content: [{ text: "You said: hello" }] });
     expect([stopReason, usage?.outputTokens, metrics?.latencyMs]).toEqual(["end_turn", 4, 100]);
@@ -87,7 +87,7 @@ describe("a whole reply", () => {
 
   test("holds calls whose input is an object", async () => {
     const reply = await client.send(
-      new ConverseCommand(asking("use weather and clock, both", tools("weather", "clock"))),
+      new ConverseCommand(converseInput("use weather and clock, both", tools("weather", "clock"))),
     );
     const uses = reply.output?.message?.content?.flatMap((block) => block.toolUse ?? []) ?? [];
     expect(uses.map(({ name, input }) => [name, typeof Object(input).city])).toEqual([
@@ -98,7 +98,7 @@ describe("a whole reply", () => {
   });
 
   test("holds signed reasoning", async () => {
-    const reply = await client.send(new ConverseCommand(asking("why", thinking)));
+    const reply = await client.send(new ConverseCommand(converseInput("why", thinking)));
     const [first] = reply.output?.message?.content ?? [];
     expect(first?.reasoningContent?.reasoningText).toEqual({
       text: expect.stringContaining("think"),
@@ -109,7 +109,7 @@ describe("a whole reply", () => {
   test("answers what the client sends as bytes, and by a schema", async () => {
     const reply = await client.send(
       new ConverseCommand({
-        ...asking("look"),
+        ...converseInput("look"),
         messages: [
           {
             role: "user",
@@ -136,7 +136,7 @@ describe("a whole reply", () => {
   });
 
   test("counts tokens", async () => {
-    const { messages } = asking("hello there");
+    const { messages } = converseInput("hello there");
     const counted = await client.send(
       new CountTokensCommand({
         modelId: "amazon.nova-lite-v1:0",
@@ -149,7 +149,7 @@ describe("a whole reply", () => {
 
 describe("a stream", () => {
   test("is read frame by frame: reasoning, text, usage", async () => {
-    const said = await stream(asking("why [[sim: chunks=5]]", thinking));
+    const said = await readStream(converseInput("why [[sim: chunks=5]]", thinking));
     expect([said.error, said.reasoning.length > 0, said.text.length > 0]).toEqual([
       undefined,
       true,
@@ -162,25 +162,25 @@ describe("a stream", () => {
   });
 
   test("brings a call in pieces", async () => {
-    const said = await stream(asking("use weather", tools("weather")));
+    const said = await readStream(converseInput("use weather", tools("weather")));
     expect(JSON.parse(said.input)).toEqual({ city: expect.any(String) });
     const starts = said.events.flatMap((event) => event.contentBlockStart?.start?.toolUse ?? []);
     expect(starts.map(({ name }) => name)).toEqual(["weather"]);
   });
 
   test("is whole in slices of any size, and where each frame is padded anew", async () => {
-    const plain = await stream(asking("one two three"));
-    const sliced = await stream(asking("one two three [[sim: slice=3]]"));
+    const plain = await readStream(converseInput("one two three"));
+    const sliced = await readStream(converseInput("one two three [[sim: slice=3]]"));
     expect([sliced.error, sliced.text]).toEqual([undefined, plain.text]);
   });
 
   test("that fails midway throws the exception that its frame names", async () => {
-    const said = await stream(asking("[[sim: chunks=6 fail=2]] one two three"));
+    const said = await readStream(converseInput("[[sim: chunks=6 fail=2]] one two three"));
     expect([said.error, said.text]).toEqual(["ModelStreamErrorException", "the sim "]);
   });
 
   test("whose frame was garbled on the way is not believed", async () => {
-    const said = await stream(asking("[[sim: chunks=6 garble=2]] one two three"));
+    const said = await readStream(converseInput("[[sim: chunks=6 garble=2]] one two three"));
     expect(said.error).toBeDefined();
   });
 });
@@ -195,15 +195,15 @@ describe("a failure", () => {
     ["status=500", "InternalServerException"],
     ["status=503", "ServiceUnavailableException"],
   ])("of %s is thrown as %s, whole and streamed", async (order, name) => {
-    const input = asking(`[[sim: ${order}]] hello`);
+    const input = converseInput(`[[sim: ${order}]] hello`);
     const thrown = await client.send(new ConverseCommand(input)).catch((error: unknown) => error);
     expect(thrown).toMatchObject({ name, message: "This failure was ordered." });
-    expect((await stream(input)).error).toBe(name);
+    expect((await readStream(input)).error).toBe(name);
   });
 });
 
 describe("by Amazon's own description", () => {
-  const ask = asker({ anyModel: true });
+  const ask = createClient({ acceptsAnyModel: true });
   const orders = [
     "",
     "reasoning=5",
@@ -220,14 +220,14 @@ describe("by Amazon's own description", () => {
       ...tools("weather"),
     };
     const whole = await json(ask("/model/m/converse", body));
-    expect(checkConverseReply(whole)).toEqual([]);
+    expect(validateConverseReply(whole)).toEqual([]);
     const response = await ask("/model/m/converse-stream", body);
     const frames = createEventFrameParser().push(new Uint8Array(await response.arrayBuffer()));
     expect(frames.length).toBeGreaterThan(2);
     for (const { headers, payload } of frames) {
       // Real frames are padded by a member that the description leaves out.
       const { p: _padding, ...event } = JSON.parse(new TextDecoder().decode(payload));
-      expect(checkConverseEvent({ [headers.get(":event-type") ?? ""]: event })).toEqual([]);
+      expect(validateConverseEvent({ [headers.get(":event-type") ?? ""]: event })).toEqual([]);
     }
   });
 });

@@ -6,23 +6,23 @@ import OpenAI, {
   RateLimitError,
 } from "openai";
 import {
-  asker,
+  createClient,
   chatBody,
   chatTool,
-  dataOf,
+  eventData,
   json,
-  rejection,
+  rejectionReason,
   serveSimulator,
-  type Served,
+  type SimulatorServer,
 } from "./serve.ts";
 
-let served: Served;
+let simulator: SimulatorServer;
 let client: OpenAI;
 beforeAll(() => {
-  served = serveSimulator({ requireKey: "right-key" });
-  client = new OpenAI({ apiKey: "right-key", baseURL: `${served.url}/v1`, maxRetries: 0 });
+  simulator = serveSimulator({ requireKey: "right-key" });
+  client = new OpenAI({ apiKey: "right-key", baseURL: `${simulator.url}/v1`, maxRetries: 0 });
 });
-afterAll(() => served.stop());
+afterAll(() => simulator.stop());
 
 describe("the official SDK", () => {
   test("reads a whole reply", async () => {
@@ -80,18 +80,18 @@ describe("the official SDK", () => {
   });
 
   test("throws typed errors", async () => {
-    const wrongKey = new OpenAI({ apiKey: "wrong", baseURL: `${served.url}/v1`, maxRetries: 0 });
+    const wrongKey = new OpenAI({ apiKey: "wrong", baseURL: `${simulator.url}/v1`, maxRetries: 0 });
     const body = { model: "sim/echo", messages: [{ role: "user" as const, content: "hi" }] };
-    expect(await rejection(wrongKey.chat.completions.create(body))).toBeInstanceOf(
+    expect(await rejectionReason(wrongKey.chat.completions.create(body))).toBeInstanceOf(
       AuthenticationError,
     );
     expect(
-      await rejection(client.chat.completions.create({ ...body, model: "nope" })),
+      await rejectionReason(client.chat.completions.create({ ...body, model: "nope" })),
     ).toBeInstanceOf(NotFoundError);
     expect(
-      await rejection(client.chat.completions.create({ ...body, messages: [] })),
+      await rejectionReason(client.chat.completions.create({ ...body, messages: [] })),
     ).toBeInstanceOf(BadRequestError);
-    const limited = await rejection(
+    const limited = await rejectionReason(
       client.chat.completions.create({
         ...body,
         messages: [{ role: "user", content: "[[sim: status=429 retry-after=3]]" }],
@@ -126,7 +126,7 @@ describe("the official SDK", () => {
 });
 
 describe("a stream", () => {
-  const ask = asker();
+  const ask = createClient();
 
   test("shows usage to those who asked, in a chunk of its own, before [DONE]", async () => {
     const text = await (
@@ -135,7 +135,7 @@ describe("a stream", () => {
         chatBody("hi", { stream: true, stream_options: { include_usage: true } }),
       )
     ).text();
-    const chunks = dataOf(text);
+    const chunks = eventData(text);
     expect(chunks.at(-1)).toMatchObject({
       choices: [],
       usage: { prompt_tokens: 1, completion_tokens: 3 },
@@ -143,14 +143,14 @@ describe("a stream", () => {
     expect(chunks.slice(0, -1).every((chunk) => chunk.usage === null)).toBe(true);
     expect(text.endsWith("\n\ndata: [DONE]\n\n")).toBe(true);
     expect(chunks[0].choices[0].delta).toEqual({ role: "assistant", content: "", refusal: null });
-    const unasked = dataOf(
+    const unasked = eventData(
       await (await ask("/v1/chat/completions", chatBody("hi", { stream: true }))).text(),
     );
     expect(unasked.some((chunk) => "usage" in chunk)).toBe(false);
   });
 
   test("mixes several choices", async () => {
-    const chunks = dataOf(
+    const chunks = eventData(
       await (await ask("/v1/chat/completions", chatBody("hi", { stream: true, n: 2 }))).text(),
     );
     expect(chunks.slice(0, 4).map((chunk) => chunk.choices[0].index)).toEqual([0, 1, 0, 1]);
@@ -162,7 +162,7 @@ describe("a stream", () => {
 });
 
 describe("settings", () => {
-  const ask = asker();
+  const ask = createClient();
   const reply = async (text: string, more: Record<string, unknown> = {}) =>
     json(ask("/v1/chat/completions", chatBody(text, more)));
 
@@ -241,7 +241,7 @@ describe("settings", () => {
 
   test("a long prefix is read from the cache the second time, and after its life it is not", async () => {
     let now = 1_000_000;
-    const timed = asker({ now: () => now });
+    const timed = createClient({ now: () => now });
     const long = {
       model: "sim/echo",
       messages: [
@@ -270,7 +270,7 @@ describe("settings", () => {
 });
 
 describe("bad requests", () => {
-  const ask = asker();
+  const ask = createClient();
   const cases: [string, unknown, number, Record<string, unknown>][] = [
     ["broken JSON", "{", 400, {}],
     ["no model", { messages: [] }, 400, {}],
@@ -337,7 +337,7 @@ describe("bad requests", () => {
   });
 
   test("any model is answered where that is set, under every root", async () => {
-    const any = asker({ anyModel: true });
+    const any = createClient({ acceptsAnyModel: true });
     const { model } = await json(
       any("/openai/v1/chat/completions", chatBody("x", { model: "llama-9" })),
     );

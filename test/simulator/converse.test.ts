@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { createEventFrameParser } from "../../src/base/event-stream.ts";
-import { asker, json, type Json } from "./serve.ts";
+import { createClient, json, type Json } from "./serve.ts";
 
-const ask = asker();
+const send = createClient();
 const path = (verb: string, model = "sim%2Fecho") => `/model/${model}/${verb}`;
 const body = (text: string, more: Record<string, unknown> = {}) => ({
   messages: [{ role: "user", content: [{ text }] }],
@@ -34,7 +34,7 @@ async function frames(
 }
 
 test("a whole reply", async () => {
-  const response = await ask(path("converse"), body("Hello there"));
+  const response = await send(path("converse"), body("Hello there"));
   expect(response.headers.get("x-amzn-requestid")).toBeString();
   expect(await json(response)).toEqual({
     output: { message: { role: "assistant", content: [{ text: "You said: Hello there" }] } },
@@ -51,7 +51,7 @@ test("a whole reply", async () => {
 });
 
 test("a stream of frames with right checksums", async () => {
-  const response = await ask(
+  const response = await send(
     path("converse-stream"),
     body("call get_weather [[sim: preamble]]", {
       toolConfig,
@@ -88,7 +88,7 @@ test("a stream of frames with right checksums", async () => {
 
 test("tools, choices and results", async () => {
   const first = await json(
-    ask(path("converse"), body("go", { toolConfig: { ...toolConfig, toolChoice: { any: {} } } })),
+    send(path("converse"), body("go", { toolConfig: { ...toolConfig, toolChoice: { any: {} } } })),
   );
   const { toolUse } = first.output.message.content[0];
   expect(toolUse).toMatchObject({
@@ -106,13 +106,13 @@ test("tools, choices and results", async () => {
       ],
     },
   ];
-  const second = await json(ask(path("converse"), { messages, toolConfig }));
+  const second = await json(send(path("converse"), { messages, toolConfig }));
   expect(second.output.message.content[0].text).toBe('The tool answered: {"degrees":17}');
 });
 
 test("cache points write and read", async () => {
   const system = [{ text: "a".repeat(400) }, { cachePoint: { type: "default", ttl: "1h" } }];
-  const usage = async () => (await json(ask(path("converse"), body("hi", { system })))).usage;
+  const usage = async () => (await json(send(path("converse"), body("hi", { system })))).usage;
   expect(await usage()).toMatchObject({
     inputTokens: 1,
     cacheReadInputTokens: 0,
@@ -130,7 +130,7 @@ test("cache points write and read", async () => {
 
 test("limit, stops, media, structured output, service tier", async () => {
   const reply = async (text: string, more: Record<string, unknown>) =>
-    json(ask(path("converse"), body(text, more)));
+    json(send(path("converse"), body(text, more)));
   expect(await reply("Hello there", { inferenceConfig: { maxTokens: 2 } })).toMatchObject({
     stopReason: "max_tokens",
   });
@@ -144,7 +144,7 @@ test("limit, stops, media, structured output, service tier", async () => {
     { document: { format: "pdf", name: "d", source: { bytes: "AA" } } },
   ];
   expect(
-    (await json(ask(path("converse"), { messages: [{ role: "user", content }] }))).output.message
+    (await json(send(path("converse"), { messages: [{ role: "user", content }] }))).output.message
       .content[0].text,
   ).toBe("You said: Look (with 1 image, 1 file)");
   const structure = {
@@ -181,7 +181,7 @@ describe("errors are Amazon's", () => {
     [429, "ThrottlingException", path("converse"), body("[[sim: status=429]]")],
     [503, "ServiceUnavailableException", path("converse-stream"), body("[[sim: status=503]]")],
   ])("%d %s", async (status, type, to, sent) => {
-    const response = await ask(to, sent);
+    const response = await send(to, sent);
     expect(response.status).toBe(status);
     expect(response.headers.get("x-amzn-errortype")).toStartWith(type);
     expect(Object.keys(await json(response))).toEqual(["message"]);
@@ -189,7 +189,7 @@ describe("errors are Amazon's", () => {
 
   test("in a stream they are exception frames", async () => {
     const list = await frames(
-      await ask(path("converse-stream"), body("Hello there [[sim: fail=2]]")),
+      await send(path("converse-stream"), body("Hello there [[sim: fail=2]]")),
     );
     expect(list.at(-1)).toEqual({
       type: "modelStreamErrorException",
@@ -198,14 +198,14 @@ describe("errors are Amazon's", () => {
   });
 
   test("a garbled frame has a wrong checksum", async () => {
-    const response = await ask(path("converse-stream"), body("Hello there [[sim: garble=2]]"));
+    const response = await send(path("converse-stream"), body("Hello there [[sim: garble=2]]"));
     const bytes = new Uint8Array(await response.arrayBuffer());
     expect(() => createEventFrameParser().push(bytes)).toThrow("checksum");
   });
 });
 
 test("tokens are counted", async () => {
-  expect(await json(ask(path("count-tokens"), { input: { converse: body("12345") } }))).toEqual({
+  expect(await json(send(path("count-tokens"), { input: { converse: body("12345") } }))).toEqual({
     inputTokens: 2,
   });
 });

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import OpenAI from "openai";
-import { asker, json, serveSimulator, type Served } from "./serve.ts";
+import { createClient, json, serveSimulator, type SimulatorServer } from "./serve.ts";
 
-let served: Served;
+let simulator: SimulatorServer;
 let client: OpenAI;
 beforeAll(() => {
-  served = serveSimulator();
-  client = new OpenAI({ apiKey: "k", baseURL: `${served.url}/v1`, maxRetries: 0 });
+  simulator = serveSimulator();
+  client = new OpenAI({ apiKey: "k", baseURL: `${simulator.url}/v1`, maxRetries: 0 });
 });
-afterAll(() => served.stop());
+afterAll(() => simulator.stop());
 
 test("floats and base64 are the same vectors, of length one", async () => {
   const floats = await client.embeddings.create({
@@ -39,7 +39,7 @@ test("dimensions and token arrays are taken", async () => {
 });
 
 test("bad input is refused, ordered faults happen", async () => {
-  const ask = asker();
+  const ask = createClient();
   for (const body of [
     { model: "sim/embed" },
     { model: "sim/embed", input: "" },
@@ -56,7 +56,7 @@ test("bad input is refused, ordered faults happen", async () => {
 });
 
 test("Gemini's two embedding calls", async () => {
-  const ask = asker();
+  const ask = createClient();
   const content = { parts: [{ text: "hello" }] };
   const one = await json(
     ask("/v1beta/models/embed:embedContent", { content, outputDimensionality: 4 }),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { asker, dataOf, json } from "./serve.ts";
+import { createClient, eventData, json } from "./serve.ts";
 
-const ask = asker();
+const send = createClient();
 const path = (verb: string, model = "sim/echo") => `/v1beta/models/${model}:${verb}`;
 const body = (text: string, more: Record<string, unknown> = {}) => ({
   contents: [{ role: "user", parts: [{ text }] }],
@@ -23,7 +23,7 @@ const tools = [
 ];
 
 test("a whole reply", async () => {
-  expect(await json(ask(path("generateContent"), body("Hello there")))).toEqual({
+  expect(await json(send(path("generateContent"), body("Hello there")))).toEqual({
     candidates: [
       {
         content: { parts: [{ text: "You said: Hello there" }], role: "model" },
@@ -44,11 +44,11 @@ test("a whole reply", async () => {
 });
 
 test("a stream of events ends its lines with CRLF and has usage in every chunk", async () => {
-  const response = await ask(`${path("streamGenerateContent")}?alt=sse`, body("Hello there"));
+  const response = await send(`${path("streamGenerateContent")}?alt=sse`, body("Hello there"));
   expect(response.headers.get("content-type")).toBe("text/event-stream");
   const text = await response.text();
   expect(text.replaceAll("\r\n", "")).not.toContain("\n");
-  const chunks = dataOf(text);
+  const chunks = eventData(text);
   expect(chunks.map((chunk) => chunk.candidates[0].content.parts[0].text).join("")).toBe(
     "You said: Hello there",
   );
@@ -61,7 +61,7 @@ test("a stream of events ends its lines with CRLF and has usage in every chunk",
 });
 
 test("without alt=sse the stream is a JSON array", async () => {
-  const response = await ask(path("streamGenerateContent"), body("Hello there"));
+  const response = await send(path("streamGenerateContent"), body("Hello there"));
   expect(response.headers.get("content-type")).toBe("application/json");
   const chunks = await json(response);
   expect(chunks.at(-1).candidates[0].finishReason).toBe("STOP");
@@ -70,7 +70,7 @@ test("without alt=sse the stream is a JSON array", async () => {
 describe("tools", () => {
   test("a call, its signature, and the answer to its result", async () => {
     const first = await json(
-      ask(path("generateContent", "sim/reason"), body("call get_weather", { tools })),
+      send(path("generateContent", "sim/reason"), body("call get_weather", { tools })),
     );
     const [part] = first.candidates[0].content.parts;
     expect(part.functionCall).toMatchObject({
@@ -87,7 +87,7 @@ describe("tools", () => {
         parts: [{ functionResponse: { name: "get_weather", response: { degrees: 17 } } }],
       },
     ];
-    const second = await json(ask(path("generateContent"), { contents, tools }));
+    const second = await json(send(path("generateContent"), { contents, tools }));
     expect(second.candidates[0].content.parts[0].text).toBe('The tool answered: {"degrees":17}');
   });
 
@@ -95,7 +95,7 @@ describe("tools", () => {
     const calls = async (config: Record<string, unknown>) =>
       (
         await json(
-          ask(
+          send(
             path("generateContent"),
             body("hi", { tools, toolConfig: { functionCallingConfig: config } }),
           ),
@@ -111,7 +111,7 @@ describe("tools", () => {
 test("thoughts are outside the candidates' tokens and shown when asked for", async () => {
   const thinkingConfig = { thinkingBudget: 20, includeThoughts: true };
   const reply = await json(
-    ask(path("generateContent"), body("hi", { generationConfig: { thinkingConfig } })),
+    send(path("generateContent"), body("hi", { generationConfig: { thinkingConfig } })),
   );
   expect(reply.candidates[0].content.parts[0]).toMatchObject({ thought: true });
   expect(reply.usageMetadata).toMatchObject({
@@ -121,7 +121,7 @@ test("thoughts are outside the candidates' tokens and shown when asked for", asy
     totalTokenCount: 24,
   });
   const hidden = await json(
-    ask(
+    send(
       path("generateContent"),
       body("hi", { generationConfig: { thinkingConfig: { thinkingLevel: "HIGH" } } }),
     ),
@@ -132,7 +132,7 @@ test("thoughts are outside the candidates' tokens and shown when asked for", asy
 
 test("settings: limit, stops, candidates, structured output, media", async () => {
   const generate = async (text: string, generationConfig: Record<string, unknown>) =>
-    json(ask(path("generateContent"), body(text, { generationConfig })));
+    json(send(path("generateContent"), body(text, { generationConfig })));
   expect((await generate("Hello there", { maxOutputTokens: 2 })).candidates[0]).toMatchObject({
     content: { parts: [{ text: "You said" }] },
     finishReason: "MAX_TOKENS",
@@ -162,7 +162,7 @@ test("settings: limit, stops, candidates, structured output, media", async () =>
     { inlineData: { mimeType: "audio/wav", data: "AA" } },
     { fileData: { mimeType: "application/pdf", fileUri: "u" } },
   ];
-  const seen = await json(ask(path("generateContent"), { contents: [{ role: "user", parts }] }));
+  const seen = await json(send(path("generateContent"), { contents: [{ role: "user", parts }] }));
   expect(seen.candidates[0].content.parts[0].text).toBe(
     "You said: Look (with 1 image, 1 audio clip, 1 file)",
   );
@@ -173,43 +173,43 @@ test("settings: limit, stops, candidates, structured output, media", async () =>
 });
 
 test("a refusal has no candidate", async () => {
-  expect(await json(ask(path("generateContent"), body("x [[sim: refusal]]")))).toMatchObject({
+  expect(await json(send(path("generateContent"), body("x [[sim: refusal]]")))).toMatchObject({
     promptFeedback: { blockReason: "SAFETY" },
   });
-  const chunks = dataOf(
+  const chunks = eventData(
     await (
-      await ask(`${path("streamGenerateContent")}?alt=sse`, body("x [[sim: refusal]]"))
+      await send(`${path("streamGenerateContent")}?alt=sse`, body("x [[sim: refusal]]"))
     ).text(),
   );
   expect(chunks).toHaveLength(1);
 });
 
 test("counting and listing", async () => {
-  expect(await json(ask(path("countTokens"), body("12345")))).toMatchObject({ totalTokens: 2 });
-  expect((await json(ask("/v1beta/models", undefined))).models[0].name).toBe("models/sim/echo");
-  expect((await json(ask("/v1beta/models/echo", undefined))).name).toBe("models/echo");
+  expect(await json(send(path("countTokens"), body("12345")))).toMatchObject({ totalTokens: 2 });
+  expect((await json(send("/v1beta/models", undefined))).models[0].name).toBe("models/sim/echo");
+  expect((await json(send("/v1beta/models/echo", undefined))).name).toBe("models/echo");
 });
 
 test("errors are Google's", async () => {
   const error = async (response: Promise<Response>) => (await json(response)).error;
-  expect(await error(ask(path("generateContent", "nope"), body("x")))).toMatchObject({
+  expect(await error(send(path("generateContent", "nope"), body("x")))).toMatchObject({
     code: 404,
     status: "NOT_FOUND",
   });
-  expect(await error(ask(path("generateContent"), {}))).toMatchObject({
+  expect(await error(send(path("generateContent"), {}))).toMatchObject({
     code: 400,
     status: "INVALID_ARGUMENT",
   });
   expect(
     await error(
-      ask(path("generateContent"), { contents: [{ role: "robot", parts: [{ text: "x" }] }] }),
+      send(path("generateContent"), { contents: [{ role: "robot", parts: [{ text: "x" }] }] }),
     ),
   ).toMatchObject({ message: "Please use a valid role: user, model." });
-  expect(await error(ask(path("generateContent"), body("[[sim: status=429]]")))).toMatchObject({
+  expect(await error(send(path("generateContent"), body("[[sim: status=429]]")))).toMatchObject({
     code: 429,
     status: "RESOURCE_EXHAUSTED",
   });
-  const locked = asker({ requireKey: "right" });
+  const locked = createClient({ requireKey: "right" });
   expect(await error(locked(path("generateContent"), body("x")))).toMatchObject({
     code: 403,
     status: "PERMISSION_DENIED",

@@ -1,17 +1,24 @@
 import Anthropic, { AuthenticationError, BadRequestError, NotFoundError } from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { asker, dataOf, json, rejection, serveSimulator, type Served } from "./serve.ts";
+import {
+  createClient,
+  eventData,
+  json,
+  rejectionReason,
+  serveSimulator,
+  type SimulatorServer,
+} from "./serve.ts";
 
-let served: Served;
+let simulator: SimulatorServer;
 let client: Anthropic;
 beforeAll(() => {
-  served = serveSimulator({ requireKey: "right-key" });
-  client = new Anthropic({ apiKey: "right-key", baseURL: served.url, maxRetries: 0 });
+  simulator = serveSimulator({ requireKey: "right-key" });
+  client = new Anthropic({ apiKey: "right-key", baseURL: simulator.url, maxRetries: 0 });
 });
-afterAll(() => served.stop());
+afterAll(() => simulator.stop());
 
 const base = { model: "sim/echo", max_tokens: 2_048 };
-const hello = { ...base, messages: [{ role: "user" as const, content: "Hello there" }] };
+const helloBody = { ...base, messages: [{ role: "user" as const, content: "Hello there" }] };
 const tool = {
   name: "get_weather",
   input_schema: {
@@ -24,7 +31,7 @@ const thinking = { type: "enabled" as const, budget_tokens: 1_024 };
 
 describe("the official SDK", () => {
   test("reads a whole reply", async () => {
-    const reply = await client.messages.create(hello);
+    const reply = await client.messages.create(helloBody);
     expect(reply.content).toEqual([{ type: "text", text: "You said: Hello there" }] as never);
     expect(reply).toMatchObject({
       stop_reason: "end_turn",
@@ -41,7 +48,7 @@ describe("the official SDK", () => {
 
   test("gathers a stream into the same reply", async () => {
     const body = {
-      ...hello,
+      ...helloBody,
       thinking,
       tools: [tool],
       messages: [{ role: "user" as const, content: "call get_weather twice [[sim: preamble]]" }],
@@ -85,24 +92,26 @@ describe("the official SDK", () => {
 
   test("counts tokens", async () => {
     expect(
-      await client.messages.countTokens({ model: "sim/echo", messages: hello.messages }),
+      await client.messages.countTokens({ model: "sim/echo", messages: helloBody.messages }),
     ).toMatchObject({ input_tokens: 3 });
   });
 
   test("throws typed errors", async () => {
-    const wrongKey = new Anthropic({ apiKey: "wrong", baseURL: served.url, maxRetries: 0 });
-    expect(await rejection(wrongKey.messages.create(hello))).toBeInstanceOf(AuthenticationError);
-    expect(await rejection(client.messages.create({ ...hello, model: "nope" }))).toBeInstanceOf(
-      NotFoundError,
+    const wrongKey = new Anthropic({ apiKey: "wrong", baseURL: simulator.url, maxRetries: 0 });
+    expect(await rejectionReason(wrongKey.messages.create(helloBody))).toBeInstanceOf(
+      AuthenticationError,
     );
-    expect(await rejection(client.messages.create({ ...hello, messages: [] }))).toBeInstanceOf(
-      BadRequestError,
-    );
+    expect(
+      await rejectionReason(client.messages.create({ ...helloBody, model: "nope" })),
+    ).toBeInstanceOf(NotFoundError);
+    expect(
+      await rejectionReason(client.messages.create({ ...helloBody, messages: [] })),
+    ).toBeInstanceOf(BadRequestError);
     const busy = {
-      ...hello,
+      ...helloBody,
       messages: [{ role: "user" as const, content: "[[sim: status=529]]" }],
     };
-    expect(await rejection(client.messages.create(busy))).toMatchObject({
+    expect(await rejectionReason(client.messages.create(busy))).toMatchObject({
       status: 529,
       error: { error: { type: "overloaded_error" } },
     });
@@ -115,13 +124,13 @@ describe("the official SDK", () => {
 });
 
 describe("details", () => {
-  const ask = asker();
+  const ask = createClient();
   const reply = async (text: string, more: Record<string, unknown> = {}) =>
     json(ask("/v1/messages", { ...base, messages: [{ role: "user", content: text }], ...more }));
 
   test("the order of events", async () => {
-    const text = await (await ask("/v1/messages", { ...hello, stream: true })).text();
-    const types = dataOf(text).map((event) => event.type);
+    const text = await (await ask("/v1/messages", { ...helloBody, stream: true })).text();
+    const types = eventData(text).map((event) => event.type);
     expect(types.filter((type, index) => type !== types[index - 1])).toEqual([
       "message_start",
       "content_block_start",
@@ -133,7 +142,7 @@ describe("details", () => {
     ]);
     expect(text).not.toContain("[DONE]");
     expect(text.split("\n\n")[0]).toStartWith("event: message_start\ndata: {");
-    expect(dataOf(text)[0].message).toMatchObject({
+    expect(eventData(text)[0].message).toMatchObject({
       content: [],
       stop_reason: null,
       usage: { input_tokens: 3, output_tokens: 1 },
@@ -228,7 +237,7 @@ describe("details", () => {
     ["model: Field required", { max_tokens: 1 }],
     ["messages: Field required", { ...base }],
     ["messages: at least one message is required", { ...base, messages: [] }],
-    ["temperature: range: 0..1", { ...hello, temperature: 1.5 }],
+    ["temperature: range: 0..1", { ...helloBody, temperature: 1.5 }],
     [
       "messages.0.role: Input should be 'user' or 'assistant'",
       { ...base, messages: [{ role: "robot", content: "x" }] },
@@ -239,11 +248,11 @@ describe("details", () => {
     ],
     [
       "`max_tokens` must be greater than `thinking.budget_tokens`.",
-      { ...hello, max_tokens: 1_024, thinking },
+      { ...helloBody, max_tokens: 1_024, thinking },
     ],
     [
       "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
-      { ...hello, thinking: { type: "enabled", budget_tokens: 1 } },
+      { ...helloBody, thinking: { type: "enabled", budget_tokens: 1 } },
     ],
     [
       "messages.0.content.0: unexpected",
@@ -267,7 +276,7 @@ describe("details", () => {
     [
       "A maximum of 4 blocks with cache_control",
       {
-        ...hello,
+        ...helloBody,
         system: [1, 2, 3, 4, 5].map((n) => ({
           type: "text",
           text: `${n}`,
@@ -285,10 +294,10 @@ describe("details", () => {
   });
 
   test("the version header is demanded", async () => {
-    const response = await fetch(`${served.url}/v1/messages`, {
+    const response = await fetch(`${simulator.url}/v1/messages`, {
       method: "POST",
       headers: { "x-api-key": "right-key" },
-      body: JSON.stringify(hello),
+      body: JSON.stringify(helloBody),
     });
     expect(await json(response)).toMatchObject({
       error: { message: "anthropic-version: header is required" },

@@ -1,28 +1,28 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { chatBody, json, readAll, serveSimulator, type Served } from "./serve.ts";
+import { chatBody, json, readAll, serveSimulator, type SimulatorServer } from "./serve.ts";
 
-let served: Served;
+let simulator: SimulatorServer;
 beforeAll(() => {
-  served = serveSimulator({ now: Date.now, keepRequests: 3 });
+  simulator = serveSimulator({ now: Date.now, maxRecordedRequests: 3 });
 });
-afterAll(() => served.stop());
+afterAll(() => simulator.stop());
 beforeEach(async () => {
-  await fetch(`${served.url}/sim/reset`, { method: "POST" });
+  await fetch(`${simulator.url}/sim/reset`, { method: "POST" });
 });
 
 const post = (body: BodyInit, init: RequestInit = {}) =>
-  fetch(`${served.url}/v1/chat/completions?key=topsecret`, {
+  fetch(`${simulator.url}/v1/chat/completions?key=topsecret`, {
     method: "POST",
     body,
     headers: { authorization: "Bearer sk-secret-abcd", "x-extra": "1" },
     ...init,
   });
-const stats = async () => json(fetch(`${served.url}/sim/stats`));
+const stats = async () => json(fetch(`${simulator.url}/sim/stats`));
 
-async function until(holds: () => Promise<boolean>, ms = 1_000): Promise<void> {
+async function waitUntil(condition: () => Promise<boolean>, ms = 1_000): Promise<void> {
   const end = performance.now() + ms;
   while (performance.now() < end) {
-    if (await holds()) return;
+    if (await condition()) return;
     await Bun.sleep(2);
   }
   throw new Error(`not within ${ms} ms`);
@@ -32,7 +32,7 @@ describe("requests", () => {
   test("are kept as they came, without secrets, newest first", async () => {
     const body = `{ "model":"sim/echo",\t"messages":[{"role":"user","content":"\u00fc\\u00fc 1.0e0"}], "x":1.50 }`;
     await (await post(body)).text();
-    const { data } = await json(fetch(`${served.url}/sim/requests?limit=1`));
+    const { data } = await json(fetch(`${simulator.url}/sim/requests?limit=1`));
     expect(data).toHaveLength(1);
     expect(data[0]).toMatchObject({
       method: "POST",
@@ -46,14 +46,14 @@ describe("requests", () => {
 
   test("that are no text are kept as bytes", async () => {
     await (await post(new Uint8Array([0xff, 0x00, 0xfe]))).text();
-    const { data } = await json(fetch(`${served.url}/sim/requests`));
+    const { data } = await json(fetch(`${simulator.url}/sim/requests`));
     expect(data[0]).toMatchObject({ body_base64: "/wD+", body_bytes: 3 });
   });
 
   test("are bounded", async () => {
     for (let index = 0; index < 5; index++)
       await (await post(JSON.stringify(chatBody(`n${index}`)))).text();
-    const { data } = await json(fetch(`${served.url}/sim/requests`));
+    const { data } = await json(fetch(`${simulator.url}/sim/requests`));
     expect(
       data.map((entry: { body: string }) => JSON.parse(entry.body).messages[0].content),
     ).toEqual(["n4", "n3", "n2"]);
@@ -85,7 +85,7 @@ describe("streams", () => {
     expect(await stats()).toMatchObject({ open_streams: 1, aborted_streams: 0 });
     const left = Date.now();
     control.abort();
-    await until(async () => (await stats()).open_streams === 0);
+    await waitUntil(async () => (await stats()).open_streams === 0);
     const { aborts, aborted_streams } = await stats();
     expect(aborted_streams).toBe(1);
     expect(aborts[0].aborted_at - left).toBeLessThan(1_000);
@@ -104,15 +104,15 @@ describe("streams", () => {
     const call = post(streaming(words), { signal: control.signal })
       .then(readAll)
       .catch(() => undefined);
-    await until(async () => (await stats()).open_streams === 1);
+    await waitUntil(async () => (await stats()).open_streams === 1);
     control.abort();
     await call;
-    await until(async () => (await stats()).open_streams === 0);
+    await waitUntil(async () => (await stats()).open_streams === 0);
     expect((await stats()).aborted_streams).toBe(1);
   });
 
   test("that were cut are told apart", async () => {
-    expect((await readAll(await post(streaming("hi [[sim: cut=1]]")))).broken).toBe(true);
+    expect((await readAll(await post(streaming("hi [[sim: cut=1]]")))).isTruncated).toBe(true);
     expect(await stats()).toMatchObject({ cut_streams: 1, aborted_streams: 0, open_streams: 0 });
   });
 
@@ -129,6 +129,6 @@ describe("streams", () => {
 });
 
 test("the simulator's own paths", async () => {
-  expect((await fetch(`${served.url}/sim/else`)).status).toBe(404);
-  expect((await fetch(`${served.url}/v1/chat/completions`)).status).toBe(405);
+  expect((await fetch(`${simulator.url}/sim/else`)).status).toBe(404);
+  expect((await fetch(`${simulator.url}/v1/chat/completions`)).status).toBe(405);
 });

@@ -1,14 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
-import { asker, dataOf, json, rejection, serveSimulator, type Served } from "./serve.ts";
+import {
+  createClient,
+  eventData,
+  json,
+  rejectionReason,
+  serveSimulator,
+  type SimulatorServer,
+} from "./serve.ts";
 
-let served: Served;
+let simulator: SimulatorServer;
 let client: OpenAI;
 beforeAll(() => {
-  served = serveSimulator();
-  client = new OpenAI({ apiKey: "k", baseURL: `${served.url}/v1`, maxRetries: 0 });
+  simulator = serveSimulator();
+  client = new OpenAI({ apiKey: "k", baseURL: `${simulator.url}/v1`, maxRetries: 0 });
 });
-afterAll(() => served.stop());
+afterAll(() => simulator.stop());
 
 const tool = {
   type: "function" as const,
@@ -68,17 +75,19 @@ describe("the official SDK", () => {
   });
 
   test("throws typed errors", async () => {
-    expect(await rejection(client.responses.create({ model: "nope", input: "x" }))).toMatchObject({
+    expect(
+      await rejectionReason(client.responses.create({ model: "nope", input: "x" })),
+    ).toMatchObject({
       status: 400,
       code: "model_not_found",
     });
     expect(
-      await rejection(
+      await rejectionReason(
         client.responses.create({ model: "sim/echo", input: "x", max_output_tokens: 1 }),
       ),
     ).toMatchObject({ status: 400, code: "integer_below_min_value" });
     expect(
-      await rejection(
+      await rejectionReason(
         client.responses.create({ model: "sim/echo", input: "x", previous_response_id: "resp_1" }),
       ),
     ).toMatchObject({ code: "previous_response_not_found" });
@@ -86,9 +95,11 @@ describe("the official SDK", () => {
 });
 
 describe("the grammar of events", () => {
-  const ask = asker();
+  const ask = createClient();
   const events = async (body: Record<string, unknown>) =>
-    dataOf(await (await ask("/v1/responses", { model: "sim/echo", stream: true, ...body })).text());
+    eventData(
+      await (await ask("/v1/responses", { model: "sim/echo", stream: true, ...body })).text(),
+    );
   const kinds = (list: { type: string }[]) =>
     list
       .map((event) => event.type.replace("response.", ""))
@@ -192,7 +203,7 @@ describe("the grammar of events", () => {
 });
 
 test("images and files in, structured output", async () => {
-  const ask = asker();
+  const ask = createClient();
   const content = [
     { type: "input_text", text: "Look" },
     { type: "input_image", image_url: "data:x" },
@@ -214,14 +225,14 @@ test("images and files in, structured output", async () => {
 });
 
 test("input tokens are counted without a reply", async () => {
-  const ask = asker();
+  const ask = createClient();
   expect(
     await json(ask("/v1/responses/input_tokens", { model: "sim/echo", input: "12345" })),
   ).toEqual({ object: "response.input_tokens", input_tokens: 2 });
 });
 
 test("bad requests are refused", async () => {
-  const ask = asker();
+  const ask = createClient();
   for (const body of [
     "nonsense",
     { input: "x" },
@@ -261,6 +272,6 @@ describe("a stored reply", () => {
       input: "x",
       previous_response_id: unstored.id,
     });
-    expect(await rejection(lost)).toMatchObject({ code: "previous_response_not_found" });
+    expect(await rejectionReason(lost)).toMatchObject({ code: "previous_response_not_found" });
   });
 });

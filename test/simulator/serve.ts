@@ -3,13 +3,13 @@ import type { SimulatorOptions } from "../../src/simulator/turn.ts";
 
 const NOW = Date.parse("2026-03-04T05:06:07Z");
 
-export interface Served {
+export interface SimulatorServer {
   readonly url: string;
   readonly stop: () => Promise<void>;
 }
 
 /** A simulator behind real HTTP on a free port. */
-export function serveSimulator(options: Partial<SimulatorOptions> = {}): Served {
+export function serveSimulator(options: Partial<SimulatorOptions> = {}): SimulatorServer {
   const simulator = createSimulator({ now: () => NOW, ...options });
   const server = Bun.serve({
     port: 0,
@@ -22,7 +22,7 @@ export function serveSimulator(options: Partial<SimulatorOptions> = {}): Served 
 }
 
 /** Asks a simulator in this process. */
-export function asker(options: Partial<SimulatorOptions> = {}) {
+export function createClient(options: Partial<SimulatorOptions> = {}) {
   const simulator = createSimulator({ now: () => NOW, ...options });
   return (path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
     simulator.fetch(
@@ -49,7 +49,7 @@ export async function json(response: Promise<Response> | Response): Promise<Json
 }
 
 /** The `data:` values of a stream of events. */
-export function dataOf(text: string): Json[] {
+export function eventData(text: string): Json[] {
   return text
     .split(/\r\n|\n|\r/)
     .filter((line) => line.startsWith("data: ") && line !== "data: [DONE]")
@@ -59,15 +59,19 @@ export function dataOf(text: string): Json[] {
 /** Reads a body to its end; `broken` says that it did not come to one. */
 export async function readAll(
   response: Response,
-): Promise<{ readonly chunks: Uint8Array[]; readonly text: string; readonly broken: boolean }> {
+): Promise<{
+  readonly chunks: Uint8Array[];
+  readonly text: string;
+  readonly isTruncated: boolean;
+}> {
   const chunks: Uint8Array[] = [];
-  let broken = false;
+  let isTruncated = false;
   try {
     for await (const chunk of response.body ?? []) chunks.push(chunk);
   } catch {
-    broken = true;
+    isTruncated = true;
   }
-  return { chunks, text: await new Blob(chunks as Uint8Array<ArrayBuffer>[]).text(), broken };
+  return { chunks, text: await new Blob(chunks as Uint8Array<ArrayBuffer>[]).text(), isTruncated };
 }
 
 export function chatBody(
@@ -92,7 +96,7 @@ export function chatTool(
 }
 
 /** What a promise is rejected with. The SDKs' promises are lazy ones, which `expect(…).rejects` does not wait for. */
-export async function rejection(promise: PromiseLike<unknown>): Promise<unknown> {
+export async function rejectionReason(promise: PromiseLike<unknown>): Promise<unknown> {
   try {
     await promise;
   } catch (error) {

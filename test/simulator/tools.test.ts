@@ -1,25 +1,25 @@
 // One table of what is asked and how many calls come of it, on every wire.
 
 import { describe, expect, test } from "bun:test";
-import { asker, json, type Json } from "./serve.ts";
+import { createClient, json, type Json } from "./serve.ts";
 
-const ask = asker();
+const send = createClient();
 const schema = {
   type: "object",
   properties: { city: { type: "string" }, days: { type: "integer", minimum: 2 } },
   required: ["city", "days"],
 };
-const NAMES = ["get_weather", "get_time"];
+const TOOL_NAMES = ["get_weather", "get_time"];
 
 type Choice = "auto" | "none" | "required" | "get_time";
-interface Case {
+interface ToolCase {
   readonly text: string;
   readonly choice: Choice;
   readonly parallel?: boolean;
   readonly called: readonly string[];
 }
 
-const CASES: readonly Case[] = [
+const CASES: readonly ToolCase[] = [
   { text: "hello", choice: "auto", called: [] },
   { text: "call get_time now", choice: "auto", called: ["get_time"] },
   { text: "forget_time is another word", choice: "auto", called: [] },
@@ -44,25 +44,25 @@ const CASES: readonly Case[] = [
   { text: "hello", choice: "get_time", called: ["get_time"] },
 ];
 
-interface Dialect {
+interface WireCase {
   readonly name: string;
   readonly choices: readonly Choice[];
-  readonly call: (asked: Case) => Promise<{ readonly name: string; readonly input: unknown }[]>;
+  readonly call: (asked: ToolCase) => Promise<{ readonly name: string; readonly input: unknown }[]>;
 }
 
-const DIALECTS: readonly Dialect[] = [
+const WIRE_CASES: readonly WireCase[] = [
   {
     name: "chat",
     choices: ["auto", "none", "required", "get_time"],
     async call({ text, choice, parallel }) {
-      const tools = NAMES.map((name) => ({
+      const tools = TOOL_NAMES.map((name) => ({
         type: "function",
         function: { name, parameters: schema },
       }));
       const tool_choice =
         choice === "get_time" ? { type: "function", function: { name: choice } } : choice;
       const reply = await json(
-        ask("/v1/chat/completions", {
+        send("/v1/chat/completions", {
           model: "sim/echo",
           messages: [{ role: "user", content: text }],
           tools,
@@ -83,10 +83,10 @@ const DIALECTS: readonly Dialect[] = [
     name: "responses",
     choices: ["auto", "none", "required", "get_time"],
     async call({ text, choice, parallel }) {
-      const tools = NAMES.map((name) => ({ type: "function", name, parameters: schema }));
+      const tools = TOOL_NAMES.map((name) => ({ type: "function", name, parameters: schema }));
       const tool_choice = choice === "get_time" ? { type: "function", name: choice } : choice;
       const reply = await json(
-        ask("/v1/responses", {
+        send("/v1/responses", {
           model: "sim/echo",
           input: text,
           tools,
@@ -103,14 +103,14 @@ const DIALECTS: readonly Dialect[] = [
     name: "messages",
     choices: ["auto", "none", "required", "get_time"],
     async call({ text, choice, parallel }) {
-      const tools = NAMES.map((name) => ({ name, input_schema: schema }));
+      const tools = TOOL_NAMES.map((name) => ({ name, input_schema: schema }));
       const kind =
         choice === "get_time"
           ? { type: "tool", name: choice }
           : { type: choice === "required" ? "any" : choice };
       const tool_choice = parallel === false ? { ...kind, disable_parallel_tool_use: true } : kind;
       const reply = await json(
-        ask("/v1/messages", {
+        send("/v1/messages", {
           model: "sim/echo",
           max_tokens: 500,
           messages: [{ role: "user", content: text }],
@@ -131,9 +131,11 @@ const DIALECTS: readonly Dialect[] = [
         choice === "get_time"
           ? { mode: "ANY", allowedFunctionNames: [choice] }
           : { mode: { auto: "AUTO", none: "NONE", required: "ANY" }[choice] };
-      const tools = [{ functionDeclarations: NAMES.map((name) => ({ name, parameters: schema })) }];
+      const tools = [
+        { functionDeclarations: TOOL_NAMES.map((name) => ({ name, parameters: schema })) },
+      ];
       const reply = await json(
-        ask("/v1beta/models/echo:generateContent", {
+        send("/v1beta/models/echo:generateContent", {
           contents: [{ role: "user", parts: [{ text }] }],
           tools,
           toolConfig: { functionCallingConfig },
@@ -150,13 +152,15 @@ const DIALECTS: readonly Dialect[] = [
     name: "converse",
     choices: ["auto", "required", "get_time"],
     async call({ text, choice }) {
-      const tools = NAMES.map((name) => ({ toolSpec: { name, inputSchema: { json: schema } } }));
+      const tools = TOOL_NAMES.map((name) => ({
+        toolSpec: { name, inputSchema: { json: schema } },
+      }));
       const toolChoice =
         choice === "get_time"
           ? { tool: { name: choice } }
           : { [choice === "required" ? "any" : "auto"]: {} };
       const reply = await json(
-        ask("/model/echo/converse", {
+        send("/model/echo/converse", {
           messages: [{ role: "user", content: [{ text }] }],
           toolConfig: { tools, toolChoice },
         }),
@@ -170,7 +174,7 @@ const DIALECTS: readonly Dialect[] = [
   },
 ];
 
-for (const dialect of DIALECTS) {
+for (const dialect of WIRE_CASES) {
   const cases = CASES.filter(
     (entry) =>
       dialect.choices.includes(entry.choice) &&

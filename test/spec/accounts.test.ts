@@ -1,11 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { at, call, chat, createClock, expectRefusal, HOUR_MS, textAt } from "./caller.ts";
+import { valueAt, call, chat, createFakeClock, expectError, HOUR_MS, textAt } from "./caller.ts";
 
 const ID = /^acct_[0-9a-z]{26}$/;
-const clock = createClock(Date.UTC(2026, 10, 21, 9, 30));
+const clock = createFakeClock(Date.UTC(2026, 10, 21, 9, 30));
 
 describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
   let gateway: Gateway;
@@ -17,7 +22,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
   describe("POST /v1/accounts", () => {
     test("needs no authentication, and creates a funded account with its first key", async () => {
       const answer = await call(gateway, "POST /v1/accounts", { body: {} });
-      provoked("createAccount", 201, answer);
+      expectStatus("createAccount", 201, answer);
       expect(Object.keys(answer.body).toSorted()).toEqual(["account", "api_key", "balance"]);
       const read = await call(gateway, "GET /v1/account", { key: textAt(answer.body, "api_key") });
       expect(read.status).toBe(200);
@@ -26,8 +31,8 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
     test("in development no page of elsewhere opens one: it could spend the developer's provider keys", async () => {
       for (const origin of ["https://evil.example", "null", "http://127.0.0.1.evil.example", ""]) {
         const answer = await call(gateway, "POST /v1/accounts", { headers: { origin } });
-        expectRefusal(answer, { status: 403, code: "forbidden", param: "origin" });
-        provoked("createAccount", 403, answer);
+        expectError(answer, { status: 403, code: "forbidden", param: "origin" });
+        expectStatus("createAccount", 403, answer);
         expect(answer.text).toContain("POSTERN_BASE_URL");
         expect(answer.headers.get("access-control-allow-origin")).toBeNull();
       }
@@ -63,16 +68,16 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
 
     test("account.email is null when no email was supplied", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
-      expect(at(body, "account.email")).toBeNull();
+      expect(valueAt(body, "account.email")).toBeNull();
     });
 
     test("account.email is what the agent supplied", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", {
         body: { email: "Ada.Lovelace+agents@example.org" },
       });
-      expect(at(body, "account.email")).toBe("Ada.Lovelace+agents@example.org");
+      expect(valueAt(body, "account.email")).toBe("Ada.Lovelace+agents@example.org");
       const read = await call(gateway, "GET /v1/account", { key: textAt(body, "api_key") });
-      expect(at(read.body, "account.email")).toBe("Ada.Lovelace+agents@example.org");
+      expect(valueAt(read.body, "account.email")).toBe("Ada.Lovelace+agents@example.org");
     });
 
     test("one email may have several accounts, because it proves nothing", async () => {
@@ -86,13 +91,13 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
 
     test("account.created_at is an RFC 3339 timestamp in UTC", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
-      expect(at(body, "account.created_at")).toBe("2026-11-21T09:30:00.000Z");
+      expect(valueAt(body, "account.created_at")).toBe("2026-11-21T09:30:00.000Z");
     });
 
     test("the account is agent-created and unclaimed", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
-      expect(at(body, "account.origin")).toBe("agent");
-      expect(at(body, "account.claimed_at")).toBeNull();
+      expect(valueAt(body, "account.origin")).toBe("agent");
+      expect(valueAt(body, "account.claimed_at")).toBeNull();
     });
 
     test("api_key is a fixed gateway prefix, then rt-, then a secret part", async () => {
@@ -102,7 +107,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
 
     test("balance.credits is 50000 and balance.usd is 0.05 at account creation", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
-      expect(at(body, "balance")).toEqual({ credits: 50_000, usd: 0.05, held_credits: 0 });
+      expect(valueAt(body, "balance")).toEqual({ credits: 50_000, usd: 0.05, held_credits: 0 });
     });
 
     test("the answer is kept out of caches, because it holds the key", async () => {
@@ -113,7 +118,7 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
     test("the first key has no name, no limit and no expiry", async () => {
       const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
       const read = await call(gateway, "GET /v1/account", { key: textAt(body, "api_key") });
-      expect(at(read.body, "key")).toMatchObject({
+      expect(valueAt(read.body, "key")).toMatchObject({
         name: null,
         limit_usd: null,
         limit_window: null,
@@ -140,12 +145,12 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
         [null, null],
       ];
       for (const [body, param] of wrong)
-        expectRefusal(await call(gateway, "POST /v1/accounts", { body }), {
+        expectError(await call(gateway, "POST /v1/accounts", { body }), {
           status: 400,
           code: "invalid_request",
           param,
         });
-      provoked(
+      expectStatus(
         "createAccount",
         400,
         await call(gateway, "POST /v1/accounts", { body: { email: 7 } }),
@@ -159,14 +164,14 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
   });
 
   describe("GET /v1/account", () => {
-    let account: Account;
+    let account: TestAccount;
     beforeAll(async () => {
-      account = await register(gateway);
+      account = await registerAccount(gateway);
     });
 
     test("reads the account, its balance, its budgets, the calling key and the members", async () => {
       const answer = await call(gateway, "GET /v1/account", { key: account.key });
-      provoked("readAccount", 200, answer);
+      expectStatus("readAccount", 200, answer);
       expect(Object.keys(answer.body).toSorted()).toEqual([
         "account",
         "balance",
@@ -176,13 +181,13 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
         "members",
         "owed_usd",
       ]);
-      expect(at(answer.body, "account.id")).toBe(account.id);
-      expect(at(answer.body, "members")).toEqual([]);
+      expect(valueAt(answer.body, "account.id")).toBe(account.id);
+      expect(valueAt(answer.body, "members")).toEqual([]);
     });
 
     test("the account says nothing but id, email, created_at, claimed_at and origin", async () => {
       const { body } = await call(gateway, "GET /v1/account", { key: account.key });
-      expect(Object.keys(at(body, "account") as object)).toEqual([
+      expect(Object.keys(valueAt(body, "account") as object)).toEqual([
         "id",
         "email",
         "created_at",
@@ -199,8 +204,8 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       const { body } = await call(gateway, "GET /v1/account", {
         key: textAt(minted.body, "api_key"),
       });
-      expect(at(body, "key.id")).toBe(at(minted.body, "id"));
-      expect(at(body, "account.id")).toBe(account.id);
+      expect(valueAt(body, "key.id")).toBe(valueAt(minted.body, "id"));
+      expect(valueAt(body, "account.id")).toBe(account.id);
     });
 
     test("the raw key is in no answer but the first", async () => {
@@ -214,23 +219,23 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
 
   describe("the balance", () => {
     test("falls by what a call cost, to the credit, and usd is credits / 1e6", async () => {
-      const account = await register(gateway);
+      const account = await registerAccount(gateway);
       const reply = await chat(gateway, account.key);
       expect(reply.status).toBe(200);
       const cost = Number(reply.headers.get("x-postern-cost-usd"));
       expect(cost).toBeGreaterThan(0);
       const { body } = await call(gateway, "GET /v1/account", { key: account.key });
-      const credits = Number(at(body, "balance.credits"));
+      const credits = Number(valueAt(body, "balance.credits"));
       // Credits are shown rounded down: the ledger keeps nano-USD.
       expect(credits).toBe(Math.floor(50_000 - cost * 1e6 + 1e-6));
-      expect(at(body, "balance.usd")).toBe(credits / 1e6);
+      expect(valueAt(body, "balance.usd")).toBe(credits / 1e6);
       expect(Number.isInteger(credits)).toBe(true);
     });
 
     test("credits that a running call holds are shown as held, and come back when it ends", async () => {
-      const account = await register(gateway);
+      const account = await registerAccount(gateway);
       const before = await call(gateway, "GET /v1/account", { key: account.key });
-      expect(at(before.body, "balance.held_credits")).toBe(0);
+      expect(valueAt(before.body, "balance.held_credits")).toBe(0);
       const running = chat(gateway, account.key, {
         messages: [{ role: "user", content: "[[sim: latency=600]] hello" }],
       });
@@ -241,29 +246,29 @@ describe.each(STORE_KINDS)("the specification's accounts, on %s", (store) => {
       let held = 0;
       while (!callState.ended && held === 0) {
         const during = await call(gateway, "GET /v1/account", { key: account.key });
-        held = Number(at(during.body, "balance.held_credits"));
+        held = Number(valueAt(during.body, "balance.held_credits"));
       }
       await running;
       const after = await call(gateway, "GET /v1/account", { key: account.key });
-      expect(at(after.body, "balance.held_credits")).toBe(0);
-      expect(Number(at(after.body, "balance.credits"))).toBeLessThan(50_000);
+      expect(valueAt(after.body, "balance.held_credits")).toBe(0);
+      expect(Number(valueAt(after.body, "balance.credits"))).toBeLessThan(50_000);
       expect(held).toBeGreaterThan(0);
     });
 
     test("one account's calls do not touch another's balance", async () => {
-      const [mine, other] = [await register(gateway), await register(gateway)];
+      const [mine, other] = [await registerAccount(gateway), await registerAccount(gateway)];
       await chat(gateway, mine.key);
       const { body } = await call(gateway, "GET /v1/account", { key: other.key });
-      expect(at(body, "balance.credits")).toBe(50_000);
+      expect(valueAt(body, "balance.credits")).toBe(50_000);
     });
   });
 
   test("an account's created_at is the time of arrival, whenever it is read", async () => {
-    const account = await register(gateway);
+    const account = await registerAccount(gateway);
     const first = await call(gateway, "GET /v1/account", { key: account.key });
-    clock.pass(HOUR_MS);
+    clock.advance(HOUR_MS);
     const later = await call(gateway, "GET /v1/account", { key: account.key });
-    expect(at(later.body, "account")).toEqual(at(first.body, "account"));
-    clock.pass(-HOUR_MS);
+    expect(valueAt(later.body, "account")).toEqual(valueAt(first.body, "account"));
+    clock.advance(-HOUR_MS);
   });
 });

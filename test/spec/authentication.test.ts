@@ -1,30 +1,43 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { type Answered, at, call, chat, expectHarmless, expectRefusal, textAt } from "./caller.ts";
+import {
+  type ApiResponse,
+  valueAt,
+  call,
+  chat,
+  expectNoInternals,
+  expectError,
+  textAt,
+} from "./caller.ts";
 
 const CHECKSUM_CHARACTERS = 6;
 
 describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) => {
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   let metadata: string;
   beforeAll(async () => {
     gateway = await startGateway({ store });
-    account = await register(gateway);
+    account = await registerAccount(gateway);
     metadata = `resource_metadata="${gateway.url}/.well-known/oauth-protected-resource"`;
   });
   afterAll(() => gateway.stop());
 
-  const read = (headers: Readonly<Record<string, string>>): Promise<Answered> =>
+  const read = (headers: Readonly<Record<string, string>>): Promise<ApiResponse> =>
     call(gateway, "GET /v1/account", { headers });
 
   /** A well-formed key that was never made here. */
   const unknownKey = (): string => account.key.slice(0, 7) + "A".repeat(49);
 
   test("1. every model, account, key, usage, provider-key and claim endpoint needs a gateway API key", async () => {
-    const keyed = gateway.house.routes.filter(({ auth }) => auth === "key");
+    const keyed = gateway.server.routes.filter(({ auth }) => auth === "key");
     const paths = keyed.map(({ method, path }) => `${method} ${path}`);
     for (const line of [
       "POST /v1/chat/completions",
@@ -45,7 +58,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
       const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
       const sent = route.method === "GET" ? {} : { body: {} };
       const answer = await call(gateway, `${route.method} ${path}`, sent);
-      provoked(route.id, 401, answer);
+      expectStatus(route.id, 401, answer);
       expect(answer.headers.get("www-authenticate")).toBe(`Bearer ${metadata}`);
     }
   });
@@ -119,21 +132,21 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
   test("5. the claim endpoint and the token endpoint are authenticated with the agent's bearer key", async () => {
     const start = await call(gateway, "POST /agent/identity/claim", { body: { email: "a@b.org" } });
     expect(start.status).toBe(401);
-    expect(at(start.body, "error")).toBe("invalid_client");
+    expect(valueAt(start.body, "error")).toBe("invalid_client");
     const poll = await call(gateway, "POST /oauth2/token", {
       raw: "grant_type=urn:postern:agent-auth:grant-type:claim",
       headers: { "content-type": "application/x-www-form-urlencoded" },
     });
     expect(poll.status).toBe(401);
-    expect(at(poll.body, "error")).toBe("invalid_client");
+    expect(valueAt(poll.body, "error")).toBe("invalid_client");
     expect(poll.headers.get("cache-control")).toBe("no-store");
   });
 
   describe("8. a key that is missing, invalid or revoked yields 401", () => {
     test("missing", async () => {
       const answer = await read({});
-      expectRefusal(answer, { status: 401, code: "invalid_api_key" });
-      expect(at(answer.body, "error.type")).toBe("authentication_error");
+      expectError(answer, { status: 401, code: "invalid_api_key" });
+      expect(valueAt(answer.body, "error.type")).toBe("authentication_error");
     });
 
     const INVALID: readonly (readonly [string, (key: string) => string])[] = [
@@ -153,7 +166,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
       const bad = spoil(account.key);
       for (const headers of [{ authorization: `Bearer ${bad}` }, { "x-api-key": bad }]) {
         const answer = await read(headers);
-        expectRefusal(answer, { status: 401, code: "invalid_api_key" });
+        expectError(answer, { status: 401, code: "invalid_api_key" });
         expect(answer.text).not.toContain(bad);
       }
     });
@@ -169,7 +182,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
         `Bearer=${account.key}`,
       ]) {
         const answer = await read({ authorization });
-        expectRefusal(answer, { status: 401, code: "invalid_api_key" });
+        expectError(answer, { status: 401, code: "invalid_api_key" });
         expect(answer.headers.get("www-authenticate")).toStartWith("Bearer ");
       }
     });
@@ -177,7 +190,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     test("revoked", async () => {
       const { body } = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
       await call(gateway, `DELETE /v1/keys/${textAt(body, "id")}`, { key: account.key });
-      expectRefusal(await read({ authorization: `Bearer ${textAt(body, "api_key")}` }), {
+      expectError(await read({ authorization: `Bearer ${textAt(body, "api_key")}` }), {
         status: 401,
         code: "invalid_api_key",
       });
@@ -186,7 +199,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     test("a wrong, a missing and a revoked key are told the same way to go on", async () => {
       for (const headers of [{}, { authorization: `Bearer ${unknownKey()}` }]) {
         const { body } = await read(headers);
-        expect(at(body, "error.next.0")).toMatchObject({
+        expect(valueAt(body, "error.next.0")).toMatchObject({
           method: "POST",
           url: "/v1/accounts",
           body: {},
@@ -218,18 +231,18 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     });
 
     test("two different keys are a 400: nobody should guess which one is meant", async () => {
-      const other = await register(gateway);
+      const other = await registerAccount(gateway);
       const answer = await read({
         authorization: `Bearer ${account.key}`,
         "x-api-key": other.key,
       });
-      expectRefusal(answer, { status: 400, code: "invalid_request", param: "x-api-key" });
-      provoked("readAccount", 400, answer);
+      expectError(answer, { status: 400, code: "invalid_request", param: "x-api-key" });
+      expectStatus("readAccount", 400, answer);
     });
 
     test("two keys in one header's name are a 400, as in two", async () => {
       const answer = await read({ "x-api-key": `${account.key}, ${unknownKey()}` });
-      expectRefusal(answer, { status: 400, code: "invalid_request", param: "x-api-key" });
+      expectError(answer, { status: 400, code: "invalid_request", param: "x-api-key" });
     });
 
     test("an empty x-api-key, which an unset variable makes, is no key beside a bearer key, and none alone", async () => {
@@ -259,7 +272,7 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
     await call(gateway, `GET /v1/keys?${account.key}=1`, { key: account.key });
     await call(gateway, "POST /v1/keys", { key: account.key, body: { [account.key]: 1 } });
     await chat(gateway, account.key, { model: account.key });
-    const logged = gateway.logged.join("\n");
+    const logged = gateway.logLines.join("\n");
     expect(logged.includes(account.key.slice(7, -CHECKSUM_CHARACTERS))).toBe(false);
     expect(logged.includes("-rt-[secret]")).toBe(true);
   });
@@ -287,12 +300,12 @@ describe.each(STORE_KINDS)("the specification's authentication, on %s", (store) 
 
   test("every 401 is harmless and kept out of caches", async () => {
     const answer = await read({ authorization: "Bearer x" });
-    expectHarmless(answer);
+    expectNoInternals(answer);
     expect(answer.headers.get("cache-control")).toBe("no-store");
   });
 });
 
-function flip(key: string, place: number): string {
-  const other = key.charAt(place) === "a" ? "b" : "a";
-  return key.slice(0, place) + other + key.slice(place + 1);
+function flip(key: string, index: number): string {
+  const other = key.charAt(index) === "a" ? "b" : "a";
+  return key.slice(0, index) + other + key.slice(index + 1);
 }

@@ -4,20 +4,25 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { Route } from "../../src/http/route.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
-  type Answered,
-  at,
+  type ApiResponse,
+  valueAt,
   call,
-  expectHarmless,
-  expectRefusal,
+  expectNoInternals,
+  expectError,
   listAt,
-  type Sent,
+  type ApiRequest,
   textAt,
 } from "./caller.ts";
-import { type Description, readDescription } from "./described-errors.ts";
+import { type ApiDescription, readApiDescription } from "./described-errors.ts";
 
 const SMALL_LIMIT = 65_536;
 const RUNS = 40;
@@ -25,24 +30,24 @@ const SEED = Date.now();
 
 describe.each(STORE_KINDS)("bad input, on %s", (store) => {
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   let keyId: string;
-  let description: Description;
+  let description: ApiDescription;
   beforeAll(async () => {
     gateway = await startGateway({ store });
-    account = await register(gateway);
+    account = await registerAccount(gateway);
     const list = await call(gateway, "GET /v1/keys", { key: account.key });
     keyId = textAt(list.body, "data.0.id");
-    description = await readDescription(gateway);
+    description = await readApiDescription(gateway);
   });
   afterAll(async () => {
-    expect(gateway.logged.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+    expect(gateway.logLines.filter((line) => line.includes('"level":"error"'))).toEqual([]);
     await gateway.stop();
   });
 
   /** What takes a small JSON body. */
   const writes = (): readonly Route[] =>
-    gateway.house.routes.filter(
+    gateway.server.routes.filter(
       ({ method, body, bodyType, bodyLimitBytes, auth }) =>
         method !== "GET" &&
         body !== undefined &&
@@ -50,7 +55,7 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
         (bodyLimitBytes ?? SMALL_LIMIT) <= SMALL_LIMIT &&
         (auth === "key" || auth === "none"),
     );
-  const send = (route: Route, sent: Sent): Promise<Answered> =>
+  const send = (route: Route, sent: ApiRequest): Promise<ApiResponse> =>
     call(gateway, `${route.method} ${route.path.replace(/\{\w+\}/, keyId)}`, {
       key: account.key,
       ...sent,
@@ -80,9 +85,9 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
   test.each(MALFORMED)("malformed: %s", async (_what, raw) => {
     for (const route of writes()) {
       const answer = await send(route, { raw, headers: { "content-type": "application/json" } });
-      provoked(route.id, 400, answer);
-      expectHarmless(answer);
-      description.expectDescribed(route.method, route.path, answer);
+      expectStatus(route.id, 400, answer);
+      expectNoInternals(answer);
+      description.expectDocumented(route.method, route.path, answer);
     }
   });
 
@@ -90,8 +95,8 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
     for (const route of writes())
       for (const body of [[], "text", 7, true, null, [[{}]]]) {
         const answer = await send(route, { body });
-        provoked(route.id, 400, answer);
-        description.expectDescribed(route.method, route.path, answer);
+        expectStatus(route.id, 400, answer);
+        description.expectDocumented(route.method, route.path, answer);
       }
   });
 
@@ -104,7 +109,7 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
     ] as const)
       for (const value of wrong) {
         const answer = await call(gateway, line, { key: account.key, body: { [field]: value } });
-        expectRefusal(answer, { status: 400, code: "invalid_request", param: field });
+        expectError(answer, { status: 400, code: "invalid_request", param: field });
         expect([line, value, textAt(answer.body, "error.message")]).toEqual([
           line,
           value,
@@ -125,21 +130,22 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
       ]) {
         const answer = await send(route, { raw });
         expect([route.id, raw, answer.status]).toEqual([route.id, raw, 400]);
-        expectHarmless(answer);
+        expectNoInternals(answer);
       }
     expect(({} as { name?: string }).name).toBeUndefined();
   });
 
   test("too large: 413, whether the length is announced or the body comes in chunks", async () => {
     const large = JSON.stringify({ name: "n".repeat(SMALL_LIMIT) });
-    for (const route of gateway.house.routes) {
+    for (const route of gateway.server.routes) {
       if (route.method === "GET" || route.auth === "person") continue;
       const limit = route.bodyLimitBytes ?? SMALL_LIMIT;
       if (limit > SMALL_LIMIT) continue;
       for (const raw of [large, new Blob([large]).stream()]) {
         const answer = await send(route, { raw });
-        provoked(route.id, 413, answer);
-        if (route.dialect !== "page") description.expectDescribed(route.method, route.path, answer);
+        expectStatus(route.id, 413, answer);
+        if (route.dialect !== "page")
+          description.expectDocumented(route.method, route.path, answer);
       }
     }
   });
@@ -150,7 +156,7 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
       key: account.key,
       raw: JSON.stringify({ name: "n".repeat(room) }),
     });
-    expectRefusal(answer, { status: 400, code: "invalid_request", param: "name" });
+    expectError(answer, { status: 400, code: "invalid_request", param: "name" });
   });
 
   test("bad content types: 415 that names the right one", async () => {
@@ -166,9 +172,9 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
       ]) {
         const answer = await send(route, { raw: "{}", headers: { "content-type": type } });
         // A client that names no type at all has one named by its library.
-        provoked(route.id, 415, answer);
+        expectStatus(route.id, 415, answer);
         expect(answer.text).toContain("application/json");
-        description.expectDescribed(route.method, route.path, answer);
+        description.expectDocumented(route.method, route.path, answer);
       }
   });
 
@@ -193,12 +199,12 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
       raw: Bun.gzipSync(Buffer.from("{}")),
       headers: { "content-encoding": "gzip" },
     });
-    expectRefusal(answer, {
+    expectError(answer, {
       status: 415,
       code: "unsupported_media_type",
       param: "content-encoding",
     });
-    provoked("mintKey", 415, answer);
+    expectStatus("mintKey", 415, answer);
   });
 
   test("a byte-order mark, and spaces around, are no part of a body", async () => {
@@ -218,14 +224,14 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
 
   test("a key with a wrong checksum is refused without a look-up", async () => {
     const broken = await startGateway({ store });
-    const owner = await register(broken);
-    await broken.house.db.write((tx) => tx.run("alter table api_key rename to gone"));
+    const owner = await registerAccount(broken);
+    await broken.server.db.write((tx) => tx.run("alter table api_key rename to gone"));
     const last = owner.key.endsWith("0") ? "1" : "0";
     const mistyped = await call(broken, "GET /v1/account", { key: owner.key.slice(0, -1) + last });
     expect(mistyped.status).toBe(401);
     // The right key needs the table that is gone.
     expect((await call(broken, "GET /v1/account", { key: owner.key })).status).toBe(500);
-    await broken.house.db.write((tx) => tx.run("alter table gone rename to api_key"));
+    await broken.server.db.write((tx) => tx.run("alter table gone rename to api_key"));
     await broken.stop();
   });
 
@@ -267,8 +273,8 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
         await fc.assert(
           fc.asyncProperty(body, async (sent) => {
             const answer = await send(route, { body: sent });
-            expectHarmless(answer);
-            description.expectDescribed(route.method, route.path, answer);
+            expectNoInternals(answer);
+            description.expectDocumented(route.method, route.path, answer);
           }),
           { numRuns: RUNS, seed: SEED },
         );
@@ -298,8 +304,8 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
               `GET ${line}?${new URLSearchParams(wellFormed).toString()}`,
               { key: account.key },
             );
-            expectHarmless(answer);
-            description.expectDescribed("GET", line, answer);
+            expectNoInternals(answer);
+            description.expectDocumented("GET", line, answer);
           }),
           { numRuns: RUNS, seed: SEED },
         );
@@ -319,8 +325,8 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
               encoded !== "." && encoded !== ".." && `${line}${encoded}` !== "/v1/usage/summary",
             );
             const answer = await call(gateway, `${method} ${line}${encoded}`, { key: account.key });
-            expectHarmless(answer);
-            description.expectDescribed(method, template, answer);
+            expectNoInternals(answer);
+            description.expectDocumented(method, template, answer);
           }),
           { numRuns: RUNS, seed: SEED },
         );
@@ -331,6 +337,6 @@ describe.each(STORE_KINDS)("bad input, on %s", (store) => {
     const { body } = await call(gateway, "GET /v1/keys?limit=100", { key: account.key });
     const own = listAt(body, "data").find(({ id }) => id === keyId);
     expect(own).toBeDefined();
-    expect(at(own, "revoked_at")).toBeNull();
+    expect(valueAt(own, "revoked_at")).toBeNull();
   });
 });

@@ -6,7 +6,7 @@ import type { Gateway } from "../support/gateway.ts";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-export interface Sent {
+export interface ApiRequest {
   readonly key?: string;
   /** Sent as JSON. */
   readonly body?: unknown;
@@ -15,7 +15,7 @@ export interface Sent {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export interface Answered {
+export interface ApiResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
@@ -24,13 +24,13 @@ export interface Answered {
 }
 
 export async function call(
-  at: Pick<Gateway, "url">,
+  gateway: Pick<Gateway, "url">,
   line: string,
-  sent: Sent = {},
-): Promise<Answered> {
+  sent: ApiRequest = {},
+): Promise<ApiResponse> {
   const [method = "GET", path = "/"] = line.split(" ");
   const body = sent.raw ?? (sent.body === undefined ? undefined : JSON.stringify(sent.body));
-  const response = await fetch(at.url + path, {
+  const response = await fetch(gateway.url + path, {
     method,
     redirect: "manual",
     headers: {
@@ -43,7 +43,7 @@ export async function call(
   return read(response);
 }
 
-async function read(response: Response): Promise<Answered> {
+async function read(response: Response): Promise<ApiResponse> {
   const text = await response.text();
   const isJson = response.headers.get("content-type")?.includes("json") === true && text !== "";
   return {
@@ -55,7 +55,7 @@ async function read(response: Response): Promise<Answered> {
 }
 
 /** A member by its path: `at(body, "error.code")`, `at(body, "data.0.id")`. */
-export function at(value: unknown, path: string): unknown {
+export function valueAt(value: unknown, path: string): unknown {
   return path
     .split(".")
     .reduce<unknown>(
@@ -66,61 +66,61 @@ export function at(value: unknown, path: string): unknown {
 }
 
 export function textAt(value: unknown, path: string): string {
-  const found = at(value, path);
+  const found = valueAt(value, path);
   if (typeof found !== "string")
     throw new Error(`no text at ${path} of ${JSON.stringify(value).slice(0, 300)}`);
   return found;
 }
 
 export function listAt(value: unknown, path: string): readonly Json[] {
-  const found = at(value, path);
+  const found = valueAt(value, path);
   if (!Array.isArray(found)) throw new Error(`no list at ${path}`);
   return found as readonly Json[];
 }
 
 /** A refusal in the form of the OpenAI API, by its code and, where it names one, the field that is wrong. */
-export function expectRefusal(
-  answer: Answered,
+export function expectError(
+  answer: ApiResponse,
   { status, code, param }: { status: number; code: string; param?: string | null },
 ): void {
   const { status: got, body } = answer;
-  expect({ status: got, code: at(body, "error.code") }).toEqual({ status, code });
-  if (param !== undefined) expect(at(body, "error.param")).toBe(param);
-  expect(at(body, "error.request_id")).toBe(answer.headers.get("x-request-id"));
-  expectHarmless(answer);
+  expect({ status: got, code: valueAt(body, "error.code") }).toEqual({ status, code });
+  if (param !== undefined) expect(valueAt(body, "error.param")).toBe(param);
+  expect(valueAt(body, "error.request_id")).toBe(answer.headers.get("x-request-id"));
+  expectNoInternals(answer);
 }
 
 /** What no answer to bad input may show. */
-export function expectHarmless({ status, text }: Pick<Answered, "status" | "text">): void {
+export function expectNoInternals({ status, text }: Pick<ApiResponse, "status" | "text">): void {
   expect({ status, fine: status < 500 }).toEqual({ status, fine: true });
   expect(text).not.toMatch(/\bat .*\.tsx?:\d+|node_modules|SQLITE|Postgres(?:Error)?\b|\/src\//);
 }
 
 /** A model call that the simulator answers. */
 export function chat(
-  at: Pick<Gateway, "url">,
+  gateway: Pick<Gateway, "url">,
   key: string,
-  more: Json = {},
+  overrides: Json = {},
   headers: Readonly<Record<string, string>> = {},
-): Promise<Answered> {
+): Promise<ApiResponse> {
   const body = {
     model: "sim/echo",
     messages: [{ role: "user", content: "hello" }],
     max_tokens: 50,
-    ...more,
+    ...overrides,
   };
-  return call(at, "POST /v1/chat/completions", { key, body, headers });
+  return call(gateway, "POST /v1/chat/completions", { key, body, headers });
 }
 
 /** A clock that moves only when it is told to. */
-export function createClock(start = Date.now()): {
+export function createFakeClock(start = Date.now()): {
   readonly now: () => number;
-  readonly pass: (ms: number) => void;
+  readonly advance: (ms: number) => void;
 } {
   let time = start;
   return {
     now: () => time,
-    pass: (ms) => {
+    advance: (ms) => {
       time += ms;
     },
   };

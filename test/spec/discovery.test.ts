@@ -1,9 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { parse } from "yaml";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
-import { type Answered, at, call, chat, type Json, type Sent } from "./caller.ts";
-import { type Description, readDescription } from "./described-errors.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
+import { type ApiResponse, valueAt, call, chat, type Json, type ApiRequest } from "./caller.ts";
+import { type ApiDescription, readApiDescription } from "./described-errors.ts";
 
 let gateway: Gateway;
 let production: Gateway;
@@ -39,7 +44,7 @@ const HTML = { accept: "text/html" };
 describe("the specification's discovery addresses", () => {
   test.each([...DOCUMENTS])("%s is at %s, as %s, for anybody", async (id, path, type) => {
     const answer = await call(gateway, `GET ${path}`);
-    provoked(id, 200, answer);
+    expectStatus(id, 200, answer);
     expect(answer.headers.get("content-type")).toBe(type);
     expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
     expect(answer.text.length).toBeGreaterThan(100);
@@ -49,7 +54,7 @@ describe("the specification's discovery addresses", () => {
     const { body } = await call(gateway, "GET /.well-known/oauth-protected-resource");
     expect(body["resource_documentation"]).toBe(gateway.config.docsUrl);
     const answer = await call(gateway, "GET /docs", { headers: HTML });
-    provoked("getReference", 200, answer);
+    expectStatus("getReference", 200, answer);
   });
 
   test("/auth.md and /.well-known/auth.md are the same page", async () => {
@@ -68,7 +73,7 @@ describe("the specification's discovery addresses", () => {
 
   test("/ is HTML for a browser, JSON for a program that asks for it, and text for the rest", async () => {
     const browser = await call(gateway, "GET /", { headers: HTML });
-    provoked("getHome", 200, browser);
+    expectStatus("getHome", 200, browser);
     expect(browser.headers.get("content-type")).toStartWith("text/html");
     const program = await call(gateway, "GET /", { headers: { accept: "application/json" } });
     expect(program.body).toMatchObject({
@@ -103,16 +108,20 @@ describe("the specification's discovery addresses", () => {
 });
 
 describe("/openapi.yaml says what is really answered", () => {
-  let account: Account;
-  let description: Description;
+  let account: TestAccount;
+  let description: ApiDescription;
   beforeAll(async () => {
-    account = await register(gateway);
-    description = await readDescription(gateway);
+    account = await registerAccount(gateway);
+    description = await readApiDescription(gateway);
   });
 
-  const expectAnswer = async (line: string, template: string, sent: Sent): Promise<Answered> => {
+  const expectAnswer = async (
+    line: string,
+    template: string,
+    sent: ApiRequest,
+  ): Promise<ApiResponse> => {
     const answer = await call(gateway, line, { key: account.key, ...sent });
-    description.expectDescribed(line.split(" ")[0] ?? "", template, answer);
+    description.expectDocumented(line.split(" ")[0] ?? "", template, answer);
     return answer;
   };
 
@@ -168,7 +177,7 @@ describe("/openapi.yaml says what is really answered", () => {
       max_tokens: 20,
     });
     for (const path of ["/v1/chat/completions", "/v1/messages"]) {
-      const failed = (order: string): Promise<Answered> =>
+      const failed = (order: string): Promise<ApiResponse> =>
         expectAnswer(`POST ${path}`, path, { body: ordered(order) });
       const limited = await failed("status=429 retry-after=30 limits=5");
       const names = [...limited.headers.keys()].filter((name) => name.includes("ratelimit"));
@@ -216,7 +225,7 @@ describe("caches", () => {
     const first = await call(gateway, "GET /v1/models");
     const etag = first.headers.get("etag") ?? "";
     const again = await call(gateway, "GET /v1/models", { headers: { "if-none-match": etag } });
-    provoked("listModels", 304, again);
+    expectStatus("listModels", 304, again);
     expect(first.headers.get("vary")).toContain("anthropic-version");
   });
 
@@ -226,14 +235,15 @@ describe("caches", () => {
     expect(assets.length).toBeGreaterThan(0);
     for (const [, path] of assets) {
       const asset = await call(gateway, `GET ${path}`);
-      provoked("getAsset0", 200, asset);
+      expectStatus("getAsset0", 200, asset);
       expect(asset.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
     }
   });
 });
 
 describe("pages are harmless", () => {
-  const page = (path: string): Promise<Answered> => call(gateway, `GET ${path}`, { headers: HTML });
+  const page = (path: string): Promise<ApiResponse> =>
+    call(gateway, `GET ${path}`, { headers: HTML });
 
   test.each([...PAGES])(
     "%s at %s runs no script, loads from here alone, and cannot be framed",
@@ -252,22 +262,22 @@ describe("pages are harmless", () => {
 
 describe("the specification's versioning", () => {
   test("the model, account, key, usage and provider-key endpoints live under the path prefix /v1", () => {
-    for (const { path, tag } of gateway.house.routes)
+    for (const { path, tag } of gateway.server.routes)
       if (["Accounts", "Keys", "Models", "Usage", "Provider keys"].includes(tag))
         expect(path).toStartWith("/v1/");
   });
 
   test("the claim start and token endpoints carry no version prefix", () => {
-    const paths = gateway.house.routes.map(({ path }) => path);
+    const paths = gateway.server.routes.map(({ path }) => path);
     expect(paths).toContain("/agent/identity/claim");
     expect(paths).toContain("/oauth2/token");
   });
 
   test("a machine-readable description is served at /openapi.yaml", async () => {
     const document: unknown = parse((await call(gateway, "GET /openapi.yaml")).text);
-    expect(at(document, "openapi")).toMatch(/^3\.1\./);
-    const described = Object.keys(at(document, "paths") as object);
-    for (const { path, hidden } of gateway.house.routes)
+    expect(valueAt(document, "openapi")).toMatch(/^3\.1\./);
+    const described = Object.keys(valueAt(document, "paths") as object);
+    for (const { path, hidden } of gateway.server.routes)
       if (hidden !== true) expect(described).toContain(path.replace("+}", "}"));
   });
 });
@@ -282,8 +292,8 @@ describe("the examples of the documents", () => {
   ])("that of %s is answered as it is printed", async (path) => {
     const { body: document } = await call(gateway, "GET /openapi.json");
     const paths = document["paths"] as Readonly<Record<string, Json>>;
-    const example = at(paths[path], "post.requestBody.content.application/json.example");
-    const { key } = await register(gateway);
+    const example = valueAt(paths[path], "post.requestBody.content.application/json.example");
+    const { key } = await registerAccount(gateway);
     const answer = await call(gateway, `POST ${path}`, { key, body: example });
     expect([path, answer.status, answer.text.slice(0, 200)]).toEqual([
       path,
@@ -297,7 +307,7 @@ describe("the examples of the documents", () => {
 
 describe("GET, HEAD and OPTIONS", () => {
   const getRoutes = (): readonly string[] =>
-    gateway.house.routes
+    gateway.server.routes
       .filter(
         ({ method, auth, path }) => method === "GET" && auth === "none" && !path.includes("{"),
       )
@@ -356,12 +366,12 @@ describe("GET, HEAD and OPTIONS", () => {
   });
 
   test("in development no page of elsewhere may call or read anything, and those of this machine may", async () => {
-    const { key } = await register(gateway);
+    const { key } = await registerAccount(gateway);
     const asked = {
       "access-control-request-method": "POST",
       "access-control-request-headers": "authorization",
     };
-    const ofCors = ({ headers }: Answered): readonly string[] =>
+    const ofCors = ({ headers }: ApiResponse): readonly string[] =>
       [...headers.keys()].filter((name) => name.startsWith("access-control-"));
     for (const line of ["GET /v1/models", "GET /v1/nothing", "OPTIONS /v1/chat/completions"]) {
       for (const origin of ["https://app.example", "null", "http://192.168.0.7:8787"])
@@ -411,8 +421,8 @@ describe("for whoever runs the service", () => {
       await call(gateway, "GET /healthz"),
       await call(gateway, "GET /readyz"),
     ];
-    provoked("isAlive", 200, alive);
-    provoked("isReady", 200, ready);
+    expectStatus("isAlive", 200, alive);
+    expectStatus("isReady", 200, ready);
     for (const { body, headers } of [alive, ready]) {
       expect(body).toEqual({ status: "ok" });
       expect(headers.get("cache-control")).toBe("no-store");
@@ -422,7 +432,7 @@ describe("for whoever runs the service", () => {
   test("/metrics is Prometheus' text, with labels of few values and no path, key or account", async () => {
     await call(gateway, "GET /v1/keys/key_canary");
     const answer = await call(gateway, "GET /metrics");
-    provoked("readMetrics", 200, answer);
+    expectStatus("readMetrics", 200, answer);
     expect(answer.headers.get("content-type")).toStartWith("text/plain; version=0.0.4");
     expect(answer.text).toMatch(/^postern_requests_total\{route="getKey",status="401"\} \d+$/m);
     expect(answer.text).not.toContain("canary");

@@ -1,23 +1,36 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { type Answered, at, call, chat, expectHarmless, listAt, textAt } from "./caller.ts";
+import {
+  type ApiResponse,
+  valueAt,
+  call,
+  chat,
+  expectNoInternals,
+  listAt,
+  textAt,
+} from "./caller.ts";
 
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
 
 describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   beforeAll(async () => {
     gateway = await startGateway({ store });
-    account = await register(gateway);
+    account = await registerAccount(gateway);
   });
   afterAll(() => gateway.stop());
 
   /** An account with a fifth of its starting credit left. */
-  async function registerAndSpend(): Promise<Account> {
-    const poor = await register(gateway);
+  async function registerAndSpend(): Promise<TestAccount> {
+    const poor = await registerAccount(gateway);
     const messages = [{ role: "user", content: "[[sim: tokens=10000]] hello" }];
     for (let times = 0; times < 2; times++)
       await chat(gateway, poor.key, { messages, max_tokens: 10_000 });
@@ -28,7 +41,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     const { status, body } = await call(gateway, "GET /v1/account", { key: "bad" });
     expect(status).toBe(401);
     expect(textAt(body, "error.message")).toMatch(/Drop it.*create an account/);
-    expect(at(body, "error.next")).toEqual([
+    expect(valueAt(body, "error.next")).toEqual([
       { method: "POST", url: "/v1/accounts", body: {}, why: expect.any(String) },
     ]);
   });
@@ -36,7 +49,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
   test("402: balance empty. Top up credits via billing", async () => {
     const poor = await registerAndSpend();
     const { status, body } = await chat(gateway, poor.key, { max_tokens: 16_000 });
-    expect({ status, code: at(body, "error.code") }).toEqual({
+    expect({ status, code: valueAt(body, "error.code") }).toEqual({
       status: 402,
       code: "insufficient_credits",
     });
@@ -48,19 +61,23 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
       method: "POST",
       url: "/agent/identity/claim",
     });
-    expect(Number(at(body, "error.affordable_max_tokens"))).toBeGreaterThan(0);
+    expect(Number(valueAt(body, "error.affordable_max_tokens"))).toBeGreaterThan(0);
   });
 
   test("402 can be acted on: the same call with affordable_max_tokens goes through", async () => {
     const poor = await registerAndSpend();
     const refused = await chat(gateway, poor.key, { max_tokens: 16_000 });
-    const affordable = Number(at(refused.body, "error.affordable_max_tokens"));
+    const affordable = Number(valueAt(refused.body, "error.affordable_max_tokens"));
     expect((await chat(gateway, poor.key, { max_tokens: affordable })).status).toBe(200);
   });
 
   test("404 on a model call: model id unknown. Use an id from GET /v1/models", async () => {
     const { status, body } = await chat(gateway, account.key, { model: "openai/no-such" });
-    expect({ status, code: at(body, "error.code"), param: at(body, "error.param") }).toEqual({
+    expect({
+      status,
+      code: valueAt(body, "error.code"),
+      param: valueAt(body, "error.param"),
+    }).toEqual({
       status: 404,
       code: "model_not_found",
       param: "model",
@@ -72,7 +89,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     const models = listAt((await call(gateway, "GET /v1/models?available=false")).body, "data");
     const off = models.find(({ available }) => available === false);
     const { status, body, headers } = await chat(gateway, account.key, { model: off?.["id"] });
-    expect({ status, code: at(body, "error.code") }).toEqual({
+    expect({ status, code: valueAt(body, "error.code") }).toEqual({
       status: 503,
       code: "provider_not_configured",
     });
@@ -84,7 +101,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     const env = { POSTERN_BASE_URL: "https://gateway.example", POSTERN_SECRET: "s".repeat(40) };
     const mute = await startGateway({ env, providers: ["sim"] });
     try {
-      const { key } = await register(mute);
+      const { key } = await registerAccount(mute);
       const body = { email: "human@example.com" };
       const refused = await call(mute, "POST /agent/identity/claim", { key, body });
       expect(refused.status).toBe(503);
@@ -103,8 +120,8 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
       expect(manifest).toContain("/v1/accounts");
       expect(manifest).not.toMatch(/identity.claim|take the account over|oauth2.token/);
       const server = await call(mute, "GET /.well-known/oauth-authorization-server");
-      expect(at(server.body, "agent_auth.claim_uri")).toBeUndefined();
-      expect(at(server.body, "token_endpoint")).toBeUndefined();
+      expect(valueAt(server.body, "agent_auth.claim_uri")).toBeUndefined();
+      expect(valueAt(server.body, "token_endpoint")).toBeUndefined();
     } finally {
       await mute.stop();
     }
@@ -114,7 +131,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     test("under /v1, OpenAI's: error with message, type, code, param, request_id, and next", async () => {
       const answer = await call(gateway, "GET /v1/account");
       expect(Object.keys(answer.body)).toEqual(["error"]);
-      expect(Object.keys(at(answer.body, "error") as object).toSorted()).toEqual([
+      expect(Object.keys(valueAt(answer.body, "error") as object).toSorted()).toEqual([
         "code",
         "message",
         "next",
@@ -140,7 +157,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
         });
       }
       const { body } = await call(gateway, "POST /v1/messages", { body: {} });
-      expect(at(body, "error.type")).toBe("authentication_error");
+      expect(valueAt(body, "error.type")).toBe("authentication_error");
     });
 
     test("on /oauth2/token and the claim start, RFC 6749's: error and error_description, flat", async () => {
@@ -167,7 +184,7 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     test("on pages, a page", async () => {
       const answer = await call(gateway, "POST /docs", { body: {} });
       expect(answer.status).toBe(405);
-      expectHarmless(answer);
+      expectNoInternals(answer);
     });
 
     test("a path that is nowhere is a 404 in the form of its neighbours", async () => {
@@ -182,14 +199,14 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
       ];
       for (const [target, member] of forms) {
         const answer = await call(gateway, `GET ${target}`);
-        expect([target, answer.status, typeof at(answer.body, member)]).toEqual([
+        expect([target, answer.status, typeof valueAt(answer.body, member)]).toEqual([
           target,
           404,
           "string",
         ]);
       }
       const { body } = await call(gateway, "GET /v1/nothing");
-      expect(at(body, "error.next.0")).toMatchObject({ method: "GET", url: "/openapi.yaml" });
+      expect(valueAt(body, "error.next.0")).toMatchObject({ method: "GET", url: "/openapi.yaml" });
     });
 
     test("an endpoint of a provider's API that is not offered is a 404 that says so, and what to use instead", async () => {
@@ -211,19 +228,19 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
       for (const [line, instead, url] of cases) {
         const { body, status, headers } = await call(gateway, line, { key: account.key });
         const isMessages = line.includes(" /v1/messages");
-        expect([line, status, at(body, "error.code"), headers.get("allow")]).toEqual([
+        expect([line, status, valueAt(body, "error.code"), headers.get("allow")]).toEqual([
           line,
           404,
           "not_found",
           null,
         ]);
-        expect(at(body, "type")).toBe(isMessages ? "error" : undefined);
+        expect(valueAt(body, "type")).toBe(isMessages ? "error" : undefined);
         expect(textAt(body, "error.message")).toStartWith("This gateway does not offer /v1/");
         expect(textAt(body, "error.message")).toMatch(instead);
-        const next = at(body, "error.next.0.url");
+        const next = valueAt(body, "error.next.0.url");
         expect(next).toBe(url ?? "/openapi.yaml");
         // What it points to is there.
-        const known = gateway.house.routes.some(({ path }) => path === next);
+        const known = gateway.server.routes.some(({ path }) => path === next);
         expect([next, known]).toEqual([next, true]);
       }
       const near = await call(gateway, "GET /v1/filesystem");
@@ -236,13 +253,13 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     });
 
     test("a method that a path does not take is a 405 with an allow header that is true", async () => {
-      const paths = [...new Set(gateway.house.routes.map(({ path }) => path))];
+      const paths = [...new Set(gateway.server.routes.map(({ path }) => path))];
       for (const path of paths) {
         const target = path.replaceAll(/\{\w+\+?\}/g, "some-id");
         const answer = await call(gateway, `PUT ${target}`, { body: {} });
         expect([target, answer.status]).toEqual([target, 405]);
         const allow = (answer.headers.get("allow") ?? "").split(", ");
-        const own = gateway.house.routes.filter((route) => route.path === path);
+        const own = gateway.server.routes.filter((route) => route.path === path);
         for (const { method } of own) expect(allow).toContain(method);
         expect(allow.includes("HEAD")).toBe(allow.includes("GET"));
       }
@@ -284,30 +301,34 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
 
     test("an error says its request id in the body too", async () => {
       const { body, headers } = await call(gateway, "GET /v1/account");
-      expect(at(body, "error.request_id")).toBe(headers.get("x-request-id"));
+      expect(valueAt(body, "error.request_id")).toBe(headers.get("x-request-id"));
     });
   });
 
   describe("500, where the store is broken", () => {
     let broken: Gateway;
-    let owner: Account;
+    let owner: TestAccount;
     /** A model call may take a key that was found seconds ago, so this one is never looked for before. */
     let unseen: string;
     beforeAll(async () => {
       broken = await startGateway({ store });
-      owner = await register(broken);
-      unseen = (await register(broken)).key;
+      owner = await registerAccount(broken);
+      unseen = (await registerAccount(broken)).key;
     });
     afterAll(async () => {
       for (const table of hidden)
-        await broken.house.db.write((tx) => tx.run(`alter table gone_${table} rename to ${table}`));
+        await broken.server.db.write((tx) =>
+          tx.run(`alter table gone_${table} rename to ${table}`),
+        );
       await broken.stop();
     });
 
     const hidden: string[] = [];
     async function hide(...tables: readonly string[]): Promise<void> {
       for (const table of tables)
-        await broken.house.db.write((tx) => tx.run(`alter table ${table} rename to gone_${table}`));
+        await broken.server.db.write((tx) =>
+          tx.run(`alter table ${table} rename to gone_${table}`),
+        );
       hidden.push(...tables);
     }
 
@@ -327,31 +348,31 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
     test("every endpoint that needs it says so in its own envelope, with a request id, and nothing of what broke", async () => {
       await hide("spender", "usage_record", "wallet", "account");
       for (const [id, line, body] of USE_THE_STORE) {
-        const answer: Answered = await call(broken, line, {
+        const answer: ApiResponse = await call(broken, line, {
           key: owner.key,
           ...(body === undefined ? {} : { body }),
         });
-        provoked(id, 500, answer);
-        expect(at(answer.body, "error.code")).toBe("internal");
+        expectStatus(id, 500, answer);
+        expect(valueAt(answer.body, "error.code")).toBe("internal");
         expect(answer.text).not.toMatch(/table|sql|column|relation|\.ts|select|insert/i);
         const id_ = answer.headers.get("x-request-id") ?? "none";
-        const line_ = broken.logged.find((logged) => logged.includes(id_)) ?? "";
+        const line_ = broken.logLines.find((logged) => logged.includes(id_)) ?? "";
         expect(line_).toContain('"level":"error"');
       }
     });
 
     test("an account that cannot be opened is a 500, and none was opened", async () => {
-      provoked("createAccount", 500, await call(broken, "POST /v1/accounts", { body: {} }));
+      expectStatus("createAccount", 500, await call(broken, "POST /v1/accounts", { body: {} }));
     });
 
     test("with every table gone, every endpoint that takes a key says the same", async () => {
-      const keyed = broken.house.routes.filter(({ auth }) => auth === "key");
+      const keyed = broken.server.routes.filter(({ auth }) => auth === "key");
       await hide("api_key");
       for (const route of keyed) {
         const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
         const sent = route.method === "GET" ? {} : { body: {} };
         const answer = await call(broken, `${route.method} ${path}`, { key: unseen, ...sent });
-        provoked(route.id, 500, answer);
+        expectStatus(route.id, 500, answer);
         expect(answer.text).not.toMatch(/table|sql|column|relation|\.ts|select|insert/i);
       }
     });
@@ -364,31 +385,31 @@ describe.each(STORE_KINDS)("the specification's errors, on %s", (store) => {
 
 describe("503, where the process shuts down", () => {
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   beforeAll(async () => {
     gateway = await startGateway();
-    account = await register(gateway);
-    gateway.house.startDraining();
+    account = await registerAccount(gateway);
+    gateway.server.startDraining();
   });
   afterAll(() => gateway.stop());
 
   test("every endpoint but the operator's refuses new work: overloaded, with retry-after, in its own envelope", async () => {
-    for (const route of gateway.house.routes) {
+    for (const route of gateway.server.routes) {
       const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
       const sent = route.method === "GET" ? {} : { body: {} };
       const answer = await call(gateway, `${route.method} ${path}`, { key: account.key, ...sent });
       if (route.tag === "Operations") continue;
-      provoked(route.id, 503, answer);
+      expectStatus(route.id, 503, answer);
       expect(answer.headers.get("retry-after")).toBe("2");
       if (route.dialect === "openai" || route.dialect === "messages")
-        expect(at(answer.body, "error.code")).toBe("overloaded");
+        expect(valueAt(answer.body, "error.code")).toBe("overloaded");
       if (route.dialect === "oauth") expect(answer.body["error"]).toBe("temporarily_unavailable");
     }
   });
 
   test("/readyz says draining with 503, so that work is sent elsewhere; /healthz and /metrics go on", async () => {
     const ready = await call(gateway, "GET /readyz");
-    provoked("isReady", 503, ready);
+    expectStatus("isReady", 503, ready);
     expect(ready.body).toEqual({ status: "draining" });
     expect((await call(gateway, "GET /healthz")).status).toBe(200);
     expect((await call(gateway, "GET /metrics")).status).toBe(200);

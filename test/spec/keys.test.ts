@@ -1,15 +1,20 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
-  type Answered,
-  at,
+  type ApiResponse,
+  valueAt,
   call,
   chat,
-  createClock,
+  createFakeClock,
   DAY_MS,
-  expectRefusal,
+  expectError,
   HOUR_MS,
   type Json,
   listAt,
@@ -21,7 +26,7 @@ import {
 /** A Wednesday, well within its week and its month. */
 const START = Date.UTC(2026, 10, 18, 9, 30);
 /** A call that costs a tenth of a thousandth of a dollar, and may cost a little more. */
-const DEAR: Json = { messages: [{ role: "user", content: "[[sim: tokens=50]] hello" }] };
+const EXPENSIVE_CALL: Json = { messages: [{ role: "user", content: "[[sim: tokens=50]] hello" }] };
 const FIELDS = [
   "id",
   "object",
@@ -38,13 +43,13 @@ const FIELDS = [
 ];
 
 describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store) => {
-  const clock = createClock(START);
+  const clock = createFakeClock(START);
   let gateway: Gateway;
-  let account: Account;
-  let stranger: Account;
+  let account: TestAccount;
+  let stranger: TestAccount;
   beforeAll(async () => {
     gateway = await startGateway({ store, now: clock.now });
-    [account, stranger] = [await register(gateway), await register(gateway)];
+    [account, stranger] = [await registerAccount(gateway), await registerAccount(gateway)];
   });
   afterAll(() => gateway.stop());
 
@@ -67,9 +72,9 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     };
   }
 
-  const change = (id: string, body: unknown, key = account.key): Promise<Answered> =>
+  const change = (id: string, body: unknown, key = account.key): Promise<ApiResponse> =>
     call(gateway, `PATCH /v1/keys/${id}`, { key, body });
-  const revoke = (id: string, key = account.key): Promise<Answered> =>
+  const revoke = (id: string, key = account.key): Promise<ApiResponse> =>
     call(gateway, `DELETE /v1/keys/${id}`, { key });
   const works = async (key: string): Promise<number> =>
     (await call(gateway, "GET /v1/account", { key })).status;
@@ -77,9 +82,9 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
   describe("POST /v1/keys", () => {
     test("mints an additional key, which works at once and belongs to the same account", async () => {
       const answer = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
-      provoked("mintKey", 201, answer);
+      expectStatus("mintKey", 201, answer);
       const read = await call(gateway, "GET /v1/account", { key: textAt(answer.body, "api_key") });
-      expect(at(read.body, "account.id")).toBe(account.id);
+      expect(valueAt(read.body, "account.id")).toBe(account.id);
     });
 
     test("the answer is the key's record and, once, the raw key", async () => {
@@ -108,7 +113,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     });
 
     test("two hundred keys are all different", async () => {
-      const owner = await register(gateway);
+      const owner = await registerAccount(gateway);
       const keys = await Promise.all(Array.from({ length: 200 }, () => mint({}, owner.key)));
       expect(new Set(keys.map(({ key }) => key)).size).toBe(200);
       expect(new Set(keys.map(({ id }) => id)).size).toBe(200);
@@ -172,15 +177,15 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       ["a list", [], null],
     ];
     test.each(REFUSED)("%s is a 400 that names the field", async (_what, body, param) => {
-      expectRefusal(await call(gateway, "POST /v1/keys", { key: account.key, body }), {
+      expectError(await call(gateway, "POST /v1/keys", { key: account.key, body }), {
         status: 400,
         code: "invalid_request",
         param,
       });
       const { id } = await mint({ name: "victim" });
       const changed = await change(id, body);
-      expectRefusal(changed, { status: 400, code: "invalid_request", param });
-      provoked("changeKey", 400, changed);
+      expectError(changed, { status: 400, code: "invalid_request", param });
+      expectStatus("changeKey", 400, changed);
     });
 
     test("names are any text: other scripts, emoji, half of a surrogate pair, quotes, SQL", async () => {
@@ -197,8 +202,8 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     });
 
     test("an account may have 1000 live keys; one more is a conflict until one is revoked", async () => {
-      const owner = await register(gateway);
-      await gateway.house.db.write((tx) =>
+      const owner = await registerAccount(gateway);
+      await gateway.server.db.write((tx) =>
         tx.insertMany(
           "api_key",
           [
@@ -221,8 +226,8 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       );
       const last = await mint({ name: "the thousandth" }, owner.key);
       const over = await call(gateway, "POST /v1/keys", { key: owner.key, body: {} });
-      expectRefusal(over, { status: 409, code: "conflict" });
-      provoked("mintKey", 409, over);
+      expectError(over, { status: 409, code: "conflict" });
+      expectStatus("mintKey", 409, over);
       await revoke(last.id, owner.key);
       await mint({}, owner.key);
     });
@@ -230,14 +235,14 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
 
   describe("GET /v1/keys", () => {
     test("lists the account's keys, newest first, revoked ones included", async () => {
-      const owner = await register(gateway);
-      clock.pass(1);
+      const owner = await registerAccount(gateway);
+      clock.advance(1);
       const second = await mint({ name: "second" }, owner.key);
-      clock.pass(1);
+      clock.advance(1);
       const third = await mint({ name: "third" }, owner.key);
       await revoke(second.id, owner.key);
       const answer = await call(gateway, "GET /v1/keys", { key: owner.key });
-      provoked("listKeys", 200, answer);
+      expectStatus("listKeys", 200, answer);
       expect(answer.body).toMatchObject({ object: "list", has_more: false, next_cursor: null });
       const keys = listAt(answer.body, "data");
       expect(keys.map(({ name }) => name)).toEqual(["third", "second", null]);
@@ -257,7 +262,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     test("reads one key", async () => {
       const { id, body } = await mint({ name: "one" });
       const answer = await call(gateway, `GET /v1/keys/${id}`, { key: account.key });
-      provoked("getKey", 200, answer);
+      expectStatus("getKey", 200, answer);
       const { api_key: _raw, ...record } = body;
       expect(answer.body).toEqual(record);
     });
@@ -268,10 +273,10 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       const nobodys = await call(gateway, `GET /v1/keys/${id.slice(0, -4)}0000`, {
         key: account.key,
       });
-      expectRefusal(theirs, { status: 404, code: "not_found", param: "id" });
-      provoked("getKey", 404, theirs);
-      expect(at(theirs.body, "error.message")).toBe(at(nobodys.body, "error.message"));
-      expect(at(theirs.body, "error.next.0.url")).toBe("/v1/keys");
+      expectError(theirs, { status: 404, code: "not_found", param: "id" });
+      expectStatus("getKey", 404, theirs);
+      expect(valueAt(theirs.body, "error.message")).toBe(valueAt(nobodys.body, "error.message"));
+      expect(valueAt(theirs.body, "error.next.0.url")).toBe("/v1/keys");
     });
 
     test("an id that can be no id is a 404, or a 400 where it holds a NUL", async () => {
@@ -285,14 +290,14 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
         "null",
         "%ff",
       ])
-        expectRefusal(await call(gateway, `GET /v1/keys/${id}`, { key: account.key }), {
+        expectError(await call(gateway, `GET /v1/keys/${id}`, { key: account.key }), {
           status: 404,
           code: "not_found",
         });
       const nul = await call(gateway, "GET /v1/keys/key_%00", { key: account.key });
-      expectRefusal(nul, { status: 400, code: "invalid_request" });
-      provoked("getKey", 400, nul);
-      provoked(
+      expectError(nul, { status: 400, code: "invalid_request" });
+      expectStatus("getKey", 400, nul);
+      expectStatus(
         "revokeKey",
         400,
         await call(gateway, "DELETE /v1/keys/key_%00", { key: account.key }),
@@ -304,7 +309,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     test("renames a key and leaves everything else as it was", async () => {
       const { id, body } = await mint({ name: "old", limit_usd: 3, limit_window: "day" });
       const answer = await change(id, { name: "new" });
-      provoked("changeKey", 200, answer);
+      expectStatus("changeKey", 200, answer);
       const { api_key: _raw, ...record } = body;
       expect(answer.body).toEqual({ ...record, name: "new" });
     });
@@ -334,12 +339,12 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     test("a limit that is taken away takes its window along; a window alone is a 400", async () => {
       const { id } = await mint({ limit_usd: 1, limit_window: "week" });
       expect((await change(id, { limit_usd: null })).body["limit_window"]).toBeNull();
-      expectRefusal(await change(id, { limit_window: "day" }), {
+      expectError(await change(id, { limit_window: "day" }), {
         status: 400,
         code: "invalid_request",
         param: "limit_window",
       });
-      expectRefusal(await change(id, { limit_usd: null, limit_window: "day" }), {
+      expectError(await change(id, { limit_usd: null, limit_window: "day" }), {
         status: 400,
         code: "invalid_request",
         param: "limit_window",
@@ -355,22 +360,22 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     test("a key may change itself, and a limit of its own counts at once", async () => {
       const { id, key } = await mint();
       expect((await change(id, { limit_usd: 0 }, key)).status).toBe(200);
-      expectRefusal(await chat(gateway, key), { status: 403, code: "key_limit_reached" });
+      expectError(await chat(gateway, key), { status: 403, code: "key_limit_reached" });
     });
 
     test("a revoked key cannot be changed: 409", async () => {
       const { id } = await mint();
       await revoke(id);
       const answer = await change(id, { name: "too late" });
-      expectRefusal(answer, { status: 409, code: "conflict" });
-      provoked("changeKey", 409, answer);
+      expectError(answer, { status: 409, code: "conflict" });
+      expectStatus("changeKey", 409, answer);
     });
 
     test("someone else's key is a 404 and stays as it was", async () => {
       const { id } = await mint({ name: "theirs" }, stranger.key);
       const answer = await change(id, { name: "mine" });
-      expectRefusal(answer, { status: 404, code: "not_found" });
-      provoked("changeKey", 404, answer);
+      expectError(answer, { status: 404, code: "not_found" });
+      expectStatus("changeKey", 404, answer);
       const read = await call(gateway, `GET /v1/keys/${id}`, { key: stranger.key });
       expect(read.body["name"]).toBe("theirs");
     });
@@ -380,7 +385,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     test("revokes a key: the answer is its record with revoked_at", async () => {
       const { id, body } = await mint({ name: "gone" });
       const answer = await revoke(id);
-      provoked("revokeKey", 200, answer);
+      expectStatus("revokeKey", 200, answer);
       const { api_key: _raw, ...record } = body;
       expect(answer.body).toEqual({ ...record, revoked_at: new Date(clock.now()).toISOString() });
     });
@@ -399,9 +404,9 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     test("repeated, it gives the same answer, with the time of the first", async () => {
       const { id } = await mint();
       const first = await revoke(id);
-      clock.pass(HOUR_MS);
+      clock.advance(HOUR_MS);
       const again = await revoke(id);
-      clock.pass(-HOUR_MS);
+      clock.advance(-HOUR_MS);
       expect(again.status).toBe(200);
       expect(again.body).toEqual(first.body);
     });
@@ -409,11 +414,11 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     test("a key may revoke itself, and is then refused even for that", async () => {
       const { id, key } = await mint();
       expect((await revoke(id, key)).status).toBe(200);
-      expectRefusal(await revoke(id, key), { status: 401, code: "invalid_api_key" });
+      expectError(await revoke(id, key), { status: 401, code: "invalid_api_key" });
     });
 
     test("the last live key may be revoked, with a warning", async () => {
-      const owner = await register(gateway);
+      const owner = await registerAccount(gateway);
       const [first] = listAt(
         (await call(gateway, "GET /v1/keys", { key: owner.key })).body,
         "data",
@@ -430,8 +435,8 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     test("someone else's key is a 404 and goes on working", async () => {
       const { id, key } = await mint({}, stranger.key);
       const answer = await revoke(id);
-      expectRefusal(answer, { status: 404, code: "not_found" });
-      provoked("revokeKey", 404, answer);
+      expectError(answer, { status: 404, code: "not_found" });
+      expectStatus("revokeKey", 404, answer);
       expect(await works(key)).toBe(200);
     });
   });
@@ -439,11 +444,11 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
   describe("expiry", () => {
     test("a key works until its expires_at and not a millisecond longer", async () => {
       const { key } = await mint({ expires_at: new Date(clock.now() + MINUTE_MS).toISOString() });
-      clock.pass(MINUTE_MS - 1);
+      clock.advance(MINUTE_MS - 1);
       expect([await works(key), (await chat(gateway, key)).status]).toEqual([200, 200]);
-      clock.pass(1);
+      clock.advance(1);
       expect([await works(key), (await chat(gateway, key)).status]).toEqual([401, 401]);
-      clock.pass(-MINUTE_MS);
+      clock.advance(-MINUTE_MS);
     });
 
     test("an expiry in any zone is the same instant", async () => {
@@ -455,24 +460,24 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
       const { id, key } = await mint({
         expires_at: new Date(clock.now() + SECOND_MS).toISOString(),
       });
-      clock.pass(2 * SECOND_MS);
+      clock.advance(2 * SECOND_MS);
       expect(await works(key)).toBe(401);
       expect((await change(id, { expires_at: null })).status).toBe(200);
       expect(await works(key)).toBe(200);
-      clock.pass(-2 * SECOND_MS);
+      clock.advance(-2 * SECOND_MS);
     });
   });
 
   describe("limits", () => {
     test("a key spends up to its limit_usd and no more; the account's other keys go on", async () => {
-      const owner = await register(gateway);
+      const owner = await registerAccount(gateway);
       const { id, key } = await mint({ limit_usd: 0.0005 }, owner.key);
-      let refused: Answered | undefined;
+      let refused: ApiResponse | undefined;
       for (let calls = 0; calls < 60 && refused === undefined; calls++) {
-        const reply = await chat(gateway, key, DEAR);
+        const reply = await chat(gateway, key, EXPENSIVE_CALL);
         if (reply.status !== 200) refused = reply;
       }
-      expectRefusal(refused ?? (await chat(gateway, key, DEAR)), {
+      expectError(refused ?? (await chat(gateway, key, EXPENSIVE_CALL)), {
         status: 403,
         code: "key_limit_reached",
       });
@@ -502,18 +507,18 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
     test.each(WINDOWS)(
       "a limit by the %s opens again when the next one begins, in UTC",
       async (window, _length, next) => {
-        const owner = await register(gateway);
+        const owner = await registerAccount(gateway);
         const { id, key } = await mint({ limit_usd: 0.0005, limit_window: window }, owner.key);
         for (let calls = 0; calls < 60; calls++)
-          if ((await chat(gateway, key, DEAR)).status === 403) break;
+          if ((await chat(gateway, key, EXPENSIVE_CALL)).status === 403) break;
         const until = Date.parse(next) - clock.now();
-        clock.pass(until - 1);
-        expect((await chat(gateway, key, DEAR)).status).toBe(403);
-        clock.pass(1);
+        clock.advance(until - 1);
+        expect((await chat(gateway, key, EXPENSIVE_CALL)).status).toBe(403);
+        clock.advance(1);
         const { body } = await call(gateway, `GET /v1/keys/${id}`, { key: owner.key });
         expect(body["spent_usd"]).toBe(0);
-        expect((await chat(gateway, key, DEAR)).status).toBe(200);
-        clock.pass(-until);
+        expect((await chat(gateway, key, EXPENSIVE_CALL)).status).toBe(200);
+        clock.advance(-until);
       },
     );
 
@@ -537,7 +542,7 @@ describe.each(STORE_KINDS)("the specification's gateway API keys, on %s", (store
   describe("at rest", () => {
     test("only a hash of a key is stored: an HMAC under a pepper, so the store alone cannot tell a key", async () => {
       const { id, key } = await mint();
-      const row = await gateway.house.db.get("select * from api_key where id = ?", [id]);
+      const row = await gateway.server.db.get("select * from api_key where id = ?", [id]);
       const stored = JSON.stringify(row, (_name, value: unknown) =>
         typeof value === "bigint" ? String(value) : value,
       );

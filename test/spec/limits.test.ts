@@ -1,15 +1,20 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
-  type Answered,
-  at,
+  type ApiResponse,
+  valueAt,
   call,
   chat,
-  createClock,
+  createFakeClock,
   DAY_MS,
-  expectRefusal,
+  expectError,
   HOUR_MS,
   MINUTE_MS,
   SECOND_MS,
@@ -18,7 +23,7 @@ import {
 /** Twenty minutes before the hour, and fourteen hours and a half before midnight. */
 const START = Date.UTC(2026, 10, 18, 9, 40);
 
-function retryAfter({ headers }: Answered): number {
+function retryAfter({ headers }: ApiResponse): number {
   return Number(headers.get("retry-after"));
 }
 
@@ -26,12 +31,12 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
   test("starting credit of an agent-created account: 0.05 USD (50000 credits)", async () => {
     const gateway = await startGateway({ store });
     const { body } = await call(gateway, "POST /v1/accounts", { body: {} });
-    expect(at(body, "balance")).toMatchObject({ credits: 50_000, usd: 0.05 });
+    expect(valueAt(body, "balance")).toMatchObject({ credits: 50_000, usd: 0.05 });
     await gateway.stop();
   });
 
   describe("accounts from one network", () => {
-    const clock = createClock(START);
+    const clock = createFakeClock(START);
     let gateway: Gateway;
     beforeAll(async () => {
       gateway = await startGateway({
@@ -42,7 +47,7 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
     });
     afterAll(() => gateway.stop());
 
-    const from = (forwarded: string): Promise<Answered> =>
+    const from = (forwarded: string): Promise<ApiResponse> =>
       call(gateway, "POST /v1/accounts", { body: {}, headers: { "x-forwarded-for": forwarded } });
     const statuses = async (addresses: readonly string[]): Promise<readonly number[]> => {
       const found: number[] = [];
@@ -53,14 +58,14 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
     test("one IPv4 address creates as many as the limit says, then gets 429 until the hour is over", async () => {
       expect(await statuses(Array.from({ length: 3 }, () => "192.0.2.1"))).toEqual([201, 201, 201]);
       const refused = await from("192.0.2.1");
-      provoked("createAccount", 429, refused);
-      expectRefusal(refused, { status: 429, code: "rate_limited" });
+      expectStatus("createAccount", 429, refused);
+      expectError(refused, { status: 429, code: "rate_limited" });
       expect(retryAfter(refused)).toBe(20 * 60);
-      clock.pass(20 * MINUTE_MS - 1);
+      clock.advance(20 * MINUTE_MS - 1);
       expect((await from("192.0.2.1")).status).toBe(429);
-      clock.pass(1);
+      clock.advance(1);
       expect((await from("192.0.2.1")).status).toBe(201);
-      clock.pass(-20 * MINUTE_MS);
+      clock.advance(-20 * MINUTE_MS);
     });
 
     test("a neighbour is not refused, until the wider network /24 has made four times as many", async () => {
@@ -147,7 +152,7 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
       const { body } = await from("192.0.2.220");
       const headers = { "x-forwarded-for": "192.0.2.1" };
       const read = await call(gateway, "GET /v1/account", {
-        key: String(at(body, "api_key")),
+        key: String(valueAt(body, "api_key")),
         headers,
       });
       expect(read.status).toBe(200);
@@ -166,13 +171,13 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
   });
 
   test("the operator's daily grant budget: when it is given away, 429 until midnight UTC, for every network", async () => {
-    const clock = createClock(START);
+    const clock = createFakeClock(START);
     const gateway = await startGateway({
       store,
       now: clock.now,
       env: { POSTERN_GRANT_USD_PER_DAY: "0.20", POSTERN_TRUSTED_PROXIES: "127.0.0.1" },
     });
-    const from = (host: number): Promise<Answered> =>
+    const from = (host: number): Promise<ApiResponse> =>
       call(gateway, "POST /v1/accounts", {
         body: {},
         headers: { "x-forwarded-for": `192.0.${host}.1` },
@@ -180,16 +185,16 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
     const found = await Promise.all(Array.from({ length: 8 }, (_, host) => from(host)));
     expect(found.filter(({ status }) => status === 201).length).toBe(4);
     const refused = await from(100);
-    expectRefusal(refused, { status: 429, code: "rate_limited" });
+    expectError(refused, { status: 429, code: "rate_limited" });
     expect(retryAfter(refused)).toBe((14 * HOUR_MS + 20 * MINUTE_MS) / SECOND_MS);
-    clock.pass(14 * HOUR_MS + 20 * MINUTE_MS);
+    clock.advance(14 * HOUR_MS + 20 * MINUTE_MS);
     expect((await from(100)).status).toBe(201);
-    clock.pass(DAY_MS);
+    clock.advance(DAY_MS);
     await gateway.stop();
   });
 
   describe("requests per key", () => {
-    const clock = createClock(START);
+    const clock = createFakeClock(START);
     let gateway: Gateway;
     beforeAll(async () => {
       gateway = await startGateway({
@@ -200,26 +205,26 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
     });
     afterAll(() => gateway.stop());
 
-    const ask = (account: Account): Promise<Answered> =>
+    const ask = (account: TestAccount): Promise<ApiResponse> =>
       call(gateway, "GET /v1/account", { key: account.key });
 
     test("a key may burst ten seconds' worth, then gets 429 with retry-after, and goes on after it", async () => {
-      const account = await register(gateway);
+      const account = await registerAccount(gateway);
       const found = await Promise.all(Array.from({ length: 14 }, () => ask(account)));
       expect(found.filter(({ status }) => status === 200).length).toBe(10);
       const refused = await ask(account);
-      provoked("readAccount", 429, refused);
-      expectRefusal(refused, { status: 429, code: "rate_limited" });
+      expectStatus("readAccount", 429, refused);
+      expectError(refused, { status: 429, code: "rate_limited" });
       expect(retryAfter(refused)).toBe(1);
-      clock.pass(retryAfter(refused) * SECOND_MS);
+      clock.advance(retryAfter(refused) * SECOND_MS);
       expect((await ask(account)).status).toBe(200);
       expect((await ask(account)).status).toBe(429);
     });
 
     test("every endpoint that takes a key promises it and keeps to it", async () => {
-      const account = await register(gateway);
+      const account = await registerAccount(gateway);
       for (let calls = 0; calls < 30; calls++) await ask(account);
-      for (const route of gateway.house.routes) {
+      for (const route of gateway.server.routes) {
         if (route.auth !== "key" || route.recheckedByHold === true) continue;
         const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
         const sent = route.method === "GET" ? {} : { body: {} };
@@ -227,14 +232,14 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
           key: account.key,
           ...sent,
         });
-        provoked(route.id, 429, answer);
+        expectStatus(route.id, 429, answer);
         expect(retryAfter(answer)).toBeGreaterThanOrEqual(1);
       }
     });
 
     test("model calls count as well", async () => {
-      const account = await register(gateway);
-      const found: Answered[] = [];
+      const account = await registerAccount(gateway);
+      const found: ApiResponse[] = [];
       for (let calls = 0; calls < 14; calls++) found.push(await chat(gateway, account.key));
       const refused = found.filter(({ status }) => status === 429);
       expect(refused.length).toBeGreaterThan(0);
@@ -243,7 +248,7 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
     });
 
     test("one key's haste is not another's, even of the same account", async () => {
-      const [hasty, calm] = [await register(gateway), await register(gateway)];
+      const [hasty, calm] = [await registerAccount(gateway), await registerAccount(gateway)];
       for (let calls = 0; calls < 12; calls++) await ask(hasty);
       expect((await ask(hasty)).status).toBe(429);
       expect((await ask(calm)).status).toBe(200);
@@ -257,7 +262,7 @@ describe.each(STORE_KINDS)("the specification's limits, on %s", (store) => {
 
   test("model calls that a key has open at once are limited: 429 with retry-after", async () => {
     const gateway = await startGateway({ store, env: { POSTERN_OPEN_CALLS_PER_KEY: "2" } });
-    const account = await register(gateway);
+    const account = await registerAccount(gateway);
     const slow = { messages: [{ role: "user", content: "[[sim: latency=500]] hello" }] };
     const found = await Promise.all(
       Array.from({ length: 5 }, () => chat(gateway, account.key, slow)),

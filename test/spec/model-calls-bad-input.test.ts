@@ -1,31 +1,36 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 import {
   type Api,
   bodyOf,
   errorOf,
-  expectClean,
+  expectSettledLedger,
   expectEnvelope,
-  fund,
+  grantCredits,
   type Json,
-  openHolds,
+  countOpenHolds,
   PATHS,
   simStats,
   USD,
 } from "../inference/world.ts";
 
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 
 beforeAll(async () => {
   gateway = await startGateway();
-  account = await register(gateway);
-  await fund(gateway, account, 100n * USD);
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100n * USD);
 });
 afterAll(async () => {
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   expect((await simStats(gateway)).requests).toBe(0);
-  expect(gateway.logged.filter((line) => /"internal"|unexpected/.test(line))).toEqual([]);
+  expect(gateway.logLines.filter((line) => /"internal"|unexpected/.test(line))).toEqual([]);
   await gateway.stop();
 });
 
@@ -46,9 +51,10 @@ function send(
   });
 }
 
-const good = (api: Api, more: Json = {}): string => JSON.stringify(bodyOf(api, "hello", more));
+const validRequest = (api: Api, more: Json = {}): string =>
+  JSON.stringify(bodyOf(api, "hello", more));
 
-interface Bad {
+interface MalformedRequest {
   readonly what: string;
   readonly body: (api: Api) => BodyInit;
   readonly status?: number;
@@ -56,7 +62,7 @@ interface Bad {
   readonly param?: string;
 }
 
-const MALFORMED: readonly Bad[] = [
+const MALFORMED: readonly MalformedRequest[] = [
   ...[
     "{",
     '{"model":',
@@ -74,32 +80,35 @@ const MALFORMED: readonly Bad[] = [
   })),
   {
     what: "a model that is given twice",
-    body: (api) => good(api).replace("{", '{"model":"sim/reason",'),
+    body: (api) => validRequest(api).replace("{", '{"model":"sim/reason",'),
     param: "model",
   },
   {
     what: "a member that is given twice with an escape",
-    body: (api) => good(api).replace("{", '{"\\u006dodel":"sim/reason",'),
+    body: (api) => validRequest(api).replace("{", '{"\\u006dodel":"sim/reason",'),
     param: "model",
   },
   {
     what: "nesting without reason",
     body: (api) =>
-      good(api, { metadata: "@" }).replace('"@"', `${'{"a":'.repeat(500)}1${"}".repeat(500)}`),
+      validRequest(api, { metadata: "@" }).replace(
+        '"@"',
+        `${'{"a":'.repeat(500)}1${"}".repeat(500)}`,
+      ),
   },
   { what: "brackets of a megabyte", body: () => "[".repeat(1_000_000) },
   {
     what: "invalid UTF-8",
     body: (api) =>
       Buffer.concat([
-        Buffer.from(good(api).slice(0, -2)),
+        Buffer.from(validRequest(api).slice(0, -2)),
         Buffer.from([0xff, 0xfe]),
         Buffer.from('"}'),
       ]),
   },
   {
     what: "another content type",
-    body: (api) => good(api),
+    body: (api) => validRequest(api),
     headers: { "content-type": "text/plain" },
     status: 415,
   },
@@ -109,25 +118,37 @@ const MALFORMED: readonly Bad[] = [
     headers: { "content-type": "application/x-www-form-urlencoded" },
     status: 415,
   },
-  { what: "no model", body: (api) => good(api, { model: undefined }), param: "model" },
-  { what: "a model that is a number", body: (api) => good(api, { model: 7 }), param: "model" },
-  { what: "an empty model", body: (api) => good(api, { model: "" }), param: "model" },
+  { what: "no model", body: (api) => validRequest(api, { model: undefined }), param: "model" },
   {
-    what: "a model as long as a book",
-    body: (api) => good(api, { model: "m".repeat(100_000) }),
+    what: "a model that is a number",
+    body: (api) => validRequest(api, { model: 7 }),
     param: "model",
   },
-  { what: "a model that is null", body: (api) => good(api, { model: null }), param: "model" },
+  { what: "an empty model", body: (api) => validRequest(api, { model: "" }), param: "model" },
+  {
+    what: "a model as long as a book",
+    body: (api) => validRequest(api, { model: "m".repeat(100_000) }),
+    param: "model",
+  },
+  {
+    what: "a model that is null",
+    body: (api) => validRequest(api, { model: null }),
+    param: "model",
+  },
   {
     what: "a model that is not there",
-    body: (api) => good(api, { model: "sim/ecko" }),
+    body: (api) => validRequest(api, { model: "sim/ecko" }),
     status: 404,
     param: "model",
   },
-  { what: "a model without a provider", body: (api) => good(api, { model: "ecko" }), status: 404 },
+  {
+    what: "a model without a provider",
+    body: (api) => validRequest(api, { model: "ecko" }),
+    status: 404,
+  },
   {
     what: "a model named like a property of every object",
-    body: (api) => good(api, { model: "__proto__/constructor" }),
+    body: (api) => validRequest(api, { model: "__proto__/constructor" }),
     status: 404,
   },
 ];
@@ -147,7 +168,7 @@ for (const [path, api] of Object.entries(ENDPOINTS)) {
         expectEnvelope(api, body);
         if (bad.param !== undefined) expect(errorOf(body)["param"]).toBe(bad.param);
         expect(response.headers.get("x-request-id")).toStartWith("req_");
-        expect(await openHolds(gateway.house.db)).toBe(0);
+        expect(await countOpenHolds(gateway.server.db)).toBe(0);
       },
     );
 
@@ -181,7 +202,7 @@ for (const [path, api] of Object.entries(ENDPOINTS)) {
         const response = await fetch(gateway.url + path, {
           method: "POST",
           headers: { ...rest, ...(authorization === "" ? {} : { authorization }) },
-          body: good(api),
+          body: validRequest(api),
         });
         expect(response.status).toBe(401);
         expect(response.headers.get("www-authenticate")).toContain("resource_metadata=");
@@ -218,7 +239,7 @@ describe("fields that decide what a call costs", () => {
     "$field of $api is refused where it is wrong, and named",
     async ({ api, field, values }) => {
       for (const value of values) {
-        const response = await send(PATHS[api], good(api, { [field]: value }));
+        const response = await send(PATHS[api], validRequest(api, { [field]: value }));
         const body: unknown = await response.json();
         expect([field, value, response.status]).toEqual([field, value, 400]);
         expectEnvelope(api, body);
@@ -232,7 +253,7 @@ describe("fields that decide what a call costs", () => {
 describe("a model that cannot be called this way", () => {
   test("is a 404 that says where the models are listed, where it is not there", async () => {
     const error = errorOf(
-      await (await send(PATHS.chat, good("chat", { model: "sim/ecco" }))).json(),
+      await (await send(PATHS.chat, validRequest("chat", { model: "sim/ecco" }))).json(),
     );
     expect(error["code"]).toBe("model_not_found");
     expect(String(error["message"])).toContain("GET /v1/models");
@@ -240,7 +261,7 @@ describe("a model that cannot be called this way", () => {
   });
 
   test("is a 400 that says how long an id may be, where it is longer", async () => {
-    const response = await send(PATHS.chat, good("chat", { model: "m".repeat(3_000) }));
+    const response = await send(PATHS.chat, validRequest("chat", { model: "m".repeat(3_000) }));
     expect(response.status).toBe(400);
     const error = errorOf(await response.json());
     expect(error["param"]).toBe("model");
@@ -249,16 +270,16 @@ describe("a model that cannot be called this way", () => {
 
   test("is a 400 that names the right endpoint, where it embeds, or does not", async () => {
     const chat = errorOf(
-      await (await send(PATHS.chat, good("chat", { model: "sim/embed" }))).json(),
+      await (await send(PATHS.chat, validRequest("chat", { model: "sim/embed" }))).json(),
     );
     expect(String(chat["message"])).toContain("POST /v1/embeddings");
-    const embed = await send(PATHS.embeddings, good("embeddings", { model: "sim/echo" }));
+    const embed = await send(PATHS.embeddings, validRequest("embeddings", { model: "sim/echo" }));
     expect(embed.status).toBe(400);
     expect(String(errorOf(await embed.json())["message"])).toContain("POST /v1/chat/completions");
   });
 
   test("is a 503 that says so, where the gateway has no account at its provider", async () => {
-    const response = await send(PATHS.chat, good("chat", { model: "openai/gpt-5-mini" }));
+    const response = await send(PATHS.chat, validRequest("chat", { model: "openai/gpt-5-mini" }));
     expect(response.status).toBe(503);
     expect(errorOf(await response.json())).toMatchObject({
       code: "provider_not_configured",
@@ -268,7 +289,7 @@ describe("a model that cannot be called this way", () => {
 
   test("is a 503 that names every provider that a bare name stands for, and whose key can be brought", async () => {
     const told = async (model: string): Promise<string> => {
-      const response = await send(PATHS.chat, good("chat", { model }));
+      const response = await send(PATHS.chat, validRequest("chat", { model }));
       expect(response.status).toBe(503);
       return String(errorOf(await response.json())["message"]);
     };
@@ -279,7 +300,7 @@ describe("a model that cannot be called this way", () => {
       "This gateway has no account at azure. Use another model.",
     );
     // The caller chose it: nothing of the gateway failed.
-    const failures = gateway.logged.filter((line) => line.includes('"level":"error"'));
+    const failures = gateway.logLines.filter((line) => line.includes('"level":"error"'));
     expect(failures.join()).not.toContain("provider_not_configured");
   });
 });

@@ -1,39 +1,44 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { openClient } from "../inference/leaving.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { openSocketClient } from "../inference/leaving.ts";
 import {
   bodyOf,
-  expectClean,
-  fund,
-  isComplete,
+  expectSettledLedger,
+  grantCredits,
+  isCompleteStream,
   type Json,
-  post,
-  recordOf,
+  postCall,
+  usageRecordOf,
   STREAMED_APIS,
-  until,
+  waitUntil,
   USD,
 } from "../inference/world.ts";
 
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 let later = 0;
 
 beforeAll(async () => {
   gateway = await startGateway({ now: () => Date.now() + later });
-  account = await register(gateway);
-  await fund(gateway, account, 100n * USD);
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100n * USD);
 });
 afterAll(async () => {
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   await gateway.stop();
 });
 
 describe("every reply says its cost", () => {
   for (const api of [...STREAMED_APIS, "embeddings"] as const) {
     test(`in a header and inside the usage object, and both are what was charged and can be worked out again (${api})`, async () => {
-      const response = await post(gateway, account, api, bodyOf(api, "hello there"));
+      const response = await postCall(gateway, account, api, bodyOf(api, "hello there"));
       const { usage } = (await response.json()) as { usage: Json };
-      const record = await recordOf(gateway.house.db, response.headers.get("x-request-id"));
+      const record = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
       const header = Number(response.headers.get("x-postern-cost-usd"));
       expect(header).toBeGreaterThan(0);
       expect(usage["cost"]).toBe(header);
@@ -59,7 +64,7 @@ describe("every reply says its cost", () => {
 
   for (const api of STREAMED_APIS) {
     test(`at the end of a stream as well (${api})`, async () => {
-      const response = await post(
+      const response = await postCall(
         gateway,
         account,
         api,
@@ -73,7 +78,9 @@ describe("every reply says its cost", () => {
       expect(cost).toBeGreaterThan(0);
       expect(
         Number(
-          (await recordOf(gateway.house.db, response.headers.get("x-request-id")))["cost_nano"],
+          (await usageRecordOf(gateway.server.db, response.headers.get("x-request-id")))[
+            "cost_nano"
+          ],
         ),
       ).toBe(Math.round(cost * 1e9));
     });
@@ -85,7 +92,7 @@ describe("a stream and a whole reply", () => {
     for (const api of STREAMED_APIS) {
       const costs: unknown[] = [];
       for (const stream of [false, true]) {
-        const response = await post(
+        const response = await postCall(
           gateway,
           account,
           api,
@@ -98,7 +105,7 @@ describe("a stream and a whole reply", () => {
           output_tokens: output,
           cache_read_tokens: read,
           reasoning_tokens: reasoning,
-        } = await recordOf(gateway.house.db, response.headers.get("x-request-id"));
+        } = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
         costs.push([cost, input, output, read, reasoning]);
       }
       expect([api, costs[0]]).toEqual([api, costs[1]]);
@@ -110,7 +117,7 @@ describe("the last byte", () => {
   for (const api of STREAMED_APIS) {
     test(`of a ${api} stream leaves when the money is settled: whoever sees the end finds the record`, async () => {
       for (let tries = 0; tries < 20; tries++) {
-        const response = await post(
+        const response = await postCall(
           gateway,
           account,
           api,
@@ -121,8 +128,8 @@ describe("the last byte", () => {
         let found: unknown;
         for await (const chunk of response.body ?? []) {
           text += decoder.decode(chunk, { stream: true });
-          if (found === undefined && isComplete(api, text))
-            found = await recordOf(gateway.house.db, response.headers.get("x-request-id"));
+          if (found === undefined && isCompleteStream(api, text))
+            found = await usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
         }
         expect(found).toMatchObject({ outcome: "completed", exact: 1 });
       }
@@ -132,11 +139,11 @@ describe("the last byte", () => {
 
 describe("the first byte", () => {
   test("of any answer bears the request's id, which is the usage record's", async () => {
-    const ok = await post(gateway, account, "chat", bodyOf("chat", "x", { stream: true }));
+    const ok = await postCall(gateway, account, "chat", bodyOf("chat", "x", { stream: true }));
     expect(ok.headers.get("x-request-id")).toMatch(/^req_/);
     expect(ok.headers.get("content-type")).toStartWith("text/event-stream");
     await ok.text();
-    const bad = await post(gateway, account, "messages", {});
+    const bad = await postCall(gateway, account, "messages", {});
     expect(((await bad.json()) as Json)["request_id"]).toBe(bad.headers.get("x-request-id"));
   });
 });
@@ -148,32 +155,32 @@ describe("silence", () => {
     ["messages", "event: ping"],
   ] as const) {
     test(`of a provider is bridged on ${api} every 15 seconds with "${sign}"`, async () => {
-      const client = openClient(
+      const client = openSocketClient(
         gateway,
         account,
         api,
         bodyOf(api, "[[sim: hang=2 hang-ms=2500]] one two three four", { stream: true }),
       );
-      await client.saw("delta");
+      await client.waitForText("delta");
       await Bun.sleep(50);
       // A provider may send pings of its own.
       const before = client.text().split(sign).length;
       later += 16_000;
-      await until(
+      await waitUntil(
         () => client.text().split(sign).length,
         (seen) => seen === before + 1,
       );
-      client.leave();
-      await expectClean(gateway.house.db);
+      client.disconnect();
+      await expectSettledLedger(gateway.server.db);
     });
   }
 });
 
 describe("count_tokens", () => {
   test("gives the provider's own count, costs nothing, and records nothing", async () => {
-    const before = (await gateway.house.db.get("select count(*) as count from usage_record", []))?.[
-      "count"
-    ];
+    const before = (
+      await gateway.server.db.get("select count(*) as count from usage_record", [])
+    )?.["count"];
     const response = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
       method: "POST",
       headers: account.headers,
@@ -186,7 +193,7 @@ describe("count_tokens", () => {
     expect(response.status).toBe(200);
     expect(((await response.json()) as { input_tokens: number }).input_tokens).toBeGreaterThan(0);
     expect(
-      (await gateway.house.db.get("select count(*) as count from usage_record", []))?.["count"],
+      (await gateway.server.db.get("select count(*) as count from usage_record", []))?.["count"],
     ).toBe(before);
   });
 });
@@ -195,12 +202,12 @@ describe("a newcomer without a provider's key", () => {
   test("talks to the simulator inside the gateway, with every API, streamed and not", async () => {
     const own = await startGateway({
       providers: [],
-      timeouts: { firstByteMs: 800, wholeMs: 800, silenceMs: 1_000 },
+      timeouts: { firstByteMs: 800, replyMs: 800, idleMs: 1_000 },
     });
-    const newcomer = await register(own);
+    const newcomer = await registerAccount(own);
     for (const api of STREAMED_APIS) {
       for (const stream of [false, true]) {
-        const response = await post(
+        const response = await postCall(
           own,
           newcomer,
           api,
@@ -208,27 +215,27 @@ describe("a newcomer without a provider's key", () => {
         );
         const text = await response.text();
         expect([api, response.status]).toEqual([api, 200]);
-        if (stream) expect(isComplete(api, text)).toBe(true);
+        if (stream) expect(isCompleteStream(api, text)).toBe(true);
       }
     }
-    expect((await post(own, newcomer, "embeddings", bodyOf("embeddings", "hello"))).status).toBe(
-      200,
-    );
+    expect(
+      (await postCall(own, newcomer, "embeddings", bodyOf("embeddings", "hello"))).status,
+    ).toBe(200);
     const started = performance.now();
     for (const order of ["latency=5000", "hang=1"])
       expect(
-        (await post(own, newcomer, "chat", bodyOf("chat", `[[sim: ${order}]] x`))).status,
+        (await postCall(own, newcomer, "chat", bodyOf("chat", `[[sim: ${order}]] x`))).status,
       ).toBe(504);
     expect(performance.now() - started).toBeLessThan(4_000);
-    const client = openClient(
+    const client = openSocketClient(
       own,
       newcomer,
       "chat",
       bodyOf("chat", "[[sim: tokens=200 chunks=200 pace=10]] x", { stream: true }),
     );
-    await client.saw('"content":');
-    client.leave();
-    await expectClean(own.house.db);
+    await client.waitForText('"content":');
+    client.disconnect();
+    await expectSettledLedger(own.server.db);
     await own.stop();
   }, 15_000);
 });

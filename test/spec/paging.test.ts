@@ -1,14 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
 import {
-  type Answered,
-  at,
+  type ApiResponse,
+  valueAt,
   call,
   chat,
-  createClock,
-  expectRefusal,
+  createFakeClock,
+  expectError,
   listAt,
   textAt,
 } from "./caller.ts";
@@ -16,20 +21,20 @@ import {
 const KEYS = 45;
 
 describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
-  const clock = createClock();
+  const clock = createFakeClock();
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   /** Newest first. */
   const ids: string[] = [];
 
   beforeAll(async () => {
     gateway = await startGateway({ store, now: clock.now });
-    account = await register(gateway);
+    account = await registerAccount(gateway);
     const first = await call(gateway, "GET /v1/keys", { key: account.key });
     ids.push(textAt(first.body, "data.0.id"));
     for (let made = 1; made < KEYS; made++) {
       // Several are made in the same millisecond.
-      if (made % 3 === 0) clock.pass(1);
+      if (made % 3 === 0) clock.advance(1);
       const { body } = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
       ids.push(textAt(body, "id"));
     }
@@ -37,9 +42,9 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
   });
   afterAll(() => gateway.stop());
 
-  const list = (query: string, line = "/v1/keys"): Promise<Answered> =>
+  const list = (query: string, line = "/v1/keys"): Promise<ApiResponse> =>
     call(gateway, `GET ${line}${query}`, { key: account.key });
-  const idsOf = ({ body }: Answered): readonly string[] =>
+  const idsOf = ({ body }: ApiResponse): readonly string[] =>
     listAt(body, "data").map(({ id }) => String(id));
 
   async function walk(
@@ -51,8 +56,8 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
     for (;;) {
       const page = await list(query);
       found.push(...idsOf(page));
-      const next = at(page.body, "next_cursor");
-      expect(at(page.body, "has_more")).toBe(next !== null);
+      const next = valueAt(page.body, "next_cursor");
+      expect(valueAt(page.body, "has_more")).toBe(next !== null);
       if (typeof next !== "string") return found;
       query = `?limit=${limit}&cursor=${next}`;
       await between();
@@ -80,7 +85,7 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
   test("records that come in between are not shown, and none is shown twice or left out", async () => {
     const before = [...ids];
     const found = await walk(10, async () => {
-      clock.pass(1);
+      clock.advance(1);
       const { body } = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
       ids.unshift(textAt(body, "id"));
     });
@@ -115,14 +120,14 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
       "[]",
     ]) {
       const answer = await list(`?limit=${limit}`);
-      expectRefusal(answer, { status: 400, code: "invalid_request", param: "limit" });
-      provoked("listKeys", 400, answer);
+      expectError(answer, { status: 400, code: "invalid_request", param: "limit" });
+      expectStatus("listKeys", 400, answer);
     }
   });
 
   test("a cursor that is none is a 400 that names it", async () => {
     for (const cursor of ["x", "", "key_", "0", ids[0]?.toUpperCase(), `${ids[0]}x`, "' or 1=1"])
-      expectRefusal(await list(`?cursor=${cursor}`), {
+      expectError(await list(`?cursor=${cursor}`), {
         status: 400,
         code: "invalid_request",
         param: "cursor",
@@ -131,7 +136,7 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
 
   test("a cursor of another list is a 400, and not an empty page", async () => {
     const other = `req_${(ids[0] ?? "").slice(4)}`;
-    expectRefusal(await list(`?cursor=${other}`), {
+    expectError(await list(`?cursor=${other}`), {
       status: 400,
       code: "invalid_request",
       param: "cursor",
@@ -144,7 +149,7 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
       "/v1/webhooks",
       "/v1/billing/invoices",
     ])
-      expectRefusal(await list(`?cursor=${ids[0]}`, line), {
+      expectError(await list(`?cursor=${ids[0]}`, line), {
         status: 400,
         code: "invalid_request",
         param: "cursor",
@@ -152,19 +157,19 @@ describe.each(STORE_KINDS)("lists and their pages, on %s", (store) => {
   });
 
   test("a cursor opens nobody else's list", async () => {
-    const stranger = await register(gateway);
+    const stranger = await registerAccount(gateway);
     const { body } = await call(gateway, `GET /v1/keys?cursor=${ids[0]}`, { key: stranger.key });
     expect(listAt(body, "data").map(({ id }) => id)).not.toContain(ids[1]);
   });
 
   test("a repeated and an unknown query parameter are a 400", async () => {
     for (const query of ["?limit=1&limit=2", "?page=2", "?Limit=2", "?limit=1&__proto__=2"])
-      expectRefusal(await list(query), { status: 400, code: "invalid_request" });
+      expectError(await list(query), { status: 400, code: "invalid_request" });
   });
 
   test("the usage ledger is paged the same way, and its CSV goes on at x-next-cursor", async () => {
     for (let made = 0; made < 5; made++) {
-      clock.pass(1);
+      clock.advance(1);
       await chat(gateway, account.key);
     }
     const whole = idsOf(await list("", "/v1/usage"));

@@ -5,10 +5,10 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { FAULTS } from "../../src/base/fault.ts";
-import { faultsOf } from "../../src/discovery/errors.ts";
+import { possibleFaults } from "../../src/discovery/errors.ts";
 import type { Route } from "../../src/http/route.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
-import { allProvoked } from "../support/provoked.ts";
+import { testedStatuses } from "../support/provoked.ts";
 import { ROOT } from "../support/source.ts";
 
 let gateway: Gateway;
@@ -69,7 +69,7 @@ const LOOPS: readonly Exemption[] = [
 ];
 
 /** Rooms whose tests are their own. */
-const ELSEWHERE: readonly Exemption[] = [
+const TESTED_ELSEWHERE: readonly Exemption[] = [
   {
     why: "model calls",
     matches: ({ tag, path }) => tag === "Models" && !path.startsWith("/v1/models"),
@@ -112,17 +112,17 @@ const UNREACHABLE: readonly Exemption[] = [
   },
 ];
 
-function promisesOf(route: Route): readonly number[] {
-  const answers = Object.keys(route.answers).map(Number);
-  return [...new Set([...answers, ...faultsOf(route).map((code) => FAULTS[code][0])])];
+function documentedStatuses(route: Route): readonly number[] {
+  const answers = Object.keys(route.responses).map(Number);
+  return [...new Set([...answers, ...possibleFaults(route).map((code) => FAULTS[code][0])])];
 }
 
 describe("the route table's promises", () => {
   test("every status that a route promises is provoked by some test", () => {
-    const provoked = allProvoked();
-    const exempt = [...LOOPS, ...ELSEWHERE, ...UNREACHABLE];
-    const missing = gateway.house.routes.flatMap((route) =>
-      promisesOf(route)
+    const provoked = testedStatuses();
+    const exempt = [...LOOPS, ...TESTED_ELSEWHERE, ...UNREACHABLE];
+    const missing = gateway.server.routes.flatMap((route) =>
+      documentedStatuses(route)
         .filter((status) => !provoked.has(`${route.id} ${status}`))
         .filter((status) => !exempt.some(({ matches }) => matches(route, status)))
         .map((status) => `${route.id} ${status}`),
@@ -132,17 +132,17 @@ describe("the route table's promises", () => {
 
   test("no test claims to have provoked what no route promises", () => {
     const promised = new Set(
-      gateway.house.routes.flatMap((route) =>
-        promisesOf(route).map((status) => `${route.id} ${status}`),
+      gateway.server.routes.flatMap((route) =>
+        documentedStatuses(route).map((status) => `${route.id} ${status}`),
       ),
     );
-    expect([...allProvoked()].filter((one) => !promised.has(one))).toEqual([]);
+    expect([...testedStatuses()].filter((one) => !promised.has(one))).toEqual([]);
   });
 
   test("every exemption is of use, and the tests that it names are there", () => {
-    for (const { why, matches, tests } of [...LOOPS, ...ELSEWHERE, ...UNREACHABLE]) {
-      const uses = gateway.house.routes.filter((route) =>
-        promisesOf(route).some((status) => matches(route, status)),
+    for (const { why, matches, tests } of [...LOOPS, ...TESTED_ELSEWHERE, ...UNREACHABLE]) {
+      const uses = gateway.server.routes.filter((route) =>
+        documentedStatuses(route).some((status) => matches(route, status)),
       );
       expect({ why, unused: uses.length === 0 }).toEqual({ why, unused: false });
       for (const file of tests)

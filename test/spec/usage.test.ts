@@ -1,17 +1,22 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
-import { provoked } from "../support/provoked.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
+import { expectStatus } from "../support/provoked.ts";
 import { STORE_KINDS } from "../support/stores.ts";
-import { writeUsage } from "../../src/usage/usage.ts";
+import { insertUsage } from "../../src/usage/usage.ts";
 import { usageRecord } from "../ledger/record.ts";
 import {
-  type Answered,
-  at,
+  type ApiResponse,
+  valueAt,
   call,
   chat,
-  createClock,
+  createFakeClock,
   DAY_MS,
-  expectRefusal,
+  expectError,
   HOUR_MS,
   type Json,
   listAt,
@@ -43,14 +48,14 @@ const FIELDS = [
 ];
 
 describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) => {
-  const clock = createClock(START);
+  const clock = createFakeClock(START);
   let gateway: Gateway;
-  let account: Account;
+  let account: TestAccount;
   let second: { readonly id: string; readonly key: string };
   /** Every call that was made, oldest first. */
   const made: { readonly id: string; readonly cost: number }[] = [];
 
-  async function make(sent: Promise<Answered>): Promise<void> {
+  async function make(sent: Promise<ApiResponse>): Promise<void> {
     const reply = await sent;
     expect({ status: reply.status, text: reply.status === 200 ? "" : reply.text }).toEqual({
       status: 200,
@@ -62,15 +67,15 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
       id: reply.headers.get("x-request-id") ?? "",
       cost: Math.round(Number(stated) * NANO),
     });
-    clock.pass(HOUR_MS);
+    clock.advance(HOUR_MS);
   }
 
-  const usage = (query = "", key = account.key, headers = {}): Promise<Answered> =>
+  const usage = (query = "", key = account.key, headers = {}): Promise<ApiResponse> =>
     call(gateway, `GET /v1/usage${query}`, { key, headers });
 
   beforeAll(async () => {
     gateway = await startGateway({ store, now: clock.now });
-    account = await register(gateway);
+    account = await registerAccount(gateway);
     const minted = await call(gateway, "POST /v1/keys", { key: account.key, body: { name: "b" } });
     second = { id: textAt(minted.body, "id"), key: textAt(minted.body, "api_key") };
     const { key } = account;
@@ -90,7 +95,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
         body: { model: "sim/reason", max_output_tokens: 90, input: "hello" },
       }),
     );
-    clock.pass(DAY_MS);
+    clock.advance(DAY_MS);
     await make(chat(gateway, second.key, { model: "sim/tiny" }));
     await make(
       call(gateway, "POST /v1/embeddings", { key, body: { model: "sim/embed", input: "hello" } }),
@@ -101,7 +106,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
   describe("GET /v1/usage", () => {
     test("has one record for each call, newest first, whose id is the call's x-request-id", async () => {
       const answer = await usage();
-      provoked("listUsage", 200, answer);
+      expectStatus("listUsage", 200, answer);
       expect(answer.body).toMatchObject({ object: "list", has_more: false, next_cursor: null });
       expect(listAt(answer.body, "data").map(({ id }) => id)).toEqual(
         made.map(({ id }) => id).toReversed(),
@@ -136,7 +141,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
     test("the balance is the starting credit less the sum of all costs", async () => {
       const { body } = await call(gateway, "GET /v1/account", { key: account.key });
       const spent = made.reduce((sum, { cost }) => sum + cost, 0);
-      expect(at(body, "balance.credits")).toBe(Math.floor((50_000_000 - spent) / 1_000));
+      expect(valueAt(body, "balance.credits")).toBe(Math.floor((50_000_000 - spent) / 1_000));
     });
 
     test("a record says which key, model, provider and API, whether streamed, how it ended and how long it took", async () => {
@@ -171,7 +176,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
         expect(tokens["cache_read_tokens"]).toBeLessThanOrEqual(tokens["input_tokens"] ?? 0);
       }
       const reasoned = listAt((await usage("?model=sim/reason")).body, "data")[0];
-      expect(Number(at(reasoned, "usage.reasoning_tokens"))).toBeGreaterThan(0);
+      expect(Number(valueAt(reasoned, "usage.reasoning_tokens"))).toBeGreaterThan(0);
     });
 
     test("a call that was refused before it was sent to a provider has no record", async () => {
@@ -183,7 +188,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
 
     test("every key of the account sees all of the account's calls, and nobody else does", async () => {
       expect((await usage("", second.key)).body).toEqual((await usage()).body);
-      const stranger = await register(gateway);
+      const stranger = await registerAccount(gateway);
       expect(listAt((await usage("", stranger.key)).body, "data")).toEqual([]);
     });
 
@@ -222,8 +227,8 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
           ["?model=a%00b", null],
         ] as const) {
           const answer = await usage(query);
-          expectRefusal(answer, { status: 400, code: "invalid_request", param });
-          provoked("listUsage", 400, answer);
+          expectError(answer, { status: 400, code: "invalid_request", param });
+          expectStatus("listUsage", 400, answer);
         }
       });
     });
@@ -244,7 +249,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
         const answer = await usage(`?key_id=${second.id}`, account.key, { accept: "text/csv" });
         expect(answer.text.split("\r\n").length).toBe(3);
         const bad = await usage("?from=never", account.key, { accept: "text/csv" });
-        expectRefusal(bad, { status: 400, code: "invalid_request", param: "from" });
+        expectError(bad, { status: 400, code: "invalid_request", param: "from" });
       });
     });
   });
@@ -252,30 +257,30 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
   describe("GET /v1/usage/{id}", () => {
     test("reads the record of one call", async () => {
       const answer = await call(gateway, `GET /v1/usage/${made[0]?.id}`, { key: account.key });
-      provoked("getUsage", 200, answer);
+      expectStatus("getUsage", 200, answer);
       const [oldest] = listAt((await usage()).body, "data").toReversed();
       expect(answer.body).toEqual(oldest ?? {});
     });
 
     test("someone else's record, and one that never was, are the same 404", async () => {
-      const stranger = await register(gateway);
+      const stranger = await registerAccount(gateway);
       const theirs = await call(gateway, `GET /v1/usage/${made[0]?.id}`, { key: stranger.key });
-      provoked("getUsage", 404, theirs);
-      expectRefusal(theirs, { status: 404, code: "not_found", param: "id" });
+      expectStatus("getUsage", 404, theirs);
+      expectError(theirs, { status: 404, code: "not_found", param: "id" });
       const nobodys = await call(gateway, "GET /v1/usage/req_x", { key: stranger.key });
-      expect(at(nobodys.body, "error.message")).toBe(at(theirs.body, "error.message"));
+      expect(valueAt(nobodys.body, "error.message")).toBe(valueAt(theirs.body, "error.message"));
       const nul = await call(gateway, "GET /v1/usage/%00", { key: stranger.key });
-      provoked("getUsage", 400, nul);
+      expectStatus("getUsage", 400, nul);
     });
   });
 
   describe("GET /v1/usage/summary", () => {
-    const summary = (query: string): Promise<Answered> =>
+    const summary = (query: string): Promise<ApiResponse> =>
       call(gateway, `GET /v1/usage/summary${query}`, { key: account.key });
 
     test("sums calls, tokens and costs by day, newest first, unless told otherwise", async () => {
       const answer = await summary("");
-      provoked("summarizeUsage", 200, answer);
+      expectStatus("summarizeUsage", 200, answer);
       const days = listAt(answer.body, "data");
       expect(days.map(({ day, calls }) => [day, calls])).toEqual([
         ["2026-11-19", 2],
@@ -294,8 +299,8 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
           members.reduce((sum, { cost_usd: cost }) => sum + Math.round(Number(cost) * NANO), 0),
         );
         for (const counted of ["input_tokens", "output_tokens", "reasoning_tokens"])
-          expect(at(group, `usage.${counted}`)).toBe(
-            members.reduce((sum, record) => sum + Number(at(record, `usage.${counted}`)), 0),
+          expect(valueAt(group, `usage.${counted}`)).toBe(
+            members.reduce((sum, record) => sum + Number(valueAt(record, `usage.${counted}`)), 0),
           );
       }
     });
@@ -317,8 +322,8 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
         for (;;) {
           const { body } = await summary(`?group_by=${by}&limit=1${cursor}`);
           found.push(...listAt(body, "data"));
-          const next = at(body, "next_cursor");
-          expect(at(body, "has_more")).toBe(next !== null);
+          const next = valueAt(body, "next_cursor");
+          expect(valueAt(body, "has_more")).toBe(next !== null);
           if (typeof next !== "string") break;
           cursor = `&cursor=${encodeURIComponent(next)}`;
         }
@@ -328,7 +333,7 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
     );
 
     test("of more than a thousand groups none is left out without a word", async () => {
-      const many = await register(gateway);
+      const many = await registerAccount(gateway);
       const records = Array.from({ length: 1_001 }, (_, place) => ({
         ...usageRecord({
           id: `req_many${String(place).padStart(4, "0")}`,
@@ -339,8 +344,8 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
         }),
         model: `sim/model-${String(place).padStart(4, "0")}`,
       }));
-      await gateway.house.db.write((tx) => writeUsage(tx, records));
-      const read = (query: string): Promise<Answered> =>
+      await gateway.server.db.write((tx) => insertUsage(tx, records));
+      const read = (query: string): Promise<ApiResponse> =>
         call(gateway, `GET /v1/usage/summary?group_by=model${query}`, { key: many.key });
       const first = await read("");
       expect(listAt(first.body, "data").length).toBe(1_000);
@@ -363,8 +368,8 @@ describe.each(STORE_KINDS)("the specification's usage ledger, on %s", (store) =>
         "?group_by=day&group_by=key",
       ]) {
         const answer = await summary(query);
-        expectRefusal(answer, { status: 400, code: "invalid_request" });
-        provoked("summarizeUsage", 400, answer);
+        expectError(answer, { status: 400, code: "invalid_request" });
+        expectStatus("summarizeUsage", 400, answer);
       }
     });
   });

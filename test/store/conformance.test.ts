@@ -9,9 +9,9 @@ import {
   test,
   setDefaultTimeout,
 } from "bun:test";
-import { type Column, isDuplicate, text, whole } from "../../src/store/db.ts";
-import { rejection } from "../support/rejection.ts";
-import { eachStore, type TestStore } from "../support/stores.ts";
+import { type Column, isDuplicate, text, integer } from "../../src/store/db.ts";
+import { rejectionMessage } from "../support/rejection.ts";
+import { describeEachStore, type TestStore } from "../support/stores.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
 setDefaultTimeout(60_000);
@@ -35,7 +35,7 @@ const WEIRD = [
   "x".repeat(100_000),
 ];
 
-eachStore((kind, open) => {
+describeEachStore((kind, open) => {
   describe(`the store on ${kind}`, () => {
     let store: TestStore;
     beforeAll(async () => {
@@ -66,7 +66,7 @@ eachStore((kind, open) => {
       ]);
       expect([two, none]).toEqual([2, 0]);
       const row = await store.db.get("select n from thing where id = ?", ["b"]);
-      expect(row === undefined ? row : whole(row, "n")).toBe(7);
+      expect(row === undefined ? row : integer(row, "n")).toBe(7);
       expect(await store.db.get("select n from thing where id = ?", ["nobody"])).toBeUndefined();
       expect(await store.db.all("select id from thing where n > ? order by id", [6])).toHaveLength(
         2,
@@ -229,7 +229,7 @@ eachStore((kind, open) => {
         );
         return tx.lockMany("thing", "id", names);
       });
-      expect(rows.map((row) => whole(row, "n"))).toEqual(names.map((_, place) => place));
+      expect(rows.map((row) => integer(row, "n"))).toEqual(names.map((_, place) => place));
       await store.db.write((tx) => tx.deleteMany("thing", "id", names.slice(1)));
       expect(await ids()).toEqual(["row00000"]);
     });
@@ -246,7 +246,7 @@ eachStore((kind, open) => {
         await tx.insertMany("thing", COLUMNS, [["second", null, 1]]);
         throw new Error("changed my mind");
       });
-      expect(await rejection(failed)).toMatch("changed my mind");
+      expect(await rejectionMessage(failed)).toMatch("changed my mind");
       expect(await ids()).toEqual([]);
     });
 
@@ -254,7 +254,7 @@ eachStore((kind, open) => {
       const failed = store.db.write(() => {
         throw new Error("at once");
       });
-      expect(await rejection(failed)).toMatch("at once");
+      expect(await rejectionMessage(failed)).toMatch("at once");
       await insert("a");
       expect(await ids()).toEqual(["a"]);
     });
@@ -268,7 +268,7 @@ eachStore((kind, open) => {
         ]);
         throw new Error("no");
       });
-      expect(await rejection(failed)).toMatch("no");
+      expect(await rejectionMessage(failed)).toMatch("no");
       expect(await ids()).toEqual([]);
     });
 
@@ -328,14 +328,14 @@ eachStore((kind, open) => {
         stray = () => tx.run("insert into thing (id) values ('stray')");
         await tx.run("insert into thing (id) values ('a')");
       });
-      expect(await rejection(stray?.() ?? Promise.resolve())).toMatch("over");
+      expect(await rejectionMessage(stray?.() ?? Promise.resolve())).toMatch("over");
       const failed = store.db.write(async (tx) => {
         await Promise.all([
           tx.run("insert into nowhere (id) values ('x')"),
           Bun.sleep(20).then(() => tx.run("insert into thing (id) values ('stray')")),
         ]);
       });
-      expect(await rejection(failed)).not.toBe("");
+      expect(await rejectionMessage(failed)).not.toBe("");
       await Bun.sleep(40);
       expect(await ids()).toEqual(["a"]);
     });
@@ -346,13 +346,13 @@ eachStore((kind, open) => {
         Array.from({ length: 40 }, () =>
           store.db.write(async (tx) => {
             const [row] = await tx.lockMany("thing", "id", ["a"]);
-            const n = row === undefined ? 0 : whole(row, "n");
+            const n = row === undefined ? 0 : integer(row, "n");
             await tx.run("update thing set n = ? where id = ?", [n + 1, "a"]);
           }),
         ),
       );
       const row = await store.db.get("select n from thing");
-      expect(row === undefined ? row : whole(row, "n")).toBe(40);
+      expect(row === undefined ? row : integer(row, "n")).toBe(40);
     });
 
     test("all reads of a snapshot see the store as it was at one moment", async () => {
@@ -368,7 +368,7 @@ eachStore((kind, open) => {
 
     test("a snapshot and a reader write nothing", async () => {
       expect(
-        await rejection(
+        await rejectionMessage(
           store.db.snapshot((reader) =>
             reader.all("insert into thing (id) values ('a') returning id"),
           ),

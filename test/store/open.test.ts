@@ -6,7 +6,7 @@ import path from "node:path";
 import { secret } from "../../src/base/secret.ts";
 import { openStore } from "../../src/store/open.ts";
 import { testPostgres } from "../support/postgres.ts";
-import { rejection } from "../support/rejection.ts";
+import { rejectionMessage } from "../support/rejection.ts";
 import { scratchFolder } from "../support/stores.ts";
 
 describe("a data folder", () => {
@@ -14,7 +14,7 @@ describe("a data folder", () => {
     for (const name of ["postern.db", "postern.lock"]) {
       const dataDir = scratchFolder();
       writeFileSync(path.join(dataDir, name), "neither this nor that ".repeat(100));
-      expect(await rejection(openStore({ dataDir }, true))).toMatch(
+      expect(await rejectionMessage(openStore({ dataDir }, true))).toMatch(
         /^postern\.db or postern\.lock in \/.+ is no SQLite file, .+\(SQLITE_NOTADB\).+POSTERN_DATA_DIR/,
       );
       rmSync(dataDir, { recursive: true });
@@ -25,13 +25,13 @@ describe("a data folder", () => {
     const folder = scratchFolder();
     writeFileSync(path.join(folder, "file"), "");
     for (const dataDir of [path.join(folder, "file"), path.join(folder, "file", "data")])
-      expect(await rejection(openStore({ dataDir }, true))).toMatch(
+      expect(await rejectionMessage(openStore({ dataDir }, true))).toMatch(
         /^the data folder \/.+ cannot be used \((EEXIST|ENOTDIR)\): set POSTERN_DATA_DIR/,
       );
     mkdirSync(path.join(folder, "data", "postern.db"), { recursive: true });
-    expect(await rejection(openStore({ dataDir: path.join(folder, "data") }, true))).toContain(
-      "(SQLITE_CANTOPEN): set POSTERN_DATA_DIR",
-    );
+    expect(
+      await rejectionMessage(openStore({ dataDir: path.join(folder, "data") }, true)),
+    ).toContain("(SQLITE_CANTOPEN): set POSTERN_DATA_DIR");
     rmSync(folder, { recursive: true });
   });
 
@@ -63,7 +63,7 @@ test("a PostgreSQL that cannot be used is told with what it said and what to set
   ];
   for (const [change, says] of cases) {
     const url = at(change, new URL(right));
-    const told = await rejection(openStore({ dataDir: "", databaseUrl: secret(url) }, true));
+    const told = await rejectionMessage(openStore({ dataDir: "", databaseUrl: secret(url) }, true));
     expect(told).toContain(says);
     expect(told).toStartWith("PostgreSQL at 127.0.0.1:");
     expect(told).not.toContain(new URL(url).password);

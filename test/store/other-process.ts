@@ -3,9 +3,9 @@
 import type { Db } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { openPlace } from "../support/stores.ts";
+import { openStoreAt } from "../support/stores.ts";
 
-function openOrEnd(folder: string): Db {
+function openOrExit(folder: string): Db {
   try {
     return openSqlite({ folder, lock: true });
   } catch (error) {
@@ -17,7 +17,7 @@ function openOrEnd(folder: string): Db {
 const [verb = "", first = "", second = ""] = process.argv.slice(2);
 
 if (verb === "migrate") {
-  const db = openPlace({ kind: first === "postgres" ? "postgres" : "sqlite", at: second });
+  const db = openStoreAt({ kind: first === "postgres" ? "postgres" : "sqlite", address: second });
   console.log("ready");
   await new Promise((resolve) => process.stdin.once("data", resolve));
   const done = await migrate(db, Date.now());
@@ -26,7 +26,7 @@ if (verb === "migrate") {
   process.exit(0);
 }
 if (verb === "lock") {
-  const db = openOrEnd(first);
+  const db = openOrExit(first);
   console.log("locked");
   await new Promise((resolve) => process.stdin.once("end", resolve).resume());
   await db.close();

@@ -9,10 +9,16 @@ import {
   test,
   setDefaultTimeout,
 } from "bun:test";
-import { type Db, hurry, isLocked, isUnavailable, whole } from "../../src/store/db.ts";
+import {
+  type Db,
+  setShortLockTimeout,
+  isLocked,
+  isUnavailable,
+  integer,
+} from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
-import { wireTo } from "../ledger/lost-reply.ts";
-import { rejection } from "../support/rejection.ts";
+import { startFaultyProxy } from "../ledger/lost-reply.ts";
+import { rejectionMessage } from "../support/rejection.ts";
 import { openStore, type TestStore } from "../support/stores.ts";
 
 // The first of these tests starts a PostgreSQL, on a machine that may be busy.
@@ -76,7 +82,7 @@ describe("the store on PostgreSQL", () => {
     expect(attempts).toBe(3);
     expect(await total()).toBe(3);
     attempts = 0;
-    expect(await rejection(losing(100))).toMatch("could not serialize");
+    expect(await rejectionMessage(losing(100))).toMatch("could not serialize");
     expect(attempts).toBeLessThan(10);
     expect(await total()).toBe(3 + attempts);
   });
@@ -91,7 +97,7 @@ describe("the store on PostgreSQL", () => {
           await tx.updateMany(
             "thing",
             ["id:text", "n:bigint"],
-            rows.map((row) => [String(row["id"]), whole(row, "n") + 1]),
+            rows.map((row) => [String(row["id"]), integer(row, "n") + 1]),
           );
         }),
       ),
@@ -104,7 +110,7 @@ describe("the store on PostgreSQL", () => {
     const failed = db.write(async (tx) => {
       const row = await tx.get("select pg_backend_pid() as pid");
       await tx.run(raise, ["k00"]);
-      await db.all("select pg_terminate_backend(?)", [row === undefined ? 0 : whole(row, "pid")]);
+      await db.all("select pg_terminate_backend(?)", [row === undefined ? 0 : integer(row, "pid")]);
       await Bun.sleep(20);
       await tx.run(raise, ["k01"]).catch(() => {});
     });
@@ -115,7 +121,7 @@ describe("the store on PostgreSQL", () => {
   });
 
   test("after all its connections were cut, the store connects anew by itself", async () => {
-    const other = openPostgres(store.place.at);
+    const other = openPostgres(store.location.address);
     await Promise.all(Array.from({ length: 20 }, () => db.write((tx) => tx.run(raise, ["k00"]))));
     await other.all(
       "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
@@ -148,8 +154,8 @@ describe("the store on PostgreSQL", () => {
   });
 
   test("a server that says nothing any more is given up, and those who wait are told that the store is unavailable", async () => {
-    const wire = await wireTo(store.place.at);
-    const through = openPostgres(wire.url, { lookMs: 50 });
+    const wire = await startFaultyProxy(store.location.address);
+    const through = openPostgres(wire.url, { stallCheckMs: 50 });
     const bump = () => through.write((tx) => tx.run(raise, ["k07"]));
     await Promise.all(Array.from({ length: 20 }, bump));
     wire.silence();
@@ -163,11 +169,11 @@ describe("the store on PostgreSQL", () => {
     await bump();
     expect(await total()).toBe(21);
     await through.close();
-    wire.fall();
+    wire.stop();
   }, 10_000);
 
   test("a statement that is slow alone is waited for, outside of what writes", async () => {
-    const through = openPostgres(store.place.at, { lookMs: 20 });
+    const through = openPostgres(store.location.address, { stallCheckMs: 20 });
     const slow = [
       through.snapshot((reader) => reader.get("select pg_sleep(0.5)")),
       through.get("select pg_sleep(0.5)"),
@@ -191,7 +197,7 @@ describe("the store on PostgreSQL", () => {
   test("a newer version may add a column while an older one is running", async () => {
     const look = (): Promise<unknown> => db.write((tx) => tx.lockMany("thing", "id", ["k00"]));
     await Promise.all(Array.from({ length: 20 }, look));
-    const other = openPostgres(store.place.at);
+    const other = openPostgres(store.location.address);
     await other.write((tx) => tx.run("alter table thing add column extra text"));
     await Promise.all(Array.from({ length: 20 }, look));
     await other.write((tx) => tx.run("alter table thing drop column extra"));
@@ -205,7 +211,7 @@ describe("the store on PostgreSQL", () => {
   });
 
   test("rows that somebody keeps locked are not waited for without end, and a migration is", async () => {
-    const hasty = openPostgres(store.place.at, { lockedMs: 50 });
+    const hasty = openPostgres(store.location.address, { lockTimeoutMs: 50 });
     const [held, letGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const other = db.write(async (tx) => {
       await tx.lockMany("thing", "id", ["k00"]);
@@ -217,10 +223,10 @@ describe("the store on PostgreSQL", () => {
       .write((tx) => tx.lockMany("thing", "id", ["k00"]))
       .catch((error: unknown) => error);
     expect([isLocked(late), isUnavailable(late)]).toEqual([true, true]);
-    const patient = openPostgres(store.place.at, { lockedMs: 60_000 });
+    const patient = openPostgres(store.location.address, { lockTimeoutMs: 60_000 });
     const inHaste: unknown = await patient
       .write(async (tx) => {
-        await hurry(tx);
+        await setShortLockTimeout(tx);
         return tx.lockMany("thing", "id", ["k00"]);
       })
       .catch((error: unknown) => error);
@@ -236,6 +242,6 @@ describe("the store on PostgreSQL", () => {
   });
 
   test("a backup is the server's own affair", async () => {
-    expect(await rejection(db.backup("nowhere.db"))).toMatch("pg_dump");
+    expect(await rejectionMessage(db.backup("nowhere.db"))).toMatch("pg_dump");
   });
 });

@@ -1,11 +1,11 @@
 import { describe, expect, test, setDefaultTimeout } from "bun:test";
 import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
-import { whole } from "../../src/store/db.ts";
+import { integer } from "../../src/store/db.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
-import { startChild } from "../support/child.ts";
-import { rejection } from "../support/rejection.ts";
+import { startScript } from "../support/child.ts";
+import { rejectionMessage } from "../support/rejection.ts";
 import { scratchFolder } from "../support/stores.ts";
 
 // Other processes are started here, on a machine that may be busy.
@@ -17,26 +17,26 @@ const inUse = /is in use by another Postern: stop it, or set POSTERN_DATA_DIR to
 describe("the data folder", () => {
   test("is locked against a second process, and the message says what to do", async () => {
     const folder = scratchFolder();
-    const child = startChild(OTHER, ["lock", folder]);
-    await child.line("locked");
+    const child = startScript(OTHER, ["lock", folder]);
+    await child.waitForLine("locked");
     expect(() => openSqlite({ folder, lock: true })).toThrow(inUse);
     child.process.stdin.end();
-    await child.ended;
+    await child.exitCode;
     const db = openSqlite({ folder, lock: true });
     expect(() => openSqlite({ folder, lock: true })).toThrow(inUse);
     // A refused attempt must not have taken the lock along.
-    const second = startChild(OTHER, ["lock", folder]);
-    expect(await rejection(second.line("locked"))).toMatch("ended before");
+    const second = startScript(OTHER, ["lock", folder]);
+    expect(await rejectionMessage(second.waitForLine("locked"))).toMatch("ended before");
     await db.close();
     rmSync(folder, { recursive: true });
   });
 
   test("is free again after kill -9", async () => {
     const folder = scratchFolder();
-    const child = startChild(OTHER, ["lock", folder]);
-    await child.line("locked");
+    const child = startScript(OTHER, ["lock", folder]);
+    await child.waitForLine("locked");
     child.process.kill("SIGKILL");
-    await child.ended;
+    await child.exitCode;
     await openSqlite({ folder, lock: true }).close();
     rmSync(folder, { recursive: true });
   });
@@ -87,7 +87,7 @@ describe("an online backup", () => {
     }
     state.stop = true;
     await writing;
-    expect(await rejection(db.backup(copies[0]?.file ?? ""))).toMatch(/exists/);
+    expect(await rejectionMessage(db.backup(copies[0]?.file ?? ""))).toMatch(/exists/);
     await db.close();
 
     for (const [round, { file, atLeast }] of copies.entries()) {
@@ -98,8 +98,8 @@ describe("an online backup", () => {
       const copy = openSqlite({ folder: restored, lock: true });
       expect(await migrate(copy, 2)).toEqual([]);
       const row = await copy.get("select count(*) as count, sum(id) as total from pair");
-      expect(row === undefined ? row : whole(row, "total")).toBe(0);
-      expect(row === undefined ? 0 : whole(row, "count")).toBeGreaterThanOrEqual(2 * atLeast);
+      expect(row === undefined ? row : integer(row, "total")).toBe(0);
+      expect(row === undefined ? 0 : integer(row, "count")).toBeGreaterThanOrEqual(2 * atLeast);
       await copy.write((tx) => tx.run("insert into pair (id, twin) values (0, 0)"));
       await copy.close();
     }
@@ -151,7 +151,7 @@ describe("the version of a store", () => {
     const folder = scratchFolder();
     const [db, other] = [openSqlite({ folder, lock: true }), openSqlite({ folder, lock: false })];
     await db.write((tx) => tx.run("create table note (id bigint)"));
-    const version = (): number | undefined => db.version?.();
+    const version = (): number | undefined => db.dataVersion?.();
     const first = version();
     expect(first).toBeNumber();
     await db.write((tx) => tx.run("insert into note values (1)"));
@@ -174,12 +174,12 @@ describe("the version of a store", () => {
     const folder = scratchFolder();
     const db = openSqlite({ folder, lock: true });
     await migrate(db, 1);
-    const before = db.version?.();
-    const child = startChild(OTHER, ["write", folder]);
-    await child.line("written");
-    expect(db.version?.()).not.toBe(before);
+    const before = db.dataVersion?.();
+    const child = startScript(OTHER, ["write", folder]);
+    await child.waitForLine("written");
+    expect(db.dataVersion?.()).not.toBe(before);
     child.process.stdin.end();
-    await child.ended;
+    await child.exitCode;
     await db.close();
     rmSync(folder, { recursive: true });
   });

@@ -9,17 +9,18 @@ import chromium from "@sparticuz/chromium";
 import { type Browser, chromium as driver, type Page } from "playwright-core";
 
 export type Screen = "desktop" | "phone";
-export type Scheme = "light" | "dark";
+export type ColorScheme = "light" | "dark";
 
-const SCREENS: Readonly<Record<Screen, { readonly width: number; readonly height: number }>> = {
-  desktop: { width: 1_280, height: 800 },
-  phone: { width: 360, height: 740 },
-};
+const SCREEN_SIZES: Readonly<Record<Screen, { readonly width: number; readonly height: number }>> =
+  {
+    desktop: { width: 1_280, height: 800 },
+    phone: { width: 360, height: 740 },
+  };
 
-export interface Window {
+export interface BrowserWindow {
   readonly page: Page;
   /** What a person would find in the console, and every request that left this site. */
-  readonly wrong: readonly string[];
+  readonly problems: readonly string[];
   readonly close: () => Promise<void>;
 }
 
@@ -39,49 +40,53 @@ export async function prepareBrowser(): Promise<string> {
   const { version } = JSON.parse(
     readFileSync(path.join(path.dirname(entry), "..", "package.json"), "utf8"),
   );
-  const place = path.join(tmpdir(), `postern-browser-${version}-${process.getuid?.() ?? 0}`);
-  const program = path.join(place, "chromium");
+  const folder = path.join(tmpdir(), `postern-browser-${version}-${process.getuid?.() ?? 0}`);
+  const program = path.join(folder, "chromium");
   if (existsSync(program)) return program;
-  const usual = process.env["TMPDIR"];
-  const aside = mkdtempSync(`${place}-`);
+  const previousTmpdir = process.env["TMPDIR"];
+  const stagingFolder = mkdtempSync(`${folder}-`);
   try {
-    process.env["TMPDIR"] = aside;
+    process.env["TMPDIR"] = stagingFolder;
     await chromium.executablePath();
-    renameSync(aside, place);
+    renameSync(stagingFolder, folder);
   } catch (error) {
-    rmSync(aside, { recursive: true, force: true });
+    rmSync(stagingFolder, { recursive: true, force: true });
     if (!existsSync(program)) throw error;
   } finally {
-    if (usual === undefined) delete process.env["TMPDIR"];
-    else process.env["TMPDIR"] = usual;
+    if (previousTmpdir === undefined) delete process.env["TMPDIR"];
+    else process.env["TMPDIR"] = previousTmpdir;
   }
   return program;
 }
 
-export interface Look {
+export interface DisplayMode {
   readonly screen: Screen;
-  readonly scheme: Scheme;
+  readonly scheme: ColorScheme;
 }
 
-export async function openWindow(browser: Browser, site: string, look: Look): Promise<Window> {
+export async function openWindow(
+  browser: Browser,
+  site: string,
+  mode: DisplayMode,
+): Promise<BrowserWindow> {
   const context = await browser.newContext({
-    viewport: SCREENS[look.screen],
-    colorScheme: look.scheme,
-    hasTouch: look.screen === "phone",
+    viewport: SCREEN_SIZES[mode.screen],
+    colorScheme: mode.scheme,
+    hasTouch: mode.screen === "phone",
   });
   const page = await context.newPage();
-  const wrong: string[] = [];
+  const problems: string[] = [];
   page.on("console", (message) => {
-    if (message.type() === "error" || message.type() === "warning") wrong.push(message.text());
+    if (message.type() === "error" || message.type() === "warning") problems.push(message.text());
   });
-  page.on("pageerror", (error) => wrong.push(error.message));
-  page.on("requestfailed", (request) => wrong.push(`failed: ${request.url()}`));
+  page.on("pageerror", (error) => problems.push(error.message));
+  page.on("requestfailed", (request) => problems.push(`failed: ${request.url()}`));
   page.on("response", (response) => {
-    if (response.status() >= 400) wrong.push(`${response.status()}: ${response.url()}`);
+    if (response.status() >= 400) problems.push(`${response.status()}: ${response.url()}`);
   });
   page.on("request", (request) => {
     const url = request.url();
-    if (!url.startsWith(`${site}/`) && !url.startsWith("data:")) wrong.push(`foreign: ${url}`);
+    if (!url.startsWith(`${site}/`) && !url.startsWith("data:")) problems.push(`foreign: ${url}`);
   });
-  return { page, wrong, close: () => context.close() };
+  return { page, problems, close: () => context.close() };
 }

@@ -4,30 +4,40 @@
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { isIP } from "node:net";
 
-export interface Certified {
+export interface Certificate {
   /** PEM. */
   readonly cert: string;
   /** PEM. */
   readonly key: string;
 }
 
-export interface Authority {
+export interface CertificateAuthority {
   /** PEM. */
   readonly cert: string;
-  readonly certify: (wanted: {
+  readonly issueCertificate: (options: {
     /** The names and addresses that it is good for. */
     readonly hosts: readonly string[];
-    readonly from?: Date;
-    readonly until?: Date;
-  }) => Certified;
+    readonly validFrom?: Date;
+    readonly validUntil?: Date;
+  }) => Certificate;
 }
 
 const HOUR_MS = 3_600_000;
 
-export function createAuthority(name: string): Authority {
+export function createCertificateAuthority(name: string): CertificateAuthority {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const issue = (subject: string, holder: KeyObject, rest: Validity & { extensions: Buffer[] }) =>
-    pemOf("CERTIFICATE", certificateOf({ issuer: name, subject, holder, ...rest }, privateKey));
+  const issue = (
+    subject: string,
+    publicKeyOfSubject: KeyObject,
+    rest: Validity & { extensions: Buffer[] },
+  ) =>
+    pemOf(
+      "CERTIFICATE",
+      encodeCertificate(
+        { issuer: name, subject, subjectKey: publicKeyOfSubject, ...rest },
+        privateKey,
+      ),
+    );
   const validity = {
     from: new Date(Date.now() - HOUR_MS),
     until: new Date(Date.now() + HOUR_MS),
@@ -35,18 +45,18 @@ export function createAuthority(name: string): Authority {
   return {
     cert: issue(name, publicKey, {
       ...validity,
-      extensions: [extension(IS_AUTHORITY, sequence(der(0x01, Buffer.of(0xff))))],
+      extensions: [extension(BASIC_CONSTRAINTS, sequence(der(0x01, Buffer.of(0xff))))],
     }),
-    certify: ({ hosts, from = validity.from, until = validity.until }) => {
-      const own = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    issueCertificate: ({ hosts, validFrom = validity.from, validUntil = validity.until }) => {
+      const serverKeys = generateKeyPairSync("ec", { namedCurve: "P-256" });
       const names = sequence(...hosts.map(generalName));
       return {
-        cert: issue("a server", own.publicKey, {
-          from,
-          until,
-          extensions: [extension(ALTERNATIVE_NAMES, names)],
+        cert: issue("a server", serverKeys.publicKey, {
+          from: validFrom,
+          until: validUntil,
+          extensions: [extension(SUBJECT_ALT_NAMES, names)],
         }),
-        key: own.privateKey.export({ type: "pkcs8", format: "pem" }),
+        key: serverKeys.privateKey.export({ type: "pkcs8", format: "pem" }),
       };
     },
   };
@@ -57,20 +67,20 @@ interface Validity {
   readonly until: Date;
 }
 
-interface Facts extends Validity {
+interface CertificateFields extends Validity {
   readonly issuer: string;
   readonly subject: string;
-  readonly holder: KeyObject;
+  readonly subjectKey: KeyObject;
   readonly extensions: readonly Buffer[];
 }
 
 const COMMON_NAME = [2, 5, 4, 3] as const;
 const ECDSA_WITH_SHA256 = [1, 2, 840, 10_045, 4, 3, 2] as const;
-const IS_AUTHORITY = [2, 5, 29, 19] as const;
-const ALTERNATIVE_NAMES = [2, 5, 29, 17] as const;
+const BASIC_CONSTRAINTS = [2, 5, 29, 19] as const;
+const SUBJECT_ALT_NAMES = [2, 5, 29, 17] as const;
 
-function certificateOf(facts: Facts, authorityKey: KeyObject): Buffer {
-  const { issuer, subject, holder, from, until, extensions } = facts;
+function encodeCertificate(facts: CertificateFields, authorityKey: KeyObject): Buffer {
+  const { issuer, subject, subjectKey, from, until, extensions } = facts;
   const algorithm = sequence(objectId(ECDSA_WITH_SHA256));
   const signed = sequence(
     der(0xa0, integer(Buffer.of(2))),
@@ -79,7 +89,7 @@ function certificateOf(facts: Facts, authorityKey: KeyObject): Buffer {
     nameOf(issuer),
     sequence(timeOf(from), timeOf(until)),
     nameOf(subject),
-    holder.export({ type: "spki", format: "der" }),
+    subjectKey.export({ type: "spki", format: "der" }),
     der(0xa3, sequence(...extensions)),
   );
   const signature = sign("sha256", signed, authorityKey);

@@ -3,30 +3,30 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 
-export interface Child {
+export interface ScriptProcess {
   readonly process: ChildProcessByStdio<Writable, Readable, null>;
   /** Every line so far. */
   readonly lines: string[];
   /** Resolves with the first line from now on that begins so; rejects when the process ends first. */
-  readonly line: (start: string) => Promise<string>;
-  readonly ended: Promise<number | null>;
+  readonly waitForLine: (start: string) => Promise<string>;
+  readonly exitCode: Promise<number | null>;
 }
 
-export function startChild(
+export function startScript(
   script: string,
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
-): Child {
+): ScriptProcess {
   const child = spawn(process.execPath, [script, ...args], {
     stdio: ["pipe", "pipe", "inherit"],
     env: { ...process.env, ...env },
   });
   const lines: string[] = [];
-  let read = 0;
+  let nextLine = 0;
   let changed = Promise.withResolvers<void>();
-  let over = false;
+  let hasEnded = false;
   let partial = "";
-  const tell = (): void => {
+  const notify = (): void => {
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
@@ -35,27 +35,27 @@ export function startChild(
     const parts = (partial + chunk).split("\n");
     partial = parts.pop() ?? "";
     lines.push(...parts);
-    tell();
+    notify();
   });
   // A killed process may write into a pipe that nobody reads any more, and be written to when it is gone.
   child.stdin.on("error", () => {});
-  const ended = new Promise<number | null>((resolve) =>
+  const exitCode = new Promise<number | null>((resolve) =>
     child.on("close", (code) => {
-      over = true;
-      tell();
+      hasEnded = true;
+      notify();
       resolve(code);
     }),
   );
-  const line = async (start: string): Promise<string> => {
+  const waitForLine = async (start: string): Promise<string> => {
     for (;;) {
-      for (let found = lines[read]; found !== undefined; found = lines[read]) {
-        read += 1;
+      for (let found = lines[nextLine]; found !== undefined; found = lines[nextLine]) {
+        nextLine += 1;
         if (found.startsWith(start)) return found;
       }
-      if (over)
+      if (hasEnded)
         throw new Error(`the process ended before it said "${start}": ${lines.join(" | ")}`);
       await changed.promise;
     }
   };
-  return { process: child, lines, line, ended };
+  return { process: child, lines, waitForLine, exitCode };
 }

@@ -3,19 +3,22 @@
 import { runCommandLine } from "../../src/commands/commands.ts";
 import { readConfig } from "../../src/config.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
-import type { Ended, Settings } from "../commands/postern.ts";
+import type { ExitResult, Settings } from "../commands/postern.ts";
 
-export async function runHere(args: readonly string[], settings: Settings): Promise<Ended> {
+export async function runInProcess(
+  args: readonly string[],
+  settings: Settings,
+): Promise<ExitResult> {
   const text = { stdout: "", stderr: "" };
   const code = await runCommandLine(args, {
-    readSettings: () => readConfig({ env: settings, hostName: "test", providers: PROVIDERS }),
+    readConfig: () => readConfig({ env: settings, hostName: "test", providers: PROVIDERS }),
     now: Date.now,
     version: "0.0.0-test",
     isTerminal: false,
     print: (line) => {
       text.stdout += `${line}\n`;
     },
-    complain: (line) => {
+    printError: (line) => {
       text.stderr += `${line}\n`;
     },
     onSignal: () => {},

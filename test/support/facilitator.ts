@@ -22,11 +22,11 @@ const NETWORK = "eip155:84532";
 const CHAIN_ID = 84_532;
 const TOKEN = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const DOMAIN = { name: "USDC", version: "2", chainId: CHAIN_ID, verifyingContract: TOKEN } as const;
-const PER_CENT = 10_000n;
+const UNITS_PER_CENT = 10_000n;
 const RECEIPT_WAIT_MS = 40;
 const BLOCK_SECONDS = 2n;
 /** Nodes answer about so many blocks at once, and no more. */
-const BLOCKS_AT_ONCE_MAX = 10_000n;
+const BLOCK_RANGE_MAX = 10_000n;
 
 const TOKEN_ABI = parseAbi([
   "event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce)",
@@ -37,7 +37,7 @@ const TOKEN_ABI = parseAbi([
   "function authorizationState(address authorizer, bytes32 nonce) view returns (bool)",
 ]);
 
-const AUTHORIZATION = {
+const AUTHORIZATION_TYPES = {
   TransferWithAuthorization: [
     { name: "from", type: "address" },
     { name: "to", type: "address" },
@@ -66,7 +66,7 @@ export function newWallet(): Wallet {
 export function signAuthorization(wallet: Wallet, message: Authorization): Promise<Hex> {
   return wallet.signTypedData({
     domain: DOMAIN,
-    types: AUTHORIZATION,
+    types: AUTHORIZATION_TYPES,
     primaryType: "TransferWithAuthorization",
     message,
   });
@@ -78,7 +78,7 @@ export interface SignedTransfer {
   readonly signature: Hex;
 }
 
-interface Line {
+interface LogEntry {
   readonly address: Hex;
   readonly topics: readonly Hex[];
   readonly data: Hex;
@@ -87,9 +87,9 @@ interface Line {
   readonly blockNumber: Hex;
 }
 
-interface Mined {
+interface MinedTransaction {
   readonly status: "success" | "reverted";
-  readonly logs: readonly Line[];
+  readonly logs: readonly LogEntry[];
 }
 
 export interface TestChain {
@@ -105,16 +105,16 @@ export interface TestChain {
   readonly transfers: () => number;
 }
 
-type Steps = "fine" | "down" | "slow" | "garbled";
-export interface Weather {
-  verify: Steps;
+type StepFault = "fine" | "down" | "slow" | "garbled";
+export interface FacilitatorFaults {
+  verify: StepFault;
   /**
    * `reply lost`: it settles, and the reply never comes. `out of sight`: it sends the transaction and does not see it
    * mined. `dropped`: the same, and it never is. `twice`: it hears every request twice. `liar`: it says that something
    * else was settled, and moves nothing. `refuses`: it says no, and moves nothing. `silent failure`: it settles, and says that it failed.
    */
   settle:
-    | Steps
+    | StepFault
     | "reply lost"
     | "out of sight"
     | "dropped"
@@ -132,26 +132,26 @@ export interface TestFacilitator {
   readonly env: Readonly<Record<string, string>>;
   readonly rpcUrl: string;
   readonly chain: TestChain;
-  readonly weather: Weather;
+  readonly faults: FacilitatorFaults;
   /** `verify` and `settle` as they were asked for. */
   readonly calls: string[];
   /** What was sent as `authorization`. */
-  readonly tokens: Set<string | null>;
+  readonly authorizationHeaders: Set<string | null>;
   /** How long a slow answer takes. */
   slowMs: number;
   readonly stop: () => Promise<void>;
 }
 
 export function startFacilitator(): TestFacilitator {
-  const token = createToken();
-  const weather: Weather = { verify: "fine", settle: "fine", node: "fine" };
+  const token = createTestToken();
+  const faults: FacilitatorFaults = { verify: "fine", settle: "fine", node: "fine" };
   const facilitator = new x402Facilitator().register(
     NETWORK,
-    new ExactEvmScheme(signerOn(token, weather)),
+    new ExactEvmScheme(createSigner(token, faults)),
   );
   const payTo = newWallet().address;
   const calls: string[] = [];
-  const tokens = new Set<string | null>();
+  const authorizationHeaders = new Set<string | null>();
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -159,65 +159,69 @@ export function startFacilitator(): TestFacilitator {
     development: false,
     fetch: async (request) => {
       const { pathname } = new URL(request.url);
-      if (pathname === "/rpc") return await answerNode(token, weather, request);
+      if (pathname === "/rpc") return await handleRpcRequest(token, faults, request);
       if (pathname === "/supported") return json(facilitator.getSupported());
       const step = pathname === "/verify" ? "verify" : "settle";
       calls.push(step);
-      tokens.add(request.headers.get("authorization"));
-      return await answer(facilitator, { weather, step, slowMs: started.slowMs }, request);
+      authorizationHeaders.add(request.headers.get("authorization"));
+      return await handleFacilitatorRequest(
+        facilitator,
+        { faults, step, slowMs: testFacilitator.slowMs },
+        request,
+      );
     },
   });
   const url = `http://127.0.0.1:${server.port}`;
-  const started: TestFacilitator = {
+  const testFacilitator: TestFacilitator = {
     url,
     payTo,
     env: { X402_PAY_TO: payTo, X402_NETWORK: NETWORK, X402_FACILITATOR_URL: url },
     rpcUrl: `${url}/rpc`,
     chain: token.chain,
-    weather,
+    faults,
     calls,
-    tokens,
+    authorizationHeaders,
     slowMs: 50,
     stop: () => server.stop(true),
   };
-  return started;
+  return testFacilitator;
 }
 
-interface Moment {
-  readonly weather: Weather;
+interface FaultContext {
+  readonly faults: FacilitatorFaults;
   readonly step: "verify" | "settle";
   readonly slowMs: number;
 }
 
-async function answer(
+async function handleFacilitatorRequest(
   facilitator: x402Facilitator,
-  { weather, step, slowMs }: Moment,
+  { faults, step, slowMs }: FaultContext,
   request: Request,
 ): Promise<Response> {
-  const now = weather[step];
+  const fault = faults[step];
   const { paymentPayload, paymentRequirements } = (await request.json()) as never as Record<
     "paymentPayload" | "paymentRequirements",
     never
   >;
-  if (now === "down") return new Response("no", { status: 503 });
-  if (now === "garbled") return new Response("<html>hello</html>");
-  if (now === "slow") await new Promise((resolve) => setTimeout(resolve, slowMs));
+  if (fault === "down") return new Response("no", { status: 503 });
+  if (fault === "garbled") return new Response("<html>hello</html>");
+  if (fault === "slow") await new Promise((resolve) => setTimeout(resolve, slowMs));
   if (step === "verify") return json(await facilitator.verify(paymentPayload, paymentRequirements));
-  if (now === "liar")
+  if (fault === "liar")
     return json({
       success: true,
       transaction: `0x${"ab".repeat(32)}`,
       network: "eip155:1",
       payer: newWallet().address,
     });
-  if (now === "refuses")
+  if (fault === "refuses")
     return json({
       success: false,
       errorReason: "insufficient_funds",
       transaction: "",
       network: NETWORK,
     });
-  if (now === "twice") {
+  if (fault === "twice") {
     const both = await Promise.all([
       facilitator.settle(paymentPayload, paymentRequirements),
       facilitator.settle(paymentPayload, paymentRequirements),
@@ -225,8 +229,8 @@ async function answer(
     return json(both.find(({ success }) => success) ?? both[0]);
   }
   const settled = await facilitator.settle(paymentPayload, paymentRequirements);
-  if (now === "reply lost") return new Response("bad gateway", { status: 502 });
-  if (now === "silent failure")
+  if (fault === "reply lost") return new Response("bad gateway", { status: 502 });
+  if (fault === "silent failure")
     return json({ ...settled, success: false, errorReason: "settle_failed", transaction: "" });
   return json(settled);
 }
@@ -235,33 +239,33 @@ function json(value: unknown): Response {
   return Response.json(value);
 }
 
-interface Token {
+interface TestToken {
   readonly chain: TestChain;
-  readonly mined: Map<string, Mined>;
+  readonly mined: Map<string, MinedTransaction>;
   readonly isUsed: (from: string, nonce: string) => boolean;
   readonly check: (transfer: SignedTransfer) => Promise<void>;
   readonly mine: (transfers: readonly SignedTransfer[]) => Promise<Hex>;
   readonly block: (name: string) => { readonly number: Hex; readonly timestamp: Hex };
 }
 
-function createToken(): Token {
+function createTestToken(): TestToken {
   const balances = new Map<string, bigint>();
   const used = new Set<string>();
-  const mined = new Map<string, Mined>();
-  let ahead = 0;
+  const mined = new Map<string, MinedTransaction>();
+  let clockOffsetSeconds = 0;
   let sent = 0;
-  const seconds = (): bigint => BigInt(Math.floor(Date.now() / 1_000) + ahead);
+  const seconds = (): bigint => BigInt(Math.floor(Date.now() / 1_000) + clockOffsetSeconds);
   const balanceOf = (address: string): bigint => balances.get(address.toLowerCase()) ?? 0n;
-  const nameOf = (from: string, nonce: string): string => `${from} ${nonce}`.toLowerCase();
+  const nonceKey = (from: string, nonce: string): string => `${from} ${nonce}`.toLowerCase();
   const check = async ({ authorization, signature }: SignedTransfer): Promise<void> => {
     const { from, nonce, value, validAfter, validBefore } = authorization;
     if (seconds() <= validAfter) throw new Error("FiatTokenV2: authorization is not yet valid");
     if (seconds() >= validBefore) throw new Error("FiatTokenV2: authorization is expired");
-    if (used.has(nameOf(from, nonce)))
+    if (used.has(nonceKey(from, nonce)))
       throw new Error("FiatTokenV2: authorization is used or canceled");
     const signer = await recoverTypedDataAddress({
       domain: DOMAIN,
-      types: AUTHORIZATION,
+      types: AUTHORIZATION_TYPES,
       primaryType: "TransferWithAuthorization",
       message: authorization,
       signature,
@@ -271,44 +275,44 @@ function createToken(): Token {
   };
   const mine = async (transfers: readonly SignedTransfer[]): Promise<Hex> => {
     const hash = hexOf(BigInt(++sent), 64);
-    const lines: Line[] = [];
-    const undo: (() => void)[] = [];
+    const logEntries: LogEntry[] = [];
+    const rollbacks: (() => void)[] = [];
     try {
       for (const transfer of transfers) {
         await check(transfer);
         const { from, to, value, nonce } = transfer.authorization;
         // Nothing may come between this look and the change: the look above waited for a signature.
-        if (used.has(nameOf(from, nonce)) || balanceOf(from) < value)
+        if (used.has(nonceKey(from, nonce)) || balanceOf(from) < value)
           throw new Error("FiatTokenV2: authorization is used or canceled");
-        used.add(nameOf(from, nonce));
+        used.add(nonceKey(from, nonce));
         balances.set(from.toLowerCase(), balanceOf(from) - value);
         balances.set(to.toLowerCase(), balanceOf(to) + value);
-        undo.push(() => {
-          used.delete(nameOf(from, nonce));
+        rollbacks.push(() => {
+          used.delete(nonceKey(from, nonce));
           balances.set(from.toLowerCase(), balanceOf(from) + value);
           balances.set(to.toLowerCase(), balanceOf(to) - value);
         });
-        const about = {
+        const logBase = {
           address: TOKEN,
           transactionHash: hash,
           blockNumber: hexOf(seconds() / BLOCK_SECONDS),
         } as const;
-        lines.push({
-          ...about,
+        logEntries.push({
+          ...logBase,
           topics: topicsOf("AuthorizationUsed", { authorizer: from, nonce }),
           data: "0x",
-          logIndex: hexOf(BigInt(lines.length)),
+          logIndex: hexOf(BigInt(logEntries.length)),
         });
-        lines.push({
-          ...about,
+        logEntries.push({
+          ...logBase,
           topics: topicsOf("Transfer", { from, to }),
           data: encodeAbiParameters([{ type: "uint256" }], [value]),
-          logIndex: hexOf(BigInt(lines.length)),
+          logIndex: hexOf(BigInt(logEntries.length)),
         });
       }
-      mined.set(hash, { status: "success", logs: lines });
+      mined.set(hash, { status: "success", logs: logEntries });
     } catch (error) {
-      for (const one of undo.toReversed()) one();
+      for (const one of rollbacks.toReversed()) one();
       mined.set(hash, { status: "reverted", logs: [] });
       throw error;
     }
@@ -318,20 +322,20 @@ function createToken(): Token {
     mined,
     check,
     mine,
-    isUsed: (from, nonce) => used.has(nameOf(from, nonce)),
+    isUsed: (from, nonce) => used.has(nonceKey(from, nonce)),
     block: (name) => {
       const number = name === "latest" ? seconds() / BLOCK_SECONDS : BigInt(name);
       return { number: hexOf(number), timestamp: hexOf(number * BLOCK_SECONDS) };
     },
     chain: {
-      balanceOf: (address) => balanceOf(address) / PER_CENT,
+      balanceOf: (address) => balanceOf(address) / UNITS_PER_CENT,
       fund: (address, cents) => {
-        balances.set(address.toLowerCase(), balanceOf(address) + cents * PER_CENT);
+        balances.set(address.toLowerCase(), balanceOf(address) + cents * UNITS_PER_CENT);
       },
       mine,
-      cancel: (address, nonce) => used.add(nameOf(address, nonce)),
+      cancel: (address, nonce) => used.add(nonceKey(address, nonce)),
       advance: (more) => {
-        ahead += more;
+        clockOffsetSeconds += more;
       },
       transfers: () => [...mined.values()].reduce((sum, { logs }) => sum + logs.length / 2, 0),
     },
@@ -339,8 +343,8 @@ function createToken(): Token {
 }
 
 /** The chain as the official facilitator reaches it. */
-function signerOn(token: Token, weather: Weather): FacilitatorEvmSigner {
-  let lost = 0;
+function createSigner(token: TestToken, faults: FacilitatorFaults): FacilitatorEvmSigner {
+  let droppedCount = 0;
   return toFacilitatorEvmSigner(
     {
       address: newWallet().address,
@@ -349,21 +353,22 @@ function signerOn(token: Token, weather: Weather): FacilitatorEvmSigner {
       verifyTypedData: () => Promise.reject(new Error("only plain wallets are known here")),
       sendTransaction: () => Promise.reject(new Error("nothing is deployed here")),
       readContract: async ({ functionName, args = [] }) => {
-        if (functionName === "tryAggregate") return aggregated(token, args[1] as readonly Asked[]);
+        if (functionName === "tryAggregate")
+          return runMulticall(token, args[1] as readonly Multicall[]);
         if (functionName !== "transferWithAuthorization")
           throw new Error(`nobody answers ${functionName}`);
-        await token.check(transferOf(args));
+        await token.check(parseTransfer(args));
         return undefined;
       },
       writeContract: async ({ args }) => {
-        const transfer = transferOf(args);
-        if (weather.settle !== "dropped") return await token.mine([transfer]);
+        const transfer = parseTransfer(args);
+        if (faults.settle !== "dropped") return await token.mine([transfer]);
         await token.check(transfer);
-        return hexOf(BigInt((lost += 1)) << 128n, 64);
+        return hexOf(BigInt((droppedCount += 1)) << 128n, 64);
       },
       waitForTransactionReceipt: async ({ hash }) => {
         const found = token.mined.get(hash);
-        if (found === undefined || weather.settle === "out of sight") {
+        if (found === undefined || faults.settle === "out of sight") {
           await new Promise((resolve) => setTimeout(resolve, RECEIPT_WAIT_MS));
           throw new Error("Timed out while waiting for transaction");
         }
@@ -375,34 +380,34 @@ function signerOn(token: Token, weather: Weather): FacilitatorEvmSigner {
   );
 }
 
-interface Asked {
+interface Multicall {
   readonly callData: Hex;
 }
 
-function aggregated(token: Token, calls: readonly Asked[]): unknown {
+function runMulticall(token: TestToken, calls: readonly Multicall[]): unknown {
   return calls.map(({ callData }) => {
-    const asked = decodeFunctionData({ abi: TOKEN_ABI, data: callData });
-    return { success: true, returnData: valueOf(token, asked) };
+    const call = decodeFunctionData({ abi: TOKEN_ABI, data: callData });
+    return { success: true, returnData: readTokenValue(token, call) };
   });
 }
 
-function valueOf(
-  token: Token,
-  asked: ReturnType<typeof decodeFunctionData<typeof TOKEN_ABI>>,
+function readTokenValue(
+  token: TestToken,
+  call: ReturnType<typeof decodeFunctionData<typeof TOKEN_ABI>>,
 ): Hex {
-  const { functionName } = asked;
+  const { functionName } = call;
   switch (functionName) {
     case "balanceOf":
       return encodeFunctionResult({
         abi: TOKEN_ABI,
         functionName,
-        result: token.chain.balanceOf(asked.args[0]) * PER_CENT,
+        result: token.chain.balanceOf(call.args[0]) * UNITS_PER_CENT,
       });
     case "authorizationState":
       return encodeFunctionResult({
         abi: TOKEN_ABI,
         functionName,
-        result: token.isUsed(asked.args[0], asked.args[1]),
+        result: token.isUsed(call.args[0], call.args[1]),
       });
     case "name":
     case "version":
@@ -410,7 +415,7 @@ function valueOf(
   }
 }
 
-function transferOf(args: readonly unknown[]): SignedTransfer {
+function parseTransfer(args: readonly unknown[]): SignedTransfer {
   const [from, to, value, validAfter, validBefore, nonce, v, r, s] = args as readonly [
     Hex,
     Hex,
@@ -428,21 +433,25 @@ function transferOf(args: readonly unknown[]): SignedTransfer {
   };
 }
 
-async function answerNode(token: Token, weather: Weather, request: Request): Promise<Response> {
-  if (weather.node === "down") return new Response("no", { status: 503 });
+async function handleRpcRequest(
+  token: TestToken,
+  faults: FacilitatorFaults,
+  request: Request,
+): Promise<Response> {
+  if (faults.node === "down") return new Response("no", { status: 503 });
   const { method, params } = (await request.json()) as {
     method: string;
     params: readonly unknown[];
   };
-  return json({ jsonrpc: "2.0", id: 1, result: resultOf({ token, weather }, method, params) });
+  return json({ jsonrpc: "2.0", id: 1, result: rpcResult({ token, faults }, method, params) });
 }
 
-function resultOf(
-  { token, weather }: { readonly token: Token; readonly weather: Weather },
+function rpcResult(
+  { token, faults }: { readonly token: TestToken; readonly faults: FacilitatorFaults },
   method: string,
   params: readonly unknown[],
 ): unknown {
-  if (method === "eth_chainId") return hexOf(weather.node === "elsewhere" ? 1n : BigInt(CHAIN_ID));
+  if (method === "eth_chainId") return hexOf(faults.node === "elsewhere" ? 1n : BigInt(CHAIN_ID));
   if (method === "eth_getBlockByNumber") return token.block(String(params[0]));
   if (method === "eth_getTransactionReceipt") {
     const found = token.mined.get(String(params[0]));
@@ -456,15 +465,15 @@ function resultOf(
     fromBlock: Hex;
     toBlock: Hex;
   };
-  if (BigInt(toBlock) - BigInt(fromBlock) > BLOCKS_AT_ONCE_MAX) return undefined;
+  if (BigInt(toBlock) - BigInt(fromBlock) > BLOCK_RANGE_MAX) return undefined;
   return [...token.mined.values()]
     .flatMap(({ logs }) => logs)
     .filter(
-      (line) =>
-        isAddressEqual(line.address, address) &&
-        topics.every((topic, place) => line.topics[place]?.toLowerCase() === topic.toLowerCase()) &&
-        BigInt(line.blockNumber) >= BigInt(fromBlock) &&
-        BigInt(line.blockNumber) <= BigInt(toBlock),
+      (log) =>
+        isAddressEqual(log.address, address) &&
+        topics.every((topic, index) => log.topics[index]?.toLowerCase() === topic.toLowerCase()) &&
+        BigInt(log.blockNumber) >= BigInt(fromBlock) &&
+        BigInt(log.blockNumber) <= BigInt(toBlock),
     );
 }
 

@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createLog } from "../../src/base/log.ts";
 import { type Config, readConfig } from "../../src/config.ts";
-import { buildHouse, type House } from "../../src/house.ts";
+import { createServer, type Server } from "../../src/house.ts";
 import { listen } from "../../src/http/listen.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
-import { TIMEOUTS, type Timeouts } from "../../src/inference/upstream.ts";
+import { DEFAULT_TIMEOUTS, type Timeouts } from "../../src/inference/upstream.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
 import { migratedPostgres } from "./postgres.ts";
 
@@ -26,11 +26,11 @@ export interface GatewayOptions {
 
 export interface Gateway {
   readonly url: string;
-  readonly house: House;
+  readonly server: Server;
   readonly config: Config;
   readonly simulatorUrl: string;
   /** Every line that was logged. */
-  readonly logged: readonly string[];
+  readonly logLines: readonly string[];
   readonly stop: () => Promise<void>;
 }
 
@@ -40,14 +40,14 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const databaseUrl =
     options.databaseUrl ?? (options.store === "postgres" ? await migratedPostgres() : undefined);
   // The port is taken first: the base URL is part of what the gateway says of itself.
-  let house: House | undefined;
+  let server: Server | undefined;
   const listener = listen({ host: "127.0.0.1", port: 0 }, (request, peer) =>
-    house === undefined
+    server === undefined
       ? Promise.resolve(new Response("starting", { status: 503 }))
-      : house.handle(request, peer),
+      : server.handle(request, peer),
   );
   const url = `http://127.0.0.1:${listener.port}`;
-  const logged: string[] = [];
+  const logLines: string[] = [];
   const config = configFor({
     url,
     folder,
@@ -55,28 +55,28 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     options,
     ...(databaseUrl === undefined ? {} : { databaseUrl }),
   });
-  house = await buildHouse(config, {
+  server = await createServer(config, {
     log: createLog({
       level: "debug",
-      readable: false,
+      isPretty: false,
       now: Date.now,
-      write: (line) => logged.push(line),
+      write: (line) => logLines.push(line),
     }),
     now: options.now ?? Date.now,
     version: "0.0.0-test",
-    onFatal: (reason) => logged.push(`fatal: ${reason}`),
-    timeouts: { ...TIMEOUTS, ...options.timeouts },
+    onFatal: (reason) => logLines.push(`fatal: ${reason}`),
+    timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
   });
-  const built = house;
+  const startedServer = server;
   return {
     url,
-    house: built,
+    server: startedServer,
     config,
     simulatorUrl: simulator.url,
-    logged,
+    logLines,
     stop: async () => {
       await listener.stop(true);
-      await built.close();
+      await startedServer.close();
       await simulator.stop();
       rmSync(folder, { recursive: true, force: true });
     },
@@ -89,7 +89,7 @@ function startSimulator(requireKey: string | undefined): {
 } {
   const simulator = createSimulator({
     now: Date.now,
-    anyModel: true,
+    acceptsAnyModel: true,
     ...(requireKey === undefined ? {} : { requireKey }),
   });
   const server = Bun.serve({
@@ -102,7 +102,7 @@ function startSimulator(requireKey: string | undefined): {
   return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) };
 }
 
-interface Setting {
+interface ConfigInputs {
   readonly url: string;
   readonly folder: string;
   readonly simulatorUrl: string;
@@ -113,7 +113,7 @@ interface Setting {
 /** Where each provider's paths begin, relative to the simulator. */
 const BASE_PATHS: Readonly<Record<string, string>> = { sim: "", anthropic: "" };
 
-function configFor({ url, folder, simulatorUrl, databaseUrl, options }: Setting): Config {
+function configFor({ url, folder, simulatorUrl, databaseUrl, options }: ConfigInputs): Config {
   const env: Record<string, string> = {
     POSTERN_BASE_URL: url,
     POSTERN_DATA_DIR: folder,
@@ -121,7 +121,7 @@ function configFor({ url, folder, simulatorUrl, databaseUrl, options }: Setting)
   };
   if (databaseUrl !== undefined) env["DATABASE_URL"] = databaseUrl;
   for (const id of options.providers ?? ["sim"]) {
-    const stem = PROVIDERS.find((provider) => provider.id === id)?.stem ?? id.toUpperCase();
+    const stem = PROVIDERS.find((provider) => provider.id === id)?.envPrefix ?? id.toUpperCase();
     env[`${stem}_BASE_URL`] = simulatorUrl + (BASE_PATHS[id] ?? "/v1");
     env[`${stem}_API_KEY`] = options.requireKey ?? "upstream-test-key";
   }
@@ -130,18 +130,18 @@ function configFor({ url, folder, simulatorUrl, databaseUrl, options }: Setting)
     hostName: "test",
     providers: PROVIDERS,
   });
-  if (!result.ok) throw new Error(result.mistakes.join("\n"));
+  if (!result.ok) throw new Error(result.errors.join("\n"));
   return result.config;
 }
 
-export interface Account {
+export interface TestAccount {
   readonly id: string;
   readonly key: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
 /** Registers as an agent would. */
-export async function register(gateway: Pick<Gateway, "url">): Promise<Account> {
+export async function registerAccount(gateway: Pick<Gateway, "url">): Promise<TestAccount> {
   const response = await fetch(`${gateway.url}/v1/accounts`, {
     method: "POST",
     headers: { "content-type": "application/json" },

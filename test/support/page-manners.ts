@@ -1,9 +1,9 @@
 // What every page owes to whoever opens it, whatever it shows, and the looks in which it owes that.
 
 import { expect, test } from "bun:test";
-import type { Look, Window } from "./browser.ts";
+import type { DisplayMode, BrowserWindow } from "./browser.ts";
 
-export const LOOKS: readonly Look[] = [
+export const DISPLAY_MODES: readonly DisplayMode[] = [
   { screen: "desktop", scheme: "light" },
   { screen: "desktop", scheme: "dark" },
   { screen: "phone", scheme: "light" },
@@ -11,13 +11,13 @@ export const LOOKS: readonly Look[] = [
 ];
 
 /** Tests the page that a `beforeAll` of the same `describe` opens. */
-export function testManners(opened: () => Window): void {
+export function testPageBasics(openedWindow: () => BrowserWindow): void {
   test("says nothing in the console and asks nobody else for anything", () => {
-    expect(opened().wrong).toEqual([]);
+    expect(openedWindow().problems).toEqual([]);
   });
 
   test("has one first-level heading, a title, a language, and a landmark for its content", async () => {
-    const { page } = opened();
+    const { page } = openedWindow();
     expect(await page.locator("h1").count()).toBe(1);
     expect(await page.title()).toContain("Postern");
     expect(await page.locator("html").getAttribute("lang")).toBe("en");
@@ -25,7 +25,7 @@ export function testManners(opened: () => Window): void {
   });
 
   test("its headings leave no level out", async () => {
-    const levels = await opened()
+    const levels = await openedWindow()
       .page.locator("h1, h2, h3, h4, h5, h6")
       .evaluateAll((headings) => headings.map((heading) => Number(heading.tagName.slice(1))));
     let before = 0;
@@ -36,7 +36,7 @@ export function testManners(opened: () => Window): void {
   });
 
   test("does not scroll sideways", async () => {
-    const [content, screenWidth] = await opened().page.evaluate(() => [
+    const [content, screenWidth] = await openedWindow().page.evaluate(() => [
       document.documentElement.scrollWidth,
       document.documentElement.clientWidth,
     ]);

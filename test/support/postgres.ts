@@ -35,11 +35,11 @@ function serverUrl(): Promise<string> {
 
 async function createDatabase(url: string, from: string): Promise<string> {
   const name = `test_${process.pid}_${crypto.randomUUID().replaceAll("-", "")}`;
-  await asAdmin(url, (admin) =>
+  await withAdmin(url, (admin) =>
     // Copied as files, a database takes half of the work that it takes through the log.
     admin.unsafe(`create database ${name} template ${from} strategy file_copy`),
   );
-  return databaseAt(url, name);
+  return databaseUrl(url, name);
 }
 
 // The first process that asks makes it, and the others wait for it. Its name says which schema it has, as a server may
@@ -47,7 +47,7 @@ async function createDatabase(url: string, from: string): Promise<string> {
 function findTemplate(url: string): Promise<string> {
   const texts = filesUnder("src/store", /\.(ts|sql)$/).map(({ text }) => text);
   const name = `migrated_${createHash("sha256").update(texts.join("\n")).digest("hex").slice(0, 16)}`;
-  return asAdmin(url, async (admin) => {
+  return withAdmin(url, async (admin) => {
     await admin.unsafe("select pg_advisory_lock(1)");
     const made = await admin.unsafe(
       `select datistemplate from pg_database where datname = '${name}'`,
@@ -55,7 +55,7 @@ function findTemplate(url: string): Promise<string> {
     if (made[0]?.datistemplate === true) return name;
     await admin.unsafe(`drop database if exists ${name}`);
     await admin.unsafe(`create database ${name}`);
-    const db = openPostgres(databaseAt(url, name));
+    const db = openPostgres(databaseUrl(url, name));
     await migrate(db, 1);
     await db.close();
     await admin.unsafe(`alter database ${name} with is_template true`);
@@ -64,7 +64,7 @@ function findTemplate(url: string): Promise<string> {
 }
 
 // A server that listens may still be starting up.
-async function asAdmin<T>(url: string, work: (admin: SQL) => Promise<T>): Promise<T> {
+async function withAdmin<T>(url: string, work: (admin: SQL) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     const admin = new SQL(url, { max: 1 });
     try {
@@ -78,7 +78,7 @@ async function asAdmin<T>(url: string, work: (admin: SQL) => Promise<T>): Promis
   }
 }
 
-function databaseAt(url: string, name: string): string {
+function databaseUrl(url: string, name: string): string {
   const place = new URL(url);
   place.pathname = `/${name}`;
   return place.href;

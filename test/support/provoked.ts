@@ -6,25 +6,26 @@ import { expect } from "bun:test";
 import { filesUnder } from "./source.ts";
 
 /** What this process has seen, for loops over the route table, whose calls name no route. */
-const seen = new Set<string>();
+const testedInProcess = new Set<string>();
 
 /** Says that a route gave a status that it promises. */
-export function provoked(
+export function expectStatus(
   routeId: string,
   status: number,
-  answer: { readonly status: number; readonly text?: unknown },
+  response: { readonly status: number; readonly text?: unknown },
 ): void {
-  const got = answer.status === status ? status : { status: answer.status, text: answer.text };
-  expect({ routeId, got }).toEqual({ routeId, got: status });
-  seen.add(`${routeId} ${status}`);
+  const actual =
+    response.status === status ? status : { status: response.status, text: response.text };
+  expect({ routeId, actual }).toEqual({ routeId, actual: status });
+  testedInProcess.add(`${routeId} ${status}`);
 }
 
 /** Every `<route id> <status>` that some test provokes. */
-export function allProvoked(): ReadonlySet<string> {
+export function testedStatuses(): ReadonlySet<string> {
   const written = filesUnder("test", /\.test\.tsx?$/).flatMap(({ text }) =>
     [...text.matchAll(/\bprovoked\(\s*"(\w+)",\s*(\d{3})/g)].map(
       ([, routeId = "", status = ""]) => `${routeId} ${status}`,
     ),
   );
-  return new Set([...written, ...seen]);
+  return new Set([...written, ...testedInProcess]);
 }

@@ -5,33 +5,37 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { readConfig, SETTINGS } from "../../src/config.ts";
-import { buildHouse } from "../../src/house.ts";
+import { createServer } from "../../src/house.ts";
 import type { Route } from "../../src/http/route.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
 import { readText, ROOT } from "./source.ts";
 
 /** The routes that a gateway mounts when no setting is set. */
-export async function realRoutes(): Promise<readonly Route[]> {
+export async function defaultRoutes(): Promise<readonly Route[]> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-routes-"));
   const read = readConfig({ env: { POSTERN_DATA_DIR: folder }, hostName: "test", providers: [] });
-  if (!read.ok) throw new Error(read.mistakes.join("; "));
-  const silent = (): void => {};
-  const house = await buildHouse(read.config, {
-    log: { debug: silent, info: silent, warn: silent, error: silent },
+  if (!read.ok) throw new Error(read.errors.join("; "));
+  const noop = (): void => {};
+  const server = await createServer(read.config, {
+    log: { debug: noop, info: noop, warn: noop, error: noop },
     now: Date.now,
     version: "0.0.0",
-    onFatal: silent,
+    onFatal: noop,
   });
-  await house.close();
+  await server.close();
   rmSync(folder, { recursive: true, force: true });
-  return house.routes;
+  return server.routes;
 }
 
 export function readmeWithTables(readme: string, routes: readonly Route[]): string {
-  return between(between(readme, "settings", settingsTable()), "endpoints", endpointTable(routes));
+  return replaceBetween(
+    replaceBetween(readme, "settings", settingsTable()),
+    "endpoints",
+    endpointTable(routes),
+  );
 }
 
-function between(text: string, name: string, table: string): string {
+function replaceBetween(text: string, name: string, table: string): string {
   const marks = new RegExp(`(<!-- ${name} -->\n)[\\s\\S]*?(<!-- /${name} -->)`);
   if (!marks.test(text)) throw new Error(`README.md has no marks <!-- ${name} -->`);
   return text.replace(marks, (_, open: string, close: string) => `${open}\n${table}\n\n${close}`);
@@ -40,21 +44,23 @@ function between(text: string, name: string, table: string): string {
 function settingsTable(): string {
   return table(
     ["Setting", "Default", "What it is for"],
-    [...Object.entries(SETTINGS), ...accountSettings()].map(([name, { fallback, means }]) => [
-      `\`${name}\``,
-      fallback === "" ? "not set" : fallback.replaceAll(/[<>]/g, (mark) => `\\${mark}`),
-      means,
-    ]),
+    [...Object.entries(SETTINGS), ...accountSettings()].map(
+      ([name, { defaultValue, description }]) => [
+        `\`${name}\``,
+        defaultValue === "" ? "not set" : defaultValue.replaceAll(/[<>]/g, (mark) => `\\${mark}`),
+        description,
+      ],
+    ),
   );
 }
 
 /** What the accounts at some providers need beside a key and an address, by the names of the variables. */
 export function accountSettings(): readonly (readonly [
   string,
-  { readonly fallback: string; readonly means: string },
+  { readonly defaultValue: string; readonly description: string },
 ])[] {
-  return PROVIDERS.flatMap(({ stem, settings = [] }) =>
-    settings.map((setting) => [`${stem}_${setting.name}`, setting] as const),
+  return PROVIDERS.flatMap(({ envPrefix, settings = [] }) =>
+    settings.map((setting) => [`${envPrefix}_${setting.name}`, setting] as const),
   );
 }
 
@@ -80,5 +86,5 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 if (import.meta.main)
   writeFileSync(
     path.join(ROOT, "README.md"),
-    readmeWithTables(readText("README.md"), await realRoutes()),
+    readmeWithTables(readText("README.md"), await defaultRoutes()),
   );

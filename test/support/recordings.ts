@@ -9,7 +9,7 @@ import { createSseParser, formatSse, readSse } from "../../src/base/sse.ts";
 export type RecordedWire = "chat" | "responses" | "messages" | "gemini" | "converse";
 
 /** How the body of a reply is kept, and so how its stream is to be read. */
-export type RecordedForm = "json" | "sse" | "frames" | "payload-lines" | "event-array" | "other";
+export type BodyFormat = "json" | "sse" | "frames" | "payload-lines" | "event-array" | "other";
 
 export interface Recording {
   readonly file: string;
@@ -28,7 +28,7 @@ export interface Recording {
   readonly responseHeaders: Readonly<Record<string, string>>;
   /** "raw" where these are the provider's own bytes; the folder's README says what else there is. */
   readonly bodyForm: string;
-  readonly form: RecordedForm;
+  readonly bodyFormat: BodyFormat;
   readonly summary: {
     readonly features: readonly string[];
     readonly stopReasons: readonly string[];
@@ -42,7 +42,7 @@ export interface RecordedEvent {
   readonly data: string;
 }
 
-interface Row {
+interface ManifestRow {
   file: string;
   interaction: number;
   provider: string;
@@ -56,7 +56,7 @@ interface Row {
   response_body_form?: string;
 }
 
-interface Body {
+interface CassetteBody {
   body?: string | null;
   body_encoding?: string;
   body_form?: string;
@@ -65,8 +65,8 @@ interface Body {
 
 interface Cassette {
   interactions: {
-    request: Body & { url?: string };
-    response: Body & { status: number };
+    request: CassetteBody & { url?: string };
+    response: CassetteBody & { status: number };
   }[];
 }
 
@@ -101,7 +101,7 @@ export function* recordings(
     bytes: new Uint8Array(0) as Uint8Array,
     cassette: undefined as Cassette | undefined,
   };
-  for (const row of jsonLines<Row>(join(folder, "manifest.jsonl"))) {
+  for (const row of jsonLines<ManifestRow>(join(folder, "manifest.jsonl"))) {
     if (!accept(row)) continue;
     if (open.file !== row.file) {
       const bytes = new Uint8Array(readFileSync(join(folder, row.file)));
@@ -119,7 +119,7 @@ export function* recordings(
 /** The events of a recorded stream, whichever form it is kept in. */
 export function eventsOf(recording: Recording): RecordedEvent[] {
   const text = (): string => decoder.decode(recording.responseBody);
-  switch (recording.form) {
+  switch (recording.bodyFormat) {
     case "sse": {
       const parser = createSseParser();
       return [...parser.push(recording.responseBody), ...parser.end()].flatMap(
@@ -146,8 +146,8 @@ export function eventsOf(recording: Recording): RecordedEvent[] {
 
 /** The bytes that a provider would send for this reply: its own where they were kept, else made from its events. */
 export function replayBytes(recording: Recording): Uint8Array {
-  const { form, wire } = recording;
-  if (form !== "payload-lines" && form !== "event-array") return recording.responseBody;
+  const { bodyFormat, wire } = recording;
+  if (bodyFormat !== "payload-lines" && bodyFormat !== "event-array") return recording.responseBody;
   const events = eventsOf(recording);
   if (wire === "converse") {
     const frames = events.map(({ name, data }) =>
@@ -165,29 +165,29 @@ export function replayBytes(recording: Recording): Uint8Array {
   return encoder.encode(wire === "chat" ? `${text}data: [DONE]\n\n` : text);
 }
 
-function fromCassette(row: Row, cassette: Cassette): Recording {
+function fromCassette(row: ManifestRow, cassette: Cassette): Recording {
   const interaction = cassette.interactions[row.interaction];
   if (interaction === undefined)
     throw new Error(`${row.file} has no interaction ${row.interaction}`);
   const { request, response } = interaction;
-  return recordingOf(row, {
+  return toRecording(row, {
     status: response.status,
     url: request.url ?? "",
     requestBody:
       request.body === null || request.body === undefined
         ? undefined
         : decoder.decode(bytesOf(request)),
-    responseBody: unwrapped(row, bytesOf(response)),
+    responseBody: unwrapBody(row, bytesOf(response)),
     responseHeaders: response.headers ?? {},
     bodyForm: response.body_form ?? "raw",
   });
 }
 
-function fromFile(row: Row, folder: string, bytes: Uint8Array): Recording {
+function fromFile(row: ManifestRow, folder: string, bytes: Uint8Array): Recording {
   const request = row.file.startsWith("lingua/")
     ? join(folder, row.file.replace(/response(-streaming)?\.json$/, "request.json"))
     : "";
-  return recordingOf(row, {
+  return toRecording(row, {
     status: row.status ?? 200,
     url: "",
     requestBody: request !== "" && existsSync(request) ? readFileSync(request, "utf8") : undefined,
@@ -198,7 +198,7 @@ function fromFile(row: Row, folder: string, bytes: Uint8Array): Recording {
 }
 
 // Where a stream was asked for and a whole reply came, the source filed it as a stream of one event.
-function wholeReply(row: Row, bytes: Uint8Array): Uint8Array | undefined {
+function wholeReply(row: ManifestRow, bytes: Uint8Array): Uint8Array | undefined {
   if (
     !row.file.endsWith("vertex-anthropic/response-streaming.json") &&
     !row.file.endsWith("vertex-anthropic/followup-response-streaming.json")
@@ -208,23 +208,23 @@ function wholeReply(row: Row, bytes: Uint8Array): Uint8Array | undefined {
   return encoder.encode(JSON.stringify(reply));
 }
 
-type Kept = Pick<
+type StoredBody = Pick<
   Recording,
   "status" | "url" | "requestBody" | "responseBody" | "responseHeaders" | "bodyForm"
 >;
 
-function recordingOf(row: Row, kept: Kept): Recording {
-  const form = formOf(row.file, kept.responseBody);
+function toRecording(row: ManifestRow, storedBody: StoredBody): Recording {
+  const bodyFormat = bodyFormatOf(row.file, storedBody.responseBody);
   return {
-    ...kept,
+    ...storedBody,
     file: row.file,
     interaction: row.interaction,
     provider: row.provider,
     endpoint: row.endpoint,
-    wire: wireOf(row, kept.responseBody),
+    wire: wireOf(row, storedBody.responseBody),
     model: row.model ?? "",
-    stream: form !== "json" && form !== "other",
-    form,
+    stream: bodyFormat !== "json" && bodyFormat !== "other",
+    bodyFormat,
     summary: {
       features: row.features ?? [],
       stopReasons: row.stop_reasons ?? [],
@@ -233,19 +233,19 @@ function recordingOf(row: Row, kept: Kept): Recording {
   };
 }
 
-function bytesOf({ body, body_encoding: encoding }: Body): Uint8Array {
+function bytesOf({ body, body_encoding: encoding }: CassetteBody): Uint8Array {
   return encoding === "base64"
     ? new Uint8Array(Buffer.from(body ?? "", "base64"))
     : encoder.encode(body ?? "");
 }
 
 // One source kept its binary streams as base64 text.
-function unwrapped(row: Row, bytes: Uint8Array): Uint8Array {
+function unwrapBody(row: ManifestRow, bytes: Uint8Array): Uint8Array {
   if (!row.endpoint.endsWith("-stream") || bytes[0] !== 65) return bytes;
   return new Uint8Array(Buffer.from(decoder.decode(bytes), "base64"));
 }
 
-function formOf(file: string, body: Uint8Array): RecordedForm {
+function bodyFormatOf(file: string, body: Uint8Array): BodyFormat {
   if (file.endsWith(".chunks.txt")) return "payload-lines";
   if (file.startsWith("lingua/") && file.endsWith("response-streaming.json") && body[0] === 91)
     return "event-array";
@@ -279,7 +279,7 @@ const WIRES: ReadonlyMap<string, RecordedWire> = new Map([
 ]);
 
 // Fixtures that came without a request were filed by the name of their provider; their bodies know better.
-function wireOf(row: Row, body: Uint8Array): RecordedWire | undefined {
+function wireOf(row: ManifestRow, body: Uint8Array): RecordedWire | undefined {
   const wire = WIRES.get(row.endpoint);
   if (row.file.startsWith("cassettes/")) return wire;
   if (

@@ -1,7 +1,7 @@
 // The tests that keep the house are only as good as what they see of it.
 
 import { describe, expect, test } from "bun:test";
-import { codeOf, importsOf, roomOf, type SourceFile } from "./source.ts";
+import { codeLines, importsOf, moduleOf, type SourceFile } from "./source.ts";
 
 function fileOf(text: string, path = "src/keys/keys.ts"): SourceFile {
   return { path, text, lines: text.split("\n") };
@@ -25,7 +25,7 @@ describe("importsOf", () => {
       ].join("\n"),
     );
     expect(
-      importsOf(file).map(({ target, from, typeOnly }) => `${target ?? from} ${typeOnly}`),
+      importsOf(file).map(({ target, from, isTypeOnly }) => `${target ?? from} ${isTypeOnly}`),
     ).toEqual([
       "src/config.ts false",
       "src/config.ts true",
@@ -49,7 +49,7 @@ describe("codeOf", () => {
         "Bun. */ Bun.serve();",
       ].join("\n"),
     );
-    const code = codeOf(file);
+    const code = codeLines(file);
     expect(code.map((line) => line.includes("Bun."))).toEqual([false, false, false, true]);
     expect(code[2]).toContain(".test(x) / 2;");
   });
@@ -57,7 +57,7 @@ describe("codeOf", () => {
 
 describe("roomOf", () => {
   test("is the folder of src, or the file itself", () => {
-    expect([roomOf("src/inference/wires/chat/chat.ts"), roomOf("src/app.ts")]).toEqual([
+    expect([moduleOf("src/inference/wires/chat/chat.ts"), moduleOf("src/app.ts")]).toEqual([
       "inference",
       "app.ts",
     ]);

@@ -15,7 +15,7 @@ export interface SourceFile {
 export interface Import {
   readonly from: string;
   /** Only types are imported, so nothing of the other file is run. */
-  readonly typeOnly: boolean;
+  readonly isTypeOnly: boolean;
   /** The project's file that is imported; undefined for packages. */
   readonly target: string | undefined;
 }
@@ -36,7 +36,7 @@ export function filesUnder(folder: string, pattern = /\.(ts|tsx)$/): readonly So
 }
 
 /** `src/keys/keys.ts` is of the room `keys`; a file directly in `src` is a room of its own. */
-export function roomOf(file: string): string {
+export function moduleOf(file: string): string {
   return file.split("/")[1] ?? file;
 }
 
@@ -49,23 +49,23 @@ export function importsOf(file: SourceFile): readonly Import[] {
     const target = from.startsWith(".")
       ? path.posix.join(path.posix.dirname(file.path), from)
       : undefined;
-    return { from, typeOnly: isTypeOnly(names), target };
+    return { from, isTypeOnly: hasOnlyTypes(names), target };
   });
 }
 
-function isTypeOnly(names: string): boolean {
+function hasOnlyTypes(names: string): boolean {
   if (names.startsWith("type ")) return true;
   const braces = /^\{([^}]*)\}$/s.exec(names.trim());
   const entries = (braces?.[1] ?? "").split(",").filter((name) => name.trim() !== "");
   return entries.length > 0 && entries.every((name) => name.trim().startsWith("type "));
 }
 
-const PLAIN =
+const NON_CODE =
   /\/\/[^\n]*|\/\*[\s\S]*?\*\/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`|(?<=[(,=:[!&|?{};+\-*%<>~^\n]\s*|return\s+)\/(?![/*])(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/g;
 
 /** The code with comments, strings and regular expressions blanked out, line for line. */
-export function codeOf(file: SourceFile): readonly string[] {
-  return file.text.replaceAll(PLAIN, (piece) => piece.replaceAll(/[^\n]/g, " ")).split("\n");
+export function codeLines(file: SourceFile): readonly string[] {
+  return file.text.replaceAll(NON_CODE, (piece) => piece.replaceAll(/[^\n]/g, " ")).split("\n");
 }
 
 /** How many lines hold nothing but a comment. */

@@ -13,19 +13,19 @@ export const STORE_KINDS = ["sqlite", "postgres"] as const;
 export type StoreKind = (typeof STORE_KINDS)[number];
 
 /** Where a store is: a data folder or a database URL, as text that can be handed to another process. */
-export interface Place {
+export interface StoreLocation {
   readonly kind: StoreKind;
-  readonly at: string;
+  readonly address: string;
 }
 
 export interface TestStore {
   readonly db: Db;
-  readonly place: Place;
+  readonly location: StoreLocation;
   readonly close: () => Promise<void>;
 }
 
 /** Calls the suite once a store; `open` gives a new, migrated store. */
-export function eachStore(
+export function describeEachStore(
   suite: (kind: StoreKind, open: () => Promise<TestStore>) => void,
   kinds: readonly StoreKind[] = STORE_KINDS,
 ): void {
@@ -33,26 +33,29 @@ export function eachStore(
 }
 
 export async function openStore(kind: StoreKind): Promise<TestStore> {
-  const place = kind === "postgres" ? { kind, at: await migratedPostgres() } : await newPlace(kind);
-  const db = openPlace(place);
+  const location =
+    kind === "postgres"
+      ? { kind, address: await migratedPostgres() }
+      : await newStoreLocation(kind);
+  const db = openStoreAt(location);
   await migrate(db, 1);
   return {
     db,
-    place,
+    location,
     close: async () => {
       await db.close();
-      if (kind === "sqlite") rmSync(place.at, { recursive: true, force: true });
+      if (kind === "sqlite") rmSync(location.address, { recursive: true, force: true });
     },
   };
 }
 
 /** A place where nothing is yet. */
-export async function newPlace(kind: StoreKind): Promise<Place> {
-  return { kind, at: kind === "sqlite" ? scratchFolder() : await testPostgres() };
+export async function newStoreLocation(kind: StoreKind): Promise<StoreLocation> {
+  return { kind, address: kind === "sqlite" ? scratchFolder() : await testPostgres() };
 }
 
-export function openPlace({ kind, at }: Place): Db {
-  return kind === "sqlite" ? openSqlite({ folder: at, lock: false }) : openPostgres(at);
+export function openStoreAt({ kind, address }: StoreLocation): Db {
+  return kind === "sqlite" ? openSqlite({ folder: address, lock: false }) : openPostgres(address);
 }
 
 /** A new folder, in memory where the machine offers that: the tests kill processes, not the machine. */

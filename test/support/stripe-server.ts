@@ -3,24 +3,29 @@
 // down, slow, and answer with an error after it has done the work.
 
 import { createHmac } from "node:crypto";
-import { createSaved, problem, type Saved, type SavedIntent } from "./stripe-saved.ts";
+import {
+  createFakePaymentMethods,
+  stripeErrorResponse,
+  type FakePaymentMethods,
+  type SavedIntent,
+} from "./stripe-saved.ts";
 
-export type Weather = "fine" | "down" | "slow" | "reply lost";
+export type StripeFault = "fine" | "down" | "slow" | "reply lost";
 
-interface Session {
+interface CheckoutSession {
   readonly id: string;
   readonly key: string;
   readonly metadata: Readonly<Record<string, string>>;
   readonly reference: string | null;
   readonly cents: number;
-  readonly taxed: boolean;
-  readonly lines: readonly (readonly [name: string, cents: number])[];
+  readonly hasAutomaticTax: boolean;
+  readonly lineItems: readonly (readonly [name: string, cents: number])[];
   readonly created: number;
   status: "open" | "complete" | "expired";
-  intent: Intent | undefined;
+  intent: PaymentIntent | undefined;
 }
 
-interface Intent {
+interface PaymentIntent {
   readonly id: string;
   readonly metadata: Readonly<Record<string, string>>;
   readonly cents: number;
@@ -32,92 +37,106 @@ interface Intent {
 
 interface Refund {
   readonly id: string;
-  readonly intent: Payable;
+  readonly intent: RefundablePayment;
   readonly cents: number;
   readonly created: number;
   status: "succeeded" | "failed";
 }
 
 /** What money can go back of: a payment at a page, or one of a saved method. */
-type Payable = Intent | SavedIntent;
+type RefundablePayment = PaymentIntent | SavedIntent;
 
 interface Dispute {
   readonly id: string;
-  readonly intent: Payable;
+  readonly intent: RefundablePayment;
   readonly cents: number;
   readonly created: number;
   status: "warning_needs_response" | "needs_response" | "won" | "lost";
 }
 
-export interface Letter {
+export interface WebhookEvent {
   readonly type: string;
   readonly body: string;
 }
 
-export interface PaidHow {
+export interface PaymentOutcome {
   readonly cents?: number;
   readonly taxCents?: number;
   readonly currency?: string;
-  readonly state?: Intent["status"];
+  readonly state?: PaymentIntent["status"];
 }
 
-export interface FakeStripe extends Omit<Saved, "route"> {
+export interface FakeStripe extends Omit<FakePaymentMethods, "route"> {
   readonly url: string;
   readonly env: Readonly<Record<string, string>>;
-  weather: Weather;
+  fault: StripeFault;
   /** The webhooks that were not sent yet. */
-  readonly letters: Letter[];
+  readonly webhookEvents: WebhookEvent[];
   /** `<method> <path>` of every call that arrived. */
   readonly calls: string[];
-  readonly sessions: () => readonly Session[];
+  readonly sessions: () => readonly CheckoutSession[];
   /** The page that a human was sent to, by its address. */
-  readonly sessionAt: (url: string | null) => Session;
-  readonly pay: (session: Session, how?: PaidHow) => Intent;
+  readonly sessionAt: (url: string | null) => CheckoutSession;
+  readonly pay: (session: CheckoutSession, outcome?: PaymentOutcome) => PaymentIntent;
   /** A payment that took days arrives, or does not. */
-  readonly conclude: (session: Session, status: "succeeded" | "requires_payment_method") => void;
-  readonly expire: (session: Session) => void;
+  readonly completePayment: (
+    session: CheckoutSession,
+    status: "succeeded" | "requires_payment_method",
+  ) => void;
+  readonly expireSession: (session: CheckoutSession) => void;
   /** As if it had been another account's. */
-  readonly forget: (session: Session) => void;
-  readonly refund: (intent: Payable, cents: number) => Refund;
+  readonly forgetSession: (session: CheckoutSession) => void;
+  readonly refund: (intent: RefundablePayment, cents: number) => Refund;
   /** It comes back after all. */
   readonly failRefund: (refund: Refund) => void;
-  readonly dispute: (intent: Payable, cents: number, status?: Dispute["status"]) => Dispute;
-  readonly close: (dispute: Dispute, status: "won" | "lost") => void;
+  readonly dispute: (
+    intent: RefundablePayment,
+    cents: number,
+    status?: Dispute["status"],
+  ) => Dispute;
+  readonly closeDispute: (dispute: Dispute, status: "won" | "lost") => void;
   /** What is on this Stripe's account, in cents of US dollars. */
   readonly balance: () => number;
-  readonly sign: (body: string, at?: number, secret?: string) => string;
-  readonly send: (gatewayUrl: string, letter: Letter, at?: number) => Promise<Response>;
+  readonly signWebhook: (body: string, at?: number, secret?: string) => string;
+  readonly sendWebhook: (
+    gatewayUrl: string,
+    webhookEvent: WebhookEvent,
+    at?: number,
+  ) => Promise<Response>;
   readonly stop: () => Promise<void>;
 }
 
-const SECRET = "whsec_of_a_stripe_that_is_not_there";
-const KEY = "rk_test_of_a_stripe_that_is_not_there";
+const WEBHOOK_SECRET = "whsec_of_a_stripe_that_is_not_there";
+const SECRET_KEY = "rk_test_of_a_stripe_that_is_not_there";
 const SLOW_MS = 400;
 
-export function startStripe(): FakeStripe {
-  const sessions = new Map<string, Session>();
+export function startFakeStripe(): FakeStripe {
+  const sessions = new Map<string, CheckoutSession>();
   const refunds: Refund[] = [];
   const disputes: Dispute[] = [];
-  const answers = new Map<string, { body: string; answer: string; status: number }>();
-  const letters: Letter[] = [];
+  const idempotentReplies = new Map<
+    string,
+    { body: string; handleRequest: string; status: number }
+  >();
+  const webhookEvents: WebhookEvent[] = [];
   const calls: string[] = [];
   let count = 0;
-  const newName = (prefix: string): string => `${prefix}_${String((count += 1)).padStart(6, "0")}`;
+  const newId = (prefix: string): string => `${prefix}_${String((count += 1)).padStart(6, "0")}`;
   const nowSeconds = (): number => Math.floor(Date.now() / 1_000);
 
-  const tell = (type: string, object: unknown): void => {
+  const emitEvent = (type: string, object: unknown): void => {
     const event = {
-      id: newName("evt"),
+      id: newId("evt"),
       object: "event",
       api_version: "2026-10-28.endive",
       created: nowSeconds(),
       type,
       data: { object },
     };
-    letters.push({ type, body: JSON.stringify(event) });
+    webhookEvents.push({ type, body: JSON.stringify(event) });
   };
 
-  const showIntent = (intent: Intent): unknown => ({
+  const intentJson = (intent: PaymentIntent): unknown => ({
     id: intent.id,
     object: "payment_intent",
     status: intent.status,
@@ -127,7 +146,7 @@ export function startStripe(): FakeStripe {
     created: intent.created,
     metadata: intent.metadata,
   });
-  const showSession = (session: Session, expanded: boolean): unknown => ({
+  const sessionJson = (session: CheckoutSession, expanded: boolean): unknown => ({
     id: session.id,
     object: "checkout.session",
     status: session.status,
@@ -148,10 +167,10 @@ export function startStripe(): FakeStripe {
       session.intent === undefined
         ? null
         : expanded
-          ? showIntent(session.intent)
+          ? intentJson(session.intent)
           : session.intent.id,
   });
-  const showRefund = ({ id, intent, cents, created, status }: Refund): unknown => ({
+  const refundJson = ({ id, intent, cents, created, status }: Refund): unknown => ({
     id,
     object: "refund",
     amount: cents,
@@ -160,7 +179,7 @@ export function startStripe(): FakeStripe {
     payment_intent: intent.id,
     created,
   });
-  const showDispute = ({ id, intent, cents, created, status }: Dispute): unknown => ({
+  const disputeJson = ({ id, intent, cents, created, status }: Dispute): unknown => ({
     id,
     object: "dispute",
     amount: cents,
@@ -171,58 +190,64 @@ export function startStripe(): FakeStripe {
   });
 
   const createSession = (form: URLSearchParams): unknown => {
-    const lines: (readonly [string, number])[] = [];
+    const lineItems: (readonly [string, number])[] = [];
     for (let place = 0; form.has(`line_items[${place}][price_data][unit_amount]`); place++) {
       const at = `line_items[${place}]`;
       if (form.get(`${at}[price_data][currency]`) !== "usd") throw new Error("not in dollars");
       const each = Number(form.get(`${at}[price_data][unit_amount]`));
-      lines.push([
+      lineItems.push([
         form.get(`${at}[price_data][product_data][name]`) ?? "",
         each * Number(form.get(`${at}[quantity]`)),
       ]);
     }
-    const id = newName("cs_test");
-    const session: Session = {
+    const id = newId("cs_test");
+    const session: CheckoutSession = {
       id,
       key: id,
-      metadata: metadataIn(form, "metadata"),
+      metadata: parseMetadata(form, "metadata"),
       reference: form.get("client_reference_id"),
-      cents: lines.reduce((sum, [, cents]) => sum + cents, 0),
-      taxed: form.get("automatic_tax[enabled]") === "true",
-      lines,
+      cents: lineItems.reduce((sum, [, cents]) => sum + cents, 0),
+      hasAutomaticTax: form.get("automatic_tax[enabled]") === "true",
+      lineItems,
       created: nowSeconds(),
       status: "open",
       intent: undefined,
     };
     sessions.set(id, session);
-    return showSession(session, false);
+    return sessionJson(session, false);
   };
 
-  const saved = createSaved({ newName, nowSeconds, tell, metadataIn, url: () => fake.url });
+  const saved = createFakePaymentMethods({
+    newId,
+    nowSeconds,
+    emitEvent,
+    metadataIn: parseMetadata,
+    url: () => fake.url,
+  });
   const route = (method: string, path: string, form: URLSearchParams): unknown => {
-    const [, atPage] = /^\/v1\/payment_intents\/(\w+)$/.exec(path) ?? [];
-    const paid = [...sessions.values()].find(({ intent }) => intent?.id === atPage)?.intent;
-    if (atPage !== undefined && paid !== undefined) return showIntent(paid);
+    const [, intentId] = /^\/v1\/payment_intents\/(\w+)$/.exec(path) ?? [];
+    const paid = [...sessions.values()].find(({ intent }) => intent?.id === intentId)?.intent;
+    if (intentId !== undefined && paid !== undefined) return intentJson(paid);
     const known = saved.route(method, path, form);
     if (known !== undefined) return known;
     if (method === "POST" && path === "/v1/checkout/sessions") return createSession(form);
     const [, id = "", verb] = /^\/v1\/checkout\/sessions\/(\w+)(\/expire)?$/.exec(path) ?? [];
     const session = sessions.get(id);
     if (session !== undefined && method === "GET")
-      return showSession(session, form.get("expand[0]") === "payment_intent");
+      return sessionJson(session, form.get("expand[0]") === "payment_intent");
     if (session !== undefined && verb !== undefined) {
       if (session.status !== "open")
-        throw error(
+        throw errorResponse(
           400,
           "invalid_request_error",
           'Only Checkout Sessions with a status in ["open"] can be expired.',
         );
       session.status = "expired";
-      tell("checkout.session.expired", showSession(session, false));
-      return showSession(session, false);
+      emitEvent("checkout.session.expired", sessionJson(session, false));
+      return sessionJson(session, false);
     }
     if (id !== "")
-      throw error(
+      throw errorResponse(
         404,
         "invalid_request_error",
         `No such checkout.session: ${id}`,
@@ -230,40 +255,50 @@ export function startStripe(): FakeStripe {
       );
     const wanted = form.get("payment_intent");
     if (path === "/v1/checkout/sessions")
-      return list(
+      return listJson(
         [...sessions.values()]
           .filter((one) => one.intent?.id === wanted)
-          .map((one) => showSession(one, false)),
+          .map((one) => sessionJson(one, false)),
       );
     if (path === "/v1/refunds")
-      return list(refunds.filter(({ intent }) => intent.id === wanted).map(showRefund));
+      return listJson(refunds.filter(({ intent }) => intent.id === wanted).map(refundJson));
     if (path === "/v1/disputes")
-      return list(disputes.filter(({ intent }) => intent.id === wanted).map(showDispute));
-    throw error(404, "invalid_request_error", `Unrecognized request URL (${method}: ${path}).`);
+      return listJson(disputes.filter(({ intent }) => intent.id === wanted).map(disputeJson));
+    throw errorResponse(
+      404,
+      "invalid_request_error",
+      `Unrecognized request URL (${method}: ${path}).`,
+    );
   };
 
-  const answer = async (request: Request): Promise<Response> => {
+  const handleRequest = async (request: Request): Promise<Response> => {
     const { pathname, search } = new URL(request.url);
     const sent = request.method === "POST" ? await request.text() : search.slice(1);
     calls.push(`${request.method} ${pathname}`);
-    if (fake.weather === "down") return error(503, "api_error", "Stripe is down.");
-    if (fake.weather === "slow") await Bun.sleep(SLOW_MS);
-    if (request.headers.get("authorization") !== `Bearer ${KEY}`)
-      return error(401, "invalid_request_error", "Invalid API Key provided.");
+    if (fake.fault === "down") return errorResponse(503, "api_error", "Stripe is down.");
+    if (fake.fault === "slow") await Bun.sleep(SLOW_MS);
+    if (request.headers.get("authorization") !== `Bearer ${SECRET_KEY}`)
+      return errorResponse(401, "invalid_request_error", "Invalid API Key provided.");
     const key = request.headers.get("idempotency-key");
-    const known = key === null ? undefined : answers.get(key);
+    const known = key === null ? undefined : idempotentReplies.get(key);
     if (known !== undefined && known.body !== sent)
-      return error(
+      return errorResponse(
         400,
         "idempotency_error",
         "Keys for idempotent requests can only be used with the same parameters.",
       );
     try {
       const body =
-        known?.answer ?? JSON.stringify(route(request.method, pathname, new URLSearchParams(sent)));
+        known?.handleRequest ??
+        JSON.stringify(route(request.method, pathname, new URLSearchParams(sent)));
       if (key !== null)
-        answers.set(key, { body: sent, answer: body, status: known?.status ?? 200 });
-      if (fake.weather === "reply lost") return error(500, "api_error", "The reply was lost.");
+        idempotentReplies.set(key, {
+          body: sent,
+          handleRequest: body,
+          status: known?.status ?? 200,
+        });
+      if (fake.fault === "reply lost")
+        return errorResponse(500, "api_error", "The reply was lost.");
       return new Response(body, {
         status: known?.status ?? 200,
         headers: { "content-type": "application/json" },
@@ -273,22 +308,31 @@ export function startStripe(): FakeStripe {
       // A refused charge is remembered under its key as well, as Stripe does it.
       const text = await thrown.text();
       if (key !== null && thrown.status === 402)
-        answers.set(key, { body: sent, answer: text, status: thrown.status });
+        idempotentReplies.set(key, { body: sent, handleRequest: text, status: thrown.status });
       return new Response(text, {
         status: thrown.status,
         headers: { "content-type": "application/json" },
       });
     }
   };
-  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, development: false, fetch: answer });
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    development: false,
+    fetch: handleRequest,
+  });
   const url = `http://127.0.0.1:${server.port}`;
 
   const fake: FakeStripe = {
     ...saved,
     url,
-    env: { STRIPE_SECRET_KEY: KEY, STRIPE_WEBHOOK_SECRET: SECRET, STRIPE_API_BASE: url },
-    weather: "fine",
-    letters,
+    env: {
+      STRIPE_SECRET_KEY: SECRET_KEY,
+      STRIPE_WEBHOOK_SECRET: WEBHOOK_SECRET,
+      STRIPE_API_BASE: url,
+    },
+    fault: "fine",
+    webhookEvents,
     calls,
     sessions: () => [...sessions.values()],
     sessionAt: (address) => {
@@ -298,8 +342,8 @@ export function startStripe(): FakeStripe {
     },
     pay: (session, { cents, taxCents = 0, currency = "usd", state = "succeeded" } = {}) => {
       if (session.status !== "open") throw new Error("nobody can pay at a page that is not open");
-      const intent: Intent = {
-        id: newName("pi"),
+      const intent: PaymentIntent = {
+        id: newId("pi"),
         metadata: session.metadata,
         cents: cents ?? session.cents + taxCents,
         taxCents,
@@ -309,86 +353,90 @@ export function startStripe(): FakeStripe {
       };
       session.status = "complete";
       session.intent = intent;
-      tell("checkout.session.completed", showSession(session, false));
-      if (state === "succeeded") tell("payment_intent.succeeded", showIntent(intent));
+      emitEvent("checkout.session.completed", sessionJson(session, false));
+      if (state === "succeeded") emitEvent("payment_intent.succeeded", intentJson(intent));
       return intent;
     },
-    conclude: (session, status) => {
+    completePayment: (session, status) => {
       if (session.intent === undefined) throw new Error("nothing is under way");
       session.intent.status = status;
       const ending = status === "succeeded" ? "succeeded" : "failed";
-      tell(`checkout.session.async_payment_${ending}`, showSession(session, false));
+      emitEvent(`checkout.session.async_payment_${ending}`, sessionJson(session, false));
     },
-    expire: (session) => {
+    expireSession: (session) => {
       session.status = "expired";
-      tell("checkout.session.expired", showSession(session, false));
+      emitEvent("checkout.session.expired", sessionJson(session, false));
     },
-    forget: ({ id }) => sessions.delete(id),
+    forgetSession: ({ id }) => sessions.delete(id),
     refund: (intent, cents) => {
       const refund: Refund = {
-        id: newName("re"),
+        id: newId("re"),
         intent,
         cents,
         created: nowSeconds(),
         status: "succeeded",
       };
       refunds.push(refund);
-      tell("refund.created", showRefund(refund));
-      tell("charge.refunded", { id: newName("ch"), object: "charge", payment_intent: intent.id });
+      emitEvent("refund.created", refundJson(refund));
+      emitEvent("charge.refunded", {
+        id: newId("ch"),
+        object: "charge",
+        payment_intent: intent.id,
+      });
       return refund;
     },
     failRefund: (refund) => {
       refund.status = "failed";
-      tell("refund.failed", showRefund(refund));
+      emitEvent("refund.failed", refundJson(refund));
     },
     dispute: (intent, cents, status = "needs_response") => {
-      const dispute = { id: newName("dp"), intent, cents, created: nowSeconds(), status };
+      const dispute = { id: newId("dp"), intent, cents, created: nowSeconds(), status };
       disputes.push(dispute);
-      tell("charge.dispute.created", showDispute(dispute));
+      emitEvent("charge.dispute.created", disputeJson(dispute));
       return dispute;
     },
-    close: (dispute, status) => {
+    closeDispute: (dispute, status) => {
       dispute.status = status;
-      tell("charge.dispute.closed", showDispute(dispute));
+      emitEvent("charge.dispute.closed", disputeJson(dispute));
     },
     balance: () => {
-      const inDollars = ({ intent }: { readonly intent: Payable | undefined }): boolean =>
+      const inDollars = ({ intent }: { readonly intent: RefundablePayment | undefined }): boolean =>
         intent?.currency === "usd";
-      const came = [
+      const received = [
         ...sessions.values(),
         ...[...saved.intents.values()].map((intent) => ({ intent })),
       ]
         .filter((session) => inDollars(session) && session.intent?.status === "succeeded")
         .reduce((sum, { intent }) => sum + (intent?.cents ?? 0), 0);
-      const went = [
+      const returned = [
         ...refunds.filter(({ status }) => status === "succeeded"),
         ...disputes.filter(({ status }) => status === "needs_response" || status === "lost"),
       ]
         .filter(inDollars)
         .reduce((sum, { cents }) => sum + cents, 0);
-      return came - went;
+      return received - returned;
     },
-    sign: (body, at = nowSeconds(), secret = SECRET) =>
+    signWebhook: (body, at = nowSeconds(), secret = WEBHOOK_SECRET) =>
       `t=${at},v1=${createHmac("sha256", secret).update(`${at}.${body}`).digest("hex")}`,
-    send: (gatewayUrl, letter, at) =>
+    sendWebhook: (gatewayUrl, webhookEvent, at) =>
       fetch(`${gatewayUrl}/webhooks/stripe`, {
         method: "POST",
         headers: {
           "content-type": "application/json; charset=utf-8",
-          "stripe-signature": fake.sign(letter.body, at),
+          "stripe-signature": fake.signWebhook(webhookEvent.body, at),
         },
-        body: letter.body,
+        body: webhookEvent.body,
       }),
     stop: () => server.stop(true),
   };
   return fake;
 }
 
-function list(data: readonly unknown[]): unknown {
+function listJson(data: readonly unknown[]): unknown {
   return { object: "list", data, has_more: false, url: "/" };
 }
 
-function metadataIn(form: URLSearchParams, name: string): Record<string, string> {
+function parseMetadata(form: URLSearchParams, name: string): Record<string, string> {
   return Object.fromEntries(
     [...form].flatMap(([field, value]) => {
       const [, key] = new RegExp(`^${name}\\[(\\w+)\\]$`).exec(field) ?? [];
@@ -397,6 +445,6 @@ function metadataIn(form: URLSearchParams, name: string): Record<string, string>
   );
 }
 
-function error(status: number, type: string, message: string, code?: string): Response {
-  return problem({ status, type, message, ...(code === undefined ? {} : { code }) });
+function errorResponse(status: number, type: string, message: string, code?: string): Response {
+  return stripeErrorResponse({ status, type, message, ...(code === undefined ? {} : { code }) });
 }

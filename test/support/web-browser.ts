@@ -1,16 +1,16 @@
 // A browser without a screen: it keeps cookies by path, follows redirects over real ports, and posts forms as a browser
 // would. Cookies know no ports, so one jar serves every port of a host.
 
-export interface WebPage {
+export interface HttpPage {
   readonly status: number;
   readonly url: URL;
   readonly text: string;
 }
 
-export interface WebBrowser {
-  readonly visit: (url: string) => Promise<WebPage>;
+export interface HttpBrowser {
+  readonly visit: (url: string) => Promise<HttpPage>;
   /** Posts the form of a page with its hidden fields and these. */
-  readonly submit: (page: WebPage, fields: Readonly<Record<string, string>>) => Promise<WebPage>;
+  readonly submit: (page: HttpPage, fields: Readonly<Record<string, string>>) => Promise<HttpPage>;
 }
 
 interface Cookie {
@@ -21,27 +21,27 @@ interface Cookie {
 
 const REDIRECTS_MAX = 12;
 
-export function createWebBrowser(): WebBrowser {
+export function createHttpBrowser(): HttpBrowser {
   let jar: Cookie[] = [];
-  const keep = (line: string): void => {
+  const storeCookie = (line: string): void => {
     const [pair = "", ...attributes] = line.split(";").map((part) => part.trim());
     const name = pair.slice(0, pair.indexOf("="));
     const path = attributes.find((one) => /^path=/i.test(one))?.slice(5) ?? "/";
-    const isGone = attributes.some((one) => /^max-age=0$/i.test(one) || isPast(one));
+    const isExpired = attributes.some((one) => /^max-age=0$/i.test(one) || isPast(one));
     jar = jar.filter((cookie) => cookie.name !== name || cookie.path !== path);
-    if (!isGone) jar.push({ name, value: pair.slice(name.length + 1), path });
+    if (!isExpired) jar.push({ name, value: pair.slice(name.length + 1), path });
   };
-  const request = async (url: URL, init: RequestInit, hops: number): Promise<WebPage> => {
+  const request = async (url: URL, init: RequestInit, hops: number): Promise<HttpPage> => {
     const cookies = jar.filter(
       ({ path }) => url.pathname === path || url.pathname.startsWith(path.replace(/\/?$/, "/")),
     );
     const headers = new Headers(init.headers);
     headers.set("cookie", cookies.map(({ name, value }) => `${name}=${value}`).join("; "));
-    const answer = await fetch(url, { ...init, headers, redirect: "manual" });
-    for (const line of answer.headers.getSetCookie()) keep(line);
-    const location = answer.headers.get("location");
-    if (location === null || answer.status < 300 || answer.status > 399)
-      return { status: answer.status, url, text: await answer.text() };
+    const response = await fetch(url, { ...init, headers, redirect: "manual" });
+    for (const line of response.headers.getSetCookie()) storeCookie(line);
+    const location = response.headers.get("location");
+    if (location === null || response.status < 300 || response.status > 399)
+      return { status: response.status, url, text: await response.text() };
     if (hops === 0) throw new Error(`too many redirects, the last to ${location}`);
     return request(new URL(location, url), {}, hops - 1);
   };

@@ -2,17 +2,17 @@
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readConfig } from "../../src/config.ts";
-import { startGateway, register, type Gateway } from "../support/gateway.ts";
-import { type Collector, startCollector } from "./collector.ts";
+import { startGateway, registerAccount, type Gateway } from "../support/gateway.ts";
+import { type FakeCollector, startFakeCollector } from "./collector.ts";
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT = "00f067aa0ba902b7";
 const TRACEPARENT = `00-${TRACE}-${PARENT}-01`;
 
-let collector: Collector;
+let collector: FakeCollector;
 let gateway: Gateway | undefined;
 beforeEach(() => {
-  collector = startCollector();
+  collector = startFakeCollector();
 });
 afterEach(async () => {
   await gateway?.stop();
@@ -20,21 +20,21 @@ afterEach(async () => {
   await collector.stop();
 });
 
-interface Sent {
+interface CallRequest {
   readonly path?: string;
   readonly body?: object;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Starts a gateway, makes the calls one after another, and stops it, which sends what there is. */
-async function told(
-  calls: readonly Sent[],
+async function exportedSpans(
+  calls: readonly CallRequest[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<readonly (Response & { readonly said: string })[]> {
   gateway = await startGateway({
     env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, POSTERN_PROCESS_NAME: "north", ...env },
   });
-  const { headers: own } = await register(gateway);
+  const { headers: own } = await registerAccount(gateway);
   const answers = [];
   for (const { path = "/v1/chat/completions", body = {}, headers = {} } of calls) {
     const answer = await fetch(gateway.url + path, {
@@ -57,12 +57,12 @@ const CHAT = {
 
 describe("a collector", () => {
   test("is told of a call as a span in its caller's trace, with its tokens and its cost", async () => {
-    const [answer] = await told([{ headers: { traceparent: TRACEPARENT } }]);
+    const [answer] = await exportedSpans([{ headers: { traceparent: TRACEPARENT } }]);
     const [span, ...others] = collector.spans();
     expect(others).toEqual([]);
     expect(span).toMatchObject({ traceId: TRACE, parentSpanId: PARENT, name: "chat sim/echo" });
     const { usage } = JSON.parse(answer?.said ?? "");
-    expect(span?.of).toMatchObject({
+    expect(span?.attributeValues).toMatchObject({
       "gen_ai.operation.name": "chat",
       "gen_ai.provider.name": "sim",
       "gen_ai.request.model": "sim/echo",
@@ -89,7 +89,7 @@ describe("a collector", () => {
   });
 
   test("is told of each API's calls, streamed or not", async () => {
-    await told([
+    await exportedSpans([
       { body: { stream: true } },
       {
         path: "/v1/responses",
@@ -103,39 +103,46 @@ describe("a collector", () => {
     ]);
     const shown = collector
       .spans()
-      .map(({ name, of }) => [name, of["http.route"], of["postern.stream"]]);
+      .map(({ name, attributeValues }) => [
+        name,
+        attributeValues["http.route"],
+        attributeValues["postern.stream"],
+      ]);
     expect(shown).toEqual([
       ["chat sim/echo", "/v1/chat/completions", true],
       ["chat sim/echo", "/v1/responses", false],
       ["chat sim/echo", "/v1/messages", true],
       ["embeddings sim/embed", "/v1/embeddings", false],
     ]);
-    const streamed = collector.spans().filter(({ of }) => of["postern.stream"] === true);
-    for (const { of } of streamed) expect(of["postern.first_token_ms"]).toBeNumber();
+    const streamed = collector
+      .spans()
+      .filter(({ attributeValues }) => attributeValues["postern.stream"] === true);
+    for (const { attributeValues } of streamed)
+      expect(attributeValues["postern.first_token_ms"]).toBeNumber();
   });
 
   test("is told what a provider failed with, and which were tried", async () => {
-    const [answer] = await told([
+    const [answer] = await exportedSpans([
       { body: { messages: [{ role: "user", content: "[[sim: status=500]]" }] } },
     ]);
     expect(answer?.status).toBe(500);
     const [span] = collector.spans();
     expect(span?.status).toEqual({ code: 2, message: "upstream_error" });
-    expect(span?.of).toMatchObject({
+    expect(span?.attributeValues).toMatchObject({
       "error.type": "upstream_error",
       "http.response.status_code": 500,
       "postern.cost_usd": 0,
     });
-    expect(span?.of["postern.attempts"]).toEqual([
+    expect(span?.attributeValues["postern.attempts"]).toEqual([
       expect.stringMatching(/^sim \S+ 500 \d+ ms$/),
       expect.stringMatching(/^sim \S+ 500 \d+ ms$/),
     ]);
   });
 
   test("never sees a word of a prompt or a reply, nor a key", async () => {
-    await told([{}, { body: { stream: true } }]);
-    expect(collector.texts.join("")).not.toContain("zebra");
-    expect(collector.texts.join("")).not.toContain("-rt-");
+    await exportedSpans([{}, { body: { stream: true } }]);
+    expect(collector.bodies.join("")).not.toContain("zebra");
+    expect(collector.bodies.join("")).not.toContain("-rt-");
   });
 
   test("finds calls of callers without a trace, or with none that is one, in traces of their own", async () => {
@@ -144,19 +151,19 @@ describe("a collector", () => {
       { traceparent: "00-zz-01" },
       { traceparent: `00-${"0".repeat(32)}-${PARENT}-01` },
     ];
-    await told(headers.map((one) => ({ headers: one })));
+    await exportedSpans(headers.map((one) => ({ headers: one })));
     const spans = collector.spans();
     expect(new Set(spans.map(({ traceId }) => traceId)).size).toBe(3);
     for (const { parentSpanId } of spans) expect(parentSpanId).toBeUndefined();
   });
 
   test("is not told of what its caller does not sample", async () => {
-    await told([{ headers: { traceparent: `00-${TRACE}-${PARENT}-00` } }]);
-    expect(collector.texts).toEqual([]);
+    await exportedSpans([{ headers: { traceparent: `00-${TRACE}-${PARENT}-00` } }]);
+    expect(collector.bodies).toEqual([]);
   });
 
   test("finds every call in a trace of its own where OTEL_PROPAGATORS says none", async () => {
-    await told([{ headers: { traceparent: `00-${TRACE}-${PARENT}-00` } }], {
+    await exportedSpans([{ headers: { traceparent: `00-${TRACE}-${PARENT}-00` } }], {
       OTEL_PROPAGATORS: "none",
     });
     expect(collector.spans().map(({ traceId }) => traceId)).not.toContain(TRACE);
@@ -164,7 +171,7 @@ describe("a collector", () => {
   });
 
   test("gets the headers and the service's name that are set", async () => {
-    await told([{}], {
+    await exportedSpans([{}], {
       OTEL_EXPORTER_OTLP_HEADERS: "authorization=Bearer%20abc, x-scope=a%2Cb",
       OTEL_SERVICE_NAME: "front door",
     });
@@ -176,7 +183,7 @@ describe("a collector", () => {
   test("that is away changes no call, and /metrics counts what it did not get", async () => {
     await collector.stop();
     gateway = await startGateway({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
-    const { headers } = await register(gateway);
+    const { headers } = await registerAccount(gateway);
     const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: "POST",
       headers,
@@ -192,7 +199,7 @@ describe("a collector", () => {
 describe("the settings of a collector", () => {
   const mistakesOf = (env: Readonly<Record<string, string>>): readonly string[] => {
     const read = readConfig({ env, hostName: "test", providers: [] });
-    return read.ok ? [] : read.mistakes;
+    return read.ok ? [] : read.errors;
   };
 
   test("say what is wrong with them", () => {

@@ -46,29 +46,31 @@ const Export = z.strictObject({
   ),
 });
 
-export interface ToldSpan extends Readonly<
+export interface ReceivedSpan extends Readonly<
   z.infer<typeof Export>["resourceSpans"][number]["scopeSpans"][number]["spans"][number]
 > {
-  readonly of: Readonly<Record<string, unknown>>;
+  readonly attributeValues: Readonly<Record<string, unknown>>;
 }
 
-export interface Collector {
+export interface FakeCollector {
   readonly url: string;
   /** What was sent, byte for byte. */
-  readonly texts: readonly string[];
+  readonly bodies: readonly string[];
   readonly headers: readonly Headers[];
-  readonly spans: () => readonly ToldSpan[];
+  readonly spans: () => readonly ReceivedSpan[];
   /** The resource of the first export. */
   readonly resource: () => Readonly<Record<string, unknown>>;
   /** How the next requests are answered. */
-  answer: (request: Request) => Response | Promise<Response>;
+  respond: (request: Request) => Response | Promise<Response>;
   readonly stop: () => Promise<void>;
 }
 
-export function startCollector(): Collector {
-  const texts: string[] = [];
+export function startFakeCollector(): FakeCollector {
+  const bodies: string[] = [];
   const headers: Headers[] = [];
-  const collector = { answer: (_request: Request): Response | Promise<Response> => taken() };
+  const collector = {
+    respond: (_request: Request): Response | Promise<Response> => acceptedResponse(),
+  };
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -76,34 +78,36 @@ export function startCollector(): Collector {
     fetch: async (request) => {
       if (new URL(request.url).pathname !== "/v1/traces")
         return new Response(null, { status: 404 });
-      texts.push(await request.text());
+      bodies.push(await request.text());
       headers.push(request.headers);
-      return collector.answer(request);
+      return collector.respond(request);
     },
   });
-  const exports = () => texts.map((text) => Export.parse(JSON.parse(text)));
+  const exports = () => bodies.map((text) => Export.parse(JSON.parse(text)));
   return Object.assign(collector, {
     url: `http://127.0.0.1:${server.port}`,
-    texts,
+    bodies,
     headers,
     spans: () =>
       exports().flatMap(({ resourceSpans }) =>
         resourceSpans.flatMap(({ scopeSpans }) =>
           scopeSpans.flatMap(({ spans }) =>
-            spans.map((span) => ({ ...span, of: plain(span.attributes) })),
+            spans.map((span) => ({ ...span, attributeValues: plainAttributes(span.attributes) })),
           ),
         ),
       ),
-    resource: () => plain(exports()[0]?.resourceSpans[0]?.resource.attributes ?? []),
+    resource: () => plainAttributes(exports()[0]?.resourceSpans[0]?.resource.attributes ?? []),
     stop: () => server.stop(true),
   });
 }
 
-export function taken(): Response {
+export function acceptedResponse(): Response {
   return Response.json({ partialSuccess: {} });
 }
 
-function plain(attributes: z.infer<typeof Attributes>): Readonly<Record<string, unknown>> {
+function plainAttributes(
+  attributes: z.infer<typeof Attributes>,
+): Readonly<Record<string, unknown>> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, plainValue(value)]));
 }
 

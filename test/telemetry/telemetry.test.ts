@@ -5,11 +5,11 @@ import { assert, boolean, property, string, stringMatching } from "fast-check";
 import { createLog } from "../../src/base/log.ts";
 import { secret } from "../../src/base/secret.ts";
 import type { Config } from "../../src/config.ts";
-import { readTraceParent } from "../../src/telemetry/span.ts";
+import { parseTraceParent } from "../../src/telemetry/span.ts";
 import { createTelemetry, type Telemetry } from "../../src/telemetry/telemetry.ts";
-import { clocksOf, type Upkeep } from "../../src/upkeep.ts";
+import { createJobs, type JobsDeps } from "../../src/upkeep.ts";
 import { usageRecord } from "../ledger/record.ts";
-import { type Collector, startCollector, taken } from "./collector.ts";
+import { type FakeCollector, startFakeCollector, acceptedResponse } from "./collector.ts";
 
 const RECORD = usageRecord({
   id: "req_01kah5t3mq7d2c9w4e6r8t0yax",
@@ -21,72 +21,72 @@ const RECORD = usageRecord({
   cost: 1_500n,
 });
 
-let collector: Collector;
+let collector: FakeCollector;
 let logged: string[];
 let telemetry: Telemetry;
 beforeEach(() => {
-  collector = startCollector();
+  collector = startFakeCollector();
   logged = [];
-  telemetry = open();
+  telemetry = openTelemetry();
 });
 afterEach(async () => {
   await collector.stop();
 });
 
-function open(lastWithinMs?: number): Telemetry {
+function openTelemetry(shutdownTimeoutMs?: number): Telemetry {
   return createTelemetry({
     url: `${collector.url}/v1/traces`,
     headers: { "api-key": secret("hidden") },
-    joinsTraces: true,
+    shouldContinueTraces: true,
     resource: { serviceName: "postern", version: "1", instance: "one" },
     log: createLog({
       level: "warn",
-      readable: false,
+      isPretty: false,
       now: Date.now,
       write: (line) => logged.push(line),
     }),
-    ...(lastWithinMs === undefined ? {} : { lastWithinMs }),
+    ...(shutdownTimeoutMs === undefined ? {} : { shutdownTimeoutMs }),
   });
 }
 
-function tell(times = 1): void {
+function recordCalls(times = 1): void {
   for (let count = 0; count < times; count++)
-    telemetry.tell({ record: RECORD, asked: "gpt-5-mini" }, new Headers());
+    telemetry.recordCall({ record: RECORD, requestedModel: "gpt-5-mini" }, new Headers());
 }
 
 describe("spans", () => {
   test("are sent together, in batches of 512", async () => {
-    tell(600);
+    recordCalls(600);
     await telemetry.flush();
-    await telemetry.stop();
+    await telemetry.shutdown();
     expect(collector.spans()).toHaveLength(600);
-    expect(collector.texts).toHaveLength(2);
+    expect(collector.bodies).toHaveLength(2);
     expect(telemetry.counts()).toEqual({ sent: 600, dropped: 0 });
   });
 
   test("are kept while the collector is away, and sent when it is back", async () => {
-    collector.answer = () => new Response(null, { status: 503 });
-    tell(3);
+    collector.respond = () => new Response(null, { status: 503 });
+    recordCalls(3);
     await telemetry.flush();
     expect(telemetry.counts()).toEqual({ sent: 0, dropped: 0 });
-    collector.answer = taken;
-    await telemetry.stop();
+    collector.respond = acceptedResponse;
+    await telemetry.shutdown();
     expect(telemetry.counts()).toEqual({ sent: 3, dropped: 0 });
   });
 
   test("wait as long as a collector asks them to", async () => {
-    collector.answer = () => new Response(null, { status: 429, headers: { "retry-after": "30" } });
-    tell();
+    collector.respond = () => new Response(null, { status: 429, headers: { "retry-after": "30" } });
+    recordCalls();
     await telemetry.flush();
     await telemetry.flush();
-    expect(collector.texts).toHaveLength(1);
+    expect(collector.bodies).toHaveLength(1);
   });
 
   test("that are refused are let go of and counted, and the log says so once", async () => {
-    collector.answer = () => new Response("who are you?", { status: 401 });
-    tell(2);
+    collector.respond = () => new Response("who are you?", { status: 401 });
+    recordCalls(2);
     await telemetry.flush();
-    tell();
+    recordCalls();
     await telemetry.flush();
     expect(telemetry.counts()).toEqual({ sent: 0, dropped: 3 });
     expect(logged).toHaveLength(1);
@@ -95,49 +95,49 @@ describe("spans", () => {
   });
 
   test("of which a part is rejected are counted as such", async () => {
-    collector.answer = () =>
+    collector.respond = () =>
       Response.json({ partialSuccess: { rejectedSpans: "2", errorMessage: "too old" } });
-    tell(5);
+    recordCalls(5);
     await telemetry.flush();
     expect(telemetry.counts()).toEqual({ sent: 3, dropped: 2 });
   });
 
   test("beyond 4,096 that wait are dropped", async () => {
-    collector.answer = () => new Response(null, { status: 503 });
-    tell(4_100);
+    collector.respond = () => new Response(null, { status: 503 });
+    recordCalls(4_100);
     expect(telemetry.counts().dropped).toBe(4);
   });
 
   test("do not hold a shutdown up where the collector is silent", async () => {
     const silence = Promise.withResolvers<Response>();
-    collector.answer = () => silence.promise;
-    telemetry = open(20);
-    tell();
+    collector.respond = () => silence.promise;
+    telemetry = openTelemetry(20);
+    recordCalls();
     const began = performance.now();
-    await telemetry.stop();
+    await telemetry.shutdown();
     expect(performance.now() - began).toBeLessThan(1_000);
     expect(telemetry.counts()).toEqual({ sent: 0, dropped: 1 });
-    silence.resolve(taken());
+    silence.resolve(acceptedResponse());
   });
 
   test("that the house's clock sends are not waited for by it either", async () => {
     const silence = Promise.withResolvers<Response>();
-    collector.answer = () => silence.promise;
-    tell();
+    collector.respond = () => silence.promise;
+    recordCalls();
     // The clocks of the other rooms are made here and never run, so none of those rooms is needed.
     const upkeep = { keys: {}, providerKeys: {}, responses: {}, mailClocks: [], cashClocks: [] };
-    const clocks = clocksOf({} as Config, { ...upkeep, telemetry } as unknown as Upkeep);
+    const clocks = createJobs({} as Config, { ...upkeep, telemetry } as unknown as JobsDeps);
     const tick = clocks.at(-1)?.[1]();
-    const first = await Promise.race([tick?.then(() => "the tick"), aWhile()]);
+    const first = await Promise.race([tick?.then(() => "the tick"), timeout()]);
     expect(first).toBe("the tick");
-    silence.resolve(taken());
-    await telemetry.stop();
+    silence.resolve(acceptedResponse());
+    await telemetry.shutdown();
     expect(telemetry.counts()).toEqual({ sent: 1, dropped: 0 });
   });
 });
 
 /** Long enough for the collector's silence to be noticed. */
-function aWhile(): Promise<string> {
+function timeout(): Promise<string> {
   return Bun.sleep(200).then(() => "the silence");
 }
 
@@ -150,9 +150,9 @@ describe("a traceparent", () => {
       property(hex(32), hex(16), boolean(), (traceId, spanId, isSampled) => {
         const flags = isSampled ? "01" : "00";
         const read = { traceId, spanId, isSampled };
-        expect(readTraceParent(`00-${traceId}-${spanId}-${flags}`)).toEqual(read);
-        expect(readTraceParent(`01-${traceId}-${spanId}-${flags}-more`)).toEqual(read);
-        expect(readTraceParent(`ff-${traceId}-${spanId}-${flags}`)).toBeUndefined();
+        expect(parseTraceParent(`00-${traceId}-${spanId}-${flags}`)).toEqual(read);
+        expect(parseTraceParent(`01-${traceId}-${spanId}-${flags}-more`)).toEqual(read);
+        expect(parseTraceParent(`ff-${traceId}-${spanId}-${flags}`)).toBeUndefined();
       }),
     );
   });
@@ -160,10 +160,10 @@ describe("a traceparent", () => {
   test("that is anything else is as good as none", () => {
     assert(
       property(string(), (text) => {
-        expect(readTraceParent(text)).toBeUndefined();
+        expect(parseTraceParent(text)).toBeUndefined();
       }),
     );
-    expect(readTraceParent(null)).toBeUndefined();
-    expect(readTraceParent(`00-${"A".repeat(32)}-${"b".repeat(16)}-01`)).toBeUndefined();
+    expect(parseTraceParent(null)).toBeUndefined();
+    expect(parseTraceParent(`00-${"A".repeat(32)}-${"b".repeat(16)}-01`)).toBeUndefined();
   });
 });

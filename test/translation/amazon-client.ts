@@ -2,7 +2,7 @@
 
 import { BedrockRuntimeClient } from "@aws-sdk/client-bedrock-runtime";
 
-interface Asked {
+interface HttpRequestInput {
   readonly method: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -10,8 +10,8 @@ interface Asked {
 }
 
 /** The client would speak HTTP/2 without TLS otherwise, which no server here does. */
-export function amazonClient(url: string): BedrockRuntimeClient {
-  const handle = async ({ method, path, headers, body }: Asked) => {
+export function bedrockClient(url: string): BedrockRuntimeClient {
+  const handle = async ({ method, path, headers, body }: HttpRequestInput) => {
     const { host: _host, ...rest } = headers;
     const sent = typeof body === "string" ? body : body && new TextDecoder().decode(body);
     const response = await fetch(url + path, { method, headers: rest, body: sent ?? null });

@@ -1,27 +1,27 @@
 // What no provider could take is a 400 that names the caller's own path, on all three APIs, and nothing is sent or charged.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { conclude } from "./conclude.ts";
+import { checkExchanges } from "./conclude.ts";
 import {
   type Api,
   APIS,
-  call,
+  callApi,
   type Json,
-  saying,
-  startWorld,
+  minimalBody,
+  startHarness,
   type Wire,
   WIRES,
-  type World,
+  type Harness,
 } from "./world.ts";
 
-let world: World;
+let harness: Harness;
 
 beforeAll(async () => {
-  world = await startWorld();
+  harness = await startHarness();
 });
 afterAll(async () => {
-  await conclude(world, "bad input");
-  await world.stop();
+  await checkExchanges(harness, "bad input");
+  await harness.stop();
 });
 
 const hello = { role: "user", content: "hello" };
@@ -52,80 +52,80 @@ const itemResult = (id: unknown = "c1") => ({
   call_id: id,
   output: "x",
 });
-const use = (id: unknown = "c1", name = "f", input: unknown = {}) => ({
+const toolUse = (id: unknown = "c1", name = "f", input: unknown = {}) => ({
   type: "tool_use",
   id,
   name,
   input,
 });
-const result = (id: unknown = "c1") => ({ type: "tool_result", tool_use_id: id, content: "x" });
+const toolResult = (id: unknown = "c1") => ({ type: "tool_result", tool_use_id: id, content: "x" });
 const user = (...content: readonly unknown[]) => ({ role: "user", content });
 const assistant = (...content: readonly unknown[]) => ({ role: "assistant", content });
 
-interface Bad {
+interface InvalidCase {
   readonly title: string;
-  readonly said: Readonly<Partial<Record<Api, readonly [body: Json, path: string]>>>;
+  readonly bodies: Readonly<Partial<Record<Api, readonly [body: Json, path: string]>>>;
 }
 
-const CONVERSATIONS: readonly Bad[] = [
+const CONVERSATIONS: readonly InvalidCase[] = [
   {
     title: "a tool result without a call",
-    said: {
+    bodies: {
       chat: [{ messages: [hello, chatResult()] }, "messages[1]"],
       responses: [{ input: [hello, itemResult()] }, "input[1]"],
-      messages: [{ messages: [user(result())] }, "messages[0].content[0]"],
+      messages: [{ messages: [user(toolResult())] }, "messages[0].content[0]"],
     },
   },
   {
     title: "a tool result of a foreign id",
-    said: {
+    bodies: {
       chat: [{ messages: [hello, chatCalls(chatCall()), chatResult("c2")] }, "messages[2]"],
       responses: [{ input: [hello, itemCall(), itemResult("c2")] }, "input[2]"],
       messages: [
-        { messages: [hello, assistant(use()), user(result("c2"))] },
+        { messages: [hello, assistant(toolUse()), user(toolResult("c2"))] },
         "messages[2].content[0]",
       ],
     },
   },
   {
     title: "two results for one call",
-    said: {
+    bodies: {
       chat: [
         { messages: [hello, chatCalls(chatCall()), chatResult(), chatResult()] },
         "messages[3]",
       ],
       responses: [{ input: [hello, itemCall(), itemResult(), itemResult()] }, "input[3]"],
       messages: [
-        { messages: [hello, assistant(use()), user(result(), result())] },
+        { messages: [hello, assistant(toolUse()), user(toolResult(), toolResult())] },
         "messages[2].content[1]",
       ],
     },
   },
   {
     title: "two calls of one id",
-    said: {
+    bodies: {
       chat: [
         { messages: [hello, chatCalls(chatCall(), chatCall()), chatResult()] },
         "messages[1].tool_calls[1]",
       ],
       responses: [{ input: [hello, itemCall(), itemCall(), itemResult()] }, "input[2]"],
       messages: [
-        { messages: [hello, assistant(use(), use()), user(result())] },
+        { messages: [hello, assistant(toolUse(), toolUse()), user(toolResult())] },
         "messages[1].content[1]",
       ],
     },
   },
   {
     title: "a call without a result",
-    said: {
+    bodies: {
       chat: [{ messages: [hello, chatCalls(chatCall()), hello] }, "messages[1].tool_calls[0]"],
       responses: [{ input: [hello, itemCall(), hello] }, "input[1]"],
-      messages: [{ messages: [hello, assistant(use()), hello] }, "messages[1].content[0]"],
+      messages: [{ messages: [hello, assistant(toolUse()), hello] }, "messages[1].content[0]"],
     },
   },
   {
     title: "an empty message",
-    said: {
+    bodies: {
       chat: [{ messages: [hello, { role: "assistant", content: "" }, hello] }, "messages[1]"],
       responses: [{ input: [hello, { role: "assistant", content: [] }, hello] }, "input[1]"],
       messages: [{ messages: [hello, assistant(), hello] }, "messages[1]"],
@@ -133,14 +133,14 @@ const CONVERSATIONS: readonly Bad[] = [
   },
   {
     title: "instructions alone",
-    said: {
+    bodies: {
       chat: [{ messages: [{ role: "system", content: "x" }] }, "messages"],
       responses: [{ input: [{ role: "system", content: "x" }] }, "input"],
     },
   },
   {
     title: "an unknown role",
-    said: {
+    bodies: {
       chat: [{ messages: [{ role: "wizard", content: "x" }] }, "messages[0].role"],
       responses: [{ input: [{ role: "wizard", content: "x" }] }, "input[0].role"],
       messages: [{ messages: [{ role: "wizard", content: "x" }] }, "messages[0].role"],
@@ -148,7 +148,7 @@ const CONVERSATIONS: readonly Bad[] = [
   },
   {
     title: "an unknown kind of content",
-    said: {
+    bodies: {
       chat: [{ messages: [user({ type: "smell" })] }, "messages[0].content[0]"],
       responses: [{ input: [user({ type: "smell" })] }, "input[0].content[0]"],
       messages: [{ messages: [user({ type: "smell" })] }, "messages[0].content[0]"],
@@ -156,7 +156,7 @@ const CONVERSATIONS: readonly Bad[] = [
   },
   {
     title: "a text that is none",
-    said: {
+    bodies: {
       chat: [{ messages: [user({ type: "text", text: 7 })] }, "messages[0].content[0].text"],
       responses: [{ input: [user({ type: "input_text", text: 7 })] }, "input[0].content[0].text"],
       messages: [{ messages: [user({ type: "text", text: 7 })] }, "messages[0].content[0].text"],
@@ -164,7 +164,7 @@ const CONVERSATIONS: readonly Bad[] = [
   },
   {
     title: "an image of unknown type",
-    said: {
+    bodies: {
       chat: [
         {
           messages: [
@@ -192,7 +192,7 @@ const CONVERSATIONS: readonly Bad[] = [
   },
   {
     title: "an image that is not base64",
-    said: {
+    bodies: {
       chat: [
         {
           messages: [user({ type: "image_url", image_url: { url: "data:image/png;base64,!!!" } })],
@@ -218,7 +218,7 @@ const CONVERSATIONS: readonly Bad[] = [
   },
   {
     title: "an image at no address",
-    said: {
+    bodies: {
       chat: [
         { messages: [user({ type: "image_url", image_url: { url: "cat.png" } })] },
         "messages[0].content[0]",
@@ -235,10 +235,10 @@ const CONVERSATIONS: readonly Bad[] = [
   },
 ];
 
-const FIELDS: readonly Bad[] = [
+const FIELDS: readonly InvalidCase[] = [
   {
     title: "a schema of an unknown type",
-    said: {
+    bodies: {
       chat: [{ tools: [chatTool({ type: "thing" })] }, "tools[0].function.parameters.type"],
       responses: [
         { tools: [{ type: "function", name: "f", parameters: { type: "thing" } }] },
@@ -252,7 +252,7 @@ const FIELDS: readonly Bad[] = [
   },
   {
     title: "an output schema whose properties are a list",
-    said: {
+    bodies: {
       chat: [
         {
           response_format: {
@@ -286,7 +286,7 @@ const FIELDS: readonly Bad[] = [
   },
   {
     title: "two tools of one name",
-    said: {
+    bodies: {
       chat: [{ tools: [chatTool(), chatTool()] }, "tools[1]"],
       responses: [
         {
@@ -310,7 +310,7 @@ const FIELDS: readonly Bad[] = [
   },
   {
     title: "a choice of a tool that is not there",
-    said: {
+    bodies: {
       chat: [
         { tools: [chatTool()], tool_choice: { type: "function", function: { name: "g" } } },
         "tool_choice",
@@ -330,7 +330,7 @@ const FIELDS: readonly Bad[] = [
   },
   {
     title: "an unknown choice",
-    said: {
+    bodies: {
       chat: [{ tools: [chatTool()], tool_choice: "sometimes" }, "tool_choice"],
       responses: [
         {
@@ -347,7 +347,7 @@ const FIELDS: readonly Bad[] = [
   },
   {
     title: "an unknown effort",
-    said: {
+    bodies: {
       chat: [{ reasoning_effort: "huge" }, "reasoning_effort"],
       responses: [{ reasoning: { effort: "huge" } }, "reasoning.effort"],
       messages: [{ output_config: { effort: "huge" } }, "output_config.effort"],
@@ -355,7 +355,7 @@ const FIELDS: readonly Bad[] = [
   },
   {
     title: "an absurd temperature",
-    said: {
+    bodies: {
       chat: [{ temperature: 1e9 }, "temperature"],
       responses: [{ temperature: -1 }, "temperature"],
       messages: [{ temperature: 7 }, "temperature"],
@@ -363,7 +363,7 @@ const FIELDS: readonly Bad[] = [
   },
   {
     title: "a limit below one",
-    said: {
+    bodies: {
       chat: [{ max_completion_tokens: 0 }, "max_completion_tokens"],
       responses: [{ max_output_tokens: -5 }, "max_output_tokens"],
       messages: [{ max_tokens: 1.5 }, "max_tokens"],
@@ -371,7 +371,7 @@ const FIELDS: readonly Bad[] = [
   },
   {
     title: "a budget above the limit",
-    said: {
+    bodies: {
       messages: [
         { max_tokens: 2_000, thinking: { type: "enabled", budget_tokens: 5_000 } },
         "thinking.budget_tokens",
@@ -380,18 +380,18 @@ const FIELDS: readonly Bad[] = [
   },
   {
     title: "too many choices",
-    said: { chat: [{ n: 1_000 }, "n"] },
+    bodies: { chat: [{ n: 1_000 }, "n"] },
   },
   {
     title: "stop strings that are none",
-    said: {
+    bodies: {
       chat: [{ stop: [1] }, "stop[0]"],
       messages: [{ stop_sequences: [1] }, "stop_sequences[0]"],
     },
   },
   {
     title: "what Postern's own field does not know",
-    said: {
+    bodies: {
       chat: [{ postern: { lossy: "yes" }, seed: 1 }, "postern.lossy"],
       responses: [{ postern: 7 }, "postern"],
       messages: [{ postern: { lossy: 1 } }, "postern.lossy"],
@@ -400,24 +400,27 @@ const FIELDS: readonly Bad[] = [
 ];
 
 /** Where the wire is the caller's own, the provider says what it does not take. */
-const translatedTo = (api: Api): readonly Wire[] => WIRES.filter((wire) => wire !== api);
+const otherWires = (api: Api): readonly Wire[] => WIRES.filter((wire) => wire !== api);
 
-for (const { title, said } of [...CONVERSATIONS, ...FIELDS])
+for (const { title, bodies: said } of [...CONVERSATIONS, ...FIELDS])
   describe(title, () => {
     for (const api of APIS) {
       const [body, path] = said[api] ?? [];
       if (body === undefined || path === undefined) continue;
       test(`over ${api} is a 400 that names ${path}`, async () => {
-        for (const wire of translatedTo(api)) {
-          const before = world.sent.length;
-          const answer = await call(world, api, { ...saying(api, wire, "hello"), ...body });
+        for (const wire of otherWires(api)) {
+          const before = harness.upstreamRequests.length;
+          const answer = await callApi(harness, api, {
+            ...minimalBody(api, wire, "hello"),
+            ...body,
+          });
           const error = answer.json["error"] as Json;
-          expect([wire, answer.status, String(error["param"]), world.sent.length]).toEqual([
+          expect([
             wire,
-            400,
-            expect.stringContaining(path),
-            before,
-          ]);
+            answer.status,
+            String(error["param"]),
+            harness.upstreamRequests.length,
+          ]).toEqual([wire, 400, expect.stringContaining(path), before]);
           expect(String(error["message"]).length).toBeGreaterThan(10);
         }
       });
@@ -433,13 +436,13 @@ describe("what a caller allows to be dropped", () => {
   for (const api of APIS)
     test(`over ${api} is dropped and listed`, async () => {
       const [body, path, wire] = SAID[api];
-      const asked = { ...saying(api, wire, "hello"), ...body };
-      const refused = await call(world, api, asked);
+      const asked = { ...minimalBody(api, wire, "hello"), ...body };
+      const refused = await callApi(harness, api, asked);
       expect([refused.status, (refused.json["error"] as Json)["param"]]).toEqual([400, path]);
-      const lossy = await call(world, api, { ...asked, postern: { lossy: true } });
+      const lossy = await callApi(harness, api, { ...asked, postern: { lossy: true } });
       expect(lossy.status).toBe(200);
       expect(lossy.headers.get("x-postern-dropped")?.split(", ")).toContain(path);
-      expect(JSON.stringify(world.sent.at(-1)?.body)).not.toContain("postern");
+      expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).not.toContain("postern");
     });
 });
 
@@ -538,10 +541,10 @@ describe("a provider's own error", () => {
     for (const api of APIS)
       test(`${status} on ${wire} over ${api} is ${expected.join(" ")}`, async () => {
         // A good answer closes the circuit that the failures before it may have opened.
-        await call(world, api, saying(api, wire, "hello"));
-        world.answer = () => Response.json(body, { status });
-        const answer = await call(world, api, saying(api, wire, "hello"));
-        world.answer = undefined;
+        await callApi(harness, api, minimalBody(api, wire, "hello"));
+        harness.providerResponse = () => Response.json(body, { status });
+        const answer = await callApi(harness, api, minimalBody(api, wire, "hello"));
+        harness.providerResponse = undefined;
         const error = answer.json["error"] as Json;
         expect([answer.status, error["code"]]).toEqual([...expected]);
         // The provider names a field of its own request, which is not the caller's.

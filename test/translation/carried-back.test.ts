@@ -1,9 +1,14 @@
 // Conversations that go on with another provider: what the one before has left in them hinders nobody.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { bodyOf, fund, type Json, post, USD } from "../inference/world.ts";
+import { bodyOf, grantCredits, type Json, postCall, USD } from "../inference/world.ts";
 import { type RawProvider, startRawProvider } from "../inference/raw-provider.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
 const OK = JSON.stringify({
   id: "x",
@@ -28,7 +33,7 @@ const MESSAGES = [
 
 let provider: RawProvider;
 let gateway: Gateway;
-let account: Account;
+let account: TestAccount;
 
 beforeAll(async () => {
   provider = await startRawProvider(() => ({ body: OK }));
@@ -38,17 +43,17 @@ beforeAll(async () => {
     env[`${stem}_BASE_URL`] = provider.url;
   }
   gateway = await startGateway({ providers: ["anthropic"], env });
-  account = await register(gateway);
-  await fund(gateway, account, 100n * USD);
+  account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100n * USD);
 });
 afterAll(async () => {
   await gateway.stop();
   await provider.stop();
 });
 
-async function sentTo(model: string): Promise<{ messages: unknown; dropped: string | null }> {
+async function callModel(model: string): Promise<{ messages: unknown; dropped: string | null }> {
   const body = bodyOf("chat", "", { model, messages: MESSAGES });
-  const response = await post(gateway, account, "chat", body);
+  const response = await postCall(gateway, account, "chat", body);
   expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
   const { messages } = JSON.parse(provider.requests.at(-1)?.body ?? "{}") as Json;
   return { messages, dropped: response.headers.get("x-postern-dropped") };
@@ -60,7 +65,7 @@ for (const [model, kept] of [
   ["mistral/mistral-large-latest", {}],
 ] as const)
   test(`earlier thoughts that ${model} would refuse are left out, and named`, async () => {
-    const { messages, dropped } = await sentTo(model);
+    const { messages, dropped } = await callModel(model);
     const reply = { role: "assistant", content: null, ...kept, tool_calls: [CALL] };
     expect(messages).toEqual([MESSAGES[0], reply, MESSAGES[2]]);
     expect(dropped).toContain("messages[1].reasoning_content, messages[1].reasoning_details");
@@ -68,7 +73,7 @@ for (const [model, kept] of [
   });
 
 test("they stay as they came where they are taken back", async () => {
-  const { messages, dropped } = await sentTo("deepseek/deepseek-v4-pro");
+  const { messages, dropped } = await callModel("deepseek/deepseek-v4-pro");
   expect([messages, dropped]).toEqual([MESSAGES, null]);
 });
 
@@ -79,7 +84,7 @@ test("a thousand losses are told in a header that every client takes", async () 
   ]).flat();
   const messages = [...turns, { role: "user", content: "now" }];
   const body = bodyOf("chat", "", { model: "anthropic/claude-haiku-4-5", messages });
-  const response = await post(gateway, account, "chat", body);
+  const response = await postCall(gateway, account, "chat", body);
   const dropped = response.headers.get("x-postern-dropped") ?? "";
   expect([response.status, dropped.length < 5_000]).toEqual([200, true]);
   expect(dropped).toStartWith("messages[1].reasoning_content, messages[3].reasoning_content");

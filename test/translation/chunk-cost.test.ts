@@ -3,18 +3,18 @@
 
 import { expect, test } from "bun:test";
 import { createSseParser, type SseParser } from "../../src/base/sse.ts";
-import { createFrameParser } from "../../src/inference/frames-as-sse.ts";
+import { createAwsFrameParser } from "../../src/inference/frames-as-sse.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
-import { watch } from "../../src/inference/meter/stream.ts";
-import { translatedShape } from "../../src/inference/translated-stream.ts";
-import { INBOUND, OUTBOUND } from "../../src/inference/wire-table.ts";
+import { scanEvent } from "../../src/inference/meter/stream.ts";
+import { translationTransform } from "../../src/inference/translated-stream.ts";
+import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wire-table.ts";
 import { createSimulator } from "../../src/simulator/simulator.ts";
 import { writeContext } from "../wires/streams.ts";
-import { type Api, APIS, saying, type Wire, WIRES } from "./world.ts";
+import { type Api, APIS, minimalBody, type Wire, WIRES } from "./world.ts";
 
 const BUDGET_US = 35;
 const ROUNDS = 30;
-const ORDER = "[[sim: tokens=2000 chunks=1000]] hello";
+const DIRECTIVE = "[[sim: tokens=2000 chunks=1000]] hello";
 
 const PATHS: Readonly<Record<Wire, string>> = {
   chat: "/v1/chat/completions",
@@ -42,13 +42,17 @@ test("a translated chunk costs little", async () => {
 
 /** The provider's bytes, an event at a time. */
 async function streamOn(wire: Wire): Promise<readonly Uint8Array[]> {
-  const simulator = createSimulator({ now: Date.now, anyModel: true });
+  const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
   const bodies: Readonly<Record<Wire, object>> = {
-    chat: { ...saying("chat", wire, ORDER), stream: true, stream_options: { include_usage: true } },
-    responses: { ...saying("responses", wire, ORDER), stream: true },
-    messages: { ...saying("messages", wire, ORDER), stream: true, max_tokens: 4_000 },
-    gemini: { contents: [{ role: "user", parts: [{ text: ORDER }] }] },
-    converse: { messages: [{ role: "user", content: [{ text: ORDER }] }] },
+    chat: {
+      ...minimalBody("chat", wire, DIRECTIVE),
+      stream: true,
+      stream_options: { include_usage: true },
+    },
+    responses: { ...minimalBody("responses", wire, DIRECTIVE), stream: true },
+    messages: { ...minimalBody("messages", wire, DIRECTIVE), stream: true, max_tokens: 4_000 },
+    gemini: { contents: [{ role: "user", parts: [{ text: DIRECTIVE }] }] },
+    converse: { messages: [{ role: "user", content: [{ text: DIRECTIVE }] }] },
   };
   const response = await simulator.fetch(
     new Request(`http://simulator${PATHS[wire]}`, {
@@ -74,25 +78,26 @@ function costOf(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number {
 }
 
 function translate(api: Api, wire: Wire, chunks: readonly Uint8Array[]): number {
-  const parser: SseParser = wire === "converse" ? createFrameParser() : createSseParser();
+  const parser: SseParser = wire === "converse" ? createAwsFrameParser() : createSseParser();
   const meter = createStreamMeter(wire, "sim");
-  const shape = translatedShape(api, {
-    reader: OUTBOUND[wire].createStreamReader({
+  const shape = translationTransform(api, {
+    reader: OUTBOUND_WIRES[wire].createStreamReader({
       origin: { provider: "sim", model: "echo" },
       readUsage: (body) => usageOf(wire, body, "sim"),
     }),
-    writer: INBOUND[api].createStreamWriter(writeContext()),
+    writer: INBOUND_WIRES[api].createStreamWriter(writeContext()),
     showsUsage: true,
     costUsd: () => "0.001",
-    clean: (text) => text,
+    scrub: (text) => text,
   });
   let events = 0;
   for (const chunk of chunks)
     for (const event of parser.push(chunk)) {
       events += 1;
-      if (watch(meter, event) === "usage" && meter.exact) shape.usage(event, "0.001");
-      else shape.plain(event);
+      if (scanEvent(meter, event) === "usage" && meter.isUsageFinal)
+        shape.transformUsageEvent(event, "0.001");
+      else shape.transformEvent(event);
     }
-  expect(shape.last(true)).toBeDefined();
+  expect(shape.finish(true)).toBeDefined();
   return events;
 }

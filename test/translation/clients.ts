@@ -3,25 +3,25 @@
 
 import type Anthropic from "@anthropic-ai/sdk";
 import type OpenAI from "openai";
-import { anthropicFor, type Api, type Json, openaiFor, type World } from "./world.ts";
+import { anthropicFor, type Api, type Json, openaiFor, type Harness } from "./world.ts";
 
-export interface Asked {
+export interface Prompt {
   readonly model: string;
   readonly text: string;
-  readonly most?: number;
+  readonly maxTokens?: number;
   readonly tools?: Readonly<Record<string, object>>;
-  readonly choice?: "required";
+  readonly toolChoice?: "required";
   readonly schema?: object;
   /** A PNG in base64. */
   readonly image?: string;
   readonly effort?: "low" | "medium" | "high";
   /** What this client was told for the same text: it goes back as it came, with these results of its calls. */
-  readonly before?: Said;
-  readonly results?: readonly string[];
-  readonly more?: Json;
+  readonly previousReply?: NormalizedReply;
+  readonly toolResults?: readonly string[];
+  readonly extraFields?: Json;
 }
 
-export interface Said {
+export interface NormalizedReply {
   readonly text: string;
   readonly reasoning: string;
   readonly calls: readonly {
@@ -33,7 +33,7 @@ export interface Said {
   readonly usage: {
     readonly input: number;
     readonly cached: number;
-    readonly written: number;
+    readonly cacheWritten: number;
     readonly output: number;
     readonly reasoning: number;
     readonly cost: number;
@@ -42,14 +42,17 @@ export interface Said {
   readonly raw: unknown;
 }
 
-export interface Client {
-  readonly ask: (asked: Asked) => Promise<Said>;
-  readonly stream: (asked: Asked) => Promise<Said>;
+export interface SdkClient {
+  readonly complete: (asked: Prompt) => Promise<NormalizedReply>;
+  readonly stream: (asked: Prompt) => Promise<NormalizedReply>;
   /** The HTTP status of the error that the client throws. */
-  readonly status: (asked: Asked) => Promise<unknown>;
+  readonly status: (asked: Prompt) => Promise<unknown>;
 }
 
-export function clientsOf(world: World, key = world.account.key): Readonly<Record<Api, Client>> {
+export function createSdkClients(
+  world: Harness,
+  key = world.account.key,
+): Readonly<Record<Api, SdkClient>> {
   return {
     chat: chatClient(openaiFor(world, key)),
     responses: responsesClient(openaiFor(world, key)),
@@ -66,14 +69,24 @@ async function statusOf(promise: Promise<unknown>): Promise<unknown> {
   }
 }
 
-const MOST = 4_000;
-const resultsOf = ({ before, results = [] }: Asked) =>
-  (before?.calls ?? []).map((call, at) => ({ call, result: results[at] ?? "nothing" }));
+const DEFAULT_MAX_TOKENS = 4_000;
+const resultsOf = ({ previousReply, toolResults = [] }: Prompt) =>
+  (previousReply?.calls ?? []).map((call, at) => ({ call, result: toolResults[at] ?? "nothing" }));
 
 // ---- Chat Completions
 
-function chatBody(asked: Asked): OpenAI.ChatCompletionCreateParamsNonStreaming {
-  const { model, text, most = MOST, tools, choice, schema, image, effort, before } = asked;
+function chatBody(asked: Prompt): OpenAI.ChatCompletionCreateParamsNonStreaming {
+  const {
+    model,
+    text,
+    maxTokens = DEFAULT_MAX_TOKENS,
+    tools,
+    toolChoice,
+    schema,
+    image,
+    effort,
+    previousReply,
+  } = asked;
   const content: OpenAI.ChatCompletionContentPart[] | string =
     image === undefined
       ? text
@@ -82,15 +95,15 @@ function chatBody(asked: Asked): OpenAI.ChatCompletionCreateParamsNonStreaming {
           { type: "image_url", image_url: { url: `data:image/png;base64,${image}` } },
         ];
   const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content }];
-  if (before !== undefined) {
-    messages.push(before.raw as OpenAI.ChatCompletionMessageParam);
+  if (previousReply !== undefined) {
+    messages.push(previousReply.raw as OpenAI.ChatCompletionMessageParam);
     for (const { call, result } of resultsOf(asked))
       messages.push({ role: "tool", tool_call_id: call.id, content: result });
   }
   return {
     model,
     messages,
-    max_completion_tokens: most,
+    max_completion_tokens: maxTokens,
     ...(tools === undefined
       ? {}
       : {
@@ -99,7 +112,7 @@ function chatBody(asked: Asked): OpenAI.ChatCompletionCreateParamsNonStreaming {
             function: { name, description: `the ${name}`, parameters: parameters as Json },
           })),
         }),
-    ...(choice === undefined ? {} : { tool_choice: choice }),
+    ...(toolChoice === undefined ? {} : { tool_choice: toolChoice }),
     ...(schema === undefined
       ? {}
       : {
@@ -109,26 +122,26 @@ function chatBody(asked: Asked): OpenAI.ChatCompletionCreateParamsNonStreaming {
           },
         }),
     ...(effort === undefined ? {} : { reasoning_effort: effort }),
-    ...asked.more,
+    ...asked.extraFields,
   };
 }
 
-function chatClient(client: OpenAI): Client {
-  const ask = async (asked: Asked) =>
-    chatSaid(await client.chat.completions.create(chatBody(asked)));
+function chatClient(client: OpenAI): SdkClient {
+  const complete = async (asked: Prompt) =>
+    normalizeChat(await client.chat.completions.create(chatBody(asked)));
   return {
-    ask,
+    complete,
     stream: async (asked) =>
-      chatSaid(
+      normalizeChat(
         await client.chat.completions
           .stream({ ...chatBody(asked), stream: true, stream_options: { include_usage: true } })
           .finalChatCompletion(),
       ),
-    status: (asked) => statusOf(ask(asked)),
+    status: (asked) => statusOf(complete(asked)),
   };
 }
 
-function chatSaid(completion: OpenAI.ChatCompletion): Said {
+function normalizeChat(completion: OpenAI.ChatCompletion): NormalizedReply {
   const choice = completion.choices[0];
   const message = choice?.message;
   const { usage } = completion;
@@ -148,7 +161,7 @@ function chatSaid(completion: OpenAI.ChatCompletion): Said {
     usage: {
       input: usage?.prompt_tokens ?? -1,
       cached: details?.cached_tokens ?? 0,
-      written: details?.cache_write_tokens ?? 0,
+      cacheWritten: details?.cache_write_tokens ?? 0,
       output: usage?.completion_tokens ?? -1,
       reasoning: usage?.completion_tokens_details?.reasoning_tokens ?? 0,
       cost: costOf(usage),
@@ -159,8 +172,18 @@ function chatSaid(completion: OpenAI.ChatCompletion): Said {
 
 // ---- Responses
 
-function responsesBody(asked: Asked): OpenAI.Responses.ResponseCreateParamsNonStreaming {
-  const { model, text, most = MOST, tools, choice, schema, image, effort, before } = asked;
+function responsesBody(asked: Prompt): OpenAI.Responses.ResponseCreateParamsNonStreaming {
+  const {
+    model,
+    text,
+    maxTokens = DEFAULT_MAX_TOKENS,
+    tools,
+    toolChoice,
+    schema,
+    image,
+    effort,
+    previousReply,
+  } = asked;
   const input: OpenAI.Responses.ResponseInputItem[] = [
     {
       role: "user",
@@ -177,15 +200,15 @@ function responsesBody(asked: Asked): OpenAI.Responses.ResponseCreateParamsNonSt
             ],
     },
   ];
-  if (before !== undefined) {
-    input.push(...(before.raw as OpenAI.Responses.ResponseInputItem[]));
+  if (previousReply !== undefined) {
+    input.push(...(previousReply.raw as OpenAI.Responses.ResponseInputItem[]));
     for (const { call, result } of resultsOf(asked))
       input.push({ type: "function_call_output", call_id: call.id, output: result });
   }
   return {
     model,
     input,
-    max_output_tokens: most,
+    max_output_tokens: maxTokens,
     ...(tools === undefined
       ? {}
       : {
@@ -197,7 +220,7 @@ function responsesBody(asked: Asked): OpenAI.Responses.ResponseCreateParamsNonSt
             strict: false,
           })),
         }),
-    ...(choice === undefined ? {} : { tool_choice: choice }),
+    ...(toolChoice === undefined ? {} : { tool_choice: toolChoice }),
     ...(schema === undefined
       ? {}
       : {
@@ -216,15 +239,15 @@ function responsesBody(asked: Asked): OpenAI.Responses.ResponseCreateParamsNonSt
           reasoning: { effort, summary: "auto" as const },
           include: ["reasoning.encrypted_content" as const],
         }),
-    ...asked.more,
+    ...asked.extraFields,
   };
 }
 
-function responsesClient(client: OpenAI): Client {
-  const ask = async (asked: Asked) =>
-    responsesSaid(await client.responses.create(responsesBody(asked)));
+function responsesClient(client: OpenAI): SdkClient {
+  const complete = async (asked: Prompt) =>
+    normalizeResponse(await client.responses.create(responsesBody(asked)));
   return {
-    ask,
+    complete,
     stream: async (asked) => {
       const stream = client.responses.stream({ ...responsesBody(asked), stream: true });
       let failed: unknown;
@@ -234,13 +257,13 @@ function responsesClient(client: OpenAI): Client {
       const final = await stream.finalResponse();
       if (failed !== undefined) throw failed;
       if (final.status === "failed") throw new Error(final.error?.message ?? "failed");
-      return responsesSaid(final);
+      return normalizeResponse(final);
     },
-    status: (asked) => statusOf(ask(asked)),
+    status: (asked) => statusOf(complete(asked)),
   };
 }
 
-function responsesSaid(response: OpenAI.Responses.Response): Said {
+function normalizeResponse(response: OpenAI.Responses.Response): NormalizedReply {
   const calls: { id: string; name: string; arguments: unknown }[] = [];
   let reasoning = "";
   let refusal = "";
@@ -266,7 +289,7 @@ function responsesSaid(response: OpenAI.Responses.Response): Said {
     usage: {
       input: usage?.input_tokens ?? -1,
       cached: details?.cached_tokens ?? 0,
-      written: details?.cache_write_tokens ?? 0,
+      cacheWritten: details?.cache_write_tokens ?? 0,
       output: usage?.output_tokens ?? -1,
       reasoning: usage?.output_tokens_details.reasoning_tokens ?? 0,
       cost: costOf(usage),
@@ -284,8 +307,18 @@ function finishOfResponse(response: OpenAI.Responses.Response, calls: number): s
 
 // ---- Messages
 
-function messagesBody(asked: Asked): Anthropic.MessageCreateParamsNonStreaming {
-  const { model, text, most = MOST, tools, choice, schema, image, effort, before } = asked;
+function messagesBody(asked: Prompt): Anthropic.MessageCreateParamsNonStreaming {
+  const {
+    model,
+    text,
+    maxTokens = DEFAULT_MAX_TOKENS,
+    tools,
+    toolChoice,
+    schema,
+    image,
+    effort,
+    previousReply,
+  } = asked;
   const content: Anthropic.ContentBlockParam[] | string =
     image === undefined
       ? text
@@ -294,8 +327,11 @@ function messagesBody(asked: Asked): Anthropic.MessageCreateParamsNonStreaming {
           { type: "image", source: { type: "base64", media_type: "image/png", data: image } },
         ];
   const messages: Anthropic.MessageParam[] = [{ role: "user", content }];
-  if (before !== undefined) {
-    messages.push({ role: "assistant", content: before.raw as Anthropic.ContentBlockParam[] });
+  if (previousReply !== undefined) {
+    messages.push({
+      role: "assistant",
+      content: previousReply.raw as Anthropic.ContentBlockParam[],
+    });
     messages.push({
       role: "user",
       content: resultsOf(asked).map(({ call, result }) => ({
@@ -308,7 +344,7 @@ function messagesBody(asked: Asked): Anthropic.MessageCreateParamsNonStreaming {
   return {
     model,
     messages,
-    max_tokens: most,
+    max_tokens: maxTokens,
     ...(tools === undefined
       ? {}
       : {
@@ -318,7 +354,7 @@ function messagesBody(asked: Asked): Anthropic.MessageCreateParamsNonStreaming {
             input_schema: schemaOf as Anthropic.Tool.InputSchema,
           })),
         }),
-    ...(choice === undefined ? {} : { tool_choice: { type: "any" as const } }),
+    ...(toolChoice === undefined ? {} : { tool_choice: { type: "any" as const } }),
     ...(schema === undefined && effort === undefined
       ? {}
       : {
@@ -332,15 +368,15 @@ function messagesBody(asked: Asked): Anthropic.MessageCreateParamsNonStreaming {
     ...(effort === undefined
       ? {}
       : { thinking: { type: "adaptive" as const, display: "summarized" as const } }),
-    ...asked.more,
+    ...asked.extraFields,
   };
 }
 
-function messagesClient(client: Anthropic): Client {
-  const ask = async (asked: Asked) =>
-    messagesSaid(await client.messages.create(messagesBody(asked)));
+function messagesClient(client: Anthropic): SdkClient {
+  const complete = async (asked: Prompt) =>
+    normalizeMessage(await client.messages.create(messagesBody(asked)));
   return {
-    ask,
+    complete,
     stream: async (asked) => {
       // The client's accumulator keeps what it knows of usage; the cost stands in the event itself.
       let cost = -1;
@@ -348,10 +384,10 @@ function messagesClient(client: Anthropic): Client {
       stream.on("streamEvent", (event) => {
         if (event.type === "message_delta") cost = costOf(event.usage);
       });
-      const said = messagesSaid(await stream.finalMessage());
+      const said = normalizeMessage(await stream.finalMessage());
       return { ...said, usage: { ...said.usage, cost } };
     },
-    status: (asked) => statusOf(ask(asked)),
+    status: (asked) => statusOf(complete(asked)),
   };
 }
 
@@ -365,14 +401,14 @@ const FINISH_OF_MESSAGES: Readonly<Record<string, string>> = {
   refusal: "content_filter",
 };
 
-function messagesSaid(message: Anthropic.Message): Said {
+function normalizeMessage(message: Anthropic.Message): NormalizedReply {
   const { usage } = message;
   const texts = message.content.map((block) => (block.type === "text" ? block.text : ""));
   const thoughts = message.content.map((block) =>
     block.type === "thinking" ? block.thinking : "",
   );
   const cached = usage.cache_read_input_tokens ?? 0;
-  const written = usage.cache_creation_input_tokens ?? 0;
+  const cacheWritten = usage.cache_creation_input_tokens ?? 0;
   const { output_tokens_details: details } = usage as {
     output_tokens_details?: { thinking_tokens?: number } | null;
   };
@@ -384,9 +420,9 @@ function messagesSaid(message: Anthropic.Message): Said {
     ),
     finish: FINISH_OF_MESSAGES[message.stop_reason ?? ""] ?? String(message.stop_reason),
     usage: {
-      input: usage.input_tokens + cached + written,
+      input: usage.input_tokens + cached + cacheWritten,
       cached,
-      written,
+      cacheWritten,
       output: usage.output_tokens,
       reasoning: details?.thinking_tokens ?? 0,
       cost: costOf(usage),

@@ -1,43 +1,51 @@
 // What every test of this folder ends with: all that passed through the gateway is checked, whatever the test looked at.
 
 import { expect } from "bun:test";
-import { checkChatStream } from "../../src/inference/wires/chat/grammar.ts";
-import { checkMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
-import { checkResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
-import { expectClean } from "../inference/world.ts";
+import { validateChatStream } from "../../src/inference/wires/chat/grammar.ts";
+import { validateMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
+import { validateResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
+import { expectSettledLedger } from "../inference/world.ts";
 import { sseEvents } from "../wires/streams.ts";
-import { hasSpecs, loadSpecs, type Specs } from "./specs.ts";
-import { APIS, type Exchange, type Json, modelOn, settled, type World, WIRES } from "./world.ts";
+import { hasSpecs, loadSpecs, type OpenApiSpecs } from "./specs.ts";
+import {
+  APIS,
+  type ClientExchange,
+  type Json,
+  modelOn,
+  recordedExchanges,
+  type Harness,
+  WIRES,
+} from "./world.ts";
 
-export interface Expected {
+export interface CheckOptions {
   /** Whether a stream of this exchange may be cut by the test itself. */
-  readonly skip?: (exchange: Exchange) => boolean;
+  readonly shouldSkip?: (exchange: ClientExchange) => boolean;
 }
 
-export async function conclude(
-  world: World,
+export async function checkExchanges(
+  world: Harness,
   title: string,
-  expected: Expected = {},
+  expected: CheckOptions = {},
 ): Promise<void> {
-  await settled();
+  await recordedExchanges();
   const specs = hasSpecs ? loadSpecs() : undefined;
   const wrong: string[] = [];
   let streams = 0;
   let replies = 0;
   for (const exchange of world.exchanges) {
-    if (expected.skip?.(exchange) === true) continue;
+    if (expected.shouldSkip?.(exchange) === true) continue;
     const isStream = exchange.headers.get("content-type")?.includes("event-stream") === true;
     if (isStream) streams += 1;
     else replies += 1;
     // What is relayed is the provider's own, and not Postern's to vouch for beyond the grammar.
     const made = exchange.request["model"] === modelOn(exchange.api) ? undefined : specs;
-    const found = isStream ? checkStream(exchange, made) : checkWhole(exchange, made);
+    const found = isStream ? checkStream(exchange, made) : checkReply(exchange, made);
     if (found.length > 0)
       wrong.push(
         `${exchange.api} of ${String(exchange.request["model"])}: ${found.slice(0, 3).join("; ")}\n  ${exchange.text.slice(0, 300)}`,
       );
   }
-  const requests = world.sent.filter((one) => one.wire !== "count");
+  const requests = world.upstreamRequests.filter((one) => one.wire !== "count");
   for (const { wire, body, api } of requests) {
     // What is relayed is the caller's own.
     if (wire === "count" || wire === api) continue;
@@ -56,17 +64,17 @@ export async function conclude(
   console.log(
     `» ${title}: ${streams} streams and ${replies} replies checked (${byApi.join(", ")}), ${requests.length} requests to providers (${byWire.join(", ")})`,
   );
-  await expectClean(world.gateway.house.db);
+  await expectSettledLedger(world.gateway.server.db);
   expect([...new Set(wrong)].slice(0, 8)).toEqual([]);
 }
 
-function checkStream(exchange: Exchange, specs: Specs | undefined): readonly string[] {
+function checkStream(exchange: ClientExchange, specs: OpenApiSpecs | undefined): readonly string[] {
   const { api, text, request } = exchange;
   const events = sseEvents(text);
   const grammar = {
-    chat: () => checkChatStream(events, { usage: wantsUsage(request) }),
-    responses: () => checkResponsesStream(events),
-    messages: () => checkMessagesStream(events),
+    chat: () => validateChatStream(events, { usage: wantsUsage(request) }),
+    responses: () => validateResponsesStream(events),
+    messages: () => validateMessagesStream(events),
   };
   const wrong = [...grammar[api]()];
   for (const { name, data } of events) {
@@ -77,7 +85,7 @@ function checkStream(exchange: Exchange, specs: Specs | undefined): readonly str
   return wrong;
 }
 
-function checkWhole(exchange: Exchange, specs: Specs | undefined): readonly string[] {
+function checkReply(exchange: ClientExchange, specs: OpenApiSpecs | undefined): readonly string[] {
   const { api, status, text } = exchange;
   const body = JSON.parse(text) as Json;
   if (status === 200) return specs?.reply[api](body) ?? [];

@@ -21,7 +21,7 @@ import {
 } from "@aws-sdk/client-bedrock-runtime";
 
 /** The description names no words; which member holds which list of them stands in the client's types alone. */
-const WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+const ENUM_VALUES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "Message.role": ConversationRole,
   "MessageStartEvent.role": ConversationRole,
   "ImageBlock.format": ImageFormat,
@@ -41,7 +41,7 @@ const WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 };
 
 /** What the service refuses beyond its description's types, by its reference. */
-const FORMS: Readonly<Record<string, RegExp>> = {
+const STRING_PATTERNS: Readonly<Record<string, RegExp>> = {
   "ToolUseBlock.toolUseId": /^[a-zA-Z0-9_.:-]{1,64}$/,
   "ToolResultBlock.toolUseId": /^[a-zA-Z0-9_.:-]{1,64}$/,
   "ToolUseBlock.name": /^[a-zA-Z0-9_-]{1,64}$/,
@@ -58,9 +58,9 @@ const RANGES: Readonly<Record<string, readonly [least: number, most: number]>> =
   "InferenceConfiguration.topP": [0, 1],
 };
 /** Lists that may not be empty, and neither may the content of a message that is sent. */
-const FILLED: ReadonlySet<string> = new Set(["Tools", "Messages"]);
+const NON_EMPTY_LISTS: ReadonlySet<string> = new Set(["Tools", "Messages"]);
 
-export function checkConverseRequest(body: unknown): readonly string[] {
+export function validateConverseRequest(body: unknown): readonly string[] {
   // The model stands in the path.
   const wrong = check(ConverseRequest$, { modelId: "m", ...Object(body) }, "");
   const messages: unknown = isObject(body) ? body["messages"] : undefined;
@@ -70,12 +70,12 @@ export function checkConverseRequest(body: unknown): readonly string[] {
   return [...wrong, ...empty.map(() => "a message without content")];
 }
 
-export function checkConverseReply(body: unknown): readonly string[] {
+export function validateConverseReply(body: unknown): readonly string[] {
   return check(ConverseResponse$, body, "");
 }
 
 /** One event of a stream, as the client sees it: its name is the only member. */
-export function checkConverseEvent(event: unknown): readonly string[] {
+export function validateConverseEvent(event: unknown): readonly string[] {
   return check(ConverseStreamOutput$, event, "");
 }
 
@@ -93,7 +93,7 @@ const MAP_OF = 128;
 const BASE64 = /^[A-Za-z0-9+/]+=*$/;
 
 function check(schema: unknown, value: unknown, at: string, member = ""): readonly string[] {
-  const known = resolved(schema);
+  const known = resolveSchema(schema);
   if (typeof known === "number") return checkSimple(known, value, at, member);
   if (!Array.isArray(known)) return [`${at}: a description of an unknown kind`];
   const [kind, , name, , first, second, required] = known as readonly unknown[];
@@ -117,11 +117,11 @@ function check(schema: unknown, value: unknown, at: string, member = ""): readon
 }
 
 /** A description may be given by a function, or beside traits that say how it is sent. */
-function resolved(schema: unknown): unknown {
-  if (typeof schema === "function") return resolved((schema as () => unknown)());
+function resolveSchema(schema: unknown): unknown {
+  if (typeof schema === "function") return resolveSchema((schema as () => unknown)());
   const [inner] = Array.isArray(schema) ? (schema as readonly unknown[]) : [undefined];
   const isTraited = Array.isArray(schema) && schema.length === 2;
-  return isTraited ? resolved(inner) : schema;
+  return isTraited ? resolveSchema(inner) : schema;
 }
 
 function checkSimple(kind: number, value: unknown, at: string, member: string): readonly string[] {
@@ -129,7 +129,7 @@ function checkSimple(kind: number, value: unknown, at: string, member: string): 
   if (kind >= LIST_OF) return checkList(value, at, { name: "", item: kind - LIST_OF, member });
   switch (kind) {
     case STRING:
-      return typeof value === "string" ? checkWord(value, at, member) : [`${at} is no string`];
+      return typeof value === "string" ? checkEnum(value, at, member) : [`${at} is no string`];
     case NUMBER:
       return typeof value === "number" ? checkRange(value, at, member) : [`${at} is no number`];
     case BOOLEAN:
@@ -143,11 +143,13 @@ function checkSimple(kind: number, value: unknown, at: string, member: string): 
   }
 }
 
-function checkWord(value: string, at: string, member: string): readonly string[] {
-  const words = WORDS[member];
+function checkEnum(value: string, at: string, member: string): readonly string[] {
+  const words = ENUM_VALUES[member];
   if (words !== undefined && !Object.values(words).includes(value))
     return [`${at} is ${JSON.stringify(value)}, not one of ${Object.values(words).join(", ")}`];
-  return (FORMS[member]?.test(value) ?? true) ? [] : [`${at} has not the form that it must have`];
+  return (STRING_PATTERNS[member]?.test(value) ?? true)
+    ? []
+    : [`${at} has not the form that it must have`];
 }
 
 function checkRange(value: number, at: string, member: string): readonly string[] {
@@ -155,15 +157,19 @@ function checkRange(value: number, at: string, member: string): readonly string[
   return value >= least && value <= most ? [] : [`${at} is ${value}`];
 }
 
-interface List {
+interface ListContext {
   readonly name: string;
   readonly item: unknown;
   readonly member: string;
 }
 
-function checkList(value: unknown, at: string, { name, item, member }: List): readonly string[] {
+function checkList(
+  value: unknown,
+  at: string,
+  { name, item, member }: ListContext,
+): readonly string[] {
   if (!Array.isArray(value)) return [`${at} is no list`];
-  if (value.length === 0 && FILLED.has(name)) return [`${at} is empty`];
+  if (value.length === 0 && NON_EMPTY_LISTS.has(name)) return [`${at} is empty`];
   return value.flatMap((one, place) => check(item, one, `${at}[${place}]`, member));
 }
 
@@ -172,7 +178,7 @@ function checkMap(value: unknown, at: string, item: unknown): readonly string[] 
   return Object.entries(value).flatMap(([key, one]) => check(item, one, `${at}.${key}`));
 }
 
-interface Members {
+interface StructContext {
   readonly name: string;
   readonly names: readonly string[];
   readonly schemas: readonly unknown[];
@@ -181,7 +187,7 @@ interface Members {
   readonly isUnion: boolean;
 }
 
-function checkMembers(value: unknown, at: string, members: Members): readonly string[] {
+function checkMembers(value: unknown, at: string, members: StructContext): readonly string[] {
   if (!isObject(value)) return [`${at} is no object`];
   const { name, names, schemas, required, isUnion } = members;
   const given = Object.keys(value).filter((key) => value[key] !== undefined);

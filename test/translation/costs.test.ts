@@ -4,21 +4,27 @@
 import { describe, expect, test } from "bun:test";
 import type { TokenMeter } from "../../src/base/meters.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
-import { see, usageSoFar } from "../../src/inference/meter/stream.ts";
+import { readEvent, usageSoFar } from "../../src/inference/meter/stream.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
 import { builtInModels, cardFor, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { price } from "../../src/models/price.ts";
-import { whole } from "../../src/store/db.ts";
+import { integer } from "../../src/store/db.ts";
 import { withModels } from "../inference/models.ts";
-import { expectClean, fund, PATHS, recordOf, USD } from "../inference/world.ts";
+import {
+  expectSettledLedger,
+  grantCredits,
+  PATHS,
+  usageRecordOf,
+  USD,
+} from "../inference/world.ts";
 import {
   EQUAL,
   hasOracle,
-  type Recorded,
-  reasonOf,
+  type RecordedCost,
+  explainDifference,
   recordedCosts,
 } from "../support/cost-oracle.ts";
-import { register, startGateway } from "../support/gateway.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import {
   eventsOf,
   type Recording,
@@ -30,7 +36,7 @@ import { type Api, APIS, type Json, type Wire, WIRES } from "./world.ts";
 
 const NOW = Date.parse("2026-11-21");
 /** Every so many of the whole is called; all of them with POSTERN_FULL=1. */
-const STEP = process.env["POSTERN_FULL"] === "1" ? 1 : 4;
+const SAMPLE_EVERY = process.env["POSTERN_FULL"] === "1" ? 1 : 4;
 const CATALOG = catalogOf(builtInModels());
 const encoder = new TextEncoder();
 
@@ -44,14 +50,14 @@ interface Case {
   /** At least so many tokens of input: what was asked must be long enough for the hold to cover them. */
   readonly input: number;
   /** As it was recorded, with what the provider said that it charged. */
-  readonly call?: Recorded;
+  readonly call?: RecordedCost;
   /** What is charged for this usage, at this model's price of that day. */
   readonly nanos?: number;
 }
 
 /** The provider's row where it can be called with a plain key, and speaks this wire. */
 function rowOf(provider: string, wire: Wire) {
-  return PROVIDERS.filter(({ id, local }) => !local && id !== "sim" && id !== "vertex").find(
+  return PROVIDERS.filter(({ id, isLocal }) => !isLocal && id !== "sim" && id !== "vertex").find(
     ({ id, paths }) => id === provider.replaceAll(".", "") && paths[wire] !== undefined,
   );
 }
@@ -65,11 +71,12 @@ function modelOf(provider: string, wire: Wire, name: string): string | undefined
 
 function recordedCases(): readonly Case[] {
   return [...recordings()].flatMap((recording, at) => {
-    if (at % STEP !== 0 || recording.status !== 200 || recording.wire === undefined) return [];
-    const { wire, provider, stream, form } = recording;
+    if (at % SAMPLE_EVERY !== 0 || recording.status !== 200 || recording.wire === undefined)
+      return [];
+    const { wire, provider, stream, bodyFormat } = recording;
     const model = modelOf(provider, wire, recording.model);
     const reply = replayBytes(recording);
-    if (model === undefined || form === "other" || reply.length === 0) return [];
+    if (model === undefined || bodyFormat === "other" || reply.length === 0) return [];
     const input = inputOf(recording);
     // A file of several streams, or one whose usage was not kept, says no cost.
     if (input === undefined) return [];
@@ -83,10 +90,10 @@ function inputOf(recording: Recording): number | undefined {
   const { wire, stream, responseBody } = recording;
   if (wire === undefined) return undefined;
   const meter = createStreamMeter(wire, recording.provider);
-  if (stream) for (const { name, data } of eventsOf(recording)) see(meter, name, data);
+  if (stream) for (const { name, data } of eventsOf(recording)) readEvent(meter, name, data);
   const usage = stream ? usageSoFar(meter) : usageOf(wire, responseBody, recording.provider);
-  if (usage === undefined || (stream && (!meter.exact || meter.failed))) return undefined;
-  const all = [usage, ...(usage.also ?? [])];
+  if (usage === undefined || (stream && (!meter.isUsageFinal || meter.failed))) return undefined;
+  const all = [usage, ...(usage.additional ?? [])];
   return all.reduce((sum, { tokens }) => sum + sumOf(tokens), 0);
 }
 
@@ -99,7 +106,7 @@ function sumOf(tokens: Readonly<Partial<Record<TokenMeter, number>>>): number {
 /** The least reply on the call's wire that has the call's model, time and usage. */
 function oracleCases(): readonly Case[] {
   return recordedCosts().flatMap((call, place) => {
-    if (place % STEP !== 0) return [];
+    if (place % SAMPLE_EVERY !== 0) return [];
     const wire = call.endpoint === "openai.chat" ? "chat" : "responses";
     const model = modelOf(call.provider, wire, call.request_model);
     if (model === undefined) return [];
@@ -142,16 +149,16 @@ function oracleCases(): readonly Case[] {
 /** A model on one wire alone, so that every API leads to the recording's own. */
 function settingsFor(wire: Wire, cases: readonly Case[], url: string): Record<string, string> {
   const env: Record<string, string> = {};
-  for (const { stem, paths } of PROVIDERS)
-    if (paths[wire] !== undefined && stem !== "SIM")
-      Object.assign(env, { [`${stem}_BASE_URL`]: url, [`${stem}_API_KEY`]: "test-key" });
+  for (const { envPrefix, paths } of PROVIDERS)
+    if (paths[wire] !== undefined && envPrefix !== "SIM")
+      Object.assign(env, { [`${envPrefix}_BASE_URL`]: url, [`${envPrefix}_API_KEY`]: "test-key" });
   delete env["VERTEX_API_KEY"];
   delete env["VERTEX_BASE_URL"];
   const ids = new Set(cases.map(({ model }) => model));
   return { ...env, ...withModels([...ids].map((id) => ({ id, wires: [wire] }))) };
 }
 
-function asking(api: Api, { model, stream, input }: Case): Json {
+function requestBody(api: Api, { model, stream, input }: Case): Json {
   const text = "words ".repeat(Math.ceil(input / 4) + 10);
   const said = { model, stream };
   if (api === "responses") return { ...said, input: text };
@@ -159,12 +166,12 @@ function asking(api: Api, { model, stream, input }: Case): Json {
   return api === "chat" ? { ...said, messages } : { ...said, messages, max_tokens: 64_000 };
 }
 
-interface Charged {
-  readonly one: Case;
+interface CaseCharges {
+  readonly testCase: Case;
   readonly nanos: Readonly<Record<string, number | string>>;
 }
 
-async function chargesOn(wire: Wire, cases: readonly Case[]): Promise<readonly Charged[]> {
+async function chargesOn(wire: Wire, cases: readonly Case[]): Promise<readonly CaseCharges[]> {
   let current: Case | undefined;
   const upstream = Bun.serve({
     hostname: "127.0.0.1",
@@ -187,43 +194,44 @@ async function chargesOn(wire: Wire, cases: readonly Case[]): Promise<readonly C
     env: settingsFor(wire, cases, `http://127.0.0.1:${upstream.port}`),
     now: () => now,
   });
-  const account = await register(gateway);
-  await fund(gateway, account, 1_000_000n * USD);
-  const charged: Charged[] = [];
-  for (const one of sorted) {
-    current = one;
-    now = Math.max(now, one.at);
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 1_000_000n * USD);
+  const charged: CaseCharges[] = [];
+  for (const testCase of sorted) {
+    current = testCase;
+    now = Math.max(now, testCase.at);
     const nanos: Record<string, number | string> = {};
     for (const api of APIS) {
       const response = await fetch(gateway.url + PATHS[api], {
         method: "POST",
         headers: account.headers,
-        body: JSON.stringify(asking(api, one)),
+        body: JSON.stringify(requestBody(api, testCase)),
       });
       const text = await response.text();
-      const record = await recordOf(gateway.house.db, response.headers.get("x-request-id")).catch(
-        () => undefined,
-      );
+      const record = await usageRecordOf(
+        gateway.server.db,
+        response.headers.get("x-request-id"),
+      ).catch(() => undefined);
       nanos[api] =
         response.status === 200 && record !== undefined
-          ? whole(record, "cost_nano")
+          ? integer(record, "cost_nano")
           : `${response.status} ${text.slice(0, 200)}`;
     }
-    charged.push({ one, nanos });
+    charged.push({ testCase, nanos });
   }
-  await expectClean(gateway.house.db);
+  await expectSettledLedger(gateway.server.db);
   await gateway.stop();
   await upstream.stop(true);
   return charged;
 }
 
 /** Another amount than on the other APIs, or a refusal. */
-function differing(charged: readonly Charged[]): readonly string[] {
+function findDifferences(charged: readonly CaseCharges[]): readonly string[] {
   return charged
     .filter(
       ({ nanos }) => typeof nanos["chat"] !== "number" || new Set(Object.values(nanos)).size > 1,
     )
-    .map(({ one, nanos }) => `${one.name} ${one.model} ${JSON.stringify(nanos)}`);
+    .map(({ testCase, nanos }) => `${testCase.name} ${testCase.model} ${JSON.stringify(nanos)}`);
 }
 
 describe.skipIf(skipNotice("costs through translation"))("what a reply costs", () => {
@@ -237,7 +245,7 @@ describe.skipIf(skipNotice("costs through translation"))("what a reply costs", (
         cases.filter((one) => one.wire === wire),
       );
       counts.push(`${wire} ${charged.length}`);
-      wrong.push(...differing(charged));
+      wrong.push(...findDifferences(charged));
     }
     console.log(
       `» ${cases.length} recorded replies cost the same over 3 APIs (${counts.join(", ")})`,
@@ -257,13 +265,13 @@ describe.skipIf(skipNotice("costs through translation"))("what a reply costs", (
           wire,
           cases.filter((one) => one.wire === wire),
         );
-        wrong.push(...differing(charged));
-        for (const { one, nanos } of charged) {
-          const { call, name } = one;
+        wrong.push(...findDifferences(charged));
+        for (const { testCase, nanos } of charged) {
+          const { call, name } = testCase;
           const said = `${name} ${JSON.stringify(nanos)}`;
-          if (call === undefined || nanos["messages"] !== one.nanos) wrong.push(said);
+          if (call === undefined || nanos["messages"] !== testCase.nanos) wrong.push(said);
           else {
-            const reason = reasonOf({ call, usd: Number(nanos["messages"]) / 1e9 });
+            const reason = explainDifference({ call, usd: Number(nanos["messages"]) / 1e9 });
             if (reason === undefined)
               wrong.push(`${said}: they say ${call.provider_cost_usd}, and nothing explains it`);
             const key = `${call.provider}: ${reason ?? "UNEXPLAINED"}`;

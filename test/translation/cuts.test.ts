@@ -3,25 +3,33 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createSimulator } from "../../src/simulator/simulator.ts";
-import { whole } from "../../src/store/db.ts";
-import { isComplete, recordOf } from "../inference/world.ts";
-import { conclude } from "./conclude.ts";
-import { APIS, call, saying, startWorld, type Wire, WIRES, type World } from "./world.ts";
+import { integer } from "../../src/store/db.ts";
+import { isCompleteStream, usageRecordOf } from "../inference/world.ts";
+import { checkExchanges } from "./conclude.ts";
+import {
+  APIS,
+  callApi,
+  minimalBody,
+  startHarness,
+  type Wire,
+  WIRES,
+  type Harness,
+} from "./world.ts";
 
-let world: World;
+let harness: Harness;
 
 beforeAll(async () => {
-  world = await startWorld();
+  harness = await startHarness();
 });
 afterAll(async () => {
-  await conclude(world, "streams cut after every event");
-  await world.stop();
+  await checkExchanges(harness, "streams cut after every event");
+  await harness.stop();
 });
 
-const simulator = createSimulator({ now: Date.now, anyModel: true });
+const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
 const TEXT = "[[sim: chunks=4 reasoning=2]] one two three four";
 /** How many of the last events may be missing: the end alone, where usage came before it. */
-const SPARE: Readonly<Record<Wire, number>> = {
+const TRAILING_EVENTS: Readonly<Record<Wire, number>> = {
   chat: 1,
   responses: 0,
   messages: 1,
@@ -50,14 +58,17 @@ async function eventsOf(request: Request): Promise<readonly Uint8Array[]> {
 }
 
 /** Answers with the first events of what the simulator would say; how many it would have been comes back. */
-function cutAfter(most: number, told: { events: number }): (request: Request) => Response {
+function respondTruncated(
+  maxEvents: number,
+  seen: { events: number },
+): (request: Request) => Response {
   return (request) => {
     const isFrames = request.url.endsWith("converse-stream");
     const body = new ReadableStream<Uint8Array>({
       start: async (controller) => {
         const events = await eventsOf(request);
-        told.events = events.length;
-        for (const event of events.slice(0, most)) controller.enqueue(event);
+        seen.events = events.length;
+        for (const event of events.slice(0, maxEvents)) controller.enqueue(event);
         controller.close();
       },
     });
@@ -72,25 +83,28 @@ for (const api of APIS)
       test("a stream that closes early is a failure, unless all of the answer and its usage came", async () => {
         const told = { events: Infinity };
         for (let most = 1; most <= told.events; most++) {
-          world.answer = cutAfter(most, told);
-          const { status, text, headers } = await call(
-            world,
+          harness.providerResponse = respondTruncated(most, told);
+          const { status, text, headers } = await callApi(
+            harness,
             api,
-            saying(api, wire, TEXT, { stream: true }),
+            minimalBody(api, wire, TEXT, { stream: true }),
           );
-          const isWhole = most >= told.events - SPARE[wire];
-          const record = await recordOf(world.gateway.house.db, headers.get("x-request-id"));
-          expect([most, status, isComplete(api, text), record["outcome"]]).toEqual([
+          const isWhole = most >= told.events - TRAILING_EVENTS[wire];
+          const record = await usageRecordOf(
+            harness.gateway.server.db,
+            headers.get("x-request-id"),
+          );
+          expect([most, status, isCompleteStream(api, text), record["outcome"]]).toEqual([
             most,
             200,
             isWhole,
             isWhole ? "completed" : "upstream_error",
           ]);
-          expect([most, whole(record, "cost_nano") > 0]).toEqual([most, isWhole]);
+          expect([most, integer(record, "cost_nano") > 0]).toEqual([most, isWhole]);
           if (!isWhole)
             expect([most, text.includes('"code":"upstream_error"')]).toEqual([most, true]);
         }
-        world.answer = undefined;
+        harness.providerResponse = undefined;
         expect(told.events).toBeGreaterThanOrEqual(5);
       });
     });
@@ -106,20 +120,23 @@ describe("gemini with two candidates", () => {
     for (const api of APIS)
       for (let most = 1; most <= EVENTS.length; most++) {
         const text = EVENTS.slice(0, most).map((event) => `data: ${JSON.stringify(event)}\n\n`);
-        world.answer = () =>
+        harness.providerResponse = () =>
           new Response(text.join(""), { headers: { "content-type": "text/event-stream" } });
         const asked = { stream: true, ...(api === "chat" ? { n: 2 } : {}) };
-        const answer = await call(world, api, saying(api, "gemini", TEXT, asked));
-        world.answer = undefined;
-        const record = await recordOf(world.gateway.house.db, answer.headers.get("x-request-id"));
+        const answer = await callApi(harness, api, minimalBody(api, "gemini", TEXT, asked));
+        harness.providerResponse = undefined;
+        const record = await usageRecordOf(
+          harness.gateway.server.db,
+          answer.headers.get("x-request-id"),
+        );
         const isWhole = most === EVENTS.length;
         expect([
           api,
           most,
-          isComplete(api, answer.text),
+          isCompleteStream(api, answer.text),
           answer.text.includes('"code":"upstream_error"'),
           record["outcome"],
-          whole(record, "cost_nano") > 0,
+          integer(record, "cost_nano") > 0,
         ]).toEqual([
           api,
           most,

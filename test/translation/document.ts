@@ -1,22 +1,22 @@
 // The text of docs/translation.md, laid out from what was seen and from the wires' own tables.
 
 import { type CanonicalReply, FINISH_REASONS } from "../../src/inference/canonical.ts";
-import { faultOfProvider } from "../../src/inference/provider-error.ts";
+import { providerErrorFault } from "../../src/inference/provider-error.ts";
 import { PROVIDERS } from "../../src/inference/providers.ts";
-import { INBOUND, OUTBOUND } from "../../src/inference/wire-table.ts";
+import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wire-table.ts";
 import { errorBody } from "../../src/http/answer.ts";
 import { writeContext } from "../wires/streams.ts";
 import { type Feature, FEATURES } from "./features.ts";
 import { type Api, APIS, type Json, type Wire, WIRES } from "./world.ts";
 
-export interface Outcome {
+export interface FeatureOutcome {
   readonly api: Api;
   readonly wire: Wire;
   readonly feature: Feature;
   /** `impossible` is refused even where the caller allows that things are dropped. */
   readonly kind: "carried" | "refused" | "impossible";
   /** Where it stands in what the provider got, or the path that was refused. */
-  readonly at: readonly string[];
+  readonly paths: readonly string[];
   readonly dropped: readonly string[];
 }
 
@@ -33,7 +33,7 @@ const WIRE_TITLES: Readonly<Record<Wire, string>> = {
   converse: "converse",
 };
 
-const HEAD = `# Translation
+const INTRODUCTION = `# Translation
 
 Every API that comes in (Chat Completions, Responses, Messages) works with every wire that goes out: \`chat\`, \`responses\`,
 \`messages\`, \`gemini\` (Google's generateContent) and \`converse\` (Amazon Bedrock). Where a model can be had on the caller's own
@@ -81,10 +81,10 @@ const RULES = `## Rules
 - **Images and files by address** go to providers that fetch them; the gateway itself fetches nothing.
 `;
 
-export function documentOf(outcomes: readonly Outcome[]): string {
+export function renderTranslationDoc(outcomes: readonly FeatureOutcome[]): string {
   return [
-    HEAD,
-    ...APIS.map((api) => sectionOf(api, outcomes)),
+    INTRODUCTION,
+    ...APIS.map((api) => renderSection(api, outcomes)),
     RULES,
     finishTable(),
     nativeFinishTable(),
@@ -92,24 +92,24 @@ export function documentOf(outcomes: readonly Outcome[]): string {
   ].join("\n");
 }
 
-function sectionOf(api: Api, outcomes: readonly Outcome[]): string {
+function renderSection(api: Api, outcomes: readonly FeatureOutcome[]): string {
   const own = outcomes.filter((one) => one.api === api);
   const rows = FEATURES.flatMap((feature) => {
     const cells = WIRES.map((wire) =>
-      cellOf(own.find((one) => one.feature === feature && one.wire === wire)),
+      renderCell(own.find((one) => one.feature === feature && one.wire === wire)),
     );
     return cells[0] === undefined ? [] : [[feature.title, ...cells]];
   });
   return `## From ${API_TITLES[api]}\n\n${table(["", ...WIRES.map((wire) => WIRE_TITLES[wire])], rows)}`;
 }
 
-function cellOf(outcome: Outcome | undefined): string | undefined {
+function renderCell(outcome: FeatureOutcome | undefined): string | undefined {
   if (outcome === undefined) return undefined;
-  const { api, wire, kind, at, dropped } = outcome;
-  if (kind !== "carried") return `**400${kind === "impossible" ? "!" : ""}** ${codes(at)}`;
+  const { api, wire, kind, paths, dropped } = outcome;
+  if (kind !== "carried") return `**400${kind === "impossible" ? "!" : ""}** ${codes(paths)}`;
   const left = dropped.length > 0 ? `*dropped* ${codes(dropped)}` : "";
   if (api === wire) return `relayed ${left}`.trim();
-  return [codes(at), left].filter((part) => part !== "").join("; ") || "says nothing";
+  return [codes(paths), left].filter((part) => part !== "").join("; ") || "says nothing";
 }
 
 function codes(paths: readonly string[]): string {
@@ -132,7 +132,7 @@ function finishTable(): string {
   const rows = FINISH_REASONS.map((reason) => {
     const reply: CanonicalReply = { choices: [{ parts: [], finish: { reason } }] };
     const said = (api: Api) =>
-      INBOUND[api].writeReply(reply, writeContext()).body as Json & {
+      INBOUND_WIRES[api].writeReply(reply, writeContext()).body as Json & {
         choices?: { finish_reason: string }[];
         incomplete_details?: { reason: string } | null;
       };
@@ -199,7 +199,7 @@ const NATIVE: Readonly<Record<Wire, readonly string[]>> = {
 function nativeFinishTable(): string {
   const rows = WIRES.flatMap((wire) =>
     NATIVE[wire].map((word) => {
-      const reply = OUTBOUND[wire].readReply(endedWith(wire, word), {
+      const reply = OUTBOUND_WIRES[wire].readReply(replyWithFinish(wire, word), {
         origin: { provider: "p", model: "m" },
         readUsage: () => undefined,
       });
@@ -210,7 +210,7 @@ function nativeFinishTable(): string {
 A reply with a whole tool call is \`tool_calls\`, whatever the provider called it; a cut beats the call.\n`;
 }
 
-function endedWith(wire: Wire, word: string): Json {
+function replyWithFinish(wire: Wire, word: string): Json {
   const [status, reason] = word.split(": ");
   switch (wire) {
     case "chat":
@@ -235,12 +235,12 @@ function errorTable(): string {
   if (provider === undefined) throw new Error("there are no providers");
   const credential = { provider, baseUrl: "", apiKey: undefined, label: "", byok: false };
   const rows = STATUSES.map((status) => {
-    const fault = faultOfProvider(
-      { wire: "chat", translated: true, status, headers: {}, text: '{"error":{"message":"no"}}' },
+    const fault = providerErrorFault(
+      { wire: "chat", isTranslated: true, status, headers: {}, text: '{"error":{"message":"no"}}' },
       credential,
     );
     const typeOn = (dialect: "openai" | "messages") => {
-      const context = { dialect, requestId: "", baseUrl: "", keySent: true } as const;
+      const context = { dialect, requestId: "", baseUrl: "", isKeySent: true } as const;
       return (errorBody(fault, context) as { error: { type: string } }).error.type;
     };
     return [

@@ -6,7 +6,7 @@ export interface Feature {
   readonly title: string;
   readonly group: string;
   /** How each API says it; an API without a word for it has no row. `messages` and `input` replace the base's. */
-  readonly said: Readonly<Partial<Record<Api, Json>>>;
+  readonly bodies: Readonly<Partial<Record<Api, Json>>>;
 }
 
 const PNG =
@@ -21,18 +21,18 @@ const SCHEMA = {
 const chatTool = { type: "function", function: { name: "weather", parameters: SCHEMA } };
 const responsesTool = { type: "function", name: "weather", parameters: SCHEMA, strict: false };
 const messagesTool = { name: "weather", input_schema: SCHEMA };
-const chatClock = { type: "function", function: { name: "clock", parameters: SCHEMA } };
-const responsesClock = { type: "function", name: "clock", parameters: SCHEMA, strict: false };
-const messagesClock = { name: "clock", input_schema: SCHEMA };
+const chatClockTool = { type: "function", function: { name: "clock", parameters: SCHEMA } };
+const responsesClockTool = { type: "function", name: "clock", parameters: SCHEMA, strict: false };
+const messagesClockTool = { name: "clock", input_schema: SCHEMA };
 
 const user = (content: unknown) => ({ role: "user", content });
 const hello = user("hello");
-const same = (more: Json): Readonly<Record<Api, Json>> => ({
+const sameForAll = (more: Json): Readonly<Record<Api, Json>> => ({
   chat: more,
   responses: more,
   messages: more,
 });
-const openai = (more: Json): Readonly<Partial<Record<Api, Json>>> => ({
+const openaiOnly = (more: Json): Readonly<Partial<Record<Api, Json>>> => ({
   chat: more,
   responses: more,
 });
@@ -56,7 +56,7 @@ const messagesCall = (name = "weather", id = "call_1") => ({
 });
 
 /** A conversation in which a tool was called and gave this result. */
-const answered = (
+const afterToolResult = (
   chat: unknown,
   responses: unknown,
   messages: Json,
@@ -98,7 +98,7 @@ const answered = (
 const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
   {
     title: "system instructions",
-    said: {
+    bodies: {
       chat: { messages: [{ role: "system", content: "Be brief." }, hello] },
       responses: { instructions: "Be brief." },
       messages: { system: "Be brief." },
@@ -106,14 +106,14 @@ const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "developer instructions",
-    said: {
+    bodies: {
       chat: { messages: [{ role: "developer", content: "Be brief." }, hello] },
       responses: { input: [{ role: "developer", content: "Be brief." }, hello] },
     },
   },
   {
     title: "instructions in the midst",
-    said: {
+    bodies: {
       chat: {
         messages: [
           hello,
@@ -142,7 +142,7 @@ const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "a trailing assistant turn",
-    said: {
+    bodies: {
       chat: { messages: [hello, { role: "assistant", content: "He" }] },
       responses: { input: [hello, { role: "assistant", content: "He" }] },
       messages: { messages: [hello, { role: "assistant", content: "He" }] },
@@ -150,7 +150,7 @@ const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "two user turns in a row",
-    said: {
+    bodies: {
       chat: { messages: [hello, hello] },
       responses: { input: [hello, hello] },
       messages: { messages: [hello, hello] },
@@ -163,7 +163,7 @@ const pdfUrl = "https://example.com/paper.pdf";
 const CONTENT: readonly Omit<Feature, "group">[] = [
   {
     title: "image, bytes",
-    said: {
+    bodies: {
       chat: {
         messages: [
           user([{ type: "image_url", image_url: { url: `data:image/png;base64,${PNG}` } }]),
@@ -181,7 +181,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "image, address",
-    said: {
+    bodies: {
       chat: { messages: [user([{ type: "image_url", image_url: { url: imageUrl } }])] },
       responses: { input: [user([{ type: "input_image", image_url: imageUrl }])] },
       messages: {
@@ -191,7 +191,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "image, detail",
-    said: {
+    bodies: {
       chat: {
         messages: [
           user([
@@ -213,7 +213,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "PDF, bytes",
-    said: {
+    bodies: {
       chat: {
         messages: [
           user([
@@ -252,7 +252,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "PDF, address",
-    said: {
+    bodies: {
       responses: { input: [user([{ type: "input_file", file_url: pdfUrl }])] },
       messages: {
         messages: [user([{ type: "document", source: { type: "url", url: pdfUrl } }])],
@@ -261,7 +261,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "plain text document",
-    said: {
+    bodies: {
       messages: {
         messages: [
           user([
@@ -278,7 +278,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "document that may be cited",
-    said: {
+    bodies: {
       messages: {
         messages: [
           user([
@@ -295,7 +295,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "audio, bytes",
-    said: {
+    bodies: {
       chat: {
         messages: [
           user([{ type: "input_audio", input_audio: { format: "wav", data: "UklGRiQAAABXQVZF" } }]),
@@ -305,7 +305,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "a provider's file",
-    said: {
+    bodies: {
       chat: { messages: [user([{ type: "file", file: { file_id: "file-1" } }])] },
       responses: { input: [user([{ type: "input_file", file_id: "file-1" }])] },
       messages: {
@@ -315,7 +315,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "cache mark on a text",
-    said: {
+    bodies: {
       chat: {
         messages: [user([{ type: "text", text: "hello", cache_control: { type: "ephemeral" } }])],
       },
@@ -326,7 +326,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "cache mark on instructions",
-    said: {
+    bodies: {
       chat: {
         messages: [
           {
@@ -343,7 +343,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "cache mark for an hour",
-    said: {
+    bodies: {
       messages: {
         messages: [
           user([{ type: "text", text: "hello", cache_control: { type: "ephemeral", ttl: "1h" } }]),
@@ -356,7 +356,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
 const TOOLS: readonly Omit<Feature, "group">[] = [
   {
     title: "tools",
-    said: {
+    bodies: {
       chat: { tools: [chatTool] },
       responses: { tools: [responsesTool] },
       messages: { tools: [messagesTool] },
@@ -364,7 +364,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "strict tool",
-    said: {
+    bodies: {
       chat: { tools: [{ ...chatTool, function: { ...chatTool.function, strict: true } }] },
       responses: { tools: [{ ...responsesTool, strict: true }] },
       messages: { tools: [{ ...messagesTool, strict: true }] },
@@ -372,7 +372,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "a call is required",
-    said: {
+    bodies: {
       chat: { tools: [chatTool], tool_choice: "required" },
       responses: { tools: [responsesTool], tool_choice: "required" },
       messages: { tools: [messagesTool], tool_choice: { type: "any" } },
@@ -380,24 +380,24 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "one tool is required",
-    said: {
+    bodies: {
       chat: {
-        tools: [chatTool, chatClock],
+        tools: [chatTool, chatClockTool],
         tool_choice: { type: "function", function: { name: "clock" } },
       },
       responses: {
-        tools: [responsesTool, responsesClock],
+        tools: [responsesTool, responsesClockTool],
         tool_choice: { type: "function", name: "clock" },
       },
       messages: {
-        tools: [messagesTool, messagesClock],
+        tools: [messagesTool, messagesClockTool],
         tool_choice: { type: "tool", name: "clock" },
       },
     },
   },
   {
     title: "no call",
-    said: {
+    bodies: {
       chat: { tools: [chatTool], tool_choice: "none" },
       responses: { tools: [responsesTool], tool_choice: "none" },
       messages: { tools: [messagesTool], tool_choice: { type: "none" } },
@@ -405,9 +405,9 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "allowed tools",
-    said: {
+    bodies: {
       chat: {
-        tools: [chatTool, chatClock],
+        tools: [chatTool, chatClockTool],
         tool_choice: {
           type: "allowed_tools",
           allowed_tools: {
@@ -417,7 +417,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
         },
       },
       responses: {
-        tools: [responsesTool, responsesClock],
+        tools: [responsesTool, responsesClockTool],
         tool_choice: {
           type: "allowed_tools",
           mode: "auto",
@@ -428,7 +428,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "no parallel calls",
-    said: {
+    bodies: {
       chat: { tools: [chatTool], parallel_tool_calls: false },
       responses: { tools: [responsesTool], parallel_tool_calls: false },
       messages: {
@@ -439,21 +439,21 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "custom tool",
-    said: {
+    bodies: {
       chat: { tools: [{ type: "custom", custom: { name: "shell" } }] },
       responses: { tools: [{ type: "custom", name: "shell" }] },
     },
   },
   {
     title: "tools in a namespace",
-    said: {
+    bodies: {
       responses: {
         tools: [
           {
             type: "namespace",
             name: "home",
             description: "At home.",
-            tools: [responsesTool, responsesClock],
+            tools: [responsesTool, responsesClockTool],
           },
         ],
       },
@@ -461,7 +461,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "server tool",
-    said: {
+    bodies: {
       chat: { web_search_options: {} },
       responses: { tools: [{ type: "web_search" }] },
       messages: { tools: [{ type: "web_search_20250305", name: "web_search" }] },
@@ -469,17 +469,17 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "cache mark on a tool",
-    said: {
+    bodies: {
       messages: { tools: [{ ...messagesTool, cache_control: { type: "ephemeral" } }] },
     },
   },
   {
     title: "arguments as they are made",
-    said: { messages: { tools: [{ ...messagesTool, eager_input_streaming: true }] } },
+    bodies: { messages: { tools: [{ ...messagesTool, eager_input_streaming: true }] } },
   },
   {
     title: "cache mark on a call",
-    said: {
+    bodies: {
       chat: {
         tools: [chatTool],
         messages: [
@@ -493,14 +493,14 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
       },
     },
   },
-  { title: "tool result, text", said: answered("rain", "rain", { content: "rain" }) },
+  { title: "tool result, text", bodies: afterToolResult("rain", "rain", { content: "rain" }) },
   {
     title: "tool result, empty",
-    said: answered("", "", { content: "" }),
+    bodies: afterToolResult("", "", { content: "" }),
   },
   {
     title: "tool result, image",
-    said: answered(
+    bodies: afterToolResult(
       undefined,
       [{ type: "input_image", image_url: `data:image/png;base64,${PNG}` }],
       {
@@ -512,8 +512,8 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "tool result, failed",
-    said: {
-      messages: answered("", "", { content: "no such city", is_error: true }).messages ?? {},
+    bodies: {
+      messages: afterToolResult("", "", { content: "no such city", is_error: true }).messages ?? {},
     },
   },
 ];
@@ -521,7 +521,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
 const OUTPUT: readonly Omit<Feature, "group">[] = [
   {
     title: "JSON schema",
-    said: {
+    bodies: {
       chat: {
         response_format: {
           type: "json_schema",
@@ -536,14 +536,14 @@ const OUTPUT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "JSON of any form",
-    said: {
+    bodies: {
       chat: { response_format: { type: "json_object" } },
       responses: { text: { format: { type: "json_object" } } },
     },
   },
   {
     title: "output limit",
-    said: {
+    bodies: {
       chat: { max_completion_tokens: 100 },
       responses: { max_output_tokens: 100 },
       messages: { max_tokens: 100 },
@@ -551,30 +551,30 @@ const OUTPUT: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "stop strings",
-    said: { chat: { stop: ["END"] }, messages: { stop_sequences: ["END"] } },
+    bodies: { chat: { stop: ["END"] }, messages: { stop_sequences: ["END"] } },
   },
   {
     title: "two choices",
-    said: { chat: { n: 2 } },
+    bodies: { chat: { n: 2 } },
   },
   {
     title: "token probabilities",
-    said: {
+    bodies: {
       chat: { logprobs: true, top_logprobs: 2 },
       responses: { include: ["message.output_text.logprobs"], top_logprobs: 2 },
     },
   },
   {
     title: "verbosity",
-    said: { chat: { verbosity: "low" }, responses: { text: { verbosity: "low" } } },
+    bodies: { chat: { verbosity: "low" }, responses: { text: { verbosity: "low" } } },
   },
   {
     title: "predicted output",
-    said: { chat: { prediction: { type: "content", content: "hello" } } },
+    bodies: { chat: { prediction: { type: "content", content: "hello" } } },
   },
   {
     title: "audio output",
-    said: {
+    bodies: {
       chat: { modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" } },
     },
   },
@@ -583,7 +583,7 @@ const OUTPUT: readonly Omit<Feature, "group">[] = [
 const REASONING: readonly Omit<Feature, "group">[] = [
   {
     title: "effort",
-    said: {
+    bodies: {
       chat: { reasoning_effort: "low" },
       responses: { reasoning: { effort: "low" } },
       messages: { output_config: { effort: "low" } },
@@ -591,14 +591,14 @@ const REASONING: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "effort `minimal`",
-    said: {
+    bodies: {
       chat: { reasoning_effort: "minimal" },
       responses: { reasoning: { effort: "minimal" } },
     },
   },
   {
     title: "effort `xhigh`",
-    said: {
+    bodies: {
       chat: { reasoning_effort: "xhigh" },
       responses: { reasoning: { effort: "xhigh" } },
       messages: { output_config: { effort: "xhigh" } },
@@ -606,7 +606,7 @@ const REASONING: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "no reasoning",
-    said: {
+    bodies: {
       chat: { reasoning_effort: "none" },
       responses: { reasoning: { effort: "none" } },
       messages: { thinking: { type: "disabled" } },
@@ -614,41 +614,43 @@ const REASONING: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "budget of tokens",
-    said: { messages: { max_tokens: 4_000, thinking: { type: "enabled", budget_tokens: 2_048 } } },
+    bodies: {
+      messages: { max_tokens: 4_000, thinking: { type: "enabled", budget_tokens: 2_048 } },
+    },
   },
-  { title: "adaptive", said: { messages: { thinking: { type: "adaptive" } } } },
-  { title: "summary", said: { responses: { reasoning: { summary: "auto" } } } },
+  { title: "adaptive", bodies: { messages: { thinking: { type: "adaptive" } } } },
+  { title: "summary", bodies: { responses: { reasoning: { summary: "auto" } } } },
 ];
 
 const SAMPLING: readonly Omit<Feature, "group">[] = [
-  { title: "temperature", said: same({ temperature: 0.5 }) },
-  { title: "temperature above 1", said: openai({ temperature: 1.5 }) },
-  { title: "top_p", said: same({ top_p: 0.9 }) },
-  { title: "top_k", said: { messages: { top_k: 40 } } },
-  { title: "seed", said: { chat: { seed: 7 } } },
-  { title: "frequency penalty", said: { chat: { frequency_penalty: 0.5 } } },
-  { title: "presence penalty", said: { chat: { presence_penalty: 0.5 } } },
-  { title: "logit bias", said: { chat: { logit_bias: { "1": 5 } } } },
+  { title: "temperature", bodies: sameForAll({ temperature: 0.5 }) },
+  { title: "temperature above 1", bodies: openaiOnly({ temperature: 1.5 }) },
+  { title: "top_p", bodies: sameForAll({ top_p: 0.9 }) },
+  { title: "top_k", bodies: { messages: { top_k: 40 } } },
+  { title: "seed", bodies: { chat: { seed: 7 } } },
+  { title: "frequency penalty", bodies: { chat: { frequency_penalty: 0.5 } } },
+  { title: "presence penalty", bodies: { chat: { presence_penalty: 0.5 } } },
+  { title: "logit bias", bodies: { chat: { logit_bias: { "1": 5 } } } },
 ];
 
-const AFFAIRS: readonly Omit<Feature, "group">[] = [
+const MISCELLANEOUS: readonly Omit<Feature, "group">[] = [
   {
     title: "end user",
-    said: {
+    bodies: {
       chat: { user: "u1" },
       responses: { user: "u1" },
       messages: { metadata: { user_id: "u1" } },
     },
   },
-  { title: "safety identifier", said: openai({ safety_identifier: "u1" }) },
-  { title: "metadata", said: openai({ metadata: { run: "1" } }) },
-  { title: "prompt cache key", said: openai({ prompt_cache_key: "k" }) },
-  { title: "store", said: { chat: { store: true } } },
-  { title: "max_tool_calls", said: { responses: { max_tool_calls: 3 } } },
-  { title: "truncation", said: { responses: { truncation: "auto" } } },
+  { title: "safety identifier", bodies: openaiOnly({ safety_identifier: "u1" }) },
+  { title: "metadata", bodies: openaiOnly({ metadata: { run: "1" } }) },
+  { title: "prompt cache key", bodies: openaiOnly({ prompt_cache_key: "k" }) },
+  { title: "store", bodies: { chat: { store: true } } },
+  { title: "max_tool_calls", bodies: { responses: { max_tool_calls: 3 } } },
+  { title: "truncation", bodies: { responses: { truncation: "auto" } } },
   {
     title: "earlier thoughts that stay",
-    said: {
+    bodies: {
       messages: {
         context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] },
       },
@@ -656,13 +658,13 @@ const AFFAIRS: readonly Omit<Feature, "group">[] = [
   },
   {
     title: "earlier calls that go",
-    said: { messages: { context_management: { edits: [{ type: "clear_tool_uses_20250919" }] } } },
+    bodies: { messages: { context_management: { edits: [{ type: "clear_tool_uses_20250919" }] } } },
   },
-  { title: "notes about the client", said: { responses: { client_metadata: { session: "s" } } } },
-  { title: "thread", said: { messages: { thread: { type: "create" } } } },
-  { title: "container", said: { messages: { container: "container_1" } } },
-  { title: "inference region", said: { messages: { inference_geo: "us" } } },
-  { title: "a field that is not known", said: same({ frobnicate: true }) },
+  { title: "notes about the client", bodies: { responses: { client_metadata: { session: "s" } } } },
+  { title: "thread", bodies: { messages: { thread: { type: "create" } } } },
+  { title: "container", bodies: { messages: { container: "container_1" } } },
+  { title: "inference region", bodies: { messages: { inference_geo: "us" } } },
+  { title: "a field that is not known", bodies: sameForAll({ frobnicate: true }) },
 ];
 
 const grouped = (group: string, list: readonly Omit<Feature, "group">[]): readonly Feature[] =>
@@ -675,5 +677,5 @@ export const FEATURES: readonly Feature[] = [
   ...grouped("Output", OUTPUT),
   ...grouped("Reasoning", REASONING),
   ...grouped("Sampling", SAMPLING),
-  ...grouped("The caller's affairs", AFFAIRS),
+  ...grouped("The caller's affairs", MISCELLANEOUS),
 ];

@@ -3,33 +3,33 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { sseEvents } from "../wires/streams.ts";
-import { conclude } from "./conclude.ts";
+import { checkExchanges } from "./conclude.ts";
 import {
   type Api,
   APIS,
-  call,
+  callApi,
   type Json,
-  type Raw,
-  saying,
-  startWorld,
+  type RawResponse,
+  minimalBody,
+  startHarness,
   type Wire,
-  type World,
+  type Harness,
 } from "./world.ts";
 
-let world: World;
+let harness: Harness;
 
 beforeAll(async () => {
-  world = await startWorld();
+  harness = await startHarness();
 });
 afterAll(async () => {
-  await conclude(world, "replies with what no other API can say");
-  await world.stop();
+  await checkExchanges(harness, "replies with what no other API can say");
+  await harness.stop();
 });
 
-interface Told {
+interface LossCase {
   readonly title: string;
   readonly wire: Wire;
-  readonly whole: Json;
+  readonly replyBody: Json;
   readonly events: readonly Json[];
   /** By the API that was called, without the one that is relayed. */
   readonly dropped: Readonly<Partial<Record<Api, readonly string[]>>>;
@@ -52,7 +52,7 @@ const SEARCH = {
   name: "web_search",
   input: { query: "rain" },
 };
-const FOUND = { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] };
+const SEARCH_RESULT = { type: "web_search_tool_result", tool_use_id: "srvtoolu_1", content: [] };
 const MESSAGES_USAGE = { input_tokens: 3, output_tokens: 3 };
 const MESSAGE = { id: "msg_1", type: "message", role: "assistant", model: "claude" };
 const SEARCH_CALL = {
@@ -61,7 +61,7 @@ const SEARCH_CALL = {
   status: "completed",
   action: { type: "search", query: "rain" },
 };
-const SAID = {
+const MESSAGE_ITEM = {
   id: "msg_1",
   type: "message",
   role: "assistant",
@@ -74,22 +74,22 @@ const RESPONSE = {
   created_at: 1_700_000_000,
   status: "completed",
   model: "echo",
-  output: [SEARCH_CALL, SAID],
+  output: [SEARCH_CALL, MESSAGE_ITEM],
   usage: { input_tokens: 3, output_tokens: 3, total_tokens: 6 },
 };
 const CHUNK = { id: "c_1", object: "chat.completion.chunk", created: 1_700_000_000, model: "echo" };
 const CHAT_USAGE = { prompt_tokens: 3, completion_tokens: 3, total_tokens: 6 };
-const PROBABLE = { token: "It", logprob: -0.1, bytes: [73, 116], top_logprobs: [] };
+const LOGPROB = { token: "It", logprob: -0.1, bytes: [73, 116], top_logprobs: [] };
 const IMAGE = {
   type: "image_url",
   image_url: { url: `data:image/png;base64,${PIXEL}` },
 };
 
-const TOLD: readonly Told[] = [
+const LOSS_CASES: readonly LossCase[] = [
   {
     title: "search suggestions and fetched addresses",
     wire: "gemini",
-    whole: { candidates: [GROUNDED], usageMetadata: GEMINI_USAGE },
+    replyBody: { candidates: [GROUNDED], usageMetadata: GEMINI_USAGE },
     events: [{ candidates: [GROUNDED], usageMetadata: GEMINI_USAGE }],
     dropped: {
       chat: [
@@ -109,11 +109,11 @@ const TOLD: readonly Told[] = [
         { inlineData: { mimeType: "image/png", data: PIXEL } },
         { text: "done" },
       ];
-      const whole = {
+      const replyBody = {
         candidates: [{ content: { role: "model", parts }, finishReason: "STOP" }],
         usageMetadata: GEMINI_USAGE,
       };
-      return { whole, events: [whole] };
+      return { replyBody, events: [replyBody] };
     })(),
     dropped: {
       chat: ["reply.choices[0].message.content[0].executableCode"],
@@ -124,9 +124,9 @@ const TOLD: readonly Told[] = [
   {
     title: "a server tool's call and result",
     wire: "messages",
-    whole: {
+    replyBody: {
       ...MESSAGE,
-      content: [SEARCH, FOUND, { type: "text", text: "It rained." }],
+      content: [SEARCH, SEARCH_RESULT, { type: "text", text: "It rained." }],
       stop_reason: "end_turn",
       stop_sequence: null,
       usage: MESSAGES_USAGE,
@@ -138,7 +138,7 @@ const TOLD: readonly Told[] = [
       },
       { type: "content_block_start", index: 0, content_block: SEARCH },
       { type: "content_block_stop", index: 0 },
-      { type: "content_block_start", index: 1, content_block: FOUND },
+      { type: "content_block_start", index: 1, content_block: SEARCH_RESULT },
       { type: "content_block_stop", index: 1 },
       { type: "content_block_start", index: 2, content_block: { type: "text", text: "" } },
       {
@@ -161,10 +161,10 @@ const TOLD: readonly Told[] = [
   {
     title: "a search that OpenAI made",
     wire: "responses",
-    whole: RESPONSE,
+    replyBody: RESPONSE,
     events: [
       { type: "response.created", sequence_number: 0, response: { ...RESPONSE, output: [] } },
-      ...[SEARCH_CALL, SAID].flatMap((item, at) => [
+      ...[SEARCH_CALL, MESSAGE_ITEM].flatMap((item, at) => [
         { type: "response.output_item.added", output_index: at, item },
         { type: "response.output_item.done", output_index: at, item },
       ]),
@@ -178,14 +178,14 @@ const TOLD: readonly Told[] = [
   {
     title: "probabilities that nobody asked for, and a picture",
     wire: "chat",
-    whole: {
+    replyBody: {
       ...CHUNK,
       object: "chat.completion",
       choices: [
         {
           index: 0,
           message: { role: "assistant", content: "It", images: [IMAGE] },
-          logprobs: { content: [PROBABLE], refusal: null },
+          logprobs: { content: [LOGPROB], refusal: null },
           finish_reason: "stop",
         },
       ],
@@ -198,7 +198,7 @@ const TOLD: readonly Told[] = [
           {
             index: 0,
             delta: { role: "assistant", content: "It" },
-            logprobs: { content: [PROBABLE], refusal: null },
+            logprobs: { content: [LOGPROB], refusal: null },
           },
         ],
       },
@@ -209,9 +209,9 @@ const TOLD: readonly Told[] = [
   },
 ];
 
-function answering({ wire, whole, events }: Told): (request: Request) => Response {
+function respondWith({ wire, replyBody, events }: LossCase): (request: Request) => Response {
   return (request) => {
-    if (!/stream/.test(request.url) && !streams) return Response.json(whole);
+    if (!/stream/.test(request.url) && !isStreaming) return Response.json(replyBody);
     const text = events
       .map((event) => {
         const name = typeof event["type"] === "string" ? `event: ${event["type"]}\n` : "";
@@ -223,13 +223,13 @@ function answering({ wire, whole, events }: Told): (request: Request) => Respons
   };
 }
 
-let streams = false;
+let isStreaming = false;
 
-async function ask(told: Told, api: Api, more: Json): Promise<Raw> {
-  streams = more["stream"] === true;
-  world.answer = answering(told);
-  const raw = await call(world, api, saying(api, told.wire, "hello", more));
-  world.answer = undefined;
+async function ask(told: LossCase, api: Api, more: Json): Promise<RawResponse> {
+  isStreaming = more["stream"] === true;
+  harness.providerResponse = respondWith(told);
+  const raw = await callApi(harness, api, minimalBody(api, told.wire, "hello", more));
+  harness.providerResponse = undefined;
   expect([raw.status, raw.text.slice(0, 400)]).toEqual([200, raw.text.slice(0, 400)]);
   return raw;
 }
@@ -243,7 +243,7 @@ function usageIn(text: string): Json | undefined {
     .findLast((usage) => usage !== undefined && usage !== null);
 }
 
-for (const told of TOLD)
+for (const told of LOSS_CASES)
   describe(`${told.title}, on ${told.wire}`, () => {
     for (const api of APIS) {
       if (api === told.wire) continue;
@@ -273,10 +273,10 @@ describe("a field of any name that is dropped", () => {
     for (const stream of [false, true])
       test(`is told in a header that can be sent: one ${title}, ${stream ? "streamed" : "whole"}`, async () => {
         const more = { [name]: 1, stream, postern: { lossy: true } };
-        const { status, headers } = await call(
-          world,
+        const { status, headers } = await callApi(
+          harness,
           "responses",
-          saying("responses", "messages", "hello", more),
+          minimalBody("responses", "messages", "hello", more),
         );
         expect([status, headers.get("x-postern-dropped")]).toEqual([200, told]);
       });
@@ -284,7 +284,7 @@ describe("a field of any name that is dropped", () => {
 
 describe("a chat stream whose usage nobody asked for", () => {
   test("tells in a comment before its end what was left out", async () => {
-    const [told] = TOLD;
+    const [told] = LOSS_CASES;
     if (told === undefined) throw new Error("nothing is told");
     const { text } = await ask(told, "chat", { stream: true });
     expect(text).toEndWith(
@@ -295,7 +295,7 @@ describe("a chat stream whose usage nobody asked for", () => {
 });
 
 describe("what has a place", () => {
-  const ofGemini = TOLD[1];
+  const ofGemini = LOSS_CASES[1];
   test("a picture of Gemini's is an image of the chat message, and an image call on Responses", async () => {
     if (ofGemini === undefined) throw new Error("nothing is told");
     const chat = await ask(ofGemini, "chat", {});
@@ -316,12 +316,12 @@ describe("what has a place", () => {
     const [choice] = json["choices"] as readonly { readonly message: Json }[];
     const hello = { role: "user", content: "hello" };
     const again = { role: "user", content: "make it bigger" };
-    const { status } = await call(world, "chat", {
-      ...saying("chat", "gemini", "x"),
+    const { status } = await callApi(harness, "chat", {
+      ...minimalBody("chat", "gemini", "x"),
       messages: [hello, choice?.message, again],
     });
     expect(status).toBe(200);
-    expect(world.sent.at(-1)?.body["contents"]).toMatchObject([
+    expect(harness.upstreamRequests.at(-1)?.body["contents"]).toMatchObject([
       { role: "user" },
       {
         role: "model",
@@ -334,10 +334,10 @@ describe("what has a place", () => {
   test("the pages that a searching model read are cited", async () => {
     const message = { role: "assistant", content: "It rained [1]." };
     const found = { search_results: [{ title: "Rain", url: "https://example.com/rain" }] };
-    const told: Told = {
+    const told: LossCase = {
       title: "",
       wire: "chat",
-      whole: {
+      replyBody: {
         ...CHUNK,
         ...found,
         object: "chat.completion",

@@ -2,34 +2,34 @@
 // priced once, by its kind, and the caller's API, the header and the usage record say the same.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { recordOf } from "../inference/world.ts";
-import { clientsOf, type Said } from "./clients.ts";
-import { conclude } from "./conclude.ts";
+import { usageRecordOf } from "../inference/world.ts";
+import { createSdkClients, type NormalizedReply } from "./clients.ts";
+import { checkExchanges } from "./conclude.ts";
 import {
   type Api,
   APIS,
   modelOn,
   PRICES,
-  settled,
-  startWorld,
+  recordedExchanges,
+  startHarness,
   type Wire,
   WIRES,
-  type World,
+  type Harness,
 } from "./world.ts";
 
-let world: World;
+let harness: Harness;
 
 beforeAll(async () => {
-  world = await startWorld();
+  harness = await startHarness();
 });
 afterAll(async () => {
-  await conclude(world, "metering");
-  await world.stop();
+  await checkExchanges(harness, "metering");
+  await harness.stop();
 });
 
 interface Case {
   readonly title: string;
-  readonly order: string;
+  readonly directive: string;
   /** The tokens by kind, for wires that tell these kinds apart. */
   readonly tokens: Readonly<Partial<Record<keyof typeof PRICES, number>>>;
   readonly wires: readonly Wire[];
@@ -38,25 +38,25 @@ interface Case {
 const CASES: readonly Case[] = [
   {
     title: "input and output",
-    order: "input=1000 output=50 cached=0",
+    directive: "input=1000 output=50 cached=0",
     tokens: { input: 1_000, output: 50 },
     wires: WIRES,
   },
   {
     title: "tokens read from the cache",
-    order: "input=1000 cached=512 output=50",
+    directive: "input=1000 cached=512 output=50",
     tokens: { input: 1_000, cache_read: 512, output: 50 },
     wires: WIRES,
   },
   {
     title: "tokens written to the cache, for both times",
-    order: "input=1000 cached=512 cache-5m=300 cache-1h=200 output=50",
+    directive: "input=1000 cached=512 cache-5m=300 cache-1h=200 output=50",
     tokens: { input: 1_000, cache_read: 512, cache_write_5m: 300, cache_write_1h: 200, output: 50 },
     wires: ["messages", "converse"],
   },
   {
     title: "reasoning",
-    order: "input=1000 cached=0 output=50 reasoning=64",
+    directive: "input=1000 cached=0 output=50 reasoning=64",
     tokens: { input: 1_000, output: 50, reasoning: 64 },
     wires: ["chat", "responses", "gemini"],
   },
@@ -64,9 +64,9 @@ const CASES: readonly Case[] = [
 
 /** The record of the call that was answered last. */
 async function lastRecord() {
-  await settled();
-  const id = world.exchanges.at(-1)?.headers.get("x-request-id");
-  return await recordOf(world.gateway.house.db, id ?? null);
+  await recordedExchanges();
+  const id = harness.exchanges.at(-1)?.headers.get("x-request-id");
+  return await usageRecordOf(harness.gateway.server.db, id ?? null);
 }
 
 function costOf(tokens: Case["tokens"]): number {
@@ -77,7 +77,7 @@ function costOf(tokens: Case["tokens"]): number {
   return nanos / 1e9;
 }
 
-function expectUsage(api: Api, said: Said, { tokens }: Case): void {
+function expectUsage(api: Api, said: NormalizedReply, { tokens }: Case): void {
   const { input = 0, cache_read: read = 0, output = 0, reasoning = 0 } = tokens;
   const written = (tokens.cache_write_5m ?? 0) + (tokens.cache_write_1h ?? 0);
   expect(said.usage).toMatchObject({
@@ -87,7 +87,7 @@ function expectUsage(api: Api, said: Said, { tokens }: Case): void {
     cost: costOf(tokens),
   });
   expect(said.usage.reasoning).toBe(reasoning);
-  if (api === "messages") expect(said.usage.written).toBe(written);
+  if (api === "messages") expect(said.usage.cacheWritten).toBe(written);
 }
 
 for (const one of CASES)
@@ -95,11 +95,11 @@ for (const one of CASES)
     for (const api of APIS)
       for (const wire of one.wires)
         test(`${api} to ${wire}`, async () => {
-          const client = clientsOf(world)[api];
-          const asked = { model: modelOn(wire), text: `[[sim: ${one.order}]] hello` };
-          for (const way of ["ask", "stream"] as const) {
+          const client = createSdkClients(harness)[api];
+          const asked = { model: modelOn(wire), text: `[[sim: ${one.directive}]] hello` };
+          for (const way of ["complete", "stream"] as const) {
             const said = await client[way](asked);
-            if (api !== wire || way === "ask") expectUsage(api, said, one);
+            if (api !== wire || way === "complete") expectUsage(api, said, one);
             const record = await lastRecord();
             expect(Number(record["cost_nano"]) / 1e9).toBe(costOf(one.tokens));
           }

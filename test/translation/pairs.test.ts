@@ -2,30 +2,30 @@
 
 import { generateText, jsonSchema, Output, streamText, tool } from "ai";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { conclude } from "./conclude.ts";
-import { clientsOf } from "./clients.ts";
+import { checkExchanges } from "./conclude.ts";
+import { createSdkClients } from "./clients.ts";
 import {
   aiModel,
   APIS,
-  call,
-  dearOn,
+  callApi,
+  expensiveModelOn,
   modelOn,
-  saying,
-  settled,
-  startWorld,
+  minimalBody,
+  recordedExchanges,
+  startHarness,
   type Wire,
-  type World,
+  type Harness,
   WIRES,
 } from "./world.ts";
 
 /** Models without a field for a schema, that think by a budget. */
-const OLDER = [
-  older("messages", "claude-sonnet-4-20250514"),
-  older("converse", "anthropic.claude-sonnet-4-20250514-v1:0"),
-  older("gemini", "gemini-2.5-flash"),
+const OLDER_MODELS = [
+  olderModel("messages", "claude-sonnet-4-20250514"),
+  olderModel("converse", "anthropic.claude-sonnet-4-20250514-v1:0"),
+  olderModel("gemini", "gemini-2.5-flash"),
 ];
 
-function older(wire: Wire, name: string) {
+function olderModel(wire: Wire, name: string) {
   return {
     id: `on-${wire}/older`,
     name,
@@ -36,14 +36,14 @@ function older(wire: Wire, name: string) {
   };
 }
 
-let world: World;
+let harness: Harness;
 
 beforeAll(async () => {
-  world = await startWorld({ models: OLDER });
+  harness = await startHarness({ models: OLDER_MODELS });
 });
 afterAll(async () => {
-  await conclude(world, "official clients on 15 pairs");
-  await world.stop();
+  await checkExchanges(harness, "official clients on 15 pairs");
+  await harness.stop();
 });
 
 const CITY = {
@@ -59,11 +59,11 @@ for (const api of APIS)
   for (const wire of WIRES)
     describe(`${api} to ${wire}`, () => {
       const model = modelOn(wire);
-      const client = () => clientsOf(world)[api];
+      const client = () => createSdkClients(harness)[api];
 
       test("text, streamed and not, says the same", async () => {
         const asked = { model, text: "hello there" };
-        const whole = await client().ask(asked);
+        const whole = await client().complete(asked);
         expect(whole).toMatchObject({ text: "You said: hello there", finish: "stop", calls: [] });
         const streamed = await client().stream(asked);
         expect({ ...streamed, raw: undefined }).toEqual({ ...whole, raw: undefined });
@@ -76,24 +76,28 @@ for (const api of APIS)
           text: "[[sim: tokens=30 chunks=10]] hello",
         });
         expect(streamed.usage.output).toBe(30);
-        await settled();
-        const deltas = world.exchanges.at(-1)?.text.match(/"(content|delta|text)":"[^"]/g) ?? [];
+        await recordedExchanges();
+        const deltas = harness.exchanges.at(-1)?.text.match(/"(content|delta|text)":"[^"]/g) ?? [];
         expect(deltas.length).toBeGreaterThanOrEqual(10);
       });
 
       test("the limit cuts", async () => {
-        const said = await client().ask({ model, text: "[[sim: tokens=300]] hello", most: 20 });
+        const said = await client().complete({
+          model,
+          text: "[[sim: tokens=300]] hello",
+          maxTokens: 20,
+        });
         expect(said.finish).toBe("length");
         expect(said.usage.output).toBe(20);
       });
 
-      for (const way of ["ask", "stream"] as const)
+      for (const way of ["complete", "stream"] as const)
         test(`tools, one and parallel, and their results (${way})`, async () => {
           const forced = await client()[way]({
             model,
             text: "what is the weather",
             tools: { weather: CITY },
-            choice: "required",
+            toolChoice: "required",
           });
           expect(forced.finish).toBe("tool_calls");
           expect(forced.calls).toMatchObject([
@@ -110,15 +114,15 @@ for (const api of APIS)
             model,
             text: "use weather and clock, both",
             tools: { weather: CITY, clock: CITY },
-            before: parallel,
-            results: ["sunny", "noon"],
+            previousReply: parallel,
+            toolResults: ["sunny", "noon"],
           });
           expect(answered.text).toContain("noon");
           expect(answered.finish).toBe("stop");
         });
 
       test("structured output is valid and comes as text", async () => {
-        for (const way of ["ask", "stream"] as const) {
+        for (const way of ["complete", "stream"] as const) {
           const said = await client()[way]({ model, text: "weather", schema: CITY });
           expect(JSON.parse(said.text)).toEqual({
             city: expect.any(String),
@@ -129,13 +133,13 @@ for (const api of APIS)
       });
 
       test("an image arrives as bytes", async () => {
-        const said = await client().ask({ model, text: "look", image: PIXEL });
+        const said = await client().complete({ model, text: "look", image: PIXEL });
         expect(said.text).toContain("look");
-        expect(JSON.stringify(world.sent.at(-1)?.body)).toContain(PIXEL);
+        expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).toContain(PIXEL);
       });
 
       test("reasoning is asked for, shown and counted", async () => {
-        for (const way of ["ask", "stream"] as const) {
+        for (const way of ["complete", "stream"] as const) {
           const said = await client()[way]({ model, text: "why", effort: "low" });
           expect(said.text).toContain("why");
           // Chat has no word to ask for a summary, without which Responses shows none.
@@ -147,11 +151,14 @@ for (const api of APIS)
 
       test("errors have the status and the sense of the API that was called", async () => {
         const status = (text: string) => client().status({ model, text });
-        expect(await clientsOf(world, "pst-rt-nonsense")[api].status({ model, text: "x" })).toBe(
-          401,
-        );
         expect(
-          await clientsOf(world, world.poor.key)[api].status({ model: dearOn(wire), text: "x" }),
+          await createSdkClients(harness, "pst-rt-nonsense")[api].status({ model, text: "x" }),
+        ).toBe(401);
+        expect(
+          await createSdkClients(harness, harness.unfundedAccount.key)[api].status({
+            model: expensiveModelOn(wire),
+            text: "x",
+          }),
         ).toBe(402);
         expect(await client().status({ model: "on-chat/none", text: "x" })).toBe(404);
         expect(await status("[[sim: status=429 retry-after=9]] x")).toBe(429);
@@ -173,7 +180,7 @@ for (const api of APIS)
       });
 
       test("the ai package: text, stream, tools, objects", async () => {
-        const ai = () => aiModel(world, api, model);
+        const ai = () => aiModel(harness, api, model);
         const text = await generateText({ model: ai(), prompt: "hello", maxRetries: 0 });
         expect(text.text).toBe("You said: hello");
         expect(text.usage.outputTokens).toBe(4);
@@ -227,12 +234,12 @@ for (const api of APIS)
     });
 
 describe("older models", () => {
-  for (const { id: model } of OLDER)
+  for (const { id: model } of OLDER_MODELS)
     for (const api of APIS) {
       if (model.startsWith(`on-${api}`)) continue;
-      for (const way of ["ask", "stream"] as const)
+      for (const way of ["complete", "stream"] as const)
         test(`${model} over ${api} (${way}) gives an object, and thinks by a budget`, async () => {
-          const client = clientsOf(world)[api];
+          const client = createSdkClients(harness)[api];
           const said = await client[way]({ model, text: "weather", schema: CITY });
           expect(JSON.parse(said.text)).toMatchObject({ days: expect.any(Number) });
           expect([said.finish, said.calls]).toEqual(["stop", []]);
@@ -246,7 +253,7 @@ describe("older models", () => {
           expect(["stop", "tool_calls"]).toContain(called.finish);
           const thought = await client[way]({ model, text: "why", effort: "high" });
           expect(thought.reasoning).not.toBe("");
-          expect(JSON.stringify(world.sent.at(-1)?.body)).toMatch(
+          expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).toMatch(
             /"(budget_tokens|thinkingBudget)":\d{4}/,
           );
         });
@@ -257,7 +264,7 @@ describe("a provider's error midway", () => {
   for (const api of ["responses", "messages"] as const)
     test(`over ${api} says nothing of the gateway's account`, async () => {
       const secret = "sk-abcdefgh1jklmnop";
-      world.answer = () =>
+      harness.providerResponse = () =>
         new Response(
           [
             'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"He"},"finish_reason":null}]}',
@@ -266,8 +273,11 @@ describe("a provider's error midway", () => {
           ].join("\n\n"),
           { headers: { "content-type": "text/event-stream" } },
         );
-      const answer = await call(world, api, { ...saying(api, "chat", "x"), stream: true });
-      world.answer = undefined;
+      const answer = await callApi(harness, api, {
+        ...minimalBody(api, "chat", "x"),
+        stream: true,
+      });
+      harness.providerResponse = undefined;
       expect(answer.text).toContain("is over its limit");
       expect(answer.text).not.toContain(secret);
     });

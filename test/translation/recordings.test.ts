@@ -5,7 +5,7 @@
 import { describe, expect, test } from "bun:test";
 import type { CanonicalReply, FinishReason, JsonObject } from "../../src/inference/canonical.ts";
 import { usageOf } from "../../src/inference/meter/meter.ts";
-import { OUTBOUND } from "../../src/inference/wire-table.ts";
+import { OUTBOUND_WIRES } from "../../src/inference/wire-table.ts";
 import {
   eventsOf,
   type RecordedEvent,
@@ -14,34 +14,34 @@ import {
   replayBytes,
   skipNotice,
 } from "../support/recordings.ts";
-import { collect, readEvents } from "../wires/streams.ts";
-import { type Asked, clientsOf, type Said } from "./clients.ts";
-import { conclude } from "./conclude.ts";
+import { collectReply, readEvents } from "../wires/streams.ts";
+import { type Prompt, createSdkClients, type NormalizedReply } from "./clients.ts";
+import { checkExchanges } from "./conclude.ts";
 import {
   type Api,
   APIS,
   modelOn,
   PRICES,
-  settled,
-  startWorld,
+  recordedExchanges,
+  startHarness,
   type Wire,
   WIRES,
-  type World,
+  type Harness,
 } from "./world.ts";
 
 const decoder = new TextDecoder();
 /** Every so many of the whole is called; all of them with POSTERN_FULL=1. */
-const STEP = process.env["POSTERN_FULL"] === "1" ? 1 : 2;
+const SAMPLE_EVERY = process.env["POSTERN_FULL"] === "1" ? 1 : 2;
 
 /**
  * Replies that an official client does not understand even from their own provider: other servers' dialects, spoilt
  * fixtures, several streams in one file. The same reply is understood after translation, which repairs it.
  */
-const UNREADABLE =
+const UNREADABLE_RECORDINGS =
   /missing (finish_reason|role) for choice|Lifecycle response identity|malformed server-sent event|Unexpected event order, got message_start|invalid tool call index|evaluating '(call\.custom|toolCall\.id|usage\?)|Unhandled response stream event|got response\.queued|snapshot missing `type`/;
 
 /** Files that hold several streams, one after the other: they read as their last. */
-const SEVERAL =
+const MULTI_REPLY_RECORDINGS =
   /anthropic-programmatic-tool-calling|anthropic-tool-search-(bm25|regex)|reasoning-encrypted-content/;
 
 interface Case {
@@ -65,19 +65,19 @@ const NO_REPLY: ReadonlyMap<string, string> = new Map([
 
 describe.skipIf(skipNotice("recordings through translation"))("recorded replies", () => {
   test("mean the same to the official clients of all three APIs", async () => {
-    const world = await startWorld();
+    const world = await startHarness();
     const cases = [...recordings()].flatMap((one) => caseOf(one) ?? []);
     const counts = new Map<Wire, number>();
     const wrong: string[] = [];
     let calls = 0;
     let unreadable = 0;
     for (const [at, one] of cases.entries()) {
-      if (at % STEP !== 0) continue;
+      if (at % SAMPLE_EVERY !== 0) continue;
       counts.set(one.wire, (counts.get(one.wire) ?? 0) + 1);
       for (const api of APIS) {
         calls += 1;
         const problems = await problemsOf(world, api, one);
-        if (api === one.wire && UNREADABLE.test(problems.join())) unreadable += 1;
+        if (api === one.wire && UNREADABLE_RECORDINGS.test(problems.join())) unreadable += 1;
         else if (problems.length > 0)
           wrong.push(
             `${one.recording.file}#${one.recording.interaction} (${one.wire}) over ${api}: ${problems.join("; ")}`,
@@ -90,8 +90,8 @@ describe.skipIf(skipNotice("recordings through translation"))("recorded replies"
       `» ${total} of ${cases.length} recordings replayed through translation (${byWire}) in ${calls} calls by official clients, ${wrong.length} not understood; ${unreadable} that only translation makes readable`,
     );
     expect(wrong.slice(0, 25)).toEqual([]);
-    await conclude(world, "recorded replies", {
-      skip: ({ api, request, headers }) =>
+    await checkExchanges(world, "recorded replies", {
+      shouldSkip: ({ api, request, headers }) =>
         request["model"] === modelOn(api) || UNMETERED.has(headers.get("x-request-id") ?? ""),
     });
     await world.stop();
@@ -100,8 +100,8 @@ describe.skipIf(skipNotice("recordings through translation"))("recorded replies"
 });
 
 function caseOf(recording: Recording): Case | undefined {
-  const { wire, file, status, form, requestBody } = recording;
-  if (wire === undefined || status !== 200 || form === "other") return undefined;
+  const { wire, file, status, bodyFormat, requestBody } = recording;
+  if (wire === undefined || status !== 200 || bodyFormat === "other") return undefined;
   if (NO_REPLY.has(file.split("/").at(-1) ?? "")) return undefined;
   if (recording.responseBody.length === 0 || (requestBody ?? "").startsWith('{"prompt"'))
     return undefined;
@@ -112,17 +112,17 @@ function caseOf(recording: Recording): Case | undefined {
   if (!recording.stream) {
     const body = JSON.parse(decoder.decode(recording.responseBody)) as Record<string, unknown>;
     if (!isReply(wire, body)) return undefined;
-    return { recording, wire, failed: false, reply: OUTBOUND[wire].readReply(body, context) };
+    return { recording, wire, failed: false, reply: OUTBOUND_WIRES[wire].readReply(body, context) };
   }
   const events = eventsOf(recording);
-  if (wire === "chat" && form !== "sse" && form !== "frames")
+  if (wire === "chat" && bodyFormat !== "sse" && bodyFormat !== "frames")
     events.push({ name: "", data: "[DONE]" });
   if (events.some(({ data }) => data.includes('"text_completion"'))) return undefined;
-  const canonical = readEvents(OUTBOUND[wire], events, context);
+  const canonical = readEvents(OUTBOUND_WIRES[wire], events, context);
   // Some fixtures were kept without their usage, which no whole stream of Bedrock's lacks: they count as cut.
   const isCut = wire === "converse" && !events.some((event) => isMetadata(event));
   const failed = isCut || canonical.some((event) => event.type === "error");
-  return { recording, wire, failed, reply: collect(canonical) };
+  return { recording, wire, failed, reply: collectReply(canonical) };
 }
 
 function isMetadata({ name, data }: RecordedEvent): boolean {
@@ -145,18 +145,18 @@ function isReply(wire: Wire, body: Record<string, unknown>): boolean {
 /** Calls whose recording was kept without its usage. */
 const UNMETERED = new Set<string>();
 
-async function problemsOf(world: World, api: Api, one: Case): Promise<readonly string[]> {
+async function problemsOf(world: Harness, api: Api, one: Case): Promise<readonly string[]> {
   const { recording, wire } = one;
-  world.answer = () =>
+  world.providerResponse = () =>
     new Response(new Uint8Array(replayBytes(recording)), {
       headers: { "content-type": contentType(recording, wire) },
     });
-  const asked: Asked = { model: modelOn(wire), text: "hello", most: 9_000 };
-  const client = clientsOf(world)[api];
-  let said: Said | undefined;
+  const asked: Prompt = { model: modelOn(wire), text: "hello", maxTokens: 9_000 };
+  const client = createSdkClients(world)[api];
+  let said: NormalizedReply | undefined;
   let error = "";
   try {
-    said = await client[recording.stream ? "stream" : "ask"](asked);
+    said = await client[recording.stream ? "stream" : "complete"](asked);
   } catch (caught) {
     error = String(caught);
   }
@@ -164,7 +164,7 @@ async function problemsOf(world: World, api: Api, one: Case): Promise<readonly s
   // A reply that its provider itself ended with an error is a failed response.
   if (api === "responses" && one.reply.choices[0]?.finish.reason === "error") return [];
   if (said === undefined) return [error];
-  await settled();
+  await recordedExchanges();
   const id = world.exchanges.at(-1)?.headers.get("x-request-id");
   if (one.reply.usage === undefined && typeof id === "string") UNMETERED.add(id);
   // What is relayed is the provider's own; that the client can read it is all that is asked.
@@ -189,7 +189,11 @@ const FINISHES: Readonly<Record<FinishReason, string>> = {
   error: "",
 };
 
-function differences(api: Api, { reply, recording }: Case, said: Said): readonly string[] {
+function differences(
+  api: Api,
+  { reply, recording }: Case,
+  said: NormalizedReply,
+): readonly string[] {
   const choice = reply.choices[0];
   const parts = choice?.parts ?? [];
   const wrong: string[] = [];
@@ -231,9 +235,9 @@ function differences(api: Api, { reply, recording }: Case, said: Said): readonly
   same("output", sum("output", "reasoning", "output_audio", "output_image"), said.usage.output);
   if (api !== "messages") same("reasoning", sum("reasoning"), said.usage.reasoning);
   // A call never costs more than what was held for it, and "hello" holds little; several streams in one file are no call.
-  const isOne = !SEVERAL.test(recording.file) && costOf(tokens) < 50_000_000;
+  const isOne = !MULTI_REPLY_RECORDINGS.test(recording.file) && costOf(tokens) < 50_000_000;
   const isPriced = Object.keys(tokens).every((meter) => meter in PRICES);
-  if (isOne && isPriced && usage.also === undefined)
+  if (isOne && isPriced && usage.additional === undefined)
     same("cost", costOf(tokens), Math.round(said.usage.cost * 1e9));
   return wrong;
 }

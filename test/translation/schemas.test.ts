@@ -3,21 +3,21 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import { replyToEvents } from "../../src/inference/canonical-stream.ts";
 import type { CanonicalRequest, Loss } from "../../src/inference/canonical.ts";
-import { droppedOf } from "../../src/inference/losses.ts";
-import { INBOUND, OUTBOUND } from "../../src/inference/wire-table.ts";
+import { droppedPaths } from "../../src/inference/losses.ts";
+import { INBOUND_WIRES, OUTBOUND_WIRES } from "../../src/inference/wire-table.ts";
 import { requests as callers } from "../wires/arbitrary.ts";
 import { replies, requests } from "../wires/responses-samples.ts";
 import { ORIGIN, sseEvents, writeContext, writeEvents } from "../wires/streams.ts";
 import { hasSpecs, loadSpecs } from "./specs.ts";
 
-const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
+const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
 const RUNS = { numRuns: 120 };
 const TARGET = { ...ORIGIN, maxOutputTokens: 32_000, abilities: { openaiFields: true } } as const;
 
 /** With the paths that every reader of requests puts on turns and parts. */
-function placed(request: CanonicalRequest): CanonicalRequest {
+function toSendable(request: CanonicalRequest): CanonicalRequest {
   const turns = request.turns.map((turn, at) => ({
     ...turn,
     path: `messages[${at}]`,
@@ -30,9 +30,9 @@ function placed(request: CanonicalRequest): CanonicalRequest {
 }
 
 /** Whether this is sent where the caller allows that things are dropped. */
-function isSent(request: CanonicalRequest, losses: readonly Loss[]): boolean {
+function isAccepted(request: CanonicalRequest, losses: readonly Loss[]): boolean {
   try {
-    droppedOf({ json: { postern: { lossy: true } } }, request, losses, "m");
+    droppedPaths({ json: { postern: { lossy: true } } }, request, losses, "m");
     return true;
   } catch {
     return false;
@@ -52,11 +52,11 @@ describe.skipIf(!hasSpecs)("by the published descriptions", () => {
         let sent = 0;
         fc.assert(
           fc.property(asked, (random) => {
-            const request = placed(random);
-            const { body, losses } = OUTBOUND[wire].writeRequest(request, TARGET);
-            if (!isSent(request, losses)) return;
+            const request = toSendable(random);
+            const { body, losses } = OUTBOUND_WIRES[wire].writeRequest(request, TARGET);
+            if (!isAccepted(request, losses)) return;
             sent += 1;
-            expect(specs?.request[wire](overTheNet(body)) ?? []).toEqual([]);
+            expect(specs?.request[wire](jsonRoundTrip(body)) ?? []).toEqual([]);
           }),
           { numRuns: 300 },
         );
@@ -66,8 +66,8 @@ describe.skipIf(!hasSpecs)("by the published descriptions", () => {
     test(`replies on ${wire}`, () => {
       fc.assert(
         fc.property(replies, (reply) => {
-          const { body } = INBOUND[wire].writeReply(reply, writeContext());
-          expect(specs?.reply[wire](overTheNet(body)) ?? []).toEqual([]);
+          const { body } = INBOUND_WIRES[wire].writeReply(reply, writeContext());
+          expect(specs?.reply[wire](jsonRoundTrip(body)) ?? []).toEqual([]);
         }),
         RUNS,
       );
@@ -76,7 +76,7 @@ describe.skipIf(!hasSpecs)("by the published descriptions", () => {
     test(`streams on ${wire}`, () => {
       fc.assert(
         fc.property(replies, (reply) => {
-          const text = writeEvents(INBOUND[wire], eventsOfReply(reply), writeContext());
+          const text = writeEvents(INBOUND_WIRES[wire], replyToEvents(reply), writeContext());
           for (const { data } of sseEvents(text))
             if (data !== "[DONE]") expect(specs?.event[wire](JSON.parse(data)) ?? []).toEqual([]);
         }),

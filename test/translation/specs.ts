@@ -3,8 +3,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { geminiChecker } from "../wires/gemini-discovery.ts";
-import { checkConverseRequest } from "./converse-schema.ts";
+import { geminiValidator } from "../wires/gemini-discovery.ts";
+import { validateConverseRequest } from "./converse-schema.ts";
 import type { Api, Json, Wire } from "./world.ts";
 
 const FOLDER = resolve(
@@ -20,49 +20,49 @@ export const hasSpecs = existsSync(OPENAI) && existsSync(ANTHROPIC);
 if (!hasSpecs)
   console.log("skipped: published descriptions: none found (set POSTERN_SPECS to their folder)");
 
-export type Check = (value: unknown) => readonly string[];
+export type Validator = (value: unknown) => readonly string[];
 
-export interface Specs {
-  readonly request: Readonly<Record<Wire, Check>>;
-  readonly reply: Readonly<Record<Api, Check>>;
-  readonly event: Readonly<Record<Api, Check>>;
+export interface OpenApiSpecs {
+  readonly request: Readonly<Record<Wire, Validator>>;
+  readonly reply: Readonly<Record<Api, Validator>>;
+  readonly event: Readonly<Record<Api, Validator>>;
 }
 
 /** Extensions that Postern documents: they stand beside what the descriptions know. */
-const OWN_FIELDS: ReadonlySet<string> = new Set(["cost", "dropped", "native_finish_reason"]);
+const POSTERN_FIELDS: ReadonlySet<string> = new Set(["cost", "dropped", "native_finish_reason"]);
 
-export function loadSpecs(): Specs {
-  const openai = checkers(OPENAI);
-  const anthropic = checkers(ANTHROPIC);
-  const gemini = geminiChecker() ?? (() => []);
+export function loadSpecs(): OpenApiSpecs {
+  const openai = validatorsOf(OPENAI);
+  const anthropic = validatorsOf(ANTHROPIC);
+  const gemini = geminiValidator() ?? (() => []);
   return {
     request: {
       chat: openai("CreateChatCompletionRequest", "closed"),
-      responses: after(withItemIds, openai("CreateResponse", "closed")),
+      responses: withPreprocessing(withItemIds, openai("CreateResponse", "closed")),
       messages: anthropic("CreateMessageParams", "closed"),
       gemini: (value) => gemini("GenerateContentRequest", value),
-      converse: checkConverseRequest,
+      converse: validateConverseRequest,
     },
     reply: {
-      chat: after(withoutOwn, openai("CreateChatCompletionResponse")),
-      responses: after(withoutNulls, openai("Response")),
-      messages: after(withoutOwn, anthropic("Message")),
+      chat: withPreprocessing(withoutPosternFields, openai("CreateChatCompletionResponse")),
+      responses: withPreprocessing(withoutNulls, openai("Response")),
+      messages: withPreprocessing(withoutPosternFields, anthropic("Message")),
     },
     event: {
-      chat: after(withoutNulls, openai("CreateChatCompletionStreamResponse")),
-      responses: after(withoutNulls, openai("ResponseStreamEvent")),
-      messages: after(withoutOwn, anthropic("MessageStreamEvent")),
+      chat: withPreprocessing(withoutNulls, openai("CreateChatCompletionStreamResponse")),
+      responses: withPreprocessing(withoutNulls, openai("ResponseStreamEvent")),
+      messages: withPreprocessing(withoutPosternFields, anthropic("MessageStreamEvent")),
     },
   };
 }
 
-function after(change: (value: unknown) => unknown, check: Check): Check {
+function withPreprocessing(change: (value: unknown) => unknown, check: Validator): Validator {
   return (value) => check(change(value));
 }
 
-type Openness = "open" | "closed";
+type UnknownFieldPolicy = "open" | "closed";
 
-function checkers(file: string): (schema: string, openness?: Openness) => Check {
+function validatorsOf(file: string): (schema: string, openness?: UnknownFieldPolicy) => Validator {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false });
   // The alternatives overlap in the descriptions, so that a value could be several of them at once.
   const text = readFileSync(file, "utf8").replaceAll(/"oneOf"\s*:/g, '"anyOf":');
@@ -81,7 +81,7 @@ function checkers(file: string): (schema: string, openness?: Openness) => Check 
               (error) =>
                 `${schema}${error.instancePath} ${error.message} ${JSON.stringify(error.params)}`,
             )
-            .filter((problem) => !QUIRKS.some(({ at }) => at.test(problem)));
+            .filter((problem) => !KNOWN_MISMATCHES.some(({ at }) => at.test(problem)));
   };
 }
 
@@ -96,7 +96,7 @@ function withType(_: string, held: unknown): unknown {
 }
 
 /** What the descriptions get wrong, and why it is no fault to do otherwise. */
-const QUIRKS: readonly { readonly at: RegExp; readonly why: string }[] = [
+const KNOWN_MISMATCHES: readonly { readonly at: RegExp; readonly why: string }[] = [
   {
     at: /^CreateChatCompletionRequest must NOT have unevaluated properties .*"top_k"/,
     why: "OpenAI has no top_k, and is not sent one; the servers that speak its API commonly have.",
@@ -107,19 +107,19 @@ const QUIRKS: readonly { readonly at: RegExp; readonly why: string }[] = [
   },
 ];
 
-function rewritten(value: unknown, change: (key: string, held: unknown) => unknown): unknown {
+function mapValues(value: unknown, change: (key: string, held: unknown) => unknown): unknown {
   return JSON.parse(JSON.stringify(value, change)) as unknown;
 }
 
-function withoutOwn(value: unknown): unknown {
-  return rewritten(value, (key, held) => (OWN_FIELDS.has(key) ? undefined : held));
+function withoutPosternFields(value: unknown): unknown {
+  return mapValues(value, (key, held) => (POSTERN_FIELDS.has(key) ? undefined : held));
 }
 
 // OpenAI's description forbids these nulls, which OpenAI itself sends and the Open Responses specification demands.
 const NULLS = new Set(["usage", "description"]);
 
 function withoutNulls(value: unknown): unknown {
-  return rewritten(withoutOwn(value), (key, held) =>
+  return mapValues(withoutPosternFields(value), (key, held) =>
     NULLS.has(key) && held === null ? undefined : held,
   );
 }
@@ -127,7 +127,7 @@ function withoutNulls(value: unknown): unknown {
 // The description wants ids on what the model said; the API, as recorded, takes it without, which is the one form that
 // never names an item that the provider did not store.
 function withItemIds(value: unknown): unknown {
-  return rewritten(value, (_, held) => {
+  return mapValues(value, (_, held) => {
     if (typeof held !== "object" || held === null) return held;
     const item = held as Json;
     if (item["type"] === "reasoning") return { id: "rs_1", ...item };

@@ -2,34 +2,34 @@
 // gets back, byte for byte, what it alone can read.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { clientsOf } from "./clients.ts";
-import { conclude } from "./conclude.ts";
+import { createSdkClients } from "./clients.ts";
+import { checkExchanges } from "./conclude.ts";
 import { sseEvents } from "../wires/streams.ts";
 import {
   type Api,
   APIS,
-  call,
+  callApi,
   type Json,
   modelOn,
-  saying,
-  settled,
-  startWorld,
+  minimalBody,
+  recordedExchanges,
+  startHarness,
   type Wire,
   WIRES,
-  type World,
+  type Harness,
 } from "./world.ts";
 
-let world: World;
+let harness: Harness;
 
 beforeAll(async () => {
-  world = await startWorld();
+  harness = await startHarness();
 });
 afterAll(async () => {
-  await conclude(world, "two turns with tools and reasoning");
-  await world.stop();
+  await checkExchanges(harness, "two turns with tools and reasoning");
+  await harness.stop();
 });
 
-const PLACE = {
+const LOCATION_SCHEMA = {
   type: "object",
   properties: { place: { type: "string" } },
   required: ["place"],
@@ -38,36 +38,40 @@ const PLACE = {
 
 for (const api of APIS)
   for (const wire of WIRES)
-    for (const way of ["ask", "stream"] as const)
+    for (const way of ["complete", "stream"] as const)
       test(`${api} to ${wire} (${way})`, async () => {
         const asked = {
           model: modelOn(wire),
           text: "[[sim: preamble reasoning=12]] use weather and clock, both",
-          tools: { weather: PLACE, clock: PLACE },
+          tools: { weather: LOCATION_SCHEMA, clock: LOCATION_SCHEMA },
           effort: "low",
         } as const;
-        const client = clientsOf(world)[api];
+        const client = createSdkClients(harness)[api];
         const first = await client[way](asked);
         expect(first.finish).toBe("tool_calls");
         expect(first.calls.length).toBe(2);
-        const before = world.sent.length;
-        const second = await client[way]({ ...asked, before: first, results: ["rain", "noon"] });
+        const before = harness.upstreamRequests.length;
+        const second = await client[way]({
+          ...asked,
+          previousReply: first,
+          toolResults: ["rain", "noon"],
+        });
         expect(second.finish).toBe("stop");
         expect(second.text).toContain("noon");
-        const [sent, ...others] = world.sent.slice(before);
+        const [sent, ...others] = harness.upstreamRequests.slice(before);
         expect(others).toEqual([]);
-        const { calls, results, proofs } = turnsOf(wire, sent?.body ?? {});
+        const { calls, results, signatures } = turnsOf(wire, sent?.body ?? {});
         expect(calls.map((call) => call.name)).toEqual(first.calls.map((call) => call.name));
         expect(calls.map((call) => call.arguments)).toEqual(
           first.calls.map((call) => call.arguments),
         );
         expect(results).toEqual(["rain", "noon"]);
         // Where a provider signs or encrypts what it thought, it is given it back as it was.
-        const given = proofsIn(wire, (await world.sent[before - 1]?.reply) ?? "");
-        expect(proofs).toEqual(given);
+        const given = signaturesIn(wire, (await harness.upstreamRequests[before - 1]?.reply) ?? "");
+        expect(signatures).toEqual(given);
         expect(given.length > 0).toBe(wire !== "chat");
-        await settled();
-        const dropped = world.exchanges.at(-1)?.headers.get("x-postern-dropped") ?? "";
+        await recordedExchanges();
+        const dropped = harness.exchanges.at(-1)?.headers.get("x-postern-dropped") ?? "";
         // Google wants its signatures back and not the text; the text of an unknown chat server goes nowhere.
         if (wire !== "gemini" && wire !== "chat") expect(dropped).toBe("");
         else expect(dropped).toMatch(/^((messages|input)\[1\][^,]*|reasoning|thinking|, )*$/);
@@ -79,52 +83,52 @@ describe("reasoning of another model", () => {
       const asked = {
         model: modelOn("messages"),
         text: "[[sim: reasoning=12]] use weather",
-        tools: { weather: PLACE },
+        tools: { weather: LOCATION_SCHEMA },
         effort: "low",
       } as const;
-      const client = clientsOf(world)[api];
-      const first = await client.ask(asked);
+      const client = createSdkClients(harness)[api];
+      const first = await client.complete(asked);
       for (const other of ["gemini", "converse", "responses", "chat"] as const) {
-        const second = await client.ask({
+        const second = await client.complete({
           ...asked,
           model: modelOn(other),
-          before: first,
-          results: ["rain"],
+          previousReply: first,
+          toolResults: ["rain"],
         });
         expect([other, second.text.includes("rain")]).toEqual([other, true]);
-        await settled();
+        await recordedExchanges();
         // A same-wire relay leaves the caller's bytes as they are.
         if (other !== api)
-          expect(world.exchanges.at(-1)?.headers.get("x-postern-dropped")).toMatch(
+          expect(harness.exchanges.at(-1)?.headers.get("x-postern-dropped")).toMatch(
             /^(messages|input)\[1\]/,
           );
       }
     });
 });
 
-const PICTURE = [
+const IMAGE_PARTS = [
   { text: "Here it is.", thoughtSignature: "dGV4dA==" },
   { inlineData: { mimeType: "image/png", data: "iVBORw0KGgo=" }, thoughtSignature: "aW1hZ2U=" },
 ];
-const PAINTED = {
-  candidates: [{ content: { role: "model", parts: PICTURE }, finishReason: "STOP" }],
+const IMAGE_REPLY = {
+  candidates: [{ content: { role: "model", parts: IMAGE_PARTS }, finishReason: "STOP" }],
   usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 3, totalTokenCount: 6 },
 };
 
 /** What the model said, as a caller keeps it and sends it back. */
-async function painted(api: Api, isStream: boolean): Promise<readonly Json[]> {
-  world.answer = () =>
+async function generateImage(api: Api, isStream: boolean): Promise<readonly Json[]> {
+  harness.providerResponse = () =>
     isStream
-      ? new Response(`data: ${JSON.stringify(PAINTED)}\n\n`, {
+      ? new Response(`data: ${JSON.stringify(IMAGE_REPLY)}\n\n`, {
           headers: { "content-type": "text/event-stream" },
         })
-      : Response.json(PAINTED);
-  const { json, text } = await call(
-    world,
+      : Response.json(IMAGE_REPLY);
+  const { json, text } = await callApi(
+    harness,
     api,
-    saying(api, "gemini", "paint", isStream ? { stream: true } : {}),
+    minimalBody(api, "gemini", "paint", isStream ? { stream: true } : {}),
   );
-  world.answer = undefined;
+  harness.providerResponse = undefined;
   const events = isStream ? sseEvents(text).map(({ data }) => parsed(data)) : [];
   if (api === "responses") {
     const whole = isStream ? (events.at(-1)?.["response"] as Json) : json;
@@ -144,7 +148,7 @@ function parsed(data: string): Json {
   return data === "[DONE]" ? {} : (JSON.parse(data) as Json);
 }
 
-function goingOn(api: Api, model: string, said: readonly Json[], more: Json = {}): Json {
+function followUpBody(api: Api, model: string, said: readonly Json[], more: Json = {}): Json {
   const turns = [
     { role: "user", content: "paint" },
     ...said,
@@ -159,40 +163,42 @@ describe("an image that Gemini made and signed", () => {
   for (const api of ["chat", "responses"] as const)
     for (const isStream of [false, true])
       test(`${api}: goes back with its signature, and so does the text${isStream ? " (stream)" : ""}`, async () => {
-        const said = await painted(api, isStream);
-        const second = await call(world, api, goingOn(api, modelOn("gemini"), said));
+        const said = await generateImage(api, isStream);
+        const second = await callApi(harness, api, followUpBody(api, modelOn("gemini"), said));
         expect([second.status, second.headers.get("x-postern-dropped")]).toEqual([200, null]);
-        const contents = world.sent.at(-1)?.body["contents"];
-        expect(partsOf(contents)[1]).toEqual({ role: "model", parts: PICTURE });
+        const contents = harness.upstreamRequests.at(-1)?.body["contents"];
+        expect(partsOf(contents)[1]).toEqual({ role: "model", parts: IMAGE_PARTS });
       });
 
   test("messages: is told to be left out, and the text's signature goes back", async () => {
-    const said = await painted("messages", false);
-    expect(world.exchanges.at(-1)?.headers.get("x-postern-dropped")).toBe("reply.content[2].image");
-    await call(world, "messages", goingOn("messages", modelOn("gemini"), said));
-    const contents = world.sent.at(-1)?.body["contents"];
-    expect(partsOf(contents)[1]).toEqual({ role: "model", parts: PICTURE.slice(0, 1) });
+    const said = await generateImage("messages", false);
+    expect(harness.exchanges.at(-1)?.headers.get("x-postern-dropped")).toBe(
+      "reply.content[2].image",
+    );
+    await callApi(harness, "messages", followUpBody("messages", modelOn("gemini"), said));
+    const contents = harness.upstreamRequests.at(-1)?.body["contents"];
+    expect(partsOf(contents)[1]).toEqual({ role: "model", parts: IMAGE_PARTS.slice(0, 1) });
   });
 
   test("goes to another model without its signature, which is listed", async () => {
-    const said = await painted("chat", false);
+    const said = await generateImage("chat", false);
     for (const wire of ["messages", "converse"] as const) {
-      const second = await call(world, "chat", goingOn("chat", modelOn(wire), said));
+      const second = await callApi(harness, "chat", followUpBody("chat", modelOn(wire), said));
       expect([wire, second.status]).toEqual([wire, 200]);
       expect(second.headers.get("x-postern-dropped")).toContain("messages[1].images[0]");
-      expect(JSON.stringify(world.sent.at(-1)?.body)).not.toContain("aW1hZ2U=");
+      expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).not.toContain("aW1hZ2U=");
     }
   });
 });
 
-interface Turns {
+interface SentTurns {
   readonly calls: readonly { readonly name: string; readonly arguments: unknown }[];
   readonly results: readonly string[];
   /** Signatures and encrypted reasoning, in order. */
-  readonly proofs: readonly string[];
+  readonly signatures: readonly string[];
 }
 
-const PROOFS: Readonly<Record<Wire, RegExp>> = {
+const SIGNATURE_PATTERNS: Readonly<Record<Wire, RegExp>> = {
   chat: /$^/g,
   responses: /"encrypted_content":"([^"]+)"/g,
   messages: /"(?:signature|data)":"([^"]+)"/g,
@@ -200,16 +206,16 @@ const PROOFS: Readonly<Record<Wire, RegExp>> = {
   converse: /"(?:signature|redactedContent)":"([^"]+)"/g,
 };
 
-function proofsIn(wire: Wire, text: string): readonly string[] {
-  const all = [...text.matchAll(PROOFS[wire])].map((match) => match[1] ?? "");
+function signaturesIn(wire: Wire, text: string): readonly string[] {
+  const all = [...text.matchAll(SIGNATURE_PATTERNS[wire])].map((match) => match[1] ?? "");
   return [...new Set(all)];
 }
 
-type Parts = readonly Json[];
-const partsOf = (value: unknown): Parts => (Array.isArray(value) ? (value as Parts) : []);
+type JsonParts = readonly Json[];
+const partsOf = (value: unknown): JsonParts => (Array.isArray(value) ? (value as JsonParts) : []);
 
-function turnsOf(wire: Wire, body: Json): Turns {
-  const proofs = proofsIn(wire, JSON.stringify(body));
+function turnsOf(wire: Wire, body: Json): SentTurns {
+  const signatures = signaturesIn(wire, JSON.stringify(body));
   const calls: { name: string; arguments: unknown }[] = [];
   const results: string[] = [];
   const call = (name: unknown, held: unknown) =>
@@ -244,7 +250,7 @@ function turnsOf(wire: Wire, body: Json): Turns {
     Object.values(part).forEach(visit);
   };
   visit(body["messages"] ?? body["input"] ?? body["contents"]);
-  return { calls, results, proofs };
+  return { calls, results, signatures };
 }
 
 function textOf(value: unknown): string {

@@ -9,8 +9,13 @@ import { createOpenAI } from "@ai-sdk/openai";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { createSimulator } from "../../src/simulator/simulator.ts";
-import { fund, USD } from "../inference/world.ts";
-import { type Account, type Gateway, register, startGateway } from "../support/gateway.ts";
+import { grantCredits, USD } from "../inference/world.ts";
+import {
+  type TestAccount,
+  type Gateway,
+  registerAccount,
+  startGateway,
+} from "../support/gateway.ts";
 
 export const APIS = ["chat", "responses", "messages"] as const;
 export type Api = (typeof APIS)[number];
@@ -19,7 +24,7 @@ export type Wire = (typeof WIRES)[number];
 export type Json = Record<string, unknown>;
 
 /** What the provider was sent. */
-export interface Sent {
+export interface UpstreamRequest {
   /** The API that was called last, and so the one that led to this: tests call one after the other. */
   readonly api: Api;
   readonly wire: Wire | "count";
@@ -31,7 +36,7 @@ export interface Sent {
 }
 
 /** A call as the caller saw it. */
-export interface Exchange {
+export interface ClientExchange {
   readonly api: Api;
   readonly request: Json;
   readonly status: number;
@@ -39,14 +44,14 @@ export interface Exchange {
   readonly text: string;
 }
 
-export interface World {
+export interface Harness {
   readonly gateway: Gateway;
-  readonly account: Account;
-  readonly poor: Account;
-  readonly sent: Sent[];
-  readonly exchanges: Exchange[];
+  readonly account: TestAccount;
+  readonly unfundedAccount: TestAccount;
+  readonly upstreamRequests: UpstreamRequest[];
+  readonly exchanges: ClientExchange[];
   /** Answers the provider's next calls instead of the simulator, until it is undefined again. */
-  answer: ((request: Request) => Response) | undefined;
+  providerResponse: ((request: Request) => Response) | undefined;
   readonly stop: () => Promise<void>;
 }
 
@@ -56,7 +61,7 @@ export function modelOn(wire: Wire): string {
 }
 
 /** The same at a price that nobody can pay who was not given money. */
-export function dearOn(wire: Wire): string {
+export function expensiveModelOn(wire: Wire): string {
   return `on-${wire}/dear`;
 }
 
@@ -70,7 +75,7 @@ export const PRICES = {
 } as const;
 
 /** What the providers call the models: the wires read from some names what the model can. */
-const NAMES: Readonly<Record<Wire, string>> = {
+const MODEL_NAMES: Readonly<Record<Wire, string>> = {
   chat: "echo",
   responses: "echo",
   messages: "claude-sonnet-4-6-echo",
@@ -86,10 +91,12 @@ const PROVIDER_PATHS: Readonly<Record<Wire, string>> = {
   converse: "",
 };
 
-export async function startWorld(more: { readonly models?: readonly Json[] } = {}): Promise<World> {
+export async function startHarness(
+  more: { readonly models?: readonly Json[] } = {},
+): Promise<Harness> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-translation-"));
-  const simulator = createSimulator({ now: Date.now, anyModel: true });
-  const sent: Sent[] = [];
+  const simulator = createSimulator({ now: Date.now, acceptsAnyModel: true });
+  const upstreamRequests: UpstreamRequest[] = [];
   const upstream = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -102,12 +109,12 @@ export async function startWorld(more: { readonly models?: readonly Json[] } = {
         headers: request.headers,
         body: text,
       });
-      const response = world.answer?.(again) ?? (await simulator.fetch(again));
+      const response = world.providerResponse?.(again) ?? (await simulator.fetch(again));
       const reply = response
         .clone()
         .text()
         .catch(() => "");
-      sent.push({ ...sentOf(request, text), api: lastApi, reply });
+      upstreamRequests.push({ ...upstreamRequestOf(request, text), api: lastApi, reply });
       return response;
     },
   });
@@ -115,15 +122,15 @@ export async function startWorld(more: { readonly models?: readonly Json[] } = {
   const file = path.join(folder, "models.json");
   writeFileSync(file, JSON.stringify(modelsFile(url, more.models ?? [])));
   const gateway = await startGateway({ providers: [], env: { POSTERN_MODELS_FILE: file } });
-  const account = await register(gateway);
-  await fund(gateway, account, 100_000n * USD);
-  const world: World = {
+  const account = await registerAccount(gateway);
+  await grantCredits(gateway, account, 100_000n * USD);
+  const world: Harness = {
     gateway,
     account,
-    poor: await register(gateway),
-    sent,
+    unfundedAccount: await registerAccount(gateway),
+    upstreamRequests,
     exchanges: [],
-    answer: undefined,
+    providerResponse: undefined,
     stop: async () => {
       await gateway.stop();
       await upstream.stop(true);
@@ -133,7 +140,7 @@ export async function startWorld(more: { readonly models?: readonly Json[] } = {
   return world;
 }
 
-function sentOf(request: Request, text: string): Omit<Sent, "reply" | "api"> {
+function upstreamRequestOf(request: Request, text: string): Omit<UpstreamRequest, "reply" | "api"> {
   const { pathname: place } = new URL(request.url);
   return {
     wire: wireOfPath(place),
@@ -165,7 +172,7 @@ function modelsFile(url: string, more: readonly Json[]): Json {
     models: [
       ...WIRES.map((wire) => ({
         id: modelOn(wire),
-        name: NAMES[wire],
+        name: MODEL_NAMES[wire],
         context_length: 200_000,
         max_output_tokens: 32_000,
         input_modalities: ["text", "image", "file"],
@@ -174,7 +181,7 @@ function modelsFile(url: string, more: readonly Json[]): Json {
         pricing: { tokens },
       })),
       ...WIRES.map((wire) => ({
-        id: dearOn(wire),
+        id: expensiveModelOn(wire),
         wires: [wire],
         pricing: { tokens: { input: "9000", output: "9000" } },
       })),
@@ -188,7 +195,7 @@ function modelsFile(url: string, more: readonly Json[]): Json {
 let lastApi: Api = "chat";
 
 /** A `fetch` that keeps the exchange; the text of the whole answer is read beside the client. */
-function watching(world: World): typeof fetch {
+function recordingFetch(world: Harness): typeof fetch {
   const watched = async (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
     const place = new URL(input instanceof Request ? input.url : input).pathname;
     const api = place.endsWith("/chat/completions")
@@ -200,7 +207,7 @@ function watching(world: World): typeof fetch {
     const response = await fetch(input, init);
     const copy = response.clone();
     const request = JSON.parse(typeof init?.body === "string" ? init.body : "{}") as Json;
-    pending.push(
+    pendingReads.push(
       copy.text().then(
         (text) => {
           world.exchanges.push({
@@ -219,34 +226,34 @@ function watching(world: World): typeof fetch {
   return Object.assign(watched, { preconnect: fetch.preconnect });
 }
 
-const pending: Promise<void>[] = [];
+const pendingReads: Promise<void>[] = [];
 
 /** All that was asked so far has been answered, and is among the exchanges. */
-export async function settled(): Promise<void> {
-  await Promise.all(pending.splice(0));
+export async function recordedExchanges(): Promise<void> {
+  await Promise.all(pendingReads.splice(0));
 }
 
-export function openaiFor(world: World, apiKey = world.account.key): OpenAI {
+export function openaiFor(world: Harness, apiKey = world.account.key): OpenAI {
   return new OpenAI({
     apiKey,
     baseURL: `${world.gateway.url}/v1`,
     maxRetries: 0,
-    fetch: watching(world),
+    fetch: recordingFetch(world),
   });
 }
 
-export function anthropicFor(world: World, apiKey = world.account.key): Anthropic {
+export function anthropicFor(world: Harness, apiKey = world.account.key): Anthropic {
   return new Anthropic({
     apiKey,
     baseURL: world.gateway.url,
     maxRetries: 0,
-    fetch: watching(world),
+    fetch: recordingFetch(world),
   });
 }
 
 /** The `ai` package's model for this API. */
-export function aiModel(world: World, api: Api, model: string, apiKey = world.account.key) {
-  const setting = { apiKey, baseURL: `${world.gateway.url}/v1`, fetch: watching(world) };
+export function aiModel(world: Harness, api: Api, model: string, apiKey = world.account.key) {
+  const setting = { apiKey, baseURL: `${world.gateway.url}/v1`, fetch: recordingFetch(world) };
   switch (api) {
     case "chat":
       return createOpenAI(setting).chat(model);
@@ -259,13 +266,13 @@ export function aiModel(world: World, api: Api, model: string, apiKey = world.ac
 
 // ---- Raw calls
 
-const PLACES: Readonly<Record<Api, string>> = {
+const API_PATHS: Readonly<Record<Api, string>> = {
   chat: "/v1/chat/completions",
   responses: "/v1/responses",
   messages: "/v1/messages",
 };
 
-export interface Raw {
+export interface RawResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
@@ -273,8 +280,8 @@ export interface Raw {
   readonly json: Json;
 }
 
-export async function call(world: World, api: Api, body: Json): Promise<Raw> {
-  const response = await watching(world)(world.gateway.url + PLACES[api], {
+export async function callApi(world: Harness, api: Api, body: Json): Promise<RawResponse> {
+  const response = await recordingFetch(world)(world.gateway.url + API_PATHS[api], {
     method: "POST",
     headers: world.account.headers,
     body: JSON.stringify(body),
@@ -290,11 +297,11 @@ export async function call(world: World, api: Api, body: Json): Promise<Raw> {
 }
 
 /** The least body of this API that says this. */
-export function saying(api: Api, wire: Wire, text: string, more: Json = {}): Json {
+export function minimalBody(api: Api, wire: Wire, text: string, extraFields: Json = {}): Json {
   const model = modelOn(wire);
-  if (api === "responses") return { model, input: text, ...more };
+  if (api === "responses") return { model, input: text, ...extraFields };
   const messages = [{ role: "user", content: text }];
   return api === "chat"
-    ? { model, messages, ...more }
-    : { model, messages, max_tokens: 1_000, ...more };
+    ? { model, messages, ...extraFields }
+    : { model, messages, max_tokens: 1_000, ...extraFields };
 }

@@ -1,8 +1,8 @@
 // Requests, replies and streams at random, in the form that a wire can carry whole.
 import * as fc from "fast-check";
 import type {
-  Blob,
-  CacheMark,
+  OpaqueBlob,
+  CacheBreakpoint,
   CanonicalEvent,
   CanonicalReply,
   CanonicalRequest,
@@ -15,9 +15,9 @@ import type {
   Turn,
 } from "../../src/inference/canonical.ts";
 import { checkRequest } from "../../src/inference/canonical-check.ts";
-import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import { replyToEvents } from "../../src/inference/canonical-stream.ts";
 
-export type Carrier = "chat" | "messages";
+export type TestedWire = "chat" | "messages";
 
 const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined, freq: 3 });
 const text = fc.oneof(
@@ -41,9 +41,9 @@ const jsonObject = fc.dictionary(
   { maxKeys: 3 },
 );
 const args = jsonObject.map((value) => JSON.stringify(value));
-const cache = maybe(fc.constantFrom<CacheMark>({}, { ttl: "5m" }, { ttl: "1h" }));
+const cache = maybe(fc.constantFrom<CacheBreakpoint>({}, { ttl: "5m" }, { ttl: "1h" }));
 
-function blob(wire: Carrier, kind: Blob["kind"]): fc.Arbitrary<Blob> {
+function blob(wire: TestedWire, kind: OpaqueBlob["kind"]): fc.Arbitrary<OpaqueBlob> {
   return data.map((held) => ({ wire, kind, data: held }));
 }
 
@@ -82,13 +82,13 @@ const audio: fc.Arbitrary<Part> = data.map((held) => ({
   source: { kind: "base64", mediaType: "audio/wav", data: held },
 }));
 
-function userParts(wire: Carrier): fc.Arbitrary<Part[]> {
+function userParts(wire: TestedWire): fc.Arbitrary<Part[]> {
   const kinds = [textPart(true), image, pdf, ...(wire === "chat" ? [audio] : [])];
   return fc.array(fc.oneof(...kinds), { minLength: 1, maxLength: 3 });
 }
 
 /** What a model said, in the order that the wire keeps. */
-export function assistantParts(wire: Carrier, cached: boolean): fc.Arbitrary<Part[]> {
+export function assistantParts(wire: TestedWire, cached: boolean): fc.Arbitrary<Part[]> {
   const signed: fc.Arbitrary<Part> = fc.record({
     type: fc.constant("reasoning" as const),
     text: fc.oneof(text, fc.constant("")),
@@ -129,7 +129,7 @@ export function assistantParts(wire: Carrier, cached: boolean): fc.Arbitrary<Par
     .filter((parts) => parts.length > 0);
 }
 
-function results(calls: readonly Part[], wire: Carrier): fc.Arbitrary<Turn[]> {
+function results(calls: readonly Part[], wire: TestedWire): fc.Arbitrary<Turn[]> {
   const ids = calls.flatMap((part) => (part.type === "tool_call" ? [part.id] : []));
   if (ids.length === 0) return fc.constant([]);
   const content =
@@ -153,7 +153,7 @@ function results(calls: readonly Part[], wire: Carrier): fc.Arbitrary<Turn[]> {
     .map((parts) => [{ role: "tool", parts }]);
 }
 
-function turns(wire: Carrier): fc.Arbitrary<Turn[]> {
+function turns(wire: TestedWire): fc.Arbitrary<Turn[]> {
   const system = fc.array(
     fc
       .tuple(
@@ -192,7 +192,7 @@ const tool: fc.Arbitrary<Tool> = fc.record({
   strict: maybe(fc.boolean()),
 });
 
-function choiceOf(tools: readonly Tool[], wire: Carrier): fc.Arbitrary<ToolChoice | undefined> {
+function choiceOf(tools: readonly Tool[], wire: TestedWire): fc.Arbitrary<ToolChoice | undefined> {
   const named = tools.map((one): ToolChoice => ({ type: "tool", name: one.name }));
   const allowed: ToolChoice[] =
     wire === "chat" ? [{ type: "allowed", mode: "auto", names: tools.map((one) => one.name) }] : [];
@@ -207,7 +207,7 @@ function choiceOf(tools: readonly Tool[], wire: Carrier): fc.Arbitrary<ToolChoic
   );
 }
 
-function fields(wire: Carrier): fc.Arbitrary<Partial<CanonicalRequest>> {
+function fields(wire: TestedWire): fc.Arbitrary<Partial<CanonicalRequest>> {
   const ratio = fc.integer({ min: 0, max: 100 }).map((one) => one / 100);
   const common = {
     stream: maybe(fc.boolean()),
@@ -262,7 +262,7 @@ function fields(wire: Carrier): fc.Arbitrary<Partial<CanonicalRequest>> {
   });
 }
 
-export function requests(wire: Carrier): fc.Arbitrary<CanonicalRequest> {
+export function requests(wire: TestedWire): fc.Arbitrary<CanonicalRequest> {
   const tools = fc.uniqueArray(tool, { maxLength: 3, selector: (one) => one.name });
   return fc
     .tuple(turns(wire), fields(wire), tools, maybe(fc.boolean()))
@@ -286,13 +286,13 @@ export function requests(wire: Carrier): fc.Arbitrary<CanonicalRequest> {
     );
 }
 
-function finishOf(parts: readonly Part[], wire: Carrier): fc.Arbitrary<Finish> {
+function finishOf(parts: readonly Part[], wire: TestedWire): fc.Arbitrary<Finish> {
   if (parts.some((part) => part.type === "tool_call"))
     return fc.constantFrom<Finish>({ reason: "tool_calls" }, { reason: "length" });
   const both: Finish[] = [
     { reason: "stop" },
     { reason: "length" },
-    { reason: "stop_sequence", stopString: "END" },
+    { reason: "stop_sequence", stopSequence: "END" },
   ];
   return fc.constantFrom<Finish>(
     ...both,
@@ -302,7 +302,7 @@ function finishOf(parts: readonly Part[], wire: Carrier): fc.Arbitrary<Finish> {
   );
 }
 
-export function replies(wire: Carrier): fc.Arbitrary<CanonicalReply> {
+export function replies(wire: TestedWire): fc.Arbitrary<CanonicalReply> {
   const choice = assistantParts(wire, false).chain((parts) =>
     finishOf(parts, wire).map((finish): Choice => ({ parts, finish })),
   );
@@ -322,7 +322,7 @@ export function replies(wire: Carrier): fc.Arbitrary<CanonicalReply> {
 
 /** The events of a reply with its deltas cut at random. */
 export function cutEvents(reply: CanonicalReply): fc.Arbitrary<CanonicalEvent[]> {
-  const cuts = eventsOfReply(reply).map((event): fc.Arbitrary<CanonicalEvent[]> => {
+  const cuts = replyToEvents(reply).map((event): fc.Arbitrary<CanonicalEvent[]> => {
     if (event.type !== "delta" || event.text.length < 2) return fc.constant([event]);
     return fc.integer({ min: 1, max: event.text.length - 1 }).map((at) => [
       { ...event, text: event.text.slice(0, at) },
@@ -333,7 +333,7 @@ export function cutEvents(reply: CanonicalReply): fc.Arbitrary<CanonicalEvent[]>
 }
 
 /** The thing without what is no part of its meaning. */
-export function bare(value: unknown): unknown {
+export function stripPaths(value: unknown): unknown {
   const dropped = new Set(["path", "strictPath", "names", "native", "origin"]);
   return JSON.parse(
     JSON.stringify(value, (key, held: unknown) => (dropped.has(key) ? undefined : held)),

@@ -2,7 +2,7 @@
 // alone.
 import { createEventFrameParser, encodeEventFrame } from "../../src/base/event-stream.ts";
 import type {
-  Blob,
+  OpaqueBlob,
   CanonicalEvent,
   CanonicalReply,
   Finish,
@@ -10,10 +10,10 @@ import type {
   PartHead,
   UsageReport,
 } from "../../src/inference/canonical.ts";
-import type { StreamReader, WireEvent } from "../../src/inference/canonical-wire.ts";
-import { eventOfFrame } from "../../src/inference/wires/converse/read-frame.ts";
+import type { WireStreamReader, WireEvent } from "../../src/inference/canonical-wire.ts";
+import { frameToEvent } from "../../src/inference/wires/converse/read-frame.ts";
 
-const WORDS: Readonly<Record<string, string>> = {
+const STOP_REASONS: Readonly<Record<string, string>> = {
   stop: "end_turn",
   tool_calls: "tool_use",
   length: "max_tokens",
@@ -23,7 +23,7 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 const encoder = new TextEncoder();
 
-export function frame({ name, data }: WireEvent, kind = "event"): Uint8Array {
+export function encodeFrame({ name, data }: WireEvent, kind = "event"): Uint8Array {
   const headers = {
     [`:${kind}-type`]: name,
     ":content-type": "application/json",
@@ -33,11 +33,14 @@ export function frame({ name, data }: WireEvent, kind = "event"): Uint8Array {
 }
 
 /** The events that a stream gives when its bytes come in these pieces. */
-export function readFrames(reader: StreamReader, pieces: Iterable<Uint8Array>): CanonicalEvent[] {
+export function readFrames(
+  reader: WireStreamReader,
+  pieces: Iterable<Uint8Array>,
+): CanonicalEvent[] {
   const parser = createEventFrameParser();
   const out: CanonicalEvent[] = [];
   for (const piece of pieces)
-    for (const one of parser.push(piece)) out.push(...reader.push(eventOfFrame(one)));
+    for (const one of parser.push(piece)) out.push(...reader.push(frameToEvent(one)));
   return [...out, ...reader.end()];
 }
 
@@ -65,7 +68,7 @@ export function eventsOf(events: readonly CanonicalEvent[]): WireEvent[] {
         push("contentBlockDelta", { ...at, delta: deltaOf(head, event.text) });
         break;
       case "blob":
-        push("contentBlockDelta", { ...at, delta: { reasoningContent: heldBy(event.blob) } });
+        push("contentBlockDelta", { ...at, delta: { reasoningContent: blobDelta(event.blob) } });
         break;
       case "part_end":
         push("contentBlockStop", at);
@@ -98,7 +101,7 @@ function deltaOf(head: PartHead, text: string): unknown {
   return head.type === "reasoning" ? { reasoningContent: { text } } : { text };
 }
 
-function heldBy({ kind, data }: Blob): unknown {
+function blobDelta({ kind, data }: OpaqueBlob): unknown {
   return kind === "encrypted" ? { redactedContent: data } : { signature: data };
 }
 
@@ -118,12 +121,12 @@ function blockOf(part: Part): unknown {
     : { reasoningContent: { reasoningText: { text: part.text, signature: part.blob.data } } };
 }
 
-function stopOf({ reason, stopString }: Finish): object {
+function stopOf({ reason, stopSequence }: Finish): object {
   return {
-    stopReason: WORDS[reason],
-    ...(stopString === undefined
+    stopReason: STOP_REASONS[reason],
+    ...(stopSequence === undefined
       ? undefined
-      : { additionalModelResponseFields: { stop_sequence: stopString } }),
+      : { additionalModelResponseFields: { stop_sequence: stopSequence } }),
   };
 }
 

@@ -2,7 +2,7 @@
 
 type Values = Readonly<Record<string, unknown>>;
 
-export interface ConverseMark {
+export interface ConverseCachePoint {
   readonly cachePoint?: { readonly type: string; readonly ttl?: "5m" | "1h" };
 }
 
@@ -11,7 +11,7 @@ interface ConverseImage {
   readonly source: { readonly bytes?: string; readonly s3Location?: { readonly uri: string } };
 }
 
-export interface ConverseBlock extends ConverseMark {
+export interface ConverseBlock extends ConverseCachePoint {
   readonly text?: string;
   readonly image?: ConverseImage;
   readonly document?: ConverseImage & { readonly name: string };
@@ -41,7 +41,7 @@ export interface ConverseMessage {
   readonly content: readonly ConverseBlock[];
 }
 
-interface ConverseTool extends ConverseMark {
+interface ConverseTool extends ConverseCachePoint {
   readonly toolSpec?: {
     readonly name: string;
     readonly description?: string;

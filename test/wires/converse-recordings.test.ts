@@ -7,15 +7,15 @@ import { eventsOf, recordings, replayBytes, skipNotice } from "../support/record
 import type { Recording } from "../support/recordings.ts";
 import { readFrames } from "./converse-frames.ts";
 import type { ConverseBlock, ConverseEvent, ConverseReply } from "./converse-json.ts";
-import { outboundContext, piecesOf } from "./gemini-converse-arbitrary.ts";
-import { checkCanonical, collect, readEvents } from "./streams.ts";
+import { outboundContext, splitBytes } from "./gemini-converse-arbitrary.ts";
+import { validateCanonicalStream, collectReply, readEvents } from "./streams.ts";
 
 const context = outboundContext("converse");
 const decoder = new TextDecoder();
 const all = (): Iterable<Recording> =>
   recordings(({ endpoint }) => endpoint.startsWith("bedrock.converse"));
 
-interface Said {
+interface ReplySummary {
   readonly text: string;
   readonly reasoning: string;
   readonly blobs: readonly string[];
@@ -24,7 +24,10 @@ interface Said {
   readonly finish: string | undefined;
 }
 
-function blocksSay(blocks: readonly ConverseBlock[], finish: string | undefined): Said {
+function summarizeBlocks(
+  blocks: readonly ConverseBlock[],
+  finish: string | undefined,
+): ReplySummary {
   const reasoning = blocks.flatMap((block) => block.reasoningContent ?? []);
   const uses = blocks.flatMap((block) => block.toolUse ?? []);
   return {
@@ -46,7 +49,7 @@ function blocksSay(blocks: readonly ConverseBlock[], finish: string | undefined)
   };
 }
 
-interface Gathered {
+interface CollectedBlock {
   readonly start: ConverseBlock;
   text: string;
   thought: string;
@@ -55,20 +58,24 @@ interface Gathered {
   input: string;
 }
 
-function streamSays(recording: Recording): Said {
-  const blocks = new Map<number, Gathered>();
+function summarizeStream(recording: Recording): ReplySummary {
+  const blocks = new Map<number, CollectedBlock>();
   let finish: string | undefined;
   for (const { data } of eventsOf(recording)) {
     const event = JSON.parse(data) as ConverseEvent;
     finish = event.stopReason ?? finish;
-    if (event.contentBlockIndex !== undefined) gather(blocks, event, event.contentBlockIndex);
+    if (event.contentBlockIndex !== undefined) collectBlock(blocks, event, event.contentBlockIndex);
   }
-  return blocksSay([...blocks.values()].map(blockOf), finish);
+  return summarizeBlocks([...blocks.values()].map(blockOf), finish);
 }
 
-function gather(blocks: Map<number, Gathered>, { start = {}, delta }: ConverseEvent, at: number) {
+function collectBlock(
+  blocks: Map<number, CollectedBlock>,
+  { start = {}, delta }: ConverseEvent,
+  at: number,
+) {
   const empty = { text: "", thought: "", signature: "", redacted: "", input: "" };
-  const block: Gathered = blocks.get(at) ?? { start, ...empty };
+  const block: CollectedBlock = blocks.get(at) ?? { start, ...empty };
   blocks.set(at, block);
   const { text = "", reasoningContent: reasoning = {}, toolUse } = delta ?? {};
   block.text += text;
@@ -78,7 +85,14 @@ function gather(blocks: Map<number, Gathered>, { start = {}, delta }: ConverseEv
   block.input += toolUse?.input ?? "";
 }
 
-function blockOf({ start, text, thought, signature, redacted, input }: Gathered): ConverseBlock {
+function blockOf({
+  start,
+  text,
+  thought,
+  signature,
+  redacted,
+  input,
+}: CollectedBlock): ConverseBlock {
   if (start.toolUse !== undefined)
     return { toolUse: { ...start.toolUse, input: JSON.parse(input || "{}") as unknown } };
   if (start.toolResult !== undefined) return start;
@@ -88,7 +102,7 @@ function blockOf({ start, text, thought, signature, redacted, input }: Gathered)
   return { reasoningContent: { reasoningText: held } };
 }
 
-function replySays({ choices }: CanonicalReply): Said {
+function summarizeReply({ choices }: CanonicalReply): ReplySummary {
   const { parts = [], finish } = choices[0] ?? {};
   const joined = (type: "text" | "reasoning") =>
     parts.flatMap((part) => (part.type === type ? [part.text] : [])).join("");
@@ -102,7 +116,7 @@ function replySays({ choices }: CanonicalReply): Said {
         : [],
     ),
     natives: parts.filter((part) => part.type === "native").length,
-    finish: finish?.native,
+    finish: finish?.nativeReason,
   };
 }
 
@@ -110,16 +124,16 @@ function bodyOf(recording: Recording): ConverseReply {
   return JSON.parse(decoder.decode(recording.responseBody)) as ConverseReply;
 }
 
-function read(recording: Recording): [CanonicalReply, Said] {
-  if (recording.form === "json") {
+function read(recording: Recording): [CanonicalReply, ReplySummary] {
+  if (recording.bodyFormat === "json") {
     const body = bodyOf(recording);
-    const said = blocksSay(body.output?.message.content ?? [], body.stopReason);
+    const said = summarizeBlocks(body.output?.message.content ?? [], body.stopReason);
     return [converseWire.readReply(body, context), said];
   }
   const events = readEvents(converseWire, eventsOf(recording), context);
-  expect(checkCanonical(events)).toEqual([]);
+  expect(validateCanonicalStream(events)).toEqual([]);
   expect(events.some((event) => event.type === "error")).toBe(false);
-  return [collect(events), streamSays(recording)];
+  return [collectReply(events), summarizeStream(recording)];
 }
 
 describe.skipIf(skipNotice("Converse's recordings"))("Converse's recordings", () => {
@@ -135,7 +149,7 @@ describe.skipIf(skipNotice("Converse's recordings"))("Converse's recordings", ()
         continue;
       }
       const [reply, said] = read(recording);
-      expect([where, replySays(reply)]).toEqual([where, said]);
+      expect([where, summarizeReply(reply)]).toEqual([where, said]);
       const { stopReasons, usage } = recording.summary;
       if (stopReasons.length > 0)
         expect([where, stopReasons.includes(said.finish ?? "")]).toEqual([where, true]);
@@ -149,7 +163,7 @@ describe.skipIf(skipNotice("Converse's recordings"))("Converse's recordings", ()
         const total = tokens.reduce((sum, one) => sum + one, 0);
         expect([where, total]).toEqual([where, usage["totalTokens"]]);
       }
-      counts[recording.form === "json" ? "whole" : "streamed"]++;
+      counts[recording.bodyFormat === "json" ? "whole" : "streamed"]++;
       counts.calls += said.calls.length;
       counts.blobs += said.blobs.length;
       counts.citations += JSON.stringify(reply).split('"fields":{').length - 1;
@@ -161,10 +175,10 @@ describe.skipIf(skipNotice("Converse's recordings"))("Converse's recordings", ()
   test("streams do not depend on how their bytes are cut", () => {
     let cut = 0;
     for (const recording of all()) {
-      if (recording.form === "json" || recording.status >= 400) continue;
+      if (recording.bodyFormat === "json" || recording.status >= 400) continue;
       const bytes = replayBytes(recording);
       const one = readFrames(converseWire.createStreamReader(context), [bytes]);
-      const pieces = piecesOf(bytes, elevens());
+      const pieces = splitBytes(bytes, elevenByteSizes());
       expect(readFrames(converseWire.createStreamReader(context), pieces)).toEqual(one);
       cut++;
     }
@@ -172,6 +186,6 @@ describe.skipIf(skipNotice("Converse's recordings"))("Converse's recordings", ()
   });
 });
 
-function* elevens(): Generator<number> {
+function* elevenByteSizes(): Generator<number> {
   for (;;) yield 11;
 }

@@ -1,6 +1,6 @@
 // Reads a request to Converse back into the canonical form: the other half of a round trip, for tests alone.
 import type {
-  CacheMark,
+  CacheBreakpoint,
   CanonicalRequest,
   JsonObject,
   Part,
@@ -12,11 +12,11 @@ import type {
 import type {
   ConverseBlock,
   ConverseBody,
-  ConverseMark,
+  ConverseCachePoint,
   ConverseMessage,
 } from "./converse-json.ts";
 
-export function readConverseRequest(body: ConverseBody, path: string): CanonicalRequest {
+export function parseConverseRequest(body: ConverseBody, path: string): CanonicalRequest {
   const { inferenceConfig: config = {}, additionalModelRequestFields: own = {} } = body;
   const system: Turn[] =
     body.system === undefined ? [] : [{ role: "system", parts: readBlocks(body.system) }];
@@ -48,7 +48,7 @@ function readMessage({ role, content }: ConverseMessage): Turn[] {
   return turns;
 }
 
-function markOf(next: ConverseMark | undefined): CacheMark | undefined {
+function cacheBreakpointOf(next: ConverseCachePoint | undefined): CacheBreakpoint | undefined {
   const point = next?.cachePoint;
   if (point === undefined) return undefined;
   return point.ttl === undefined ? {} : { ttl: point.ttl };
@@ -59,7 +59,7 @@ function readBlocks(blocks: readonly ConverseBlock[]): Part[] {
   return blocks.flatMap((block, at) => {
     if (block.cachePoint !== undefined) return [];
     const part = readBlock(block);
-    const cache = markOf(blocks[at + 1]);
+    const cache = cacheBreakpointOf(blocks[at + 1]);
     return cache === undefined ? [part] : [Object.assign(part, { cache })];
   });
 }
@@ -115,7 +115,7 @@ function readTools({ toolConfig }: ConverseBody): Tool[] | undefined {
             description: toolSpec.description,
             parameters: toolSpec.inputSchema.json,
             strict: toolSpec.strict,
-            cache: markOf(tools[at + 1]),
+            cache: cacheBreakpointOf(tools[at + 1]),
           },
         ],
   );

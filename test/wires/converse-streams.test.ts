@@ -3,22 +3,27 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { encodeEventFrame } from "../../src/base/event-stream.ts";
 import type { CanonicalReply } from "../../src/inference/canonical.ts";
-import type { StreamReader, WireEvent } from "../../src/inference/canonical-wire.ts";
+import type { WireStreamReader, WireEvent } from "../../src/inference/canonical-wire.ts";
 import { converseWire } from "../../src/inference/wires/converse/converse.ts";
-import { bare, cutEvents } from "./arbitrary.ts";
-import { bodyOf, eventsOf, frame, readFrames } from "./converse-frames.ts";
-import { ORIGIN, outboundContext, outboundReplies, piecesOf } from "./gemini-converse-arbitrary.ts";
-import { checkCanonical, collect, readEvents } from "./streams.ts";
+import { stripPaths, cutEvents } from "./arbitrary.ts";
+import { bodyOf, eventsOf, encodeFrame, readFrames } from "./converse-frames.ts";
+import {
+  ORIGIN,
+  outboundContext,
+  outboundReplies,
+  splitBytes,
+} from "./gemini-converse-arbitrary.ts";
+import { validateCanonicalStream, collectReply, readEvents } from "./streams.ts";
 
 const context = outboundContext("converse");
-const meant = ({ choices, usage }: CanonicalReply) => {
+const comparableReply = ({ choices, usage }: CanonicalReply) => {
   const { input = 0, cache_read = 0, output = 0, reasoning = 0 } = usage?.usage.tokens ?? {};
-  const said = choices.map(({ parts, finish: { reason, stopString } }) => ({
+  const said = choices.map(({ parts, finish: { reason, stopSequence } }) => ({
     parts,
     reason,
-    stopString,
+    stopString: stopSequence,
   }));
-  return bare({ said, tokens: [input, cache_read, output + reasoning] });
+  return stripPaths({ said, tokens: [input, cache_read, output + reasoning] });
 };
 const event = (name: string, payload: unknown): WireEvent => ({
   name,
@@ -28,8 +33,8 @@ const delta = (contentBlockIndex: number, held: unknown) =>
   event("contentBlockDelta", { contentBlockIndex, delta: held });
 const stop = (stopReason: string, rest: object = {}) =>
   event("messageStop", { stopReason, ...rest });
-const read = (...events: WireEvent[]) => readEvents(converseWire, events, context);
-const whole = (stopReason: string, ...content: unknown[]) =>
+const readStream = (...events: WireEvent[]) => readEvents(converseWire, events, context);
+const wholeBody = (stopReason: string, ...content: unknown[]) =>
   converseWire.readReply(
     { output: { message: { role: "assistant", content } }, stopReason },
     context,
@@ -46,11 +51,13 @@ describe("replies of Converse", () => {
     );
     fc.assert(
       fc.property(streams, ([reply, events, sizes]) => {
-        const bytes = Buffer.concat(eventsOf(events).map((one) => frame(one)));
-        const out = readFrames(converseWire.createStreamReader(context), piecesOf(bytes, sizes));
-        expect(checkCanonical(out)).toEqual([]);
-        expect(meant(collect(out))).toEqual(meant(reply));
-        expect(meant(converseWire.readReply(bodyOf(reply), context))).toEqual(meant(reply));
+        const bytes = Buffer.concat(eventsOf(events).map((one) => encodeFrame(one)));
+        const out = readFrames(converseWire.createStreamReader(context), splitBytes(bytes, sizes));
+        expect(validateCanonicalStream(out)).toEqual([]);
+        expect(comparableReply(collectReply(out))).toEqual(comparableReply(reply));
+        expect(comparableReply(converseWire.readReply(bodyOf(reply), context))).toEqual(
+          comparableReply(reply),
+        );
       }),
       { numRuns: 300 },
     );
@@ -74,15 +81,15 @@ describe("replies of Converse", () => {
         event("contentBlockStop", { contentBlockIndex: 2 }),
         stop("tool_use"),
         event("metadata", { usage: { inputTokens: 3, outputTokens: 4, totalTokens: 7 } }),
-      ].map((one) => frame(one)),
+      ].map((one) => encodeFrame(one)),
     );
     const one = readFrames(converseWire.createStreamReader(context), [bytes]);
-    expect(checkCanonical(one)).toEqual([]);
+    expect(validateCanonicalStream(one)).toEqual([]);
     for (let at = 1; at < bytes.length; at++) {
       const pieces = [bytes.subarray(0, at), bytes.subarray(at)];
       expect(readFrames(converseWire.createStreamReader(context), pieces)).toEqual(one);
     }
-    expect(collect(one)).toMatchObject({
+    expect(collectReply(one)).toMatchObject({
       choices: [
         {
           parts: [
@@ -115,19 +122,19 @@ describe("replies of Converse", () => {
   });
 
   test("a stream that was cut, and exceptions within one", () => {
-    expect(read(delta(0, { text: "a" })).at(-1)).toMatchObject({
+    expect(readStream(delta(0, { text: "a" })).at(-1)).toMatchObject({
       type: "error",
       error: { code: "upstream_error" },
     });
-    expect(read()).toMatchObject([{ type: "error" }]);
-    expect(read(delta(0, { text: "a" }), stop("end_turn")).at(-1)).toMatchObject({
+    expect(readStream()).toMatchObject([{ type: "error" }]);
+    expect(readStream(delta(0, { text: "a" }), stop("end_turn")).at(-1)).toMatchObject({
       type: "finish",
     });
     const exception = (name: string, message: string) =>
       readFrames(converseWire.createStreamReader(context), [
-        frame(delta(0, { text: "a" })),
-        frame(event(name, { message }), "exception"),
-        frame(delta(0, { text: "b" })),
+        encodeFrame(delta(0, { text: "a" })),
+        encodeFrame(event(name, { message }), "exception"),
+        encodeFrame(delta(0, { text: "b" })),
       ]).at(-1);
     expect(exception("throttlingException", "Too many")).toMatchObject({
       type: "error",
@@ -158,7 +165,7 @@ describe("replies of Converse", () => {
 
   test("reasons to stop", () => {
     const reason = (word: string, ...content: unknown[]) =>
-      whole(word, ...content).choices[0]?.finish;
+      wholeBody(word, ...content).choices[0]?.finish;
     const use = { toolUse: { toolUseId: "t", name: "f", input: {} } };
     expect(reason("end_turn")).toMatchObject({ reason: "stop", native: "end_turn" });
     expect(reason("tool_use", use)?.reason).toBe("tool_calls");
@@ -170,11 +177,13 @@ describe("replies of Converse", () => {
     expect(reason("model_context_window_exceeded")?.reason).toBe("context_full");
     expect(reason("a_new_word")).toMatchObject({ reason: "stop", native: "a_new_word" });
     const fields = { additionalModelResponseFields: { delta: { stop_sequence: "END" } } };
-    expect(read(stop("stop_sequence", fields)).at(-1)).toMatchObject({
+    expect(readStream(stop("stop_sequence", fields)).at(-1)).toMatchObject({
       finish: { reason: "stop_sequence", stopString: "END" },
     });
     const trace = { guardrail: { actionReason: "Guardrail blocked." } };
-    expect(read(stop("guardrail_intervened"), event("metadata", { trace })).at(-1)).toMatchObject({
+    expect(
+      readStream(stop("guardrail_intervened"), event("metadata", { trace })).at(-1),
+    ).toMatchObject({
       finish: { detail: "Guardrail blocked." },
     });
   });
@@ -196,13 +205,13 @@ describe("replies of Converse", () => {
       contentBlockIndex: 0,
       start: { toolUse: { toolUseId: "t", name: "f" } },
     });
-    const events = read(
+    const events = readStream(
       start,
       event("contentBlockStop", { contentBlockIndex: 0 }),
       stop("tool_use"),
     );
-    expect(checkCanonical(events)).toEqual([]);
-    expect(collect(events).choices[0]?.parts).toMatchObject([
+    expect(validateCanonicalStream(events)).toEqual([]);
+    expect(collectReply(events).choices[0]?.parts).toMatchObject([
       { type: "tool_call", arguments: "{}" },
     ]);
   });
@@ -217,7 +226,7 @@ describe("replies of Converse", () => {
       { reasoningContent: { redactedContent: "eA==" } },
       { text: "done" },
     ];
-    const streamed = read(
+    const streamed = readStream(
       event("contentBlockStart", { contentBlockIndex: 0, start: { toolUse: use } }),
       delta(0, { toolUse: { input: '{"q":1}' } }),
       event("contentBlockStop", { contentBlockIndex: 0 }),
@@ -229,9 +238,9 @@ describe("replies of Converse", () => {
       delta(4, { text: "done" }),
       stop("end_turn"),
     );
-    expect(checkCanonical(streamed)).toEqual([]);
-    const reply = whole("end_turn", ...content);
-    expect(bare(collect(streamed).choices)).toEqual(bare(reply.choices));
+    expect(validateCanonicalStream(streamed)).toEqual([]);
+    const reply = wholeBody("end_turn", ...content);
+    expect(stripPaths(collectReply(streamed).choices)).toEqual(stripPaths(reply.choices));
     const turns = [
       { role: "user", parts: [{ type: "text", text: "hi" }] } as const,
       { role: "assistant", parts: reply.choices[0]?.parts ?? [] } as const,
@@ -254,7 +263,7 @@ describe("replies of Converse", () => {
       { url: "https://a.example", title: "a.example", start: 0, end: 3 },
       { title: "Doc", citedText: "as is", start: 3, end: 6 },
     ];
-    const streamed = read(
+    const streamed = readStream(
       delta(0, { text: "One" }),
       delta(1, { citation: web }),
       delta(2, { text: "Two" }),
@@ -262,14 +271,14 @@ describe("replies of Converse", () => {
       delta(3, { text: "." }),
       stop("end_turn"),
     );
-    expect(checkCanonical(streamed)).toEqual([]);
-    const reply = whole(
+    expect(validateCanonicalStream(streamed)).toEqual([]);
+    const reply = wholeBody(
       "end_turn",
       { citationsContent: { content: [{ text: "One" }], citations: [web] } },
       { citationsContent: { content: [{ text: "Two" }], citations: [document] } },
       { text: "." },
     );
-    for (const { choices } of [collect(streamed), reply])
+    for (const { choices } of [collectReply(streamed), reply])
       expect(choices[0]?.parts).toMatchObject([{ type: "text", text: "OneTwo.", citations }]);
   });
 
@@ -292,7 +301,7 @@ describe("replies of Converse", () => {
       performanceConfig: { latency: "optimized" },
     };
     const report = { usage: { tokens, serviceTier: "flex", speed: "optimized" } };
-    expect(read(stop("end_turn"), event("metadata", metadata)).at(-1)).toMatchObject({
+    expect(readStream(stop("end_turn"), event("metadata", metadata)).at(-1)).toMatchObject({
       type: "usage",
       report,
     });
@@ -342,7 +351,7 @@ describe("replies of Converse", () => {
 
   test("a chunk costs less than the budget", () => {
     const reader = converseWire.createStreamReader(context);
-    const one = frame(
+    const one = encodeFrame(
       event("contentBlockDelta", {
         contentBlockIndex: 0,
         delta: { text: "Some words of an answer. " },
@@ -351,7 +360,7 @@ describe("replies of Converse", () => {
     );
     const runs = 20_000;
     const bytes = Buffer.concat(Array.from({ length: runs }, () => one));
-    const open: StreamReader = { push: (one) => reader.push(one), end: () => [] };
+    const open: WireStreamReader = { push: (one) => reader.push(one), end: () => [] };
     readFrames(open, [bytes]);
     const started = process.cpuUsage();
     readFrames(open, [bytes]);

@@ -5,10 +5,13 @@ import type { CanonicalRequest, Part, Reasoning, Turn } from "../../src/inferenc
 import { checkRequest } from "../../src/inference/canonical-check.ts";
 import type { Target, WrittenRequest } from "../../src/inference/canonical-wire.ts";
 import { converseWire } from "../../src/inference/wires/converse/converse.ts";
-import { readCount, writeCount } from "../../src/inference/wires/converse/count-tokens.ts";
-import { bare } from "./arbitrary.ts";
+import {
+  readTokenCount,
+  writeCountRequest,
+} from "../../src/inference/wires/converse/count-tokens.ts";
+import { stripPaths } from "./arbitrary.ts";
 import type { ConverseBody } from "./converse-json.ts";
-import { readConverseRequest } from "./converse-request-reader.ts";
+import { parseConverseRequest } from "./converse-request-reader.ts";
 import { ORIGIN, outboundRequests } from "./gemini-converse-arbitrary.ts";
 
 const target = (model: string, rest: Partial<Target> = {}): Target => ({
@@ -19,16 +22,16 @@ const target = (model: string, rest: Partial<Target> = {}): Target => ({
 const CLAUDE = target("us.anthropic.claude-opus-4-8");
 const HAIKU = target("us.anthropic.claude-haiku-4-5-20251001-v1:0");
 const NOVA = target("us.amazon.nova-2-lite-v1:0");
-const OSS = target("openai.gpt-oss-120b-1:0");
+const GPT_OSS = target("openai.gpt-oss-120b-1:0");
 const LLAMA = target("meta.llama3-3-70b-instruct-v1:0");
 
 interface Written extends Omit<WrittenRequest, "body"> {
   readonly body: ConverseBody;
 }
 
-const overTheNet = (value: unknown) => JSON.parse(JSON.stringify(value)) as ConverseBody;
-const user = (...parts: Part[]): Turn => ({ role: "user", parts });
-const say = (text: string): Part => ({ type: "text", text });
+const jsonRoundTrip = (value: unknown) => JSON.parse(JSON.stringify(value)) as ConverseBody;
+const userTurn = (...parts: Part[]): Turn => ({ role: "user", parts });
+const textPart = (text: string): Part => ({ type: "text", text });
 const call = (id: string, rest: Part[] = []): Turn => ({
   role: "assistant",
   parts: [...rest, { type: "tool_call", id, name: "f", arguments: "{}" }],
@@ -37,31 +40,31 @@ const result = (callId: string): Turn => ({
   role: "tool",
   parts: [{ type: "tool_result", callId, content: [] }],
 });
-const asked = (rest: Partial<CanonicalRequest> = {}): CanonicalRequest => ({
+const requestWith = (rest: Partial<CanonicalRequest> = {}): CanonicalRequest => ({
   model: "m",
-  turns: [user(say("hi"))],
+  turns: [userTurn(textPart("hi"))],
   ...rest,
 });
 const tools = [{ type: "function", name: "f" } as const];
 
-function write(request: CanonicalRequest, to: Target = CLAUDE): Written {
-  const written = converseWire.writeRequest(request, to);
-  return { ...written, body: overTheNet(written.body) };
+function writeForTarget(request: CanonicalRequest, target: Target = CLAUDE): Written {
+  const written = converseWire.writeRequest(request, target);
+  return { ...written, body: jsonRoundTrip(written.body) };
 }
 
-const strict = ({ losses }: Written) =>
-  losses.filter((loss) => loss.byRule !== true).map((loss) => loss.path);
-const ruled = ({ losses }: Written) =>
-  losses.filter((loss) => loss.byRule === true).map((loss) => loss.path);
+const rejectedLosses = ({ losses }: Written) =>
+  losses.filter((loss) => loss.tolerated !== true).map((loss) => loss.path);
+const toleratedLosses = ({ losses }: Written) =>
+  losses.filter((loss) => loss.tolerated === true).map((loss) => loss.path);
 
 describe("requests to Converse", () => {
   test("come back as they were, without loss", () => {
     fc.assert(
       fc.property(outboundRequests("converse"), (request) => {
-        const written = write(request, { ...ORIGIN, model: "anthropic.claude-opus-4-8" });
+        const written = writeForTarget(request, { ...ORIGIN, model: "anthropic.claude-opus-4-8" });
         expect(written.losses).toEqual([]);
-        const back = checkRequest(readConverseRequest(written.body, written.path ?? ""));
-        expect(bare(back)).toEqual(bare(request));
+        const back = checkRequest(parseConverseRequest(written.body, written.path ?? ""));
+        expect(stripPaths(back)).toEqual(stripPaths(request));
       }),
       { numRuns: 300 },
     );
@@ -69,13 +72,13 @@ describe("requests to Converse", () => {
 
   test("go to the operation that they ask for", () => {
     const arn = "arn:aws:bedrock:us-east-1:1:application-inference-profile/x";
-    expect(write(asked(), HAIKU).path).toBe(
+    expect(writeForTarget(requestWith(), HAIKU).path).toBe(
       "/model/us.anthropic.claude-haiku-4-5-20251001-v1%3A0/converse",
     );
-    expect(write(asked({ stream: true }), target(arn)).path).toBe(
+    expect(writeForTarget(requestWith({ stream: true }), target(arn)).path).toBe(
       "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Aapplication-inference-profile%2Fx/converse-stream",
     );
-    const counted = writeCount(asked({ tools, maxOutputTokens: 5 }), CLAUDE);
+    const counted = writeCountRequest(requestWith({ tools, maxOutputTokens: 5 }), CLAUDE);
     expect(counted.path).toBe("/model/us.anthropic.claude-opus-4-8/count-tokens");
     expect(JSON.parse(JSON.stringify(counted.body))).toEqual({
       input: {
@@ -91,22 +94,24 @@ describe("requests to Converse", () => {
         },
       },
     });
-    expect(readCount({ inputTokens: 3 })).toBe(3);
+    expect(readTokenCount({ inputTokens: 3 })).toBe(3);
   });
 
   test("no choice of tools and no tools: a placeholder stands where the history has calls", () => {
-    const turns = [user(say("a")), call("x"), result("x"), user(say("b"))];
-    expect(write(asked({ tools, toolChoice: { type: "none" } })).body.toolConfig).toBeUndefined();
+    const turns = [userTurn(textPart("a")), call("x"), result("x"), userTurn(textPart("b"))];
+    expect(
+      writeForTarget(requestWith({ tools, toolChoice: { type: "none" } })).body.toolConfig,
+    ).toBeUndefined();
     for (const rest of [{ tools, toolChoice: { type: "none" } as const }, {}]) {
-      const written = write(asked({ turns, ...rest }));
+      const written = writeForTarget(requestWith({ turns, ...rest }));
       expect(written.body.toolConfig?.tools.map((tool) => tool.toolSpec?.name)).toEqual([
         "no_tool_available",
       ]);
       expect(written.body.toolConfig?.toolChoice).toBeUndefined();
-      expect(strict(written)).toEqual([]);
+      expect(rejectedLosses(written)).toEqual([]);
     }
-    const allowed = write(
-      asked({
+    const allowed = writeForTarget(
+      requestWith({
         tools: [...tools, { type: "function", name: "g" }],
         toolChoice: { type: "allowed", mode: "required", names: ["g"] },
       }),
@@ -119,8 +124,10 @@ describe("requests to Converse", () => {
 
   test("ids fit the provider's grammar, results stand first, in one message with what follows", () => {
     const id = "functions.add:0";
-    const { body } = write(
-      asked({ turns: [user(say("a")), call(id), result(id), user(say("b"))] }),
+    const { body } = writeForTarget(
+      requestWith({
+        turns: [userTurn(textPart("a")), call(id), result(id), userTurn(textPart("b"))],
+      }),
     );
     const use = body.messages[1]?.content[0]?.toolUse?.toolUseId ?? "";
     expect(use).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
@@ -131,17 +138,17 @@ describe("requests to Converse", () => {
   });
 
   test("cache marks: where the model takes them, else dropped by rule", () => {
-    const marked = asked({
+    const marked = requestWith({
       turns: [
         { role: "system", parts: [{ type: "text", text: "s", cache: {} }] },
-        user(
+        userTurn(
           { type: "text", text: "a", cache: { ttl: "1h" } },
           { type: "text", text: "b", cache: { ttl: "30m" } },
         ),
       ],
       tools: [{ type: "function", name: "f", cache: { ttl: "5m" } }],
     });
-    const claude = write(marked);
+    const claude = writeForTarget(marked);
     const point = (ttl?: string) => ({
       cachePoint: ttl === undefined ? { type: "default" } : { type: "default", ttl },
     });
@@ -153,23 +160,22 @@ describe("requests to Converse", () => {
       point(),
     ] as never);
     expect(claude.body.toolConfig?.tools[1]).toEqual(point("5m") as never);
-    expect([strict(claude), ruled(claude)]).toEqual([
+    expect([rejectedLosses(claude), toleratedLosses(claude)]).toEqual([
       [],
       ["messages.content[1].cache_control.ttl"],
     ]);
-    const nova = write(marked, NOVA);
+    const nova = writeForTarget(marked, NOVA);
     expect(nova.body.messages[0]?.content[1]).toEqual(point() as never);
     expect(nova.body.toolConfig?.tools).toHaveLength(1);
-    const llama = write(marked, LLAMA);
+    const llama = writeForTarget(marked, LLAMA);
     expect(llama.body.messages[0]?.content).toHaveLength(2);
-    expect([strict(llama), ruled(llama).length]).toEqual([[], 4]);
-    expect(write(asked({ cache: { ttl: "1h" } })).body.messages[0]?.content).toEqual([
-      { text: "hi" },
-      point("1h"),
-    ] as never);
-    const within = asked({
+    expect([rejectedLosses(llama), toleratedLosses(llama).length]).toEqual([[], 4]);
+    expect(writeForTarget(requestWith({ cache: { ttl: "1h" } })).body.messages[0]?.content).toEqual(
+      [{ text: "hi" }, point("1h")] as never,
+    );
+    const within = requestWith({
       turns: [
-        user(say("a")),
+        userTurn(textPart("a")),
         call("x"),
         {
           role: "tool",
@@ -184,33 +190,35 @@ describe("requests to Converse", () => {
         },
       ],
     });
-    expect(write(within).body.messages[2]?.content).toEqual([
+    expect(writeForTarget(within).body.messages[2]?.content).toEqual([
       { toolResult: { toolUseId: "x", content: [{ text: "r" }] } },
       point(),
     ] as never);
-    expect(ruled(write(within))).toEqual(["messages.content[0].content[0].cache_control"]);
+    expect(toleratedLosses(writeForTarget(within))).toEqual([
+      "messages.content[0].content[0].cache_control",
+    ]);
   });
 
   test("a cache mark goes before documents, not behind them", () => {
     const source = { kind: "text", mediaType: "text/plain", text: "x" } as const;
     const file: Part = { type: "file", source, cache: {} };
     const kinds = (...parts: Part[]) => {
-      const written = write(asked({ turns: [user(...parts)] }));
+      const written = writeForTarget(requestWith({ turns: [userTurn(...parts)] }));
       const content = written.body.messages[0]?.content ?? [];
-      return [content.map((block) => Object.keys(block).join("")), ruled(written).length];
+      return [content.map((block) => Object.keys(block).join("")), toleratedLosses(written).length];
     };
-    expect(kinds(say("a"), file)).toEqual([["text", "cachePoint", "document"], 1]);
-    expect(kinds(say("a"), file, file)).toEqual([
+    expect(kinds(textPart("a"), file)).toEqual([["text", "cachePoint", "document"], 1]);
+    expect(kinds(textPart("a"), file, file)).toEqual([
       ["text", "cachePoint", "document", "document"],
       2,
     ]);
-    expect(kinds(file, say("a"))).toEqual([["document", "text"], 1]);
+    expect(kinds(file, textPart("a"))).toEqual([["document", "text"], 1]);
   });
 
   test("media: by bytes or from S3, in the formats that the provider names", () => {
     const block = (part: Part, to = CLAUDE) => {
-      const written = write(asked({ turns: [user(say("see"), part)] }), to);
-      return [written.body.messages[0]?.content[1], strict(written)] as unknown[];
+      const written = writeForTarget(requestWith({ turns: [userTurn(textPart("see"), part)] }), to);
+      return [written.body.messages[0]?.content[1], rejectedLosses(written)] as unknown[];
     };
     const bytes = (mediaType: string) => ({ kind: "base64", mediaType, data: "AAAA" }) as const;
     expect(block({ type: "image", source: bytes("image/jpeg") })).toEqual([
@@ -265,13 +273,17 @@ describe("requests to Converse", () => {
       name: "a.txt",
       source: { kind: "text", mediaType: "text/plain", text: "x" },
     };
-    const written = write(
-      asked({ turns: [user(say("see"), file, file, { ...file, name: "../é.txt" })] }),
+    const written = writeForTarget(
+      requestWith({
+        turns: [userTurn(textPart("see"), file, file, { ...file, name: "../é.txt" })],
+      }),
     );
     expect(
       written.body.messages[0]?.content.flatMap((block) => block.document?.name ?? []),
     ).toEqual(["a", "a (2)", "document"]);
-    expect(strict(write(asked({ turns: [user(file)] })))).toEqual(["messages"]);
+    expect(rejectedLosses(writeForTarget(requestWith({ turns: [userTurn(file)] })))).toEqual([
+      "messages",
+    ]);
   });
 
   test("reasoning goes back to its maker alone", () => {
@@ -283,22 +295,24 @@ describe("requests to Converse", () => {
       { type: "reasoning", text: "b", blob: { ...blob, wire: "messages" } },
       { type: "reasoning", text: "c" },
     ];
-    const written = write(asked({ turns: [user(say("q")), call("x", parts), result("x")] }));
+    const written = writeForTarget(
+      requestWith({ turns: [userTurn(textPart("q")), call("x", parts), result("x")] }),
+    );
     expect(written.body.messages[1]?.content.slice(0, 2)).toEqual([
       { reasoningContent: { reasoningText: { text: "a", signature: "s" } } },
       { reasoningContent: { redactedContent: "eA==" } },
     ]);
     expect(written.body.messages[1]?.content).toHaveLength(3);
-    expect([strict(written), ruled(written).length]).toEqual([[], 2]);
+    expect([rejectedLosses(written), toleratedLosses(written).length]).toEqual([[], 2]);
   });
 
   test("thinking is asked for in each family's own words", () => {
     const fields = (reasoning: Reasoning, to: Target, rest: Partial<CanonicalRequest> = {}) => {
-      const written = write(asked({ reasoning, ...rest }), to);
+      const written = writeForTarget(requestWith({ reasoning, ...rest }), to);
       return [
         written.body.additionalModelRequestFields,
-        ruled(written).length,
-        strict(written).length,
+        toleratedLosses(written).length,
+        rejectedLosses(written).length,
       ] as unknown[];
     };
     expect(fields({ effort: "high" }, CLAUDE)).toEqual([
@@ -333,7 +347,10 @@ describe("requests to Converse", () => {
       0,
     ]);
     expect(
-      fields({ effort: "low" }, HAIKU, { tools, turns: [user(say("q")), call("x"), result("x")] }),
+      fields({ effort: "low" }, HAIKU, {
+        tools,
+        turns: [userTurn(textPart("q")), call("x"), result("x")],
+      }),
     ).toEqual([undefined, 1, 0]);
     expect(fields({ effort: "high" }, NOVA)).toEqual([
       { reasoningConfig: { type: "enabled", maxReasoningEffort: "medium" } },
@@ -341,7 +358,7 @@ describe("requests to Converse", () => {
       0,
     ]);
     expect(fields({ effort: "none" }, NOVA)).toEqual([undefined, 0, 0]);
-    expect(fields({ effort: "high" }, OSS)).toEqual([{ reasoning_effort: "high" }, 0, 0]);
+    expect(fields({ effort: "high" }, GPT_OSS)).toEqual([{ reasoning_effort: "high" }, 0, 0]);
     expect(fields({ effort: "high" }, LLAMA)).toEqual([undefined, 0, 1]);
     expect(fields({ effort: "high" }, target("anthropic.claude-3-5-haiku-20241022-v1:0"))).toEqual([
       undefined,
@@ -358,11 +375,11 @@ describe("requests to Converse", () => {
 
   test("sampling within the provider's bounds", () => {
     const sampled = (rest: Partial<CanonicalRequest>, to = CLAUDE) => {
-      const written = write(asked({ ...rest }), to);
+      const written = writeForTarget(requestWith({ ...rest }), to);
       return [
         written.body.inferenceConfig,
         written.body.additionalModelRequestFields,
-        strict(written),
+        rejectedLosses(written),
       ] as unknown[];
     };
     expect(sampled({ temperature: 1.5 })).toEqual([undefined, undefined, ["temperature"]]);
@@ -381,24 +398,26 @@ describe("requests to Converse", () => {
       undefined,
       ["temperature"],
     ]);
-    expect(write(asked({ stop: ["END"] })).body.additionalModelResponseFieldPaths).toEqual([
-      "/stop_sequence",
-    ]);
-    expect(write(asked(), { ...CLAUDE, maxOutputTokens: 64 }).body.inferenceConfig).toEqual({
+    expect(
+      writeForTarget(requestWith({ stop: ["END"] })).body.additionalModelResponseFieldPaths,
+    ).toEqual(["/stop_sequence"]);
+    expect(
+      writeForTarget(requestWith(), { ...CLAUDE, maxOutputTokens: 64 }).body.inferenceConfig,
+    ).toEqual({
       maxTokens: 64,
     });
   });
 
   test("output by a schema: natively, or through a tool", () => {
     const output = { type: "json_schema", schema: { properties: { a: {} } }, name: "out" } as const;
-    expect(write(asked({ output })).body.outputConfig).toEqual({
+    expect(writeForTarget(requestWith({ output })).body.outputConfig).toEqual({
       textFormat: {
         type: "json_schema",
         structure: { jsonSchema: { schema: '{"properties":{"a":{}}}', name: "out" } },
       },
     });
     const old = { ...CLAUDE, abilities: { jsonSchema: false } };
-    const alone = write(asked({ output }), old);
+    const alone = writeForTarget(requestWith({ output }), old);
     expect(alone.emulation).toEqual({ outputTool: "out" });
     expect(alone.body.toolConfig).toMatchObject({
       tools: [
@@ -411,17 +430,19 @@ describe("requests to Converse", () => {
       ],
       toolChoice: { tool: { name: "out" } },
     });
-    expect(write(asked({ output, tools }), old).body.toolConfig?.toolChoice).toEqual({ any: {} });
-    const any = write(asked({ output: { type: "json_object" } }));
-    expect(strict(any)).toEqual([]);
-    expect(any.losses).toMatchObject([{ path: "output", byRule: true }]);
+    expect(writeForTarget(requestWith({ output, tools }), old).body.toolConfig?.toolChoice).toEqual(
+      { any: {} },
+    );
+    const any = writeForTarget(requestWith({ output: { type: "json_object" } }));
+    expect(rejectedLosses(any)).toEqual([]);
+    expect(any.losses).toMatchObject([{ path: "output", tolerated: true }]);
     expect(any.body.outputConfig).toBeUndefined();
     expect(any.body.system?.at(-1)?.text).toContain("one JSON object");
   });
 
   test("what cannot be said is a loss that names the caller's field", () => {
-    const written = write(
-      asked({
+    const written = writeForTarget(
+      requestWith({
         seed: 1,
         n: 2,
         logprobs: true,
@@ -438,7 +459,7 @@ describe("requests to Converse", () => {
         names: { logitBias: "logit_bias", parallelToolCalls: "parallel_tool_calls" },
       }),
     );
-    expect(strict(written)).toEqual([
+    expect(rejectedLosses(written)).toEqual([
       "seed",
       "logit_bias",
       "logprobs",
@@ -450,15 +471,24 @@ describe("requests to Converse", () => {
       "parallel_tool_calls",
       "serviceTier",
     ]);
-    expect(ruled(written)).toEqual(["user"]);
+    expect(toleratedLosses(written)).toEqual(["user"]);
     expect(
-      strict(write(asked({ n: 1, frequencyPenalty: 0, store: false, logprobs: false }))),
+      rejectedLosses(
+        writeForTarget(requestWith({ n: 1, frequencyPenalty: 0, store: false, logprobs: false })),
+      ),
     ).toEqual([]);
-    const opening = write(
-      asked({ turns: [{ role: "assistant", parts: [say("a")] }, user(say("b"))] }),
+    const opening = writeForTarget(
+      requestWith({
+        turns: [{ role: "assistant", parts: [textPart("a")] }, userTurn(textPart("b"))],
+      }),
     );
-    expect(strict(opening)).toEqual(["messages"]);
-    const blank = write(asked({ turns: [user(say("a"), say(" "), say(""))] }));
-    expect([blank.body.messages[0]?.content, ruled(blank).length]).toEqual([[{ text: "a" }], 1]);
+    expect(rejectedLosses(opening)).toEqual(["messages"]);
+    const blank = writeForTarget(
+      requestWith({ turns: [userTurn(textPart("a"), textPart(" "), textPart(""))] }),
+    );
+    expect([blank.body.messages[0]?.content, toleratedLosses(blank).length]).toEqual([
+      [{ text: "a" }],
+      1,
+    ]);
   });
 });

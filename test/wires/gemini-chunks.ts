@@ -2,30 +2,30 @@
 import type { CanonicalEvent, PartHead, UsageReport } from "../../src/inference/canonical.ts";
 import type { GeminiChunk, GeminiPart } from "./gemini-json.ts";
 
-const WORDS: Readonly<Record<string, string>> = {
+const FINISH_REASONS: Readonly<Record<string, string>> = {
   stop: "STOP",
   tool_calls: "STOP",
   length: "MAX_TOKENS",
   content_filter: "SAFETY",
 };
 
-interface Open {
+interface OpenCall {
   readonly head: PartHead;
   args: string;
 }
 
 /** One event a chunk, with a usage in each as the provider has it; only the last is true. */
-export function chunksOf(events: readonly CanonicalEvent[]): GeminiChunk[] {
+export function encodeChunks(events: readonly CanonicalEvent[]): GeminiChunk[] {
   const chunks: GeminiChunk[] = [];
-  const open = new Map<string, Open>();
+  const open = new Map<string, OpenCall>();
   let head: GeminiChunk = {};
   for (const event of events) {
     if (event.type === "start") head = headOf(event);
-    else if (event.type === "usage") countLast(chunks, event.report);
+    else if (event.type === "usage") setFinalUsage(chunks, event.report);
     else if (event.type === "finish")
       chunks.push({
         ...head,
-        candidates: [{ index: event.choice, finishReason: WORDS[event.finish.reason] }],
+        candidates: [{ index: event.choice, finishReason: FINISH_REASONS[event.finish.reason] }],
         usageMetadata: { totalTokenCount: 2 },
       });
     else if (event.type !== "error")
@@ -47,7 +47,7 @@ function headOf(start: Extract<CanonicalEvent, { type: "start" }>): GeminiChunk 
   };
 }
 
-function countLast(chunks: readonly GeminiChunk[], { usage }: UsageReport): void {
+function setFinalUsage(chunks: readonly GeminiChunk[], { usage }: UsageReport): void {
   const { input = 0, cache_read: cached = 0, output = 0, reasoning = 0 } = usage.tokens;
   const last = chunks.at(-1);
   if (last !== undefined)
@@ -62,7 +62,7 @@ function countLast(chunks: readonly GeminiChunk[], { usage }: UsageReport): void
 
 type PartEvent = Extract<CanonicalEvent, { part: number }>;
 
-function partsOf(event: PartEvent, parts: Map<string, Open>): readonly GeminiPart[] {
+function partsOf(event: PartEvent, parts: Map<string, OpenCall>): readonly GeminiPart[] {
   const key = `${event.choice}.${event.part}`;
   if (event.type === "part_start") parts.set(key, { head: event.head, args: "" });
   const open = parts.get(key);

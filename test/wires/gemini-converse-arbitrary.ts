@@ -1,8 +1,8 @@
 // Requests and replies at random, as Gemini's and Converse's APIs can carry them whole, and the contexts to read them in.
 import * as fc from "fast-check";
 import type {
-  Blob,
-  CacheMark,
+  OpaqueBlob,
+  CacheBreakpoint,
   CanonicalReply,
   CanonicalRequest,
   Choice,
@@ -17,10 +17,10 @@ import { checkRequest } from "../../src/inference/canonical-check.ts";
 import type { ReplyReadContext } from "../../src/inference/canonical-wire.ts";
 import { usageOf } from "../../src/inference/meter/meter.ts";
 
-export type Outbound = "gemini" | "converse";
+export type OutboundName = "gemini" | "converse";
 export const ORIGIN = { provider: "acme", model: "deep-1" };
 
-export function outboundContext(wire: Outbound, outputTool?: string): ReplyReadContext {
+export function outboundContext(wire: OutboundName, outputTool?: string): ReplyReadContext {
   return {
     origin: ORIGIN,
     readUsage: (body) => usageOf(wire, body, "acme"),
@@ -44,22 +44,22 @@ const jsonObject = fc.dictionary(
   { maxKeys: 3 },
 );
 const args = jsonObject.map((value) => JSON.stringify(value));
-const cache = maybe(fc.constantFrom<CacheMark>({}, { ttl: "5m" }, { ttl: "1h" }));
-const unmarked = fc.constant(undefined);
+const cache = maybe(fc.constantFrom<CacheBreakpoint>({}, { ttl: "5m" }, { ttl: "1h" }));
+const noCache = fc.constant(undefined);
 
-function blob(wire: Outbound, kind: Blob["kind"]): fc.Arbitrary<Blob> {
+function blob(wire: OutboundName, kind: OpaqueBlob["kind"]): fc.Arbitrary<OpaqueBlob> {
   return data.map((held) => ({ wire, kind, data: held }));
 }
 
-function textPart(wire: Outbound): fc.Arbitrary<Part> {
+function textPart(wire: OutboundName): fc.Arbitrary<Part> {
   return fc.record({
     type: fc.constant("text" as const),
     text,
-    cache: wire === "converse" ? cache : unmarked,
+    cache: wire === "converse" ? cache : noCache,
   });
 }
 
-function media(wire: Outbound, marked: boolean): fc.Arbitrary<Part> {
+function media(wire: OutboundName, marked: boolean): fc.Arbitrary<Part> {
   const held = (type: "image" | "file" | "audio" | "video", mediaType: string) =>
     fc.record({
       type: fc.constant(type),
@@ -68,7 +68,7 @@ function media(wire: Outbound, marked: boolean): fc.Arbitrary<Part> {
         mediaType: fc.constant(mediaType),
         data,
       }),
-      cache: marked && wire === "converse" ? cache : unmarked,
+      cache: marked && wire === "converse" ? cache : noCache,
     }) as fc.Arbitrary<Part>; // The type of a record's field is not narrowed by the value given.
   const shared = [held("image", "image/png"), held("image", "image/jpeg")];
   return wire === "converse"
@@ -82,11 +82,11 @@ function media(wire: Outbound, marked: boolean): fc.Arbitrary<Part> {
 }
 
 /** What a model said. Neighbours of one kind would be read as one part, unless the first is signed. */
-function said(wire: Outbound, history: boolean): fc.Arbitrary<Part[]> {
+function assistantParts(wire: OutboundName, history: boolean): fc.Arbitrary<Part[]> {
   const thought: fc.Arbitrary<Part> = fc.record({
     type: fc.constant("reasoning" as const),
     text,
-    summary: wire === "gemini" && !history ? fc.constant(true as const) : unmarked,
+    summary: wire === "gemini" && !history ? fc.constant(true as const) : noCache,
     blob: blob(wire, "signature"),
   });
   const hidden: fc.Arbitrary<Part> = blob(wire, "encrypted").map((one) => ({
@@ -99,12 +99,12 @@ function said(wire: Outbound, history: boolean): fc.Arbitrary<Part[]> {
     id: callId,
     name,
     arguments: args,
-    signature: wire === "gemini" ? maybe(blob(wire, "call")) : unmarked,
+    signature: wire === "gemini" ? maybe(blob(wire, "call")) : noCache,
   });
   const plain: fc.Arbitrary<Part> = fc.record({
     type: fc.constant("text" as const),
     text,
-    signature: wire === "gemini" ? maybe(blob(wire, "text")) : unmarked,
+    signature: wire === "gemini" ? maybe(blob(wire, "text")) : noCache,
   });
   const kinds = [thought, plain, plain, call, ...(wire === "converse" ? [hidden] : [])];
   return fc
@@ -113,18 +113,18 @@ function said(wire: Outbound, history: boolean): fc.Arbitrary<Part[]> {
       maxLength: 5,
       selector: (part) => (part.type === "tool_call" ? part.id : part),
     })
-    .map((parts) => (history ? parts : parts.reduce(addApart, [])));
+    .map((parts) => (history ? parts : parts.reduce(appendUnmerged, [])));
 }
 
-function addApart(parts: Part[], part: Part): Part[] {
-  return runsOn(parts.at(-1), part) ? parts : [...parts, part];
+function appendUnmerged(parts: Part[], part: Part): Part[] {
+  return mergesWith(parts.at(-1), part) ? parts : [...parts, part];
 }
 
-function runsOn(before: Part | undefined, part: Part): boolean {
+function mergesWith(before: Part | undefined, part: Part): boolean {
   return part.type === "text" && before?.type === "text" && before.signature === undefined;
 }
 
-function results(calls: readonly Part[], wire: Outbound): fc.Arbitrary<Turn[]> {
+function results(calls: readonly Part[], wire: OutboundName): fc.Arbitrary<Turn[]> {
   const made = calls.flatMap((part) => (part.type === "tool_call" ? [part] : []));
   if (made.length === 0) return fc.constant([]);
   const image = media(wire, false).filter((part) => part.type === "image");
@@ -163,7 +163,7 @@ function results(calls: readonly Part[], wire: Outbound): fc.Arbitrary<Turn[]> {
     .map((parts) => [{ role: "tool", parts }]);
 }
 
-function turns(wire: Outbound): fc.Arbitrary<Turn[]> {
+function turns(wire: OutboundName): fc.Arbitrary<Turn[]> {
   const system = fc.array(
     fc
       .array(textPart(wire), { minLength: 1, maxLength: 2 })
@@ -173,7 +173,7 @@ function turns(wire: Outbound): fc.Arbitrary<Turn[]> {
   const user = fc
     .array(fc.oneof(textPart(wire), media(wire, true)), { minLength: 1, maxLength: 3 })
     .map((parts): Turn => ({ role: "user", parts }));
-  const assistant = said(wire, true).chain((parts) =>
+  const assistant = assistantParts(wire, true).chain((parts) =>
     results(parts, wire).map((after) => {
       const turn: Turn = { role: "assistant", parts };
       return [turn].concat(after);
@@ -185,7 +185,7 @@ function turns(wire: Outbound): fc.Arbitrary<Turn[]> {
     .map(([first, middle, last]) => first.concat(middle.flat(), last));
 }
 
-function tools(wire: Outbound): fc.Arbitrary<Tool[]> {
+function tools(wire: OutboundName): fc.Arbitrary<Tool[]> {
   const tool: fc.Arbitrary<Tool> = fc.record({
     type: fc.constant("function" as const),
     name,
@@ -194,13 +194,16 @@ function tools(wire: Outbound): fc.Arbitrary<Tool[]> {
       type: "object",
       properties: Object.fromEntries(Object.keys(values).map((key) => [key, { type: "string" }])),
     })),
-    strict: wire === "converse" ? maybe(fc.constant(true)) : unmarked,
-    cache: wire === "converse" ? cache : unmarked,
+    strict: wire === "converse" ? maybe(fc.constant(true)) : noCache,
+    cache: wire === "converse" ? cache : noCache,
   });
   return fc.uniqueArray(tool, { minLength: 1, maxLength: 3, selector: (one) => one.name });
 }
 
-function choices(offered: readonly Tool[], wire: Outbound): fc.Arbitrary<ToolChoice | undefined> {
+function choices(
+  offered: readonly Tool[],
+  wire: OutboundName,
+): fc.Arbitrary<ToolChoice | undefined> {
   const named = offered.map((one): ToolChoice => ({ type: "tool", name: one.name }));
   const names = offered.map((one) => one.name);
   const own: ToolChoice[] =
@@ -210,7 +213,7 @@ function choices(offered: readonly Tool[], wire: Outbound): fc.Arbitrary<ToolCho
   );
 }
 
-function fields(wire: Outbound): fc.Arbitrary<Partial<CanonicalRequest>> {
+function fields(wire: OutboundName): fc.Arbitrary<Partial<CanonicalRequest>> {
   const ratio = fc.integer({ min: 0, max: 100 }).map((one) => one / 100);
   const common = {
     stream: maybe(fc.constant(true)),
@@ -256,7 +259,7 @@ function fields(wire: Outbound): fc.Arbitrary<Partial<CanonicalRequest>> {
   });
 }
 
-export function outboundRequests(wire: Outbound): fc.Arbitrary<CanonicalRequest> {
+export function outboundRequests(wire: OutboundName): fc.Arbitrary<CanonicalRequest> {
   return fc
     .tuple(turns(wire), fields(wire), fc.boolean(), tools(wire))
     .filter(([conversation, , has]) => has || wire === "gemini" || !hasCalls(conversation))
@@ -277,7 +280,7 @@ function hasCalls(conversation: readonly Turn[]): boolean {
   return conversation.some((turn) => turn.role === "tool");
 }
 
-function finishOf(parts: readonly Part[], wire: Outbound): fc.Arbitrary<Finish> {
+function finishOf(parts: readonly Part[], wire: OutboundName): fc.Arbitrary<Finish> {
   if (parts.some((part) => part.type === "tool_call"))
     return fc.constantFrom<Finish>({ reason: "tool_calls" }, { reason: "length" });
   return fc.constantFrom<Finish>(
@@ -285,13 +288,13 @@ function finishOf(parts: readonly Part[], wire: Outbound): fc.Arbitrary<Finish> 
     { reason: "length" },
     { reason: "content_filter" },
     ...(wire === "converse"
-      ? ([{ reason: "stop_sequence", stopString: "END" }, { reason: "context_full" }] as const)
+      ? ([{ reason: "stop_sequence", stopSequence: "END" }, { reason: "context_full" }] as const)
       : []),
   );
 }
 
-export function outboundReplies(wire: Outbound): fc.Arbitrary<CanonicalReply> {
-  const choice = said(wire, false).chain((parts) =>
+export function outboundReplies(wire: OutboundName): fc.Arbitrary<CanonicalReply> {
+  const choice = assistantParts(wire, false).chain((parts) =>
     finishOf(parts, wire).map((finish): Choice => ({ parts, finish })),
   );
   const count = fc.integer({ min: 0, max: 99_999 });
@@ -308,7 +311,7 @@ export function outboundReplies(wire: Outbound): fc.Arbitrary<CanonicalReply> {
 }
 
 /** A cut of the bytes into pieces of these sizes. */
-export function piecesOf(bytes: Uint8Array, sizes: Iterator<number>): Uint8Array[] {
+export function splitBytes(bytes: Uint8Array, sizes: Iterator<number>): Uint8Array[] {
   const pieces: Uint8Array[] = [];
   for (let at = 0; at < bytes.length;) {
     const size = Number(sizes.next().value);

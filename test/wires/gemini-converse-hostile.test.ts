@@ -5,10 +5,10 @@ import type { OutboundWire } from "../../src/inference/canonical-wire.ts";
 import { converseWire } from "../../src/inference/wires/converse/converse.ts";
 import { geminiWire } from "../../src/inference/wires/gemini/gemini.ts";
 import { outboundContext } from "./gemini-converse-arbitrary.ts";
-import { checkCanonical, readEvents } from "./streams.ts";
+import { validateCanonicalStream, readEvents } from "./streams.ts";
 
 // The words of each API, so that nonsense reaches every corner.
-const WORDS = {
+const KEYWORDS = {
   gemini:
     "candidates content parts text thought thoughtSignature functionCall name args partialArgs jsonPath stringValue willContinue inlineData mimeType data executableCode finishReason index usageMetadata promptTokenCount totalTokenCount groundingMetadata groundingChunks groundingSupports groundingChunkIndices segment startIndex endIndex web uri citationMetadata citationSources logprobsResult chosenCandidates topCandidates promptFeedback blockReason responseId modelVersion createTime error code message status details retryDelay reason",
   converse:
@@ -25,7 +25,7 @@ const NAMES = [
   "throttlingException",
 ];
 
-function nonsense(words: string): fc.Arbitrary<unknown> {
+function randomJson(words: string): fc.Arbitrary<unknown> {
   const { value } = fc.letrec<{ value: unknown }>((tie) => ({
     value: fc.oneof(
       { maxDepth: 7, depthSize: "large", withCrossShrink: true },
@@ -56,7 +56,7 @@ function nonsense(words: string): fc.Arbitrary<unknown> {
 for (const wire of [geminiWire, converseWire] as const satisfies readonly OutboundWire[]) {
   const name = wire.name === "gemini" ? "gemini" : "converse";
   const context = outboundContext(name, "x");
-  const value = nonsense(WORDS[name]);
+  const value = randomJson(KEYWORDS[name]);
 
   describe(name, () => {
     test("a reply that is nonsense has a choice", () => {
@@ -80,7 +80,7 @@ for (const wire of [geminiWire, converseWire] as const satisfies readonly Outbou
       });
       fc.assert(
         fc.property(fc.array(event, { maxLength: 6 }), (events) => {
-          expect(checkCanonical(readEvents(wire, events, context))).toEqual([]);
+          expect(validateCanonicalStream(readEvents(wire, events, context))).toEqual([]);
         }),
         { numRuns: 2_000 },
       );

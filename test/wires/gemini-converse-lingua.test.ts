@@ -13,7 +13,7 @@ import { recordingsFolder, skipNotice } from "../support/recordings.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 
-const CALLERS: readonly (readonly [string, InboundWire])[] = [
+const INBOUND_APIS: readonly (readonly [string, InboundWire])[] = [
   ["chat-completions", chatWire],
   ["anthropic", messagesWire],
   ["responses", responsesWire],
@@ -25,7 +25,7 @@ const TARGETS: readonly (readonly [string, OutboundWire])[] = [
 ];
 
 /** Where a difference lies, and its reason; "≠" where both say something else, "+" ours alone, "-" theirs. */
-const REASONS: readonly (readonly [RegExp, string])[] = [
+const EXPECTED_DIFFERENCES: readonly (readonly [RegExp, string])[] = [
   [
     /^\+ generationConfig\.maxOutputTokens$|^\+ inferenceConfig\.maxTokens$/,
     "the Messages API demands a limit, which the native request leaves out",
@@ -62,7 +62,7 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-const MORE: readonly (readonly [RegExp, string])[] = [
+const UNTRANSLATED_DIFFERENCES: readonly (readonly [RegExp, string])[] = [
   [
     /^multimodalRequest .*[+-] contents\[0\]\.parts\[1\]\.(?:fileData|inlineData)/,
     "the caller gives an address, the native request the bytes",
@@ -88,11 +88,11 @@ const MORE: readonly (readonly [RegExp, string])[] = [
 
 function reasonOf(where: string, one: string): string | undefined {
   const whole = `${where}: ${one}`;
-  return (REASONS.find(([pattern]) => pattern.test(one)) ??
-    MORE.find(([pattern]) => pattern.test(whole)))?.[1];
+  return (EXPECTED_DIFFERENCES.find(([pattern]) => pattern.test(one)) ??
+    UNTRANSLATED_DIFFERENCES.find(([pattern]) => pattern.test(whole)))?.[1];
 }
 
-function* pairs(root: string): Generator<Compared> {
+function* pairs(root: string): Generator<Comparison> {
   for (const folder of readdirSync(root).map((name) => join(root, name)))
     for (const [target, wire] of TARGETS)
       if (existsSync(join(folder, target, "request.json"))) yield* compare(folder, target, wire);
@@ -118,13 +118,13 @@ function differences(ours: unknown, theirs: unknown): string[] {
 }
 
 /** Parameters are written as JSON schema, where the recorded requests have the older form with types in capitals. */
-function modern(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(modern);
+function normalize(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(normalize);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, one]) => {
-      if (key === "parameters") return ["parametersJsonSchema", modern(one)];
-      return [key, key === "type" && typeof one === "string" ? one.toLowerCase() : modern(one)];
+      if (key === "parameters") return ["parametersJsonSchema", normalize(one)];
+      return [key, key === "type" && typeof one === "string" ? one.toLowerCase() : normalize(one)];
     }),
   );
 }
@@ -144,19 +144,19 @@ function withBytes(value: unknown): unknown {
 
 const readJson = (file: string) => JSON.parse(readFileSync(file, "utf8")) as Values;
 
-interface Compared {
-  readonly where: string;
-  readonly unlike: readonly string[];
+interface Comparison {
+  readonly name: string;
+  readonly differences: readonly string[];
 }
 
-function compare(folder: string, target: string, wire: OutboundWire): Compared[] {
+function compare(folder: string, target: string, wire: OutboundWire): Comparison[] {
   const { model, modelId, ...native } = readJson(join(folder, target, "request.json"));
   const named = model ?? modelId;
   const name = (typeof named === "string" ? named : "gemini-2.5-flash").replace(
     "publishers/google/models/",
     "",
   );
-  return CALLERS.flatMap(([dialect, inbound]) => {
+  return INBOUND_APIS.flatMap(([dialect, inbound]) => {
     const file = join(folder, dialect, "request.json");
     if (!existsSync(file)) return [];
     const { body } = wire.writeRequest(inbound.readRequest(readJson(file)), {
@@ -164,8 +164,8 @@ function compare(folder: string, target: string, wire: OutboundWire): Compared[]
       model: name,
     });
     const ours: unknown = JSON.parse(JSON.stringify(body));
-    const unlike = differences(ours, wire.name === "gemini" ? modern(native) : withBytes(native));
-    return [{ where: `${folder.split("/").at(-1)} ${dialect} → ${target}`, unlike }];
+    const found = differences(ours, wire.name === "gemini" ? normalize(native) : withBytes(native));
+    return [{ name: `${folder.split("/").at(-1)} ${dialect} → ${target}`, differences: found }];
   });
 }
 
@@ -175,13 +175,13 @@ describe.skipIf(skipNotice("one intent in several APIs"))("one intent in several
     const counts = new Map<string, number>();
     const unexplained: string[] = [];
     const all = [...pairs(root)];
-    for (const { where, unlike } of all)
-      for (const one of unlike) {
-        const reason = reasonOf(where, one);
-        if (reason === undefined) unexplained.push(`${where}: ${one}`);
+    for (const { name, differences } of all)
+      for (const one of differences) {
+        const reason = reasonOf(name, one);
+        if (reason === undefined) unexplained.push(`${name}: ${one}`);
         else counts.set(reason, (counts.get(reason) ?? 0) + 1);
       }
-    const same = all.filter(({ unlike }) => unlike.length === 0).length;
+    const same = all.filter(({ differences }) => differences.length === 0).length;
     console.log(
       `lingua: ${all.length} pairs, ${same} the same to the letter; differences by reason:`,
     );

@@ -2,7 +2,7 @@
 // the provider gets its own reasoning and signatures back; another model does not.
 import { describe, expect, test } from "bun:test";
 import type { CanonicalReply, CanonicalRequest, Part } from "../../src/inference/canonical.ts";
-import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import { replyToEvents } from "../../src/inference/canonical-stream.ts";
 import type { InboundWire, OutboundWire, Target } from "../../src/inference/canonical-wire.ts";
 import { chatWire } from "../../src/inference/wires/chat/chat.ts";
 import { converseWire } from "../../src/inference/wires/converse/converse.ts";
@@ -23,7 +23,7 @@ interface Body {
 type Calls = readonly { readonly id: string }[];
 
 /** How a caller of each API sends back what it got, with the results of the calls. */
-const CALLERS: readonly (readonly [InboundWire, (body: Body, calls: Calls) => unknown])[] = [
+const INBOUND_APIS: readonly (readonly [InboundWire, (body: Body, calls: Calls) => unknown])[] = [
   [
     chatWire,
     ({ choices = [] }, calls) => ({
@@ -67,51 +67,51 @@ const CALLERS: readonly (readonly [InboundWire, (body: Body, calls: Calls) => un
   ],
 ];
 
-const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 function secondTurn(
-  [inbound, sendBack]: (typeof CALLERS)[number],
+  [inbound, sendBack]: (typeof INBOUND_APIS)[number],
   reply: CanonicalReply,
 ): CanonicalRequest {
   const calls = (reply.choices[0]?.parts ?? []).filter((part) => part.type === "tool_call");
   const { body } = inbound.writeReply(reply, writeContext());
-  return inbound.readRequest(overTheNet(sendBack(overTheNet(body) as Body, calls)));
+  return inbound.readRequest(jsonRoundTrip(sendBack(jsonRoundTrip(body) as Body, calls)));
 }
 
 interface Case {
   readonly wire: OutboundWire;
   readonly target: Target;
   readonly body: unknown;
-  readonly said: readonly unknown[];
+  readonly expectedReply: readonly unknown[];
   /** What the provider got of the assistant's turn. */
-  readonly got: (request: CanonicalRequest, target: Target) => readonly unknown[];
+  readonly sentAssistantTurn: (request: CanonicalRequest, target: Target) => readonly unknown[];
 }
 
-const thought = { text: "Look it up.", thought: true, thoughtSignature: "dGhvdWdodA==" };
+const thoughtPart = { text: "Look it up.", thought: true, thoughtSignature: "dGhvdWdodA==" };
 const functionCall = { id: "a1", name: "weather", args: { at: "Oslo" } };
 const gemini: Case = {
   wire: geminiWire,
   target: { provider: "google", model: "gemini-3-flash" },
-  said: [
-    thought,
+  expectedReply: [
+    thoughtPart,
     { functionCall, thoughtSignature: "Y2FsbA==" },
     { functionCall: { name: "weather", args: { at: "Bern" } } },
   ],
   get body() {
     return {
       responseId: "r1",
-      candidates: [{ content: { role: "model", parts: this.said }, finishReason: "STOP" }],
+      candidates: [{ content: { role: "model", parts: this.expectedReply }, finishReason: "STOP" }],
     };
   },
-  got: (request, target) => {
+  sentAssistantTurn: (request, target) => {
     const { body } = geminiWire.writeRequest(request, target);
-    return (overTheNet(body) as GeminiBody).contents[1]?.parts ?? [];
+    return (jsonRoundTrip(body) as GeminiBody).contents[1]?.parts ?? [];
   },
 };
 const converse: Case = {
   wire: converseWire,
   target: { provider: "bedrock", model: "us.anthropic.claude-haiku-4-5-20251001-v1:0" },
-  said: [
+  expectedReply: [
     { reasoningContent: { reasoningText: { text: "Look it up.", signature: "c2ln" } } },
     { reasoningContent: { redactedContent: "cmVk" } },
     { text: "One moment." },
@@ -120,28 +120,28 @@ const converse: Case = {
   ],
   get body() {
     return {
-      output: { message: { role: "assistant", content: this.said } },
+      output: { message: { role: "assistant", content: this.expectedReply } },
       stopReason: "tool_use",
     };
   },
-  got: (request, target) => {
+  sentAssistantTurn: (request, target) => {
     const { body } = converseWire.writeRequest(request, target);
-    return (overTheNet(body) as ConverseBody).messages[1]?.content ?? [];
+    return (jsonRoundTrip(body) as ConverseBody).messages[1]?.content ?? [];
   },
 };
 
-const bareOfBlobs = (parts: readonly unknown[]) =>
+const withoutBlobs = (parts: readonly unknown[]) =>
   JSON.stringify(parts).match(/c2ln|cmVk|Y2FsbA==|dGhvdWdodA==/g);
 
 for (const one of [gemini, converse]) {
-  const { wire, target, body, said, got } = one;
+  const { wire, target, body, expectedReply: said, sentAssistantTurn: got } = one;
   const context = {
     ...outboundContext(wire.name === "gemini" ? "gemini" : "converse"),
     origin: target,
   };
   const reply = wire.readReply(body, context);
   describe(wire.name, () => {
-    for (const caller of CALLERS) {
+    for (const caller of INBOUND_APIS) {
       test(`gives a ${caller[0].name} caller what it wants back, and gets it`, () => {
         expect(got(secondTurn(caller, reply), target)).toEqual(said);
       });
@@ -149,14 +149,14 @@ for (const one of [gemini, converse]) {
       test(`another model gets none of it from a ${caller[0].name} caller`, () => {
         const other = { ...target, model: `${target.model}-2` };
         const parts = got(secondTurn(caller, reply), other);
-        expect(bareOfBlobs(parts)).toBeNull();
+        expect(withoutBlobs(parts)).toBeNull();
         expect(parts.length).toBeGreaterThanOrEqual(2);
       });
 
       test(`a ${caller[0].name} caller's stream of it is written`, () => {
         const writer = caller[0].createStreamWriter(writeContext());
         let text = "";
-        for (const event of eventsOfReply(reply)) text += writer.push(event);
+        for (const event of replyToEvents(reply)) text += writer.push(event);
         text += writer.end();
         expect(text.length).toBeGreaterThan(100);
         const names =

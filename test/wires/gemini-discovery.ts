@@ -21,7 +21,7 @@ const FILE = resolve(
 );
 
 /** Says what is wrong with a value by the schema of that name; undefined where the description is absent. */
-export function geminiChecker(): ((schema: string, value: unknown) => string[]) | undefined {
+export function geminiValidator(): ((schema: string, value: unknown) => string[]) | undefined {
   if (!existsSync(FILE)) {
     console.log("skipped: no description of Google's API found (set POSTERN_SPECS to its folder)");
     return undefined;

@@ -5,16 +5,16 @@ import type { CanonicalReply } from "../../src/inference/canonical.ts";
 import { geminiWire } from "../../src/inference/wires/gemini/gemini.ts";
 import { eventsOf, recordings, replayBytes, skipNotice } from "../support/recordings.ts";
 import type { Recording } from "../support/recordings.ts";
-import { outboundContext, piecesOf } from "./gemini-converse-arbitrary.ts";
+import { outboundContext, splitBytes } from "./gemini-converse-arbitrary.ts";
 import type { GeminiCandidate, GeminiChunk } from "./gemini-json.ts";
-import { checkCanonical, collect, readEvents, readPieces } from "./streams.ts";
+import { validateCanonicalStream, collectReply, readEvents, readPieces } from "./streams.ts";
 
 const context = outboundContext("gemini");
 const decoder = new TextDecoder();
 const all = (): Iterable<Recording> =>
   recordings(({ endpoint }) => /^gemini\.(?:stream)?[gG]enerateContent$/.test(endpoint));
 
-interface Said {
+interface ReplySummary {
   readonly text: string;
   readonly thoughts: string;
   readonly calls: readonly string[];
@@ -22,7 +22,7 @@ interface Said {
   readonly media: number;
 }
 
-function chunksSay(chunks: readonly GeminiChunk[]): Said {
+function summarizeChunks(chunks: readonly GeminiChunk[]): ReplySummary {
   const candidates = chunks.flatMap((chunk) => chunk.candidates?.[0] ?? []);
   const parts = candidates.flatMap((candidate) => candidate.content?.parts ?? []);
   const texts = (thought: boolean) =>
@@ -40,20 +40,23 @@ function chunksSay(chunks: readonly GeminiChunk[]): Said {
     ),
     natives:
       parts.filter((part) => part.executableCode ?? part.codeExecutionResult).length +
-      new Set(candidates.flatMap(shownIn)).size,
+      new Set(candidates.flatMap(displayFields)).size,
     media: parts.filter((part) => part.inlineData).length,
   };
 }
 
 /** What is shown beside the answer, by its kind. */
-function shownIn({ groundingMetadata, urlContextMetadata }: GeminiCandidate): readonly string[] {
+function displayFields({
+  groundingMetadata,
+  urlContextMetadata,
+}: GeminiCandidate): readonly string[] {
   return [
     ...(groundingMetadata?.["searchEntryPoint"] === undefined ? [] : ["searchEntryPoint"]),
     ...(urlContextMetadata === undefined ? [] : ["urlContextMetadata"]),
   ];
 }
 
-function replySays(reply: CanonicalReply, streamedArguments: boolean): Said {
+function summarizeReply(reply: CanonicalReply, streamedArguments: boolean): ReplySummary {
   const parts = reply.choices[0]?.parts ?? [];
   const joined = (type: "text" | "reasoning") =>
     parts.flatMap((part) => (part.type === type ? [part.text] : [])).join("");
@@ -69,20 +72,20 @@ function replySays(reply: CanonicalReply, streamedArguments: boolean): Said {
 }
 
 function chunksOf(recording: Recording): readonly GeminiChunk[] {
-  if (recording.form !== "json")
+  if (recording.bodyFormat !== "json")
     return eventsOf(recording).map((event) => JSON.parse(event.data) as GeminiChunk);
   const body = JSON.parse(decoder.decode(recording.responseBody)) as GeminiChunk | GeminiChunk[];
   return Array.isArray(body) ? body : [body];
 }
 
 function read(recording: Recording, chunks: readonly GeminiChunk[]): CanonicalReply {
-  if (recording.form === "json")
+  if (recording.bodyFormat === "json")
     return geminiWire.readReply(JSON.parse(decoder.decode(recording.responseBody)), context);
   const wireEvents = chunks.map((chunk) => ({ name: "", data: JSON.stringify(chunk) }));
   const events = readEvents(geminiWire, wireEvents, context);
-  expect(checkCanonical(events)).toEqual([]);
+  expect(validateCanonicalStream(events)).toEqual([]);
   expect(events.some((event) => event.type === "error")).toBe(false);
-  return collect(events);
+  return collectReply(events);
 }
 
 const CODES: Readonly<Record<number, string>> = {
@@ -96,9 +99,9 @@ function checkFinish(where: string, recording: Recording, { choices }: Canonical
   const { finish, parts = [] } = choices[0] ?? {};
   const { stopReasons } = recording.summary;
   if (stopReasons.length > 0)
-    expect([where, stopReasons.includes(finish?.native ?? "")]).toEqual([where, true]);
+    expect([where, stopReasons.includes(finish?.nativeReason ?? "")]).toEqual([where, true]);
   const calls = parts.some((part) => part.type === "tool_call");
-  if (finish?.native === "STOP")
+  if (finish?.nativeReason === "STOP")
     expect([where, finish.reason]).toEqual([where, calls ? "tool_calls" : "stop"]);
 }
 
@@ -134,14 +137,14 @@ describe.skipIf(skipNotice("Gemini's recordings"))("Gemini's recordings", () => 
       }
       const reply = read(recording, chunks);
       const streamed = decoder.decode(recording.responseBody).includes("partialArgs");
-      expect([where, replySays(reply, streamed)]).toEqual([where, chunksSay(chunks)]);
+      expect([where, summarizeReply(reply, streamed)]).toEqual([where, summarizeChunks(chunks)]);
       checkFinish(where, recording, reply);
       const tokens = Object.values(reply.usage?.usage.tokens ?? {});
       const total = tokens.reduce((sum, one) => sum + one, 0);
       expect([where, total]).toEqual([where, totalOf(chunks)]);
       expect(reply.model).toBe(chunks[0]?.modelVersion);
-      counts[recording.form === "json" ? "whole" : "streamed"]++;
-      counts.calls += replySays(reply, true).calls.length;
+      counts[recording.bodyFormat === "json" ? "whole" : "streamed"]++;
+      counts.calls += summarizeReply(reply, true).calls.length;
       counts.signatures += JSON.stringify(reply).split('"wire":"gemini"').length - 1;
       counts.citations += checkCitations(where, reply);
     }
@@ -153,9 +156,10 @@ describe.skipIf(skipNotice("Gemini's recordings"))("Gemini's recordings", () => 
     let cut = 0;
     for (const recording of all()) {
       const bytes = replayBytes(recording);
-      if (recording.form === "json" || recording.status >= 400 || bytes.length > 60_000) continue;
+      if (recording.bodyFormat === "json" || recording.status >= 400 || bytes.length > 60_000)
+        continue;
       const one = readPieces(geminiWire.createStreamReader(context), [bytes]);
-      const pieces = piecesOf(bytes, sevens());
+      const pieces = splitBytes(bytes, sevenByteSizes());
       expect(readPieces(geminiWire.createStreamReader(context), pieces)).toEqual(one);
       cut++;
     }
@@ -163,7 +167,7 @@ describe.skipIf(skipNotice("Gemini's recordings"))("Gemini's recordings", () => 
   });
 });
 
-function* sevens(): Generator<number> {
+function* sevenByteSizes(): Generator<number> {
   for (;;) yield 7;
 }
 

@@ -1,6 +1,6 @@
 // Reads a request to Gemini back into the canonical form: the other half of a round trip, for tests alone.
 import type {
-  Blob,
+  OpaqueBlob,
   CanonicalRequest,
   Effort,
   FilePart,
@@ -20,14 +20,14 @@ import type {
   GeminiPart,
 } from "./gemini-json.ts";
 
-const TYPES: Record<string, "image" | "file" | "audio" | "video"> = {
+const MEDIA_KIND_BY_TYPE: Record<string, "image" | "file" | "audio" | "video"> = {
   image: "image",
   audio: "audio",
   video: "video",
   application: "file",
 };
 
-export function readGeminiRequest(body: GeminiBody, path: string): CanonicalRequest {
+export function parseGeminiRequest(body: GeminiBody, path: string): CanonicalRequest {
   const config = body.generationConfig ?? {};
   const system: Turn[] =
     body.systemInstruction === undefined
@@ -68,7 +68,7 @@ function readContent({ role, parts = [] }: GeminiContent): Turn[] {
 
 function readPart(part: GeminiPart): Part {
   const { text, thought, thoughtSignature: signature, functionCall: call, inlineData } = part;
-  const blob = (kind: Blob["kind"]): Blob | undefined =>
+  const blob = (kind: OpaqueBlob["kind"]): OpaqueBlob | undefined =>
     signature === undefined || signature === "skip_thought_signature_validator"
       ? undefined
       : { wire: "gemini", kind, data: signature };
@@ -89,7 +89,7 @@ function readPart(part: GeminiPart): Part {
 }
 
 function readData({ mimeType, data }: GeminiData): ImagePart | FilePart | MediaPart {
-  const type = TYPES[mimeType.split("/")[0] ?? ""] ?? "file";
+  const type = MEDIA_KIND_BY_TYPE[mimeType.split("/")[0] ?? ""] ?? "file";
   return { type, source: { kind: "base64", mediaType: mimeType, data } };
 }
 

@@ -3,32 +3,37 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalReply } from "../../src/inference/canonical.ts";
 import { geminiWire } from "../../src/inference/wires/gemini/gemini.ts";
-import { bare, cutEvents } from "./arbitrary.ts";
-import { chunksOf } from "./gemini-chunks.ts";
+import { stripPaths, cutEvents } from "./arbitrary.ts";
+import { encodeChunks } from "./gemini-chunks.ts";
 import type { GeminiBody, GeminiCandidate, GeminiChunk, GeminiPart } from "./gemini-json.ts";
-import { ORIGIN, outboundContext, outboundReplies, piecesOf } from "./gemini-converse-arbitrary.ts";
-import { checkCanonical, collect, readEvents, readPieces } from "./streams.ts";
+import {
+  ORIGIN,
+  outboundContext,
+  outboundReplies,
+  splitBytes,
+} from "./gemini-converse-arbitrary.ts";
+import { validateCanonicalStream, collectReply, readEvents, readPieces } from "./streams.ts";
 
 const context = outboundContext("gemini");
 const encoder = new TextEncoder();
 
 const sse = (chunks: readonly GeminiChunk[]) =>
   chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\r\n\r\n`).join("");
-const meant = (reply: CanonicalReply) =>
-  bare({
+const comparableReply = (reply: CanonicalReply) =>
+  stripPaths({
     ...reply,
     usage: Object.fromEntries(
       Object.entries(reply.usage?.usage.tokens ?? {}).filter(([, count]) => count > 0),
     ),
     choices: reply.choices.map(({ parts, finish }) => ({ parts, reason: finish.reason })),
   });
-const read = (chunks: readonly GeminiChunk[]) =>
+const readChunks = (chunks: readonly GeminiChunk[]) =>
   readEvents(
     geminiWire,
     chunks.map((chunk) => ({ name: "", data: JSON.stringify(chunk) })),
     context,
   );
-const one = (candidate: GeminiCandidate, rest: GeminiChunk = {}): GeminiChunk => ({
+const candidateChunk = (candidate: GeminiCandidate, rest: GeminiChunk = {}): GeminiChunk => ({
   responseId: "r1",
   modelVersion: "g",
   ...rest,
@@ -47,14 +52,14 @@ describe("replies of Gemini", () => {
     );
     fc.assert(
       fc.property(streams, ([reply, events, sizes]) => {
-        const chunks = chunksOf(events);
+        const chunks = encodeChunks(events);
         const bytes = encoder.encode(sse(chunks));
-        const out = readPieces(geminiWire.createStreamReader(context), piecesOf(bytes, sizes));
-        expect(checkCanonical(out)).toEqual([]);
-        expect(meant(collect(out))).toEqual(meant(reply));
-        expect(meant(geminiWire.readReply(JSON.parse(JSON.stringify(chunks)), context))).toEqual(
-          meant(reply),
-        );
+        const out = readPieces(geminiWire.createStreamReader(context), splitBytes(bytes, sizes));
+        expect(validateCanonicalStream(out)).toEqual([]);
+        expect(comparableReply(collectReply(out))).toEqual(comparableReply(reply));
+        expect(
+          comparableReply(geminiWire.readReply(JSON.parse(JSON.stringify(chunks)), context)),
+        ).toEqual(comparableReply(reply));
       }),
       { numRuns: 300 },
     );
@@ -62,18 +67,20 @@ describe("replies of Gemini", () => {
 
   test("a stream cut at every byte gives the same events", () => {
     const text = sse([
-      one(parts({ text: "Hm 🏴‍☠️", thought: true })),
-      one(parts({ text: "Grüße" })),
-      one(parts({ text: "", thoughtSignature: "c2ln" })),
-      one(parts({ functionCall: { name: "f", args: { a: "ü" } }, thoughtSignature: "c2ln" })),
-      one(
+      candidateChunk(parts({ text: "Hm 🏴‍☠️", thought: true })),
+      candidateChunk(parts({ text: "Grüße" })),
+      candidateChunk(parts({ text: "", thoughtSignature: "c2ln" })),
+      candidateChunk(
+        parts({ functionCall: { name: "f", args: { a: "ü" } }, thoughtSignature: "c2ln" }),
+      ),
+      candidateChunk(
         { ...parts({ functionCall: { id: "x", name: "g" } }), finishReason: "STOP" },
         { usageMetadata: { promptTokenCount: 3, totalTokenCount: 3 } },
       ),
     ]);
     const bytes = encoder.encode(text);
     const whole = readPieces(geminiWire.createStreamReader(context), [bytes]);
-    expect(checkCanonical(whole)).toEqual([]);
+    expect(validateCanonicalStream(whole)).toEqual([]);
     for (let at = 1; at < bytes.length; at++) {
       const cut = readPieces(geminiWire.createStreamReader(context), [
         bytes.subarray(0, at),
@@ -81,7 +88,7 @@ describe("replies of Gemini", () => {
       ]);
       expect(cut).toEqual(whole);
     }
-    expect(collect(whole).choices).toEqual([
+    expect(collectReply(whole).choices).toEqual([
       {
         parts: [
           { type: "reasoning", summary: true, id: undefined, text: "Hm 🏴‍☠️", blob: undefined },
@@ -101,7 +108,7 @@ describe("replies of Gemini", () => {
           },
           { type: "tool_call", id: "x", name: "g", arguments: "{}", signature: undefined },
         ] as never,
-        finish: { reason: "tool_calls", native: "STOP", detail: undefined },
+        finish: { reason: "tool_calls", nativeReason: "STOP", detail: undefined },
       },
     ]);
   });
@@ -110,7 +117,7 @@ describe("replies of Gemini", () => {
     const reader = geminiWire.createStreamReader(context);
     const first = reader.push({
       name: "",
-      data: JSON.stringify(one({ ...parts({ text: "a" }), finishReason: "STOP" })),
+      data: JSON.stringify(candidateChunk({ ...parts({ text: "a" }), finishReason: "STOP" })),
     });
     expect(first.map((event) => event.type)).toEqual(["start", "part_start", "delta"]);
     expect(reader.end().map((event) => event.type)).toEqual(["part_end", "finish"]);
@@ -118,19 +125,19 @@ describe("replies of Gemini", () => {
   });
 
   test("a stream that was cut, and an error within one", () => {
-    const cut = read([one(parts({ text: "a" }))]);
+    const cut = readChunks([candidateChunk(parts({ text: "a" }))]);
     expect(cut.at(-1)).toMatchObject({ type: "error", error: { code: "upstream_error" } });
-    expect(checkCanonical(cut)).toEqual([]);
-    const failed = read([
-      one(parts({ text: "a" })),
+    expect(validateCanonicalStream(cut)).toEqual([]);
+    const failed = readChunks([
+      candidateChunk(parts({ text: "a" })),
       { error: { code: 503, status: "UNAVAILABLE", message: "The model is overloaded." } },
-      one(parts({ text: "b" })),
+      candidateChunk(parts({ text: "b" })),
     ]);
     expect(failed.at(-1)).toMatchObject({
       type: "error",
       error: { code: "overloaded", status: 503 },
     });
-    expect(read([])).toMatchObject([{ type: "error" }]);
+    expect(readChunks([])).toMatchObject([{ type: "error" }]);
     const listed = geminiWire.createStreamReader(context).push({
       name: "",
       data: '[{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"Quota"}}]',
@@ -144,7 +151,10 @@ describe("replies of Gemini", () => {
       usageMetadata: { promptTokenCount: 5, totalTokenCount: 5 },
     };
     const finish = { reason: "content_filter", native: "PROHIBITED_CONTENT" };
-    for (const reply of [geminiWire.readReply(blocked, context), collect(read([blocked]))]) {
+    for (const reply of [
+      geminiWire.readReply(blocked, context),
+      collectReply(readChunks([blocked])),
+    ]) {
       expect(reply.choices).toMatchObject([{ parts: [], finish }]);
       expect(reply.usage?.usage.tokens.input).toBe(5);
     }
@@ -155,8 +165,10 @@ describe("replies of Gemini", () => {
 
   test("reasons to finish", () => {
     const reason = (finishReason: string, ...list: GeminiPart[]) =>
-      geminiWire.readReply(one({ ...parts(...list), finishReason, finishMessage: "why" }), context)
-        .choices[0]?.finish;
+      geminiWire.readReply(
+        candidateChunk({ ...parts(...list), finishReason, finishMessage: "why" }),
+        context,
+      ).choices[0]?.finish;
     const call = { functionCall: { name: "f", args: {} } };
     expect(reason("STOP")).toMatchObject({ reason: "stop", native: "STOP" });
     expect(reason("STOP", call)?.reason).toBe("tool_calls");
@@ -174,7 +186,10 @@ describe("replies of Gemini", () => {
 
   test("the output tool's call becomes text, and no call was made", () => {
     const reply = geminiWire.readReply(
-      one({ ...parts({ functionCall: { name: "out", args: { a: 1 } } }), finishReason: "STOP" }),
+      candidateChunk({
+        ...parts({ functionCall: { name: "out", args: { a: 1 } } }),
+        finishReason: "STOP",
+      }),
       outboundContext("gemini", "out"),
     );
     expect(reply.choices).toMatchObject([
@@ -188,7 +203,7 @@ describe("replies of Gemini", () => {
     const image = { inlineData: { mimeType: "image/png", data: "AAAA" }, thoughtSignature: "c2ln" };
     const sound = { inlineData: { mimeType: "audio/L16;rate=24000", data: "AAAA" } };
     const reply = geminiWire.readReply(
-      one({ ...parts({ text: "a" }, code, result, image, sound), finishReason: "STOP" }),
+      candidateChunk({ ...parts({ text: "a" }, code, result, image, sound), finishReason: "STOP" }),
       context,
     );
     expect(reply.choices[0]?.parts).toMatchObject([
@@ -210,10 +225,13 @@ describe("replies of Gemini", () => {
       { functionCall: { id: "own", name: "f", args: {} } },
     ];
     const origin = { provider: "acme", model: "gemini-3-flash" };
-    const reply = geminiWire.readReply(one({ ...parts(...list), finishReason: "STOP" }), {
-      ...context,
-      origin,
-    });
+    const reply = geminiWire.readReply(
+      candidateChunk({ ...parts(...list), finishReason: "STOP" }),
+      {
+        ...context,
+        origin,
+      },
+    );
     const said = reply.choices[0]?.parts ?? [];
     const results = said.flatMap((part) =>
       part.type === "tool_call"
@@ -240,9 +258,9 @@ describe("replies of Gemini", () => {
 
   test("places of citations are positions of their own text", () => {
     const chunks = [
-      one(parts({ text: "Grüße. " })),
-      one(parts({ text: "Aus Köln." })),
-      one({
+      candidateChunk(parts({ text: "Grüße. " })),
+      candidateChunk(parts({ text: "Aus Köln." })),
+      candidateChunk({
         finishReason: "STOP",
         groundingMetadata: {
           webSearchQueries: ["q"],
@@ -263,9 +281,9 @@ describe("replies of Gemini", () => {
         },
       }),
     ];
-    const events = read(chunks);
-    expect(checkCanonical(events)).toEqual([]);
-    const part = collect(events).choices[0]?.parts[0];
+    const events = readChunks(chunks);
+    expect(validateCanonicalStream(events)).toEqual([]);
+    const part = collectReply(events).choices[0]?.parts[0];
     expect(part).toMatchObject({
       text: "Grüße. Aus Köln.",
       citations: [
@@ -279,9 +297,11 @@ describe("replies of Gemini", () => {
 
   test("arguments that come in pieces are put together", () => {
     const piece = (...partialArgs: Record<string, unknown>[]) =>
-      one(parts({ functionCall: { partialArgs, willContinue: true } }));
-    const events = read([
-      one(parts({ functionCall: { name: "f", willContinue: true }, thoughtSignature: "c2ln" })),
+      candidateChunk(parts({ functionCall: { partialArgs, willContinue: true } }));
+    const events = readChunks([
+      candidateChunk(
+        parts({ functionCall: { name: "f", willContinue: true }, thoughtSignature: "c2ln" }),
+      ),
       piece({ jsonPath: "$.list[0].name", stringValue: "Ap", willContinue: true }),
       piece(
         { jsonPath: "$.list[0].name", stringValue: "ple" },
@@ -293,11 +313,14 @@ describe("replies of Gemini", () => {
         { jsonPath: "$.no", nullValue: null },
         { jsonPath: "$.__proto__.x", stringValue: "y" },
       ),
-      one(parts({ functionCall: {} })),
-      one({ ...parts({ functionCall: { name: "g", willContinue: true } }), finishReason: "STOP" }),
+      candidateChunk(parts({ functionCall: {} })),
+      candidateChunk({
+        ...parts({ functionCall: { name: "g", willContinue: true } }),
+        finishReason: "STOP",
+      }),
     ]);
-    expect(checkCanonical(events)).toEqual([]);
-    const [first, second] = collect(events).choices[0]?.parts ?? [];
+    expect(validateCanonicalStream(events)).toEqual([]);
+    const [first, second] = collectReply(events).choices[0]?.parts ?? [];
     expect(first).toMatchObject({
       name: "f",
       arguments:
@@ -318,7 +341,7 @@ describe("replies of Gemini", () => {
       },
     ];
     const reply = geminiWire.readReply(
-      one({
+      candidateChunk({
         ...parts({ text: "Hi" }),
         finishReason: "STOP",
         logprobsResult: { chosenCandidates, topCandidates },
@@ -338,12 +361,12 @@ describe("replies of Gemini", () => {
   });
 
   test("the last usage that counts holds, and searches are charged", () => {
-    const events = read([
-      one(
+    const events = readChunks([
+      candidateChunk(
         { groundingMetadata: { webSearchQueries: ["a", "b"] } },
         { usageMetadata: { promptTokenCount: 9, candidatesTokenCount: 9, totalTokenCount: 18 } },
       ),
-      one(parts({ text: "a" }), {
+      candidateChunk(parts({ text: "a" }), {
         usageMetadata: {
           promptTokenCount: 8,
           candidatesTokenCount: 2,
@@ -353,7 +376,7 @@ describe("replies of Gemini", () => {
           serviceTier: "standard",
         },
       }),
-      one({ finishReason: "STOP" }, { usageMetadata: { trafficType: "ON_DEMAND" } }),
+      candidateChunk({ finishReason: "STOP" }, { usageMetadata: { trafficType: "ON_DEMAND" } }),
     ]);
     expect(events.at(-1)).toMatchObject({
       type: "usage",
@@ -412,7 +435,7 @@ describe("replies of Gemini", () => {
 
   test("a chunk costs less than the budget", () => {
     const data = JSON.stringify(
-      one(
+      candidateChunk(
         { index: 0, ...parts({ text: "Some words of an answer. " }) },
         {
           usageMetadata: {

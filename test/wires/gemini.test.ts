@@ -6,25 +6,28 @@ import * as fc from "fast-check";
 import type { CanonicalRequest, Part, Turn } from "../../src/inference/canonical.ts";
 import { checkRequest } from "../../src/inference/canonical-check.ts";
 import type { Target, WrittenRequest } from "../../src/inference/canonical-wire.ts";
-import { readCount, writeCount } from "../../src/inference/wires/gemini/count-tokens.ts";
+import {
+  readTokenCount,
+  writeCountRequest,
+} from "../../src/inference/wires/gemini/count-tokens.ts";
 import { geminiWire } from "../../src/inference/wires/gemini/gemini.ts";
-import { bare } from "./arbitrary.ts";
+import { stripPaths } from "./arbitrary.ts";
 import { ORIGIN, outboundRequests } from "./gemini-converse-arbitrary.ts";
-import { geminiChecker } from "./gemini-discovery.ts";
+import { geminiValidator } from "./gemini-discovery.ts";
 import type { GeminiBody, GeminiPart } from "./gemini-json.ts";
-import { readGeminiRequest } from "./gemini-request-reader.ts";
+import { parseGeminiRequest } from "./gemini-request-reader.ts";
 
-const THIRD: Target = { provider: "acme", model: "gemini-3-flash-preview" };
-const SECOND: Target = { provider: "acme", model: "gemini-2.5-flash" };
-const PRO: Target = { provider: "acme", model: "gemini-2.5-pro" };
-const checkBody = geminiChecker();
+const GEMINI_3_FLASH: Target = { provider: "acme", model: "gemini-3-flash-preview" };
+const GEMINI_25_FLASH: Target = { provider: "acme", model: "gemini-2.5-flash" };
+const GEMINI_25_PRO: Target = { provider: "acme", model: "gemini-2.5-pro" };
+const validateBody = geminiValidator();
 
-const overTheNet = (value: unknown) => JSON.parse(JSON.stringify(value)) as GeminiBody;
-const user = (...parts: Part[]): Turn => ({ role: "user", parts });
-const say = (text: string): Part => ({ type: "text", text });
-const asked = (rest: Partial<CanonicalRequest> = {}): CanonicalRequest => ({
+const jsonRoundTrip = (value: unknown) => JSON.parse(JSON.stringify(value)) as GeminiBody;
+const userTurn = (...parts: Part[]): Turn => ({ role: "user", parts });
+const textPart = (text: string): Part => ({ type: "text", text });
+const requestWith = (rest: Partial<CanonicalRequest> = {}): CanonicalRequest => ({
   model: "m",
-  turns: [user(say("hi"))],
+  turns: [userTurn(textPart("hi"))],
   ...rest,
 });
 
@@ -32,25 +35,28 @@ interface Written extends Omit<WrittenRequest, "body"> {
   readonly body: GeminiBody;
 }
 
-function write(request: CanonicalRequest, target: Target = THIRD): Written {
+function writeForTarget(request: CanonicalRequest, target: Target = GEMINI_3_FLASH): Written {
   const written = geminiWire.writeRequest(request, target);
-  const body = overTheNet(written.body);
-  if (checkBody !== undefined) expect(checkBody("GenerateContentRequest", body)).toEqual([]);
+  const body = jsonRoundTrip(written.body);
+  if (validateBody !== undefined) expect(validateBody("GenerateContentRequest", body)).toEqual([]);
   return { ...written, body };
 }
 
-const strict = ({ losses }: Written) =>
-  losses.filter((loss) => loss.byRule !== true).map((loss) => loss.path);
-const ruled = ({ losses }: Written) =>
-  losses.filter((loss) => loss.byRule === true).map((loss) => loss.path);
+const rejectedLosses = ({ losses }: Written) =>
+  losses.filter((loss) => loss.tolerated !== true).map((loss) => loss.path);
+const toleratedLosses = ({ losses }: Written) =>
+  losses.filter((loss) => loss.tolerated === true).map((loss) => loss.path);
 
 describe("requests to Gemini", () => {
   test("come back as they were, without loss, and are valid by the published description", () => {
     fc.assert(
       fc.property(outboundRequests("gemini"), (request) => {
-        const { body, losses, path } = write(request, { ...ORIGIN, model: "gemini-3-flash" });
+        const { body, losses, path } = writeForTarget(request, {
+          ...ORIGIN,
+          model: "gemini-3-flash",
+        });
         expect(losses).toEqual([]);
-        expect(bare(readGeminiRequest(body, path ?? ""))).toEqual(bare(request));
+        expect(stripPaths(parseGeminiRequest(body, path ?? ""))).toEqual(stripPaths(request));
       }),
       { numRuns: 300 },
     );
@@ -60,8 +66,8 @@ describe("requests to Gemini", () => {
     const request = checkRequest({
       model: "m",
       turns: [
-        { role: "system", parts: [say("Be brief."), say("Be kind.")] },
-        user(say("Weather?"), {
+        { role: "system", parts: [textPart("Be brief."), textPart("Be kind.")] },
+        userTurn(textPart("Weather?"), {
           type: "image",
           detail: "low",
           source: { kind: "base64", mediaType: "image/png", data: "AAAA" },
@@ -87,11 +93,16 @@ describe("requests to Gemini", () => {
         {
           role: "tool",
           parts: [
-            { type: "tool_result", callId: "two", content: [say("hot") as never], isError: true },
+            {
+              type: "tool_result",
+              callId: "two",
+              content: [textPart("hot") as never],
+              isError: true,
+            },
             { type: "tool_result", callId: "one", content: [] },
           ],
         },
-        { role: "developer", parts: [say("Now in German.")] },
+        { role: "developer", parts: [textPart("Now in German.")] },
       ],
       tools: [
         {
@@ -167,7 +178,7 @@ describe("requests to Gemini", () => {
       toolConfig: ToolConfig;
       generationConfig: GenerationConfig;
     };
-    const { body, losses, path } = write(request);
+    const { body, losses, path } = writeForTarget(request);
     expect(body as unknown).toEqual(expected);
     expect(losses).toEqual([]);
     expect(path).toBe("/models/gemini-3-flash-preview:generateContent");
@@ -175,23 +186,27 @@ describe("requests to Gemini", () => {
 
   test("go to the operation that they ask for", () => {
     const path = (model: string, stream?: boolean) =>
-      write(asked({ stream }), { provider: "acme", model }).path;
+      writeForTarget(requestWith({ stream }), { provider: "acme", model }).path;
     expect(path("gemini-3-pro", true)).toBe("/models/gemini-3-pro:streamGenerateContent?alt=sse");
     expect(path("publishers/google/models/gemini-2.5-pro")).toBe(
       "/publishers/google/models/gemini-2.5-pro:generateContent",
     );
-    const counted = writeCount(asked({ maxOutputTokens: 5 }), THIRD, "gemini-api");
+    const counted = writeCountRequest(
+      requestWith({ maxOutputTokens: 5 }),
+      GEMINI_3_FLASH,
+      "gemini-api",
+    );
     expect(counted.path).toBe("/models/gemini-3-flash-preview:countTokens");
-    const body = overTheNet(counted.body);
-    if (checkBody !== undefined) expect(checkBody("CountTokensRequest", body)).toEqual([]);
+    const body = jsonRoundTrip(counted.body);
+    if (validateBody !== undefined) expect(validateBody("CountTokensRequest", body)).toEqual([]);
     expect(body).toMatchObject({
       generateContentRequest: { model: "models/gemini-3-flash-preview" },
     });
-    expect(Object.keys(overTheNet(writeCount(asked(), THIRD, "vertex").body))).toEqual([
-      "contents",
-    ]);
-    expect(readCount({ totalTokens: 7 })).toBe(7);
-    expect(readCount({})).toBeUndefined();
+    expect(
+      Object.keys(jsonRoundTrip(writeCountRequest(requestWith(), GEMINI_3_FLASH, "vertex").body)),
+    ).toEqual(["contents"]);
+    expect(readTokenCount({ totalTokens: 7 })).toBe(7);
+    expect(readTokenCount({})).toBeUndefined();
   });
 
   test("older models get calls without ids, results without media, and JSON through a tool", () => {
@@ -208,21 +223,21 @@ describe("requests to Gemini", () => {
       parts: [{ type: "tool_result", callId: "x", name: "f", content: [image] }],
     };
     const tool = { type: "function", name: "f" } as const;
-    const request = asked({
-      turns: [user(say("a")), call, result, user(say("b"))],
+    const request = requestWith({
+      turns: [userTurn(textPart("a")), call, result, userTurn(textPart("b"))],
       tools: [tool],
       output: { type: "json_schema", schema: { properties: {} } },
     });
-    const old = write(request, SECOND);
+    const old = writeForTarget(request, GEMINI_25_FLASH);
     expect(old.body.contents[1]?.parts).toEqual([{ functionCall: { name: "f", args: {} } }]);
     expect(old.body.contents[2]?.parts?.[0]).toEqual({
       functionResponse: { name: "f", response: { output: "" } },
     });
-    expect(strict(old)).toEqual(["messages.content[0]"]);
+    expect(rejectedLosses(old)).toEqual(["messages.content[0]"]);
     expect(old.emulation).toEqual({ outputTool: "structured_output" });
     expect(old.body.toolConfig).toEqual({ functionCallingConfig: { mode: "ANY" } });
     expect(old.body.generationConfig).toBeUndefined();
-    const young = write(request);
+    const young = writeForTarget(request);
     expect(young.body.contents[1]?.parts).toEqual([
       {
         functionCall: { id: "x", name: "f", args: {} },
@@ -232,9 +247,12 @@ describe("requests to Gemini", () => {
     expect(young.body.contents[2]?.parts?.[0]?.functionResponse?.parts).toHaveLength(1);
     expect(young.emulation).toBeUndefined();
     expect(young.losses).toEqual([]);
-    const plain = write(asked({ output: { type: "json_object" }, tools: [tool] }), SECOND);
-    expect(strict(plain)).toEqual([]);
-    expect(plain.losses).toMatchObject([{ path: "output", byRule: true }]);
+    const plain = writeForTarget(
+      requestWith({ output: { type: "json_object" }, tools: [tool] }),
+      GEMINI_25_FLASH,
+    );
+    expect(rejectedLosses(plain)).toEqual([]);
+    expect(plain.losses).toMatchObject([{ path: "output", tolerated: true }]);
     expect(plain.body.generationConfig).toBeUndefined();
     expect(plain.body.systemInstruction?.parts?.at(-1)?.text).toContain("one JSON object");
   });
@@ -249,11 +267,11 @@ describe("requests to Gemini", () => {
       parts: [{ type: "tool_result", callId, name: "f", content: [] }],
     });
     const turns = ["pstg_abc_0_0", "call_0", "call_0"].flatMap((id) => [
-      user(say("a")),
+      userTurn(textPart("a")),
       call(id),
       result(id),
     ]);
-    const { body } = write(asked({ turns }));
+    const { body } = writeForTarget(requestWith({ turns }));
     const ids = body.contents
       .flatMap(({ parts = [] }) => parts)
       .flatMap(
@@ -292,9 +310,9 @@ describe("requests to Gemini", () => {
       role: "tool",
       parts: [{ type: "tool_result", callId: "c", content: [] }],
     };
-    const written = write(asked({ turns: [user(say("a")), turn, result] }));
-    expect(strict(written)).toEqual([]);
-    expect(ruled(written)).toHaveLength(4);
+    const written = writeForTarget(requestWith({ turns: [userTurn(textPart("a")), turn, result] }));
+    expect(rejectedLosses(written)).toEqual([]);
+    expect(toleratedLosses(written)).toHaveLength(4);
     expect(written.body.contents[1]?.parts).toEqual([
       { text: "Hi" },
       {
@@ -306,31 +324,35 @@ describe("requests to Gemini", () => {
 
   test("thinking is asked for as the model takes it", () => {
     const config = (reasoning: CanonicalRequest["reasoning"], target: Target) => {
-      const written = write(asked({ reasoning }), target);
+      const written = writeForTarget(requestWith({ reasoning }), target);
       return [
         written.body.generationConfig?.thinkingConfig,
-        ruled(written).length,
-        strict(written).length,
+        toleratedLosses(written).length,
+        rejectedLosses(written).length,
       ];
     };
     const includeThoughts = true;
-    expect(config({ effort: "low" }, THIRD)).toEqual([
+    expect(config({ effort: "low" }, GEMINI_3_FLASH)).toEqual([
       { thinkingLevel: "LOW", includeThoughts },
       0,
       0,
     ]);
-    expect(config({ effort: "none" }, THIRD)).toEqual([{ thinkingLevel: "MINIMAL" }, 1, 0]);
-    expect(config({ effort: "max" }, THIRD)).toEqual([
+    expect(config({ effort: "none" }, GEMINI_3_FLASH)).toEqual([
+      { thinkingLevel: "MINIMAL" },
+      1,
+      0,
+    ]);
+    expect(config({ effort: "max" }, GEMINI_3_FLASH)).toEqual([
       { thinkingLevel: "HIGH", includeThoughts },
       1,
       0,
     ]);
-    expect(config({ budgetTokens: 5_000 }, THIRD)).toEqual([
+    expect(config({ budgetTokens: 5_000 }, GEMINI_3_FLASH)).toEqual([
       { thinkingLevel: "MEDIUM", includeThoughts },
       0,
       0,
     ]);
-    expect(config({ effort: "low", summary: "none" }, THIRD)).toEqual([
+    expect(config({ effort: "low", summary: "none" }, GEMINI_3_FLASH)).toEqual([
       { thinkingLevel: "LOW" },
       0,
       0,
@@ -340,19 +362,19 @@ describe("requests to Gemini", () => {
       1,
       0,
     ]);
-    expect(config({ effort: "medium" }, SECOND)).toEqual([
+    expect(config({ effort: "medium" }, GEMINI_25_FLASH)).toEqual([
       { thinkingBudget: 5_120, includeThoughts },
       0,
       0,
     ]);
-    expect(config({ mode: "adaptive" }, SECOND)).toEqual([
+    expect(config({ mode: "adaptive" }, GEMINI_25_FLASH)).toEqual([
       { thinkingBudget: -1, includeThoughts },
       0,
       0,
     ]);
-    expect(config({ mode: "off" }, SECOND)).toEqual([{ thinkingBudget: 0 }, 0, 0]);
-    expect(config({ effort: "none" }, PRO)).toEqual([{ thinkingBudget: 128 }, 1, 0]);
-    expect(config({ budgetTokens: 99_999 }, PRO)).toEqual([
+    expect(config({ mode: "off" }, GEMINI_25_FLASH)).toEqual([{ thinkingBudget: 0 }, 0, 0]);
+    expect(config({ effort: "none" }, GEMINI_25_PRO)).toEqual([{ thinkingBudget: 128 }, 1, 0]);
+    expect(config({ budgetTokens: 99_999 }, GEMINI_25_PRO)).toEqual([
       { thinkingBudget: 32_768, includeThoughts },
       1,
       0,
@@ -367,11 +389,9 @@ describe("requests to Gemini", () => {
       0,
       0,
     ]);
-    expect(config({ effort: "low" }, { ...SECOND, abilities: { reasoning: "effort" } })).toEqual([
-      { thinkingLevel: "LOW", includeThoughts },
-      0,
-      0,
-    ]);
+    expect(
+      config({ effort: "low" }, { ...GEMINI_25_FLASH, abilities: { reasoning: "effort" } }),
+    ).toEqual([{ thinkingLevel: "LOW", includeThoughts }, 0, 0]);
   });
 
   test("what cannot be said is a loss that names the caller's field", () => {
@@ -380,8 +400,8 @@ describe("requests to Gemini", () => {
       toolChoice: "tool_choice",
       parallelToolCalls: "parallel_tool_calls",
     };
-    const written = write(
-      asked({
+    const written = writeForTarget(
+      requestWith({
         logitBias: { "1": 1 },
         metadata: { a: "b" },
         store: true,
@@ -398,7 +418,7 @@ describe("requests to Gemini", () => {
         names,
       }),
     );
-    expect(strict(written)).toEqual([
+    expect(rejectedLosses(written)).toEqual([
       "logit_bias",
       "metadata",
       "store",
@@ -412,16 +432,19 @@ describe("requests to Gemini", () => {
       "serviceTier",
     ]);
     expect(written.body.generationConfig?.stopSequences).toHaveLength(5);
-    const harmless = write(
-      asked({ store: false, verbosity: "medium", user: "u", cacheKey: "k", cache: {} }),
+    const harmless = writeForTarget(
+      requestWith({ store: false, verbosity: "medium", user: "u", cacheKey: "k", cache: {} }),
     );
-    expect([strict(harmless), ruled(harmless)]).toEqual([[], ["cache", "cacheKey", "user"]]);
+    expect([rejectedLosses(harmless), toleratedLosses(harmless)]).toEqual([
+      [],
+      ["cache", "cacheKey", "user"],
+    ]);
   });
 
   test("media: by bytes, by address, by an own file; another's file is a loss", () => {
-    const parts = (part: Part, target = THIRD) => {
-      const written = write(asked({ turns: [user(part)] }), target);
-      return [written.body.contents[0]?.parts?.[0], strict(written)] as unknown[];
+    const parts = (part: Part, target = GEMINI_3_FLASH) => {
+      const written = writeForTarget(requestWith({ turns: [userTurn(part)] }), target);
+      return [written.body.contents[0]?.parts?.[0], rejectedLosses(written)] as unknown[];
     };
     const url = "https://a.example/cat.webp?x=1";
     expect(parts({ type: "image", source: { kind: "url", url } })).toEqual([
@@ -436,7 +459,7 @@ describe("requests to Gemini", () => {
     expect(
       parts({ type: "file", source: { kind: "text", mediaType: "text/plain", text: "ä" } }),
     ).toEqual([{ inlineData: { mimeType: "text/plain", data: "w6Q=" } }, []]);
-    const closed = { ...THIRD, abilities: { urls: false } };
+    const closed = { ...GEMINI_3_FLASH, abilities: { urlSources: false } };
     // Nothing is left of the message then, and nothing stands in its place.
     const lost = [undefined, ["messages.content[0]", "messages"]];
     expect(parts({ type: "image", source: { kind: "url", url } }, closed)).toEqual(lost);
@@ -453,8 +476,8 @@ describe("requests to Gemini", () => {
 
   test("a schema with its types in capitals goes into the field of that form", () => {
     const schema = { type: "OBJECT", properties: { a: { type: "STRING" } } };
-    const { body } = write(
-      asked({
+    const { body } = writeForTarget(
+      requestWith({
         tools: [{ type: "function", name: "f", parameters: schema }],
         output: { type: "json_schema", schema },
       }),
@@ -471,7 +494,7 @@ describe("requests to Gemini", () => {
   test("strict tools ask for validated decoding", () => {
     const tools = [{ type: "function", name: "f", strict: true } as const];
     const mode = (rest: Partial<CanonicalRequest>) =>
-      write(asked({ tools, ...rest })).body.toolConfig;
+      writeForTarget(requestWith({ tools, ...rest })).body.toolConfig;
     expect(mode({})).toEqual({ functionCallingConfig: { mode: "VALIDATED" } });
     expect(mode({ toolChoice: { type: "required" } })).toEqual({
       functionCallingConfig: { mode: "ANY" },
@@ -479,15 +502,15 @@ describe("requests to Gemini", () => {
   });
 
   test("instructions come first or as the user's, empty texts go, and roles alternate", () => {
-    const { body, losses } = write(
-      asked({
+    const { body, losses } = writeForTarget(
+      requestWith({
         turns: [
-          { role: "system", parts: [say("")] },
-          user(say("a")),
-          user(say(""), say("b")),
-          { role: "assistant", parts: [say("c")] },
-          { role: "system", parts: [say("d")] },
-          user(say("e")),
+          { role: "system", parts: [textPart("")] },
+          userTurn(textPart("a")),
+          userTurn(textPart(""), textPart("b")),
+          { role: "assistant", parts: [textPart("c")] },
+          { role: "system", parts: [textPart("d")] },
+          userTurn(textPart("e")),
         ],
       }),
     );

@@ -4,15 +4,15 @@ import * as fc from "fast-check";
 import { Fault } from "../../src/base/fault.ts";
 import type { InboundWire, OutboundWire } from "../../src/inference/canonical-wire.ts";
 import { chatWire } from "../../src/inference/wires/chat/chat.ts";
-import { checkChatStream } from "../../src/inference/wires/chat/grammar.ts";
-import { checkMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
+import { validateChatStream } from "../../src/inference/wires/chat/grammar.ts";
+import { validateMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
 import { messagesWire } from "../../src/inference/wires/messages/messages.ts";
 import { replies, requests } from "./arbitrary.ts";
-import type { Carrier } from "./arbitrary.ts";
-import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import type { TestedWire } from "./arbitrary.ts";
+import { replyToEvents } from "../../src/inference/canonical-stream.ts";
 import {
   ORIGIN,
-  checkCanonical,
+  validateCanonicalStream,
   readContext,
   readEvents,
   sseEvents,
@@ -20,12 +20,12 @@ import {
   writeEvents,
 } from "./streams.ts";
 
-const WIRES: Record<Carrier, InboundWire & OutboundWire> = {
+const WIRES: Record<TestedWire, InboundWire & OutboundWire> = {
   chat: chatWire,
   messages: messagesWire,
 };
 const RUNS = { numRuns: 400 };
-const junk = fc.oneof(
+const randomValue = fc.oneof(
   fc.constantFrom<unknown>(
     null,
     true,
@@ -44,30 +44,30 @@ const junk = fc.oneof(
 );
 
 /** The value with one thing in it replaced: `seed` picks which. */
-function spoil(value: unknown, seed: number, by: unknown): unknown {
+function corrupt(value: unknown, seed: number, by: unknown): unknown {
   if (typeof value !== "object" || value === null || seed % 5 === 0) return by;
   const keys = Object.keys(value);
   const key = keys[seed % Math.max(1, keys.length)];
   if (key === undefined) return by;
   const copy = structuredClone(value) as Record<string, unknown>;
-  copy[key] = spoil(copy[key], Math.floor(seed / 7), by);
+  copy[key] = corrupt(copy[key], Math.floor(seed / 7), by);
   return copy;
 }
 
-const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 for (const name of ["chat", "messages"] as const) {
   const wire = WIRES[name];
   const check = (text: string) =>
     name === "chat"
-      ? checkChatStream(sseEvents(text), { usage: true })
-      : checkMessagesStream(sseEvents(text));
+      ? validateChatStream(sseEvents(text), { usage: true })
+      : validateMessagesStream(sseEvents(text));
 
   describe(name, () => {
     test("a spoilt request is read or is a 400, and what was read can be written by every wire", () => {
       fc.assert(
-        fc.property(requests(name), fc.nat(), junk, (request, seed, by) => {
-          const body = spoil(overTheNet(wire.writeRequest(request, ORIGIN).body), seed, by);
+        fc.property(requests(name), fc.nat(), randomValue, (request, seed, by) => {
+          const body = corrupt(jsonRoundTrip(wire.writeRequest(request, ORIGIN).body), seed, by);
           try {
             const read = wire.readRequest(body);
             for (const out of Object.values(WIRES))
@@ -83,8 +83,12 @@ for (const name of ["chat", "messages"] as const) {
 
     test("a spoilt reply is read all the same", () => {
       fc.assert(
-        fc.property(replies(name), fc.nat(), junk, (reply, seed, by) => {
-          const body = spoil(overTheNet(wire.writeReply(reply, writeContext()).body), seed, by);
+        fc.property(replies(name), fc.nat(), randomValue, (reply, seed, by) => {
+          const body = corrupt(
+            jsonRoundTrip(wire.writeReply(reply, writeContext()).body),
+            seed,
+            by,
+          );
           const read = wire.readReply(body, readContext(name));
           expect(read.choices.length).toBeGreaterThan(0);
           for (const out of Object.values(WIRES)) out.writeReply(read, writeContext());
@@ -99,26 +103,28 @@ for (const name of ["chat", "messages"] as const) {
         fc.property(
           replies(name),
           fc.tuple(fc.nat(), fc.nat(), fc.nat()),
-          junk,
+          randomValue,
           (reply, [at, twice, seed], by) => {
-            const events = sseEvents(writeEvents(wire, eventsOfReply(reply), writeContext()));
+            const events = sseEvents(writeEvents(wire, replyToEvents(reply), writeContext()));
             const hit = at % events.length;
             const spoilt = events.flatMap((event, index) => {
               if (index !== hit)
                 return index === twice % (2 * events.length) ? [event, event] : [event];
               if (seed % 3 === 0 || event.data === "[DONE]") return [];
-              return [{ ...event, data: JSON.stringify(spoil(JSON.parse(event.data), seed, by)) }];
+              return [
+                { ...event, data: JSON.stringify(corrupt(JSON.parse(event.data), seed, by)) },
+              ];
             });
             const read = readEvents(wire, spoilt, readContext(name));
-            expect(checkCanonical(read)).toEqual([]);
+            expect(validateCanonicalStream(read)).toEqual([]);
             const usage = read.some((event) => event.type === "usage");
             expect(
-              checkChatStream(sseEvents(writeEvents(chatWire, read, writeContext())), {
+              validateChatStream(sseEvents(writeEvents(chatWire, read, writeContext())), {
                 usage: usage && !read.some((event) => event.type === "error"),
               }),
             ).toEqual([]);
             expect(
-              checkMessagesStream(sseEvents(writeEvents(messagesWire, read, writeContext()))),
+              validateMessagesStream(sseEvents(writeEvents(messagesWire, read, writeContext()))),
             ).toEqual([]);
           },
         ),
@@ -139,7 +145,7 @@ for (const name of ["chat", "messages"] as const) {
         ],
         usage: { usage: { tokens: { input: 1 }, fees: {} } },
       };
-      const text = writeEvents(wire, eventsOfReply(reply), writeContext());
+      const text = writeEvents(wire, replyToEvents(reply), writeContext());
       expect(check(text)).toEqual([]);
       const frames = text.split("\n\n").filter((frame) => frame !== "");
       const deltas = /text_delta|"content":"ab"|"arguments":"{}"/;

@@ -4,23 +4,28 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { Fault } from "../../src/base/fault.ts";
 import type { CanonicalReply, JsonObject, ToolCallPart } from "../../src/inference/canonical.ts";
-import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import { replyToEvents } from "../../src/inference/canonical-stream.ts";
 import { isObject } from "../../src/inference/canonical-json.ts";
 import { inputBound } from "../../src/inference/input-bound.ts";
-import { checkResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
+import { validateResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
 import { responsesWire } from "../../src/inference/wires/responses/responses.ts";
-import { OUTBOUND } from "../../src/inference/wire-table.ts";
+import { OUTBOUND_WIRES } from "../../src/inference/wire-table.ts";
 import { ORIGIN, sseEvents, writeContext, writeEvents } from "./streams.ts";
 
 const RUNS = { numRuns: 200 };
 const USER = { type: "message", role: "user", content: "hi" };
 /** The narrowest of the providers' rules: Google's beginning, Amazon's length, OpenAI's characters. */
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
-const OTHERS = [OUTBOUND.chat, OUTBOUND.messages, OUTBOUND.gemini, OUTBOUND.converse];
+const FLAT_WIRES = [
+  OUTBOUND_WIRES.chat,
+  OUTBOUND_WIRES.messages,
+  OUTBOUND_WIRES.gemini,
+  OUTBOUND_WIRES.converse,
+];
 
 const read = (body: object) => responsesWire.readRequest({ model: "m", input: [USER], ...body });
-const overTheNet = (value: unknown) => JSON.parse(JSON.stringify(value)) as JsonObject;
-const fn = (name: string, more: object = {}) => ({
+const jsonRoundTrip = (value: unknown) => JSON.parse(JSON.stringify(value)) as JsonObject;
+const functionTool = (name: string, more: object = {}) => ({
   type: "function",
   name,
   description: `does ${name}`,
@@ -28,7 +33,7 @@ const fn = (name: string, more: object = {}) => ({
   strict: false,
   ...more,
 });
-const space = (name: string, ...tools: object[]) => ({
+const namespaceTool = (name: string, ...tools: object[]) => ({
   type: "namespace",
   name,
   description: `all of ${name}`,
@@ -58,8 +63,10 @@ const tools = fc
   )
   .map(([alone, spaces]) => ({
     tools: [
-      ...alone.map((name) => fn(name)),
-      ...spaces.map(([name, inner]) => space(name, ...inner.map((one) => fn(one)))),
+      ...alone.map((name) => functionTool(name)),
+      ...spaces.map(([name, inner]) =>
+        namespaceTool(name, ...inner.map((one) => functionTool(one))),
+      ),
     ],
     named: [
       ...alone.map((name): Named => ({ name })),
@@ -103,15 +110,15 @@ test("every other wire has them as functions, each under a name of its own that 
   fc.assert(
     fc.property(tools, ({ tools: offered, named }) => {
       const request = read({ tools: offered });
-      for (const wire of OTHERS) {
+      for (const wire of FLAT_WIRES) {
         const { body, losses } = wire.writeRequest(request, ORIGIN);
         expect(losses).toEqual([]);
-        const names = toolNames(overTheNet(body));
+        const names = toolNames(jsonRoundTrip(body));
         expect(names).toHaveLength(named.length);
         expect(new Set(names).size).toBe(names.length);
         for (const name of names) expect(name).toMatch(NAME);
         const again = toolNames(
-          overTheNet(wire.writeRequest(read({ tools: offered }), ORIGIN).body),
+          jsonRoundTrip(wire.writeRequest(read({ tools: offered }), ORIGIN).body),
         );
         expect(again).toEqual([...names]);
       }
@@ -135,12 +142,12 @@ test("calls come back under both names, whole and streamed, and go out under the
         choices: [{ parts: calls, finish: { reason: "tool_calls" } }],
       };
       const context = { ...writeContext(), request };
-      const whole = overTheNet(responsesWire.writeReply(reply, context).body);
+      const whole = jsonRoundTrip(responsesWire.writeReply(reply, context).body);
       expect(itemsOf(whole["output"])).toEqual(named);
       expect(whole["tools"]).toEqual(offered);
 
-      const stream = sseEvents(writeEvents(responsesWire, eventsOfReply(reply), context));
-      expect(checkResponsesStream(stream)).toEqual([]);
+      const stream = sseEvents(writeEvents(responsesWire, replyToEvents(reply), context));
+      expect(validateResponsesStream(stream)).toEqual([]);
       const events = stream.map(({ data }) => JSON.parse(data) as JsonObject);
       const last = (events.at(-1) ?? {})["response"] as JsonObject;
       expect(itemsOf(last["output"])).toEqual(named);
@@ -158,8 +165,8 @@ test("calls come back under both names, whole and streamed, and go out under the
         parts.flatMap((part) => (part.type === "tool_call" ? [part.name] : [])),
       );
       expect(sent).toEqual(calls.map(({ name }) => name));
-      for (const wire of OTHERS) expect(wire.writeRequest(next, ORIGIN).losses).toEqual([]);
-      const same = overTheNet(responsesWire.writeRequest(next, ORIGIN).body);
+      for (const wire of FLAT_WIRES) expect(wire.writeRequest(next, ORIGIN).losses).toEqual([]);
+      const same = jsonRoundTrip(responsesWire.writeRequest(next, ORIGIN).body);
       expect(same["tools"]).toEqual(offered);
       const back = (same["input"] as readonly JsonObject[]).filter(
         ({ type }) => type === "function_call",
@@ -171,7 +178,7 @@ test("calls come back under both names, whole and streamed, and go out under the
 });
 
 test("what the namespace is for is told with its first tool, and is the caller's own again in the reply", () => {
-  const offered = [space("dict", fn("lookup"), fn("add"))];
+  const offered = [namespaceTool("dict", functionTool("lookup"), functionTool("add"))];
   const request = read({ tools: offered });
   expect(request.tools).toMatchObject([
     { name: "dict__lookup", description: "dict: all of dict\n\ndoes lookup" },
@@ -181,13 +188,16 @@ test("what the namespace is for is told with its first tool, and is the caller's
     { choices: [{ parts: [], finish: { reason: "stop" } }] },
     { ...writeContext(), request },
   );
-  expect(overTheNet(body)["tools"]).toEqual(offered);
+  expect(jsonRoundTrip(body)["tools"]).toEqual(offered);
 });
 
 test("a long name keeps its end, and differs where what was cut differs", () => {
   const deep = "n".repeat(60);
   const names = read({
-    tools: [space(`${deep}1`, fn("lookup")), space(`${deep}2`, fn("lookup"))],
+    tools: [
+      namespaceTool(`${deep}1`, functionTool("lookup")),
+      namespaceTool(`${deep}2`, functionTool("lookup")),
+    ],
   }).tools?.map(({ name }) => name);
   expect(new Set(names).size).toBe(2);
   for (const name of names ?? []) expect(name).toMatch(/^.{55,64}$/);
@@ -195,7 +205,11 @@ test("a long name keeps its end, and differs where what was cut differs", () => 
 });
 
 describe("a choice names a tool of a namespace", () => {
-  const offered = [fn("add"), space("dict", fn("lookup"), fn("add")), space("map", fn("lookup"))];
+  const offered = [
+    functionTool("add"),
+    namespaceTool("dict", functionTool("lookup"), functionTool("add")),
+    namespaceTool("map", functionTool("lookup")),
+  ];
   const choice = (value: object) => read({ tools: offered, tool_choice: value }).toolChoice;
   const cases: readonly (readonly [string, object, object])[] = [
     [
@@ -231,13 +245,13 @@ describe("a choice names a tool of a namespace", () => {
 
   test("without it, where one namespace has it", () => {
     const request = read({
-      tools: [space("dict", fn("lookup"))],
+      tools: [namespaceTool("dict", functionTool("lookup"))],
       tool_choice: { type: "function", name: "lookup" },
     });
     expect(request.toolChoice).toMatchObject({ type: "tool", name: "dict__lookup" });
-    for (const wire of OTHERS)
+    for (const wire of FLAT_WIRES)
       expect(JSON.stringify(wire.writeRequest(request, ORIGIN).body)).toContain("dict__lookup");
-    const same = overTheNet(responsesWire.writeRequest(request, ORIGIN).body);
+    const same = jsonRoundTrip(responsesWire.writeRequest(request, ORIGIN).body);
     expect(same["tool_choice"]).toEqual({ type: "function", name: "lookup", namespace: "dict" });
   });
 
@@ -245,7 +259,7 @@ describe("a choice names a tool of a namespace", () => {
     const namespace = { type: "namespace", name: "dict" };
     const repeated = Array.from({ length: 1_000 }, () => namespace);
     expect(
-      choice({ type: "allowed_tools", mode: "auto", tools: [...repeated, fn("add")] }),
+      choice({ type: "allowed_tools", mode: "auto", tools: [...repeated, functionTool("add")] }),
     ).toEqual({ type: "allowed", mode: "auto", names: ["dict__lookup", "dict__add", "add"] });
   });
 
@@ -263,10 +277,26 @@ describe("a choice names a tool of a namespace", () => {
 
 describe("what cannot be told apart without namespaces", () => {
   const cases: readonly (readonly [string, readonly object[], string])[] = [
-    ["a function and a member", [fn("a__b"), space("a", fn("b"))], "tools[1].tools[0]"],
-    ["a member and a function", [space("a", fn("b")), fn("a__b")], "tools[1]"],
-    ["members of two", [space("a", fn("b__c")), space("a__b", fn("c"))], "tools[1].tools[0]"],
-    ["a member twice", [space("a", fn("b"), fn("b"))], "tools[0].tools[1]"],
+    [
+      "a function and a member",
+      [functionTool("a__b"), namespaceTool("a", functionTool("b"))],
+      "tools[1].tools[0]",
+    ],
+    [
+      "a member and a function",
+      [namespaceTool("a", functionTool("b")), functionTool("a__b")],
+      "tools[1]",
+    ],
+    [
+      "members of two",
+      [namespaceTool("a", functionTool("b__c")), namespaceTool("a__b", functionTool("c"))],
+      "tools[1].tools[0]",
+    ],
+    [
+      "a member twice",
+      [namespaceTool("a", functionTool("b"), functionTool("b"))],
+      "tools[0].tools[1]",
+    ],
   ];
   for (const [title, offered, param] of cases)
     test(`is refused, naming both: ${title}`, () => {
@@ -277,19 +307,23 @@ describe("what cannot be told apart without namespaces", () => {
 });
 
 test("a namespace that says more than other APIs can is refused as what it is, and by no wire of its own", () => {
-  const searched = space("dict", fn("lookup"), {
+  const searched = namespaceTool("dict", functionTool("lookup"), {
     type: "custom",
     name: "note",
     defer_loading: true,
   });
   const request = read({ tools: [searched] });
-  for (const wire of OTHERS)
+  for (const wire of FLAT_WIRES)
     expect(wire.writeRequest(request, ORIGIN).losses).toEqual([
-      { path: "tools[0]", why: expect.stringMatching(/^The namespace dict holds more/) },
+      { path: "tools[0]", reason: expect.stringMatching(/^The namespace dict holds more/) },
     ]);
-  expect(overTheNet(responsesWire.writeRequest(request, ORIGIN).body)["tools"]).toEqual([searched]);
-  const late = read({ tools: [space("dict", fn("lookup", { defer_loading: true }))] });
-  for (const wire of OTHERS)
+  expect(jsonRoundTrip(responsesWire.writeRequest(request, ORIGIN).body)["tools"]).toEqual([
+    searched,
+  ]);
+  const late = read({
+    tools: [namespaceTool("dict", functionTool("lookup", { defer_loading: true }))],
+  });
+  for (const wire of FLAT_WIRES)
     expect(wire.writeRequest(late, ORIGIN).losses).toMatchObject([
       { path: "tools[0].tools[0].defer_loading" },
     ]);
@@ -313,7 +347,7 @@ test("the hold counts the names that they have elsewhere", () => {
 
 test("a call of a function that was searched for is one of that function, whatever namespace it came in", () => {
   const request = read({
-    tools: [fn("weather")],
+    tools: [functionTool("weather")],
     input: [
       USER,
       {
@@ -333,7 +367,7 @@ test("a call of a function that was searched for is one of that function, whatev
     ],
   });
   expect(request.turns[1]?.parts).toMatchObject([{ type: "tool_call", name: "weather" }]);
-  for (const wire of OTHERS) expect(wire.writeRequest(request, ORIGIN).losses).toEqual([]);
+  for (const wire of FLAT_WIRES) expect(wire.writeRequest(request, ORIGIN).losses).toEqual([]);
 });
 
 test("a call without a namespace is one of the only tool of that name, and of none where several have it", () => {
@@ -346,17 +380,17 @@ test("a call without a namespace is one of the only tool of that name, and of no
         { type: "function_call_output", call_id: "a", output: "ok" },
       ],
     }).turns[1]?.parts;
-  const dict = space("dict", fn("lookup"));
-  const map = space("map", fn("lookup"));
+  const dict = namespaceTool("dict", functionTool("lookup"));
+  const map = namespaceTool("map", functionTool("lookup"));
   expect(called(dict)).toMatchObject([{ name: "dict__lookup" }]);
-  expect(called(dict, fn("lookup"))).toMatchObject([{ name: "lookup" }]);
+  expect(called(dict, functionTool("lookup"))).toMatchObject([{ name: "lookup" }]);
   expect(called(dict, map)).toMatchObject([{ name: "lookup" }]);
 });
 
 test("a search of the provider's is refused with what a user of Codex must set", () => {
   const request = read({ tools: [{ type: "web_search", external_web_access: false }] });
-  for (const wire of OTHERS)
+  for (const wire of FLAT_WIRES)
     expect(wire.writeRequest(request, ORIGIN).losses).toEqual([
-      { path: "tools[0]", why: expect.stringContaining('web_search = "disabled"') },
+      { path: "tools[0]", reason: expect.stringContaining('web_search = "disabled"') },
     ]);
 });

@@ -4,19 +4,19 @@ import { describe, expect, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import type { CanonicalReply } from "../../src/inference/canonical.ts";
-import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import { replyToEvents } from "../../src/inference/canonical-stream.ts";
 import type { InboundWire, OutboundWire } from "../../src/inference/canonical-wire.ts";
 import { chatWire } from "../../src/inference/wires/chat/chat.ts";
-import { checkChatStream } from "../../src/inference/wires/chat/grammar.ts";
-import { checkMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
+import { validateChatStream } from "../../src/inference/wires/chat/grammar.ts";
+import { validateMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
 import { messagesWire } from "../../src/inference/wires/messages/messages.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
-import { see, usageSoFar } from "../../src/inference/meter/stream.ts";
+import { readEvent, usageSoFar } from "../../src/inference/meter/stream.ts";
 import { eventsOf, recordings, skipNotice } from "../support/recordings.ts";
 import type { RecordedEvent, Recording } from "../support/recordings.ts";
 import {
-  checkCanonical,
-  collect,
+  validateCanonicalStream,
+  collectReply,
   readContext,
   readEvents,
   sseEvents,
@@ -74,13 +74,13 @@ interface MessagesEvent {
   };
 }
 
-type Carrier = "chat" | "messages";
-const WIRES: Record<Carrier, InboundWire & OutboundWire> = {
+type TestedWire = "chat" | "messages";
+const WIRES: Record<TestedWire, InboundWire & OutboundWire> = {
   chat: chatWire,
   messages: messagesWire,
 };
 
-interface Said {
+interface ReplySummary {
   text: string;
   reasoning: string;
   calls: { name: string; arguments: unknown }[];
@@ -124,7 +124,7 @@ function reasoningOf(message: ChatMessage): string {
   );
 }
 
-function chatSaid(body: Body): Said {
+function summarizeChat(body: Body): ReplySummary {
   const choice = body.choices?.[0];
   const message = choice?.message ?? {};
   const calls = (message.tool_calls ?? []).map((call) => call.function ?? {});
@@ -137,7 +137,7 @@ function chatSaid(body: Body): Said {
   };
 }
 
-function chatStreamSaid(chunks: readonly Body[]): Said {
+function summarizeChatStream(chunks: readonly Body[]): ReplySummary {
   const choices = chunks.flatMap(
     (chunk) => chunk.choices?.find((one) => (one.index ?? 0) === 0) ?? [],
   );
@@ -165,7 +165,7 @@ function chatStreamSaid(chunks: readonly Body[]): Said {
   };
 }
 
-function messagesSaid({ content = [], stop_reason: stop }: Body): Said {
+function summarizeMessages({ content = [], stop_reason: stop }: Body): ReplySummary {
   return {
     text: content.map((block) => (block.type === "text" ? block.text : "")).join(""),
     reasoning: content.map((block) => (block.type === "thinking" ? block.thinking : "")).join(""),
@@ -196,7 +196,7 @@ function addDelta(
   open.json += json;
 }
 
-function messagesStreamSaid(events: readonly MessagesEvent[]): Said {
+function summarizeMessagesStream(events: readonly MessagesEvent[]): ReplySummary {
   const whole = events[0]?.message;
   const streamed = (whole?.content ?? []).map(openBlock);
   for (const { type, index = 0, content_block: block, delta } of events) {
@@ -215,10 +215,10 @@ function messagesStreamSaid(events: readonly MessagesEvent[]): Said {
     events.findLast((event) => event.delta?.stop_reason)?.delta?.stop_reason ??
     whole?.stop_reason ??
     null;
-  return messagesSaid({ content, stop_reason: stop });
+  return summarizeMessages({ content, stop_reason: stop });
 }
 
-function canonicalSaid(reply: CanonicalReply): Said {
+function summarizeCanonical(reply: CanonicalReply): ReplySummary {
   const parts = reply.choices[0]?.parts ?? [];
   const of = (type: "text" | "reasoning") =>
     parts.flatMap((part) => (part.type === type ? [part.text] : [])).join("");
@@ -230,7 +230,7 @@ function canonicalSaid(reply: CanonicalReply): Said {
         ? [{ name: part.name, arguments: argumentsOf(part.arguments) }]
         : [],
     ),
-    finish: reply.choices[0]?.finish.native,
+    finish: reply.choices[0]?.finish.nativeReason,
   };
 }
 
@@ -254,7 +254,7 @@ function stream(events: string): Response {
 }
 
 /** The official accumulators read the stream; what they understood. */
-async function accumulate(wire: "chat" | "messages", text: string): Promise<Said> {
+async function accumulate(wire: "chat" | "messages", text: string): Promise<ReplySummary> {
   if (wire === "chat") {
     const client = new OpenAI({
       apiKey: "x",
@@ -267,7 +267,7 @@ async function accumulate(wire: "chat" | "messages", text: string): Promise<Said
       messages: [],
       stream_options: { include_usage: true },
     });
-    return chatSaid(await run.finalChatCompletion());
+    return summarizeChat(await run.finalChatCompletion());
   }
   const client = new Anthropic({
     apiKey: "x",
@@ -275,7 +275,7 @@ async function accumulate(wire: "chat" | "messages", text: string): Promise<Said
     maxRetries: 0,
     fetch: () => Promise.resolve(stream(text)),
   });
-  return messagesSaid(
+  return summarizeMessages(
     await client.messages.stream({ model: "m", max_tokens: 1, messages: [] }).finalMessage(),
   );
 }
@@ -292,7 +292,7 @@ function streamsOf(events: RecordedEvent[]): RecordedEvent[][] {
 }
 
 // Arguments that were cut short are no JSON: the accumulators give what they can of them.
-const comparable = (said: Said, cut = false) => ({
+const comparable = (said: ReplySummary, cut = false) => ({
   text: said.text,
   calls: cut ? said.calls.map(({ name }) => name) : said.calls,
 });
@@ -302,33 +302,35 @@ function isCompletion(recording: Recording): boolean {
 }
 
 /** What it says when it comes out over this API: Messages shows a refusal as text. */
-function shownBy(out: Carrier, said: Said, reply: CanonicalReply): Said {
+function visibleOn(out: TestedWire, said: ReplySummary, reply: CanonicalReply): ReplySummary {
   return out === "messages" ? { ...said, text: said.text + refusalOf(reply) } : said;
 }
 
-function checkRecordedRequest(name: Carrier, body: Body): readonly string[] {
+function checkRecordedRequest(name: TestedWire, body: Body): readonly string[] {
   const abilities = {
     openaiFields: name === "messages",
     reasoningField: "reasoning_content",
-    cacheMarks: "cache_control",
-    laterInstructions: true,
+    cacheBreakpointField: "cache_control",
+    midConversationInstructions: true,
   } as const;
   const request = WIRES[name].readRequest({ model: "m", ...body });
   const { losses } = WIRES[name].writeRequest(request, { provider: "p", model: "m", abilities });
-  return losses.filter((loss) => loss.byRule !== true).map((loss) => `${loss.path}: ${loss.why}`);
+  return losses
+    .filter((loss) => loss.tolerated !== true)
+    .map((loss) => `${loss.path}: ${loss.reason}`);
 }
 
-function checkRecordedReply(name: Carrier, body: Body, provider: string): void {
+function checkRecordedReply(name: TestedWire, body: Body, provider: string): void {
   const reply = WIRES[name].readReply(body, readContext(name, provider));
-  const expected = name === "chat" ? chatSaid(body) : messagesSaid(body);
-  expect(comparable(canonicalSaid(reply))).toEqual(comparable(expected));
-  expect(canonicalSaid(reply).reasoning).toBe(expected.reasoning);
+  const expected = name === "chat" ? summarizeChat(body) : summarizeMessages(body);
+  expect(comparable(summarizeCanonical(reply))).toEqual(comparable(expected));
+  expect(summarizeCanonical(reply).reasoning).toBe(expected.reasoning);
   expect(reply.usage?.usage).toEqual(usageOf(name, body, provider));
-  expect(checkCanonical(eventsOfReply(reply))).toEqual([]);
+  expect(validateCanonicalStream(replyToEvents(reply))).toEqual([]);
   for (const out of ["chat", "messages"] as const) {
     const written = WIRES[out].writeReply(reply, writeContext()).body as Body;
-    const again = out === "chat" ? chatSaid(written) : messagesSaid(written);
-    const shown = shownBy(out, expected, reply);
+    const again = out === "chat" ? summarizeChat(written) : summarizeMessages(written);
+    const shown = visibleOn(out, expected, reply);
     expect([out, ...again.calls.map((call) => call.name), again.text]).toEqual([
       out,
       ...shown.calls.map((call) => call.name),
@@ -339,22 +341,23 @@ function checkRecordedReply(name: Carrier, body: Body, provider: string): void {
 
 /** Checks a stream and all that is made of it; gives the error that it ends in, if it does. */
 async function checkRecordedStream(
-  name: Carrier,
+  name: TestedWire,
   provider: string,
   events: readonly RecordedEvent[],
   payloads: readonly (Body & MessagesEvent)[],
 ): Promise<string | undefined> {
   const canonical = readEvents(WIRES[name], events, readContext(name, provider));
-  expect(checkCanonical(canonical)).toEqual([]);
+  expect(validateCanonicalStream(canonical)).toEqual([]);
   const error = canonical.find((event) => event.type === "error");
-  const expected = name === "chat" ? chatStreamSaid(payloads) : messagesStreamSaid(payloads);
-  const reply = collect(canonical);
+  const expected =
+    name === "chat" ? summarizeChatStream(payloads) : summarizeMessagesStream(payloads);
+  const reply = collectReply(canonical);
   const cut = expected.calls.some((call) => typeof call.arguments === "string");
   if (error === undefined) {
-    expect(comparable(canonicalSaid(reply))).toEqual(comparable(expected));
-    expect(canonicalSaid(reply).reasoning).toBe(expected.reasoning);
+    expect(comparable(summarizeCanonical(reply))).toEqual(comparable(expected));
+    expect(summarizeCanonical(reply).reasoning).toBe(expected.reasoning);
     const meter = createStreamMeter(name, provider);
-    for (const event of events) see(meter, event.name, event.data);
+    for (const event of events) readEvent(meter, event.name, event.data);
     expect(reply.usage?.usage.tokens).toEqual(usageSoFar(meter)?.tokens);
   }
   for (const out of ["chat", "messages"] as const) {
@@ -362,20 +365,20 @@ async function checkRecordedStream(
     const frames = sseEvents(text);
     expect(
       out === "chat"
-        ? checkChatStream(frames, { usage: reply.usage !== undefined })
-        : checkMessagesStream(frames),
+        ? validateChatStream(frames, { usage: reply.usage !== undefined })
+        : validateMessagesStream(frames),
     ).toEqual([]);
     if (error !== undefined || reply.choices.length > 1) continue;
     expect([out, comparable(await accumulate(out, text), cut)]).toEqual([
       out,
-      comparable(shownBy(out, expected, reply), cut),
+      comparable(visibleOn(out, expected, reply), cut),
     ]);
   }
   return error?.error.message;
 }
 
 /** Runs a check, and says of which recording it failed. */
-async function of<T>(recording: Recording, check: () => T | Promise<T>): Promise<T> {
+async function withRecordingName<T>(recording: Recording, check: () => T | Promise<T>): Promise<T> {
   try {
     return await check();
   } catch (error) {
@@ -416,11 +419,13 @@ describe.skipIf(skipNotice("wires: recorded traffic"))("recorded traffic", () =>
       let count = 0;
       for (const recording of all) {
         const body =
-          recording.form === "json"
+          recording.bodyFormat === "json"
             ? parse(new TextDecoder().decode(recording.responseBody))
             : undefined;
         if (body?.choices === undefined && body?.content === undefined) continue;
-        await of(recording, () => checkRecordedReply(name, body, recording.provider));
+        await withRecordingName(recording, () =>
+          checkRecordedReply(name, body, recording.provider),
+        );
         count++;
       }
       console.log(`${name}: ${count} recorded whole replies read and translated`);
@@ -441,9 +446,9 @@ describe.skipIf(skipNotice("wires: recorded traffic"))("recorded traffic", () =>
           .filter((one) => one !== undefined);
         if (payloads.some((one) => one.object === "text_completion")) continue;
         // Where only the payloads were kept, the [DONE] was not.
-        if (name === "chat" && /^(payload|event)/.test(recording.form))
+        if (name === "chat" && /^(payload|event)/.test(recording.bodyFormat))
           events.push({ name: "", data: "[DONE]" });
-        const error = await of(recording, () =>
+        const error = await withRecordingName(recording, () =>
           checkRecordedStream(name, recording.provider, events, payloads),
         );
         if (error !== undefined) errors.push(`${recording.file}: ${error.slice(0, 80)}`);

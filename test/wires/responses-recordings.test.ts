@@ -3,20 +3,20 @@
 import { describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import type { CanonicalReply } from "../../src/inference/canonical.ts";
-import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import { replyToEvents } from "../../src/inference/canonical-stream.ts";
 import type { ReplyReadContext } from "../../src/inference/canonical-wire.ts";
 import { createStreamMeter, usageOf } from "../../src/inference/meter/meter.ts";
-import { see, usageSoFar } from "../../src/inference/meter/stream.ts";
+import { readEvent, usageSoFar } from "../../src/inference/meter/stream.ts";
 import {
-  checkResponse,
-  checkResponsesStream,
+  validateResponse,
+  validateResponsesStream,
 } from "../../src/inference/wires/responses/grammar.ts";
 import { responsesWire } from "../../src/inference/wires/responses/responses.ts";
 import { eventsOf, recordings, skipNotice } from "../support/recordings.ts";
 import type { RecordedEvent, Recording } from "../support/recordings.ts";
 import {
-  checkCanonical,
-  collect,
+  validateCanonicalStream,
+  collectReply,
   ORIGIN,
   readEvents,
   sseEvents,
@@ -24,7 +24,7 @@ import {
   writeEvents,
 } from "./streams.ts";
 
-interface Said {
+interface ReplySummary {
   text: string;
   refusal: string;
   reasoning: string;
@@ -64,7 +64,7 @@ const context = (provider: string): ReplyReadContext => ({
 
 const CALLS = new Set(["function_call", "custom_tool_call"]);
 
-function saidBy(output: readonly Item[]): Said {
+function summarizeOutput(output: readonly Item[]): ReplySummary {
   const contents = (type: string) =>
     output.filter((item) => item.type === type).flatMap((item) => item.content ?? []);
   const thoughts = output.filter((item) => item.type === "reasoning");
@@ -91,7 +91,7 @@ function saidBy(output: readonly Item[]): Said {
   };
 }
 
-function canonicalSaid({ choices: [choice] }: CanonicalReply): Said {
+function summarizeCanonical({ choices: [choice] }: CanonicalReply): ReplySummary {
   const parts = choice?.parts ?? [];
   const of = (type: "text" | "refusal" | "reasoning") =>
     parts.map((part) => (part.type === type ? part.text : "")).join("");
@@ -106,7 +106,7 @@ function canonicalSaid({ choices: [choice] }: CanonicalReply): Said {
   };
 }
 
-function finishOf(body: Body, said: Said): string {
+function finishOf(body: Body, said: ReplySummary): string {
   if (body.incomplete_details?.reason === "content_filter") return "content_filter";
   if (body.status === "incomplete") return "length";
   if (body.status === "in_progress" || body.status === "queued") return "error";
@@ -125,7 +125,7 @@ const bodyOf = (recording: Recording) =>
   JSON.parse(new TextDecoder().decode(recording.responseBody)) as Body;
 
 /** Runs a check, and says of which recording it failed. */
-async function of<T>(recording: Recording, check: () => T | Promise<T>): Promise<T> {
+async function withRecordingName<T>(recording: Recording, check: () => T | Promise<T>): Promise<T> {
   try {
     return await check();
   } catch (error) {
@@ -135,7 +135,7 @@ async function of<T>(recording: Recording, check: () => T | Promise<T>): Promise
   }
 }
 
-async function accumulate(text: string): Promise<Said> {
+async function accumulate(text: string): Promise<ReplySummary> {
   const client = new OpenAI({
     apiKey: "x",
     baseURL: "http://test/v1",
@@ -144,7 +144,7 @@ async function accumulate(text: string): Promise<Said> {
       Promise.resolve(new Response(text, { headers: { "content-type": "text/event-stream" } })),
   });
   const response = await client.responses.stream({ model: "m", input: "hi" }).finalResponse();
-  return saidBy(response.output as unknown as readonly Item[]); // The SDK's items are wider than what is read of them.
+  return summarizeOutput(response.output as unknown as readonly Item[]); // The SDK's items are wider than what is read of them.
 }
 
 function payloadsOf(events: readonly RecordedEvent[]): Payload[] {
@@ -161,31 +161,31 @@ const deltasOf = (payloads: readonly Payload[]) =>
   payloads.map((one) => (one.type === "response.output_text.delta" ? one.delta : "")).join("");
 
 /** What the items of a stream say, apart from its last event, which some providers leave empty. */
-function streamSaid(payloads: readonly Payload[]): Said {
+function summarizeStream(payloads: readonly Payload[]): ReplySummary {
   const items = payloads.flatMap(({ type, item }) =>
     type === "response.output_item.done" && item !== undefined ? [item] : [],
   );
   const last = payloads.findLast((one) => one.response !== undefined)?.response?.output ?? [];
-  const said = saidBy(items.length > 0 ? items : last);
+  const said = summarizeOutput(items.length > 0 ? items : last);
   return { ...said, text: said.text || deltasOf(payloads) };
 }
 
 async function checkRecordedReply(recording: Recording, body: Body): Promise<void> {
   const reply = responsesWire.readReply(body, context(recording.provider));
-  const expected = saidBy(body.output ?? []);
-  expect(canonicalSaid(reply)).toEqual(expected);
+  const expected = summarizeOutput(body.output ?? []);
+  expect(summarizeCanonical(reply)).toEqual(expected);
   expect(reply.choices[0]?.finish.reason as string).toBe(finishOf(body, expected));
   expect(reply.model).toBe(body.model);
   expect(reply.usage?.usage).toEqual(usageOf("responses", body, recording.provider));
-  const events = eventsOfReply(reply);
-  expect(checkCanonical(events)).toEqual([]);
+  const events = replyToEvents(reply);
+  expect(validateCanonicalStream(events)).toEqual([]);
   const { body: written, losses } = responsesWire.writeReply(reply, writeContext());
   expect(losses).toEqual([]);
-  expect(checkResponse(json(written) as Record<string, unknown>)).toEqual([]);
-  expect(saidBy(json(written["output"]) as Item[])).toEqual(expected);
+  expect(validateResponse(json(written) as Record<string, unknown>)).toEqual([]);
+  expect(summarizeOutput(json(written["output"]) as Item[])).toEqual(expected);
   expect(counts(written["usage"])).toEqual(counts(recording.summary.usage));
   const text = writeEvents(responsesWire, events, writeContext());
-  expect(checkResponsesStream(sseEvents(text))).toEqual([]);
+  expect(validateResponsesStream(sseEvents(text))).toEqual([]);
   if (reply.choices[0]?.finish.reason !== "error") expect(await accumulate(text)).toEqual(expected);
 }
 
@@ -206,18 +206,18 @@ async function checkRecordedStream(
   recorded: readonly RecordedEvent[],
 ): Promise<string | undefined> {
   const events = readEvents(responsesWire, recorded, context(recording.provider));
-  expect(checkCanonical(events)).toEqual([]);
+  expect(validateCanonicalStream(events)).toEqual([]);
   const text = writeEvents(responsesWire, events, writeContext());
-  expect(checkResponsesStream(sseEvents(text))).toEqual([]);
+  expect(validateResponsesStream(sseEvents(text))).toEqual([]);
   const meter = createStreamMeter("responses", recording.provider);
-  for (const event of recorded) see(meter, event.name, event.data);
-  const reply = collect(events);
+  for (const event of recorded) readEvent(meter, event.name, event.data);
+  const reply = collectReply(events);
   expect(reply.usage?.usage.tokens).toEqual(usageSoFar(meter)?.tokens);
   const payloads = payloadsOf(recorded);
-  const expected = streamSaid(payloads);
+  const expected = summarizeStream(payloads);
   // One source shortened the text of a stream by hand, in its items otherwise than in its deltas.
   if (HAND_MADE.test(recording.file)) expected.text = deltasOf(payloads);
-  expect(canonicalSaid(reply)).toEqual(expected);
+  expect(summarizeCanonical(reply)).toEqual(expected);
   const error = events.find((event) => event.type === "error");
   if (error !== undefined) return error.error.message;
   const last = payloads.findLast((one) => one.response !== undefined)?.response ?? {};
@@ -240,7 +240,9 @@ describe.skipIf(skipNotice("wires: recorded Responses traffic"))("recorded traff
       try {
         const request = responsesWire.readRequest(sent);
         const { body, losses } = responsesWire.writeRequest(request, { ...ORIGIN });
-        expect(losses.filter((loss) => loss.byRule !== true && !STATE.test(loss.path))).toEqual([]);
+        expect(losses.filter((loss) => loss.tolerated !== true && !STATE.test(loss.path))).toEqual(
+          [],
+        );
         const again = responsesWire.readRequest(json(body));
         expect(again.turns.length).toBeGreaterThan(0);
         read++;
@@ -256,10 +258,10 @@ describe.skipIf(skipNotice("wires: recorded Responses traffic"))("recorded traff
   test("whole replies", async () => {
     let count = 0;
     for (const recording of all) {
-      if (recording.form !== "json") continue;
+      if (recording.bodyFormat !== "json") continue;
       const body = bodyOf(recording);
       if (body.object !== "response") continue;
-      await of(recording, () => checkRecordedReply(recording, body));
+      await withRecordingName(recording, () => checkRecordedReply(recording, body));
       count++;
     }
     console.log(`responses: ${count} recorded replies`);
@@ -271,7 +273,9 @@ describe.skipIf(skipNotice("wires: recorded Responses traffic"))("recorded traff
     const errors: string[] = [];
     for (const recording of all.filter((one) => one.stream)) {
       for (const events of streamsOf(eventsOf(recording))) {
-        const error = await of(recording, () => checkRecordedStream(recording, events));
+        const error = await withRecordingName(recording, () =>
+          checkRecordedStream(recording, events),
+        );
         if (error !== undefined) errors.push(`${recording.file}: ${error}`);
         count++;
       }

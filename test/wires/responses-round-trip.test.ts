@@ -5,14 +5,14 @@ import type { CanonicalReply } from "../../src/inference/canonical.ts";
 import type { ReplyReadContext, Target } from "../../src/inference/canonical-wire.ts";
 import { usageOf } from "../../src/inference/meter/meter.ts";
 import {
-  checkResponse,
-  checkResponsesStream,
+  validateResponse,
+  validateResponsesStream,
 } from "../../src/inference/wires/responses/grammar.ts";
 import { responsesWire } from "../../src/inference/wires/responses/responses.ts";
 import { cutEvents, replies, requests } from "./responses-samples.ts";
 import {
-  checkCanonical,
-  collect,
+  validateCanonicalStream,
+  collectReply,
   ORIGIN,
   readPieces,
   sseEvents,
@@ -21,30 +21,33 @@ import {
 } from "./streams.ts";
 
 const RUNS = { numRuns: 300 };
-const TARGET: Target = { ...ORIGIN, abilities: { cacheMarks: "prompt_cache_breakpoint" } };
+const TARGET: Target = {
+  ...ORIGIN,
+  abilities: { cacheBreakpointField: "prompt_cache_breakpoint" },
+};
 const CONTEXT: ReplyReadContext = {
   origin: ORIGIN,
   readUsage: (body) => usageOf("responses", body, "openai"),
 };
 
 /** Without what is no part of equality. */
-const bare = (value: unknown): unknown =>
+const stripPaths = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (key, held: unknown) =>
       ["path", "names", "strictPath"].includes(key) ? undefined : held,
     ),
   );
-const said = (reply: CanonicalReply) => bare({ ...reply, usage: undefined });
-const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+const comparableReply = (reply: CanonicalReply) => stripPaths({ ...reply, usage: undefined });
+const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 test("requests come back as they were, without loss", () => {
   fc.assert(
     fc.property(requests, (request) => {
       const { body, losses } = responsesWire.writeRequest(request, TARGET);
       expect(losses).toEqual([]);
-      const { store, ...back } = responsesWire.readRequest(overTheNet(body));
+      const { store, ...back } = responsesWire.readRequest(jsonRoundTrip(body));
       expect(store).toBe(false);
-      expect(bare(back)).toEqual(bare(request));
+      expect(stripPaths(back)).toEqual(stripPaths(request));
     }),
     RUNS,
   );
@@ -55,9 +58,9 @@ test("replies come back as they were", () => {
     fc.property(replies, (reply) => {
       const { body, losses } = responsesWire.writeReply(reply, writeContext());
       expect(losses).toEqual([]);
-      expect(checkResponse(overTheNet(body) as Record<string, unknown>)).toEqual([]);
-      const back = responsesWire.readReply(overTheNet(body), CONTEXT);
-      expect(said(back)).toEqual(said(reply));
+      expect(validateResponse(jsonRoundTrip(body) as Record<string, unknown>)).toEqual([]);
+      const back = responsesWire.readReply(jsonRoundTrip(body), CONTEXT);
+      expect(comparableReply(back)).toEqual(comparableReply(reply));
       expect(responsesWire.writeReply(back, writeContext()).body["usage"]).toEqual(body["usage"]);
     }),
     RUNS,
@@ -76,10 +79,10 @@ test("streams come back as they were, obey the grammar, end in the whole reply, 
     fc.property(streams, ([reply, events, sizes]) => {
       const text = writeEvents(responsesWire, events, writeContext());
       const written = sseEvents(text);
-      expect(checkResponsesStream(written)).toEqual([]);
+      expect(validateResponsesStream(written)).toEqual([]);
       const last = JSON.parse(written.at(-1)?.data ?? "{}") as { response: unknown };
       const whole = responsesWire.writeReply(reply, writeContext()).body;
-      expect(last.response).toEqual(overTheNet(whole));
+      expect(last.response).toEqual(jsonRoundTrip(whole));
       const bytes = new TextEncoder().encode(text);
       const pieces: Uint8Array[] = [];
       for (let at = 0; at < bytes.length;) {
@@ -88,8 +91,8 @@ test("streams come back as they were, obey the grammar, end in the whole reply, 
         at += size;
       }
       const read = readPieces(responsesWire.createStreamReader(CONTEXT), pieces);
-      expect(checkCanonical(read)).toEqual([]);
-      expect(said(collect(read))).toEqual(said(reply));
+      expect(validateCanonicalStream(read)).toEqual([]);
+      expect(comparableReply(collectReply(read))).toEqual(comparableReply(reply));
     }),
     RUNS,
   );

@@ -1,7 +1,7 @@
 // Requests and replies at random, in the form that the Responses API can carry whole.
 import * as fc from "fast-check";
 import type {
-  Blob,
+  OpaqueBlob,
   CanonicalEvent,
   CanonicalReply,
   CanonicalRequest,
@@ -16,7 +16,7 @@ import type {
   Turn,
   WireName,
 } from "../../src/inference/canonical.ts";
-import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import { replyToEvents } from "../../src/inference/canonical-stream.ts";
 import { checkRequest } from "../../src/inference/canonical-check.ts";
 import { ORIGIN } from "./streams.ts";
 
@@ -89,7 +89,7 @@ const search: fc.Arbitrary<Part> = name.map((id) => ({
   },
 }));
 
-function call(signature: fc.Arbitrary<Blob | undefined>): fc.Arbitrary<ToolCallPart> {
+function call(signature: fc.Arbitrary<OpaqueBlob | undefined>): fc.Arbitrary<ToolCallPart> {
   return fc.oneof(
     fc.record({
       type: fc.constant("tool_call" as const),
@@ -110,8 +110,8 @@ function call(signature: fc.Arbitrary<Blob | undefined>): fc.Arbitrary<ToolCallP
 }
 
 /** A reasoning item: some paragraphs of summary, some text, and what its maker wants back. */
-function thought(
-  blob: fc.Arbitrary<Blob | undefined>,
+function reasoningPart(
+  blob: fc.Arbitrary<OpaqueBlob | undefined>,
   ids: fc.Arbitrary<string | undefined>,
 ): fc.Arbitrary<Part[]> {
   return fc
@@ -138,8 +138,8 @@ const distinct = (parts: readonly Part[]): Part[] =>
 const history: fc.Arbitrary<Part[]> = fc
   .array(
     fc.oneof(
-      thought(
-        data.map((held): Blob => ({ wire: "responses", kind: "encrypted", data: held })),
+      reasoningPart(
+        data.map((held): OpaqueBlob => ({ wire: "responses", kind: "encrypted", data: held })),
         fc.constant(undefined),
       ),
       textPart(true).map((part) => [part]),
@@ -294,7 +294,7 @@ const native = maybe(
 );
 
 // A provider wants an id of its own for each call, so that one used twice does not come back as it was.
-const oneIdEach = (conversation: readonly Turn[]): boolean => {
+const hasUniqueIds = (conversation: readonly Turn[]): boolean => {
   const ids = conversation.flatMap(({ parts }) =>
     parts.flatMap((part) => (part.type === "tool_call" ? [part.id] : [])),
   );
@@ -303,7 +303,7 @@ const oneIdEach = (conversation: readonly Turn[]): boolean => {
 
 export const requests: fc.Arbitrary<CanonicalRequest> = fc
   .tuple(
-    turns.filter(oneIdEach),
+    turns.filter(hasUniqueIds),
     fields,
     fc.uniqueArray(tool, { maxLength: 3, selector: (one) => one.name }),
     maybe(fc.boolean()),
@@ -324,7 +324,7 @@ export const requests: fc.Arbitrary<CanonicalRequest> = fc
     }),
   );
 
-const blobOf = (wires: readonly WireName[], kind: Blob["kind"]): fc.Arbitrary<Blob> =>
+const blobOf = (wires: readonly WireName[], kind: OpaqueBlob["kind"]): fc.Arbitrary<OpaqueBlob> =>
   fc.record({
     wire: fc.constantFrom(...wires),
     kind: fc.constant(kind),
@@ -348,7 +348,7 @@ const logprob = fc.record({
   bytes: fc.array(fc.nat(255), { minLength: 1, maxLength: 3 }),
   top: fc.constant([{ token: "a", logprob: -1, bytes: [97] }]),
 });
-const said: fc.Arbitrary<Part> = fc.record({
+const messageText: fc.Arbitrary<Part> = fc.record({
   type: fc.constant("text" as const),
   text,
   citations: maybe(fc.array(citation, { minLength: 1, maxLength: 2 })),
@@ -356,7 +356,7 @@ const said: fc.Arbitrary<Part> = fc.record({
   signature: maybe(blobOf(["gemini"], "text")),
 });
 
-const made: fc.Arbitrary<Part> = data.map((held) => ({
+const generatedImage: fc.Arbitrary<Part> = data.map((held) => ({
   type: "image",
   source: { kind: "base64", mediaType: "image/webp", data: held },
 }));
@@ -364,12 +364,12 @@ const made: fc.Arbitrary<Part> = data.map((held) => ({
 const output: fc.Arbitrary<Part[]> = fc
   .array(
     fc.oneof(
-      thought(fc.oneof(blobOf(WIRES, "encrypted"), blobOf(WIRES, "signature")), fc.uuid()),
-      thought(fc.constant(undefined), fc.uuid()),
-      said.map((part) => [part]),
+      reasoningPart(fc.oneof(blobOf(WIRES, "encrypted"), blobOf(WIRES, "signature")), fc.uuid()),
+      reasoningPart(fc.constant(undefined), fc.uuid()),
+      messageText.map((part) => [part]),
       call(maybe(blobOf(["gemini"], "call"))).map((part): Part[] => [part]),
       text.map((one): Part[] => [{ type: "refusal", text: one }]),
-      made.map((part) => [part]),
+      generatedImage.map((part) => [part]),
       search.map((part) => [part]),
     ),
     { maxLength: 5 },
@@ -378,16 +378,16 @@ const output: fc.Arbitrary<Part[]> = fc
 
 function finishOf(parts: readonly Part[]): fc.Arbitrary<Finish> {
   const cut: Finish[] = [
-    { reason: "length", native: "max_output_tokens" },
-    { reason: "content_filter", native: "SAFETY" },
+    { reason: "length", nativeReason: "max_output_tokens" },
+    { reason: "content_filter", nativeReason: "SAFETY" },
   ];
   if (parts.some((part) => part.type === "tool_call"))
-    return fc.constantFrom<Finish>({ reason: "tool_calls", native: "tool_use" }, ...cut);
+    return fc.constantFrom<Finish>({ reason: "tool_calls", nativeReason: "tool_use" }, ...cut);
   if (parts.some((part) => part.type === "refusal"))
-    return fc.constantFrom<Finish>({ reason: "refusal", native: "refusal" }, ...cut);
+    return fc.constantFrom<Finish>({ reason: "refusal", nativeReason: "refusal" }, ...cut);
   return fc.constantFrom<Finish>(
-    { reason: "stop", native: "completed" },
-    { reason: "stop_sequence", native: "stop_sequence", stopString: "END" },
+    { reason: "stop", nativeReason: "completed" },
+    { reason: "stop_sequence", nativeReason: "stop_sequence", stopSequence: "END" },
     ...cut,
   );
 }
@@ -408,7 +408,7 @@ export const replies: fc.Arbitrary<CanonicalReply> = output.chain((parts) => {
 
 /** The events of a reply with its deltas cut at random, the log probabilities staying with the first piece. */
 export function cutEvents(reply: CanonicalReply): fc.Arbitrary<CanonicalEvent[]> {
-  const cuts = eventsOfReply(reply).map((event): fc.Arbitrary<CanonicalEvent[]> => {
+  const cuts = replyToEvents(reply).map((event): fc.Arbitrary<CanonicalEvent[]> => {
     if (event.type !== "delta" || event.text.length < 2) return fc.constant([event]);
     return fc.integer({ min: 1, max: event.text.length - 1 }).map((at) => [
       { ...event, text: event.text.slice(0, at) },

@@ -17,15 +17,15 @@ const SPECS = resolve(
 );
 const OPENAI = join(SPECS, "openai-openapi.2026-08-21.json");
 const OPEN_RESPONSES = join(SPECS, "openresponses", "2026-04-24", "openapi.json");
-const absent = !existsSync(OPENAI) || !existsSync(OPEN_RESPONSES);
-if (absent)
+const isSpecMissing = !existsSync(OPENAI) || !existsSync(OPEN_RESPONSES);
+if (isSpecMissing)
   console.log(
     "skipped: wires: Responses schemas: no specifications found (set POSTERN_SPECS to their folder)",
   );
 
-type Check = (schema: string, value: unknown) => readonly string[];
+type Validator = (schema: string, value: unknown) => readonly string[];
 
-function checkerOf(file: string): Check {
+function validatorOf(file: string): Validator {
   const ajv = new Ajv2020({
     strict: false,
     validateFormats: false,
@@ -46,7 +46,7 @@ function checkerOf(file: string): Check {
   };
 }
 
-const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 // The specification of Open Responses knows functions alone: no custom tools, no server tools, no ranges beyond its own.
 const plainReply = (reply: CanonicalReply): boolean =>
@@ -97,12 +97,12 @@ const withoutNulls = (body: unknown): unknown =>
     ),
   );
 
-const asked = fc.record({ request: requests, reply: replies });
+const requestAndReply = fc.record({ request: requests, reply: replies });
 const RUNS = { numRuns: 150 };
 
-describe.skipIf(absent)("by the published descriptions", () => {
-  const openai = absent ? () => [] : checkerOf(OPENAI);
-  const open = absent ? () => [] : checkerOf(OPEN_RESPONSES);
+describe.skipIf(isSpecMissing)("by the published descriptions", () => {
+  const openai = isSpecMissing ? () => [] : validatorOf(OPENAI);
+  const open = isSpecMissing ? () => [] : validatorOf(OPEN_RESPONSES);
 
   test("requests are valid", () => {
     fc.assert(
@@ -111,7 +111,7 @@ describe.skipIf(absent)("by the published descriptions", () => {
           ...ORIGIN,
           abilities: { reasoning: "effort" },
         });
-        expect(openai("CreateResponse", withIds(overTheNet(body)))).toEqual([]);
+        expect(openai("CreateResponse", withIds(jsonRoundTrip(body)))).toEqual([]);
       }),
       RUNS,
     );
@@ -119,8 +119,8 @@ describe.skipIf(absent)("by the published descriptions", () => {
 
   test("replies are valid", () => {
     fc.assert(
-      fc.property(asked, ({ request, reply }) => {
-        const body = overTheNet(responsesWire.writeReply(reply, writeContext(request)).body);
+      fc.property(requestAndReply, ({ request, reply }) => {
+        const body = jsonRoundTrip(responsesWire.writeReply(reply, writeContext(request)).body);
         expect(openai("Response", withoutNulls(body))).toEqual([]);
         if (plainReply(reply) && plainRequest(request))
           expect(open("ResponseResource", body)).toEqual([]);
@@ -130,7 +130,7 @@ describe.skipIf(absent)("by the published descriptions", () => {
   });
 
   test("events are valid", () => {
-    const streams = asked.chain(({ request, reply }) =>
+    const streams = requestAndReply.chain(({ request, reply }) =>
       fc.record({
         request: fc.constant(request),
         reply: fc.constant(reply),

@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import { Fault } from "../../src/base/fault.ts";
 import type { CanonicalEvent, CanonicalReply } from "../../src/inference/canonical.ts";
-import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import { replyToEvents } from "../../src/inference/canonical-stream.ts";
 import type { Target } from "../../src/inference/canonical-wire.ts";
 import { usageOf } from "../../src/inference/meter/meter.ts";
-import { checkResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
+import { validateResponsesStream } from "../../src/inference/wires/responses/grammar.ts";
 import { responsesWire } from "../../src/inference/wires/responses/responses.ts";
 import {
-  checkCanonical,
-  collect,
+  validateCanonicalStream,
+  collectReply,
   ORIGIN,
   readEvents,
   sseEvents,
@@ -164,7 +164,7 @@ describe("requests", () => {
     const { body, losses } = responsesWire.writeRequest(request, TARGET);
     expect(body).toMatchObject({ store: false });
     expect(body["previous_response_id"]).toBeUndefined();
-    expect(losses.map((loss) => [loss.path, loss.byRule === true])).toEqual([
+    expect(losses.map((loss) => [loss.path, loss.tolerated === true])).toEqual([
       ["previous_response_id", false],
       ["background", false],
       ["store", true],
@@ -201,7 +201,7 @@ describe("requests", () => {
         "top_k",
       ].sort(),
     );
-    expect(losses.some((loss) => loss.byRule)).toBe(false);
+    expect(losses.some((loss) => loss.tolerated)).toBe(false);
   });
 
   test("tools are never made strict by silence, and reasoning is asked for in the form that can come back", () => {
@@ -251,7 +251,7 @@ describe("requests", () => {
       {},
     ]);
     const other = responsesWire.writeRequest({ model: "m", turns }, { ...ORIGIN, model: "other" });
-    expect(other.losses).toMatchObject([{ byRule: true }]);
+    expect(other.losses).toMatchObject([{ tolerated: true }]);
     expect(other.body["input"]).toHaveLength(3);
   });
 });
@@ -275,8 +275,8 @@ describe("streams", () => {
       { type: "finish", choice: 0, finish: { reason: "tool_calls" } },
     ];
     const written = write(events);
-    expect(checkResponsesStream(written)).toEqual([]);
-    const reply = collect(readEvents(responsesWire, written, CONTEXT));
+    expect(validateResponsesStream(written)).toEqual([]);
+    const reply = collectReply(readEvents(responsesWire, written, CONTEXT));
     expect(reply.choices[0]?.parts).toMatchObject([
       { id: "a", arguments: '{"a":1}' },
       { id: "b", arguments: '{"b":2}' },
@@ -295,7 +295,7 @@ describe("streams", () => {
   test("a failure before anything is an error, one later a failed response; nothing follows", () => {
     const error = { code: "rate_limited", status: 429, message: "Slow down." } as const;
     const early = write([{ type: "error", error }]);
-    expect(checkResponsesStream(early)).toEqual([]);
+    expect(validateResponsesStream(early)).toEqual([]);
     expect(early.map((one) => one.name)).toEqual(["error"]);
     const late = write([
       start,
@@ -303,11 +303,11 @@ describe("streams", () => {
       { type: "delta", choice: 0, part: 0, text: "x" },
       { type: "error", error },
     ]);
-    expect(checkResponsesStream(late)).toEqual([]);
+    expect(validateResponsesStream(late)).toEqual([]);
     expect(late.at(-1)?.name).toBe("response.failed");
     for (const events of [early, late]) {
       const back = readEvents(responsesWire, events, CONTEXT);
-      expect(checkCanonical(back)).toEqual([]);
+      expect(validateCanonicalStream(back)).toEqual([]);
       expect(back.at(-1)).toMatchObject({
         type: "error",
         error: { code: "rate_limited", status: 429, message: "Slow down." },
@@ -352,8 +352,8 @@ describe("streams", () => {
       ],
       CONTEXT,
     );
-    expect(checkCanonical(bare)).toEqual([]);
-    expect(collect(bare).choices[0]).toMatchObject({
+    expect(validateCanonicalStream(bare)).toEqual([]);
+    expect(collectReply(bare).choices[0]).toMatchObject({
       parts: [{ text: "ab" }, { id: "c", arguments: "{}" }],
       finish: { reason: "tool_calls" },
     });
@@ -361,18 +361,18 @@ describe("streams", () => {
 
   test("the grammar finds what is wrong", () => {
     const good = write(
-      eventsOfReply({
+      replyToEvents({
         id: "r",
         choices: [{ parts: [{ type: "text", text: "hello" }], finish: { reason: "stop" } }],
       }),
     );
-    expect(checkResponsesStream(good)).toEqual([]);
+    expect(validateResponsesStream(good)).toEqual([]);
     for (let at = 0; at < good.length; at++)
-      expect(checkResponsesStream(good.toSpliced(at, 1))).not.toEqual([]);
+      expect(validateResponsesStream(good.toSpliced(at, 1))).not.toEqual([]);
     for (let at = 1; at < good.length; at++) {
       const [before, after] = [good[at - 1], good[at]];
       if (before === undefined || after === undefined) continue;
-      expect(checkResponsesStream(good.toSpliced(at - 1, 2, after, before))).not.toEqual([]);
+      expect(validateResponsesStream(good.toSpliced(at - 1, 2, after, before))).not.toEqual([]);
     }
   });
 });
@@ -398,7 +398,7 @@ describe("the official client, over the network", () => {
           { type: "tool_call", id: "call_1", name: "f", arguments: '{"a":1}' },
           { type: "tool_call", id: "call_2", name: "g", arguments: "free text", custom: true },
         ],
-        finish: { reason: "tool_calls", native: "tool_use" },
+        finish: { reason: "tool_calls", nativeReason: "tool_use" },
       },
     ],
     usage,
@@ -460,7 +460,7 @@ describe("the official client, over the network", () => {
   });
 
   test("accumulates a stream to the same", async () => {
-    events = eventsOfReply(reply);
+    events = replyToEvents(reply);
     const whole = await client().responses.create({ model: "m", input: "hi" });
     const run = client().responses.stream({ model: "m", input: "hi" });
     let words = "";

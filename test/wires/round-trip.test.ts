@@ -2,17 +2,17 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalReply } from "../../src/inference/canonical.ts";
-import { mayReplay } from "../../src/inference/canonical-reasoning.ts";
+import { canReplay } from "../../src/inference/canonical-reasoning.ts";
 import type { InboundWire, OutboundWire, Target } from "../../src/inference/canonical-wire.ts";
 import { chatWire } from "../../src/inference/wires/chat/chat.ts";
-import { checkChatStream } from "../../src/inference/wires/chat/grammar.ts";
-import { checkMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
+import { validateChatStream } from "../../src/inference/wires/chat/grammar.ts";
+import { validateMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
 import { messagesWire } from "../../src/inference/wires/messages/messages.ts";
-import { assistantParts, bare, cutEvents, replies, requests } from "./arbitrary.ts";
-import type { Carrier } from "./arbitrary.ts";
+import { assistantParts, stripPaths, cutEvents, replies, requests } from "./arbitrary.ts";
+import type { TestedWire } from "./arbitrary.ts";
 import {
-  checkCanonical,
-  collect,
+  validateCanonicalStream,
+  collectReply,
   ORIGIN,
   readContext,
   readPieces,
@@ -21,26 +21,26 @@ import {
   writeEvents,
 } from "./streams.ts";
 
-const WIRES: Record<Carrier, InboundWire & OutboundWire> = {
+const WIRES: Record<TestedWire, InboundWire & OutboundWire> = {
   chat: chatWire,
   messages: messagesWire,
 };
 const TARGET: Target = {
   ...ORIGIN,
-  abilities: { cacheMarks: "cache_control", reasoningField: "reasoning_content" },
+  abilities: { cacheBreakpointField: "cache_control", reasoningField: "reasoning_content" },
 };
 const RUNS = { numRuns: 300 };
 
 /** What must come back: all but the usage, which is compared as the API counts it. */
-const said = (reply: CanonicalReply) => bare({ ...reply, usage: undefined });
-const overTheNet = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+const comparableReply = (reply: CanonicalReply) => stripPaths({ ...reply, usage: undefined });
+const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 for (const name of ["chat", "messages"] as const) {
   const wire = WIRES[name];
   const grammar = (text: string) =>
     name === "chat"
-      ? checkChatStream(sseEvents(text), { usage: true })
-      : checkMessagesStream(sseEvents(text));
+      ? validateChatStream(sseEvents(text), { usage: true })
+      : validateMessagesStream(sseEvents(text));
 
   describe(name, () => {
     test("requests come back as they were, without loss", () => {
@@ -49,8 +49,8 @@ for (const name of ["chat", "messages"] as const) {
           const { body, losses } = wire.writeRequest(request, TARGET);
           expect(losses).toEqual([]);
           // Usage is always asked for.
-          const back = { ...wire.readRequest(overTheNet(body)), includeUsage: undefined };
-          expect(bare(back)).toEqual(bare(request));
+          const back = { ...wire.readRequest(jsonRoundTrip(body)), includeUsage: undefined };
+          expect(stripPaths(back)).toEqual(stripPaths(request));
         }),
         RUNS,
       );
@@ -61,8 +61,8 @@ for (const name of ["chat", "messages"] as const) {
         fc.property(replies(name), (reply) => {
           const { body, losses } = wire.writeReply(reply, writeContext());
           expect(losses).toEqual([]);
-          const back = wire.readReply(overTheNet(body), readContext(name));
-          expect(said(back)).toEqual(said(reply));
+          const back = wire.readReply(jsonRoundTrip(body), readContext(name));
+          expect(comparableReply(back)).toEqual(comparableReply(reply));
           expect(wire.writeReply(back, writeContext()).body["usage"]).toEqual(body["usage"]);
         }),
         RUNS,
@@ -89,8 +89,8 @@ for (const name of ["chat", "messages"] as const) {
             at += size;
           }
           const read = readPieces(wire.createStreamReader(readContext(name)), pieces);
-          expect(checkCanonical(read)).toEqual([]);
-          expect(said(collect(read))).toEqual(said(reply));
+          expect(validateCanonicalStream(read)).toEqual([]);
+          expect(comparableReply(collectReply(read))).toEqual(comparableReply(reply));
         }),
         RUNS,
       );
@@ -106,7 +106,7 @@ for (const name of ["chat", "messages"] as const) {
               : part,
           );
           const reply: CanonicalReply = { choices: [{ parts: made, finish: { reason: "stop" } }] };
-          const body = overTheNet(wire.writeReply(reply, writeContext()).body) as {
+          const body = jsonRoundTrip(wire.writeReply(reply, writeContext()).body) as {
             choices?: { message: unknown }[];
             content?: unknown;
           };
@@ -140,12 +140,12 @@ for (const name of ["chat", "messages"] as const) {
                 key === "path" || key === "strictPath" ? undefined : value,
               ),
             ),
-          ).toEqual(overTheNet(kept(made)));
+          ).toEqual(jsonRoundTrip(kept(made)));
           for (const part of turn?.parts ?? []) {
             if (part.type !== "reasoning" || part.blob === undefined) continue;
-            expect(mayReplay(part.blob, foreign, ORIGIN)).toBe(true);
-            expect(mayReplay(part.blob, foreign, { ...ORIGIN, model: "other" })).toBe(false);
-            expect(mayReplay(part.blob, name, ORIGIN)).toBe(false);
+            expect(canReplay(part.blob, foreign, ORIGIN)).toBe(true);
+            expect(canReplay(part.blob, foreign, { ...ORIGIN, model: "other" })).toBe(false);
+            expect(canReplay(part.blob, name, ORIGIN)).toBe(false);
           }
         }),
         RUNS,

@@ -1,14 +1,14 @@
 // Streams as servers really send them, and as this wire's clients need them.
 import { describe, expect, test } from "bun:test";
 import type { CanonicalEvent } from "../../src/inference/canonical.ts";
-import { eventsOfReply } from "../../src/inference/canonical-stream.ts";
+import { replyToEvents } from "../../src/inference/canonical-stream.ts";
 import { chatWire } from "../../src/inference/wires/chat/chat.ts";
-import { checkChatStream } from "../../src/inference/wires/chat/grammar.ts";
-import { checkMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
+import { validateChatStream } from "../../src/inference/wires/chat/grammar.ts";
+import { validateMessagesStream } from "../../src/inference/wires/messages/grammar.ts";
 import { messagesWire } from "../../src/inference/wires/messages/messages.ts";
 import {
-  checkCanonical,
-  collect,
+  validateCanonicalStream,
+  collectReply,
   readContext,
   readEvents,
   readPieces,
@@ -34,18 +34,18 @@ const call = (fields: object) => chunk({ tool_calls: [fields] });
 
 function readChat(...events: { name: string; data: string }[]): CanonicalEvent[] {
   const read = readEvents(chatWire, events, readContext("chat"));
-  expect(checkCanonical(read)).toEqual([]);
+  expect(validateCanonicalStream(read)).toEqual([]);
   return read;
 }
 
-function asMessages(events: readonly CanonicalEvent[]): {
+function translateToMessages(events: readonly CanonicalEvent[]): {
   type: string;
   index?: number;
   content_block?: { type: string };
   delta?: Record<string, unknown>;
 }[] {
   const frames = sseEvents(writeEvents(messagesWire, events, writeContext()));
-  expect(checkMessagesStream(frames)).toEqual([]);
+  expect(validateMessagesStream(frames)).toEqual([]);
   return frames.map((frame) => JSON.parse(frame.data));
 }
 
@@ -59,7 +59,7 @@ describe("reading chat streams", () => {
       finish("stop"),
       done,
     );
-    expect(collect(read).choices[0]).toMatchObject({
+    expect(collectReply(read).choices[0]).toMatchObject({
       parts: [
         { id: "a", arguments: '{"x":1}' },
         { id: "b", arguments: "{}" },
@@ -78,11 +78,13 @@ describe("reading chat streams", () => {
       finish("tool_calls"),
       done,
     );
-    expect(collect(read).choices[0]?.parts).toMatchObject([
+    expect(collectReply(read).choices[0]?.parts).toMatchObject([
       { arguments: '{"x":1}' },
       { arguments: '{"y":2}' },
     ]);
-    const blocks = asMessages(read).filter((event) => event.type === "content_block_delta");
+    const blocks = translateToMessages(read).filter(
+      (event) => event.type === "content_block_delta",
+    );
     expect(blocks.map((event) => [event.index, event.delta?.["partial_json"]])).toEqual([
       [0, '{"x"'],
       [0, ":1}"],
@@ -100,7 +102,7 @@ describe("reading chat streams", () => {
       finish("tool_calls"),
       done,
     );
-    expect(collect(read).choices[0]?.parts).toMatchObject([
+    expect(collectReply(read).choices[0]?.parts).toMatchObject([
       { id: "a", name: "f", arguments: "{}" },
       { id: "call_chatcmpl9_1", name: "g" },
     ]);
@@ -114,7 +116,7 @@ describe("reading chat streams", () => {
       finish("tool_calls"),
       done,
     );
-    expect(asMessages(read).flatMap((event) => event.content_block?.type ?? [])).toEqual([
+    expect(translateToMessages(read).flatMap((event) => event.content_block?.type ?? [])).toEqual([
       "text",
       "tool_use",
       "text",
@@ -127,7 +129,7 @@ describe("reading chat streams", () => {
       finish("stop"),
       done,
     );
-    expect(asMessages(mixed).flatMap((event) => event.content_block?.type ?? [])).toEqual([
+    expect(translateToMessages(mixed).flatMap((event) => event.content_block?.type ?? [])).toEqual([
       "text",
       "thinking",
     ]);
@@ -162,7 +164,7 @@ describe("reading chat streams", () => {
       finish("stop"),
       done,
     );
-    expect(collect(read)).toMatchObject({
+    expect(collectReply(read)).toMatchObject({
       id: "chatcmpl-9",
       choices: [
         {
@@ -175,14 +177,16 @@ describe("reading chat streams", () => {
       usage: { usage: { tokens: { input: 3, output: 2 } } },
     });
     expect(
-      collect(readChat(chunk({ refusal: "no" }), finish("stop"), done)).choices[0],
+      collectReply(readChat(chunk({ refusal: "no" }), finish("stop"), done)).choices[0],
     ).toMatchObject({ parts: [{ type: "refusal", text: "no" }], finish: { reason: "refusal" } });
   });
 
   test("no finish_reason but [DONE] is an end; neither is a cut; an error says what it was", () => {
-    expect(collect(readChat(chunk({ content: "x" }), done)).choices[0]?.finish.reason).toBe("stop");
+    expect(collectReply(readChat(chunk({ content: "x" }), done)).choices[0]?.finish.reason).toBe(
+      "stop",
+    );
     expect(
-      collect(readChat(chunk({ content: "x" }), finish("stop"))).choices[0]?.finish.reason,
+      collectReply(readChat(chunk({ content: "x" }), finish("stop"))).choices[0]?.finish.reason,
     ).toBe("stop");
     expect(readChat(chunk({ content: "x" })).at(-1)).toMatchObject({
       type: "error",
@@ -208,7 +212,7 @@ describe("reading chat streams", () => {
       ],
       { ...readContext("chat"), emulation: { outputTool: "person" } },
     );
-    expect(collect(read).choices[0]).toMatchObject({
+    expect(collectReply(read).choices[0]).toMatchObject({
       parts: [{ type: "text", text: '{"a":1}' }],
       finish: { reason: "stop" },
     });
@@ -228,12 +232,12 @@ describe("writing", () => {
 
   test("an error in the midst of a stream is the API's own, and nothing follows", () => {
     const chat = sseEvents(writeEvents(chatWire, [...begun, error], writeContext()));
-    expect(checkChatStream(chat, { usage: false })).toEqual([]);
+    expect(validateChatStream(chat, { usage: false })).toEqual([]);
     expect(JSON.parse(chat.at(-1)?.data ?? "")).toMatchObject({
       error: { message: "gone", code: "upstream_error" },
     });
     const messages = sseEvents(writeEvents(messagesWire, [...begun, error], writeContext()));
-    expect(checkMessagesStream(messages)).toEqual([]);
+    expect(validateMessagesStream(messages)).toEqual([]);
     expect(messages.at(-1)?.name).toBe("error");
   });
 
@@ -243,12 +247,12 @@ describe("writing", () => {
       const frames = begun.map((event) => writer.push(event));
       expect(frames.at(-1)).toContain('"x"');
     }
-    const events = eventsOfReply({
+    const events = replyToEvents({
       choices: [{ parts: [{ type: "text", text: "x" }], finish: { reason: "stop" } }],
       usage: { usage: { tokens: { input: 1 }, fees: {} }, extras: { cost: 0.5 } },
     });
     expect(
-      checkChatStream(
+      validateChatStream(
         sseEvents(writeEvents(chatWire, events, writeContext({ includeUsage: false }))),
         { usage: false },
       ),
@@ -259,7 +263,7 @@ describe("writing", () => {
 
   test("a call without arguments still has a delta; an empty reply is a whole stream", () => {
     const head = { type: "tool_call", id: "a", name: "f" } as const;
-    const events = asMessages([
+    const events = translateToMessages([
       { type: "start" },
       { type: "part_start", choice: 0, part: 0, head },
       { type: "part_end", choice: 0, part: 0 },
@@ -267,8 +271,8 @@ describe("writing", () => {
     ]);
     expect(events.filter((event) => event.type === "content_block_delta")).toHaveLength(1);
     expect(
-      asMessages(
-        eventsOfReply({ choices: [{ parts: [], finish: { reason: "content_filter" } }] }),
+      translateToMessages(
+        replyToEvents({ choices: [{ parts: [], finish: { reason: "content_filter" } }] }),
       ).map((event) => event.type),
     ).toEqual(["message_start", "message_delta", "message_stop"]);
   });
@@ -346,7 +350,7 @@ describe("streams cut at every byte give the same events", () => {
       const bytes = new TextEncoder().encode(text);
       const context = readContext(wire.name === "chat" ? "chat" : "messages");
       const whole = readPieces(wire.createStreamReader(context), [bytes]);
-      expect(checkCanonical(whole)).toEqual([]);
+      expect(validateCanonicalStream(whole)).toEqual([]);
       expect(whole.at(-1)?.type === "error").toBe(false);
       for (let at = 1; at < bytes.length; at++)
         expect(
@@ -358,7 +362,7 @@ describe("streams cut at every byte give the same events", () => {
   }
 
   test("what the Messages stream says", () => {
-    const reply = collect(
+    const reply = collectReply(
       readPieces(messagesWire.createStreamReader(readContext("messages")), [
         new TextEncoder().encode(MESSAGES_STREAM),
       ]),

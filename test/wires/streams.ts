@@ -12,7 +12,7 @@ import type {
   OutboundWire,
   ReplyReadContext,
   ReplyWriteContext,
-  StreamReader,
+  WireStreamReader,
   WireEvent,
 } from "../../src/inference/canonical-wire.ts";
 import { usageOf } from "../../src/inference/meter/meter.ts";
@@ -39,7 +39,10 @@ export function sseEvents(bytes: Uint8Array | string): WireEvent[] {
 }
 
 /** The events that a stream gives when its bytes come in these pieces. */
-export function readPieces(reader: StreamReader, pieces: Iterable<Uint8Array>): CanonicalEvent[] {
+export function readPieces(
+  reader: WireStreamReader,
+  pieces: Iterable<Uint8Array>,
+): CanonicalEvent[] {
   const parser = createSseParser();
   const out: CanonicalEvent[] = [];
   const take = (events: readonly SseEvent[]) => {
@@ -73,63 +76,72 @@ export function writeEvents(
   return text + writer.end();
 }
 
-export function collect(events: Iterable<CanonicalEvent>): CanonicalReply {
+export function collectReply(events: Iterable<CanonicalEvent>): CanonicalReply {
   const collector = createReplyCollector();
   for (const event of events) collector.push(event);
   return collector.reply();
 }
 
 /** The law of canonical streams, as a list of what is wrong. */
-export function checkCanonical(events: readonly CanonicalEvent[]): string[] {
-  const seen: Seen = { wrong: [], open: new Set(), next: new Map(), finished: new Set() };
+export function validateCanonicalStream(events: readonly CanonicalEvent[]): string[] {
+  const seen: ValidatorState = {
+    problems: [],
+    open: new Set(),
+    next: new Map(),
+    finished: new Set(),
+  };
   let failed = false;
   for (const [at, event] of events.entries()) {
-    if (failed) seen.wrong.push(`${at}: ${event.type} after error`);
+    if (failed) seen.problems.push(`${at}: ${event.type} after error`);
     if (event.type === "error") failed = true;
-    else if (event.type === "start" && at !== 0) seen.wrong.push(`${at}: start is not first`);
+    else if (event.type === "start" && at !== 0) seen.problems.push(`${at}: start is not first`);
     else if (event.type === "finish") checkFinish(seen, event.choice, at);
     else if ("part" in event) checkPart(seen, event, at);
   }
-  if (!failed && seen.open.size > 0) seen.wrong.push("parts stay open");
-  if (!failed && seen.finished.size === 0) seen.wrong.push("no finish");
-  return seen.wrong;
+  if (!failed && seen.open.size > 0) seen.problems.push("parts stay open");
+  if (!failed && seen.finished.size === 0) seen.problems.push("no finish");
+  return seen.problems;
 }
 
-interface Seen {
-  readonly wrong: string[];
+interface ValidatorState {
+  readonly problems: string[];
   readonly open: Set<string>;
   readonly next: Map<number, number>;
   readonly finished: Set<number>;
 }
 
-function checkFinish({ wrong, open, finished }: Seen, choice: number, at: number): void {
+function checkFinish(
+  { problems, open, finished }: ValidatorState,
+  choice: number,
+  at: number,
+): void {
   if ([...open].some((key) => key.startsWith(`${choice}.`)))
-    wrong.push(`${at}: finish with an open part`);
-  if (finished.has(choice)) wrong.push(`${at}: finish twice`);
+    problems.push(`${at}: finish with an open part`);
+  if (finished.has(choice)) problems.push(`${at}: finish twice`);
   finished.add(choice);
 }
 
 function checkPart(
-  { wrong, open, next }: Seen,
+  { problems, open, next }: ValidatorState,
   event: Extract<CanonicalEvent, { part: number }>,
   at: number,
 ): void {
   const key = `${event.choice}.${event.part}`;
   if (event.type === "part_start") {
     if (event.part !== (next.get(event.choice) ?? 0))
-      wrong.push(`${at}: part ${event.part} out of order`);
+      problems.push(`${at}: part ${event.part} out of order`);
     next.set(event.choice, event.part + 1);
     open.add(key);
     return;
   }
-  if (!open.has(key)) wrong.push(`${at}: ${event.type} of part ${key}, which is not open`);
+  if (!open.has(key)) problems.push(`${at}: ${event.type} of part ${key}, which is not open`);
   if (event.type === "delta" && event.text === "" && event.logprobs === undefined)
-    wrong.push(`${at}: an empty delta`);
+    problems.push(`${at}: an empty delta`);
   if (event.type === "part_end") open.delete(key);
 }
 
 /** What lies at a path of a JSON value. */
-export function dig(value: unknown, ...path: readonly (string | number)[]): unknown {
+export function getAt(value: unknown, ...path: readonly (string | number)[]): unknown {
   let held = value;
   for (const key of path)
     held =

@@ -7,13 +7,13 @@ import {
   decodeCallId,
   encodeCallId,
 } from "../../src/inference/canonical-call-ids.ts";
-import { clampEffort, openBlob, sealBlob } from "../../src/inference/canonical-reasoning.ts";
+import { clampEffort, decodeBlob, encodeBlob } from "../../src/inference/canonical-reasoning.ts";
 import type { Abilities } from "../../src/inference/canonical-wire.ts";
 import { chatWire } from "../../src/inference/wires/chat/chat.ts";
 import { messagesWire } from "../../src/inference/wires/messages/messages.ts";
-import { dig, readContext, writeContext } from "./streams.ts";
+import { getAt, readContext, writeContext } from "./streams.ts";
 
-const ask = { role: "user", content: "hi" };
+const userMessage = { role: "user", content: "hi" };
 const weather = {
   type: "function",
   function: { name: "weather", parameters: { type: "object", properties: {} } },
@@ -22,30 +22,30 @@ const weatherTool = { name: "weather", input_schema: { type: "object", propertie
 
 function toMessages(body: object, abilities: Abilities = {}, maxOutputTokens = 64_000) {
   const written = messagesWire.writeRequest(
-    chatWire.readRequest({ model: "m", messages: [ask], ...body }),
+    chatWire.readRequest({ model: "m", messages: [userMessage], ...body }),
     { provider: "p", model: "claude", maxOutputTokens, abilities },
   );
   return {
     ...written,
     body: JSON.parse(JSON.stringify(written.body)) as Readonly<Record<string, unknown>>,
-    paths: written.losses.filter((loss) => loss.byRule !== true).map((loss) => loss.path),
-    rules: written.losses.filter((loss) => loss.byRule === true).map((loss) => loss.path),
+    paths: written.losses.filter((loss) => loss.tolerated !== true).map((loss) => loss.path),
+    rules: written.losses.filter((loss) => loss.tolerated === true).map((loss) => loss.path),
   };
 }
 
 function toChat(body: object, abilities: Abilities = {}) {
   const written = chatWire.writeRequest(
-    messagesWire.readRequest({ model: "m", max_tokens: 100, messages: [ask], ...body }),
+    messagesWire.readRequest({ model: "m", max_tokens: 100, messages: [userMessage], ...body }),
     { provider: "p", model: "gpt", abilities },
   );
   return {
     ...written,
     body: JSON.parse(JSON.stringify(written.body)) as Readonly<Record<string, unknown>>,
-    paths: written.losses.filter((loss) => loss.byRule !== true).map((loss) => loss.path),
+    paths: written.losses.filter((loss) => loss.tolerated !== true).map((loss) => loss.path),
   };
 }
 
-function refusal(read: () => unknown): string | undefined {
+function rejectedPath(read: () => unknown): string | undefined {
   try {
     read();
   } catch (error) {
@@ -63,10 +63,10 @@ describe("chat → messages", () => {
         role: "developer",
         content: [{ type: "text", text: "two", cache_control: { type: "ephemeral" } }],
       },
-      ask,
+      userMessage,
       { role: "assistant", content: "yes" },
       { role: "system", content: "three" },
-      ask,
+      userMessage,
     ];
     const { body, paths } = toMessages({ messages });
     expect(body["system"]).toEqual([
@@ -85,7 +85,9 @@ describe("chat → messages", () => {
       },
     ]);
     expect(paths).toEqual([]);
-    expect(dig(toMessages({ messages }, { laterInstructions: true }).body, "messages", 2)).toEqual({
+    expect(
+      getAt(toMessages({ messages }, { midConversationInstructions: true }).body, "messages", 2),
+    ).toEqual({
       role: "system",
       content: "three",
     });
@@ -100,7 +102,7 @@ describe("chat → messages", () => {
     const { body } = toMessages({
       tools: [weather],
       messages: [
-        ask,
+        userMessage,
         { role: "assistant", content: null, tool_calls: [call("functions.a:0"), call("b")] },
         { role: "tool", tool_call_id: "b", content: "B" },
         { role: "user", content: "and" },
@@ -138,12 +140,12 @@ describe("chat → messages", () => {
       },
       { role: "tool", tool_call_id: "call_0", content: "x" },
     ];
-    const { body } = toMessages({ tools: [weather], messages: [ask, ...turn, ...turn] });
+    const { body } = toMessages({ tools: [weather], messages: [userMessage, ...turn, ...turn] });
     expect(
       [1, 2, 3, 4].map(
         (at) =>
-          dig(body, "messages", at, "content", 0, "id") ??
-          dig(body, "messages", at, "content", 0, "tool_use_id"),
+          getAt(body, "messages", at, "content", 0, "id") ??
+          getAt(body, "messages", at, "content", 0, "tool_use_id"),
       ),
     ).toEqual(["call_0", "call_0", "call_0_1", "call_0_1"]);
   });
@@ -172,7 +174,7 @@ describe("chat → messages", () => {
       tools: [weather, other],
       tool_choice: { type: "allowed_tools", allowed_tools: { mode: "required", tools: [weather] } },
     });
-    expect([dig(allowed.body, "tools", "length"), allowed.body["tool_choice"]]).toEqual([
+    expect([getAt(allowed.body, "tools", "length"), allowed.body["tool_choice"]]).toEqual([
       1,
       { type: "any" },
     ]);
@@ -206,7 +208,7 @@ describe("chat → messages", () => {
 
   test("with a budget, thinking cannot begin after a tool call that came without it", () => {
     const messages = [
-      ask,
+      userMessage,
       {
         role: "assistant",
         tool_calls: [{ id: "a", type: "function", function: { name: "weather", arguments: "{}" } }],
@@ -229,7 +231,7 @@ describe("chat → messages", () => {
       format: { type: "json_schema", schema: { type: "object" } },
     });
     const { body, emulation } = toMessages({ response_format }, { jsonSchema: false });
-    expect([body["tool_choice"], dig(body, "tools", 0, "name"), emulation]).toEqual([
+    expect([body["tool_choice"], getAt(body, "tools", 0, "name"), emulation]).toEqual([
       { type: "tool", name: "person" },
       "person",
       { outputTool: "person" },
@@ -265,10 +267,10 @@ describe("chat → messages", () => {
         target,
       );
     const signed = { extra_content: { google: { thought_signature: "c2ln" } } };
-    expect(dig(calls(origin).body, "messages", 1, "tool_calls", 0)).toMatchObject(signed);
+    expect(getAt(calls(origin).body, "messages", 1, "tool_calls", 0)).toMatchObject(signed);
     const other = calls({ provider: "q", model: "gpt" });
-    expect(dig(other.body, "messages", 1, "tool_calls", 0)).not.toHaveProperty("extra_content");
-    expect(other.losses).toMatchObject([{ byRule: true }]);
+    expect(getAt(other.body, "messages", 1, "tool_calls", 0)).not.toHaveProperty("extra_content");
+    expect(other.losses).toMatchObject([{ tolerated: true }]);
   });
 
   test("JSON of any form, which this API has not, is asked for and listed", () => {
@@ -280,7 +282,7 @@ describe("chat → messages", () => {
       response_format: { type: "json_object" },
     });
     expect(paths).toEqual([]);
-    expect(losses).toMatchObject([{ path: "response_format", byRule: true }]);
+    expect(losses).toMatchObject([{ path: "response_format", tolerated: true }]);
     expect(body["system"]).toMatchObject([
       { text: "Be brief." },
       { text: expect.stringContaining("one JSON object") },
@@ -336,12 +338,14 @@ describe("chat → messages", () => {
         tools: [{ type: "custom", custom: { name: "sql" } }, { type: "openrouter:web_search" }],
       }).paths,
     ).toEqual(["tools[0]", "tools[1]"]);
-    expect(toMessages({ messages: [{ role: "assistant", content: "hello" }, ask] }).paths).toEqual([
-      "messages[0]",
-    ]);
     expect(
-      toMessages({ messages: [ask, { role: "assistant", content: "The" }] }, { prefill: false })
-        .paths,
+      toMessages({ messages: [{ role: "assistant", content: "hello" }, userMessage] }).paths,
+    ).toEqual(["messages[0]"]);
+    expect(
+      toMessages(
+        { messages: [userMessage, { role: "assistant", content: "The" }] },
+        { prefill: false },
+      ).paths,
     ).toEqual(["messages[1]"]);
   });
 
@@ -351,13 +355,13 @@ describe("chat → messages", () => {
       functions,
       function_call: { name: "weather" },
       messages: [
-        ask,
+        userMessage,
         { role: "assistant", content: null, function_call: { name: "weather", arguments: "{}" } },
         { role: "function", name: "weather", content: "sun" },
       ],
     });
     expect(body["tools"]).toEqual([{ name: "weather", input_schema: { type: "object" } }]);
-    expect(dig(body, "messages", 2, "content", 0)).toMatchObject({
+    expect(getAt(body, "messages", 2, "content", 0)).toMatchObject({
       type: "tool_result",
       content: "sun",
     });
@@ -383,7 +387,7 @@ describe("chat → messages", () => {
 describe("messages → chat", () => {
   test("results become tool messages before the rest of the user's turn", () => {
     const messages = [
-      ask,
+      userMessage,
       {
         role: "assistant",
         content: [
@@ -432,7 +436,7 @@ describe("messages → chat", () => {
     expect(
       toChat({
         messages: [
-          ask,
+          userMessage,
           {
             role: "assistant",
             content: [
@@ -440,7 +444,7 @@ describe("messages → chat", () => {
               { type: "text", text: "x" },
             ],
           },
-          ask,
+          userMessage,
         ],
       }).paths,
     ).toEqual(["messages[1].content[0]"]);
@@ -448,7 +452,7 @@ describe("messages → chat", () => {
     expect(
       toChat({
         messages: [
-          ask,
+          userMessage,
           {
             role: "assistant",
             content: [{ type: "tool_use", id: "a", name: "weather", input: {} }],
@@ -471,7 +475,7 @@ describe("messages → chat", () => {
 
   test("thinking goes back as plain text only where the provider takes it", () => {
     const messages = [
-      ask,
+      userMessage,
       {
         role: "assistant",
         content: [
@@ -479,15 +483,15 @@ describe("messages → chat", () => {
           { type: "text", text: "x" },
         ],
       },
-      ask,
+      userMessage,
     ];
     expect(
-      dig(toChat({ messages }, { reasoningField: "reasoning_content" }).body, "messages", 1),
+      getAt(toChat({ messages }, { reasoningField: "reasoning_content" }).body, "messages", 1),
     ).toEqual({ role: "assistant", content: "x", reasoning_content: "hm" });
     const { body, losses } = toChat(
       {
         messages: [
-          ask,
+          userMessage,
           {
             role: "assistant",
             content: [
@@ -495,12 +499,12 @@ describe("messages → chat", () => {
               { type: "text", text: "x" },
             ],
           },
-          ask,
+          userMessage,
         ],
       },
       { reasoningField: "reasoning_content" },
     );
-    expect([dig(body, "messages", 1), losses.map((loss) => loss.byRule)]).toEqual([
+    expect([getAt(body, "messages", 1), losses.map((loss) => loss.tolerated)]).toEqual([
       { role: "assistant", content: "x" },
       [true],
     ]);
@@ -508,7 +512,7 @@ describe("messages → chat", () => {
 
   test("ids for servers that want nine letters and digits are short and agree", () => {
     const messages = [
-      ask,
+      userMessage,
       {
         role: "assistant",
         content: [{ type: "tool_use", id: "toolu_01ABC", name: "weather", input: {} }],
@@ -518,19 +522,19 @@ describe("messages → chat", () => {
         content: [{ type: "tool_result", tool_use_id: "toolu_01ABC", content: "x" }],
       },
     ];
-    const { body } = toChat({ messages, tools: [weatherTool] }, { callIds: "alphanumeric9" });
-    const id = dig(body, "messages", 1, "tool_calls", 0, "id");
+    const { body } = toChat({ messages, tools: [weatherTool] }, { callIdFormat: "alphanumeric9" });
+    const id = getAt(body, "messages", 1, "tool_calls", 0, "id");
     expect(id).toMatch(/^[A-Za-z0-9]{9}$/);
-    expect(dig(body, "messages", 2, "tool_call_id")).toBe(id);
+    expect(getAt(body, "messages", 2, "tool_call_id")).toBe(id);
   });
 });
 
 describe("bad input is a 400 that names the path", () => {
   const chat = (body: object) =>
-    refusal(() => chatWire.readRequest({ model: "m", messages: [ask], ...body }));
+    rejectedPath(() => chatWire.readRequest({ model: "m", messages: [userMessage], ...body }));
   const messages = (body: object) =>
-    refusal(() =>
-      messagesWire.readRequest({ model: "m", max_tokens: 10, messages: [ask], ...body }),
+    rejectedPath(() =>
+      messagesWire.readRequest({ model: "m", max_tokens: 10, messages: [userMessage], ...body }),
     );
   const call = {
     role: "assistant",
@@ -547,18 +551,18 @@ describe("bad input is a 400 that names the path", () => {
     expect(chat({ messages: [{ role: "user", content: [{ type: "text" }] }] })).toBe(
       "messages[0].content[0].text",
     );
-    expect(chat({ messages: [ask, { role: "tool", tool_call_id: "a", content: "x" }] })).toBe(
-      "messages[1]",
-    );
-    expect(chat({ messages: [ask, call] })).toBe("messages[1].tool_calls[0]");
-    expect(chat({ messages: [ask, call, ask] })).toBe("messages[1].tool_calls[0]");
     expect(
-      chat({ messages: [ask, call, { role: "tool", tool_call_id: "zz", content: "x" }] }),
+      chat({ messages: [userMessage, { role: "tool", tool_call_id: "a", content: "x" }] }),
+    ).toBe("messages[1]");
+    expect(chat({ messages: [userMessage, call] })).toBe("messages[1].tool_calls[0]");
+    expect(chat({ messages: [userMessage, call, userMessage] })).toBe("messages[1].tool_calls[0]");
+    expect(
+      chat({ messages: [userMessage, call, { role: "tool", tool_call_id: "zz", content: "x" }] }),
     ).toBe("messages[2]");
     expect(
       chat({
         messages: [
-          ask,
+          userMessage,
           call,
           { role: "tool", tool_call_id: "a", content: "x" },
           { role: "tool", tool_call_id: "a", content: "x" },
@@ -566,7 +570,9 @@ describe("bad input is a 400 that names the path", () => {
       }),
     ).toBe("messages[3]");
     expect(
-      chat({ messages: [ask, { ...call, tool_calls: [...call.tool_calls, ...call.tool_calls] }] }),
+      chat({
+        messages: [userMessage, { ...call, tool_calls: [...call.tool_calls, ...call.tool_calls] }],
+      }),
     ).toBe("messages[1].tool_calls[1]");
     expect(
       chat({
@@ -622,7 +628,7 @@ describe("bad input is a 400 that names the path", () => {
     expect(
       messages({
         messages: [
-          ask,
+          userMessage,
           { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: "x" }] },
         ],
       }),
@@ -655,16 +661,16 @@ describe("replies", () => {
 
   test("finish reasons in both directions", () => {
     const chat = (body: CanonicalReply) =>
-      dig(chatWire.writeReply(body, writeContext()).body, "choices", 0);
+      getAt(chatWire.writeReply(body, writeContext()).body, "choices", 0);
     const messages = (body: CanonicalReply) => messagesWire.writeReply(body, writeContext()).body;
     expect(
-      chat(reply({ reason: "stop_sequence", stopString: "END", native: "stop_sequence" })),
+      chat(reply({ reason: "stop_sequence", stopSequence: "END", nativeReason: "stop_sequence" })),
     ).toMatchObject({
       finish_reason: "stop",
       stop_reason: "END",
       native_finish_reason: "stop_sequence",
     });
-    expect(messages(reply({ reason: "stop_sequence", stopString: "END" }))).toMatchObject({
+    expect(messages(reply({ reason: "stop_sequence", stopSequence: "END" }))).toMatchObject({
       stop_reason: "stop_sequence",
       stop_sequence: "END",
     });
@@ -730,21 +736,21 @@ describe("replies", () => {
     const parts = [
       { type: "tool_call", id: "a", name: "weather", arguments: "{}", signature } as const,
     ];
-    const message = dig(
+    const message = getAt(
       messagesWire.writeReply(reply({ reason: "tool_calls" }, parts), writeContext()).body,
       "content",
     );
     const again = messagesWire.readRequest({
       model: "m",
       messages: [
-        ask,
+        userMessage,
         { role: "assistant", content: message },
         { role: "user", content: [{ type: "tool_result", tool_use_id: "a" }] },
       ],
       tools: [weatherTool],
     });
     expect(again.turns[1]?.parts).toMatchObject([{ type: "tool_call", signature }]);
-    const chat = dig(
+    const chat = getAt(
       chatWire.writeReply(reply({ reason: "tool_calls" }, parts), writeContext()).body,
       "choices",
       0,
@@ -753,7 +759,7 @@ describe("replies", () => {
     expect(
       chatWire.readRequest({
         model: "m",
-        messages: [ask, chat, { role: "tool", tool_call_id: "a", content: "x" }],
+        messages: [userMessage, chat, { role: "tool", tool_call_id: "a", content: "x" }],
       }).turns[1]?.parts,
     ).toMatchObject([{ signature }]);
   });
@@ -885,8 +891,8 @@ describe("the rules between wires", () => {
       if (id.length < 40) expect(decodeCallId(encoded)).toBe(id);
     }
     const ids = createCallIds("alphanumeric9");
-    expect(ids.ofCall("abcdefghi")).toBe("abcdefghi");
-    expect(ids.ofCall("call_1")).toBe(ids.ofResult("call_1"));
+    expect(ids.forCall("abcdefghi")).toBe("abcdefghi");
+    expect(ids.forCall("call_1")).toBe(ids.forResult("call_1"));
   });
 
   test("blobs and efforts", () => {
@@ -896,8 +902,8 @@ describe("the rules between wires", () => {
       data: "a.b.c==",
       origin: { provider: "gøøgle", model: "g/3" },
     } as const;
-    expect(openBlob(sealBlob(blob, "chat"), "chat", "signature")).toEqual(blob);
-    expect(openBlob("pst1.garbage", "messages", "signature")).toEqual({
+    expect(decodeBlob(encodeBlob(blob, "chat"), "chat", "signature")).toEqual(blob);
+    expect(decodeBlob("pst1.garbage", "messages", "signature")).toEqual({
       wire: "messages",
       kind: "signature",
       data: "pst1.garbage",

@@ -7,8 +7,8 @@ import { chatWire } from "../../src/inference/wires/chat/chat.ts";
 import { messagesWire } from "../../src/inference/wires/messages/messages.ts";
 import {
   ORIGIN,
-  collect,
-  dig,
+  collectReply,
+  getAt,
   readContext,
   readEvents,
   sseEvents,
@@ -17,7 +17,7 @@ import {
 } from "./streams.ts";
 
 const thinking = { type: "thinking", thinking: "I need the weather.", signature: "Eq4BCkYIBxgC==" };
-const use = { type: "tool_use", id: "toolu_01", name: "weather", input: { city: "Oslo" } };
+const toolUse = { type: "tool_use", id: "toolu_01", name: "weather", input: { city: "Oslo" } };
 const tools = [
   {
     type: "function" as const,
@@ -27,20 +27,20 @@ const tools = [
     },
   },
 ];
-const ask = { role: "user" as const, content: "Weather in Oslo?" };
+const userMessage = { role: "user" as const, content: "Weather in Oslo?" };
 const reply = {
   id: "msg_1",
   type: "message",
   role: "assistant",
   model: "deep-1",
-  content: [thinking, use],
+  content: [thinking, toolUse],
   stop_reason: "tool_use",
   stop_sequence: null,
   usage: { input_tokens: 1, output_tokens: 2 },
 };
 const TARGET = { ...ORIGIN, maxOutputTokens: 32_000, abilities: { reasoning: "budget" } } as const;
 
-function streamed(text: string): () => Promise<Response> {
+function streamResponse(text: string): () => Promise<Response> {
   return () =>
     Promise.resolve(new Response(text, { headers: { "content-type": "text/event-stream" } }));
 }
@@ -52,7 +52,7 @@ describe("a chat caller and Claude", () => {
   ) => {
     const body = {
       model: "m",
-      messages: [ask, message, { role: "tool", tool_call_id: "toolu_01", content: "rain" }],
+      messages: [userMessage, message, { role: "tool", tool_call_id: "toolu_01", content: "rain" }],
       tools,
       reasoning_effort: "medium",
     };
@@ -67,14 +67,14 @@ describe("a chat caller and Claude", () => {
       messagesWire.readReply(reply, readContext("messages")),
       writeContext(),
     ).body;
-    const message = dig(written, "choices", 0, "message");
+    const message = getAt(written, "choices", 0, "message");
     expect(message).toMatchObject({
       reasoning_content: "I need the weather.",
       tool_calls: [{ id: "toolu_01" }],
     });
     const { body, losses } = second(message);
-    expect(dig(body, "messages", 1, "content")).toEqual([thinking, use]);
-    expect([dig(body, "thinking", "type"), losses]).toEqual(["enabled", []]);
+    expect(getAt(body, "messages", 1, "content")).toEqual([thinking, toolUse]);
+    expect([getAt(body, "thinking", "type"), losses]).toEqual(["enabled", []]);
   });
 
   test("the model has changed: the thinking is dropped by rule, and says so", () => {
@@ -82,13 +82,13 @@ describe("a chat caller and Claude", () => {
       messagesWire.readReply(reply, readContext("messages")),
       writeContext(),
     ).body;
-    const { body, losses } = second(dig(written, "choices", 0, "message"), {
+    const { body, losses } = second(getAt(written, "choices", 0, "message"), {
       ...TARGET,
       model: "deep-2",
     });
-    expect(dig(body, "messages", 1, "content")).toEqual([use]);
+    expect(getAt(body, "messages", 1, "content")).toEqual([toolUse]);
     expect(body["thinking"]).toBeUndefined();
-    expect(losses.map((loss) => [loss.path, loss.byRule])).toEqual([
+    expect(losses.map((loss) => [loss.path, loss.tolerated])).toEqual([
       ["reasoning_effort", true],
       ["messages[1].reasoning_details[0]", true],
     ]);
@@ -106,7 +106,10 @@ describe("a chat caller and Claude", () => {
         },
       ],
     });
-    expect([dig(body, "messages", 1, "content"), body["thinking"]]).toEqual([[use], undefined]);
+    expect([getAt(body, "messages", 1, "content"), body["thinking"]]).toEqual([
+      [toolUse],
+      undefined,
+    ]);
   });
 
   test("a stream through the official SDK", async () => {
@@ -132,11 +135,17 @@ describe("a chat caller and Claude", () => {
       readEvents(messagesWire, sseEvents(upstream), readContext("messages")),
       writeContext(),
     );
-    const client = new OpenAI({ apiKey: "x", baseURL: "http://test/v1", fetch: streamed(text) });
+    const client = new OpenAI({
+      apiKey: "x",
+      baseURL: "http://test/v1",
+      fetch: streamResponse(text),
+    });
     const done = await client.chat.completions
-      .stream({ model: "m", messages: [ask], tools })
+      .stream({ model: "m", messages: [userMessage], tools })
       .finalChatCompletion();
-    expect(dig(second(done.choices[0]?.message).body, "messages", 1, "content")).toEqual([use]);
+    expect(getAt(second(done.choices[0]?.message).body, "messages", 1, "content")).toEqual([
+      toolUse,
+    ]);
   });
 });
 
@@ -172,16 +181,20 @@ describe("a Messages caller and a chat server", () => {
       readEvents(chatWire, upstream, readContext("chat")),
       writeContext(),
     );
-    const client = new Anthropic({ apiKey: "x", baseURL: "http://test", fetch: streamed(text) });
+    const client = new Anthropic({
+      apiKey: "x",
+      baseURL: "http://test",
+      fetch: streamResponse(text),
+    });
     const message = await client.messages
-      .stream({ model: "m", max_tokens: 9, messages: [ask] })
+      .stream({ model: "m", max_tokens: 9, messages: [userMessage] })
       .finalMessage();
     const id = message.content.find((block) => block.type === "tool_use")?.id;
     const request = messagesWire.readRequest({
       model: "m",
       max_tokens: 9,
       messages: [
-        ask,
+        userMessage,
         { role: "assistant", content: message.content },
         { role: "user", content: [{ type: "tool_result", tool_use_id: id, content: "rain" }] },
       ],
@@ -192,7 +205,7 @@ describe("a Messages caller and a chat server", () => {
       abilities: { reasoningField: "reasoning_content" },
     });
     expect(losses).toEqual([]);
-    expect(JSON.parse(JSON.stringify(dig(body, "messages")))).toEqual([
+    expect(JSON.parse(JSON.stringify(getAt(body, "messages")))).toEqual([
       { role: "user", content: "Weather in Oslo?" },
       {
         role: "assistant",
@@ -209,7 +222,7 @@ describe("a Messages caller and a chat server", () => {
       { role: "tool", tool_call_id: "functions.weather:0", content: "rain" },
     ]);
     expect(
-      collect(readEvents(chatWire, upstream, readContext("chat"))).choices[0]?.parts,
+      collectReply(readEvents(chatWire, upstream, readContext("chat"))).choices[0]?.parts,
     ).toHaveLength(3);
   });
 });

@@ -1,38 +1,38 @@
 // Chat completions: OpenAI's wire, which most providers speak and each counts in its own way.
 
-import { remembered } from "../../base/remembered.ts";
+import { memoize } from "../../base/remembered.ts";
 import type { TokenMeter, Usage } from "../../base/meters.ts";
-import { addFee, countedFees, type Fees } from "./fees.ts";
-import type { SkimPlan } from "./skim.ts";
+import { addFee, readFeeCounts, type Fees } from "./fees.ts";
+import type { ScanPlan } from "./skim.ts";
 import { splitInput, splitOutput } from "./split.ts";
 import {
-  createMeter,
-  noteError,
-  noteModel,
-  noteText,
+  createUsageMeter,
+  detectError,
+  setModel,
+  addText,
   utf8Bytes,
   type StreamMeter,
-  type StreamReader,
+  type UsageReader,
   type StreamState,
 } from "./stream.ts";
 import {
-  at,
-  count,
+  valueAt,
+  readCount,
   firstNumber,
-  listOf,
-  member,
-  nameOf,
-  objectOf,
-  statedCost,
-  tierOf,
-  usageFrom,
+  asList,
+  ownMember,
+  readName,
+  asObject,
+  readStatedCost,
+  readTier,
+  buildUsage,
   type Json,
   type Path,
-  type Tally,
+  type ReadNotes,
 } from "./tally.ts";
 
 /** How a provider differs from OpenAI. */
-interface ChatRule {
+interface ChatUsageRule {
   /** Where reasoning is counted: within the completion, beside it, or only in the total. */
   readonly reasoning?: "outside" | "hidden";
   /** Where audio input is counted: within the prompt unless said. */
@@ -49,10 +49,10 @@ interface ChatRule {
   readonly searchModels?: RegExp;
 }
 
-const OPENAI: ChatRule = { searchModels: /-search-(?:preview|api)/ };
-const RULES: ReadonlyMap<string, ChatRule> = new Map([
-  ["openai", OPENAI],
-  ["azure", OPENAI],
+const OPENAI_RULE: ChatUsageRule = { searchModels: /-search-(?:preview|api)/ };
+const PROVIDER_RULES: ReadonlyMap<string, ChatUsageRule> = new Map([
+  ["openai", OPENAI_RULE],
+  ["azure", OPENAI_RULE],
   ["xai", { reasoning: "outside" }],
   ["google", { reasoning: "hidden" }],
   ["vertex", { reasoning: "hidden" }],
@@ -67,27 +67,27 @@ const RULES: ReadonlyMap<string, ChatRule> = new Map([
     },
   ],
 ]);
-const PLAIN_RULE: ChatRule = {};
+const DEFAULT_RULE: ChatUsageRule = {};
 /** More answers than any provider gives to one request. */
 const CHOICES_MAX = 128;
 
 // The same number under the names that it goes by, the surest first.
-const CACHED: readonly Path[] = [
+const CACHED_PATHS: readonly Path[] = [
   ["prompt_tokens_details", "cached_tokens"],
   ["prompt_cache_hit_tokens"],
   ["cached_tokens"],
   ["cache_read_input_tokens"],
 ];
-const WRITTEN: readonly Path[] = [
+const CACHE_WRITE_PATHS: readonly Path[] = [
   ["prompt_tokens_details", "cache_write_tokens"],
   ["cache_creation_input_tokens"],
 ];
-const REASONING: readonly Path[] = [
+const REASONING_PATHS: readonly Path[] = [
   ["completion_tokens_details", "reasoning_tokens"],
   ["reasoning_tokens"],
 ];
 // Groq reports in `x_groq` too, on another chunk: the same numbers, so one replaces the other. Moonshot reports within a choice.
-const USAGE_PLACES: readonly Path[] = [["usage"], ["x_groq", "usage"]];
+const USAGE_PATHS: readonly Path[] = [["usage"], ["x_groq", "usage"]];
 
 /** The usage that a chat completion states. */
 export function usageOfChat(body: unknown, provider: string): Usage | undefined {
@@ -95,60 +95,60 @@ export function usageOfChat(body: unknown, provider: string): Usage | undefined 
   return usage && readUsage(usage, body, provider);
 }
 
-const PLAN: SkimPlan = {
-  counts: { content: 0, arguments: 0, refusal: 0, reasoning_content: 1, reasoning: 2, text: 3 },
-  reads: ["usage", "error", "finish_reason", "annotations"],
-  types: [],
+const SCAN_PLAN: ScanPlan = {
+  textSlots: { content: 0, arguments: 0, refusal: 0, reasoning_content: 1, reasoning: 2, text: 3 },
+  parseKeys: ["usage", "error", "finish_reason", "annotations"],
+  parseTypes: [],
 };
 
 // Reasoning often comes under two of its three names at once; `text` alone is an old completion, or Mistral's.
-function fold(slots: readonly number[]): number {
+function combineSlots(slots: readonly number[]): number {
   return (slots[0] ?? 0) + Math.max(slots[1] ?? 0, slots[2] ?? 0, slots[3] ?? 0);
 }
 
 export function createChatStreamMeter(provider: string, choices = 1): StreamMeter {
-  return createMeter(choices > 1 ? severalOn(provider) : readerOf(provider));
+  return createUsageMeter(choices > 1 ? multiChoiceReader(provider) : usageReaderFor(provider));
 }
 
-const readerOf = remembered((provider: string): StreamReader => ({
-  plan: PLAN,
-  fold,
+const usageReaderFor = memoize((provider: string): UsageReader => ({
+  plan: SCAN_PLAN,
+  combineSlots,
   read: (state, name, data) => readChunk(state, name, data, provider),
 }));
 
 // Of several answers one may end while another has hardly begun: every event is read, to know which are open.
-function severalOn(provider: string): StreamReader {
+function multiChoiceReader(provider: string): UsageReader {
   const open = new Set<unknown>();
   const ended = new Set<unknown>();
   return {
     read: (state, name, data) => {
       const bearsUsage = readChunk(state, name, data, provider);
-      for (const choice of listOf(data["choices"])) {
-        const index = member(choice, "index");
+      for (const choice of asList(data["choices"])) {
+        const index = ownMember(choice, "index");
         if (hasEnded(choice)) ended.add(index);
         if (ended.has(index)) open.delete(index);
         else if (open.size < CHOICES_MAX) open.add(index);
       }
-      state.answered = ended.size > 0 && open.size === 0;
-      state.exact = state.usage !== undefined && state.answered;
+      state.hasStopReason = ended.size > 0 && open.size === 0;
+      state.isUsageFinal = state.usage !== undefined && state.hasStopReason;
       return bearsUsage;
     },
   };
 }
 
 function hasEnded(choice: unknown): boolean {
-  const reason = member(choice, "finish_reason");
+  const reason = ownMember(choice, "finish_reason");
   return typeof reason === "string" && reason !== "";
 }
 
 function readChunk(state: StreamState, name: string, data: Json, provider: string): boolean {
-  noteModel(state, data["model"]);
-  noteError(state, name, data);
-  for (const choice of listOf(data["choices"])) {
-    if (hasEnded(choice)) state.answered = true;
-    if (member(choice, "finish_reason") === "error") state.failed = true;
-    noteDelta(state, member(choice, "delta"));
-    noteText(state, member(choice, "text"));
+  setModel(state, data["model"]);
+  detectError(state, name, data);
+  for (const choice of asList(data["choices"])) {
+    if (hasEnded(choice)) state.hasStopReason = true;
+    if (ownMember(choice, "finish_reason") === "error") state.failed = true;
+    addDelta(state, ownMember(choice, "delta"));
+    addText(state, ownMember(choice, "text"));
   }
   const usage = usageOfChat(data, provider);
   if (usage !== undefined) {
@@ -158,32 +158,32 @@ function readChunk(state: StreamState, name: string, data: Json, provider: strin
         ? { ...usage, model: state.model }
         : usage;
   }
-  state.exact = state.usage !== undefined && state.answered;
+  state.isUsageFinal = state.usage !== undefined && state.hasStopReason;
   return usage !== undefined;
 }
 
-function noteDelta(state: StreamState, delta: unknown): void {
-  const content = member(delta, "content");
-  noteText(state, content);
-  for (const part of listOf(content)) {
-    noteText(state, member(part, "text"));
-    for (const thought of listOf(member(part, "thinking")))
-      noteText(state, member(thought, "text"));
+function addDelta(state: StreamState, delta: unknown): void {
+  const content = ownMember(delta, "content");
+  addText(state, content);
+  for (const part of asList(content)) {
+    addText(state, ownMember(part, "text"));
+    for (const thought of asList(ownMember(part, "thinking")))
+      addText(state, ownMember(thought, "text"));
   }
-  noteText(state, member(delta, "refusal"));
-  noteReasoning(state, delta);
-  for (const call of listOf(member(delta, "tool_calls")))
-    noteText(state, at(call, ["function", "arguments"]));
+  addText(state, ownMember(delta, "refusal"));
+  addReasoningBytes(state, delta);
+  for (const call of asList(ownMember(delta, "tool_calls")))
+    addText(state, valueAt(call, ["function", "arguments"]));
 }
 
 // The same thoughts may come under several names.
-function noteReasoning(state: StreamState, delta: unknown): void {
-  const details = listOf(member(delta, "reasoning_details")).map((detail) =>
-    textLength(member(detail, "text")),
+function addReasoningBytes(state: StreamState, delta: unknown): void {
+  const details = asList(ownMember(delta, "reasoning_details")).map((detail) =>
+    textLength(ownMember(detail, "text")),
   );
   state.outputBytes += Math.max(
-    textLength(member(delta, "reasoning_content")),
-    textLength(member(delta, "reasoning")),
+    textLength(ownMember(delta, "reasoning_content")),
+    textLength(ownMember(delta, "reasoning")),
     details.reduce((sum, bytes) => sum + bytes, 0),
   );
 }
@@ -193,12 +193,12 @@ function textLength(value: unknown): number {
 }
 
 function usageObject(body: unknown): Json | undefined {
-  for (const place of USAGE_PLACES) {
-    const usage = objectOf(at(body, place));
+  for (const place of USAGE_PATHS) {
+    const usage = asObject(valueAt(body, place));
     if (usage !== undefined && hasNumbers(usage)) return usage;
   }
-  for (const choice of listOf(member(body, "choices"))) {
-    const usage = objectOf(member(choice, "usage"));
+  for (const choice of asList(ownMember(body, "choices"))) {
+    const usage = asObject(ownMember(choice, "usage"));
     if (usage !== undefined && hasNumbers(usage)) return usage;
   }
   return undefined;
@@ -211,57 +211,65 @@ function hasNumbers(usage: Json): boolean {
 }
 
 function readUsage(usage: Json, body: unknown, provider: string): Usage {
-  const rule = RULES.get(provider) ?? PLAIN_RULE;
-  const tally: Tally = { clamped: false };
-  const model = nameOf(member(body, "model"));
-  return usageFrom(
+  const rule = PROVIDER_RULES.get(provider) ?? DEFAULT_RULE;
+  const notes: ReadNotes = { clamped: false };
+  const model = readName(ownMember(body, "model"));
+  return buildUsage(
     {
-      tokens: { ...inputOf(tally, usage, rule), ...outputOf(tally, usage, rule) },
-      fees: feesOf(tally, usage, rule, model),
+      tokens: { ...inputOf(notes, usage, rule), ...outputOf(notes, usage, rule) },
+      fees: feesOf(notes, usage, rule, model),
       model,
-      serviceTier: tierOf(
+      serviceTier: readTier(
         rule.searchSize === undefined
-          ? (member(body, "service_tier") ?? usage["service_tier"])
-          : at(usage, rule.searchSize),
+          ? (ownMember(body, "service_tier") ?? usage["service_tier"])
+          : valueAt(usage, rule.searchSize),
       ),
-      statedCostUsd: statedCost(usage),
+      statedCostUsd: readStatedCost(usage),
     },
-    tally,
+    notes,
   );
 }
 
-function inputOf(tally: Tally, usage: Json, rule: ChatRule): Partial<Record<TokenMeter, number>> {
+function inputOf(
+  notes: ReadNotes,
+  usage: Json,
+  rule: ChatUsageRule,
+): Partial<Record<TokenMeter, number>> {
   const total = firstNumber(usage, [["total_tokens"]]);
-  const completion = count(tally, usage["completion_tokens"]);
-  const prompt = count(tally, usage["prompt_tokens"] ?? Math.max(0, (total ?? 0) - completion));
-  const audio = count(tally, at(usage, ["prompt_tokens_details", "audio_tokens"]));
-  const more = rule.moreInput === undefined ? 0 : count(tally, at(usage, rule.moreInput));
-  return splitInput(tally, {
-    all: prompt + more + (rule.audio === "outside" ? audio : 0),
-    cached: count(tally, firstNumber(usage, CACHED)),
-    written: count(tally, firstNumber(usage, WRITTEN)),
+  const completion = readCount(notes, usage["completion_tokens"]);
+  const prompt = readCount(notes, usage["prompt_tokens"] ?? Math.max(0, (total ?? 0) - completion));
+  const audio = readCount(notes, valueAt(usage, ["prompt_tokens_details", "audio_tokens"]));
+  const more = rule.moreInput === undefined ? 0 : readCount(notes, valueAt(usage, rule.moreInput));
+  return splitInput(notes, {
+    total: prompt + more + (rule.audio === "outside" ? audio : 0),
+    cached: readCount(notes, firstNumber(usage, CACHED_PATHS)),
+    written: readCount(notes, firstNumber(usage, CACHE_WRITE_PATHS)),
     audio,
-    image: count(tally, at(usage, ["prompt_tokens_details", "image_tokens"])),
+    image: readCount(notes, valueAt(usage, ["prompt_tokens_details", "image_tokens"])),
   });
 }
 
-function outputOf(tally: Tally, usage: Json, rule: ChatRule): Partial<Record<TokenMeter, number>> {
-  const prompt = count(tally, usage["prompt_tokens"]);
-  const completion = count(tally, usage["completion_tokens"]);
-  const total = count(tally, usage["total_tokens"]);
-  const stated = count(tally, firstNumber(usage, REASONING));
+function outputOf(
+  notes: ReadNotes,
+  usage: Json,
+  rule: ChatUsageRule,
+): Partial<Record<TokenMeter, number>> {
+  const prompt = readCount(notes, usage["prompt_tokens"]);
+  const completion = readCount(notes, usage["completion_tokens"]);
+  const total = readCount(notes, usage["total_tokens"]);
+  const stated = readCount(notes, firstNumber(usage, REASONING_PATHS));
   const reasoning =
     rule.reasoning === "hidden" ? Math.max(stated, total - prompt - completion) : stated;
-  const outside = isOutside(rule, { prompt, completion, total, reasoning });
-  return splitOutput(tally, {
-    all: completion + (outside ? reasoning : 0),
+  const outside = isReasoningOutside(rule, { prompt, completion, total, reasoning });
+  return splitOutput(notes, {
+    total: completion + (outside ? reasoning : 0),
     reasoning,
-    audio: count(tally, at(usage, ["completion_tokens_details", "audio_tokens"])),
-    image: count(tally, at(usage, ["completion_tokens_details", "image_tokens"])),
+    audio: readCount(notes, valueAt(usage, ["completion_tokens_details", "audio_tokens"])),
+    image: readCount(notes, valueAt(usage, ["completion_tokens_details", "image_tokens"])),
   });
 }
 
-interface Sums {
+interface UsageSums {
   readonly prompt: number;
   readonly completion: number;
   readonly total: number;
@@ -270,19 +278,24 @@ interface Sums {
 
 // A provider known for it, more reasoning than there is completion, or a total that only so adds up: the sums show how an
 // OpenAI-compatible server that nobody has heard of counts.
-function isOutside(rule: ChatRule, sums: Sums): boolean {
+function isReasoningOutside(rule: ChatUsageRule, sums: UsageSums): boolean {
   const { prompt, completion, total, reasoning } = sums;
   if (rule.reasoning === "outside" || reasoning > completion) return true;
   return reasoning > 0 && total === prompt + completion + reasoning;
 }
 
-function feesOf(tally: Tally, usage: Json, rule: ChatRule, model: string | undefined): Fees {
-  const fees = countedFees(tally, usage);
+function feesOf(
+  notes: ReadNotes,
+  usage: Json,
+  rule: ChatUsageRule,
+  model: string | undefined,
+): Fees {
+  const fees = readFeeCounts(notes, usage);
   if (rule.audioSeconds !== undefined) {
-    const seconds = count(tally, at(usage, rule.audioSeconds));
+    const seconds = readCount(notes, valueAt(usage, rule.audioSeconds));
     if (seconds > 0) addFee(fees, "audio_second", seconds);
   }
-  const stated = at(usage, ["cost", "request_cost"]);
+  const stated = valueAt(usage, ["cost", "request_cost"]);
   if (rule.requestFee && stated !== 0 && fees.web_search === undefined) addFee(fees, "request");
   if (model !== undefined && rule.searchModels?.test(model)) addFee(fees, "web_search");
   return fees;

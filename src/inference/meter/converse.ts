@@ -1,63 +1,72 @@
 // Bedrock's Converse: like Anthropic's Messages, input is counted without the cache; a stream tells usage in its last frame.
 
 import type { Usage } from "../../base/meters.ts";
-import { countedFees } from "./fees.ts";
-import { createMeter, noteText, utf8Bytes, type StreamMeter, type StreamState } from "./stream.ts";
+import { readFeeCounts } from "./fees.ts";
 import {
-  at,
-  count,
+  createUsageMeter,
+  addText,
+  utf8Bytes,
+  type StreamMeter,
+  type StreamState,
+} from "./stream.ts";
+import {
+  valueAt,
+  readCount,
   firstNumber,
-  listOf,
-  member,
-  nameOf,
-  objectOf,
-  tierOf,
-  usageFrom,
+  asList,
+  ownMember,
+  readName,
+  asObject,
+  readTier,
+  buildUsage,
   type Json,
   type Path,
-  type Tally,
+  type ReadNotes,
 } from "./tally.ts";
 
-const COUNTED: readonly Path[] = [["inputTokens"], ["outputTokens"], ["totalTokens"]];
-const CACHE_READ: readonly Path[] = [["cacheReadInputTokens"], ["cacheReadInputTokenCount"]];
-const CACHE_WRITTEN: readonly Path[] = [["cacheWriteInputTokens"], ["cacheWriteInputTokenCount"]];
+const COUNT_PATHS: readonly Path[] = [["inputTokens"], ["outputTokens"], ["totalTokens"]];
+const CACHE_READ_PATHS: readonly Path[] = [["cacheReadInputTokens"], ["cacheReadInputTokenCount"]];
+const CACHE_WRITE_PATHS: readonly Path[] = [
+  ["cacheWriteInputTokens"],
+  ["cacheWriteInputTokenCount"],
+];
 
 /** The usage that a reply, or the `metadata` event of a stream, states. */
 export function usageOfConverse(body: unknown, _provider: string): Usage | undefined {
-  const usage = objectOf(member(body, "usage"));
-  if (usage === undefined || firstNumber(usage, COUNTED) === undefined) return undefined;
-  const tally: Tally = { clamped: false };
-  const written = count(tally, firstNumber(usage, CACHE_WRITTEN));
-  const writtenForAnHour = Math.min(written, hourCount(tally, usage["cacheDetails"]));
-  return usageFrom(
+  const usage = asObject(ownMember(body, "usage"));
+  if (usage === undefined || firstNumber(usage, COUNT_PATHS) === undefined) return undefined;
+  const notes: ReadNotes = { clamped: false };
+  const written = readCount(notes, firstNumber(usage, CACHE_WRITE_PATHS));
+  const writtenForAnHour = Math.min(written, oneHourCacheTokens(notes, usage["cacheDetails"]));
+  return buildUsage(
     {
       tokens: {
-        input: count(tally, usage["inputTokens"]),
-        output: count(tally, usage["outputTokens"]),
-        cache_read: count(tally, firstNumber(usage, CACHE_READ)),
+        input: readCount(notes, usage["inputTokens"]),
+        output: readCount(notes, usage["outputTokens"]),
+        cache_read: readCount(notes, firstNumber(usage, CACHE_READ_PATHS)),
         cache_write_5m: written - writtenForAnHour,
         cache_write_1h: writtenForAnHour,
       },
-      fees: countedFees(tally, usage),
-      model: nameOf(at(body, ["trace", "promptRouter", "invokedModelId"])),
-      serviceTier: tierOf(at(body, ["serviceTier", "type"])),
-      speed: speedOf(at(body, ["performanceConfig", "latency"])),
+      fees: readFeeCounts(notes, usage),
+      model: readName(valueAt(body, ["trace", "promptRouter", "invokedModelId"])),
+      serviceTier: readTier(valueAt(body, ["serviceTier", "type"])),
+      speed: speedOf(valueAt(body, ["performanceConfig", "latency"])),
     },
-    tally,
+    notes,
   );
 }
 
 /** Takes each frame's `:event-type` (or `:exception-type`) as the name, and its payload. */
 export function createConverseStreamMeter(provider: string): StreamMeter {
   const seen = { stop: false, metadata: false };
-  return createMeter({
+  return createUsageMeter({
     read: (state, name, data) => {
       const [type, payload] = eventOf(name, data);
       if (/exception$/i.test(type)) state.failed = true;
-      if (type === "contentBlockDelta") noteDelta(state, member(payload, "delta"));
+      if (type === "contentBlockDelta") addDelta(state, ownMember(payload, "delta"));
       if (type === "messageStop") {
         seen.stop = true;
-        state.answered = true;
+        state.hasStopReason = true;
       }
       const usage = type === "metadata" ? usageOfConverse(payload, provider) : undefined;
       if (type === "metadata") seen.metadata = true;
@@ -65,7 +74,7 @@ export function createConverseStreamMeter(provider: string): StreamMeter {
       if (usage === undefined) return false;
       state.usage = usage;
       state.model = usage.model;
-      state.exact = true;
+      state.isUsageFinal = true;
       return true;
     },
   });
@@ -78,22 +87,23 @@ function eventOf(name: string, data: Json): [string, unknown] {
   return [only, data[only]];
 }
 
-function noteDelta(state: StreamState, delta: unknown): void {
-  noteText(state, member(delta, "text"));
-  noteText(state, at(delta, ["reasoningContent", "text"]));
-  const input = at(delta, ["toolUse", "input"]);
+function addDelta(state: StreamState, delta: unknown): void {
+  addText(state, ownMember(delta, "text"));
+  addText(state, valueAt(delta, ["reasoningContent", "text"]));
+  const input = valueAt(delta, ["toolUse", "input"]);
   if (typeof input === "string") state.outputBytes += utf8Bytes(input);
 }
 
-function hourCount(tally: Tally, details: unknown): number {
+function oneHourCacheTokens(notes: ReadNotes, details: unknown): number {
   let total = 0;
-  for (const entry of listOf(details)) {
-    if (member(entry, "ttl") === "1h") total += count(tally, member(entry, "inputTokens"));
+  for (const entry of asList(details)) {
+    if (ownMember(entry, "ttl") === "1h")
+      total += readCount(notes, ownMember(entry, "inputTokens"));
   }
   return total;
 }
 
 function speedOf(value: unknown): string | undefined {
-  const latency = nameOf(value);
+  const latency = readName(value);
   return latency === "standard" ? undefined : latency;
 }

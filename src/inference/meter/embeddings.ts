@@ -3,20 +3,20 @@
 import type { Usage } from "../../base/meters.ts";
 import { splitInput } from "./split.ts";
 import {
-  at,
-  count,
+  valueAt,
+  readCount,
   firstNumber,
-  member,
-  nameOf,
-  objectOf,
-  statedCost,
-  usageFrom,
+  ownMember,
+  readName,
+  asObject,
+  readStatedCost,
+  buildUsage,
   type Path,
-  type Tally,
+  type ReadNotes,
 } from "./tally.ts";
 
 // OpenAI and its like, Voyage, Cohere, Gemini.
-const INPUT: readonly Path[] = [
+const INPUT_PATHS: readonly Path[] = [
   ["usage", "prompt_tokens"],
   ["usage", "total_tokens"],
   ["usage", "input_tokens"],
@@ -26,20 +26,20 @@ const INPUT: readonly Path[] = [
 
 /** The usage that a list of embeddings states. */
 export function usageOfEmbeddings(body: unknown, _provider: string): Usage | undefined {
-  const input = firstNumber(body, INPUT);
-  if (objectOf(body) === undefined || input === undefined) return undefined;
-  const tally: Tally = { clamped: false };
-  return usageFrom(
+  const input = firstNumber(body, INPUT_PATHS);
+  if (asObject(body) === undefined || input === undefined) return undefined;
+  const notes: ReadNotes = { clamped: false };
+  return buildUsage(
     {
-      tokens: splitInput(tally, {
-        all: count(tally, input),
+      tokens: splitInput(notes, {
+        total: readCount(notes, input),
         cached: 0,
-        image: count(tally, at(body, ["usage", "prompt_tokens_details", "image_tokens"])),
-        audio: count(tally, at(body, ["usage", "prompt_tokens_details", "audio_tokens"])),
+        image: readCount(notes, valueAt(body, ["usage", "prompt_tokens_details", "image_tokens"])),
+        audio: readCount(notes, valueAt(body, ["usage", "prompt_tokens_details", "audio_tokens"])),
       }),
-      model: nameOf(member(body, "model")),
-      statedCostUsd: statedCost(member(body, "usage")),
+      model: readName(ownMember(body, "model")),
+      statedCostUsd: readStatedCost(ownMember(body, "usage")),
     },
-    tally,
+    notes,
   );
 }

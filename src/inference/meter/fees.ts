@@ -1,11 +1,11 @@
 // What is charged by the piece, where a usage object counts it. The names are so particular that one table serves all.
 
 import type { FeeMeter } from "../../base/meters.ts";
-import { count, member, type Tally } from "./tally.ts";
+import { readCount, ownMember, type ReadNotes } from "./tally.ts";
 
 export type Fees = Partial<Record<FeeMeter, number>>;
 
-const COUNTED_FEES: Readonly<Record<string, readonly (readonly [name: string, FeeMeter])[]>> = {
+const FEE_COUNT_FIELDS: Readonly<Record<string, readonly (readonly [name: string, FeeMeter])[]>> = {
   // Anthropic, also through others.
   server_tool_use: [
     ["web_search_requests", "web_search"],
@@ -26,18 +26,18 @@ const COUNTED_FEES: Readonly<Record<string, readonly (readonly [name: string, Fe
 };
 
 /** The fees that the usage object itself counts. */
-export function countedFees(tally: Tally, usage: unknown): Fees {
+export function readFeeCounts(notes: ReadNotes, usage: unknown): Fees {
   const fees: Fees = {};
-  for (const place in COUNTED_FEES) {
-    const counts = member(usage, place);
+  for (const place in FEE_COUNT_FIELDS) {
+    const counts = ownMember(usage, place);
     if (counts === undefined) continue;
-    for (const [name, meter] of COUNTED_FEES[place] ?? []) {
-      const amount = count(tally, member(counts, name));
+    for (const [name, meter] of FEE_COUNT_FIELDS[place] ?? []) {
+      const amount = readCount(notes, ownMember(counts, name));
       if (amount > 0) addFee(fees, meter, amount);
     }
   }
   // Perplexity's deep research.
-  const searches = count(tally, member(usage, "num_search_queries"));
+  const searches = readCount(notes, ownMember(usage, "num_search_queries"));
   if (searches > 0) addFee(fees, "web_search", searches);
   return fees;
 }

@@ -5,37 +5,37 @@ import type { TokenMeter, Usage } from "../../base/meters.ts";
 import type { Fees } from "./fees.ts";
 import { splitInput, splitOutput } from "./split.ts";
 import {
-  createMeter,
-  noteError,
-  noteModel,
-  noteText,
-  see,
+  createUsageMeter,
+  detectError,
+  setModel,
+  addText,
+  readEvent,
   type StreamMeter,
   type StreamState,
   usageSoFar,
   utf8Bytes,
 } from "./stream.ts";
 import {
-  at,
-  count,
+  valueAt,
+  readCount,
   firstNumber,
-  listOf,
-  member,
-  nameOf,
-  objectOf,
-  tierOf,
-  usageFrom,
+  asList,
+  ownMember,
+  readName,
+  asObject,
+  readTier,
+  buildUsage,
   type Json,
   type Path,
-  type Tally,
+  type ReadNotes,
 } from "./tally.ts";
 
-const COUNTED: readonly Path[] = [
+const COUNT_PATHS: readonly Path[] = [
   ["promptTokenCount"],
   ["candidatesTokenCount"],
   ["totalTokenCount"],
 ];
-const MAX_QUERIES = 64;
+const SEARCH_QUERIES_MAX = 64;
 const CANDIDATES_MAX = 64;
 // Vertex tells the tier by the kind of traffic.
 const TRAFFIC_TIERS: ReadonlyMap<string, string> = new Map([
@@ -45,14 +45,14 @@ const TRAFFIC_TIERS: ReadonlyMap<string, string> = new Map([
   ["PROVISIONED_THROUGHPUT", "provisioned"],
 ]);
 
-interface Grounding {
+interface GroundingUse {
   readonly queries: Set<string>;
   /** True where places were looked up on maps, which leaves no query. */
-  places: boolean;
+  usesMaps: boolean;
 }
 
 /** Which candidates have begun and not ended, and which have ended. */
-interface Ends {
+interface CandidateEnds {
   readonly open: Set<number>;
   readonly ended: Set<number>;
   /** The prompt was refused: then there is no candidate at all. */
@@ -62,37 +62,37 @@ interface Ends {
 /** The usage that a reply states. */
 export function usageOfGemini(body: unknown, provider: string): Usage | undefined {
   if (Array.isArray(body)) return usageOfChunks(body, provider);
-  const grounding = newGrounding();
-  noteGrounding(grounding, body);
-  return readReply(body, grounding);
+  const grounding = createGroundingUse();
+  addGrounding(grounding, body);
+  return buildGeminiUsage(body, grounding);
 }
 
 // A stream that was not asked for as events is one array of its chunks.
 function usageOfChunks(chunks: readonly unknown[], provider: string): Usage | undefined {
   const meter = createGeminiStreamMeter(provider);
-  for (const chunk of chunks) see(meter, "", chunk);
+  for (const chunk of chunks) readEvent(meter, "", chunk);
   return usageSoFar(meter);
 }
 
 export function createGeminiStreamMeter(_provider: string): StreamMeter {
-  const grounding = newGrounding();
-  const ends: Ends = { open: new Set(), ended: new Set(), blocked: false };
+  const grounding = createGroundingUse();
+  const ends: CandidateEnds = { open: new Set(), ended: new Set(), blocked: false };
   // Every chunk has its usage, and only the last is asked for.
   let latest: Json | undefined;
-  return createMeter({
+  return createUsageMeter({
     read: (state, name, data) => {
       readChunk(state, name, data, grounding);
-      noteEnds(ends, data);
+      updateEnds(ends, data);
       // A candidate that has begun and not ended is missing, however many others have.
-      state.answered = ends.open.size === 0 && (ends.ended.size > 0 || ends.blocked);
+      state.hasStopReason = ends.open.size === 0 && (ends.ended.size > 0 || ends.blocked);
       const { usageMetadata, modelVersion } = data;
-      const counts = firstNumber(usageMetadata, COUNTED) !== undefined;
+      const counts = firstNumber(usageMetadata, COUNT_PATHS) !== undefined;
       if (counts) latest = { usageMetadata, modelVersion };
-      state.exact = latest !== undefined && state.answered;
+      state.isUsageFinal = latest !== undefined && state.hasStopReason;
       return counts;
     },
     usage: (state) => {
-      const usage = latest && readReply(latest, grounding);
+      const usage = latest && buildGeminiUsage(latest, grounding);
       return usage !== undefined && usage.model === undefined && state.model !== undefined
         ? { ...usage, model: state.model }
         : usage;
@@ -100,113 +100,117 @@ export function createGeminiStreamMeter(_provider: string): StreamMeter {
   });
 }
 
-function readChunk(state: StreamState, name: string, data: Json, grounding: Grounding): void {
-  noteModel(state, data["modelVersion"]);
-  noteError(state, name, data);
-  noteGrounding(grounding, data);
-  for (const candidate of listOf(data["candidates"]))
-    for (const part of listOf(at(candidate, ["content", "parts"]))) notePart(state, part);
+function readChunk(state: StreamState, name: string, data: Json, grounding: GroundingUse): void {
+  setModel(state, data["modelVersion"]);
+  detectError(state, name, data);
+  addGrounding(grounding, data);
+  for (const candidate of asList(data["candidates"]))
+    for (const part of asList(valueAt(candidate, ["content", "parts"]))) addPart(state, part);
 }
 
-function noteEnds(ends: Ends, data: Json): void {
-  const candidates = listOf(data["candidates"]);
+function updateEnds(ends: CandidateEnds, data: Json): void {
+  const candidates = asList(data["candidates"]);
   for (let place = 0; place < candidates.length; place++) {
     const candidate = candidates[place];
-    if (objectOf(candidate) === undefined) continue;
+    if (asObject(candidate) === undefined) continue;
     const index = indexOf(candidate) ?? place;
-    if (nameOf(member(candidate, "finishReason")) !== undefined) {
+    if (readName(ownMember(candidate, "finishReason")) !== undefined) {
       ends.ended.add(index);
       ends.open.delete(index);
     } else if (!ends.ended.has(index)) ends.open.add(index);
   }
-  ends.blocked ||= at(data, ["promptFeedback", "blockReason"]) !== undefined;
+  ends.blocked ||= valueAt(data, ["promptFeedback", "blockReason"]) !== undefined;
 }
 
 function indexOf(candidate: unknown): number | undefined {
-  const index = member(candidate, "index");
+  const index = ownMember(candidate, "index");
   return typeof index === "number" && index >= 0 && index < CANDIDATES_MAX ? index : undefined;
 }
 
-function notePart(state: StreamState, part: unknown): void {
-  noteText(state, member(part, "text"));
-  const call = member(part, "functionCall");
+function addPart(state: StreamState, part: unknown): void {
+  addText(state, ownMember(part, "text"));
+  const call = ownMember(part, "functionCall");
   if (call !== undefined)
-    state.outputBytes += utf8Bytes(JSON.stringify(member(call, "args") ?? {}));
-  noteText(state, at(part, ["executableCode", "code"]));
+    state.outputBytes += utf8Bytes(JSON.stringify(ownMember(call, "args") ?? {}));
+  addText(state, valueAt(part, ["executableCode", "code"]));
 }
 
-function readReply(body: unknown, grounding: Grounding): Usage | undefined {
-  const usage = objectOf(member(body, "usageMetadata"));
-  if (usage === undefined || firstNumber(usage, COUNTED) === undefined) return undefined;
-  const tally: Tally = { clamped: false };
-  const model = nameOf(member(body, "modelVersion"));
-  return usageFrom(
+function buildGeminiUsage(body: unknown, grounding: GroundingUse): Usage | undefined {
+  const usage = asObject(ownMember(body, "usageMetadata"));
+  if (usage === undefined || firstNumber(usage, COUNT_PATHS) === undefined) return undefined;
+  const notes: ReadNotes = { clamped: false };
+  const model = readName(ownMember(body, "modelVersion"));
+  return buildUsage(
     {
-      tokens: { ...inputOf(tally, usage), ...outputOf(tally, usage) },
+      tokens: { ...inputOf(notes, usage), ...outputOf(notes, usage) },
       fees: feesOf(grounding),
       model,
       serviceTier:
-        tierOf(usage["serviceTier"]) ?? TRAFFIC_TIERS.get(nameOf(usage["trafficType"]) ?? ""),
+        readTier(usage["serviceTier"]) ?? TRAFFIC_TIERS.get(readName(usage["trafficType"]) ?? ""),
     },
-    tally,
+    notes,
   );
 }
 
-function inputOf(tally: Tally, usage: Json): Partial<Record<TokenMeter, number>> {
+function inputOf(notes: ReadNotes, usage: Json): Partial<Record<TokenMeter, number>> {
   const details = usage["promptTokensDetails"];
   const toolDetails = usage["toolUsePromptTokensDetails"];
   const inModality = (modality: string): number =>
-    modalityCount(tally, details, modality) + modalityCount(tally, toolDetails, modality);
-  return splitInput(tally, {
-    all: count(tally, usage["promptTokenCount"]) + count(tally, usage["toolUsePromptTokenCount"]),
-    cached: count(tally, usage["cachedContentTokenCount"]),
+    modalityCount(notes, details, modality) + modalityCount(notes, toolDetails, modality);
+  return splitInput(notes, {
+    total:
+      readCount(notes, usage["promptTokenCount"]) +
+      readCount(notes, usage["toolUsePromptTokenCount"]),
+    cached: readCount(notes, usage["cachedContentTokenCount"]),
     audio: inModality("AUDIO"),
-    cachedAudio: modalityCount(tally, usage["cacheTokensDetails"], "AUDIO"),
+    cachedAudio: modalityCount(notes, usage["cacheTokensDetails"], "AUDIO"),
     image: Math.max(
       0,
-      inModality("IMAGE") - modalityCount(tally, usage["cacheTokensDetails"], "IMAGE"),
+      inModality("IMAGE") - modalityCount(notes, usage["cacheTokensDetails"], "IMAGE"),
     ),
   });
 }
 
-function outputOf(tally: Tally, usage: Json): Partial<Record<TokenMeter, number>> {
-  const thoughts = count(tally, usage["thoughtsTokenCount"]);
+function outputOf(notes: ReadNotes, usage: Json): Partial<Record<TokenMeter, number>> {
+  const thoughts = readCount(notes, usage["thoughtsTokenCount"]);
   const details = usage["candidatesTokensDetails"];
-  return splitOutput(tally, {
-    all: count(tally, usage["candidatesTokenCount"]) + thoughts,
+  return splitOutput(notes, {
+    total: readCount(notes, usage["candidatesTokenCount"]) + thoughts,
     reasoning: thoughts,
-    audio: modalityCount(tally, details, "AUDIO"),
-    image: modalityCount(tally, details, "IMAGE"),
+    audio: modalityCount(notes, details, "AUDIO"),
+    image: modalityCount(notes, details, "IMAGE"),
   });
 }
 
-function modalityCount(tally: Tally, details: unknown, modality: string): number {
+function modalityCount(notes: ReadNotes, details: unknown, modality: string): number {
   let total = 0;
-  for (const entry of listOf(details)) {
-    if (member(entry, "modality") === modality) total += count(tally, member(entry, "tokenCount"));
+  for (const entry of asList(details)) {
+    if (ownMember(entry, "modality") === modality)
+      total += readCount(notes, ownMember(entry, "tokenCount"));
   }
   return total;
 }
 
-function newGrounding(): Grounding {
-  return { queries: new Set(), places: false };
+function createGroundingUse(): GroundingUse {
+  return { queries: new Set(), usesMaps: false };
 }
 
-function noteGrounding(grounding: Grounding, body: unknown): void {
-  for (const candidate of listOf(member(body, "candidates"))) {
-    const metadata = member(candidate, "groundingMetadata");
-    for (const query of listOf(member(metadata, "webSearchQueries"))) {
-      const text = nameOf(query);
-      if (text !== undefined && grounding.queries.size < MAX_QUERIES) grounding.queries.add(text);
+function addGrounding(grounding: GroundingUse, body: unknown): void {
+  for (const candidate of asList(ownMember(body, "candidates"))) {
+    const metadata = ownMember(candidate, "groundingMetadata");
+    for (const query of asList(ownMember(metadata, "webSearchQueries"))) {
+      const text = readName(query);
+      if (text !== undefined && grounding.queries.size < SEARCH_QUERIES_MAX)
+        grounding.queries.add(text);
     }
-    for (const chunk of listOf(member(metadata, "groundingChunks"))) {
-      if (member(chunk, "maps") !== undefined) grounding.places = true;
+    for (const groundingChunk of asList(ownMember(metadata, "groundingChunks"))) {
+      if (ownMember(groundingChunk, "maps") !== undefined) grounding.usesMaps = true;
     }
   }
 }
 
 // Whether a prompt is charged once or by the search is a matter of the model's price.
-function feesOf({ queries, places }: Grounding): Fees {
-  const amount = Math.max(queries.size, places ? 1 : 0);
+function feesOf({ queries, usesMaps }: GroundingUse): Fees {
+  const amount = Math.max(queries.size, usesMaps ? 1 : 0);
   return amount > 0 ? { grounding: amount } : {};
 }

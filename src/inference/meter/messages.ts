@@ -2,35 +2,35 @@
 // had several legs, each at its own price.
 
 import type { TokenMeter, Usage } from "../../base/meters.ts";
-import { countedFees } from "./fees.ts";
-import type { SkimPlan } from "./skim.ts";
+import { readFeeCounts } from "./fees.ts";
+import type { ScanPlan } from "./skim.ts";
 import {
-  createMeter,
-  noteError,
-  noteModel,
-  noteText,
+  createUsageMeter,
+  detectError,
+  setModel,
+  addText,
   type StreamMeter,
   type StreamState,
 } from "./stream.ts";
 import {
-  at,
-  count,
+  valueAt,
+  readCount,
   firstNumber,
-  listOf,
-  member,
-  nameOf,
-  objectOf,
-  statedCost,
-  tierOf,
-  usageFrom,
-  within,
+  asList,
+  ownMember,
+  readName,
+  asObject,
+  readStatedCost,
+  readTier,
+  buildUsage,
+  clampToWhole,
   type Json,
-  type Tally,
+  type ReadNotes,
 } from "./tally.ts";
 
-const MAX_LEGS = 64;
+const ITERATIONS_MAX = 64;
 // What a stream keeps of its usage objects.
-const FIELDS = [
+const USAGE_FIELDS = [
   "input_tokens",
   "output_tokens",
   "cache_read_input_tokens",
@@ -47,64 +47,64 @@ const FIELDS = [
 
 /** The usage that a message states. */
 export function usageOfMessages(body: unknown, _provider: string): Usage | undefined {
-  const usage = objectOf(member(body, "usage"));
-  return usage && readUsage(usage, nameOf(member(body, "model")));
+  const usage = asObject(ownMember(body, "usage"));
+  return usage && readUsage(usage, readName(ownMember(body, "model")));
 }
 
-const PLAN: SkimPlan = {
-  counts: { text: 0, thinking: 0, partial_json: 0 },
-  reads: ["usage", "error"],
-  types: ["message_start", "message_delta", "message_stop", "error"],
-  silent: ["content_block_start"],
+const SCAN_PLAN: ScanPlan = {
+  textSlots: { text: 0, thinking: 0, partial_json: 0 },
+  parseKeys: ["usage", "error"],
+  parseTypes: ["message_start", "message_delta", "message_stop", "error"],
+  ignoredTypes: ["content_block_start"],
 };
 
 export function createMessagesStreamMeter(_provider: string): StreamMeter {
   const fields = new Map<string, unknown>();
-  return createMeter({
-    plan: PLAN,
-    read: (state, name, data) => readEvent(state, name, data, fields),
+  return createUsageMeter({
+    plan: SCAN_PLAN,
+    read: (state, name, data) => readMessagesEvent(state, name, data, fields),
     usage: (state) =>
       fields.size === 0 ? undefined : readUsage(Object.fromEntries(fields), state.model),
   });
 }
 
-function readEvent(
+function readMessagesEvent(
   state: StreamState,
   name: string,
   data: Json,
   fields: Map<string, unknown>,
 ): boolean {
-  noteError(state, name, data);
-  const type = nameOf(data["type"]) ?? name;
+  detectError(state, name, data);
+  const type = readName(data["type"]) ?? name;
   if (type === "message_stop") state.finished = true;
-  if (type === "content_block_delta") noteBlockDelta(state, data["delta"]);
+  if (type === "content_block_delta") addBlockDelta(state, data["delta"]);
   if (type === "message_start") {
-    noteModel(state, at(data, ["message", "model"]));
-    return noteUsage(fields, at(data, ["message", "usage"]));
+    setModel(state, valueAt(data, ["message", "model"]));
+    return mergeUsage(fields, valueAt(data, ["message", "usage"]));
   }
   if (type !== "message_delta") return false;
-  if (typeof at(data, ["delta", "stop_reason"]) === "string") state.answered = true;
-  const told = noteUsage(fields, data["usage"]);
-  state.exact ||= told;
-  return told;
+  if (typeof valueAt(data, ["delta", "stop_reason"]) === "string") state.hasStopReason = true;
+  const hasUsage = mergeUsage(fields, data["usage"]);
+  state.isUsageFinal ||= hasUsage;
+  return hasUsage;
 }
 
-function noteBlockDelta(state: StreamState, delta: unknown): void {
-  noteText(state, member(delta, "text"));
-  noteText(state, member(delta, "thinking"));
-  noteText(state, member(delta, "partial_json"));
+function addBlockDelta(state: StreamState, delta: unknown): void {
+  addText(state, ownMember(delta, "text"));
+  addText(state, ownMember(delta, "thinking"));
+  addText(state, ownMember(delta, "partial_json"));
 }
 
 // A later event repeats the fields that it corrects: it replaces them, and never adds.
-function noteUsage(fields: Map<string, unknown>, value: unknown): boolean {
-  const usage = objectOf(value);
+function mergeUsage(fields: Map<string, unknown>, value: unknown): boolean {
+  const usage = asObject(value);
   if (
     usage === undefined ||
     firstNumber(usage, [["input_tokens"], ["output_tokens"]]) === undefined
   )
     return false;
-  for (const name of FIELDS) {
-    const field = member(usage, name);
+  for (const name of USAGE_FIELDS) {
+    const field = ownMember(usage, name);
     if (field !== undefined && field !== null) fields.set(name, field);
   }
   return true;
@@ -112,31 +112,35 @@ function noteUsage(fields: Map<string, unknown>, value: unknown): boolean {
 
 function readUsage(usage: Json, model: string | undefined): Usage | undefined {
   if (firstNumber(usage, [["input_tokens"], ["output_tokens"]]) === undefined) return undefined;
-  const tally: Tally = { clamped: false };
+  const notes: ReadNotes = { clamped: false };
   const shared = {
-    serviceTier: tierOf(usage["service_tier"]),
-    speed: nameOf(usage["speed"]),
+    serviceTier: readTier(usage["service_tier"]),
+    speed: readName(usage["speed"]),
     region: regionOf(usage["inference_geo"]),
   };
-  const [first, ...rest] = legsOf(tally, usage);
-  const thinking = count(tally, at(usage, ["output_tokens_details", "thinking_tokens"]));
-  const also = rest.map((leg) => {
-    const own: Tally = { clamped: false };
-    return usageFrom(
-      { ...shared, tokens: tokensOf(own, leg, 0), model: nameOf(leg["model"]) ?? model },
+  const [first, ...rest] = iterationsOf(notes, usage);
+  const thinking = readCount(notes, valueAt(usage, ["output_tokens_details", "thinking_tokens"]));
+  const also = rest.map((iteration) => {
+    const own: ReadNotes = { clamped: false };
+    return buildUsage(
+      {
+        ...shared,
+        tokens: tokensOf(own, iteration, 0),
+        model: readName(iteration["model"]) ?? model,
+      },
       own,
     );
   });
-  return usageFrom(
+  return buildUsage(
     {
       ...shared,
-      tokens: tokensOf(tally, first, thinking),
-      fees: countedFees(tally, usage),
-      model: nameOf(first["model"]) ?? model,
-      statedCostUsd: statedCost(usage),
+      tokens: tokensOf(notes, first, thinking),
+      fees: readFeeCounts(notes, usage),
+      model: readName(first["model"]) ?? model,
+      statedCostUsd: readStatedCost(usage),
       also,
     },
-    tally,
+    notes,
   );
 }
 
@@ -145,36 +149,46 @@ function readUsage(usage: Json, model: string | undefined): Usage | undefined {
  * stays a leg of its own, because a price may depend on how long its prompt was. After a fallback the top level is the
  * answer that was served, at the price of the model that served it.
  */
-function legsOf(tally: Tally, usage: Json): [Json, ...Json[]] {
-  const entries = listOf(usage["iterations"])
-    .map(objectOf)
+function iterationsOf(notes: ReadNotes, usage: Json): [Json, ...Json[]] {
+  const entries = asList(usage["iterations"])
+    .map(asObject)
     .filter((entry) => entry !== undefined);
-  if (entries.length > MAX_LEGS) tally.clamped = true;
-  const legs = entries.slice(0, MAX_LEGS);
-  const fallback = legs.findLast((leg) => leg["type"] === "fallback_message");
+  if (entries.length > ITERATIONS_MAX) notes.clamped = true;
+  const iterations = entries.slice(0, ITERATIONS_MAX);
+  const fallback = iterations.findLast((iteration) => iteration["type"] === "fallback_message");
   if (fallback !== undefined) {
-    const advisors = legs.filter((leg) => leg["type"] === "advisor_message");
+    const advisors = iterations.filter((iteration) => iteration["type"] === "advisor_message");
     return [{ ...usage, model: fallback["model"] }, ...advisors];
   }
   const mainIndex = Math.max(
     0,
-    legs.findIndex((leg) => leg["type"] === "message"),
+    iterations.findIndex((iteration) => iteration["type"] === "message"),
   );
-  const main = legs[mainIndex];
-  return main === undefined ? [usage] : [main, ...legs.toSpliced(mainIndex, 1)];
+  const main = iterations[mainIndex];
+  return main === undefined ? [usage] : [main, ...iterations.toSpliced(mainIndex, 1)];
 }
 
-function tokensOf(tally: Tally, leg: Json, thinking: number): Partial<Record<TokenMeter, number>> {
-  const hour = count(tally, at(leg, ["cache_creation", "ephemeral_1h_input_tokens"]));
-  const minutes = count(tally, at(leg, ["cache_creation", "ephemeral_5m_input_tokens"]));
+function tokensOf(
+  notes: ReadNotes,
+  iteration: Json,
+  thinking: number,
+): Partial<Record<TokenMeter, number>> {
+  const hour = readCount(
+    notes,
+    valueAt(iteration, ["cache_creation", "ephemeral_1h_input_tokens"]),
+  );
+  const minutes = readCount(
+    notes,
+    valueAt(iteration, ["cache_creation", "ephemeral_5m_input_tokens"]),
+  );
   // The split may be older than the sum, which a later event of the stream has corrected, or be missing.
-  const written = count(tally, leg["cache_creation_input_tokens"] ?? hour + minutes);
+  const written = readCount(notes, iteration["cache_creation_input_tokens"] ?? hour + minutes);
   const hourWritten = Math.min(hour, written);
-  const output = count(tally, leg["output_tokens"]);
-  const reasoning = within(tally, thinking, output);
+  const output = readCount(notes, iteration["output_tokens"]);
+  const reasoning = clampToWhole(notes, thinking, output);
   return {
-    input: count(tally, leg["input_tokens"]),
-    cache_read: count(tally, leg["cache_read_input_tokens"]),
+    input: readCount(notes, iteration["input_tokens"]),
+    cache_read: readCount(notes, iteration["cache_read_input_tokens"]),
     cache_write_5m: written - hourWritten,
     cache_write_1h: hourWritten,
     output: output - reasoning,
@@ -184,6 +198,6 @@ function tokensOf(tally: Tally, leg: Json, thinking: number): Partial<Record<Tok
 
 // "not_available" says nothing of where it ran.
 function regionOf(value: unknown): string | undefined {
-  const region = nameOf(value);
+  const region = readName(value);
   return region === "not_available" ? undefined : region;
 }

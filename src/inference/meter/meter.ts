@@ -7,9 +7,9 @@ import { usageOfEmbeddings } from "./embeddings.ts";
 import { createGeminiStreamMeter, usageOfGemini } from "./gemini.ts";
 import { createMessagesStreamMeter, usageOfMessages } from "./messages.ts";
 import { createResponsesStreamMeter, usageOfResponses } from "./responses.ts";
-import { parsed, type StreamMeter } from "./stream.ts";
+import { parseJson, type StreamMeter } from "./stream.ts";
 
-const WHOLE = {
+const REPLY_READERS = {
   chat: usageOfChat,
   responses: usageOfResponses,
   messages: usageOfMessages,
@@ -18,7 +18,7 @@ const WHOLE = {
   embeddings: usageOfEmbeddings,
 } as const;
 
-const STREAMED = {
+const STREAM_METERS = {
   chat: createChatStreamMeter,
   responses: createResponsesStreamMeter,
   messages: createMessagesStreamMeter,
@@ -26,18 +26,18 @@ const STREAMED = {
   converse: createConverseStreamMeter,
 } as const;
 
-export type MeteredWire = keyof typeof WHOLE;
-export type StreamedWire = keyof typeof STREAMED;
+export type MeteredWire = keyof typeof REPLY_READERS;
+export type StreamedWire = keyof typeof STREAM_METERS;
 
 const decoder = new TextDecoder();
 
 /** The usage that a whole reply states: bytes, text or parsed JSON. `undefined` where it states none, or is no JSON. */
 export function usageOf(wire: MeteredWire, body: unknown, provider: string): Usage | undefined {
   const text = body instanceof Uint8Array ? decoder.decode(body) : body;
-  return WHOLE[wire](typeof text === "string" ? parsed(text) : text, provider);
+  return REPLY_READERS[wire](typeof text === "string" ? parseJson(text) : text, provider);
 }
 
 /** `choices`: how many answers were asked for, each of which has an end of its own. */
 export function createStreamMeter(wire: StreamedWire, provider: string, choices = 1): StreamMeter {
-  return STREAMED[wire](provider, choices);
+  return STREAM_METERS[wire](provider, choices);
 }

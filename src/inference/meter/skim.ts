@@ -11,14 +11,14 @@ const LETTER_U = 117;
 const encoder = new TextEncoder();
 
 /** What to look for. Text is counted in slots, because some providers send the same text under two names. */
-export interface SkimPlan {
-  readonly counts: Readonly<Record<string, number>>;
+export interface ScanPlan {
+  readonly textSlots: Readonly<Record<string, number>>;
   /** Keys whose value, unless it is null, makes the event one to read. */
-  readonly reads: readonly string[];
+  readonly parseKeys: readonly string[];
   /** Values of the outermost `type` that make the event one to read. */
-  readonly types: readonly string[];
+  readonly parseTypes: readonly string[];
   /** Values of the outermost `type` of events whose text is not the model's own words, or no text. */
-  readonly silent?: readonly string[];
+  readonly ignoredTypes?: readonly string[];
 }
 
 interface Key {
@@ -27,67 +27,71 @@ interface Key {
   readonly slot: number;
 }
 
-const READ = -1;
-const TYPE = -2;
+const PARSE_EVENT = -1;
+const TYPE_KEY = -2;
 
 /** What a stream's events are skimmed with: one scan for all streams of a wire, and what the last event was like. */
-export interface Skimmer {
+export interface EventScanner {
   readonly scan: Scan;
-  readonly mould: Mould;
+  readonly template: Template;
 }
 
-export function createSkimmer(plan: SkimPlan): Skimmer {
+export function createEventScanner(plan: ScanPlan): EventScanner {
   return {
     scan: scanFor(plan),
-    mould: { event: undefined, slot: 0, textStart: 0, tailBytes: 0 },
+    template: { event: undefined, slot: 0, textStart: 0, tailBytes: 0 },
   };
 }
 
 /** True where the event must be read; else the bytes of its text were added to `slots`. */
-export function mustRead({ scan, mould }: Skimmer, bytes: Uint8Array, slots: number[]): boolean {
-  if (fits(mould, bytes, slots)) return false;
-  mould.event = undefined;
-  const isToRead = scan(bytes, slots, mould);
-  if (isToRead) mould.event = undefined;
-  return isToRead;
+export function needsParse(
+  { scan, template }: EventScanner,
+  bytes: Uint8Array,
+  slots: number[],
+): boolean {
+  if (matchesTemplate(template, bytes, slots)) return false;
+  template.event = undefined;
+  const mustParse = scan(bytes, slots, template);
+  if (mustParse) template.event = undefined;
+  return mustParse;
 }
 
-type Scan = (bytes: Uint8Array, slots: number[], mould: Mould) => boolean;
+type Scan = (bytes: Uint8Array, slots: number[], template: Template) => boolean;
 
-const scans = new WeakMap<SkimPlan, Scan>();
+const scanCache = new WeakMap<ScanPlan, Scan>();
 
 // The streams of a wire look for the same: one scan serves them all.
-function scanFor(plan: SkimPlan): Scan {
-  const known = scans.get(plan);
+function scanFor(plan: ScanPlan): Scan {
+  const known = scanCache.get(plan);
   if (known !== undefined) return known;
   const scan = createScan(plan);
-  scans.set(plan, scan);
+  scanCache.set(plan, scan);
   return scan;
 }
 
-function createScan(plan: SkimPlan): Scan {
+function createScan(plan: ScanPlan): Scan {
   const byLength = keysByLength(plan);
-  const types = plan.types.map((type) => encoder.encode(type));
-  const silent = (plan.silent ?? []).map((type) => encoder.encode(type));
+  const types = plan.parseTypes.map((type) => encoder.encode(type));
+  const ignoredTypes = (plan.ignoredTypes ?? []).map((type) => encoder.encode(type));
 
   function keyAt(bytes: Uint8Array, start: number, end: number): number | undefined {
     const keys = byLength[end - start];
     if (keys === undefined) return undefined;
     for (let index = 0; index < keys.length; index++) {
       const key = keys[index];
-      if (key !== undefined && same(bytes, start, key.bytes)) return key.slot;
+      if (key !== undefined && bytesEqual(bytes, start, key.bytes)) return key.slot;
     }
     return undefined;
   }
 
   // Whether an event of this type must be read; `undefined` where its other keys decide.
-  function verdictOn(type: Uint8Array): boolean | undefined {
+  function needsParseByType(type: Uint8Array): boolean | undefined {
     if (isOneOf(types, type)) return true;
-    return isOneOf(silent, type) ? false : undefined;
+    return isOneOf(ignoredTypes, type) ? false : undefined;
   }
 
   // Adds to the slots, and notes where the one text lies; an event with several is no mould.
-  return (bytes, slots, mould) => {
+  return (bytes, slots, template) => {
     let texts = 0;
     let depth = 0;
     let at = 0;
@@ -99,37 +103,38 @@ function createScan(plan: SkimPlan): Scan {
         at++;
         continue;
       }
-      const end = stringEnd(bytes, at + 1);
-      const colon = afterSpace(bytes, end + 1);
+      const end = closingQuote(bytes, at + 1);
+      const colon = skipWhitespace(bytes, end + 1);
       if (bytes[colon] !== COLON) {
         at = end + 1;
         continue;
       }
       const slot = keyAt(bytes, at + 1, end);
-      at = afterSpace(bytes, colon + 1);
+      at = skipWhitespace(bytes, colon + 1);
       if (slot === undefined) continue;
-      if (slot === READ) {
+      if (slot === PARSE_EVENT) {
         if (bytes[at] !== LETTER_N) return true;
         continue;
       }
       if (bytes[at] !== QUOTE) continue;
       const start = at + 1;
-      const valueEnd = stringEnd(bytes, start);
+      const valueEnd = closingQuote(bytes, start);
       at = valueEnd + 1;
-      if (slot !== TYPE) {
-        addText(slots, slot, textBytes(bytes, start, valueEnd));
-        mould.event = ++texts === 1 && valueEnd < bytes.length ? bytes : undefined;
-        mould.slot = slot;
-        mould.textStart = start;
-        mould.tailBytes = bytes.length - valueEnd;
+      if (slot !== TYPE_KEY) {
+        addText(slots, slot, unescapedBytes(bytes, start, valueEnd));
+        template.event = ++texts === 1 && valueEnd < bytes.length ? bytes : undefined;
+        template.slot = slot;
+        template.textStart = start;
+        template.tailBytes = bytes.length - valueEnd;
         continue;
       }
-      const verdict = depth === 1 ? verdictOn(bytes.subarray(start, valueEnd)) : undefined;
-      if (verdict === undefined) continue;
+      const typeVerdict =
+        depth === 1 ? needsParseByType(bytes.subarray(start, valueEnd)) : undefined;
+      if (typeVerdict === undefined) continue;
       // What was counted is taken back, so that this is no mould.
-      mould.event = undefined;
-      if (!verdict) slots.fill(0);
-      return verdict;
+      template.event = undefined;
+      if (!typeVerdict) slots.fill(0);
+      return typeVerdict;
     }
     return false;
   };
@@ -140,7 +145,7 @@ function addText(slots: number[], slot: number, bytes: number): void {
 }
 
 /** The last event that was skimmed for one text: most of those that follow are the same but for the text. */
-interface Mould {
+interface Template {
   event: Uint8Array | undefined;
   slot: number;
   textStart: number;
@@ -148,35 +153,35 @@ interface Mould {
 }
 
 // What stands around the text decides all but its length, and a text is whole where its closing quote is the mould's.
-function fits(mould: Mould, bytes: Uint8Array, slots: number[]): boolean {
-  const { event, slot, textStart, tailBytes } = mould;
+function matchesTemplate(template: Template, bytes: Uint8Array, slots: number[]): boolean {
+  const { event, slot, textStart, tailBytes } = template;
   const textEnd = bytes.length - tailBytes;
   if (event === undefined || textEnd < textStart) return false;
   for (let at = 0; at < textStart; at++) if (bytes[at] !== event[at]) return false;
   const shift = event.length - bytes.length;
   for (let at = textEnd; at < bytes.length; at++) if (bytes[at] !== event[at + shift]) return false;
-  if (stringEnd(bytes, textStart) !== textEnd) return false;
-  addText(slots, slot, textBytes(bytes, textStart, textEnd));
+  if (closingQuote(bytes, textStart) !== textEnd) return false;
+  addText(slots, slot, unescapedBytes(bytes, textStart, textEnd));
   return true;
 }
 
-function keysByLength(plan: SkimPlan): readonly (readonly Key[] | undefined)[] {
+function keysByLength(plan: ScanPlan): readonly (readonly Key[] | undefined)[] {
   const byLength: Key[][] = [];
   const add = (name: string, slot: number): void => {
     const bytes = encoder.encode(name);
     (byLength[bytes.length] ??= []).push({ bytes, slot });
   };
-  for (const [name, slot] of Object.entries(plan.counts)) add(name, slot);
-  for (const name of plan.reads) add(name, READ);
-  if (plan.types.length + (plan.silent ?? []).length > 0) add("type", TYPE);
+  for (const [name, slot] of Object.entries(plan.textSlots)) add(name, slot);
+  for (const name of plan.parseKeys) add(name, PARSE_EVENT);
+  if (plan.parseTypes.length + (plan.ignoredTypes ?? []).length > 0) add("type", TYPE_KEY);
   return byLength;
 }
 
 function isOneOf(wanted: readonly Uint8Array[], name: Uint8Array): boolean {
-  return wanted.some((one) => one.length === name.length && same(name, 0, one));
+  return wanted.some((one) => one.length === name.length && bytesEqual(name, 0, one));
 }
 
-function same(bytes: Uint8Array, start: number, wanted: Uint8Array): boolean {
+function bytesEqual(bytes: Uint8Array, start: number, wanted: Uint8Array): boolean {
   for (let index = 0; index < wanted.length; index++) {
     if (bytes[start + index] !== wanted[index]) return false;
   }
@@ -184,20 +189,20 @@ function same(bytes: Uint8Array, start: number, wanted: Uint8Array): boolean {
 }
 
 // The place of the closing quote, or the end of the bytes where there is none.
-function stringEnd(bytes: Uint8Array, from: number): number {
+function closingQuote(bytes: Uint8Array, from: number): number {
   let at = from;
   while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
   return Math.min(at, bytes.length);
 }
 
-function afterSpace(bytes: Uint8Array, from: number): number {
+function skipWhitespace(bytes: Uint8Array, from: number): number {
   let at = from;
   while (bytes[at] === 32 || bytes[at] === 10 || bytes[at] === 13 || bytes[at] === 9) at++;
   return at;
 }
 
 // How long the string is once its escapes are resolved, in UTF-8.
-function textBytes(bytes: Uint8Array, start: number, end: number): number {
+function unescapedBytes(bytes: Uint8Array, start: number, end: number): number {
   let total = 0;
   let at = start;
   while (at < end) {

@@ -3,26 +3,26 @@
 
 import type { FeeMeter, Usage } from "../../base/meters.ts";
 import { readSse, type SseEvent } from "../../base/sse.ts";
-import { createSkimmer, mustRead, type Skimmer, type SkimPlan } from "./skim.ts";
-import { member, nameOf, objectOf, type Json } from "./tally.ts";
+import { createEventScanner, needsParse, type EventScanner, type ScanPlan } from "./skim.ts";
+import { ownMember, readName, asObject, type Json } from "./tally.ts";
 
 // So many events are read in full at the start of a stream, in search of the name of the model.
-const READ_FIRST_EVENTS = 4;
+const FULLY_PARSED_FIRST_EVENTS = 4;
 
 /**
  * What an event was to the meter: of no matter, the bearer of usage, the news of a failure, or the last one. One that bears
  * usage may be the last, or tell of a failure, as well: `finished` and `failed` say so.
  */
-export type Sight = "plain" | "usage" | "failure" | "last";
+export type EventKind = "plain" | "usage" | "failure" | "last";
 
 /** What a wire's reader notes down. */
 export interface StreamState {
   /** What was stated last; `usageSoFar` says what the meter makes of it. */
   usage: Usage | undefined;
   /** True once the usage is the provider's final word, not a running total or a beginning. */
-  exact: boolean;
+  isUsageFinal: boolean;
   /** Whether the answer said so itself that it is complete; `isAnswered` asks for its end as well. */
-  answered: boolean;
+  hasStopReason: boolean;
   /** True once the terminal event was seen. */
   finished: boolean;
   /** True once the provider reported a failure within the stream. */
@@ -34,49 +34,49 @@ export interface StreamState {
   readonly fees: Partial<Record<FeeMeter, number>>;
 }
 
-export interface StreamReader {
+export interface UsageReader {
   /** Reads one event, and says whether it carried usage. */
   read(state: StreamState, name: string, data: Json): boolean;
   /** How to skim; without it, every event is read. */
-  readonly plan?: SkimPlan;
+  readonly plan?: ScanPlan;
   /** The text bytes of one skimmed event out of its slots; their sum where this is not given. */
-  readonly fold?: (slots: readonly number[]) => number;
+  readonly combineSlots?: (slots: readonly number[]) => number;
   /** The usage where it is put together only when asked for. */
   readonly usage?: (state: StreamState) => Usage | undefined;
 }
 
 /** Every stream has one, so it is nothing but data; others read it, and the functions below change it. */
 export interface StreamMeter extends StreamState {
-  readonly reader: StreamReader;
-  readonly skimmer: Skimmer | undefined;
+  readonly reader: UsageReader;
+  readonly scanner: EventScanner | undefined;
   eventsRead: number;
 }
 
-export function createMeter(reader: StreamReader): StreamMeter {
+export function createUsageMeter(reader: UsageReader): StreamMeter {
   return {
     usage: undefined,
-    exact: false,
-    answered: false,
+    isUsageFinal: false,
+    hasStopReason: false,
     finished: false,
     failed: false,
     outputBytes: 0,
     model: undefined,
     fees: {},
     reader,
-    skimmer: reader.plan && createSkimmer(reader.plan),
+    scanner: reader.plan && createEventScanner(reader.plan),
     eventsRead: 0,
   };
 }
 
 /** Takes an event: its name, "" where it has none, and its data, as text or parsed. */
-export function see(meter: StreamMeter, name: string, data: unknown): Sight {
+export function readEvent(meter: StreamMeter, name: string, data: unknown): EventKind {
   if (data === "[DONE]") {
     meter.finished = true;
     // Whatever a running total says now is its last word, even where no choice gave a reason to end.
-    meter.exact ||= meter.usage !== undefined;
+    meter.isUsageFinal ||= meter.usage !== undefined;
     return "last";
   }
-  const json = objectOf(typeof data === "string" ? parsed(data) : data);
+  const json = asObject(typeof data === "string" ? parseJson(data) : data);
   if (json === undefined) return "plain";
   meter.eventsRead++;
   const hadFailed = meter.failed;
@@ -91,28 +91,28 @@ export function see(meter: StreamMeter, name: string, data: unknown): Sight {
 const slots = [0, 0, 0, 0];
 
 /** Takes an event as bytes and builds its JSON only where the meter needs it: the way for events relayed as they are. */
-export function watch(meter: StreamMeter, event: SseEvent): Sight {
-  const { skimmer, reader } = meter;
-  const isSkimmed =
-    skimmer !== undefined &&
-    (meter.model !== undefined || meter.eventsRead >= READ_FIRST_EVENTS) &&
+export function scanEvent(meter: StreamMeter, event: SseEvent): EventKind {
+  const { scanner, reader } = meter;
+  const canScan =
+    scanner !== undefined &&
+    (meter.model !== undefined || meter.eventsRead >= FULLY_PARSED_FIRST_EVENTS) &&
     // A bare `[DONE]` has no quotes and no braces, and is as short as an event can be.
     event.raw.length > SHORT_EVENT_BYTES;
-  if (!isSkimmed) return readFully(meter, event);
+  if (!canScan) return parseEvent(meter, event);
   slots[0] = slots[1] = slots[2] = slots[3] = 0;
-  if (mustRead(skimmer, event.raw, slots)) return readFully(meter, event);
-  meter.outputBytes += reader.fold === undefined ? sum(slots) : reader.fold(slots);
+  if (needsParse(scanner, event.raw, slots)) return parseEvent(meter, event);
+  meter.outputBytes += reader.combineSlots === undefined ? sum(slots) : reader.combineSlots(slots);
   return "plain";
 }
 
 /** Takes an event as bytes whose JSON is needed anyway: it is built once for all. */
-export function readFully(meter: StreamMeter, event: SseEvent): Sight {
+export function parseEvent(meter: StreamMeter, event: SseEvent): EventKind {
   const message = readSse(event);
   if (message === undefined) return "plain";
   const data = message.data.trim();
-  if (data === "[DONE]") return see(meter, message.name, data);
-  message.json ??= parsed(data);
-  return see(meter, message.name, message.json);
+  if (data === "[DONE]") return readEvent(meter, message.name, data);
+  message.json ??= parseJson(data);
+  return readEvent(meter, message.name, message.json);
 }
 
 export function usageSoFar(meter: StreamMeter): Usage | undefined {
@@ -120,24 +120,24 @@ export function usageSoFar(meter: StreamMeter): Usage | undefined {
 }
 
 /** True once the answer is complete, whatever may still follow it: for streams that just end. */
-export function isAnswered({ answered, finished }: StreamMeter): boolean {
-  return answered || finished;
+export function isReplyComplete({ hasStopReason, finished }: StreamMeter): boolean {
+  return hasStopReason || finished;
 }
 
 const SHORT_EVENT_BYTES = 32;
 
 /** The first name of a model that a stream tells; some open with an event that has none. */
-export function noteModel(state: StreamState, value: unknown): void {
-  state.model = nameOf(value) ?? state.model;
+export function setModel(state: StreamState, value: unknown): void {
+  state.model = readName(value) ?? state.model;
 }
 
-export function noteText(state: StreamState, value: unknown): void {
+export function addText(state: StreamState, value: unknown): void {
   if (typeof value === "string") state.outputBytes += utf8Bytes(value);
 }
 
 /** An error event, by whichever of its signs: its name, its type, or an `error` that is not null. */
-export function noteError(state: StreamState, name: string, data: Json): void {
-  const error = member(data, "error");
+export function detectError(state: StreamState, name: string, data: Json): void {
+  const error = ownMember(data, "error");
   if (name === "error" || data["type"] === "error" || (error !== undefined && error !== null))
     state.failed = true;
 }
@@ -153,7 +153,7 @@ export function utf8Bytes(text: string): number {
   return bytes;
 }
 
-export function parsed(text: string): unknown {
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

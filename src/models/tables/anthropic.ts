@@ -1,151 +1,167 @@
-import type { Ability, Fact, Modality, OwnModel, PriceRule } from "../facts.ts";
+import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../facts.ts";
 
-const PRICING = "https://platform.claude.com/docs/en/about-claude/pricing";
-const FAST = "https://platform.claude.com/docs/en/build-with-claude/fast-mode";
-const MODELS = "https://platform.claude.com/docs/en/about-claude/models/overview";
-const CHECKED = "2026-11-21";
+const PRICING_URL = "https://platform.claude.com/docs/en/about-claude/pricing";
+const FAST_MODE_URL = "https://platform.claude.com/docs/en/build-with-claude/fast-mode";
+const MODELS_URL = "https://platform.claude.com/docs/en/about-claude/models/overview";
+const CHECKED_ON = "2026-11-21";
 
 /** Claude is sold under names that hold its own name everywhere. */
-const EVERYWHERE = ["anthropic", "vertex", "bedrock"];
+const ANTHROPIC_HOSTS = ["anthropic", "vertex", "bedrock"];
 const ANTHROPIC = ["anthropic"];
-const SEES: readonly Modality[] = ["text", "image", "file"];
-const PLAIN: readonly Ability[] = ["tools", "parallel_tools", "prompt_caching"];
-const REASONS: readonly Ability[] = [...PLAIN, "reasoning"];
-const NEWEST: readonly Ability[] = [...REASONS, "structured_output", "web_search"];
+const TEXT_IMAGE_FILE: readonly Modality[] = ["text", "image", "file"];
+const BASE_ABILITIES: readonly Ability[] = ["tools", "parallel_tools", "prompt_caching"];
+const REASONING_ABILITIES: readonly Ability[] = [...BASE_ABILITIES, "reasoning"];
+const NEWEST_ABILITIES: readonly Ability[] = [
+  ...REASONING_ABILITIES,
+  "structured_output",
+  "web_search",
+];
 
-export const ANTHROPIC_FACTS: readonly Fact[] = [
-  { providers: ANTHROPIC, match: /./, wires: ["messages"], source: MODELS, checked: CHECKED },
-  { providers: ["vertex"], match: /claude/, wires: ["messages"], source: MODELS, checked: CHECKED },
+export const ANTHROPIC_FACTS: readonly FactRule[] = [
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC,
+    match: /./,
+    wires: ["messages"],
+    source: MODELS_URL,
+    checked: CHECKED_ON,
+  },
+  {
+    providers: ["vertex"],
+    match: /claude/,
+    wires: ["messages"],
+    source: MODELS_URL,
+    checked: CHECKED_ON,
+  },
+  {
+    providers: ANTHROPIC_HOSTS,
     match: /claude-3-(haiku|opus|sonnet)/,
     context: 200_000,
     maxOutput: 4096,
-    input: SEES,
-    supported: PLAIN,
-    source: MODELS,
+    input: TEXT_IMAGE_FILE,
+    supported: BASE_ABILITIES,
+    source: MODELS_URL,
     checked: null,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-3-5-/,
     context: 200_000,
     maxOutput: 8192,
-    input: SEES,
-    supported: PLAIN,
-    source: MODELS,
+    input: TEXT_IMAGE_FILE,
+    supported: BASE_ABILITIES,
+    source: MODELS_URL,
     checked: null,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-(3-7-sonnet|sonnet-4(-0|-2025|$))/,
     context: 200_000,
     maxOutput: 64_000,
-    input: SEES,
-    supported: REASONS,
-    source: MODELS,
-    checked: CHECKED,
+    input: TEXT_IMAGE_FILE,
+    supported: REASONING_ABILITIES,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-opus-4(-0|-1|-2025|$)/,
     context: 200_000,
     maxOutput: 32_000,
-    input: SEES,
-    supported: REASONS,
-    source: MODELS,
-    checked: CHECKED,
+    input: TEXT_IMAGE_FILE,
+    supported: REASONING_ABILITIES,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-(sonnet|opus|haiku)-4-5/,
     context: 200_000,
     maxOutput: 64_000,
-    input: SEES,
-    supported: NEWEST,
-    source: MODELS,
-    checked: CHECKED,
+    input: TEXT_IMAGE_FILE,
+    supported: NEWEST_ABILITIES,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-(sonnet|opus)-4-[678]/,
     context: 1_000_000,
     maxOutput: 128_000,
-    input: SEES,
-    supported: NEWEST,
-    source: MODELS,
-    checked: CHECKED,
+    input: TEXT_IMAGE_FILE,
+    supported: NEWEST_ABILITIES,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-(sonnet|opus|haiku|fable)-5/,
     context: 1_000_000,
     maxOutput: 128_000,
-    input: SEES,
-    supported: NEWEST,
-    source: MODELS,
-    checked: CHECKED,
+    input: TEXT_IMAGE_FILE,
+    supported: NEWEST_ABILITIES,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-opus-4-5/,
     released: "2025-11-01",
-    source: MODELS,
-    checked: CHECKED,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-sonnet-4-5/,
     released: "2025-09-29",
-    source: MODELS,
-    checked: CHECKED,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-haiku-4-5/,
     released: "2025-10-15",
-    source: MODELS,
-    checked: CHECKED,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-sonnet-5(-v|$)/,
     released: "2026-06-30",
-    source: MODELS,
-    checked: CHECKED,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-opus-5(-v|$)/,
     released: "2026-07-24",
-    source: MODELS,
-    checked: CHECKED,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-fable-5(-v|$)/,
     released: "2026-06-09",
-    source: MODELS,
-    checked: CHECKED,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude-fable-5-1/,
     released: "2026-09-01",
-    source: MODELS,
-    checked: CHECKED,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
 ];
 
 export const ANTHROPIC_PRICE_RULES: readonly PriceRule[] = [
   // A five-minute write is 1.25 and an hour's write 2 times the input price, wherever Claude is sold.
   {
-    providers: EVERYWHERE,
+    providers: ANTHROPIC_HOSTS,
     match: /claude/,
     cacheWrite5m: "1.25",
     cacheWrite1h: "2",
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   // Priority is capacity that the organisation has committed to: its calls are charged at list price.
   {
@@ -153,38 +169,40 @@ export const ANTHROPIC_PRICE_RULES: readonly PriceRule[] = [
     match: /./,
     serviceTiers: { batch: "0.5", priority: "1" },
     fees: { web_search: "0.01", web_fetch: "0" },
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: ANTHROPIC,
     match: /claude-(sonnet|opus)-4-[678]|claude-(sonnet|opus|haiku|fable)-5/,
     regions: { us: "1.1" },
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: ANTHROPIC,
     match: /claude-opus-4-[67]/,
     speeds: { fast: "6" },
-    source: FAST,
-    checked: CHECKED,
+    source: FAST_MODE_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: ANTHROPIC,
     match: /claude-opus-5(-5)?$/,
     speeds: { fast: "2" },
-    source: FAST,
-    checked: CHECKED,
+    source: FAST_MODE_URL,
+    checked: CHECKED_ON,
   },
 ];
 
-function newer(model: Omit<OwnModel, "provider" | "source" | "checked">): OwnModel {
-  return { provider: "anthropic", source: MODELS, checked: CHECKED, ...model };
+function recentModel(
+  model: Omit<SupplementalModel, "provider" | "source" | "checked">,
+): SupplementalModel {
+  return { provider: "anthropic", source: MODELS_URL, checked: CHECKED_ON, ...model };
 }
 
-export const ANTHROPIC_MODELS: readonly OwnModel[] = [
-  newer({
+export const ANTHROPIC_MODELS: readonly SupplementalModel[] = [
+  recentModel({
     name: "claude-fable-5-2",
     title: "Claude Fable 5.2",
     released: "2026-11-09",
@@ -200,7 +218,7 @@ export const ANTHROPIC_MODELS: readonly OwnModel[] = [
       },
     ],
   }),
-  newer({
+  recentModel({
     name: "claude-sonnet-5-5",
     title: "Claude Sonnet 5.5",
     pricing: [
@@ -215,7 +233,7 @@ export const ANTHROPIC_MODELS: readonly OwnModel[] = [
       },
     ],
   }),
-  newer({
+  recentModel({
     name: "claude-haiku-5-5",
     title: "Claude Haiku 5.5",
     released: "2026-10-07",

@@ -1,8 +1,8 @@
-import type { Fact, OwnModel } from "../facts.ts";
+import type { FactRule, SupplementalModel } from "../facts.ts";
 import type { Pricing, TokenPrices } from "../card.ts";
 
-const PRICING = "https://api-docs.deepseek.com/quick_start/pricing";
-const CHECKED = "2026-11-21";
+const PRICING_URL = "https://api-docs.deepseek.com/quick_start/pricing";
+const CHECKED_ON = "2026-11-21";
 
 // Off-peak is half of the peak price: peak is 09:00–12:00 and 14:00–18:00 in Beijing, on weekdays. Chinese public holidays
 // are off-peak, too; they are decreed year by year, so here they are billed as the weekdays that they are.
@@ -15,14 +15,14 @@ function peakAndOffPeak(offPeak: TokenPrices, peak: TokenPrices): readonly Prici
   return [{ tokens: offPeak }, ...PEAK_HOURS.map((hours) => ({ tokens: peak, hours }))];
 }
 
-export const DEEPSEEK_FACTS: readonly Fact[] = [
+export const DEEPSEEK_FACTS: readonly FactRule[] = [
   {
     providers: ["deepseek"],
     match: /./,
     wires: ["chat", "responses", "messages"],
     supported: ["tools", "structured_output", "prompt_caching"],
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: ["deepseek"],
@@ -30,19 +30,19 @@ export const DEEPSEEK_FACTS: readonly Fact[] = [
     context: 1_000_000,
     maxOutput: 384_000,
     supported: ["tools", "structured_output", "prompt_caching", "reasoning"],
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: ["deepseek"],
     match: /^deepseek-flash/,
     input: ["text", "image"],
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
 ];
 
-export const DEEPSEEK_MODELS: readonly OwnModel[] = [
+export const DEEPSEEK_MODELS: readonly SupplementalModel[] = [
   {
     provider: "deepseek",
     name: "deepseek-flash",
@@ -53,8 +53,8 @@ export const DEEPSEEK_MODELS: readonly OwnModel[] = [
       { input: "0.15", cache_read: "0.003", output: "0.6" },
       { input: "0.3", cache_read: "0.006", output: "1.2" },
     ),
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   {
     provider: "deepseek",
@@ -64,7 +64,7 @@ export const DEEPSEEK_MODELS: readonly OwnModel[] = [
       { input: "0.66", cache_read: "0.022", output: "1.98" },
       { input: "1.32", cache_read: "0.044", output: "3.96" },
     ),
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
 ];

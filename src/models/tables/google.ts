@@ -1,100 +1,105 @@
-import type { Ability, Fact, Modality, PriceRule } from "../facts.ts";
+import type { Ability, FactRule, Modality, PriceRule } from "../facts.ts";
 
-const PRICING = "https://ai.google.dev/gemini-api/docs/pricing";
-const MODELS = "https://ai.google.dev/gemini-api/docs/models";
-const CHECKED = "2026-11-21";
-const BOTH = ["google", "vertex"];
+const PRICING_URL = "https://ai.google.dev/gemini-api/docs/pricing";
+const MODELS_URL = "https://ai.google.dev/gemini-api/docs/models";
+const CHECKED_ON = "2026-11-21";
+const GOOGLE_HOSTS = ["google", "vertex"];
 
-const SENSES: readonly Modality[] = ["text", "image", "audio", "video", "file"];
-const PLAIN: readonly Ability[] = ["tools", "parallel_tools", "structured_output"];
-const REASONS: readonly Ability[] = [...PLAIN, "reasoning", "prompt_caching", "web_search"];
+const ALL_MODALITIES: readonly Modality[] = ["text", "image", "audio", "video", "file"];
+const BASE_ABILITIES: readonly Ability[] = ["tools", "parallel_tools", "structured_output"];
+const REASONING_ABILITIES: readonly Ability[] = [
+  ...BASE_ABILITIES,
+  "reasoning",
+  "prompt_caching",
+  "web_search",
+];
 
-export const GOOGLE_FACTS: readonly Fact[] = [
+export const GOOGLE_FACTS: readonly FactRule[] = [
   {
     providers: ["google"],
     match: /./,
     wires: ["gemini", "chat"],
-    source: MODELS,
-    checked: CHECKED,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: ["vertex"],
     match: /gemini|gemma/,
     wires: ["gemini"],
-    source: MODELS,
-    checked: CHECKED,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: BOTH,
+    providers: GOOGLE_HOSTS,
     match: /embedding/,
     context: 2048,
     wires: ["embeddings"],
-    source: MODELS,
+    source: MODELS_URL,
     checked: null,
   },
   {
-    providers: BOTH,
+    providers: GOOGLE_HOSTS,
     match: /^gemini-2\.0-flash/,
     context: 1_048_576,
     maxOutput: 8192,
-    input: SENSES,
-    supported: PLAIN,
-    source: MODELS,
+    input: ALL_MODALITIES,
+    supported: BASE_ABILITIES,
+    source: MODELS_URL,
     checked: null,
   },
   {
-    providers: BOTH,
+    providers: GOOGLE_HOSTS,
     match: /^gemini-(2\.5|3)(?!.*image)/,
     context: 1_048_576,
     maxOutput: 65_536,
-    input: SENSES,
-    supported: REASONS,
-    source: MODELS,
-    checked: CHECKED,
+    input: ALL_MODALITIES,
+    supported: REASONING_ABILITIES,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: BOTH,
+    providers: GOOGLE_HOSTS,
     match: /^gemini-(2\.5-flash|3.*)-image/,
     input: ["text", "image"],
     output: ["text", "image"],
     supported: [],
     // Google's imitation of Chat Completions does not say which tokens were pictures.
     wires: ["gemini"],
-    source: MODELS,
+    source: MODELS_URL,
     checked: null,
   },
 ];
 
 export const GOOGLE_PRICE_RULES: readonly PriceRule[] = [
   {
-    providers: BOTH,
+    providers: GOOGLE_HOSTS,
     match: /^gemini/,
     serviceTiers: { batch: "0.5", flex: "0.5" },
     fees: { code_execution: "0", web_fetch: "0" },
-    source: PRICING,
+    source: PRICING_URL,
     checked: null,
   },
   {
-    providers: BOTH,
+    providers: GOOGLE_HOSTS,
     match: /^gemini-3\.[78]/,
     serviceTiers: { priority: "1.8" },
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   // Up to 2.5 a grounded prompt is charged once; from 3 on each search query is.
   {
-    providers: BOTH,
+    providers: GOOGLE_HOSTS,
     match: /^gemini-(1|2)/,
     fees: { grounding: "0.035", web_search: "0.035" },
     oncePerCall: ["grounding", "web_search"],
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   {
-    providers: BOTH,
+    providers: GOOGLE_HOSTS,
     match: /^gemini-3/,
     fees: { grounding: "0.014", web_search: "0.014" },
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
 ];

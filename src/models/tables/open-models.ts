@@ -1,9 +1,9 @@
 // Providers that host models of many makers.
 
-import type { Ability, Fact, OwnModel, PriceRule } from "../facts.ts";
+import type { Ability, FactRule, SupplementalModel, PriceRule } from "../facts.ts";
 
-const CHECKED = "2026-11-21";
-const TOOLS: readonly Ability[] = ["tools", "structured_output"];
+const CHECKED_ON = "2026-11-21";
+const BASE_ABILITIES: readonly Ability[] = ["tools", "structured_output"];
 
 const GROQ = "https://console.groq.com/docs/models";
 const MISTRAL = "https://docs.mistral.ai/models";
@@ -14,7 +14,7 @@ const OPENROUTER = "https://openrouter.ai/docs/api-reference/overview";
 const GEMINI = "https://ai.google.dev/gemini-api/docs/pricing";
 const BEDROCK = "https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference.html";
 
-export const OPEN_FACTS: readonly Fact[] = [
+export const OPEN_FACTS: readonly FactRule[] = [
   {
     providers: ["mistral"],
     match: /./,
@@ -42,7 +42,7 @@ export const OPEN_FACTS: readonly Fact[] = [
     providers: ["mistral"],
     match: /magistral/,
     input: ["text", "image"],
-    supported: [...TOOLS, "reasoning"],
+    supported: [...BASE_ABILITIES, "reasoning"],
     source: MISTRAL,
     checked: null,
   },
@@ -57,7 +57,7 @@ export const OPEN_FACTS: readonly Fact[] = [
     providers: ["groq"],
     match: /./,
     wires: ["chat"],
-    supported: TOOLS,
+    supported: BASE_ABILITIES,
     source: GROQ,
     checked: null,
   },
@@ -66,7 +66,7 @@ export const OPEN_FACTS: readonly Fact[] = [
     match: /gpt-oss/,
     context: 131_072,
     maxOutput: 65_536,
-    supported: [...TOOLS, "reasoning", "prompt_caching"],
+    supported: [...BASE_ABILITIES, "reasoning", "prompt_caching"],
     source: GROQ,
     checked: null,
   },
@@ -100,7 +100,7 @@ export const OPEN_FACTS: readonly Fact[] = [
     match: /qwen3-32b/,
     context: 131_072,
     maxOutput: 40_960,
-    supported: [...TOOLS, "reasoning"],
+    supported: [...BASE_ABILITIES, "reasoning"],
     source: GROQ,
     checked: null,
   },
@@ -114,7 +114,7 @@ export const OPEN_FACTS: readonly Fact[] = [
   {
     providers: ["cerebras"],
     match: /gpt-oss/,
-    supported: [...TOOLS, "reasoning"],
+    supported: [...BASE_ABILITIES, "reasoning"],
     source: "https://inference-docs.cerebras.ai/models/openai-oss",
     checked: null,
   },
@@ -144,7 +144,7 @@ export const OPEN_FACTS: readonly Fact[] = [
     providers: ["moonshot"],
     match: /./,
     wires: ["chat"],
-    supported: [...TOOLS, "prompt_caching"],
+    supported: [...BASE_ABILITIES, "prompt_caching"],
     source: KIMI,
     checked: null,
   },
@@ -152,7 +152,7 @@ export const OPEN_FACTS: readonly Fact[] = [
     providers: ["moonshot"],
     match: /kimi-k(2\.[567]|3)/,
     input: ["text", "image"],
-    supported: [...TOOLS, "prompt_caching", "reasoning"],
+    supported: [...BASE_ABILITIES, "prompt_caching", "reasoning"],
     source: KIMI,
     checked: null,
   },
@@ -160,7 +160,7 @@ export const OPEN_FACTS: readonly Fact[] = [
     providers: ["zai"],
     match: /./,
     wires: ["chat"],
-    supported: [...TOOLS, "prompt_caching", "reasoning"],
+    supported: [...BASE_ABILITIES, "prompt_caching", "reasoning"],
     source: ZAI,
     checked: null,
   },
@@ -196,14 +196,14 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
     match: /^sonar(-reasoning)?$/,
     requestFees: { low: "0.005", medium: "0.008", high: "0.012" },
     source: PERPLEXITY,
-    checked: CHECKED,
+    checked: CHECKED_ON,
   },
   {
     providers: ["perplexity"],
     match: /^sonar(-reasoning)?-pro$/,
     requestFees: { low: "0.006", medium: "0.01", high: "0.014" },
     source: PERPLEXITY,
-    checked: CHECKED,
+    checked: CHECKED_ON,
   },
   // OpenRouter sells Gemini's audio at Google's price, which its table leaves out.
   {
@@ -211,14 +211,14 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
     match: /^google\/gemini-2\.5-flash$/,
     tokens: { input_audio: "1", cache_write_5m: "0.083334" },
     source: OPENROUTER,
-    checked: CHECKED,
+    checked: CHECKED_ON,
   },
   {
     providers: ["openrouter"],
     match: /^google\/gemini-2\.5-flash-lite(-preview|$)/,
     tokens: { input_audio: "0.3" },
     source: OPENROUTER,
-    checked: CHECKED,
+    checked: CHECKED_ON,
   },
   {
     providers: ["openrouter"],
@@ -253,7 +253,7 @@ export const OPEN_PRICE_RULES: readonly PriceRule[] = [
 ];
 
 /** Where `-latest` points today; the tables still price these names as the models before. */
-export const OPEN_MODELS: readonly OwnModel[] = [
+export const OPEN_MODELS: readonly SupplementalModel[] = [
   {
     provider: "mistral",
     name: "mistral-large-latest",

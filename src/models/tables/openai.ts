@@ -1,29 +1,35 @@
-import type { Ability, Fact, Modality, OwnModel, PriceRule } from "../facts.ts";
+import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../facts.ts";
 
-const PRICING = "https://developers.openai.com/api/docs/pricing";
-const PRIORITY = "https://openai.com/api-priority-processing/";
-const MODELS = "https://developers.openai.com/api/docs/models";
-const CHECKED = "2026-11-21";
+const PRICING_URL = "https://developers.openai.com/api/docs/pricing";
+const PRIORITY_URL = "https://openai.com/api-priority-processing/";
+const MODELS_URL = "https://developers.openai.com/api/docs/models";
+const CHECKED_ON = "2026-11-21";
 const OPENAI = ["openai", "azure"];
 
-const SEES: readonly Modality[] = ["text", "image"];
-const SEES_FILES: readonly Modality[] = ["text", "image", "file"];
-const PLAIN: readonly Ability[] = [
+const TEXT_IMAGE: readonly Modality[] = ["text", "image"];
+const TEXT_IMAGE_FILE: readonly Modality[] = ["text", "image", "file"];
+const BASE_ABILITIES: readonly Ability[] = [
   "tools",
   "parallel_tools",
   "structured_output",
   "prompt_caching",
 ];
-const REASONS: readonly Ability[] = [...PLAIN, "reasoning"];
+const REASONING_ABILITIES: readonly Ability[] = [...BASE_ABILITIES, "reasoning"];
 
-export const OPENAI_FACTS: readonly Fact[] = [
-  { providers: OPENAI, match: /./, wires: ["chat", "responses"], source: MODELS, checked: null },
+export const OPENAI_FACTS: readonly FactRule[] = [
+  {
+    providers: OPENAI,
+    match: /./,
+    wires: ["chat", "responses"],
+    source: MODELS_URL,
+    checked: null,
+  },
   {
     providers: OPENAI,
     match: /embedding|^ada$/,
     context: 8192,
     wires: ["embeddings"],
-    source: MODELS,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -32,7 +38,7 @@ export const OPENAI_FACTS: readonly Fact[] = [
     context: 16_385,
     maxOutput: 4096,
     supported: ["tools", "parallel_tools"],
-    source: MODELS,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -41,7 +47,7 @@ export const OPENAI_FACTS: readonly Fact[] = [
     context: 8192,
     maxOutput: 8192,
     supported: ["tools", "parallel_tools"],
-    source: MODELS,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -49,9 +55,9 @@ export const OPENAI_FACTS: readonly Fact[] = [
     match: /^gpt-4-turbo/,
     context: 128_000,
     maxOutput: 4096,
-    input: SEES,
+    input: TEXT_IMAGE,
     supported: ["tools", "parallel_tools"],
-    source: MODELS,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -59,9 +65,9 @@ export const OPENAI_FACTS: readonly Fact[] = [
     match: /^(gpt|chatgpt)-4o/,
     context: 128_000,
     maxOutput: 16_384,
-    input: SEES_FILES,
-    supported: PLAIN,
-    source: MODELS,
+    input: TEXT_IMAGE_FILE,
+    supported: BASE_ABILITIES,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -69,7 +75,7 @@ export const OPENAI_FACTS: readonly Fact[] = [
     match: /^gpt-4o-2024-05-13/,
     maxOutput: 4096,
     supported: ["tools", "parallel_tools"],
-    source: MODELS,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -78,7 +84,7 @@ export const OPENAI_FACTS: readonly Fact[] = [
     input: ["text"],
     supported: ["structured_output", "web_search"],
     wires: ["chat"],
-    source: MODELS,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -90,7 +96,7 @@ export const OPENAI_FACTS: readonly Fact[] = [
     output: ["text", "audio"],
     supported: ["tools"],
     wires: ["chat"],
-    source: MODELS,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -98,9 +104,9 @@ export const OPENAI_FACTS: readonly Fact[] = [
     match: /^gpt-4\.1/,
     context: 1_047_576,
     maxOutput: 32_768,
-    input: SEES_FILES,
-    supported: PLAIN,
-    source: MODELS,
+    input: TEXT_IMAGE_FILE,
+    supported: BASE_ABILITIES,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -108,30 +114,30 @@ export const OPENAI_FACTS: readonly Fact[] = [
     match: /^(o1|o3|o4)/,
     context: 200_000,
     maxOutput: 100_000,
-    input: SEES_FILES,
-    supported: REASONS,
-    source: MODELS,
+    input: TEXT_IMAGE_FILE,
+    supported: REASONING_ABILITIES,
+    source: MODELS_URL,
     checked: null,
   },
-  { providers: OPENAI, match: /^o3-mini/, input: ["text"], source: MODELS, checked: null },
+  { providers: OPENAI, match: /^o3-mini/, input: ["text"], source: MODELS_URL, checked: null },
   {
     providers: OPENAI,
     match: /^gpt-5/,
     context: 400_000,
     maxOutput: 128_000,
-    input: SEES_FILES,
-    supported: REASONS,
-    source: MODELS,
-    checked: CHECKED,
+    input: TEXT_IMAGE_FILE,
+    supported: REASONING_ABILITIES,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
-  { providers: OPENAI, match: /^gpt-5-pro/, maxOutput: 272_000, source: MODELS, checked: null },
+  { providers: OPENAI, match: /^gpt-5-pro/, maxOutput: 272_000, source: MODELS_URL, checked: null },
   {
     providers: OPENAI,
     match: /^gpt-5.*-chat-latest$/,
     context: 128_000,
     maxOutput: 16_384,
-    supported: PLAIN,
-    source: MODELS,
+    supported: BASE_ABILITIES,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -139,16 +145,16 @@ export const OPENAI_FACTS: readonly Fact[] = [
     match: /^gpt-(5\.4|5\.5)(-pro)?$|^gpt-5\.6|^gpt-6/,
     context: 1_050_000,
     maxOutput: 128_000,
-    input: SEES_FILES,
-    supported: REASONS,
-    source: MODELS,
-    checked: CHECKED,
+    input: TEXT_IMAGE_FILE,
+    supported: REASONING_ABILITIES,
+    source: MODELS_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: OPENAI,
     match: /-pro$|deep-research|codex/,
     wires: ["responses"],
-    source: MODELS,
+    source: MODELS_URL,
     checked: null,
   },
   {
@@ -156,9 +162,9 @@ export const OPENAI_FACTS: readonly Fact[] = [
     match: /^gpt-chat-latest$/,
     context: 400_000,
     maxOutput: 128_000,
-    input: SEES_FILES,
-    supported: PLAIN,
-    source: MODELS,
+    input: TEXT_IMAGE_FILE,
+    supported: BASE_ABILITIES,
+    source: MODELS_URL,
     checked: null,
   },
 ];
@@ -168,102 +174,102 @@ export const OPENAI_PRICE_RULES: readonly PriceRule[] = [
     providers: OPENAI,
     match: /./,
     serviceTiers: { batch: "0.5" },
-    source: PRICING,
+    source: PRICING_URL,
     checked: null,
   },
   {
     providers: ["openai"],
     match: /^(gpt-4|gpt-5|gpt-6|o1|o3|o4)/,
     fees: { web_search: "0.01", file_search: "0.0025", code_execution: "0.03" },
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: ["openai"],
     match: /^(o3$|o4-mini$|gpt-5|gpt-6)/,
     serviceTiers: { flex: "0.5" },
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: OPENAI,
     match: /^gpt-4o-audio/,
     tokens: { input_audio: "40", output_audio: "80" },
-    source: `${MODELS}/gpt-4o-audio-preview`,
+    source: `${MODELS_URL}/gpt-4o-audio-preview`,
     checked: "2026-11-22",
   },
   {
     providers: OPENAI,
     match: /^gpt-4o-mini-audio/,
     tokens: { input_audio: "10", output_audio: "20" },
-    source: `${MODELS}/gpt-4o-mini-audio-preview`,
+    source: `${MODELS_URL}/gpt-4o-mini-audio-preview`,
     checked: null,
   },
   {
     providers: OPENAI,
     match: /^gpt-4o$/,
     serviceTiers: { priority: "1.7" },
-    source: PRIORITY,
+    source: PRIORITY_URL,
     checked: null,
   },
   {
     providers: OPENAI,
     match: /^gpt-4o-mini$/,
     serviceTiers: { priority: "5/3" },
-    source: PRIORITY,
+    source: PRIORITY_URL,
     checked: null,
   },
   {
     providers: OPENAI,
     match: /^gpt-4o-2024-05-13$|^gpt-4\.1(-mini)?$|^o3$/,
     serviceTiers: { priority: "1.75" },
-    source: PRIORITY,
+    source: PRIORITY_URL,
     checked: null,
   },
   {
     providers: OPENAI,
     match: /^o4-mini$/,
     serviceTiers: { priority: "20/11" },
-    source: PRIORITY,
+    source: PRIORITY_URL,
     checked: null,
   },
   {
     providers: OPENAI,
     match: /^gpt-5-mini$/,
     serviceTiers: { priority: "1.8" },
-    source: PRIORITY,
-    checked: CHECKED,
+    source: PRIORITY_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: OPENAI,
     match: /^gpt-4\.1-nano$|^gpt-5$|^gpt-5\.[12]$|^gpt-5\.3-codex$|^gpt-5\.4(-mini)?$/,
     serviceTiers: { priority: "2" },
-    source: PRIORITY,
-    checked: CHECKED,
+    source: PRIORITY_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: OPENAI,
     match: /^gpt-5\.5$/,
     serviceTiers: { priority: "2.5" },
-    source: PRIORITY,
-    checked: CHECKED,
+    source: PRIORITY_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: OPENAI,
     match: /^gpt-5\.6|^gpt-6/,
     serviceTiers: { priority: "2", fast: "2" },
     cacheWrite5m: "1.25",
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
 ];
 
-function longContext(
+function longContextModel(
   name: string,
   title: string,
   released: string,
   prices: readonly [string, string, string, string],
-): OwnModel {
+): SupplementalModel {
   const [input, cacheRead, cacheWrite, output] = prices;
   const twice = (price: string): number => Number(price) * 2;
   return {
@@ -271,8 +277,8 @@ function longContext(
     name,
     title,
     released,
-    source: `${MODELS}/${name}`,
-    checked: CHECKED,
+    source: `${MODELS_URL}/${name}`,
+    checked: CHECKED_ON,
     pricing: [
       {
         tokens: { input, cache_read: cacheRead, cache_write_5m: cacheWrite, output },
@@ -293,10 +299,10 @@ function longContext(
   };
 }
 
-export const OPENAI_MODELS: readonly OwnModel[] = [
-  longContext("gpt-6-astra", "GPT-6 Astra", "2026-09-03", ["10", "1", "12.5", "50"]),
-  longContext("gpt-6-sol", "GPT-6 Sol", "2026-09-22", ["2", "0.2", "2.5", "10"]),
-  longContext("gpt-6-luna", "GPT-6 Luna", "2026-09-22", ["0.1", "0.01", "0.125", "0.5"]),
-  longContext("gpt-6.1-sol", "GPT-6.1 Sol", "2026-09-29", ["2", "0.1", "2.5", "10"]),
-  longContext("gpt-6.2-sol", "GPT-6.2 Sol", "2026-11-17", ["2", "0.1", "2.5", "10"]),
+export const OPENAI_MODELS: readonly SupplementalModel[] = [
+  longContextModel("gpt-6-astra", "GPT-6 Astra", "2026-09-03", ["10", "1", "12.5", "50"]),
+  longContextModel("gpt-6-sol", "GPT-6 Sol", "2026-09-22", ["2", "0.2", "2.5", "10"]),
+  longContextModel("gpt-6-luna", "GPT-6 Luna", "2026-09-22", ["0.1", "0.01", "0.125", "0.5"]),
+  longContextModel("gpt-6.1-sol", "GPT-6.1 Sol", "2026-09-29", ["2", "0.1", "2.5", "10"]),
+  longContextModel("gpt-6.2-sol", "GPT-6.2 Sol", "2026-11-17", ["2", "0.1", "2.5", "10"]),
 ];

@@ -4,37 +4,41 @@
 /** A provider's way of writing names, and what is left of a name when it is taken away. */
 export interface NameRule {
   readonly providers: readonly string[];
-  readonly find: RegExp;
-  readonly put: string;
+  readonly pattern: RegExp;
+  readonly replacement: string;
 }
 
-const EVERYWHERE: readonly string[] = [];
+const ALL_PROVIDERS: readonly string[] = [];
 
 export const NAME_RULES: readonly NameRule[] = [
   // Inference profiles and makers: `us.anthropic.claude-…`.
   {
     providers: ["bedrock"],
-    find: /^(?:(?:us|us-gov|eu|apac|jp|au|ca|global)\.)?(?:[a-z]+\.)/,
-    put: "",
+    pattern: /^(?:(?:us|us-gov|eu|apac|jp|au|ca|global)\.)?(?:[a-z]+\.)/,
+    replacement: "",
   },
   // Its own revision. A zero is the maker's: `mistral-7b-instruct-v0:2` is 0.2.
-  { providers: ["bedrock"], find: /-v?[1-9]\d*:\d+$|(?<!-v0):\d+$|-v[1-9]\d*$/, put: "" },
+  {
+    providers: ["bedrock"],
+    pattern: /-v?[1-9]\d*:\d+$|(?<!-v0):\d+$|-v[1-9]\d*$/,
+    replacement: "",
+  },
   // Makers as folders: `meta-llama/llama-4-scout`. Variants such as `:free` stay models of their own.
-  { providers: ["openrouter", "groq", "together"], find: /^[^/]+\//, put: "" },
-  { providers: ["openrouter"], find: /-v1$/, put: "" },
-  { providers: ["fireworks"], find: /^accounts\/[^/]+\/[^/]+\//, put: "" },
-  { providers: ["fireworks"], find: /(?<=\d)p(?=\d)/, put: "." },
-  { providers: ["fireworks"], find: /^llama-v/, put: "llama-" },
-  { providers: ["vertex"], find: /@.*$|-maas$/, put: "" },
-  { providers: EVERYWHERE, find: /^llama(?=\d)/, put: "llama-" },
+  { providers: ["openrouter", "groq", "together"], pattern: /^[^/]+\//, replacement: "" },
+  { providers: ["openrouter"], pattern: /-v1$/, replacement: "" },
+  { providers: ["fireworks"], pattern: /^accounts\/[^/]+\/[^/]+\//, replacement: "" },
+  { providers: ["fireworks"], pattern: /(?<=\d)p(?=\d)/, replacement: "." },
+  { providers: ["fireworks"], pattern: /^llama-v/, replacement: "llama-" },
+  { providers: ["vertex"], pattern: /@.*$|-maas$/, replacement: "" },
+  { providers: ALL_PROVIDERS, pattern: /^llama(?=\d)/, replacement: "llama-" },
   // A snapshot's day: Bedrock names it where the maker's own id does not.
-  { providers: EVERYWHERE, find: /(?<=^claude-.*)-20\d{6}$/, put: "" },
+  { providers: ALL_PROVIDERS, pattern: /(?<=^claude-.*)-20\d{6}$/, replacement: "" },
   // 4.5 and 4-5 are two spellings of one number.
-  { providers: EVERYWHERE, find: /(?<=\d)\.(?=\d)/g, put: "-" },
+  { providers: ALL_PROVIDERS, pattern: /(?<=\d)\.(?=\d)/g, replacement: "-" },
 ];
 
 /** Hosts of open weights have names of their own for them. Quantized variants (`-Turbo`, `-FP8`) are left apart. */
-export const DECLARED: Readonly<Record<string, string>> = {
+export const FAMILY_BY_ID: Readonly<Record<string, string>> = {
   "groq/llama-3.3-70b-versatile": "llama-3-3-70b-instruct",
   "groq/llama-3.1-8b-instant": "llama-3-1-8b-instruct",
   "groq/meta-llama/llama-4-maverick-17b-128e-instruct": "llama-4-maverick",
@@ -49,7 +53,7 @@ export const DECLARED: Readonly<Record<string, string>> = {
 };
 
 /** Names that move: what they stand for differs between the providers, so they are nobody's twin. */
-export const MOVING = /-latest$|^deepseek-(chat|reasoner)$|^openrouter$|^auto$/;
+export const FLOATING_NAMES = /-latest$|^deepseek-(chat|reasoner)$|^openrouter$|^auto$/;
 
 /** Who makes what: asked for without a provider, a model is looked for at its maker's first. */
 export const MAKERS = [

@@ -1,10 +1,10 @@
 // The models of the built-in simulator. They are not language models; their prices exist so that money can be tried out.
 
-import type { Fact, OwnModel } from "../facts.ts";
+import type { FactRule, SupplementalModel } from "../facts.ts";
 import type { TokenPrices } from "../card.ts";
 
 const SOURCE = "the simulator of this gateway; no model runs behind it";
-const CHECKED = "2026-11-21";
+const CHECKED_ON = "2026-11-21";
 const PRICES: TokenPrices = {
   input: "1",
   cache_read: "0.1",
@@ -13,7 +13,7 @@ const PRICES: TokenPrices = {
   output: "2",
 };
 
-function simulated(name: string, title: string, tokens: TokenPrices): OwnModel {
+function simulatedModel(name: string, title: string, tokens: TokenPrices): SupplementalModel {
   return {
     provider: "sim",
     name,
@@ -22,21 +22,21 @@ function simulated(name: string, title: string, tokens: TokenPrices): OwnModel {
     released: "2026-11-21",
     pricing: [{ tokens, fees: { web_search: "0.01" } }],
     source: SOURCE,
-    checked: CHECKED,
+    checked: CHECKED_ON,
   };
 }
 
-export const SIMULATOR_MODELS: readonly OwnModel[] = [
-  simulated("echo", "Simulated: echo (no model runs behind it)", PRICES),
-  simulated("reason", "Simulated: reasoning (no model runs behind it)", PRICES),
-  simulated("tiny", "Simulated: tiny context (no model runs behind it)", PRICES),
+export const SIMULATOR_MODELS: readonly SupplementalModel[] = [
+  simulatedModel("echo", "Simulated: echo (no model runs behind it)", PRICES),
+  simulatedModel("reason", "Simulated: reasoning (no model runs behind it)", PRICES),
+  simulatedModel("tiny", "Simulated: tiny context (no model runs behind it)", PRICES),
   {
-    ...simulated("embed", "Simulated: embeddings (no model runs behind it)", { input: "1" }),
+    ...simulatedModel("embed", "Simulated: embeddings (no model runs behind it)", { input: "1" }),
     kind: "embedding",
   },
 ];
 
-export const SIMULATOR_FACTS: readonly Fact[] = [
+export const SIMULATOR_FACTS: readonly FactRule[] = [
   {
     providers: ["sim"],
     match: /./,
@@ -46,14 +46,14 @@ export const SIMULATOR_FACTS: readonly Fact[] = [
     supported: ["tools", "parallel_tools", "structured_output", "prompt_caching"],
     wires: ["chat", "responses", "messages", "gemini", "converse"],
     source: SOURCE,
-    checked: CHECKED,
+    checked: CHECKED_ON,
   },
   {
     providers: ["sim"],
     match: /^reason$/,
     supported: ["tools", "parallel_tools", "structured_output", "prompt_caching", "reasoning"],
     source: SOURCE,
-    checked: CHECKED,
+    checked: CHECKED_ON,
   },
   {
     providers: ["sim"],
@@ -61,7 +61,7 @@ export const SIMULATOR_FACTS: readonly Fact[] = [
     context: 2048,
     maxOutput: 256,
     source: SOURCE,
-    checked: CHECKED,
+    checked: CHECKED_ON,
   },
   {
     providers: ["sim"],
@@ -71,6 +71,6 @@ export const SIMULATOR_FACTS: readonly Fact[] = [
     supported: [],
     wires: ["embeddings"],
     source: SOURCE,
-    checked: CHECKED,
+    checked: CHECKED_ON,
   },
 ];

@@ -1,11 +1,11 @@
-import type { Ability, Fact, Modality, OwnModel, PriceRule } from "../facts.ts";
+import type { Ability, FactRule, Modality, SupplementalModel, PriceRule } from "../facts.ts";
 
-const PRICING = "https://docs.x.ai/developers/pricing";
-const CHECKED = "2026-11-21";
+const PRICING_URL = "https://docs.x.ai/developers/pricing";
+const CHECKED_ON = "2026-11-21";
 const XAI = ["xai"];
 
-const SEES: readonly Modality[] = ["text", "image"];
-const PLAIN: readonly Ability[] = [
+const TEXT_IMAGE: readonly Modality[] = ["text", "image"];
+const BASE_ABILITIES: readonly Ability[] = [
   "tools",
   "parallel_tools",
   "structured_output",
@@ -13,39 +13,51 @@ const PLAIN: readonly Ability[] = [
   "web_search",
 ];
 
-export const XAI_FACTS: readonly Fact[] = [
+export const XAI_FACTS: readonly FactRule[] = [
   {
     providers: XAI,
     match: /./,
     wires: ["chat", "responses"],
-    supported: PLAIN,
-    source: PRICING,
-    checked: CHECKED,
+    supported: BASE_ABILITIES,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: XAI,
     match: /^grok-4/,
-    input: SEES,
-    supported: [...PLAIN, "reasoning"],
-    source: PRICING,
-    checked: CHECKED,
+    input: TEXT_IMAGE,
+    supported: [...BASE_ABILITIES, "reasoning"],
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
-  { providers: XAI, match: /non-reasoning/, supported: PLAIN, source: PRICING, checked: CHECKED },
+  {
+    providers: XAI,
+    match: /non-reasoning/,
+    supported: BASE_ABILITIES,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
+  },
   {
     providers: XAI,
     match: /^grok-(3-mini|code|build)/,
-    supported: [...PLAIN, "reasoning"],
-    source: PRICING,
-    checked: CHECKED,
+    supported: [...BASE_ABILITIES, "reasoning"],
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
   {
     providers: XAI,
     match: /^grok-4\.(3|20)/,
     context: 1_000_000,
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
-  { providers: XAI, match: /^grok-4\.[567]/, context: 500_000, source: PRICING, checked: CHECKED },
+  {
+    providers: XAI,
+    match: /^grok-4\.[567]/,
+    context: 500_000,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
+  },
 ];
 
 export const XAI_PRICE_RULES: readonly PriceRule[] = [
@@ -60,18 +72,18 @@ export const XAI_PRICE_RULES: readonly PriceRule[] = [
       file_search: "0.0025",
       other_tool: "0.01",
     },
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   },
 ];
 
 // "Long context ≥ 200k tokens": the boundary belongs to the higher price.
-function grok(
+function grokModel(
   name: string,
   title: string,
   aliases: readonly string[],
   prices: readonly [number, number, number],
-): OwnModel {
+): SupplementalModel {
   const [input, cacheRead, output] = prices;
   return {
     provider: "xai",
@@ -89,26 +101,26 @@ function grok(
         ],
       },
     ],
-    source: PRICING,
-    checked: CHECKED,
+    source: PRICING_URL,
+    checked: CHECKED_ON,
   };
 }
 
-export const XAI_MODELS: readonly OwnModel[] = [
-  grok("grok-4.7", "Grok 4.7", ["grok-4.7-latest"], [2, 0.5, 6]),
-  grok(
+export const XAI_MODELS: readonly SupplementalModel[] = [
+  grokModel("grok-4.7", "Grok 4.7", ["grok-4.7-latest"], [2, 0.5, 6]),
+  grokModel(
     "grok-4.20-0309-reasoning",
     "Grok 4.20 Reasoning",
     ["grok-4.20-reasoning"],
     [1.25, 0.2, 2.5],
   ),
-  grok(
+  grokModel(
     "grok-4.20-0309-non-reasoning",
     "Grok 4.20 Non-Reasoning",
     ["grok-4.20-non-reasoning"],
     [1.25, 0.2, 2.5],
   ),
-  grok(
+  grokModel(
     "grok-4.20-multi-agent",
     "Grok 4.20 Multi-Agent",
     ["grok-4.20-multi-agent-0309"],

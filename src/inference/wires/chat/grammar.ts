@@ -3,89 +3,95 @@ import type { JsonObject } from "../../canonical.ts";
 import { arrayIn, isObject, objectIn, parseObject } from "../../canonical-json.ts";
 import type { WireEvent } from "../../canonical-wire.ts";
 
-interface SeenChoice {
+interface ChoiceState {
   finished: boolean;
   calls: number;
 }
 
-interface Seen {
-  readonly wrong: string[];
-  readonly choices: Map<unknown, SeenChoice>;
+interface ValidatorState {
+  readonly problems: string[];
+  readonly choices: Map<unknown, ChoiceState>;
   id: unknown;
-  over: boolean;
+  ended: boolean;
   usage: boolean;
 }
 
 /** Empty where the stream obeys: a role first in each choice, calls by dense index with id and name once, one finish each, [DONE]. */
-export function checkChatStream(
+export function validateChatStream(
   events: readonly WireEvent[],
   asked: { readonly usage: boolean },
 ): readonly string[] {
-  const seen: Seen = { wrong: [], choices: new Map(), id: undefined, over: false, usage: false };
+  const seen: ValidatorState = {
+    problems: [],
+    choices: new Map(),
+    id: undefined,
+    ended: false,
+    usage: false,
+  };
   let failed = false;
   for (const [at, { name, data }] of events.entries()) {
-    if (seen.over) seen.wrong.push(`${at}: something after the end`);
-    if (name !== "") seen.wrong.push(`${at}: an event name: ${name}`);
+    if (seen.ended) seen.problems.push(`${at}: something after the end`);
+    if (name !== "") seen.problems.push(`${at}: an event name: ${name}`);
     if (data === "[DONE]") {
-      seen.over = true;
+      seen.ended = true;
       continue;
     }
     const chunk = parseObject(data);
-    if (chunk === undefined) seen.wrong.push(`${at}: no JSON object: ${data.slice(0, 40)}`);
+    if (chunk === undefined) seen.problems.push(`${at}: no JSON object: ${data.slice(0, 40)}`);
     else if (isObject(chunk["error"])) {
       failed = true;
-      seen.over = true;
+      seen.ended = true;
       if (typeof chunk["error"]["message"] !== "string")
-        seen.wrong.push(`${at}: error without message`);
+        seen.problems.push(`${at}: error without message`);
     } else checkChunk(seen, chunk, at);
   }
-  if (!seen.over) seen.wrong.push("the stream has no terminal event");
-  if (failed) return seen.wrong;
-  if (seen.choices.size === 0) seen.wrong.push("the stream has no choice");
+  if (!seen.ended) seen.problems.push("the stream has no terminal event");
+  if (failed) return seen.problems;
+  if (seen.choices.size === 0) seen.problems.push("the stream has no choice");
   for (const [index, choice] of seen.choices)
-    if (!choice.finished) seen.wrong.push(`choice ${String(index)} has no finish_reason`);
+    if (!choice.finished) seen.problems.push(`choice ${String(index)} has no finish_reason`);
   if (seen.usage !== asked.usage)
-    seen.wrong.push(seen.usage ? "usage that was not asked for" : "no usage chunk");
-  return seen.wrong;
+    seen.problems.push(seen.usage ? "usage that was not asked for" : "no usage chunk");
+  return seen.problems;
 }
 
-function checkChunk(seen: Seen, chunk: JsonObject, at: number): void {
-  const { wrong } = seen;
+function checkChunk(seen: ValidatorState, chunk: JsonObject, at: number): void {
+  const { problems } = seen;
   if (chunk["object"] !== "chat.completion.chunk")
-    wrong.push(`${at}: object ${String(chunk["object"])}`);
+    problems.push(`${at}: object ${String(chunk["object"])}`);
   for (const field of ["id", "model"])
-    if (typeof chunk[field] !== "string") wrong.push(`${at}: no ${field}`);
-  if (typeof chunk["created"] !== "number") wrong.push(`${at}: no created`);
+    if (typeof chunk[field] !== "string") problems.push(`${at}: no ${field}`);
+  if (typeof chunk["created"] !== "number") problems.push(`${at}: no created`);
   seen.id ??= chunk["id"];
-  if (chunk["id"] !== seen.id) wrong.push(`${at}: the id changes`);
-  if (!Array.isArray(chunk["choices"])) wrong.push(`${at}: no choices`);
+  if (chunk["id"] !== seen.id) problems.push(`${at}: the id changes`);
+  if (!Array.isArray(chunk["choices"])) problems.push(`${at}: no choices`);
   if (isObject(chunk["usage"])) {
-    if (arrayIn(chunk["choices"]).length > 0) wrong.push(`${at}: usage beside choices`);
-    if (seen.usage) wrong.push(`${at}: usage twice`);
+    if (arrayIn(chunk["choices"]).length > 0) problems.push(`${at}: usage beside choices`);
+    if (seen.usage) problems.push(`${at}: usage twice`);
     seen.usage = true;
-  } else if (seen.usage) wrong.push(`${at}: a chunk after usage`);
+  } else if (seen.usage) problems.push(`${at}: a chunk after usage`);
   for (const choice of arrayIn(chunk["choices"])) checkChoice(seen, choice, at);
 }
 
-function checkChoice({ wrong, choices }: Seen, value: unknown, at: number): void {
+function checkChoice({ problems, choices }: ValidatorState, value: unknown, at: number): void {
   const choice = objectIn(value) ?? {};
   const delta = objectIn(choice["delta"]);
-  if (delta === undefined) wrong.push(`${at}: a choice without delta`);
-  if (choice["finish_reason"] === undefined) wrong.push(`${at}: a choice without finish_reason`);
+  if (delta === undefined) problems.push(`${at}: a choice without delta`);
+  if (choice["finish_reason"] === undefined) problems.push(`${at}: a choice without finish_reason`);
   let state = choices.get(choice["index"]);
   if (state === undefined) {
     state = { finished: false, calls: 0 };
     choices.set(choice["index"], state);
-    if (typeof choice["index"] !== "number") wrong.push(`${at}: a choice without index`);
-    if (delta?.["role"] !== "assistant") wrong.push(`${at}: the role is not first`);
-  } else if (delta?.["role"] !== undefined) wrong.push(`${at}: the role comes twice`);
-  if (state.finished) wrong.push(`${at}: a choice goes on after its finish`);
+    if (typeof choice["index"] !== "number") problems.push(`${at}: a choice without index`);
+    if (delta?.["role"] !== "assistant") problems.push(`${at}: the role is not first`);
+  } else if (delta?.["role"] !== undefined) problems.push(`${at}: the role comes twice`);
+  if (state.finished) problems.push(`${at}: a choice goes on after its finish`);
   state.finished ||= typeof choice["finish_reason"] === "string";
   for (const call of arrayIn(delta?.["tool_calls"]))
-    checkCall(wrong, state, objectIn(call) ?? {}, at);
+    checkCall(problems, state, objectIn(call) ?? {}, at);
 }
 
-function checkCall(wrong: string[], state: SeenChoice, call: JsonObject, at: number): void {
+function checkCall(wrong: string[], state: ChoiceState, call: JsonObject, at: number): void {
   const index = Number(call["index"]);
   if (index === state.calls) {
     state.calls++;

@@ -1,10 +1,10 @@
 import type { FaultCode } from "../../../base/fault.ts";
 import type { CanonicalError, JsonObject } from "../../canonical.ts";
-import { providerError } from "../../canonical-error.ts";
+import { toCanonicalError } from "../../canonical-error.ts";
 import { isObject, objectIn, stringIn } from "../../canonical-json.ts";
 
 // The words of many servers: OpenAI's codes first, then those of Mistral, xAI, Perplexity, llama.cpp and others.
-const CODES: Readonly<Record<string, FaultCode>> = {
+const CODE_BY_PROVIDER_CODE: Readonly<Record<string, FaultCode>> = {
   model_not_found: "model_not_found",
   invalid_model: "model_not_found",
   model_not_supported: "model_not_found",
@@ -20,7 +20,7 @@ const CODES: Readonly<Record<string, FaultCode>> = {
   engine_overloaded: "overloaded",
 };
 
-const TYPES = {
+const TYPE_BY_CODE = {
   invalid_request: "invalid_request_error",
   invalid_api_key: "authentication_error",
   insufficient_credits: "insufficient_quota",
@@ -47,14 +47,17 @@ const TYPES = {
 /** Servers answer `{"error":{…}}`, `{"error":"…"}`, `{"message":"…"}`, `{"detail":…}`, or a list of one of these. */
 export function readError(status: number, input: unknown): CanonicalError {
   const body = Array.isArray(input) ? (input[0] as unknown) : input; // Array.isArray gives any[].
-  if (!isObject(body)) return providerError({ status, message: stringIn(body)?.trim() });
+  if (!isObject(body)) return toCanonicalError({ status, message: stringIn(body)?.trim() });
   const error = objectIn(body["error"]) ?? body;
-  const nativeCode = word(error["code"]) ?? word(error["type"]) ?? word(body["code"]);
+  const nativeCode =
+    nonNumericString(error["code"]) ??
+    nonNumericString(error["type"]) ??
+    nonNumericString(body["code"]);
   const stated = typeof error["code"] === "number" ? error["code"] : error["status_code"];
-  const known = nativeCode === undefined ? undefined : CODES[nativeCode];
-  return providerError({
+  const known = nativeCode === undefined ? undefined : CODE_BY_PROVIDER_CODE[nativeCode];
+  return toCanonicalError({
     status: status >= 400 || typeof stated !== "number" ? status : stated,
-    message: stringIn(error["message"]) ?? stringIn(body["error"]) ?? detailOf(body["detail"]),
+    message: stringIn(error["message"]) ?? stringIn(body["error"]) ?? messageOf(body["detail"]),
     nativeCode,
     param: stringIn(error["param"]),
     code: known,
@@ -67,7 +70,7 @@ export function writeError(error: CanonicalError, requestId: string): JsonObject
   return {
     error: {
       message: error.message,
-      type: TYPES[code],
+      type: TYPE_BY_CODE[code],
       code: full ? nativeCode : code,
       param: error.param ?? null,
       ...(nativeCode === undefined || full ? undefined : { provider_code: nativeCode }),
@@ -77,12 +80,12 @@ export function writeError(error: CanonicalError, requestId: string): JsonObject
   };
 }
 
-function word(value: unknown): string | undefined {
+function nonNumericString(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" && !/^\d+$/.test(value) ? value : undefined;
 }
 
 // FastAPI servers put a list of complaints here.
-function detailOf(value: unknown): string | undefined {
+function messageOf(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   if (isObject(value)) return stringIn(value["message"]);
   if (!Array.isArray(value)) return undefined;

@@ -12,7 +12,7 @@ const FROM_CHAT = {
 } as const satisfies Record<ChatFinish, FinishReason>;
 
 // What servers of this API say beside the five words that it has.
-const FROM_OTHERS: Readonly<Record<string, FinishReason>> = {
+const FROM_PROVIDERS: Readonly<Record<string, FinishReason>> = {
   ...FROM_CHAT,
   "": "stop",
   eos: "stop",
@@ -41,23 +41,28 @@ const TO_CHAT = {
 } as const satisfies Record<FinishReason, ChatFinish>;
 
 /** What a reply holds decides together with the word: servers say `stop` where they called a tool or refused. */
-export interface Held {
-  readonly calls: boolean;
-  readonly refusal: boolean;
-  readonly stopString?: string | undefined;
+export interface ReplyContents {
+  readonly hasToolCalls: boolean;
+  readonly hasRefusal: boolean;
+  readonly stopSequence?: string | undefined;
 }
 
 export function readFinish(
-  word: string | undefined,
-  nativeWord: string | undefined,
-  held: Held,
+  providerReason: string | undefined,
+  nativeReason: string | undefined,
+  contents: ReplyContents,
 ): Finish {
-  let reason: FinishReason = word === undefined ? "stop" : (FROM_OTHERS[word] ?? "stop");
-  if (reason === "stop" && held.calls) reason = "tool_calls";
-  else if (reason === "tool_calls" && !held.calls) reason = "stop";
-  else if (reason === "stop" && held.refusal) reason = "refusal";
-  else if (reason === "stop" && held.stopString !== undefined) reason = "stop_sequence";
-  return { reason, native: nativeWord ?? word, stopString: held.stopString };
+  let reason: FinishReason =
+    providerReason === undefined ? "stop" : (FROM_PROVIDERS[providerReason] ?? "stop");
+  if (reason === "stop" && contents.hasToolCalls) reason = "tool_calls";
+  else if (reason === "tool_calls" && !contents.hasToolCalls) reason = "stop";
+  else if (reason === "stop" && contents.hasRefusal) reason = "refusal";
+  else if (reason === "stop" && contents.stopSequence !== undefined) reason = "stop_sequence";
+  return {
+    reason,
+    nativeReason: nativeReason ?? providerReason,
+    stopSequence: contents.stopSequence,
+  };
 }
 
 export interface WrittenFinish {
@@ -69,16 +74,16 @@ export interface WrittenFinish {
 /** The provider's own word is shown beside ours where it says something else. */
 export function writeFinish(
   finish: Finish,
-  held: { readonly refusal: boolean; readonly legacy: boolean },
+  contents: { readonly hasRefusal: boolean; readonly usesLegacyFunctions: boolean },
 ): WrittenFinish {
-  let word: ChatFinish = TO_CHAT[finish.reason];
-  if (finish.reason === "refusal" && held.refusal) word = "stop";
-  if (word === "tool_calls" && held.legacy) word = "function_call";
+  let finishReason: ChatFinish = TO_CHAT[finish.reason];
+  if (finish.reason === "refusal" && contents.hasRefusal) finishReason = "stop";
+  if (finishReason === "tool_calls" && contents.usesLegacyFunctions) finishReason = "function_call";
   return {
-    finish_reason: word,
-    ...(finish.native !== undefined && finish.native !== word
-      ? { native_finish_reason: finish.native }
+    finish_reason: finishReason,
+    ...(finish.nativeReason !== undefined && finish.nativeReason !== finishReason
+      ? { native_finish_reason: finish.nativeReason }
       : undefined),
-    ...(finish.stopString === undefined ? undefined : { stop_reason: finish.stopString }),
+    ...(finish.stopSequence === undefined ? undefined : { stop_reason: finish.stopSequence }),
   };
 }

@@ -1,7 +1,7 @@
 // Reasoning and annotations have the same form in a caller's history and in a provider's reply.
-import type { Blob, Citation, JsonObject, ReasoningPart } from "../../canonical.ts";
+import type { OpaqueBlob, Citation, JsonObject, ReasoningPart } from "../../canonical.ts";
 import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../canonical-json.ts";
-import { openBlob } from "../../canonical-reasoning.ts";
+import { decodeBlob } from "../../canonical-reasoning.ts";
 
 /** The convention of `reasoning_details`: an entry a part, with text or summary, and with what its maker wants back. */
 export function readReasoningDetails(details: readonly unknown[], path?: string): ReasoningPart[] {
@@ -23,11 +23,11 @@ export function readReasoningDetails(details: readonly unknown[], path?: string)
   return parts;
 }
 
-export function detailBlob(detail: JsonObject): Blob | undefined {
+export function detailBlob(detail: JsonObject): OpaqueBlob | undefined {
   const signature = stringIn(detail["signature"]);
-  if (signature) return openBlob(signature, "chat", "signature");
+  if (signature) return decodeBlob(signature, "chat", "signature");
   const data = stringIn(detail["data"]);
-  return data ? openBlob(data, "chat", "encrypted") : undefined;
+  return data ? decodeBlob(data, "chat", "encrypted") : undefined;
 }
 
 /** Mistral's content of type `thinking`: a string, or a list of texts. */

@@ -1,5 +1,5 @@
 import type {
-  Blob,
+  OpaqueBlob,
   CanonicalReply,
   Choice,
   Citation,
@@ -44,38 +44,38 @@ function readChoice(choice: JsonObject, context: ReplyReadContext, head: ReplyHe
     { logprobs: objectIn(choice["logprobs"]), sources: head.sources },
     context,
   );
-  let calls = false;
+  let hasToolCalls = false;
   for (const part of readCalls(message, head.id, context)) {
     const emulated = part.name === context.emulation?.outputTool;
-    calls ||= !emulated;
+    hasToolCalls ||= !emulated;
     parts.push(emulated ? { type: "text", text: part.arguments } : part);
   }
-  const refusal = parts.some((part) => part.type === "refusal");
+  const hasRefusal = parts.some((part) => part.type === "refusal");
   const finish = readFinish(
     stringIn(choice["finish_reason"]),
     stringIn(choice["native_finish_reason"]),
     {
-      calls,
-      refusal,
-      stopString: stringIn(choice["stop_reason"]),
+      hasToolCalls,
+      hasRefusal,
+      stopSequence: stringIn(choice["stop_reason"]),
     },
   );
   return { parts, finish };
 }
 
-interface Beside {
+interface ChoiceContext {
   readonly logprobs: JsonObject | undefined;
   readonly sources: readonly Citation[];
 }
 
 function readMessage(
   message: JsonObject,
-  { logprobs, sources }: Beside,
+  { logprobs, sources }: ChoiceContext,
   context: ReplyReadContext,
 ): Part[] {
   const parts: Part[] = [];
   for (const part of readReasoningDetails(arrayIn(message["reasoning_details"]))) {
-    parts.push(part.blob === undefined ? part : { ...part, blob: madeBy(part.blob, context) });
+    parts.push(part.blob === undefined ? part : { ...part, blob: withOrigin(part.blob, context) });
   }
   const plain = stringIn(message["reasoning_content"]) || stringIn(message["reasoning"]);
   if (parts.length === 0 && plain) parts.push({ type: "reasoning", text: plain });
@@ -139,7 +139,10 @@ function readCitations(message: JsonObject, sources: readonly Citation[]): reado
 }
 
 /** What a provider sends is its own, whatever it looks like. */
-export function madeBy(blob: Blob | undefined, { origin }: ReplyReadContext): Blob | undefined {
+export function withOrigin(
+  blob: OpaqueBlob | undefined,
+  { origin }: ReplyReadContext,
+): OpaqueBlob | undefined {
   return blob === undefined || blob.origin !== undefined ? blob : { ...blob, origin };
 }
 
@@ -168,17 +171,17 @@ export function readAudio(audio: { readonly [key: string]: unknown }): MediaPart
   };
 }
 
-type ReadCall = Extract<Part, { type: "tool_call" }>;
+type ToolCall = Extract<Part, { type: "tool_call" }>;
 
 function readCalls(
   message: JsonObject,
   replyId: string,
   context: ReplyReadContext,
-): readonly ReadCall[] {
-  const calls: ReadCall[] = [];
+): readonly ToolCall[] {
+  const calls: ToolCall[] = [];
   for (const [at, call] of arrayIn(message["tool_calls"]).entries()) {
     if (!isObject(call)) continue;
-    const custom = customOf(call);
+    const custom = customCallOf(call);
     const held = custom ?? objectIn(call["function"]) ?? {};
     calls.push({
       type: "tool_call",
@@ -202,7 +205,7 @@ function readCalls(
 }
 
 /** What a custom tool was given. Some servers send an empty `custom` beside every function. */
-export function customOf(call: JsonObject): JsonObject | undefined {
+export function customCallOf(call: JsonObject): JsonObject | undefined {
   const custom = objectIn(call["custom"]);
   return call["type"] === "custom" || !isObject(call["function"]) ? custom : undefined;
 }
@@ -210,7 +213,7 @@ export function customOf(call: JsonObject): JsonObject | undefined {
 export function callSignature(
   call: JsonObject,
   { origin }: ReplyReadContext,
-): ReadCall["signature"] {
+): ToolCall["signature"] {
   const google = objectIn(objectIn(call["extra_content"])?.["google"]);
   const signature = stringIn(google?.["thought_signature"]);
   return signature ? { wire: "chat", kind: "call", data: signature, origin } : undefined;

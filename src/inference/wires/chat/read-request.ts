@@ -31,7 +31,7 @@ import { readTurns } from "./read-turns.ts";
 const TOKENS_MAX = 100_000_000;
 const STOPS_MAX = 64;
 
-const NAMES: FieldNames = {
+const FIELD_NAMES: FieldNames = {
   turns: "messages",
   toolChoice: "tool_choice",
   parallelToolCalls: "parallel_tool_calls",
@@ -51,10 +51,10 @@ const NAMES: FieldNames = {
   cacheRetention: "prompt_cache_retention",
   includeUsage: "stream_options",
 };
-const LEGACY_NAMES: FieldNames = { ...NAMES, maxOutputTokens: "max_tokens" };
+const LEGACY_FIELD_NAMES: FieldNames = { ...FIELD_NAMES, maxOutputTokens: "max_tokens" };
 
 // `usage` is OpenRouter's way to ask for the cost, which every reply has here.
-const KNOWN: ReadonlySet<string> = new Set(
+const KNOWN_FIELDS: ReadonlySet<string> = new Set(
   (
     "model messages stream stream_options tools tool_choice functions function_call parallel_tool_calls response_format verbosity " +
     "reasoning_effort reasoning max_tokens max_completion_tokens temperature top_p top_k seed frequency_penalty presence_penalty " +
@@ -62,8 +62,8 @@ const KNOWN: ReadonlySet<string> = new Set(
     "prompt_cache_retention modalities usage"
   ).split(" "),
 );
-const TOOL_KNOWN: ReadonlySet<string> = new Set(["type", "function", "cache_control"]);
-const FUNCTION_KNOWN: ReadonlySet<string> = new Set([
+const TOOL_FIELDS: ReadonlySet<string> = new Set(["type", "function", "cache_control"]);
+const FUNCTION_FIELDS: ReadonlySet<string> = new Set([
   "name",
   "description",
   "parameters",
@@ -108,7 +108,7 @@ export function readRequest(input: unknown): CanonicalRequest {
     cacheRetention: optionalString(body["prompt_cache_retention"], "prompt_cache_retention"),
     legacyFunctions: legacy || undefined,
     native: readNative(body),
-    names: old && body["max_tokens"] !== undefined ? LEGACY_NAMES : NAMES,
+    names: old && body["max_tokens"] !== undefined ? LEGACY_FIELD_NAMES : FIELD_NAMES,
   });
 }
 
@@ -129,7 +129,7 @@ function readSampling(body: JsonObject): Partial<CanonicalRequest> {
 }
 
 function readNative(body: JsonObject): CanonicalRequest["native"] {
-  const rest: Record<string, unknown> = { ...unknownFields(body, KNOWN) };
+  const rest: Record<string, unknown> = { ...unknownFields(body, KNOWN_FIELDS) };
   const modalities = optionalArray(body["modalities"], "modalities");
   if (modalities !== undefined && !(modalities.length === 1 && modalities[0] === "text"))
     rest["modalities"] = modalities;
@@ -140,7 +140,7 @@ function readTool(value: unknown, path: string): Tool {
   const tool = mustBeObject(value, path);
   const type = mustBeName(tool["type"], `${path}.type`);
   if (type === "function") {
-    const native = unknownFields(tool, TOOL_KNOWN);
+    const native = unknownFields(tool, TOOL_FIELDS);
     const read = readFunction(
       tool["function"],
       `${path}.function`,
@@ -173,7 +173,7 @@ function readFunction(
   cached: boolean,
 ): Extract<Tool, { type: "function" }> {
   const fn = mustBeObject(value, path);
-  const native = unknownFields(fn, FUNCTION_KNOWN);
+  const native = unknownFields(fn, FUNCTION_FIELDS);
   return {
     type: "function",
     name: mustBeName(fn["name"], `${path}.name`),

@@ -1,21 +1,21 @@
 import type { CanonicalEvent, Citation, JsonObject } from "../../canonical.ts";
-import { cutStream } from "../../canonical-error.ts";
+import { truncatedStreamError } from "../../canonical-error.ts";
 import {
   arrayIn,
   isObject,
   numberIn,
   objectIn,
   parseEvent,
-  placeIn,
+  indexIn,
   stringIn,
 } from "../../canonical-json.ts";
-import type { ReplyReadContext, StreamReader, WireEvent } from "../../canonical-wire.ts";
+import type { ReplyReadContext, WireStreamReader, WireEvent } from "../../canonical-wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import { detailBlob, readAnnotation } from "./read-reasoning.ts";
 import {
   contentParts,
-  madeBy,
+  withOrigin,
   readAudio,
   readImages,
   readLogprobs,
@@ -26,19 +26,19 @@ import {
   addBlob,
   addCitation,
   addText,
-  addToCall,
-  addWhole,
-  createChoice,
+  addCallDelta,
+  addWholePart,
+  createChoiceState,
   endParts,
 } from "./stream-choice.ts";
-import type { StreamedChoice } from "./stream-choice.ts";
+import type { ChoiceState } from "./stream-choice.ts";
 
 /** As many as a request may ask for. */
 const CHOICES_MAX = 128;
 
-interface Reading {
+interface ReaderState {
   readonly context: ReplyReadContext;
-  readonly choices: Map<number, StreamedChoice>;
+  readonly choices: Map<number, ChoiceState>;
   /** The events that the current push gives. */
   out: CanonicalEvent[];
   id: string | undefined;
@@ -46,13 +46,13 @@ interface Reading {
   serviceTier: string | undefined;
   usage: unknown;
   /** Told over and over, and the last time in full. */
-  sources: readonly Citation[];
+  citationSources: readonly Citation[];
   started: boolean;
-  over: boolean;
+  ended: boolean;
 }
 
-export function createStreamReader(context: ReplyReadContext): StreamReader {
-  const reading: Reading = {
+export function createStreamReader(context: ReplyReadContext): WireStreamReader {
+  const state: ReaderState = {
     context,
     choices: new Map(),
     out: [],
@@ -60,52 +60,52 @@ export function createStreamReader(context: ReplyReadContext): StreamReader {
     model: undefined,
     serviceTier: undefined,
     usage: undefined,
-    sources: [],
+    citationSources: [],
     started: false,
-    over: false,
+    ended: false,
   };
   return {
     push(event) {
-      reading.out = [];
-      if (!reading.over) readData(reading, event);
-      return reading.out;
+      state.out = [];
+      if (!state.ended) readData(state, event);
+      return state.out;
     },
     end() {
-      reading.out = [];
-      finish(reading, false);
-      return reading.out;
+      state.out = [];
+      finish(state, false);
+      return state.out;
     },
   };
 }
 
-function readData(reading: Reading, event: WireEvent): void {
-  if (event.data === "[DONE]") return finish(reading, true);
+function readData(state: ReaderState, event: WireEvent): void {
+  if (event.data === "[DONE]") return finish(state, true);
   const chunk = parseEvent(event);
   if (chunk === undefined) return;
   if (chunk["error"] !== undefined && chunk["error"] !== null) {
-    reading.over = true;
-    reading.out.push({ type: "error", error: readError(200, chunk) });
+    state.ended = true;
+    state.out.push({ type: "error", error: readError(200, chunk) });
     return;
   }
   const list = arrayIn(chunk["choices"]);
-  readHead(reading, chunk, list.length > 0);
+  readHead(state, chunk, list.length > 0);
   for (const choice of list)
     if (isObject(choice))
-      readChoice(choiceAt(reading, placeIn(choice["index"], CHOICES_MAX) ?? 0), choice);
+      readChoice(choiceAt(state, indexIn(choice["index"], CHOICES_MAX) ?? 0), choice);
 }
 
 // Some servers begin with a chunk that has neither choices nor a model; some say the tier only at the end.
-function readHead(reading: Reading, chunk: JsonObject, hasChoices: boolean): void {
+function readHead(state: ReaderState, chunk: JsonObject, hasChoices: boolean): void {
   const usage = chunk["usage"] ?? objectIn(chunk["x_groq"])?.["usage"];
-  if (isObject(usage)) reading.usage = usage;
-  reading.serviceTier = stringIn(chunk["service_tier"]) || reading.serviceTier;
-  if (chunk["search_results"] || chunk["citations"]) reading.sources = readSources(chunk);
-  if (reading.started || !(hasChoices || stringIn(chunk["model"]))) return;
-  reading.started = true;
-  reading.id = stringIn(chunk["id"]) || undefined;
-  reading.model = stringIn(chunk["model"]) || undefined;
-  const { id, model, serviceTier } = reading;
-  reading.out.push({
+  if (isObject(usage)) state.usage = usage;
+  state.serviceTier = stringIn(chunk["service_tier"]) || state.serviceTier;
+  if (chunk["search_results"] || chunk["citations"]) state.citationSources = readSources(chunk);
+  if (state.started || !(hasChoices || stringIn(chunk["model"]))) return;
+  state.started = true;
+  state.id = stringIn(chunk["id"]) || undefined;
+  state.model = stringIn(chunk["model"]) || undefined;
+  const { id, model, serviceTier } = state;
+  state.out.push({
     type: "start",
     id,
     model,
@@ -114,71 +114,67 @@ function readHead(reading: Reading, chunk: JsonObject, hasChoices: boolean): voi
   });
 }
 
-function choiceAt(reading: Reading, index: number): StreamedChoice {
-  const { choices } = reading;
+function choiceAt(state: ReaderState, index: number): ChoiceState {
+  const { choices } = state;
   let choice = choices.get(index);
   if (choice === undefined) {
-    choice = createChoice(index, reading.id ?? "", reading, reading.context);
+    choice = createChoiceState(index, state.id ?? "", state, state.context);
     choices.set(index, choice);
   }
   return choice;
 }
 
-function readChoice(state: StreamedChoice, choice: JsonObject): void {
+function readChoice(state: ChoiceState, choice: JsonObject): void {
   const delta = objectIn(choice["delta"]) ?? objectIn(choice["message"]);
   if (delta !== undefined) readDelta(state, delta, objectIn(choice["logprobs"]));
   const word = stringIn(choice["finish_reason"]);
   if (word === undefined) return;
-  state.finishWord ??= word;
-  state.nativeWord ??= stringIn(choice["native_finish_reason"]);
-  state.stopString ??= stringIn(choice["stop_reason"]);
+  state.finishReason ??= word;
+  state.nativeFinishReason ??= stringIn(choice["native_finish_reason"]);
+  state.stopSequence ??= stringIn(choice["stop_reason"]);
 }
 
-function readDelta(
-  state: StreamedChoice,
-  delta: JsonObject,
-  logprobs: JsonObject | undefined,
-): void {
+function readDelta(state: ChoiceState, delta: JsonObject, logprobs: JsonObject | undefined): void {
   readReasoning(state, delta);
   const { content, refusal } = delta;
   if (typeof content === "string") {
     const probabilities = logprobs === undefined ? undefined : readLogprobs(logprobs["content"]);
     if (content !== "" || probabilities !== undefined)
       addText(state, "text", content, probabilities);
-  } else if (Array.isArray(content)) readList(state, content);
+  } else if (Array.isArray(content)) readContentParts(state, content);
   if (typeof refusal === "string" && refusal !== "")
     addText(state, "refusal", refusal, readLogprobs(logprobs?.["refusal"]));
   if (delta["tool_calls"])
-    for (const call of arrayIn(delta["tool_calls"]).filter(isObject)) addToCall(state, call);
+    for (const call of arrayIn(delta["tool_calls"]).filter(isObject)) addCallDelta(state, call);
   if (isObject(delta["function_call"]))
-    addToCall(state, { index: 0, function: delta["function_call"] });
+    addCallDelta(state, { index: 0, function: delta["function_call"] });
   if (delta["annotations"]) readCitations(state, delta["annotations"]);
   if (isObject(delta["audio"])) addAudio(state, delta["audio"]);
-  if (delta["images"]) for (const image of readImages(delta["images"])) addWhole(state, image);
+  if (delta["images"]) for (const image of readImages(delta["images"])) addWholePart(state, image);
 }
 
-function readList(state: StreamedChoice, content: readonly unknown[]): void {
+function readContentParts(state: ChoiceState, content: readonly unknown[]): void {
   for (const part of contentParts(content)) {
     if ((part.type === "text" || part.type === "reasoning") && part.text !== "")
       addText(state, part.type, part.text);
-    else if (part.type === "native") addWhole(state, part);
+    else if (part.type === "native") addWholePart(state, part);
   }
 }
 
 // `reasoning_details` repeats the text that `reasoning` or `reasoning_content` carries, and holds what is to come back.
-function readReasoning(state: StreamedChoice, delta: JsonObject): void {
+function readReasoning(state: ChoiceState, delta: JsonObject): void {
   const text = stringIn(delta["reasoning_content"]) || stringIn(delta["reasoning"]);
   if (text) addText(state, "reasoning", text);
   if (!delta["reasoning_details"]) return;
   for (const detail of arrayIn(delta["reasoning_details"]).filter(isObject)) {
     const own = stringIn(detail["text"]) ?? stringIn(detail["summary"]);
     if (!text && own) addText(state, "reasoning", own);
-    const blob = madeBy(detailBlob(detail), state.context);
+    const blob = withOrigin(detailBlob(detail), state.context);
     if (blob !== undefined) addBlob(state, blob);
   }
 }
 
-function readCitations(state: StreamedChoice, value: unknown): void {
+function readCitations(state: ChoiceState, value: unknown): void {
   for (const one of arrayIn(value)) {
     const citation = readAnnotation(one);
     if (citation !== undefined) addCitation(state, citation);
@@ -186,19 +182,19 @@ function readCitations(state: StreamedChoice, value: unknown): void {
 }
 
 // Nothing is finished before the stream says so: some servers repeat the finish, or send content after it.
-function finish(reading: Reading, whole: boolean): void {
-  if (reading.over) return;
-  reading.over = true;
-  const { out, choices, context, usage, id, model, serviceTier } = reading;
-  if (reading.started && choices.size === 0) choiceAt(reading, 0);
+function finish(state: ReaderState, isComplete: boolean): void {
+  if (state.ended) return;
+  state.ended = true;
+  const { out, choices, context, usage, id, model, serviceTier } = state;
+  if (state.started && choices.size === 0) choiceAt(state, 0);
   if (
     choices.size === 0 ||
-    (!whole && choices.values().some((choice) => choice.finishWord === undefined))
+    (!isComplete && choices.values().some((choice) => choice.finishReason === undefined))
   ) {
-    out.push({ type: "error", error: cutStream() });
+    out.push({ type: "error", error: truncatedStreamError() });
     return;
   }
-  for (const choice of choices.values()) endChoice(choice, reading.sources);
+  for (const choice of choices.values()) endChoice(choice, state.citationSources);
   const read =
     usage === undefined
       ? undefined
@@ -206,16 +202,20 @@ function finish(reading: Reading, whole: boolean): void {
   if (read !== undefined) out.push({ type: "usage", report: { usage: read } });
 }
 
-function endChoice(state: StreamedChoice, sources: readonly Citation[]): void {
+function endChoice(state: ChoiceState, sources: readonly Citation[]): void {
   // Where a passage names its sources, those hold; sources of the whole go to the text that is still open.
-  if (!state.cited && state.open.text >= 0)
+  if (!state.hasCitations && state.openParts.text >= 0)
     for (const source of sources) addCitation(state, source);
-  if (state.audio?.data) addWhole(state, readAudio(state.audio));
+  if (state.audio?.data) addWholePart(state, readAudio(state.audio));
   endParts(state);
-  const { called: calls, refused: refusal, stopString } = state;
+  const { hasToolCalls: hasToolCalls, hasRefusal: hasRefusal, stopSequence } = state;
   state.sink.out.push({
     type: "finish",
     choice: state.index,
-    finish: readFinish(state.finishWord, state.nativeWord, { calls, refusal, stopString }),
+    finish: readFinish(state.finishReason, state.nativeFinishReason, {
+      hasToolCalls,
+      hasRefusal,
+      stopSequence,
+    }),
   });
 }

@@ -1,7 +1,7 @@
 import { invalid } from "../../../base/fault.ts";
 import type {
-  Blob,
-  CacheMark,
+  OpaqueBlob,
+  CacheBreakpoint,
   Citation,
   FilePart,
   JsonObject,
@@ -27,17 +27,17 @@ import {
   unknownFields,
 } from "../../canonical-json.ts";
 import { readAnnotation, readReasoningDetails, readThinkingList } from "./read-reasoning.ts";
-import { openBlob } from "../../canonical-reasoning.ts";
+import { decodeBlob } from "../../canonical-reasoning.ts";
 
 const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] as const;
-const KNOWN: ReadonlySet<string> = new Set(
+const MESSAGE_FIELDS: ReadonlySet<string> = new Set(
   "role content name tool_calls function_call tool_call_id refusal reasoning reasoning_content reasoning_details annotations audio cache_control".split(
     " ",
   ),
 );
 /** Images that the model made stand beside what it said. */
-const ASSISTANT_KNOWN: ReadonlySet<string> = new Set([...KNOWN, "images"]);
-const CALL_KNOWN: ReadonlySet<string> = new Set([
+const ASSISTANT_FIELDS: ReadonlySet<string> = new Set([...MESSAGE_FIELDS, "images"]);
+const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set([
   "id",
   "type",
   "index",
@@ -57,7 +57,7 @@ export function readTurns(messages: readonly unknown[]): readonly Turn[] {
 
 function readTurn(message: JsonObject, path: string, legacyCalls: string[]): Turn {
   const role = oneOf(message["role"], `${path}.role`, ROLES);
-  const fields = unknownFields(message, role === "assistant" ? ASSISTANT_KNOWN : KNOWN);
+  const fields = unknownFields(message, role === "assistant" ? ASSISTANT_FIELDS : MESSAGE_FIELDS);
   const native = fields && ({ wire: "chat", fields } as const);
   if (role === "tool" || role === "function")
     return { role: "tool", parts: [readResult(message, path, legacyCalls)], path, native };
@@ -74,7 +74,7 @@ function readTurn(message: JsonObject, path: string, legacyCalls: string[]): Tur
 }
 
 function readAssistant(message: JsonObject, path: string, legacyCalls: string[]): Part[] {
-  const parts: Part[] = signText(
+  const parts: Part[] = attachTextSignature(
     readReasoning(message, path),
     readContent(message["content"], `${path}.content`),
   );
@@ -91,7 +91,7 @@ function readAssistant(message: JsonObject, path: string, legacyCalls: string[])
   for (const [at, image] of images.entries())
     parts.push(readPart(mustBeObject(image, `${path}.images[${at}]`), `${path}.images[${at}]`));
   const audio = optionalObject(message["audio"], `${path}.audio`);
-  if (audio !== undefined) parts.push(readAudioOut(audio, `${path}.audio`));
+  if (audio !== undefined) parts.push(readOutputAudio(audio, `${path}.audio`));
   for (const [at, call] of (
     optionalArray(message["tool_calls"], `${path}.tool_calls`) ?? []
   ).entries()) {
@@ -115,7 +115,7 @@ function readAssistant(message: JsonObject, path: string, legacyCalls: string[])
 }
 
 // What proves a text came as reasoning that shows nothing.
-function signText(thoughts: readonly ReasoningPart[], content: readonly Part[]): Part[] {
+function attachTextSignature(thoughts: readonly ReasoningPart[], content: readonly Part[]): Part[] {
   const proof = thoughts.find(({ text, blob }) => text === "" && blob?.kind === "text");
   const said = content.findIndex((part) => part.type === "text");
   const text = content[said];
@@ -141,7 +141,7 @@ function readCall(call: JsonObject, path: string): ToolCallPart {
   const custom = call["type"] === "custom";
   const key = custom ? "custom" : "function";
   const held = mustBeObject(call[key], `${path}.${key}`);
-  const fields = unknownFields(call, CALL_KNOWN);
+  const fields = unknownFields(call, TOOL_CALL_FIELDS);
   return {
     type: "tool_call",
     id: mustBeName(call["id"], `${path}.id`),
@@ -157,16 +157,20 @@ function readCall(call: JsonObject, path: string): ToolCallPart {
   };
 }
 
-function readSignature(held: JsonObject, path: string, kind: Blob["kind"]): Blob | undefined {
+function readSignature(
+  holder: JsonObject,
+  path: string,
+  kind: OpaqueBlob["kind"],
+): OpaqueBlob | undefined {
   const google = optionalObject(
-    optionalObject(held["extra_content"], `${path}.extra_content`)?.["google"],
+    optionalObject(holder["extra_content"], `${path}.extra_content`)?.["google"],
     `${path}.extra_content.google`,
   );
   const signature = optionalString(
     google?.["thought_signature"],
     `${path}.extra_content.google.thought_signature`,
   );
-  return signature === undefined ? undefined : openBlob(signature, "chat", kind);
+  return signature === undefined ? undefined : decodeBlob(signature, "chat", kind);
 }
 
 function readArguments(value: unknown, path: string): string {
@@ -227,7 +231,7 @@ function readPart(part: JsonObject, path: string): Part {
         typeof part["image_url"] === "string"
           ? { url: part["image_url"] }
           : mustBeObject(part["image_url"], `${path}.image_url`);
-      const source = readAddress(held["url"], `${path}.image_url.url`, "image/");
+      const source = readUrlSource(held["url"], `${path}.image_url.url`, "image/");
       return {
         type: "image",
         source,
@@ -249,7 +253,7 @@ function readPart(part: JsonObject, path: string): Part {
         type: "audio",
         source: {
           kind: "base64",
-          mediaType: audioType(format),
+          mediaType: audioMediaType(format),
           data: mustBeName(held["data"], `${path}.input_audio.data`),
         },
         cache,
@@ -259,7 +263,7 @@ function readPart(part: JsonObject, path: string): Part {
     case "video_url":
       return {
         type: "video",
-        source: readAddress(
+        source: readUrlSource(
           mustBeObject(part["video_url"], `${path}.video_url`)["url"],
           `${path}.video_url.url`,
           "video/",
@@ -277,7 +281,7 @@ function readPart(part: JsonObject, path: string): Part {
 function readFile(
   file: JsonObject,
   at: string,
-  cache: CacheMark | undefined,
+  cache: CacheBreakpoint | undefined,
   path: string,
 ): FilePart {
   const name = optionalString(file["filename"], `${at}.filename`);
@@ -286,14 +290,14 @@ function readFile(
     return { type: "file", source: { kind: "file_id", wire: "chat", id }, name, cache, path };
   return {
     type: "file",
-    source: readAddress(file["file_data"], `${at}.file_data`, ""),
+    source: readUrlSource(file["file_data"], `${at}.file_data`, ""),
     name,
     cache,
     path,
   };
 }
 
-function readAddress(value: unknown, path: string, mustBe: string): Source {
+function readUrlSource(value: unknown, path: string, mustBe: string): Source {
   const url = mustBeName(value, path);
   const match = DATA_URL.exec(url);
   if (match !== null) {
@@ -311,7 +315,7 @@ function readAddress(value: unknown, path: string, mustBe: string): Source {
   return { kind: "url", url };
 }
 
-function readAudioOut(audio: JsonObject, path: string): MediaPart {
+function readOutputAudio(audio: JsonObject, path: string): MediaPart {
   return {
     type: "audio",
     id: mustBeName(audio["id"], `${path}.id`),
@@ -320,12 +324,12 @@ function readAudioOut(audio: JsonObject, path: string): MediaPart {
   };
 }
 
-function audioType(format: string): string {
+function audioMediaType(format: string): string {
   return format === "mp3" ? "audio/mpeg" : `audio/${format}`;
 }
 
 // `cache_control` is what callers of Claude send over this API by convention; `prompt_cache_breakpoint` is OpenAI's own.
-function readCache(holder: JsonObject, path: string): CacheMark | undefined {
+function readCache(holder: JsonObject, path: string): CacheBreakpoint | undefined {
   const control =
     optionalObject(holder["cache_control"], `${path}.cache_control`) ??
     optionalObject(holder["prompt_cache_breakpoint"], `${path}.prompt_cache_breakpoint`);

@@ -1,6 +1,6 @@
 // One choice of a stream as it comes in: which of its parts are open, and which call a piece of arguments belongs to.
 import type {
-  Blob,
+  OpaqueBlob,
   CanonicalEvent,
   Citation,
   JsonObject,
@@ -10,15 +10,15 @@ import type {
 import { isObject, numberIn, objectIn, stringIn } from "../../canonical-json.ts";
 import type { ReplyReadContext } from "../../canonical-wire.ts";
 import { mintCallId } from "../../canonical-call-ids.ts";
-import { callSignature, customOf } from "./read-reply.ts";
+import { callSignature, customCallOf } from "./read-reply.ts";
 
-type Flow = "text" | "reasoning" | "refusal";
+type TextKind = "text" | "reasoning" | "refusal";
 
-interface StreamedCall {
+interface CallState {
   readonly id: string;
   readonly index: number | undefined;
   readonly custom: boolean;
-  readonly signature: Blob | undefined;
+  readonly signature: OpaqueBlob | undefined;
   name: string;
   arguments: string;
   /** -1 until the name is known. */
@@ -26,62 +26,62 @@ interface StreamedCall {
   ended: boolean;
 }
 
-export interface StreamedChoice {
+export interface ChoiceState {
   readonly index: number;
   readonly replyId: string;
   /** Where the events go. */
   readonly sink: { readonly out: CanonicalEvent[] };
   readonly context: ReplyReadContext;
-  finishWord: string | undefined;
-  nativeWord: string | undefined;
-  stopString: string | undefined;
+  finishReason: string | undefined;
+  nativeFinishReason: string | undefined;
+  stopSequence: string | undefined;
   /** The open part of each kind, or -1. */
-  readonly open: Record<Flow, number>;
-  readonly calls: StreamedCall[];
-  parts: number;
+  readonly openParts: Record<TextKind, number>;
+  readonly calls: CallState[];
+  partCount: number;
   textLength: number;
   /** Where the open text begins within all the text of the choice. */
   textStart: number;
-  cited: boolean;
+  hasCitations: boolean;
   audio: { id: string | undefined; data: string; transcript: string } | undefined;
   /** A call was made; the output tool's does not count. */
-  called: boolean;
-  refused: boolean;
+  hasToolCalls: boolean;
+  hasRefusal: boolean;
 }
 
-export function createChoice(
+export function createChoiceState(
   index: number,
   replyId: string,
-  sink: StreamedChoice["sink"],
+  sink: ChoiceState["sink"],
   context: ReplyReadContext,
-): StreamedChoice {
+): ChoiceState {
   return {
     index,
     replyId,
     sink,
     context,
-    finishWord: undefined,
-    nativeWord: undefined,
-    stopString: undefined,
-    open: { text: -1, reasoning: -1, refusal: -1 },
+    finishReason: undefined,
+    nativeFinishReason: undefined,
+    stopSequence: undefined,
+    openParts: { text: -1, reasoning: -1, refusal: -1 },
     calls: [],
-    parts: 0,
+    partCount: 0,
     textLength: 0,
     textStart: 0,
-    cited: false,
+    hasCitations: false,
     audio: undefined,
-    called: false,
-    refused: false,
+    hasToolCalls: false,
+    hasRefusal: false,
   };
 }
 
 export function addText(
-  choice: StreamedChoice,
-  type: Flow,
+  choice: ChoiceState,
+  type: TextKind,
   text: string,
   logprobs?: readonly TokenLogprob[],
 ): void {
-  const part = choice.open[type] >= 0 ? choice.open[type] : beginFlow(choice, type);
+  const part = choice.openParts[type] >= 0 ? choice.openParts[type] : beginTextPart(choice, type);
   if (type === "text") choice.textLength += text.length;
   choice.sink.out.push(
     logprobs === undefined
@@ -91,15 +91,18 @@ export function addText(
 }
 
 /** A blob ends the reasoning that it proves. */
-export function addBlob(choice: StreamedChoice, blob: Blob): void {
-  const part = choice.open.reasoning >= 0 ? choice.open.reasoning : beginFlow(choice, "reasoning");
+export function addBlob(choice: ChoiceState, blob: OpaqueBlob): void {
+  const part =
+    choice.openParts.reasoning >= 0
+      ? choice.openParts.reasoning
+      : beginTextPart(choice, "reasoning");
   choice.sink.out.push({ type: "blob", choice: choice.index, part, blob });
-  endFlow(choice, "reasoning");
+  endTextPart(choice, "reasoning");
 }
 
-export function addCitation(choice: StreamedChoice, citation: Citation): void {
-  const part = choice.open.text >= 0 ? choice.open.text : beginFlow(choice, "text");
-  choice.cited = true;
+export function addCitation(choice: ChoiceState, citation: Citation): void {
+  const part = choice.openParts.text >= 0 ? choice.openParts.text : beginTextPart(choice, "text");
+  choice.hasCitations = true;
   const { start, end } = citation;
   const from = (place: number | undefined) =>
     place === undefined ? undefined : Math.max(0, place - choice.textStart);
@@ -111,19 +114,19 @@ export function addCitation(choice: StreamedChoice, citation: Citation): void {
   });
 }
 
-export function addWhole(
-  choice: StreamedChoice,
+export function addWholePart(
+  choice: ChoiceState,
   value: Extract<PartHead, { type: "whole" }>["value"],
 ): void {
-  endFlows(choice);
-  const part = choice.parts++;
+  endTextParts(choice);
+  const part = choice.partCount++;
   choice.sink.out.push(
     { type: "part_start", choice: choice.index, part, head: { type: "whole", value } },
     { type: "part_end", choice: choice.index, part },
   );
 }
 
-export function addAudio(choice: StreamedChoice, delta: JsonObject): void {
+export function addAudio(choice: ChoiceState, delta: JsonObject): void {
   choice.audio ??= { id: undefined, data: "", transcript: "" };
   choice.audio.id ??= stringIn(delta["id"]);
   choice.audio.data += stringIn(delta["data"]) ?? "";
@@ -131,7 +134,7 @@ export function addAudio(choice: StreamedChoice, delta: JsonObject): void {
 }
 
 /** Servers name a call by id, by index or by neither, and some give several calls the same index: the id comes first. */
-export function addToCall(choice: StreamedChoice, delta: JsonObject): void {
+export function addCallDelta(choice: ChoiceState, delta: JsonObject): void {
   const id = stringIn(delta["id"]) || undefined;
   const index = numberIn(delta["index"]);
   const found =
@@ -140,7 +143,7 @@ export function addToCall(choice: StreamedChoice, delta: JsonObject): void {
       : choice.calls.find((one) => one.id === id);
   const call = found ?? beginCall(choice, delta);
   if (call.ended) return;
-  const held = customOf(delta) ?? objectIn(delta["function"]) ?? {};
+  const held = customCallOf(delta) ?? objectIn(delta["function"]) ?? {};
   const raw = held["arguments"] ?? held["input"];
   const text = isObject(raw) ? JSON.stringify(raw) : (stringIn(raw) ?? "");
   call.arguments += text;
@@ -150,45 +153,45 @@ export function addToCall(choice: StreamedChoice, delta: JsonObject): void {
     return;
   }
   call.name = stringIn(held["name"]) ?? "";
-  if (call.name !== "") showCall(choice, call);
+  if (call.name !== "") emitCallStart(choice, call);
 }
 
-export function endParts(choice: StreamedChoice): void {
-  endFlows(choice);
+export function endParts(choice: ChoiceState): void {
+  endTextParts(choice);
   for (const call of choice.calls) endCall(choice, call);
 }
 
-function beginFlow(choice: StreamedChoice, type: Flow): number {
-  if (type !== "reasoning") endFlow(choice, "reasoning");
-  endWholeCalls(choice);
-  const part = choice.parts++;
-  choice.open[type] = part;
+function beginTextPart(choice: ChoiceState, type: TextKind): number {
+  if (type !== "reasoning") endTextPart(choice, "reasoning");
+  endCompleteCalls(choice);
+  const part = choice.partCount++;
+  choice.openParts[type] = part;
   if (type === "text") choice.textStart = choice.textLength;
-  if (type === "refusal") choice.refused = true;
+  if (type === "refusal") choice.hasRefusal = true;
   choice.sink.out.push({ type: "part_start", choice: choice.index, part, head: { type } });
   return part;
 }
 
-function endFlow(choice: StreamedChoice, type: Flow): void {
-  const part = choice.open[type];
+function endTextPart(choice: ChoiceState, type: TextKind): void {
+  const part = choice.openParts[type];
   if (part < 0) return;
-  choice.open[type] = -1;
+  choice.openParts[type] = -1;
   choice.sink.out.push({ type: "part_end", choice: choice.index, part });
 }
 
-function endFlows(choice: StreamedChoice): void {
-  endFlow(choice, "reasoning");
-  endFlow(choice, "text");
-  endFlow(choice, "refusal");
+function endTextParts(choice: ChoiceState): void {
+  endTextPart(choice, "reasoning");
+  endTextPart(choice, "text");
+  endTextPart(choice, "refusal");
 }
 
-function beginCall(choice: StreamedChoice, delta: JsonObject): StreamedCall {
-  endFlows(choice);
-  endWholeCalls(choice);
-  const call: StreamedCall = {
+function beginCall(choice: ChoiceState, delta: JsonObject): CallState {
+  endTextParts(choice);
+  endCompleteCalls(choice);
+  const call: CallState = {
     id: stringIn(delta["id"]) || mintCallId(choice.replyId, choice.calls.length),
     index: numberIn(delta["index"]),
-    custom: customOf(delta) !== undefined,
+    custom: customCallOf(delta) !== undefined,
     signature: callSignature(delta, choice.context),
     name: "",
     arguments: "",
@@ -199,11 +202,11 @@ function beginCall(choice: StreamedChoice, delta: JsonObject): StreamedCall {
   return call;
 }
 
-function showCall(choice: StreamedChoice, call: StreamedCall): void {
+function emitCallStart(choice: ChoiceState, call: CallState): void {
   const { id, name, custom, signature } = call;
   const emulated = name === choice.context.emulation?.outputTool;
-  choice.called ||= !emulated;
-  call.part = choice.parts++;
+  choice.hasToolCalls ||= !emulated;
+  call.part = choice.partCount++;
   const head: PartHead = emulated
     ? { type: "text" }
     : { type: "tool_call", id, name, custom: custom || undefined, signature };
@@ -218,16 +221,16 @@ function showCall(choice: StreamedChoice, call: StreamedCall): void {
 }
 
 // A call is over when something else begins and its arguments are whole; before that calls may be interleaved.
-function endWholeCalls(choice: StreamedChoice): void {
+function endCompleteCalls(choice: ChoiceState): void {
   for (const call of choice.calls)
     if (!call.ended && call.part >= 0 && (call.custom || isJson(call.arguments)))
       endCall(choice, call);
 }
 
-function endCall(choice: StreamedChoice, call: StreamedCall): void {
+function endCall(choice: ChoiceState, call: CallState): void {
   if (call.ended) return;
   call.ended = true;
-  if (call.part < 0) showCall(choice, call);
+  if (call.part < 0) emitCallStart(choice, call);
   if (call.arguments.trim() === "" && !call.custom)
     choice.sink.out.push({ type: "delta", choice: choice.index, part: call.part, text: "{}" });
   choice.sink.out.push({ type: "part_end", choice: choice.index, part: call.part });

@@ -1,5 +1,5 @@
 import type {
-  CacheMark,
+  CacheBreakpoint,
   FilePart,
   ImagePart,
   JsonObject,
@@ -9,9 +9,9 @@ import type {
   Source,
   TextPart,
 } from "../../canonical.ts";
-import { COMMON_IMAGES, isUncommonImage } from "../../canonical-sources.ts";
-import { loseSignature } from "../../canonical-reasoning.ts";
-import { nativeFields } from "../../canonical-wire.ts";
+import { COMMON_IMAGE_TYPES, isUncommonImageType } from "../../canonical-sources.ts";
+import { addSignatureLoss } from "../../canonical-reasoning.ts";
+import { takeNativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 
 /** One part of a message's content, or undefined with a loss. */
@@ -21,15 +21,21 @@ export function writePart(
   target: Target,
   losses: Loss[],
 ): JsonObject | undefined {
-  const written = sayPart(part, at, target, losses);
-  const extra = part.type === "native" ? undefined : nativeFields(part.native, "chat", at, losses);
+  const written = writePartBody(part, at, target, losses);
+  const extra =
+    part.type === "native" ? undefined : takeNativeFields(part.native, "chat", at, losses);
   return written === undefined || extra === undefined ? written : { ...written, ...extra };
 }
 
-function sayPart(part: Part, at: string, target: Target, losses: Loss[]): JsonObject | undefined {
+function writePartBody(
+  part: Part,
+  at: string,
+  target: Target,
+  losses: Loss[],
+): JsonObject | undefined {
   switch (part.type) {
     case "text":
-      noteProofs(part, at, losses);
+      addTextPartLosses(part, at, losses);
       return { type: "text", text: part.text, ...writeCache(part.cache, target, at, losses) };
     case "image":
       return writeImage(part, at, target, losses);
@@ -42,7 +48,7 @@ function sayPart(part: Part, at: string, target: Target, losses: Loss[]): JsonOb
       if (part.wire === "chat") return part.value;
       losses.push({
         path: at,
-        why: `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
+        reason: `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
       });
       return undefined;
     case "refusal":
@@ -50,32 +56,32 @@ function sayPart(part: Part, at: string, target: Target, losses: Loss[]): JsonOb
     case "reasoning":
     case "tool_call":
     case "tool_result":
-      losses.push({ path: at, why: `A ${part.type.replace("_", " ")} cannot stand here.` });
+      losses.push({ path: at, reason: `A ${part.type.replace("_", " ")} cannot stand here.` });
       return undefined;
   }
 }
 
 /** What an earlier reply cited, and what proved it, is not asked back here. */
-function noteProofs(part: TextPart, at: string, losses: Loss[]): void {
+function addTextPartLosses(part: TextPart, at: string, losses: Loss[]): void {
   if (part.citations !== undefined)
     losses.push({
       path: `${at}.citations`,
-      why: "This provider does not take citations back.",
-      byRule: true,
+      reason: "This provider does not take citations back.",
+      tolerated: true,
     });
-  loseSignature(losses, at, part.signature);
+  addSignatureLoss(losses, at, part.signature);
 }
 
 /** Where caching is the provider's own affair, a mark changes no answer: it is left out by rule. */
 export function writeCache(
-  cache: CacheMark | undefined,
+  cache: CacheBreakpoint | undefined,
   target: Target,
   at: string,
   losses: Loss[],
 ): JsonObject | undefined {
   if (cache === undefined) return undefined;
   const { ttl } = cache;
-  const marks = target.abilities?.cacheMarks;
+  const marks = target.abilities?.cacheBreakpointField;
   if (marks === "cache_control" && ttl !== "30m" && ttl !== "12h")
     return {
       cache_control: ttl === undefined ? { type: "ephemeral" } : { type: "ephemeral", ttl },
@@ -86,8 +92,8 @@ export function writeCache(
     };
   losses.push({
     path: `${at}.cache_control`,
-    why: "This provider has no such cache mark.",
-    byRule: true,
+    reason: "This provider has no such cache mark.",
+    tolerated: true,
   });
   return undefined;
 }
@@ -98,27 +104,28 @@ function writeImage(
   target: Target,
   losses: Loss[],
 ): JsonObject | undefined {
-  const url = addressOf(part.source);
-  if (url === undefined || (part.source.kind === "url" && target.abilities?.urls === false)) {
+  const url = sourceUrl(part.source);
+  if (url === undefined || (part.source.kind === "url" && target.abilities?.urlSources === false)) {
     losses.push({
       path: at,
-      why:
+      reason:
         part.source.kind === "url"
           ? "This provider does not fetch images. Send the image's bytes."
           : "The image lies with another provider. Send its bytes.",
     });
     return undefined;
   }
-  if (isUncommonImage(part.source) && target.abilities?.openaiFields !== false) {
+  if (isUncommonImageType(part.source) && target.abilities?.openaiFields !== false) {
     losses.push({
       path: at,
-      why: `This provider takes images of ${[...COMMON_IMAGES].join(", ")}.`,
+      reason: `This provider takes images of ${[...COMMON_IMAGE_TYPES].join(", ")}.`,
     });
     return undefined;
   }
-  loseSignature(losses, at, part.signature);
+  addSignatureLoss(losses, at, part.signature);
   // OpenAI refuses a mark on an image.
-  const cache = target.abilities?.cacheMarks === "prompt_cache_breakpoint" ? undefined : part.cache;
+  const cache =
+    target.abilities?.cacheBreakpointField === "prompt_cache_breakpoint" ? undefined : part.cache;
   return {
     type: "image_url",
     image_url: { url, detail: part.detail },
@@ -134,18 +141,21 @@ function writeFile(
 ): JsonObject | undefined {
   const { source, name } = part;
   if (part.context !== undefined)
-    losses.push({ path: `${at}.context`, why: "This provider takes no note beside a document." });
+    losses.push({
+      path: `${at}.context`,
+      reason: "This provider takes no note beside a document.",
+    });
   if (part.citable === true)
-    losses.push({ path: `${at}.citations`, why: "This provider does not cite documents." });
+    losses.push({ path: `${at}.citations`, reason: "This provider does not cite documents." });
   const cache = writeCache(part.cache, target, at, losses);
   if (source.kind === "file_id" && (source.wire === "chat" || source.wire === "responses"))
     return { type: "file", file: { file_id: source.id, filename: name }, ...cache };
   const data =
     source.kind === "url" && target.abilities?.openaiFields !== false
       ? undefined
-      : addressOf(source);
+      : sourceUrl(source);
   if (data === undefined) {
-    losses.push({ path: at, why: "This provider takes a document only by its bytes." });
+    losses.push({ path: at, reason: "This provider takes a document only by its bytes." });
     return undefined;
   }
   return { type: "file", file: { filename: name, file_data: data }, ...cache };
@@ -165,14 +175,14 @@ function writeMedia(
       ...writeCache(part.cache, target, at, losses),
     };
   }
-  const url = addressOf(source);
+  const url = sourceUrl(source);
   if (part.type === "video" && url !== undefined && target.abilities?.openaiFields === false)
     return { type: "video_url", video_url: { url }, ...writeCache(part.cache, target, at, losses) };
-  losses.push({ path: at, why: `This provider takes no ${part.type} in this form.` });
+  losses.push({ path: at, reason: `This provider takes no ${part.type} in this form.` });
   return undefined;
 }
 
-function addressOf(source: Source): string | undefined {
+function sourceUrl(source: Source): string | undefined {
   switch (source.kind) {
     case "base64":
       return `data:${source.mediaType};base64,${source.data}`;

@@ -12,10 +12,10 @@ import type {
   TokenLogprob,
   ToolCallPart,
 } from "../../canonical.ts";
-import { sealBlob } from "../../canonical-reasoning.ts";
-import { losePart } from "../../canonical-wire.ts";
+import { encodeBlob } from "../../canonical-reasoning.ts";
+import { addPartLoss } from "../../canonical-wire.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
-import { shownTier } from "../../canonical-tier.ts";
+import { openaiServiceTier } from "../../canonical-tier.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
 
@@ -28,12 +28,12 @@ export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): W
     model: reply.model ?? context.model,
     choices: reply.choices.map((choice, index) => writeChoice(choice, index, context, losses)),
     usage: reply.usage && writeUsage(reply.usage),
-    service_tier: shownTier(reply.serviceTier),
+    service_tier: openaiServiceTier(reply.serviceTier),
   };
   return { body, losses };
 }
 
-interface Sorted {
+interface MessageFields {
   text: string | undefined;
   refusal: string | undefined;
   audio: JsonObject | undefined;
@@ -51,7 +51,7 @@ function writeChoice(
   context: ReplyWriteContext,
   losses: Loss[],
 ): JsonObject {
-  const sorted: Sorted = {
+  const sorted: MessageFields = {
     text: undefined,
     refusal: undefined,
     audio: undefined,
@@ -63,11 +63,11 @@ function writeChoice(
     refusalLogprobs: [],
   };
   for (const [at, part] of choice.parts.entries())
-    sortPart(sorted, part, `choices[${index}].message.content[${at}]`, losses);
+    collectPart(sorted, part, `choices[${index}].message.content[${at}]`, losses);
   const { text, reasoning, calls, logprobs, refusalLogprobs } = sorted;
   const refusal =
     sorted.refusal ?? (choice.finish.reason === "refusal" ? choice.finish.detail : undefined);
-  const legacy = context.request.legacyFunctions === true;
+  const usesLegacyFunctions = context.request.legacyFunctions === true;
   const [firstCall] = calls;
   const thoughts = reasoning.map((part) => part.text).filter((one) => one !== "");
   const thought = thoughts.join("\n\n");
@@ -80,9 +80,9 @@ function writeChoice(
     images: sorted.images.length > 0 ? sorted.images : undefined,
     reasoning_content: thought === "" ? undefined : thought,
     reasoning_details: needsDetails(reasoning) ? reasoning.map(writeReasoningDetail) : undefined,
-    tool_calls: calls.length === 0 || legacy ? undefined : calls.map(writeCall),
+    tool_calls: calls.length === 0 || usesLegacyFunctions ? undefined : calls.map(writeCall),
     function_call:
-      legacy && firstCall !== undefined
+      usesLegacyFunctions && firstCall !== undefined
         ? { name: firstCall.name, arguments: firstCall.arguments }
         : undefined,
   };
@@ -96,14 +96,17 @@ function writeChoice(
           refusal: refusalLogprobs.length > 0 ? writeLogprobs(refusalLogprobs) : null,
         }
       : null,
-    ...writeFinish(choice.finish, { refusal: sorted.refusal !== undefined, legacy }),
+    ...writeFinish(choice.finish, {
+      hasRefusal: sorted.refusal !== undefined,
+      usesLegacyFunctions,
+    }),
   };
 }
 
-function sortPart(sorted: Sorted, part: Part, at: string, losses: Loss[]): void {
+function collectPart(sorted: MessageFields, part: Part, at: string, losses: Loss[]): void {
   switch (part.type) {
     case "text":
-      sortText(sorted, part, at, losses);
+      collectText(sorted, part, at, losses);
       break;
     case "refusal":
       sorted.refusal = (sorted.refusal ?? "") + part.text;
@@ -120,7 +123,7 @@ function sortPart(sorted: Sorted, part: Part, at: string, losses: Loss[]): void 
       break;
     case "image": {
       const image = writeImage(part);
-      if (image === undefined) losePart(losses, at, part);
+      if (image === undefined) addPartLoss(losses, at, part);
       else sorted.images.push(image);
       break;
     }
@@ -128,7 +131,7 @@ function sortPart(sorted: Sorted, part: Part, at: string, losses: Loss[]): void 
     case "video":
     case "native":
     case "tool_result":
-      losePart(losses, at, part);
+      addPartLoss(losses, at, part);
   }
 }
 
@@ -150,12 +153,12 @@ export function writeAudio({ id = "", transcript = "", source }: MediaPart): Jso
   return { id, data: source.kind === "base64" ? source.data : "", transcript, expires_at: 0 };
 }
 
-function sortText(sorted: Sorted, part: TextPart, at: string, losses: Loss[]): void {
+function collectText(sorted: MessageFields, part: TextPart, at: string, losses: Loss[]): void {
   const before = sorted.text ?? "";
   for (const citation of part.citations ?? []) {
     const annotation = writeAnnotation(citation, before.length, part.text.length);
     if (annotation !== undefined) sorted.annotations.push(annotation);
-    else losses.push({ path: `${at}.citations`, why: "This API cites only by address." });
+    else losses.push({ path: `${at}.citations`, reason: "This API cites only by address." });
   }
   sorted.text = before + part.text;
   // A text has no field for what proves it: it travels as reasoning that shows nothing.
@@ -187,7 +190,7 @@ export function writeReasoningDetail(
   { text, summary, id, blob }: ReasoningPart,
   index: number,
 ): JsonObject {
-  const sealed = blob && sealBlob(blob, "chat");
+  const sealed = blob && encodeBlob(blob, "chat");
   const held = blob?.kind === "encrypted" ? { data: sealed } : { signature: sealed };
   if (summary === true) return { type: "reasoning.summary", summary: text, id, index, ...held };
   if (text === "" && blob?.kind === "encrypted")
@@ -210,7 +213,7 @@ export function writeSignature({
   signature,
 }: Pick<ToolCallPart, "signature">): JsonObject | undefined {
   return (
-    signature && { extra_content: { google: { thought_signature: sealBlob(signature, "chat") } } }
+    signature && { extra_content: { google: { thought_signature: encodeBlob(signature, "chat") } } }
   );
 }
 

@@ -1,12 +1,12 @@
 import type { CanonicalRequest, JsonObject, Loss, RequestField } from "../../canonical.ts";
-import { clampEffort, effortOfBudget } from "../../canonical-reasoning.ts";
-import { loseField, nativeFields } from "../../canonical-wire.ts";
+import { clampEffort, budgetToEffort } from "../../canonical-reasoning.ts";
+import { addFieldLoss, takeNativeFields } from "../../canonical-wire.ts";
 import type { Target, WrittenRequest } from "../../canonical-wire.ts";
-import { writeOutput } from "./write-output.ts";
+import { writeResponseFormat } from "./write-output.ts";
 import { writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
 
-const OPENAI_ONLY: readonly (readonly [RequestField, string])[] = [
+const OPENAI_ONLY_FIELDS: readonly (readonly [RequestField, string])[] = [
   ["metadata", "metadata"],
   ["store", "store"],
   ["verbosity", "verbosity"],
@@ -20,7 +20,7 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
   const losses: Loss[] = [];
   const openai = abilities.openaiFields !== false;
   const stream = request.stream === true;
-  const output = writeOutput(request, target, losses);
+  const output = writeResponseFormat(request, target, losses);
   const body: JsonObject = {
     model: target.model,
     messages: writeTurns(output.request, target, losses),
@@ -36,19 +36,19 @@ export function writeRequest(request: CanonicalRequest, target: Target): Written
     service_tier: request.serviceTier,
     prompt_cache_key: openai ? request.cacheKey : undefined,
     user: request.user,
-    ...nativeFields(request.native, "chat", "", losses),
+    ...takeNativeFields(request.native, "chat", "", losses),
   };
   if (request.cache !== undefined)
     losses.push({
       path: request.names?.cache ?? "cache",
-      why: "This provider caches by itself.",
-      byRule: true,
+      reason: "This provider caches by itself.",
+      tolerated: true,
     });
   if (!openai && request.cacheKey !== undefined)
     losses.push({
       path: request.names?.cacheKey ?? "cacheKey",
-      why: "This provider has no cache key.",
-      byRule: true,
+      reason: "This provider has no cache key.",
+      tolerated: true,
     });
   return { body, losses, emulation: output.emulation };
 }
@@ -57,12 +57,17 @@ function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]
   const { temperature, topP, topK, stop } = request;
   const openai = target.abilities?.openaiFields !== false;
   const settable = target.abilities?.sampling !== false;
-  if (!settable) noteSampling(request, losses);
+  if (!settable) addSamplingLosses(request, losses);
   if (openai && topK !== undefined)
-    loseField(losses, request, "topK", "This provider's API has no top_k.");
+    addFieldLoss(losses, request, "topK", "This provider's API has no top_k.");
   const stops = openai ? stop?.slice(0, STOPS_MAX) : stop;
   if (stops?.length !== stop?.length)
-    loseField(losses, request, "stop", `This provider takes at most ${STOPS_MAX} stop sequences.`);
+    addFieldLoss(
+      losses,
+      request,
+      "stop",
+      `This provider takes at most ${STOPS_MAX} stop sequences.`,
+    );
   return {
     temperature: settable ? temperature : undefined,
     top_p: settable ? topP : undefined,
@@ -78,21 +83,21 @@ function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]
   };
 }
 
-function noteSampling(request: CanonicalRequest, losses: Loss[]): void {
+function addSamplingLosses(request: CanonicalRequest, losses: Loss[]): void {
   for (const field of ["temperature", "topP"] as const) {
     if ((request[field] ?? 1) !== 1)
-      loseField(losses, request, field, "This model takes no such setting.");
+      addFieldLoss(losses, request, field, "This model takes no such setting.");
   }
 }
 
 function writeFields(request: CanonicalRequest, openai: boolean, losses: Loss[]): JsonObject {
   const fields: Record<string, unknown> = {};
-  for (const [key, name] of OPENAI_ONLY) {
+  for (const [key, name] of OPENAI_ONLY_FIELDS) {
     const value = request[key];
     if (value === undefined) continue;
     if (openai) fields[name] = value;
     else if (value !== false)
-      loseField(losses, request, key, "This model's provider has no such field.");
+      addFieldLoss(losses, request, key, "This model's provider has no such field.");
   }
   return fields;
 }
@@ -109,34 +114,34 @@ function writeEffort(
   const asked =
     mode === "off"
       ? "none"
-      : (effort ?? (budgetTokens === undefined ? undefined : effortOfBudget(budgetTokens)));
+      : (effort ?? (budgetTokens === undefined ? undefined : budgetToEffort(budgetTokens)));
   if (summary !== undefined)
     losses.push({
       path,
-      why: "This API does not let the caller choose how reasoning is shown.",
-      byRule: true,
+      reason: "This API does not let the caller choose how reasoning is shown.",
+      tolerated: true,
     });
   if (asked === undefined) {
     if (mode !== undefined)
       losses.push({
         path,
-        why: "Without an effort, the model's own way to reason holds.",
-        byRule: true,
+        reason: "Without an effort, the model's own way to reason holds.",
+        tolerated: true,
       });
     return undefined;
   }
   const abilities = target.abilities ?? {};
   if (abilities.reasoning === "none") {
     if (asked !== "none")
-      loseField(losses, request, "reasoning", "This model does not reason by request.");
+      addFieldLoss(losses, request, "reasoning", "This model does not reason by request.");
     return undefined;
   }
   const clamped = clampEffort(asked, abilities.efforts);
   if (clamped !== asked)
     losses.push({
       path,
-      why: `This model has no effort ${asked}; ${clamped} is the nearest.`,
-      byRule: true,
+      reason: `This model has no effort ${asked}; ${clamped} is the nearest.`,
+      tolerated: true,
     });
   return clamped;
 }

@@ -7,9 +7,9 @@ import type {
   TokenLogprob,
   UsageReport,
 } from "../../canonical.ts";
-import { losePart } from "../../canonical-wire.ts";
-import type { ReplyWriteContext, StreamWriter } from "../../canonical-wire.ts";
-import { shownTier } from "../../canonical-tier.ts";
+import { addPartLoss } from "../../canonical-wire.ts";
+import type { ReplyWriteContext, WireStreamWriter } from "../../canonical-wire.ts";
+import { openaiServiceTier } from "../../canonical-tier.ts";
 import { writeError } from "./map-error.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
@@ -22,125 +22,125 @@ import {
   writeSignature,
 } from "./write-reply.ts";
 
-const UNFINISHED = `"logprobs":null,"finish_reason":null`;
+const NO_FINISH_FIELDS = `"logprobs":null,"finish_reason":null`;
 const DONE = "data: [DONE]\n\n";
 
 type Event<Type extends CanonicalEvent["type"]> = Extract<CanonicalEvent, { type: Type }>;
 
-interface WrittenPart {
+interface PartState {
   readonly head: PartHead;
   /** A call's place among the choice's calls. */
-  readonly call: number;
+  readonly callIndex: number;
   /** Where a text begins within the choice's content. */
   readonly offset: number;
   length: number;
 }
 
-interface WrittenChoice {
-  readonly parts: Map<number, WrittenPart>;
-  calls: number;
+interface ChoiceState {
+  readonly parts: Map<number, PartState>;
+  callCount: number;
   textLength: number;
-  details: number;
-  refused: boolean;
-  begun: boolean;
+  reasoningDetailCount: number;
+  hasRefusal: boolean;
+  hasRole: boolean;
 }
 
-interface Writing {
+interface WriterState {
   readonly context: ReplyWriteContext;
   readonly losses: Loss[];
-  readonly choices: Map<number, WrittenChoice>;
-  readonly legacy: boolean;
+  readonly choices: Map<number, ChoiceState>;
+  readonly usesLegacyFunctions: boolean;
   readonly showUsage: boolean;
   /** What every frame has before and after its choice. */
-  before: string;
-  after: string;
+  framePrefix: string;
+  frameSuffix: string;
   usage: UsageReport | undefined;
   failed: boolean;
 }
 
-export function createStreamWriter(context: ReplyWriteContext): StreamWriter {
+export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter {
   const losses: Loss[] = [];
   const showUsage = context.request.includeUsage === true;
-  const legacy = context.request.legacyFunctions === true;
-  const after = showUsage ? `],"usage":null}\n\n` : `]}\n\n`;
-  const writing: Writing = {
+  const usesLegacyFunctions = context.request.legacyFunctions === true;
+  const frameSuffix = showUsage ? `],"usage":null}\n\n` : `]}\n\n`;
+  const state: WriterState = {
     context,
     losses,
     choices: new Map(),
-    legacy,
+    usesLegacyFunctions,
     showUsage,
-    before: "",
-    after,
+    framePrefix: "",
+    frameSuffix,
     usage: undefined,
     failed: false,
   };
   return {
-    push: (event) => (writing.failed ? "" : write(writing, event)),
-    end: () => (writing.failed ? "" : end(writing)),
+    push: (event) => (state.failed ? "" : write(state, event)),
+    end: () => (state.failed ? "" : end(state)),
     losses,
   };
 }
 
-function write(writing: Writing, event: CanonicalEvent): string {
+function write(state: WriterState, event: CanonicalEvent): string {
   switch (event.type) {
     case "start":
-      begin(writing, event);
-      return role(writing, 0);
+      begin(state, event);
+      return roleDelta(state, 0);
     case "part_start":
-      return startPart(writing, event);
+      return startPart(state, event);
     case "delta":
-      return writeDelta(writing, event);
+      return writeDelta(state, event);
     case "blob":
-      return writeBlob(writing, event);
+      return writeBlob(state, event);
     case "citation":
-      return writeCitation(writing, event);
+      return writeCitation(state, event);
     case "part_end":
       return "";
     case "finish":
-      return finishChoice(writing, event);
+      return finishChoice(state, event);
     case "usage":
-      writing.usage = event.report;
+      state.usage = event.report;
       return "";
     case "error":
-      writing.failed = true;
-      return `data: ${JSON.stringify(writeError(event.error, writing.context.id))}\n\n`;
+      state.failed = true;
+      return `data: ${JSON.stringify(writeError(event.error, state.context.id))}\n\n`;
   }
 }
 
-function end(writing: Writing): string {
-  if (!writing.showUsage || writing.usage === undefined) return DONE;
-  if (writing.before === "") begin(writing, undefined);
-  return `${writing.before}],"usage":${JSON.stringify(writeUsage(writing.usage))}}\n\n${DONE}`;
+function end(state: WriterState): string {
+  if (!state.showUsage || state.usage === undefined) return DONE;
+  if (state.framePrefix === "") begin(state, undefined);
+  return `${state.framePrefix}],"usage":${JSON.stringify(writeUsage(state.usage))}}\n\n${DONE}`;
 }
 
-function begin(writing: Writing, event: Event<"start"> | undefined): void {
-  const { context } = writing;
+function begin(state: WriterState, event: Event<"start"> | undefined): void {
+  const { context } = state;
   const head = {
     id: event?.id ?? context.id,
     object: "chat.completion.chunk",
     created: event?.createdSeconds ?? context.createdSeconds,
     model: event?.model ?? context.model,
-    service_tier: shownTier(event?.serviceTier),
+    service_tier: openaiServiceTier(event?.serviceTier),
   };
-  writing.before = `data: ${JSON.stringify(head).slice(0, -1)},"choices":[`;
+  state.framePrefix = `data: ${JSON.stringify(head).slice(0, -1)},"choices":[`;
 }
 
 // The frames are put together from text: only what a delta carries is turned into JSON.
-function frame(writing: Writing, choice: number, delta: string, rest = UNFINISHED): string {
-  if (writing.before === "") begin(writing, undefined);
-  return `${writing.before}{"index":${choice},"delta":${delta},${rest}}${writing.after}`;
+function frame(state: WriterState, choice: number, delta: string, rest = NO_FINISH_FIELDS): string {
+  if (state.framePrefix === "") begin(state, undefined);
+  return `${state.framePrefix}{"index":${choice},"delta":${delta},${rest}}${state.frameSuffix}`;
 }
 
-function choiceAt({ choices }: Writing, index: number): WrittenChoice {
+function choiceAt({ choices }: WriterState, index: number): ChoiceState {
   let choice = choices.get(index);
   if (choice === undefined) {
     choice = {
       parts: new Map(),
-      calls: 0,
+      callCount: 0,
       textLength: 0,
-      details: 0,
-      refused: false,
-      begun: false,
+      reasoningDetailCount: 0,
+      hasRefusal: false,
+      hasRole: false,
     };
     choices.set(index, choice);
   }
@@ -148,34 +148,40 @@ function choiceAt({ choices }: Writing, index: number): WrittenChoice {
 }
 
 // The role comes first in every choice; the official accumulator throws without it.
-function role(writing: Writing, index: number): string {
-  const choice = choiceAt(writing, index);
-  if (choice.begun) return "";
-  choice.begun = true;
-  return frame(writing, index, `{"role":"assistant","content":"","refusal":null}`);
+function roleDelta(state: WriterState, index: number): string {
+  const choice = choiceAt(state, index);
+  if (choice.hasRole) return "";
+  choice.hasRole = true;
+  return frame(state, index, `{"role":"assistant","content":"","refusal":null}`);
 }
 
-function startPart(writing: Writing, { choice: index, part, head }: Event<"part_start">): string {
-  const choice = choiceAt(writing, index);
-  choice.parts.set(part, { head, call: choice.calls, offset: choice.textLength, length: 0 });
-  if (head.type === "refusal") choice.refused = true;
+function startPart(state: WriterState, { choice: index, part, head }: Event<"part_start">): string {
+  const choice = choiceAt(state, index);
+  choice.parts.set(part, {
+    head,
+    callIndex: choice.callCount,
+    offset: choice.textLength,
+    length: 0,
+  });
+  if (head.type === "refusal") choice.hasRefusal = true;
   if (head.type === "tool_call")
     return (
-      role(writing, index) + frame(writing, index, callHead(head, choice.calls++, writing.legacy))
+      roleDelta(state, index) +
+      frame(state, index, callHead(head, choice.callCount++, state.usesLegacyFunctions))
     );
-  if (head.type !== "whole") return role(writing, index);
+  if (head.type !== "whole") return roleDelta(state, index);
   const { value } = head;
   const image = value.type === "image" ? writeImage(value) : undefined;
   const delta =
     value.type === "audio" ? { audio: writeAudio(value) } : image && { images: [image] };
   if (delta !== undefined)
-    return role(writing, index) + frame(writing, index, JSON.stringify(delta));
-  losePart(writing.losses, `choices[${index}].message.content[${part}]`, value);
+    return roleDelta(state, index) + frame(state, index, JSON.stringify(delta));
+  addPartLoss(state.losses, `choices[${index}].message.content[${part}]`, value);
   return "";
 }
 
-function writeDelta(writing: Writing, event: Event<"delta">): string {
-  const choice = choiceAt(writing, event.choice);
+function writeDelta(state: WriterState, event: Event<"delta">): string {
+  const choice = choiceAt(state, event.choice);
   const part = choice.parts.get(event.part);
   if (part === undefined) return "";
   const text = JSON.stringify(event.text);
@@ -184,29 +190,29 @@ function writeDelta(writing: Writing, event: Event<"delta">): string {
       part.length += event.text.length;
       choice.textLength += event.text.length;
       return frame(
-        writing,
+        state,
         event.choice,
         `{"content":${text}}`,
         event.logprobs && withLogprobs("content", event.logprobs),
       );
     case "refusal":
       return frame(
-        writing,
+        state,
         event.choice,
         `{"refusal":${text}}`,
         event.logprobs && withLogprobs("refusal", event.logprobs),
       );
     case "reasoning":
-      return frame(writing, event.choice, `{"reasoning_content":${text}}`);
+      return frame(state, event.choice, `{"reasoning_content":${text}}`);
     case "tool_call":
-      return frame(writing, event.choice, callDelta(part, text, writing.legacy));
+      return frame(state, event.choice, callDelta(part, text, state.usesLegacyFunctions));
     case "whole":
       return "";
   }
 }
 
-function writeBlob(writing: Writing, event: Event<"blob">): string {
-  const choice = choiceAt(writing, event.choice);
+function writeBlob(state: WriterState, event: Event<"blob">): string {
+  const choice = choiceAt(state, event.choice);
   const head = choice.parts.get(event.part)?.head;
   const reasoning: ReasoningPart = {
     type: "reasoning",
@@ -215,33 +221,35 @@ function writeBlob(writing: Writing, event: Event<"blob">): string {
     blob: event.blob,
   };
   return frame(
-    writing,
+    state,
     event.choice,
-    JSON.stringify({ reasoning_details: [writeReasoningDetail(reasoning, choice.details++)] }),
+    JSON.stringify({
+      reasoning_details: [writeReasoningDetail(reasoning, choice.reasoningDetailCount++)],
+    }),
   );
 }
 
-function writeCitation(writing: Writing, event: Event<"citation">): string {
-  const part = choiceAt(writing, event.choice).parts.get(event.part);
+function writeCitation(state: WriterState, event: Event<"citation">): string {
+  const part = choiceAt(state, event.choice).parts.get(event.part);
   const annotation = writeAnnotation(event.citation, part?.offset ?? 0, part?.length ?? 0);
   if (annotation !== undefined)
-    return frame(writing, event.choice, JSON.stringify({ annotations: [annotation] }));
-  writing.losses.push({
+    return frame(state, event.choice, JSON.stringify({ annotations: [annotation] }));
+  state.losses.push({
     path: `choices[${event.choice}].message.content[${event.part}].citations`,
-    why: "This API cites only by address.",
+    reason: "This API cites only by address.",
   });
   return "";
 }
 
-function finishChoice(writing: Writing, { choice, finish }: Event<"finish">): string {
+function finishChoice(state: WriterState, { choice, finish }: Event<"finish">): string {
   const { finish_reason: word, ...rest } = writeFinish(finish, {
-    refusal: choiceAt(writing, choice).refused,
-    legacy: writing.legacy,
+    hasRefusal: choiceAt(state, choice).hasRefusal,
+    usesLegacyFunctions: state.usesLegacyFunctions,
   });
   const more = Object.keys(rest).length === 0 ? "" : `,${JSON.stringify(rest).slice(1, -1)}`;
   return (
-    role(writing, choice) +
-    frame(writing, choice, "{}", `"logprobs":null,"finish_reason":"${word}"${more}`)
+    roleDelta(state, choice) +
+    frame(state, choice, "{}", `"logprobs":null,"finish_reason":"${word}"${more}`)
   );
 }
 
@@ -268,10 +276,10 @@ function callHead(
   });
 }
 
-function callDelta({ head, call }: WrittenPart, text: string, legacy: boolean): string {
+function callDelta({ head, callIndex }: PartState, text: string, legacy: boolean): string {
   if (legacy) return `{"function_call":{"arguments":${text}}}`;
   const custom = head.type === "tool_call" && head.custom === true;
   return custom
-    ? `{"tool_calls":[{"index":${call},"custom":{"input":${text}}}]}`
-    : `{"tool_calls":[{"index":${call},"function":{"arguments":${text}}}]}`;
+    ? `{"tool_calls":[{"index":${callIndex},"custom":{"input":${text}}}]}`
+    : `{"tool_calls":[{"index":${callIndex},"function":{"arguments":${text}}}]}`;
 }

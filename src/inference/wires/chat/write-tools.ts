@@ -1,19 +1,19 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
-import { outputChoice, outputTool } from "../../canonical-output.ts";
-import { loseField, nativeFields, whyNative } from "../../canonical-wire.ts";
-import type { Emulation, Target } from "../../canonical-wire.ts";
+import { outputToolChoice, outputToolDefinition } from "../../canonical-output.ts";
+import { addFieldLoss, takeNativeFields, nativeToolLossReason } from "../../canonical-wire.ts";
+import type { SchemaEmulation, Target } from "../../canonical-wire.ts";
 import { writeCache } from "./write-parts.ts";
 
 // Which of the tools are allowed is OpenAI's own way to say; elsewhere the others are left out.
 export function writeTools(
   request: CanonicalRequest,
   target: Target,
-  emulation: Emulation | undefined,
+  emulation: SchemaEmulation | undefined,
   losses: Loss[],
 ): JsonObject {
   const { tools = [], output } = request;
   const toolChoice =
-    emulation === undefined ? request.toolChoice : outputChoice(request, emulation);
+    emulation === undefined ? request.toolChoice : outputToolChoice(request, emulation);
   const filtered =
     toolChoice?.type === "allowed" && target.abilities?.openaiFields === false
       ? toolChoice
@@ -23,7 +23,7 @@ export function writeTools(
     .map((tool) => writeTool(tool, target, losses))
     .filter((tool) => tool !== undefined);
   if (emulation !== undefined && output?.type === "json_schema") {
-    const { description, schema } = outputTool(output);
+    const { description, schema } = outputToolDefinition(output);
     const fn = { name: emulation.outputTool, description, parameters: schema };
     written.push({ type: "function", function: fn });
   }
@@ -42,7 +42,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
     if (tool.wire === "chat") return tool.value;
     losses.push({
       path: at,
-      why: whyNative(tool),
+      reason: nativeToolLossReason(tool),
     });
     return undefined;
   }
@@ -55,8 +55,8 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
   }
   const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
   if (tool.strict === true && strict === undefined)
-    losses.push({ path: `${at}.strict`, why: "This model has no strict tools." });
-  const { function: extra, ...rest } = nativeFields(tool.native, "chat", at, losses) ?? {};
+    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
+  const { function: extra, ...rest } = takeNativeFields(tool.native, "chat", at, losses) ?? {};
   const fn: JsonObject = {
     name: tool.name,
     description: tool.description,
@@ -91,7 +91,7 @@ function writeChoice(choice: ToolChoice, request: CanonicalRequest, losses: Loss
       };
     case "native":
       if (choice.wire === "chat") return choice.value;
-      loseField(
+      addFieldLoss(
         losses,
         request,
         "toolChoice",

@@ -11,12 +11,12 @@ import type {
 } from "../../canonical.ts";
 import { createCallIds } from "../../canonical-call-ids.ts";
 import type { CallIds } from "../../canonical-call-ids.ts";
-import { mayReplay } from "../../canonical-reasoning.ts";
-import { nativeFields } from "../../canonical-wire.ts";
+import { canReplay } from "../../canonical-reasoning.ts";
+import { takeNativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 import { writePart } from "./write-parts.ts";
 
-interface Writing {
+interface WriteContext {
   readonly target: Target;
   readonly losses: Loss[];
   readonly ids: CallIds | undefined;
@@ -27,8 +27,8 @@ export function writeTurns(
   target: Target,
   losses: Loss[],
 ): readonly JsonObject[] {
-  const grammar = target.abilities?.callIds ?? "any";
-  const writing: Writing = {
+  const grammar = target.abilities?.callIdFormat ?? "any";
+  const context: WriteContext = {
     target,
     losses,
     ids: grammar === "any" ? undefined : createCallIds(grammar),
@@ -36,15 +36,15 @@ export function writeTurns(
   const messages: JsonObject[] = [];
   for (const [index, turn] of request.turns.entries()) {
     const at = turn.path ?? `${request.names?.turns ?? "messages"}[${index}]`;
-    const extra = nativeFields(turn.native, "chat", at, losses);
-    if (turn.role === "tool") messages.push(...writeResults(turn, at, writing));
+    const extra = takeNativeFields(turn.native, "chat", at, losses);
+    if (turn.role === "tool") messages.push(...writeResults(turn, at, context));
     else if (turn.role === "assistant") {
-      if (index === request.turns.length - 1) notePrefill(at, writing);
-      const said = writeAssistant(turn, at, writing);
+      if (index === request.turns.length - 1) addPrefillLoss(at, context);
+      const said = writeAssistant(turn, at, context);
       if (said !== undefined || extra !== undefined)
         messages.push({ role: "assistant", name: turn.name, ...said, ...extra });
     } else {
-      const content = writeContent(turn.parts, at, writing);
+      const content = writeContent(turn.parts, at, context);
       messages.push({ role: roleOf(turn, target), content, name: turn.name, ...extra });
     }
   }
@@ -55,24 +55,28 @@ function roleOf({ role }: Turn, { abilities }: Target): string {
   return role === "developer" && abilities?.developerRole === false ? "system" : role;
 }
 
-function notePrefill(path: string, { target, losses }: Writing): void {
+function addPrefillLoss(path: string, { target, losses }: WriteContext): void {
   if (target.abilities?.prefill === false)
     losses.push({
       path,
-      why: "This model does not go on with a trailing assistant message.",
-      always: true,
+      reason: "This model does not go on with a trailing assistant message.",
+      fatal: true,
     });
 }
 
-function writeContent(parts: readonly Part[], at: string, { target, losses }: Writing): unknown {
+function writeContent(
+  parts: readonly Part[],
+  at: string,
+  { target, losses }: WriteContext,
+): unknown {
   const first = parts[0];
-  if (parts.length === 1 && first !== undefined && isPlain(first)) return first.text;
+  if (parts.length === 1 && first !== undefined && isPlainText(first)) return first.text;
   return parts
     .map((part, index) => writePart(part, part.path ?? `${at}.content[${index}]`, target, losses))
     .filter((part) => part !== undefined);
 }
 
-interface Sorted {
+interface PartsByKind {
   readonly content: Part[];
   readonly reasoning: ReasoningPart[];
   readonly calls: ToolCallPart[];
@@ -80,8 +84,8 @@ interface Sorted {
   audio: JsonObject | undefined;
 }
 
-function sorted({ parts }: Turn): Sorted {
-  const out: Sorted = {
+function groupParts({ parts }: Turn): PartsByKind {
+  const out: PartsByKind = {
     content: [],
     reasoning: [],
     calls: [],
@@ -99,11 +103,11 @@ function sorted({ parts }: Turn): Sorted {
   return out;
 }
 
-function writeAssistant(turn: Turn, at: string, writing: Writing): JsonObject | undefined {
-  const { content, reasoning, calls, refusal, audio } = sorted(turn);
-  const said = content.length === 0 ? [] : writeContent(content, at, writing);
+function writeAssistant(turn: Turn, at: string, context: WriteContext): JsonObject | undefined {
+  const { content, reasoning, calls, refusal, audio } = groupParts(turn);
+  const said = content.length === 0 ? [] : writeContent(content, at, context);
   const isSilent = Array.isArray(said) && said.length === 0;
-  const thoughts = writeReasoning(reasoning, at, writing);
+  const thoughts = writeReasoning(reasoning, at, context);
   const others = calls[0] ?? refusal ?? audio;
   // Reasoning that could not go back may have been all there was.
   if (isSilent && (others ?? thoughts) === undefined) return undefined;
@@ -113,7 +117,7 @@ function writeAssistant(turn: Turn, at: string, writing: Writing): JsonObject | 
     refusal,
     audio,
     ...thoughts,
-    tool_calls: calls.length === 0 ? undefined : calls.map((call) => writeCall(call, at, writing)),
+    tool_calls: calls.length === 0 ? undefined : calls.map((call) => writeCall(call, at, context)),
   };
 }
 
@@ -121,30 +125,30 @@ function writeAssistant(turn: Turn, at: string, writing: Writing): JsonObject | 
 function writeReasoning(
   parts: readonly ReasoningPart[],
   at: string,
-  { target, losses }: Writing,
+  { target, losses }: WriteContext,
 ): JsonObject | undefined {
   if (parts.length === 0) return undefined;
   const kept = parts.filter(
-    (part) => part.blob !== undefined && mayReplay(part.blob, "chat", target),
+    (part) => part.blob !== undefined && canReplay(part.blob, "chat", target),
   );
   if (kept.length > 0) {
-    if (kept.length < parts.length) noteReasoning(parts, at, losses);
+    if (kept.length < parts.length) addReasoningLosses(parts, at, losses);
     return { reasoning_details: kept.map((part, index) => writeDetail(part, index)) };
   }
   const field = target.abilities?.reasoningField;
   const plain = parts.filter((part) => part.blob === undefined && part.text !== "");
   if (field === undefined || field === "content" || plain.length === 0) {
-    noteReasoning(parts, at, losses);
+    addReasoningLosses(parts, at, losses);
     return undefined;
   }
   return { [field]: plain.map((part) => part.text).join("\n\n") };
 }
 
-function noteReasoning(parts: readonly ReasoningPart[], at: string, losses: Loss[]): void {
+function addReasoningLosses(parts: readonly ReasoningPart[], at: string, losses: Loss[]): void {
   losses.push({
     path: parts[0]?.path ?? at,
-    why: "Earlier reasoning goes back only to the provider and model that made it.",
-    byRule: true,
+    reason: "Earlier reasoning goes back only to the provider and model that made it.",
+    tolerated: true,
   });
 }
 
@@ -156,19 +160,23 @@ function writeDetail({ text, summary, id, blob }: ReasoningPart, index: number):
     : { type: "reasoning.text", text, id, index, ...held };
 }
 
-function writeCall(call: ToolCallPart, at: string, { target, losses, ids }: Writing): JsonObject {
+function writeCall(
+  call: ToolCallPart,
+  at: string,
+  { target, losses, ids }: WriteContext,
+): JsonObject {
   const { signature } = call;
-  noteCache(call, call.path ?? at, losses);
-  const id = ids?.ofCall(call.id) ?? call.id;
+  addCacheLoss(call, call.path ?? at, losses);
+  const id = ids?.forCall(call.id) ?? call.id;
   const google =
-    signature !== undefined && mayReplay(signature, "chat", target)
+    signature !== undefined && canReplay(signature, "chat", target)
       ? { extra_content: { google: { thought_signature: signature.data } } }
       : undefined;
   if (signature !== undefined && google === undefined)
     losses.push({
       path: call.path ?? at,
-      why: "A call's signature goes back only to the provider and model that made it.",
-      byRule: true,
+      reason: "A call's signature goes back only to the provider and model that made it.",
+      tolerated: true,
     });
   if (call.custom === true)
     return { id, type: "custom", custom: { name: call.name, input: call.arguments } };
@@ -177,58 +185,58 @@ function writeCall(call: ToolCallPart, at: string, { target, losses, ids }: Writ
     type: "function",
     function: { name: call.name, arguments: call.arguments },
     ...google,
-    ...nativeFields(call.native, "chat", call.path, losses),
+    ...takeNativeFields(call.native, "chat", call.path, losses),
   };
 }
 
 // A call and a result have no cache mark here.
-function noteCache({ cache }: ToolCallPart | ToolResultPart, at: string, losses: Loss[]): void {
+function addCacheLoss({ cache }: ToolCallPart | ToolResultPart, at: string, losses: Loss[]): void {
   if (cache !== undefined)
     losses.push({
       path: `${at}.cache_control`,
-      why: "This API has no such cache mark.",
-      byRule: true,
+      reason: "This API has no such cache mark.",
+      tolerated: true,
     });
 }
 
-function writeResults(turn: Turn, at: string, writing: Writing): readonly JsonObject[] {
+function writeResults(turn: Turn, at: string, context: WriteContext): readonly JsonObject[] {
   return turn.parts
     .filter((part) => part.type === "tool_result")
     .map((part) => {
-      const content = writeResult(part, part.path ?? at, writing);
+      const content = writeResult(part, part.path ?? at, context);
       return {
         role: "tool",
-        tool_call_id: writing.ids?.ofResult(part.callId) ?? part.callId,
+        tool_call_id: context.ids?.forResult(part.callId) ?? part.callId,
         content,
       };
     });
 }
 
-function writeResult(part: ToolResultPart, at: string, { target, losses }: Writing): unknown {
+function writeResult(part: ToolResultPart, at: string, { target, losses }: WriteContext): unknown {
   if (part.isError === true)
     losses.push({
       path: `${at}.is_error`,
-      why: "This API has no mark for a failed tool; the result itself says so.",
-      byRule: true,
+      reason: "This API has no mark for a failed tool; the result itself says so.",
+      tolerated: true,
     });
-  noteCache(part, at, losses);
-  nativeFields(part.native, "chat", at, losses);
+  addCacheLoss(part, at, losses);
+  takeNativeFields(part.native, "chat", at, losses);
   const [first] = part.content;
   if (first === undefined) return "";
-  if (part.content.length === 1 && isPlain(first)) return first.text;
+  if (part.content.length === 1 && isPlainText(first)) return first.text;
   const texts = part.content.filter((one): one is TextPart => one.type === "text");
   for (const one of part.content)
     if (one.type !== "text")
       losses.push({
         path: one.path ?? at,
-        why: "A tool result holds only text on this provider's API.",
+        reason: "A tool result holds only text on this provider's API.",
       });
   if (texts.length === 0) return "";
   return texts.map((one) => writePart(one, one.path ?? at, target, losses));
 }
 
 /** A text that a string says whole. */
-function isPlain(part: Part): part is TextPart {
+function isPlainText(part: Part): part is TextPart {
   return (
     part.type === "text" &&
     part.cache === undefined &&

@@ -2,19 +2,19 @@
 import type { CanonicalRequest } from "../../canonical.ts";
 import { numberIn, objectIn } from "../../canonical-json.ts";
 import type { Target, WrittenRequest } from "../../canonical-wire.ts";
-import { pathOf } from "./operations.ts";
+import { operationPath } from "./operations.ts";
 import { writeRequest } from "./write-request.ts";
 
-export function writeCount(request: CanonicalRequest, target: Target): WrittenRequest {
+export function writeCountRequest(request: CanonicalRequest, target: Target): WrittenRequest {
   const { body, losses } = writeRequest(request, target);
   const { messages, system, toolConfig, additionalModelRequestFields } = body;
   return {
     body: { input: { converse: { messages, system, toolConfig, additionalModelRequestFields } } },
     losses,
-    path: pathOf(target.model, "count-tokens"),
+    path: operationPath(target.model, "count-tokens"),
   };
 }
 
-export function readCount(body: unknown): number | undefined {
+export function readTokenCount(body: unknown): number | undefined {
   return numberIn(objectIn(body)?.["inputTokens"]);
 }

@@ -1,10 +1,10 @@
 import type { FaultCode } from "../../../base/fault.ts";
 import type { CanonicalError } from "../../canonical.ts";
-import { providerError } from "../../canonical-error.ts";
+import { toCanonicalError } from "../../canonical-error.ts";
 import { isObject, objectIn, stringIn } from "../../canonical-json.ts";
 
 /** The exceptions of the runtime, as a reply and as a frame of a stream. */
-const FROM_CONVERSE: Readonly<Record<string, readonly [FaultCode, number]>> = {
+const CODE_BY_EXCEPTION: Readonly<Record<string, readonly [FaultCode, number]>> = {
   validationexception: ["invalid_request", 400],
   accessdeniedexception: ["provider_not_configured", 503],
   unrecognizedclientexception: ["provider_not_configured", 503],
@@ -26,16 +26,20 @@ const FROM_CONVERSE: Readonly<Record<string, readonly [FaultCode, number]>> = {
 };
 const FAILED_DEPENDENCY = 424;
 const UPSTREAM_ERROR = 502;
-const NO_MODEL =
+const MODEL_NOT_FOUND_MESSAGE =
   /model identifier is invalid|end of its life|could not resolve the foundation model/i;
-const NO_ACCESS =
+const ACCESS_DENIED_MESSAGE =
   /don't have access to the model|on-demand throughput isn.t supported|security token/i;
 const ARN = /arn:aws[\w-]*:[^\s"',]+/g;
 
 /** `{"message":"…"}`; the kind of error is in a header, which the transport may put in as `__type`. */
 export function readError(status: number, input: unknown): CanonicalError {
   if (!isObject(input))
-    return providerError({ status, message: stringIn(input)?.trim(), code: codeOfStatus(status) });
+    return toCanonicalError({
+      status,
+      message: stringIn(input)?.trim(),
+      code: codeOfStatus(status),
+    });
   const error = objectIn(input["error"]) ?? input;
   const message = stringIn(error["message"]) ?? stringIn(error["Message"]);
   const type = stringIn(input["__type"]) ?? stringIn(error["code"]) ?? stringIn(error["type"]);
@@ -49,8 +53,8 @@ export function readException(
   status?: number,
 ): CanonicalError {
   const word = type === undefined ? undefined : (/([A-Za-z]+)(?::.*)?$/.exec(type)?.[1] ?? type);
-  const known = word === undefined ? undefined : FROM_CONVERSE[word.toLowerCase()];
-  return providerError({
+  const known = word === undefined ? undefined : CODE_BY_EXCEPTION[word.toLowerCase()];
+  return toCanonicalError({
     status: status ?? known?.[1] ?? UPSTREAM_ERROR,
     message: message?.replaceAll(ARN, "the resource"),
     nativeCode: word,
@@ -60,8 +64,8 @@ export function readException(
 
 function codeOfMessage(message: string | undefined): FaultCode | undefined {
   if (message === undefined) return undefined;
-  if (NO_MODEL.test(message)) return "model_not_found";
-  return NO_ACCESS.test(message) ? "provider_not_configured" : undefined;
+  if (MODEL_NOT_FOUND_MESSAGE.test(message)) return "model_not_found";
+  return ACCESS_DENIED_MESSAGE.test(message) ? "provider_not_configured" : undefined;
 }
 
 function codeOfStatus(status: number): FaultCode | undefined {

@@ -14,22 +14,26 @@ const FROM_CONVERSE = {
 } as const satisfies Record<string, FinishReason>;
 
 // What models say that Converse passes on as it is.
-const WORDS: Readonly<Record<string, FinishReason>> = {
+const FINISH_REASON_BY_NAME: Readonly<Record<string, FinishReason>> = {
   ...FROM_CONVERSE,
   refusal: "refusal",
   pause_turn: "pause",
 };
 
-export interface Stop {
-  readonly word: string | undefined;
-  readonly stopString: string | undefined;
+export interface StopInfo {
+  readonly reason: string | undefined;
+  readonly stopSequence: string | undefined;
   readonly detail: string | undefined;
 }
 
 /** With the output tool's call turned back into text, no call was made. */
-export function readFinish({ word, stopString, detail }: Stop, calls: boolean): Finish {
-  let reason: FinishReason = (word === undefined ? undefined : WORDS[word]) ?? "stop";
-  if (reason === "tool_calls" && !calls) reason = "stop";
-  else if (calls && (reason === "stop" || reason === "bad_tool_call")) reason = "tool_calls";
-  return { reason, native: word, stopString, detail };
+export function readFinish(
+  { reason: word, stopSequence, detail }: StopInfo,
+  hasToolCalls: boolean,
+): Finish {
+  let reason: FinishReason =
+    (word === undefined ? undefined : FINISH_REASON_BY_NAME[word]) ?? "stop";
+  if (reason === "tool_calls" && !hasToolCalls) reason = "stop";
+  else if (hasToolCalls && (reason === "stop" || reason === "bad_tool_call")) reason = "tool_calls";
+  return { reason, nativeReason: word, stopSequence, detail };
 }

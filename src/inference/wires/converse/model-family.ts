@@ -1,22 +1,22 @@
 // Converse is one API for many makers' models, and what it has no field for each of them takes in its own words.
 import type { Target } from "../../canonical-wire.ts";
 
-export type Family = "claude" | "nova" | "gpt-oss" | "mistral" | "other";
+export type ModelFamily = "claude" | "nova" | "gpt-oss" | "mistral" | "other";
 
-const NAMES: readonly (readonly [string, Family])[] = [
+const FAMILY_NAMES: readonly (readonly [string, ModelFamily])[] = [
   ["claude", "claude"],
   ["nova", "nova"],
   ["gpt-oss", "gpt-oss"],
   ["mistral", "mistral"],
 ];
-const NO_MINOR = 100;
+const MINOR_VERSION_MAX = 100;
 
-export function familyOf({ model }: Target): Family {
-  return NAMES.find(([name]) => model.includes(name))?.[1] ?? "other";
+export function familyOf({ model }: Target): ModelFamily {
+  return FAMILY_NAMES.find(([name]) => model.includes(name))?.[1] ?? "other";
 }
 
 /** How reasoning is asked for, where the catalog does not say: Claude takes an effort since 4.6, a budget since 3.7. */
-export function reasoningOf(target: Target): "effort" | "budget" | "none" {
+export function reasoningControl(target: Target): "effort" | "budget" | "none" {
   if (target.abilities?.reasoning !== undefined) return target.abilities.reasoning;
   const family = familyOf(target);
   if (family === "gpt-oss") return "effort";
@@ -32,5 +32,5 @@ function claudeVersion(model: string): number | undefined {
   const found = /claude-(?:[a-z]+-)?(\d+)(?:-(\d+))?/.exec(model);
   if (found === null) return undefined;
   const minor = Number(found[2] ?? 0);
-  return Number(found[1]) + (minor < NO_MINOR ? minor / 10 : 0);
+  return Number(found[1]) + (minor < MINOR_VERSION_MAX ? minor / 10 : 0);
 }

@@ -2,6 +2,6 @@
 
 export type Operation = "converse" | "converse-stream" | "count-tokens";
 
-export function pathOf(model: string, operation: Operation): string {
+export function operationPath(model: string, operation: Operation): string {
   return `/model/${encodeURIComponent(model)}/${operation}`;
 }

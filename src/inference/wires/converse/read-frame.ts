@@ -5,7 +5,7 @@ import type { WireEvent } from "../../canonical-wire.ts";
 const decoder = new TextDecoder();
 
 /** Events and exceptions say their type in a header; an error that no model made says code and message there. */
-export function eventOfFrame({ headers, payload }: EventFrame): WireEvent {
+export function frameToEvent({ headers, payload }: EventFrame): WireEvent {
   const code = headers.get(":error-code");
   if (headers.get(":message-type") === "error" && code !== undefined)
     return {

@@ -3,32 +3,32 @@ import { arrayIn, isObject, objectIn, stringIn } from "../../canonical-json.ts";
 import { createReplyCollector } from "../../canonical-stream.ts";
 import type { ReplyReadContext } from "../../canonical-wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
-import { guardrailOf, stopStringOf } from "./read-stream.ts";
+import { guardrailMessage, stopSequenceOf } from "./read-stream.ts";
 import {
   addNative,
   addToBlock,
-  createMessage,
+  createMessageState,
   endBlock,
   endMessage,
   startBlock,
 } from "./stream-blocks.ts";
-import type { Message } from "./stream-blocks.ts";
+import type { MessageState } from "./stream-blocks.ts";
 
 /** A whole reply is read as the stream that would have brought it. */
 export function readReply(input: unknown, context: ReplyReadContext): CanonicalReply {
   const body = objectIn(input) ?? {};
   const sink: { out: CanonicalEvent[] } = { out: [] };
-  const message = createMessage(sink, context);
+  const message = createMessageState(sink, context);
   const content = objectIn(objectIn(body["output"])?.["message"])?.["content"];
   for (const [index, block] of arrayIn(content).entries())
     if (isObject(block)) readBlock(message, index, block);
   endMessage(message);
   const stop = {
-    word: stringIn(body["stopReason"]),
-    stopString: stopStringOf(body["additionalModelResponseFields"]),
-    detail: guardrailOf(body),
+    reason: stringIn(body["stopReason"]),
+    stopSequence: stopSequenceOf(body["additionalModelResponseFields"]),
+    detail: guardrailMessage(body),
   };
-  const finish = readFinish(stop, message.called);
+  const finish = readFinish(stop, message.hasToolCalls);
   const collector = createReplyCollector();
   for (const event of [...sink.out, { type: "finish", choice: 0, finish } as const])
     collector.push(event);
@@ -42,12 +42,12 @@ export function readReply(input: unknown, context: ReplyReadContext): CanonicalR
   };
 }
 
-function readBlock(message: Message, index: number, block: JsonObject): void {
+function readBlock(message: MessageState, index: number, block: JsonObject): void {
   const cited = objectIn(block["citationsContent"]);
   const use = objectIn(block["toolUse"]);
   const reasoning = objectIn(block["reasoningContent"]);
   if (typeof block["text"] === "string") addToBlock(message, index, { text: block["text"] });
-  else if (cited !== undefined) readCited(message, index, cited);
+  else if (cited !== undefined) readCitationsContent(message, index, cited);
   else if (use !== undefined) {
     startBlock(message, index, { toolUse: use });
     const input = JSON.stringify(use["input"] ?? {});
@@ -63,7 +63,7 @@ function readBlock(message: Message, index: number, block: JsonObject): void {
   endBlock(message);
 }
 
-function readCited(message: Message, index: number, cited: JsonObject): void {
+function readCitationsContent(message: MessageState, index: number, cited: JsonObject): void {
   for (const one of arrayIn(cited["content"]))
     addToBlock(message, index, { text: stringIn(objectIn(one)?.["text"]) ?? "" });
   for (const citation of arrayIn(cited["citations"])) addToBlock(message, index, { citation });

@@ -1,6 +1,6 @@
 // The content of a message as it comes in: blocks one after another, which open and close parts.
 import type {
-  Blob,
+  OpaqueBlob,
   CanonicalEvent,
   ImagePart,
   JsonObject,
@@ -11,10 +11,10 @@ import { arrayIn, isObject, objectIn, parseObject, stringIn } from "../../canoni
 import type { ReplyReadContext } from "../../canonical-wire.ts";
 import { readCitation } from "./read-citations.ts";
 
-type Flow = "text" | "reasoning" | "call";
+type OpenKind = "text" | "reasoning" | "call";
 
 /** A block that is given whole at its end: a server tool's, an image. */
-interface Held {
+interface BufferedBlock {
   readonly kind: string;
   readonly start: JsonObject;
   input: string;
@@ -22,59 +22,62 @@ interface Held {
   fields: JsonObject;
 }
 
-export interface Message {
+export interface MessageState {
   readonly sink: { readonly out: CanonicalEvent[] };
   readonly context: ReplyReadContext;
   block: number;
-  open: Flow | undefined;
-  held: Held | undefined;
+  openKind: OpenKind | undefined;
+  buffered: BufferedBlock | undefined;
   /** Of the open reasoning. */
   signature: string;
   redacted: string;
   /** A call has had arguments. */
   hasInput: boolean;
-  parts: number;
+  partCount: number;
   /** A call was made; the output tool's does not count. */
-  called: boolean;
+  hasToolCalls: boolean;
   /** The latest block has had no text. */
-  fresh: boolean;
+  isBlockEmpty: boolean;
   /** Where the latest block begins within the open text, and where the text ends. */
   textFrom: number;
   textLength: number;
 }
 
-export function createMessage(sink: Message["sink"], context: ReplyReadContext): Message {
+export function createMessageState(
+  sink: MessageState["sink"],
+  context: ReplyReadContext,
+): MessageState {
   return {
     sink,
     context,
     block: -1,
-    open: undefined,
-    held: undefined,
+    openKind: undefined,
+    buffered: undefined,
     signature: "",
     redacted: "",
     hasInput: false,
-    parts: 0,
-    called: false,
-    fresh: true,
+    partCount: 0,
+    hasToolCalls: false,
+    isBlockEmpty: true,
     textFrom: 0,
     textLength: 0,
   };
 }
 
-export function startBlock(message: Message, index: number, start: JsonObject): void {
-  enter(message, index);
+export function startBlock(message: MessageState, index: number, start: JsonObject): void {
+  enterBlock(message, index);
   const use = objectIn(start["toolUse"]);
   if (use !== undefined && use["type"] !== "server_tool_use") return startCall(message, use);
   for (const kind of ["toolUse", "toolResult", "image"]) {
     const value = objectIn(start[kind]);
     if (value === undefined) continue;
     endPart(message);
-    message.held = { kind, start: value, input: "", content: [], fields: {} };
+    message.buffered = { kind, start: value, input: "", content: [], fields: {} };
   }
 }
 
-export function addToBlock(message: Message, index: number, delta: JsonObject): void {
-  enter(message, index);
+export function addToBlock(message: MessageState, index: number, delta: JsonObject): void {
+  enterBlock(message, index);
   const { text } = delta;
   if (typeof text === "string") return addText(message, "text", text);
   const input = objectIn(delta["toolUse"])?.["input"];
@@ -82,145 +85,145 @@ export function addToBlock(message: Message, index: number, delta: JsonObject): 
   const reasoning = objectIn(delta["reasoningContent"]);
   if (reasoning !== undefined) return addReasoning(message, reasoning);
   const citation = objectIn(delta["citation"]);
-  if (citation !== undefined) return cite(message, citation);
-  const { held } = message;
-  if (held === undefined) return;
-  held.content = [...held.content, ...arrayIn(delta["toolResult"])];
-  held.fields = { ...held.fields, ...objectIn(delta["image"]) };
+  if (citation !== undefined) return emitCitation(message, citation);
+  const { buffered } = message;
+  if (buffered === undefined) return;
+  buffered.content = [...buffered.content, ...arrayIn(delta["toolResult"])];
+  buffered.fields = { ...buffered.fields, ...objectIn(delta["image"]) };
 }
 
 /** Text goes on over blocks, since a citation of it may come in a block of its own; all else ends with its block. */
-export function endBlock(message: Message): void {
-  endHeld(message);
-  if (message.open !== "text") endPart(message);
+export function endBlock(message: MessageState): void {
+  endBuffered(message);
+  if (message.openKind !== "text") endPart(message);
 }
 
-export function endMessage(message: Message): void {
-  endHeld(message);
+export function endMessage(message: MessageState): void {
+  endBuffered(message);
   endPart(message);
 }
 
 /** A block that is known whole and has no deltas. */
-export function addNative(message: Message, value: JsonObject): void {
+export function addNative(message: MessageState, value: JsonObject): void {
   endPart(message);
-  addWhole(message, { type: "native", wire: "converse", value });
+  addWholePart(message, { type: "native", wire: "converse", value });
 }
 
-function enter(message: Message, index: number): void {
+function enterBlock(message: MessageState, index: number): void {
   if (index === message.block) return;
   endBlock(message);
   message.block = index;
-  message.fresh = true;
+  message.isBlockEmpty = true;
 }
 
-function open(message: Message, flow: Flow, head: PartHead): void {
+function openPart(message: MessageState, flow: OpenKind, head: PartHead): void {
   endPart(message);
-  message.open = flow;
-  message.sink.out.push({ type: "part_start", choice: 0, part: message.parts++, head });
+  message.openKind = flow;
+  message.sink.out.push({ type: "part_start", choice: 0, part: message.partCount++, head });
 }
 
-function openText(message: Message, flow: "text" | "reasoning"): void {
-  open(message, flow, { type: flow });
+function openTextPart(message: MessageState, flow: "text" | "reasoning"): void {
+  openPart(message, flow, { type: flow });
   message.textLength = 0;
   message.textFrom = 0;
 }
 
-function addDelta({ sink, parts }: Message, text: string): void {
-  if (text !== "") sink.out.push({ type: "delta", choice: 0, part: parts - 1, text });
+function addDelta({ sink, partCount }: MessageState, text: string): void {
+  if (text !== "") sink.out.push({ type: "delta", choice: 0, part: partCount - 1, text });
 }
 
-function addText(message: Message, flow: "text" | "reasoning", text: string): void {
+function addText(message: MessageState, flow: "text" | "reasoning", text: string): void {
   if (text === "") return;
-  if (message.open !== flow) openText(message, flow);
-  if (message.fresh) message.textFrom = message.textLength;
-  message.fresh = false;
+  if (message.openKind !== flow) openTextPart(message, flow);
+  if (message.isBlockEmpty) message.textFrom = message.textLength;
+  message.isBlockEmpty = false;
   message.textLength += text.length;
   addDelta(message, text);
 }
 
-function addReasoning(message: Message, delta: JsonObject): void {
+function addReasoning(message: MessageState, delta: JsonObject): void {
   const text = stringIn(delta["text"]) ?? "";
   const signature = stringIn(delta["signature"]) ?? "";
   const redacted = stringIn(delta["redactedContent"]) ?? "";
   if (text !== "") addText(message, "reasoning", text);
   if (signature === "" && redacted === "") return;
-  if (message.open !== "reasoning") open(message, "reasoning", { type: "reasoning" });
+  if (message.openKind !== "reasoning") openPart(message, "reasoning", { type: "reasoning" });
   message.signature += signature;
   message.redacted = joinBase64(message.redacted, redacted);
 }
 
-function joinBase64(one: string, other: string): string {
-  if (one === "" || other === "") return one + other;
-  return Buffer.concat([Buffer.from(one, "base64"), Buffer.from(other, "base64")]).toString(
+function joinBase64(left: string, right: string): string {
+  if (left === "" || right === "") return left + right;
+  return Buffer.concat([Buffer.from(left, "base64"), Buffer.from(right, "base64")]).toString(
     "base64",
   );
 }
 
 // The text of the block that the citation stands in, or that it follows.
-function cite(message: Message, citation: JsonObject): void {
-  if (message.open !== "text") openText(message, "text");
-  const { sink, parts, textFrom: start, textLength: end } = message;
+function emitCitation(message: MessageState, citation: JsonObject): void {
+  if (message.openKind !== "text") openTextPart(message, "text");
+  const { sink, partCount, textFrom: start, textLength: end } = message;
   const place = end > start ? { start, end } : undefined;
   sink.out.push({
     type: "citation",
     choice: 0,
-    part: parts - 1,
+    part: partCount - 1,
     citation: { ...readCitation(citation), ...place },
   });
 }
 
-function startCall(message: Message, use: JsonObject): void {
+function startCall(message: MessageState, use: JsonObject): void {
   const name = stringIn(use["name"]) ?? "";
   const emulated = name === message.context.emulation?.outputTool;
-  message.called ||= !emulated;
+  message.hasToolCalls ||= !emulated;
   message.hasInput = false;
   const id = stringIn(use["toolUseId"]) ?? "";
-  open(message, "call", emulated ? { type: "text" } : { type: "tool_call", id, name });
+  openPart(message, "call", emulated ? { type: "text" } : { type: "tool_call", id, name });
 }
 
-function addInput(message: Message, input: string): void {
-  if (message.held !== undefined) message.held.input += input;
-  else if (message.open === "call") {
+function addInput(message: MessageState, input: string): void {
+  if (message.buffered !== undefined) message.buffered.input += input;
+  else if (message.openKind === "call") {
     message.hasInput ||= input !== "";
     addDelta(message, input);
   }
 }
 
-function endPart(message: Message): void {
-  const { open, sink, parts, signature, redacted } = message;
-  if (open === undefined) return;
-  const part = parts - 1;
-  if (open === "call" && !message.hasInput) addDelta(message, "{}");
+function endPart(message: MessageState): void {
+  const { openKind, sink, partCount, signature, redacted } = message;
+  if (openKind === undefined) return;
+  const part = partCount - 1;
+  if (openKind === "call" && !message.hasInput) addDelta(message, "{}");
   if (redacted !== "")
     sink.out.push({ type: "blob", choice: 0, part, blob: blobOf(message, "encrypted", redacted) });
   else if (signature !== "")
     sink.out.push({ type: "blob", choice: 0, part, blob: blobOf(message, "signature", signature) });
   sink.out.push({ type: "part_end", choice: 0, part });
-  message.open = undefined;
+  message.openKind = undefined;
   message.signature = "";
   message.redacted = "";
 }
 
-function blobOf({ context }: Message, kind: Blob["kind"], data: string): Blob {
+function blobOf({ context }: MessageState, kind: OpaqueBlob["kind"], data: string): OpaqueBlob {
   return { wire: "converse", kind, data, origin: context.origin };
 }
 
-function endHeld(message: Message): void {
-  const { held } = message;
-  if (held === undefined) return;
-  message.held = undefined;
-  addWhole(message, held.kind === "image" ? imageOf(held) : nativeOf(held));
+function endBuffered(message: MessageState): void {
+  const { buffered } = message;
+  if (buffered === undefined) return;
+  message.buffered = undefined;
+  addWholePart(message, buffered.kind === "image" ? imageOf(buffered) : nativeOf(buffered));
 }
 
-function addWhole(message: Message, value: ImagePart | NativePart): void {
-  const part = message.parts++;
+function addWholePart(message: MessageState, value: ImagePart | NativePart): void {
+  const part = message.partCount++;
   message.sink.out.push(
     { type: "part_start", choice: 0, part, head: { type: "whole", value } },
     { type: "part_end", choice: 0, part },
   );
 }
 
-function imageOf({ start, fields }: Held): ImagePart | NativePart {
+function imageOf({ start, fields }: BufferedBlock): ImagePart | NativePart {
   const image = { ...start, ...fields };
   const data = stringIn(objectIn(image.source)?.["bytes"]);
   if (data === undefined) return { type: "native", wire: "converse", value: { image } };
@@ -228,7 +231,7 @@ function imageOf({ start, fields }: Held): ImagePart | NativePart {
   return { type: "image", source: { kind: "base64", mediaType, data } };
 }
 
-function nativeOf({ kind, start, input, content }: Held): NativePart {
+function nativeOf({ kind, start, input, content }: BufferedBlock): NativePart {
   const more =
     kind === "toolUse"
       ? { input: parseObject(input) ?? {} }

@@ -8,45 +8,49 @@ import type {
 } from "../../canonical.ts";
 import type { CallIds } from "../../canonical-call-ids.ts";
 import { parseObject } from "../../canonical-json.ts";
-import { mayReplay } from "../../canonical-reasoning.ts";
-import { nativeFields } from "../../canonical-wire.ts";
-import { writeCache } from "./write-cache.ts";
+import { canReplay } from "../../canonical-reasoning.ts";
+import { takeNativeFields } from "../../canonical-wire.ts";
+import { writeCachePoint } from "./write-cache.ts";
 import { writeMedia } from "./write-media.ts";
-import type { MediaWriting } from "./write-media.ts";
+import type { MediaWriteContext } from "./write-media.ts";
 
-export interface BlockWriting extends MediaWriting {
+export interface BlockWriteContext extends MediaWriteContext {
   readonly ids: CallIds;
 }
 
 /** The blocks that say one part: none with a loss, else one and perhaps a cache mark after it. */
-export function writeBlock(part: Part, at: string, writing: BlockWriting): readonly JsonObject[] {
-  const block = blockOf(part, at, writing);
+export function writeBlock(
+  part: Part,
+  at: string,
+  context: BlockWriteContext,
+): readonly JsonObject[] {
+  const block = blockOf(part, at, context);
   if (block === undefined) return [];
-  const cache = "cache" in part ? writeCache(part.cache, at, writing) : undefined;
+  const cache = "cache" in part ? writeCachePoint(part.cache, at, context) : undefined;
   return cache === undefined ? [block] : [block, cache];
 }
 
-function blockOf(part: Part, at: string, writing: BlockWriting): JsonObject | undefined {
+function blockOf(part: Part, at: string, context: BlockWriteContext): JsonObject | undefined {
   switch (part.type) {
     case "text":
     case "refusal":
-      return writeText(part.text, at, writing);
+      return writeText(part.text, at, context);
     case "image":
     case "file":
     case "audio":
     case "video":
-      nativeFields(part.native, "converse", at, writing.losses);
-      return writeMedia(part, at, writing);
+      takeNativeFields(part.native, "converse", at, context.losses);
+      return writeMedia(part, at, context);
     case "reasoning":
-      return writeReasoning(part, at, writing);
+      return writeReasoning(part, at, context);
     case "tool_call":
-      return writeUse(part, at, writing);
+      return writeToolUse(part, at, context);
     case "tool_result":
-      return writeResult(part, at, writing);
+      return writeToolResult(part, at, context);
     case "native":
       if (part.wire === "converse") return part.value;
-      return lose(
-        writing,
+      return addLoss(
+        context,
         at,
         `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
       );
@@ -57,20 +61,24 @@ function blockOf(part: Part, at: string, writing: BlockWriting): JsonObject | un
 function writeText(
   text: string,
   path: string,
-  { losses }: BlockWriting,
+  { losses }: BlockWriteContext,
 ): { readonly text: string } | undefined {
   if (text.trim() !== "") return { text };
   if (text !== "")
-    losses.push({ path, why: "This provider takes no text of white space alone.", byRule: true });
+    losses.push({
+      path,
+      reason: "This provider takes no text of white space alone.",
+      tolerated: true,
+    });
   return undefined;
 }
 
 function writeReasoning(
   { text, blob }: ReasoningPart,
   at: string,
-  { target, losses }: BlockWriting,
+  { target, losses }: BlockWriteContext,
 ): JsonObject | undefined {
-  if (blob !== undefined && mayReplay(blob, "converse", target))
+  if (blob !== undefined && canReplay(blob, "converse", target))
     return {
       reasoningContent:
         blob.kind === "encrypted"
@@ -81,58 +89,62 @@ function writeReasoning(
     return { reasoningContent: { reasoningText: { text } } };
   losses.push({
     path: at,
-    why: "Earlier reasoning goes back only to the provider and model that made it.",
-    byRule: true,
+    reason: "Earlier reasoning goes back only to the provider and model that made it.",
+    tolerated: true,
   });
   return undefined;
 }
 
-function writeUse(part: ToolCallPart, at: string, writing: BlockWriting): JsonObject | undefined {
+function writeToolUse(
+  part: ToolCallPart,
+  at: string,
+  context: BlockWriteContext,
+): JsonObject | undefined {
   if (part.custom === true)
-    return lose(writing, at, "This provider has no tools with free text for input.");
+    return addLoss(context, at, "This provider has no tools with free text for input.");
   const input = parseObject(part.arguments);
   if (input === undefined)
-    return lose(writing, at, "The arguments of a tool call must be a JSON object.");
+    return addLoss(context, at, "The arguments of a tool call must be a JSON object.");
   if (part.signature !== undefined)
-    writing.losses.push({
+    context.losses.push({
       path: at,
-      why: "A call's signature goes back only to the provider and model that made it.",
-      byRule: true,
+      reason: "A call's signature goes back only to the provider and model that made it.",
+      tolerated: true,
     });
   return {
     toolUse: {
-      toolUseId: writing.ids.ofCall(part.id),
+      toolUseId: context.ids.forCall(part.id),
       name: part.name,
       input,
-      ...nativeFields(part.native, "converse", at, writing.losses),
+      ...takeNativeFields(part.native, "converse", at, context.losses),
     },
   };
 }
 
 // A cache mark within a result has no place of its own: it moves behind the result.
-function writeResult(part: ToolResultPart, at: string, writing: BlockWriting): JsonObject {
+function writeToolResult(part: ToolResultPart, at: string, context: BlockWriteContext): JsonObject {
   const content = part.content.flatMap((one, index) => {
     const path = one.path ?? `${at}.content[${index}]`;
-    const block = blockOf(one, path, writing);
+    const block = blockOf(one, path, context);
     if ("cache" in one && one.cache !== undefined)
-      writing.losses.push({
+      context.losses.push({
         path: `${path}.cache_control`,
-        why: "At this provider a cache mark stands behind a tool result, not within.",
-        byRule: true,
+        reason: "At this provider a cache mark stands behind a tool result, not within.",
+        tolerated: true,
       });
     return block === undefined ? [] : [block];
   });
   return {
     toolResult: {
-      toolUseId: writing.ids.ofResult(part.callId),
+      toolUseId: context.ids.forResult(part.callId),
       content,
       ...(part.isError === true ? { status: "error" } : undefined),
-      ...nativeFields(part.native, "converse", at, writing.losses),
+      ...takeNativeFields(part.native, "converse", at, context.losses),
     },
   };
 }
 
-function lose({ losses }: BlockWriting, path: string, why: string): undefined {
-  losses.push({ path, why });
+function addLoss({ losses }: BlockWriteContext, path: string, reason: string): undefined {
+  losses.push({ path, reason });
   return undefined;
 }

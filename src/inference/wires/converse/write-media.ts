@@ -1,13 +1,13 @@
 // Images, documents, sound and pictures in motion: by their bytes, or from the caller's S3.
 import type { FilePart, ImagePart, JsonObject, Loss, MediaPart, Source } from "../../canonical.ts";
-import { loseSignature } from "../../canonical-reasoning.ts";
+import { addSignatureLoss } from "../../canonical-reasoning.ts";
 import type { Target } from "../../canonical-wire.ts";
 import type { DocumentNames } from "./document-names.ts";
 import { familyOf } from "./model-family.ts";
 
 type Media = ImagePart | FilePart | MediaPart;
 
-const FORMATS: Readonly<Record<Media["type"], ReadonlyMap<string, string>>> = {
+const FORMAT_BY_MEDIA_TYPE: Readonly<Record<Media["type"], ReadonlyMap<string, string>>> = {
   image: new Map([
     ["image/png", "png"],
     ["image/jpeg", "jpeg"],
@@ -49,9 +49,9 @@ const FORMATS: Readonly<Record<Media["type"], ReadonlyMap<string, string>>> = {
     ["video/3gpp", "three_gp"],
   ]),
 };
-const S3 = /^s3:\/\/.+\.([a-z0-9]+)$/i;
+const S3_URL = /^s3:\/\/.+\.([a-z0-9]+)$/i;
 
-export interface MediaWriting {
+export interface MediaWriteContext {
   readonly target: Target;
   readonly losses: Loss[];
   readonly names: DocumentNames;
@@ -60,20 +60,20 @@ export interface MediaWriting {
 export function writeMedia(
   part: Media,
   at: string,
-  { target, losses, names }: MediaWriting,
+  { target, losses, names }: MediaWriteContext,
 ): JsonObject | undefined {
-  const written = bodyOf(part, target);
+  const written = mediaBody(part, target);
   if (typeof written === "string") {
-    losses.push({ path: at, why: written });
+    losses.push({ path: at, reason: written });
     return undefined;
   }
   if (part.type === "image") {
-    loseSignature(losses, at, part.signature);
+    addSignatureLoss(losses, at, part.signature);
     if (part.detail !== undefined && part.detail !== "auto")
       losses.push({
         path: `${at}.detail`,
-        why: "This provider has no detail for images.",
-        byRule: true,
+        reason: "This provider has no detail for images.",
+        tolerated: true,
       });
     return { image: written };
   }
@@ -89,20 +89,20 @@ export function writeMedia(
 }
 
 /** The block without its name, or what is wrong. */
-function bodyOf(part: Media, target: Target): JsonObject | string {
+function mediaBody(part: Media, target: Target): JsonObject | string {
   const { type, source } = part;
   if ((type === "audio" || type === "video") && familyOf(target) === "claude")
     return `This model takes no ${type}.`;
   const format = formatOf(type, source);
   if (format === undefined)
-    return `This provider takes a ${type} of the kinds ${[...new Set(FORMATS[type].values())].join(", ")}.`;
+    return `This provider takes a ${type} of the kinds ${[...new Set(FORMAT_BY_MEDIA_TYPE[type].values())].join(", ")}.`;
   switch (source.kind) {
     case "base64":
       return { format, source: { bytes: source.data } };
     case "text":
       return { format, source: { bytes: Buffer.from(source.text).toString("base64") } };
     case "url":
-      return S3.test(source.url)
+      return S3_URL.test(source.url)
         ? { format, source: { s3Location: { uri: source.url } } }
         : "This provider fetches nothing from the web. Send the bytes.";
     case "file_id":
@@ -112,12 +112,12 @@ function bodyOf(part: Media, target: Target): JsonObject | string {
 
 function formatOf(type: Media["type"], source: Source): string | undefined {
   if (source.kind === "file_id") return "";
-  const formats = FORMATS[type];
+  const formats = FORMAT_BY_MEDIA_TYPE[type];
   const mediaType = source.mediaType?.toLowerCase();
   const known = mediaType === undefined ? undefined : formats.get(mediaType);
   if (known !== undefined) return known;
   if (source.kind === "url") {
-    const ending = S3.exec(source.url)?.[1]?.toLowerCase();
+    const ending = S3_URL.exec(source.url)?.[1]?.toLowerCase();
     return ending === undefined || [...formats.values()].includes(ending)
       ? (ending ?? "")
       : undefined;

@@ -1,18 +1,18 @@
 import type { CanonicalRequest, JsonObject, Loss, RequestField } from "../../canonical.ts";
-import { emulateByTool, instructJson } from "../../canonical-output.ts";
-import { loseField, nativeFields } from "../../canonical-wire.ts";
-import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
+import { emulateByTool, addJsonInstruction } from "../../canonical-output.ts";
+import { addFieldLoss, takeNativeFields } from "../../canonical-wire.ts";
+import type { SchemaEmulation, Target, WrittenRequest } from "../../canonical-wire.ts";
 import { familyOf } from "./model-family.ts";
-import { pathOf } from "./operations.ts";
+import { operationPath } from "./operations.ts";
 import { writeSampling } from "./write-sampling.ts";
 import { writeThinking } from "./write-thinking.ts";
-import { isForced, writeTools } from "./write-tools.ts";
+import { isToolForced, writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
 
-const TIERS: ReadonlySet<string> = new Set(["default", "flex", "priority", "reserved"]);
+const SERVICE_TIERS: ReadonlySet<string> = new Set(["default", "flex", "priority", "reserved"]);
 
 /** What this API has no word for. A value that changes nothing (`n: 1`) is no loss. */
-const UNSAID: readonly (readonly [RequestField, unknown])[] = [
+const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
   ["seed", undefined],
   ["frequencyPenalty", 0],
   ["presencePenalty", 0],
@@ -25,33 +25,34 @@ const UNSAID: readonly (readonly [RequestField, unknown])[] = [
 ];
 
 /** What changes no answer. */
-const BY_RULE: readonly (readonly [RequestField, string])[] = [
+const TOLERATED_FIELDS: readonly (readonly [RequestField, string])[] = [
   ["cacheKey", "This provider caches by marks alone."],
   ["cacheRetention", "This provider caches by marks alone."],
   ["user", "This provider takes no name of the end user."],
   ["safetyIdentifier", "This provider takes no name of the end user."],
 ];
 
-export function writeRequest(asked: CanonicalRequest, target: Target): WrittenRequest {
+export function writeRequest(original: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
-  noteUnsaid(asked, losses);
-  const request = asked.output?.type === "json_object" ? instructJson(asked, losses) : asked;
+  addUnsupportedLosses(original, losses);
+  const request =
+    original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
   const emulation = emulate(request, target, losses);
-  const native: JsonObject = nativeFields(request.native, "converse", "", losses) ?? {};
+  const native: JsonObject = takeNativeFields(request.native, "converse", "", losses) ?? {};
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens;
-  const forced = isForced(request, emulation);
-  const thinking = writeThinking(request, target, { maxTokens, forced }, losses);
-  const sampling = writeSampling(request, target, thinks(thinking), losses);
+  const forcesTool = isToolForced(request, emulation);
+  const thinking = writeThinking(request, target, { maxTokens, isToolForced: forcesTool }, losses);
+  const sampling = writeSampling(request, target, isThinkingEnabled(thinking), losses);
   const additional = native["additionalModelRequestFields"];
   const body: JsonObject = {
     ...native,
     ...writeTurns(request, target, losses),
-    inferenceConfig: clean({ maxTokens, ...sampling.common }),
+    inferenceConfig: omitIfEmpty({ maxTokens, ...sampling.inferenceConfig }),
     toolConfig: writeTools(request, target, emulation, losses),
-    additionalModelRequestFields: clean({
+    additionalModelRequestFields: omitIfEmpty({
       ...(typeof additional === "object" ? additional : undefined),
       ...thinking,
-      ...sampling.own,
+      ...sampling.additionalFields,
     }),
     additionalModelResponseFieldPaths:
       request.stop !== undefined && familyOf(target) === "claude" ? ["/stop_sequence"] : undefined,
@@ -60,19 +61,19 @@ export function writeRequest(asked: CanonicalRequest, target: Target): WrittenRe
     serviceTier: writeTier(request, losses),
   };
   const operation = request.stream === true ? "converse-stream" : "converse";
-  return { body, losses, emulation, path: pathOf(target.model, operation) };
+  return { body, losses, emulation, path: operationPath(target.model, operation) };
 }
 
-function noteUnsaid(request: CanonicalRequest, losses: Loss[]): void {
-  for (const [field, harmless] of UNSAID)
+function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
+  for (const [field, harmless] of UNSUPPORTED_FIELDS)
     if (request[field] !== undefined && request[field] !== harmless)
-      loseField(losses, request, field, "This provider's API has no equivalent.");
-  for (const [field, why] of BY_RULE)
+      addFieldLoss(losses, request, field, "This provider's API has no equivalent.");
+  for (const [field, reason] of TOLERATED_FIELDS)
     if (request[field] !== undefined)
-      losses.push({ path: request.names?.[field] ?? field, why, byRule: true });
+      losses.push({ path: request.names?.[field] ?? field, reason, tolerated: true });
 }
 
-function thinks(fields: JsonObject | undefined): boolean {
+function isThinkingEnabled(fields: JsonObject | undefined): boolean {
   const thinking = fields?.["thinking"];
   return (
     typeof thinking === "object" &&
@@ -82,7 +83,11 @@ function thinks(fields: JsonObject | undefined): boolean {
   );
 }
 
-function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emulation | undefined {
+function emulate(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): SchemaEmulation | undefined {
   const { output } = request;
   return output?.type === "json_schema" && target.abilities?.jsonSchema === false
     ? emulateByTool(request, output, losses)
@@ -99,11 +104,11 @@ function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
 function writeTier(request: CanonicalRequest, losses: Loss[]): JsonObject | undefined {
   const { serviceTier } = request;
   if (serviceTier === undefined || serviceTier === "auto") return undefined;
-  if (TIERS.has(serviceTier)) return { type: serviceTier };
-  loseField(losses, request, "serviceTier", `This provider has no service tier ${serviceTier}.`);
+  if (SERVICE_TIERS.has(serviceTier)) return { type: serviceTier };
+  addFieldLoss(losses, request, "serviceTier", `This provider has no service tier ${serviceTier}.`);
   return undefined;
 }
 
-function clean(object: JsonObject): JsonObject | undefined {
+function omitIfEmpty(object: JsonObject): JsonObject | undefined {
   return Object.values(object).some((value) => value !== undefined) ? object : undefined;
 }

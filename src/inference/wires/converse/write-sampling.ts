@@ -1,5 +1,5 @@
 import type { CanonicalRequest, JsonObject, Loss } from "../../canonical.ts";
-import { loseField } from "../../canonical-wire.ts";
+import { addFieldLoss } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 import { familyOf } from "./model-family.ts";
 
@@ -7,12 +7,12 @@ const TOP_P_MIN_THINKING = 0.95;
 
 export interface WrittenSampling {
   /** Of `inferenceConfig`. */
-  readonly common: JsonObject;
+  readonly inferenceConfig: JsonObject;
   /** Of `additionalModelRequestFields`. */
-  readonly own: JsonObject | undefined;
+  readonly additionalFields: JsonObject | undefined;
 }
 
-type Chance = "temperature" | "topP" | "topK";
+type SamplingField = "temperature" | "topP" | "topK";
 
 export function writeSampling(
   request: CanonicalRequest,
@@ -24,29 +24,29 @@ export function writeSampling(
   const refused = settable
     ? "This model takes it only without thinking."
     : "This model takes no such setting.";
-  const keep = (field: Chance, taken: boolean): number | undefined => {
+  const keep = (field: SamplingField, taken: boolean): number | undefined => {
     const value = request[field];
     if (value === undefined || taken) return value;
-    if (field === "topK" || value !== 1) loseField(losses, request, field, refused);
+    if (field === "topK" || value !== 1) addFieldLoss(losses, request, field, refused);
     return undefined;
   };
   const hot = (request.temperature ?? 0) > 1;
-  if (hot) loseField(losses, request, "temperature", "This provider's temperature ends at 1.");
+  if (hot) addFieldLoss(losses, request, "temperature", "This provider's temperature ends at 1.");
   const topK = keep("topK", settable && !thinks);
   return {
-    common: {
+    inferenceConfig: {
       temperature: hot ? undefined : keep("temperature", settable && !thinks),
       topP: keep("topP", settable && (!thinks || (request.topP ?? 0) >= TOP_P_MIN_THINKING)),
       stopSequences: writeStops(request, losses),
     },
-    own: topK === undefined ? undefined : writeTopK(topK, request, target, losses),
+    additionalFields: topK === undefined ? undefined : writeTopK(topK, request, target, losses),
   };
 }
 
 function writeStops(request: CanonicalRequest, losses: Loss[]): readonly string[] | undefined {
   const kept = request.stop?.filter((one) => one.trim() !== "");
   if (kept?.length !== request.stop?.length)
-    loseField(
+    addFieldLoss(
       losses,
       request,
       "stop",
@@ -69,7 +69,7 @@ function writeTopK(
       return { inferenceConfig: { topK } };
     case "gpt-oss":
     case "other":
-      loseField(losses, request, "topK", "This model has no top_k.");
+      addFieldLoss(losses, request, "topK", "This model has no top_k.");
       return undefined;
   }
 }

@@ -1,13 +1,18 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
-import { outputChoice, outputTool } from "../../canonical-output.ts";
-import { loseField, loseParallel, nativeFields, whyNative } from "../../canonical-wire.ts";
-import type { Emulation, Target } from "../../canonical-wire.ts";
-import { writeCache } from "./write-cache.ts";
+import { outputToolChoice, outputToolDefinition } from "../../canonical-output.ts";
+import {
+  addFieldLoss,
+  addParallelCallsLoss,
+  takeNativeFields,
+  nativeToolLossReason,
+} from "../../canonical-wire.ts";
+import type { SchemaEmulation, Target } from "../../canonical-wire.ts";
+import { writeCachePoint } from "./write-cache.ts";
 
-const NAME = /^[A-Za-z0-9_-]{1,64}$/;
+const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** A conversation with calls in it is refused without tools: where none may be called, this one stands for them. */
-const NO_TOOL: JsonObject = {
+const PLACEHOLDER_TOOL: JsonObject = {
   toolSpec: {
     name: "no_tool_available",
     description: "Tools cannot be called now. Never call this; answer in text.",
@@ -18,28 +23,33 @@ const NO_TOOL: JsonObject = {
 export function writeTools(
   request: CanonicalRequest,
   target: Target,
-  emulation: Emulation | undefined,
+  emulation: SchemaEmulation | undefined,
   losses: Loss[],
 ): JsonObject | undefined {
   const { toolChoice, output } = request;
-  const choice = emulation === undefined ? toolChoice : outputChoice(request, emulation);
+  const choice = emulation === undefined ? toolChoice : outputToolChoice(request, emulation);
   const tools = choice?.type === "none" ? [] : allowedTools(request);
   const written: JsonObject[] = [];
   for (const tool of tools) written.push(...writeTool(tool, target, losses));
   if (emulation !== undefined && output?.type === "json_schema") {
-    const { description, schema } = outputTool(output);
+    const { description, schema } = outputToolDefinition(output);
     written.push({
       toolSpec: { name: emulation.outputTool, description, inputSchema: { json: schema } },
     });
   }
-  if (written.length === 0) return hasCalls(request) ? noTools(request, losses) : undefined;
-  loseParallel(losses, request);
+  if (written.length === 0)
+    return hasCalls(request) ? placeholderTools(request, losses) : undefined;
+  addParallelCallsLoss(losses, request);
   return { tools: written, toolChoice: writeChoice(choice, request, losses) };
 }
 
 /** Whether a call is forced, which some models refuse to think before. */
-export function isForced(request: CanonicalRequest, emulation: Emulation | undefined): boolean {
-  const choice = emulation === undefined ? request.toolChoice : outputChoice(request, emulation);
+export function isToolForced(
+  request: CanonicalRequest,
+  emulation: SchemaEmulation | undefined,
+): boolean {
+  const choice =
+    emulation === undefined ? request.toolChoice : outputToolChoice(request, emulation);
   return (
     choice?.type === "required" ||
     choice?.type === "tool" ||
@@ -57,14 +67,15 @@ function hasCalls({ turns }: CanonicalRequest): boolean {
   return turns.some((turn) => turn.parts.some((part) => part.type === "tool_call"));
 }
 
-function noTools(request: CanonicalRequest, losses: Loss[]): JsonObject {
+function placeholderTools(request: CanonicalRequest, losses: Loss[]): JsonObject {
   if (request.tools !== undefined)
     losses.push({
       path: request.names?.toolChoice ?? "tool_choice",
-      why: "This provider has no such choice: the tools were left out, and one that must not be called stands for them.",
-      byRule: true,
+      reason:
+        "This provider has no such choice: the tools were left out, and one that must not be called stands for them.",
+      tolerated: true,
     });
-  return { tools: [NO_TOOL] };
+  return { tools: [PLACEHOLDER_TOOL] };
 }
 
 function writeTool(tool: Tool, target: Target, losses: Loss[]): readonly JsonObject[] {
@@ -73,29 +84,29 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): readonly JsonObj
   if (tool.type !== "function") {
     losses.push({
       path: at,
-      why:
+      reason:
         tool.type === "custom"
           ? "This provider has no tools with free text for input."
-          : whyNative(tool),
+          : nativeToolLossReason(tool),
     });
     return [];
   }
-  if (!NAME.test(tool.name))
+  if (!TOOL_NAME.test(tool.name))
     losses.push({
       path: `${at}.name`,
-      why: "At this provider a tool's name has at most 64 letters, digits, _ and -.",
+      reason: "At this provider a tool's name has at most 64 letters, digits, _ and -.",
     });
   const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
   if (tool.strict === true && strict === undefined)
-    losses.push({ path: `${at}.strict`, why: "This model has no strict tools." });
+    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
   const toolSpec: JsonObject = {
     name: tool.name,
     description: tool.description || undefined,
     inputSchema: { json: { ...(tool.parameters ?? { properties: {} }), type: "object" } },
     strict: strict || undefined,
-    ...nativeFields(tool.native, "converse", at, losses),
+    ...takeNativeFields(tool.native, "converse", at, losses),
   };
-  const cache = writeCache(tool.cache, at, { target, losses, place: "tools" });
+  const cache = writeCachePoint(tool.cache, at, { target, losses, location: "tools" });
   return cache === undefined ? [{ toolSpec }] : [{ toolSpec }, cache];
 }
 
@@ -118,7 +129,7 @@ function writeChoice(
       return choice.mode === "required" ? { any: {} } : { auto: {} };
     case "native":
       if (choice.wire === "converse") return choice.value;
-      loseField(
+      addFieldLoss(
         losses,
         request,
         "toolChoice",

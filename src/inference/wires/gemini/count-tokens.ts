@@ -2,16 +2,16 @@
 import type { CanonicalRequest, JsonObject } from "../../canonical.ts";
 import { numberIn, objectIn } from "../../canonical-json.ts";
 import type { Target, WrittenRequest } from "../../canonical-wire.ts";
-import { pathOf } from "./operations.ts";
+import { operationPath } from "./operations.ts";
 import { writeRequest } from "./write-request.ts";
 
 /** The Gemini API takes the request whole, in a field; Vertex AI takes its parts. */
-export type CountForm = "gemini-api" | "vertex";
+export type CountEndpoint = "gemini-api" | "vertex";
 
-export function writeCount(
+export function writeCountRequest(
   request: CanonicalRequest,
   target: Target,
-  form: CountForm,
+  form: CountEndpoint,
 ): WrittenRequest {
   const { body, losses } = writeRequest(request, target);
   const { contents, systemInstruction, tools, generationConfig } = body;
@@ -20,9 +20,9 @@ export function writeCount(
     form === "gemini-api"
       ? { generateContentRequest: { model, ...body } }
       : { contents, systemInstruction, tools, generationConfig };
-  return { body: counted, losses, path: pathOf(target.model, "countTokens") };
+  return { body: counted, losses, path: operationPath(target.model, "countTokens") };
 }
 
-export function readCount(body: unknown): number | undefined {
+export function readTokenCount(body: unknown): number | undefined {
   return numberIn(objectIn(body)?.["totalTokens"]);
 }

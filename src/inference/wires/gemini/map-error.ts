@@ -1,10 +1,10 @@
 import type { FaultCode } from "../../../base/fault.ts";
 import type { CanonicalError } from "../../canonical.ts";
-import { providerError } from "../../canonical-error.ts";
+import { toCanonicalError } from "../../canonical-error.ts";
 import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../canonical-json.ts";
 
 /** The codes of google.rpc, all of them. */
-const FROM_GEMINI: Readonly<Record<string, FaultCode>> = {
+const CODE_BY_STATUS: Readonly<Record<string, FaultCode>> = {
   OK: "upstream_error",
   CANCELLED: "upstream_error",
   UNKNOWN: "upstream_error",
@@ -24,31 +24,34 @@ const FROM_GEMINI: Readonly<Record<string, FaultCode>> = {
   DATA_LOSS: "upstream_error",
 };
 const UPSTREAM_ERROR = 502;
-const BAD_KEY = /API_?KEY|ACCESS_TOKEN|CREDENTIALS|CONSUMER|SERVICE_DISABLED|BILLING/;
-const PROJECT = /projects\/[^/\s`"']+(?:\/locations\/[^/\s`"']+)?\//g;
+const CREDENTIAL_REASON = /API_?KEY|ACCESS_TOKEN|CREDENTIALS|CONSUMER|SERVICE_DISABLED|BILLING/;
+const PROJECT_PATH = /projects\/[^/\s`"']+(?:\/locations\/[^/\s`"']+)?\//g;
 
 /** `{"error":{code,message,status,details}}`, in a stream or, from some endpoints, in a list of one. */
 export function readError(status: number, input: unknown): CanonicalError {
   const body = Array.isArray(input) ? (input[0] as unknown) : input; // Array.isArray gives any[].
-  if (!isObject(body)) return providerError({ status, message: stringIn(body)?.trim() });
+  if (!isObject(body)) return toCanonicalError({ status, message: stringIn(body)?.trim() });
   const error = objectIn(body["error"]) ?? body;
   const word = stringIn(error["status"]);
   const reason = reasonOf(error["details"]);
   const stated = status >= 400 ? status : (numberIn(error["code"]) ?? UPSTREAM_ERROR);
   const code =
-    reason !== undefined && BAD_KEY.test(reason)
+    reason !== undefined && CREDENTIAL_REASON.test(reason)
       ? "provider_not_configured"
       : word === undefined
         ? undefined
-        : FROM_GEMINI[word];
+        : CODE_BY_STATUS[word];
   return {
-    ...providerError({
+    ...toCanonicalError({
       status: stated,
-      message: (stringIn(error["message"]) ?? stringIn(body["error"]))?.replaceAll(PROJECT, ""),
+      message: (stringIn(error["message"]) ?? stringIn(body["error"]))?.replaceAll(
+        PROJECT_PATH,
+        "",
+      ),
       nativeCode: reason ?? word,
       code,
     }),
-    retryAfterSeconds: retryOf(error["details"]),
+    retryAfterSeconds: retryAfterSecondsOf(error["details"]),
   };
 }
 
@@ -61,7 +64,7 @@ function reasonOf(details: unknown): string | undefined {
   return undefined;
 }
 
-function retryOf(details: unknown): number | undefined {
+function retryAfterSecondsOf(details: unknown): number | undefined {
   for (const detail of arrayIn(details)) {
     const delay = stringIn(objectIn(detail)?.["retryDelay"]);
     const seconds = delay === undefined ? Number.NaN : Number.parseFloat(delay);

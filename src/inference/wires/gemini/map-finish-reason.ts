@@ -25,7 +25,7 @@ const FROM_GEMINI = {
 } as const satisfies Record<`${SdkFinish}`, FinishReason>;
 
 // Words of the published description, and of Vertex, that the SDK does not have.
-const WORDS: Readonly<Record<string, FinishReason>> = {
+const FINISH_REASON_BY_NAME: Readonly<Record<string, FinishReason>> = {
   ...FROM_GEMINI,
   MODEL_ARMOR: "content_filter",
   ESCALATION: "content_filter",
@@ -43,7 +43,7 @@ const FROM_BLOCK = {
   JAILBREAK: "content_filter",
 } as const satisfies Record<`${BlockedReason}`, FinishReason>;
 
-const BLOCKS: Readonly<Record<string, FinishReason>> = FROM_BLOCK;
+const BLOCK_REASON_BY_NAME: Readonly<Record<string, FinishReason>> = FROM_BLOCK;
 
 /** This API has no word for a call: it says STOP, or complains of a call that it gives all the same. */
 export function readFinish(
@@ -51,12 +51,17 @@ export function readFinish(
   detail: string | undefined,
   calls: boolean,
 ): Finish {
-  let reason: FinishReason = (word === undefined ? undefined : WORDS[word]) ?? "stop";
+  let reason: FinishReason =
+    (word === undefined ? undefined : FINISH_REASON_BY_NAME[word]) ?? "stop";
   if (calls && (reason === "stop" || reason === "bad_tool_call")) reason = "tool_calls";
-  return { reason, native: word, detail: reason === "tool_calls" ? undefined : detail };
+  return { reason, nativeReason: word, detail: reason === "tool_calls" ? undefined : detail };
 }
 
 /** A prompt that was blocked has no candidate at all. */
-export function readBlock(word: string, detail: string | undefined): Finish {
-  return { reason: BLOCKS[word] ?? "content_filter", native: word, detail };
+export function readBlockReason(blockReason: string, detail: string | undefined): Finish {
+  return {
+    reason: BLOCK_REASON_BY_NAME[blockReason] ?? "content_filter",
+    nativeReason: blockReason,
+    detail,
+  };
 }

@@ -3,7 +3,7 @@
 export type Operation = "generateContent" | "streamGenerateContent" | "countTokens";
 
 /** A name with a slash (`tunedModels/x`, `publishers/google/models/x`) says its own collection. */
-export function pathOf(model: string, operation: Operation): string {
+export function operationPath(model: string, operation: Operation): string {
   const name = model.includes("/") ? model : `models/${encodeURIComponent(model)}`;
   return `/${name}:${operation}${operation === "streamGenerateContent" ? "?alt=sse" : ""}`;
 }

@@ -9,7 +9,7 @@ export interface Grounding {
   /** Passages that the model recited. */
   readonly sources: unknown[];
   /** What only this API can show: the search suggestions, and how fetching each address went. */
-  readonly shown: Record<string, unknown>;
+  readonly displayFields: Record<string, unknown>;
 }
 
 export function addGrounding(grounding: Grounding, candidate: JsonObject): void {
@@ -19,9 +19,9 @@ export function addGrounding(grounding: Grounding, candidate: JsonObject): void 
     grounding.supports.push(...arrayIn(metadata["groundingSupports"]));
   }
   const entry = objectIn(metadata?.["searchEntryPoint"]);
-  if (entry !== undefined) grounding.shown["searchEntryPoint"] = entry;
+  if (entry !== undefined) grounding.displayFields["searchEntryPoint"] = entry;
   const fetched = objectIn(candidate["urlContextMetadata"]);
-  if (fetched !== undefined) grounding.shown["urlContextMetadata"] = fetched;
+  if (fetched !== undefined) grounding.displayFields["urlContextMetadata"] = fetched;
   const recited = objectIn(candidate["citationMetadata"]);
   if (recited !== undefined)
     grounding.sources.push(...arrayIn(recited["citationSources"] ?? recited["citations"]));
@@ -35,7 +35,7 @@ export function citationsOf(grounding: Grounding, text: string): readonly Citati
   for (const support of supports) {
     if (!isObject(support)) continue;
     const segment = objectIn(support["segment"]) ?? {};
-    const place = placeOf(segment, text);
+    const place = textRangeOf(segment, text);
     for (const index of arrayIn(support["groundingChunkIndices"])) {
       const chunk = chunks[Number(index)];
       if (!isObject(chunk)) continue;
@@ -50,7 +50,7 @@ export function citationsOf(grounding: Grounding, text: string): readonly Citati
       citations.push({
         url: stringIn(source["uri"]),
         title: stringIn(source["title"]) ?? stringIn(source["license"]),
-        ...placeOf(source, text),
+        ...textRangeOf(source, text),
       });
   return citations;
 }
@@ -65,25 +65,25 @@ function sourceOf(chunk: JsonObject): Citation {
   };
 }
 
-interface Place {
+interface TextRange {
   readonly start?: number;
   readonly end?: number;
 }
 
 // The passage itself is given, too: where it does not stand at its place, it is looked for.
-function placeOf(segment: JsonObject, text: string): Place {
+function textRangeOf(segment: JsonObject, text: string): TextRange {
   const endByte = numberIn(segment["endIndex"]);
   if (endByte === undefined) return {};
   const bytes = Buffer.from(text);
-  const start = utf16(bytes, text, numberIn(segment["startIndex"]) ?? 0);
-  const end = utf16(bytes, text, endByte);
+  const start = utf16Offset(bytes, text, numberIn(segment["startIndex"]) ?? 0);
+  const end = utf16Offset(bytes, text, endByte);
   const passage = stringIn(segment["text"]);
   if (passage === undefined || text.slice(start, end) === passage) return { start, end };
   const found = text.indexOf(passage);
   return found < 0 ? {} : { start: found, end: found + passage.length };
 }
 
-function utf16(bytes: Buffer, text: string, byte: number): number {
+function utf16Offset(bytes: Buffer, text: string, byte: number): number {
   return bytes.length === text.length
     ? Math.min(byte, text.length)
     : bytes.subarray(0, byte).toString().length;

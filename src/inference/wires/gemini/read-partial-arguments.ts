@@ -4,27 +4,27 @@ import { arrayIn, isObject, stringIn } from "../../canonical-json.ts";
 
 type Node = Record<string, unknown> | unknown[];
 
-const STEPS_MAX = 64;
+const PATH_STEPS_MAX = 64;
 const INDEX_MAX = 10_000;
-const STEP = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/g;
+const PATH_STEP = /\.([^.[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]/g;
 
 /** Puts what one chunk brings into the arguments. A string at a path that has one already goes on with it. */
 export function addPartialArguments(into: Record<string, unknown>, partial: unknown): void {
   for (const piece of arrayIn(partial)) {
     if (!isObject(piece)) continue;
-    const steps = stepsOf(stringIn(piece["jsonPath"]) ?? "");
+    const steps = pathSteps(stringIn(piece["jsonPath"]) ?? "");
     const value = valueOf(piece);
-    if (steps.length > 0 && value !== undefined) put(into, steps, value);
+    if (steps.length > 0 && value !== undefined) setAtPath(into, steps, value);
   }
 }
 
-function stepsOf(path: string): readonly (string | number)[] {
+function pathSteps(path: string): readonly (string | number)[] {
   const steps: (string | number)[] = [];
-  for (const [, plain, index, single, double] of path.matchAll(STEP)) {
+  for (const [, plain, index, single, double] of path.matchAll(PATH_STEP)) {
     if (index !== undefined) steps.push(Math.min(Number(index), INDEX_MAX));
     else steps.push((plain ?? single ?? double ?? "").replaceAll(/\\(.)/g, "$1"));
   }
-  return steps.slice(0, STEPS_MAX);
+  return steps.slice(0, PATH_STEPS_MAX);
 }
 
 function valueOf(piece: JsonObject): unknown {
@@ -32,7 +32,7 @@ function valueOf(piece: JsonObject): unknown {
   return piece["stringValue"] ?? piece["numberValue"] ?? piece["boolValue"];
 }
 
-function put(
+function setAtPath(
   root: Record<string, unknown>,
   steps: readonly (string | number)[],
   value: unknown,

@@ -1,20 +1,20 @@
 import type { Usage } from "../../../base/meters.ts";
 import type { CanonicalEvent, Finish, JsonObject } from "../../canonical.ts";
-import { cutStream } from "../../canonical-error.ts";
-import { arrayIn, isObject, numberIn, objectIn, placeIn, stringIn } from "../../canonical-json.ts";
-import type { ReplyReadContext, StreamReader } from "../../canonical-wire.ts";
+import { truncatedStreamError } from "../../canonical-error.ts";
+import { arrayIn, isObject, numberIn, objectIn, indexIn, stringIn } from "../../canonical-json.ts";
+import type { ReplyReadContext, WireStreamReader } from "../../canonical-wire.ts";
 import { readError } from "./map-error.ts";
-import { readBlock, readFinish } from "./map-finish-reason.ts";
+import { readBlockReason, readFinish } from "./map-finish-reason.ts";
 import { addGrounding } from "./read-citations.ts";
 import { readLogprobs } from "./read-logprobs.ts";
-import { addPart, createCandidate, endCandidate } from "./stream-candidate.ts";
-import type { Candidate } from "./stream-candidate.ts";
+import { addPart, createCandidateState, endCandidate } from "./stream-candidate.ts";
+import type { CandidateState } from "./stream-candidate.ts";
 
 const CANDIDATES_MAX = 64;
 
-interface Reading {
+interface ReaderState {
   readonly context: ReplyReadContext;
-  readonly candidates: Map<number, Candidate>;
+  readonly candidates: Map<number, CandidateState>;
   /** What the meter counts searches by. */
   readonly groundings: JsonObject[];
   /** The events that the current push gives. */
@@ -25,35 +25,38 @@ interface Reading {
   usage: JsonObject | undefined;
   block: JsonObject | undefined;
   started: boolean;
-  over: boolean;
+  ended: boolean;
 }
 
-export function createStreamReader(context: ReplyReadContext): StreamReader {
-  const reading = createReading(context);
+export function createStreamReader(context: ReplyReadContext): WireStreamReader {
+  const reading = createReaderState(context);
   return {
     push({ data, json }) {
       reading.out = [];
-      const value = reading.over ? undefined : (json ?? parse(data));
+      const value = reading.ended ? undefined : (json ?? parse(data));
       if (value !== undefined) readValue(reading, value);
       return reading.out;
     },
     end() {
       reading.out = [];
-      if (!reading.over) finish(reading, false);
+      if (!reading.ended) finish(reading, false);
       return reading.out;
     },
   };
 }
 
 /** The events of a whole reply, or of a stream that came as one list of its chunks. */
-export function eventsOfBody(body: unknown, context: ReplyReadContext): readonly CanonicalEvent[] {
-  const reading = createReading(context);
+export function readBodyEvents(
+  body: unknown,
+  context: ReplyReadContext,
+): readonly CanonicalEvent[] {
+  const reading = createReaderState(context);
   readValue(reading, body);
-  if (!reading.over) finish(reading, true);
+  if (!reading.ended) finish(reading, true);
   return reading.out;
 }
 
-function createReading(context: ReplyReadContext): Reading {
+function createReaderState(context: ReplyReadContext): ReaderState {
   return {
     context,
     candidates: new Map(),
@@ -64,7 +67,7 @@ function createReading(context: ReplyReadContext): Reading {
     usage: undefined,
     block: undefined,
     started: false,
-    over: false,
+    ended: false,
   };
 }
 
@@ -76,42 +79,41 @@ function parse(data: string): unknown {
   }
 }
 
-function readValue(reading: Reading, value: unknown): void {
+function readValue(state: ReaderState, value: unknown): void {
   for (const chunk of Array.isArray(value) ? arrayIn(value) : [value])
-    if (isObject(chunk) && !reading.over) readChunk(reading, chunk);
+    if (isObject(chunk) && !state.ended) readChunk(state, chunk);
 }
 
-function readChunk(reading: Reading, chunk: JsonObject): void {
+function readChunk(state: ReaderState, chunk: JsonObject): void {
   if (isObject(chunk["error"])) {
-    reading.over = true;
-    reading.out.push({ type: "error", error: readError(200, chunk) });
+    state.ended = true;
+    state.out.push({ type: "error", error: readError(200, chunk) });
     return;
   }
   const usage = objectIn(chunk["usageMetadata"]);
-  if (usage !== undefined && (numberIn(usage["totalTokenCount"]) !== undefined || !reading.usage))
-    reading.usage = usage;
-  reading.block ??= objectIn(chunk["promptFeedback"]);
-  start(reading, chunk);
+  if (usage !== undefined && (numberIn(usage["totalTokenCount"]) !== undefined || !state.usage))
+    state.usage = usage;
+  state.block ??= objectIn(chunk["promptFeedback"]);
+  start(state, chunk);
   const candidates = arrayIn(chunk["candidates"]);
   for (let at = 0; at < candidates.length; at++) {
     const value = candidates[at];
-    if (isObject(value))
-      readCandidate(reading, value, placeIn(value["index"], CANDIDATES_MAX) ?? at);
+    if (isObject(value)) readCandidate(state, value, indexIn(value["index"], CANDIDATES_MAX) ?? at);
   }
 }
 
-function start(reading: Reading, chunk: JsonObject): void {
-  reading.model ??= stringIn(chunk["modelVersion"]);
-  if (reading.started) return;
-  reading.started = true;
-  reading.id = stringIn(chunk["responseId"]);
+function start(state: ReaderState, chunk: JsonObject): void {
+  state.model ??= stringIn(chunk["modelVersion"]);
+  if (state.started) return;
+  state.started = true;
+  state.id = stringIn(chunk["responseId"]);
   const created = Date.parse(stringIn(chunk["createTime"]) ?? "");
-  reading.out.push({
+  state.out.push({
     type: "start",
-    id: reading.id,
-    model: reading.model,
+    id: state.id,
+    model: state.model,
     createdSeconds: Number.isNaN(created) ? undefined : Math.floor(created / 1_000),
-    serviceTier: tierOf(reading.usage),
+    serviceTier: tierOf(state.usage),
   });
 }
 
@@ -121,14 +123,14 @@ function tierOf(usage: JsonObject | undefined): string | undefined {
   return tier === "standard" ? "default" : tier;
 }
 
-function readCandidate(reading: Reading, value: JsonObject, index: number): void {
-  let candidate = reading.candidates.get(index);
+function readCandidate(state: ReaderState, value: JsonObject, index: number): void {
+  let candidate = state.candidates.get(index);
   if (candidate === undefined) {
-    candidate = createCandidate(index, reading.id ?? "", reading, reading.context);
-    reading.candidates.set(index, candidate);
+    candidate = createCandidateState(index, state.id ?? "", state, state.context);
+    state.candidates.set(index, candidate);
   }
   const metadata = objectIn(value["groundingMetadata"]);
-  if (metadata !== undefined) reading.groundings.push(metadata);
+  if (metadata !== undefined) state.groundings.push(metadata);
   addGrounding(candidate.grounding, value);
   let logprobs = readLogprobs(value);
   for (const part of arrayIn(objectIn(value["content"])?.["parts"])) {
@@ -137,22 +139,22 @@ function readCandidate(reading: Reading, value: JsonObject, index: number): void
     addPart(candidate, part, shown ? logprobs : undefined);
     if (shown) logprobs = undefined;
   }
-  candidate.finishWord = stringIn(value["finishReason"]) || candidate.finishWord;
+  candidate.finishReason = stringIn(value["finishReason"]) || candidate.finishReason;
   candidate.finishMessage = stringIn(value["finishMessage"]) ?? candidate.finishMessage;
 }
 
 // Nothing ends before the stream does: usage and signatures may come after the reason to finish.
-function finish(reading: Reading, whole: boolean): void {
-  reading.over = true;
-  const { out, candidates, block } = reading;
+function finish(state: ReaderState, isComplete: boolean): void {
+  state.ended = true;
+  const { out, candidates, block } = state;
   const word = stringIn(block?.["blockReason"]);
   const { size } = candidates;
-  const cut = size === 0 || candidates.values().some((one) => one.finishWord === undefined);
+  const cut = size === 0 || candidates.values().some((one) => one.finishReason === undefined);
   if (size === 0 && word !== undefined) {
     const detail = stringIn(block?.["blockReasonMessage"]);
-    out.push({ type: "finish", choice: 0, finish: readBlock(word, detail) });
-  } else if (cut && !whole) {
-    out.push({ type: "error", error: cutStream() });
+    out.push({ type: "finish", choice: 0, finish: readBlockReason(word, detail) });
+  } else if (cut && !isComplete) {
+    out.push({ type: "error", error: truncatedStreamError() });
     return;
   } else if (size === 0) out.push({ type: "finish", choice: 0, finish: { reason: "error" } });
   for (let choice = 0; choice <= Math.max(-1, ...candidates.keys()); choice++) {
@@ -160,17 +162,17 @@ function finish(reading: Reading, whole: boolean): void {
     if (candidate !== undefined) endCandidate(candidate);
     out.push({ type: "finish", choice, finish: finishOf(candidate) });
   }
-  const usage = usageOf(reading);
+  const usage = usageOf(state);
   if (usage !== undefined) out.push({ type: "usage", report: { usage } });
 }
 
-function finishOf(candidate: Candidate | undefined): Finish {
+function finishOf(candidate: CandidateState | undefined): Finish {
   return candidate === undefined
     ? { reason: "error" }
-    : readFinish(candidate.finishWord, candidate.finishMessage, candidate.called);
+    : readFinish(candidate.finishReason, candidate.finishMessage, candidate.hasToolCalls);
 }
 
-function usageOf({ context, id, model, usage, groundings }: Reading): Usage | undefined {
+function usageOf({ context, id, model, usage, groundings }: ReaderState): Usage | undefined {
   return context.readUsage({
     responseId: id,
     modelVersion: model,

@@ -1,6 +1,6 @@
 // One candidate of a stream as it comes in: which of its parts is open, and what is still to be said of it.
 import type {
-  Blob,
+  OpaqueBlob,
   CanonicalEvent,
   FilePart,
   ImagePart,
@@ -17,7 +17,7 @@ import { citationsOf } from "./read-citations.ts";
 import type { Grounding } from "./read-citations.ts";
 import { addPartialArguments } from "./read-partial-arguments.ts";
 
-type Flow = "text" | "reasoning";
+type TextKind = "text" | "reasoning";
 
 /** A call whose arguments come in pieces. */
 interface OpenCall {
@@ -26,57 +26,61 @@ interface OpenCall {
   readonly args: Record<string, unknown>;
 }
 
-export interface Candidate {
+export interface CandidateState {
   readonly index: number;
   readonly replyId: string;
   /** Where the events go. */
   readonly sink: { readonly out: CanonicalEvent[] };
   readonly context: ReplyReadContext;
   readonly grounding: Grounding;
-  open: Flow | undefined;
+  openKind: TextKind | undefined;
   /** Of the open part: it is said last. */
   signature: string | undefined;
   call: OpenCall | undefined;
-  parts: number;
-  calls: number;
+  partCount: number;
+  callCount: number;
   /** A call was made; the output tool's does not count. */
-  called: boolean;
+  hasToolCalls: boolean;
   text: string;
   /** Where the open text begins within all the text. */
   textStart: number;
   /** How many of its citations have been given. */
-  cited: number;
-  finishWord: string | undefined;
+  citationCount: number;
+  finishReason: string | undefined;
   finishMessage: string | undefined;
 }
 
-export function createCandidate(
+export function createCandidateState(
   index: number,
   replyId: string,
-  sink: Candidate["sink"],
+  sink: CandidateState["sink"],
   context: ReplyReadContext,
-): Candidate {
+): CandidateState {
   return {
     index,
     replyId,
     sink,
     context,
-    grounding: { chunks: [], supports: [], sources: [], shown: {} },
-    open: undefined,
+    grounding: { chunks: [], supports: [], sources: [], displayFields: {} },
+    openKind: undefined,
     signature: undefined,
     call: undefined,
-    parts: 0,
-    calls: 0,
-    called: false,
+    partCount: 0,
+    callCount: 0,
+    hasToolCalls: false,
     text: "",
     textStart: 0,
-    cited: 0,
-    finishWord: undefined,
+    citationCount: 0,
+    finishReason: undefined,
     finishMessage: undefined,
   };
 }
 
-export function addPart(candidate: Candidate, part: JsonObject, logprobs?: TokenLogprob[]): void {
+export function addPart(
+  candidate: CandidateState,
+  part: JsonObject,
+  logprobs?: TokenLogprob[],
+): void {
   const signature = stringIn(part["thoughtSignature"]) || undefined;
   const { text } = part;
   if (typeof text === "string") {
@@ -89,76 +93,80 @@ export function addPart(candidate: Candidate, part: JsonObject, logprobs?: Token
   if (call !== undefined) return addCall(candidate, call, signature);
   const data = part["thought"] === true ? undefined : objectIn(part["inlineData"]);
   const value = data === undefined ? nativeOf(part) : mediaOf(data, signature, candidate.context);
-  if (value !== undefined) addWhole(candidate, value);
+  if (value !== undefined) addWholePart(candidate, value);
 }
 
 /** The parts are over: what is open ends, and citations that no text has taken stand in a last one of their own. */
-export function endCandidate(candidate: Candidate): void {
+export function endCandidate(candidate: CandidateState): void {
   endCall(candidate);
   const { grounding } = candidate;
   const cites = grounding.chunks.length + grounding.sources.length > 0;
-  if (candidate.open !== "text" && cites && candidate.cited === 0) {
-    closeFlow(candidate);
-    openFlow(candidate, "text");
+  if (candidate.openKind !== "text" && cites && candidate.citationCount === 0) {
+    closeTextPart(candidate);
+    openTextPart(candidate, "text");
   }
-  closeFlow(candidate);
-  for (const [kind, value] of Object.entries(grounding.shown))
-    addWhole(candidate, { type: "native", wire: "gemini", value: { [kind]: value } });
+  closeTextPart(candidate);
+  for (const [kind, value] of Object.entries(grounding.displayFields))
+    addWholePart(candidate, { type: "native", wire: "gemini", value: { [kind]: value } });
 }
 
-interface Piece {
+interface TextPiece {
   readonly text: string;
   readonly signature: string | undefined;
   readonly logprobs: TokenLogprob[] | undefined;
 }
 
 // A signature stands at the end of what it signs; it may come late, with a text that is empty.
-function addText(candidate: Candidate, flow: Flow, { text, signature, logprobs }: Piece): void {
+function addText(
+  candidate: CandidateState,
+  flow: TextKind,
+  { text, signature, logprobs }: TextPiece,
+): void {
   endCall(candidate);
   const { sink, index: choice } = candidate;
-  const late = text === "" && candidate.open !== undefined && candidate.signature === undefined;
-  if (!late && (candidate.open !== flow || candidate.signature !== undefined)) {
-    closeFlow(candidate);
-    openFlow(candidate, flow);
+  const late = text === "" && candidate.openKind !== undefined && candidate.signature === undefined;
+  if (!late && (candidate.openKind !== flow || candidate.signature !== undefined)) {
+    closeTextPart(candidate);
+    openTextPart(candidate, flow);
   }
-  const part = candidate.parts - 1;
+  const part = candidate.partCount - 1;
   if (flow === "text") candidate.text += text;
   if (logprobs !== undefined) sink.out.push({ type: "delta", choice, part, text, logprobs });
   else if (text !== "") sink.out.push({ type: "delta", choice, part, text });
   candidate.signature = signature;
 }
 
-function openFlow(candidate: Candidate, flow: Flow): void {
-  candidate.open = flow;
+function openTextPart(candidate: CandidateState, flow: TextKind): void {
+  candidate.openKind = flow;
   if (flow === "text") candidate.textStart = candidate.text.length;
   const head: PartHead = flow === "text" ? { type: flow } : { type: flow, summary: true };
   candidate.sink.out.push({
     type: "part_start",
     choice: candidate.index,
-    part: candidate.parts++,
+    part: candidate.partCount++,
     head,
   });
 }
 
-function closeFlow(candidate: Candidate): void {
-  const { open, sink, index: choice, signature } = candidate;
-  if (open === undefined) return;
-  const part = candidate.parts - 1;
-  if (open === "text") cite(candidate, part);
+function closeTextPart(candidate: CandidateState): void {
+  const { openKind, sink, index: choice, signature } = candidate;
+  if (openKind === undefined) return;
+  const part = candidate.partCount - 1;
+  if (openKind === "text") emitCitations(candidate, part);
   if (signature !== undefined) {
-    const blob = blobOf(signature, open === "text" ? "text" : "signature", candidate.context);
+    const blob = blobOf(signature, openKind === "text" ? "text" : "signature", candidate.context);
     sink.out.push({ type: "blob", choice, part, blob });
   }
   sink.out.push({ type: "part_end", choice, part });
-  candidate.open = undefined;
+  candidate.openKind = undefined;
   candidate.signature = undefined;
 }
 
-function cite(candidate: Candidate, part: number): void {
+function emitCitations(candidate: CandidateState, part: number): void {
   const { grounding, text, textStart, sink } = candidate;
   if (grounding.chunks.length + grounding.sources.length === 0) return;
   const citations = citationsOf(grounding, text);
-  for (const citation of citations.slice(candidate.cited)) {
+  for (const citation of citations.slice(candidate.citationCount)) {
     const { start, end } = citation;
     const here = start !== undefined && end !== undefined && start >= textStart;
     sink.out.push({
@@ -172,11 +180,11 @@ function cite(candidate: Candidate, part: number): void {
       },
     });
   }
-  candidate.cited = citations.length;
+  candidate.citationCount = citations.length;
 }
 
 // A call is whole in one part, or it is begun, gets its arguments in pieces and ends with an empty one.
-function addCall(candidate: Candidate, call: JsonObject, signature: string | undefined): void {
+function addCall(candidate: CandidateState, call: JsonObject, signature: string | undefined): void {
   const named = stringIn(call["name"]) ?? "";
   const goesOn = call["willContinue"] === true;
   if (named !== "") {
@@ -189,18 +197,19 @@ function addCall(candidate: Candidate, call: JsonObject, signature: string | und
   if (!goesOn) endCall(candidate);
 }
 
-function endCall(candidate: Candidate): void {
+function endCall(candidate: CandidateState): void {
   const { call, context, index: choice, sink } = candidate;
   if (call === undefined) return;
   candidate.call = undefined;
-  closeFlow(candidate);
+  closeTextPart(candidate);
   const name = stringIn(call.head["name"]) ?? "";
   const emulated = name === context.emulation?.outputTool;
-  const id = stringIn(call.head["id"]) || mintCallId(candidate.replyId, choice, candidate.calls++);
-  candidate.called ||= !emulated;
+  const id =
+    stringIn(call.head["id"]) || mintCallId(candidate.replyId, choice, candidate.callCount++);
+  candidate.hasToolCalls ||= !emulated;
   const signature =
     call.signature === undefined ? undefined : blobOf(call.signature, "call", context);
-  const part = candidate.parts++;
+  const part = candidate.partCount++;
   sink.out.push(
     {
       type: "part_start",
@@ -213,21 +222,21 @@ function endCall(candidate: Candidate): void {
   );
 }
 
-function addWhole(
-  candidate: Candidate,
+function addWholePart(
+  candidate: CandidateState,
   value: ImagePart | FilePart | MediaPart | NativePart,
 ): void {
   endCall(candidate);
-  closeFlow(candidate);
+  closeTextPart(candidate);
   const { index: choice, sink } = candidate;
-  const part = candidate.parts++;
+  const part = candidate.partCount++;
   sink.out.push(
     { type: "part_start", choice, part, head: { type: "whole", value } },
     { type: "part_end", choice, part },
   );
 }
 
-function blobOf(data: string, kind: Blob["kind"], { origin }: ReplyReadContext): Blob {
+function blobOf(data: string, kind: OpaqueBlob["kind"], { origin }: ReplyReadContext): OpaqueBlob {
   return { wire: "gemini", kind, data, origin };
 }
 

@@ -3,7 +3,7 @@ import type { FilePart, ImagePart, JsonObject, Loss, MediaPart, Source } from ".
 import type { Target } from "../../canonical-wire.ts";
 import { isThirdGeneration } from "./model-generation.ts";
 
-const DETAILS = {
+const RESOLUTION_BY_DETAIL = {
   low: "MEDIA_RESOLUTION_LOW",
   high: "MEDIA_RESOLUTION_HIGH",
   original: "MEDIA_RESOLUTION_ULTRA_HIGH",
@@ -12,14 +12,14 @@ const DETAILS = {
 type Media = ImagePart | FilePart | MediaPart;
 
 /** What is fetched by address needs a type; where neither the caller nor the address says one, it is the commonest. */
-const USUAL_TYPES = {
+const DEFAULT_MEDIA_TYPES = {
   image: "image/jpeg",
   file: "application/pdf",
   audio: "audio/mpeg",
   video: "video/mp4",
 } as const satisfies Record<Media["type"], string>;
 
-const TYPES: ReadonlyMap<string, string> = new Map([
+const MEDIA_TYPE_BY_EXTENSION: ReadonlyMap<string, string> = new Map([
   ["jpg", "image/jpeg"],
   ["jpeg", "image/jpeg"],
   ["png", "image/png"],
@@ -45,7 +45,7 @@ const TYPES: ReadonlyMap<string, string> = new Map([
   ["webm", "video/webm"],
   ["mpeg", "video/mpeg"],
 ]);
-const OWN_FILES = /^(?:gs:|https:\/\/generativelanguage\.googleapis\.com\/|files\/)/;
+const GOOGLE_FILE_URL = /^(?:gs:|https:\/\/generativelanguage\.googleapis\.com\/|files\/)/;
 
 export function writeMedia(
   part: Media,
@@ -57,14 +57,14 @@ export function writeMedia(
   if (data === undefined) {
     losses.push({
       path: at,
-      why:
+      reason:
         part.source.kind === "url"
           ? "This provider does not fetch from there. Send the bytes."
           : `The ${part.type} lies with another provider. Send its bytes.`,
     });
     return undefined;
   }
-  if (part.type === "file") noteFile(part, at, losses);
+  if (part.type === "file") addFileLosses(part, at, losses);
   return part.type === "image" ? { ...data, ...resolutionOf(part, at, target, losses) } : data;
 }
 
@@ -80,29 +80,36 @@ function dataOf({ type, source }: Media, { abilities }: Target): JsonObject | un
         },
       };
     case "url":
-      if (abilities?.urls === false && !OWN_FILES.test(source.url)) return undefined;
-      return { fileData: { fileUri: source.url, mimeType: typeOf(source, USUAL_TYPES[type]) } };
+      if (abilities?.urlSources === false && !GOOGLE_FILE_URL.test(source.url)) return undefined;
+      return {
+        fileData: { fileUri: source.url, mimeType: mediaTypeOf(source, DEFAULT_MEDIA_TYPES[type]) },
+      };
     case "file_id":
       return source.wire === "gemini" ? { fileData: { fileUri: source.id } } : undefined;
   }
 }
 
-function typeOf(source: Extract<Source, { kind: "url" }>, usual: string): string {
+function mediaTypeOf(source: Extract<Source, { kind: "url" }>, fallback: string): string {
   const extension = /\.([a-z0-9]{2,4})(?:[?#]|$)/i.exec(source.url)?.[1];
-  return source.mediaType ?? TYPES.get(extension?.toLowerCase() ?? "") ?? usual;
+  return (
+    source.mediaType ?? MEDIA_TYPE_BY_EXTENSION.get(extension?.toLowerCase() ?? "") ?? fallback
+  );
 }
 
-function noteFile({ name, context, citable }: FilePart, at: string, losses: Loss[]): void {
+function addFileLosses({ name, context, citable }: FilePart, at: string, losses: Loss[]): void {
   if (name !== undefined)
     losses.push({
       path: `${at}.filename`,
-      why: "At this provider a file has no name.",
-      byRule: true,
+      reason: "At this provider a file has no name.",
+      tolerated: true,
     });
   if (context !== undefined)
-    losses.push({ path: `${at}.context`, why: "This provider takes no note beside a document." });
+    losses.push({
+      path: `${at}.context`,
+      reason: "This provider takes no note beside a document.",
+    });
   if (citable === true)
-    losses.push({ path: `${at}.citations`, why: "This provider does not cite documents." });
+    losses.push({ path: `${at}.citations`, reason: "This provider does not cite documents." });
 }
 
 function resolutionOf(
@@ -112,11 +119,12 @@ function resolutionOf(
   losses: Loss[],
 ): JsonObject | undefined {
   if (detail === undefined || detail === "auto") return undefined;
-  if (isThirdGeneration(target)) return { mediaResolution: { level: DETAILS[detail] } };
+  if (isThirdGeneration(target))
+    return { mediaResolution: { level: RESOLUTION_BY_DETAIL[detail] } };
   losses.push({
     path: `${at}.detail`,
-    why: "This model has no detail for single images.",
-    byRule: true,
+    reason: "This model has no detail for single images.",
+    tolerated: true,
   });
   return undefined;
 }

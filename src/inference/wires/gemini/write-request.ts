@@ -1,15 +1,15 @@
 import type { CanonicalRequest, JsonObject, Loss, RequestField } from "../../canonical.ts";
-import { emulateByTool, instructJson } from "../../canonical-output.ts";
-import { loseField, nativeFields } from "../../canonical-wire.ts";
-import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
+import { emulateByTool, addJsonInstruction } from "../../canonical-output.ts";
+import { addFieldLoss, takeNativeFields } from "../../canonical-wire.ts";
+import type { SchemaEmulation, Target, WrittenRequest } from "../../canonical-wire.ts";
 import { isThirdGeneration } from "./model-generation.ts";
-import { pathOf } from "./operations.ts";
+import { operationPath } from "./operations.ts";
 import { writeThinking } from "./write-thinking.ts";
-import { isOwnSchema, writeTools } from "./write-tools.ts";
+import { isGoogleSchema, writeTools } from "./write-tools.ts";
 import { writeTurns } from "./write-turns.ts";
 
 const STOPS_MAX = 5;
-const TIERS = new Map([
+const SERVICE_TIERS = new Map([
   ["auto", undefined],
   ["default", undefined],
   ["standard", undefined],
@@ -18,7 +18,7 @@ const TIERS = new Map([
 ]);
 
 /** What this API has no word for. A value that changes nothing (`store: false`) is no loss. */
-const UNSAID: readonly (readonly [RequestField, unknown])[] = [
+const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
   ["logitBias", undefined],
   ["metadata", undefined],
   ["store", false],
@@ -26,7 +26,7 @@ const UNSAID: readonly (readonly [RequestField, unknown])[] = [
 ];
 
 /** What changes no answer. */
-const BY_RULE: readonly (readonly [RequestField, string])[] = [
+const TOLERATED_FIELDS: readonly (readonly [RequestField, string])[] = [
   ["cache", "This provider caches by itself."],
   ["cacheKey", "This provider caches by itself."],
   ["cacheRetention", "This provider caches by itself."],
@@ -34,19 +34,22 @@ const BY_RULE: readonly (readonly [RequestField, string])[] = [
   ["safetyIdentifier", "This provider takes no name of the end user."],
 ];
 
-export function writeRequest(asked: CanonicalRequest, target: Target): WrittenRequest {
+export function writeRequest(original: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
-  noteUnsaid(asked, losses);
-  const instructs = asked.output?.type === "json_object" && !takesBoth(asked, target);
-  const request = instructs ? instructJson(asked, losses) : asked;
+  addUnsupportedLosses(original, losses);
+  const instructs =
+    original.output?.type === "json_object" && !acceptsSchemaWithTools(original, target);
+  const request = instructs ? addJsonInstruction(original, losses) : original;
   const emulation = emulate(request, target, losses);
-  const native: JsonObject = nativeFields(request.native, "gemini", "", losses) ?? {};
+  const native: JsonObject = takeNativeFields(request.native, "gemini", "", losses) ?? {};
   const config = native["generationConfig"];
   const body: JsonObject = {
     ...native,
     ...writeTurns(request, target, losses),
-    ...(needsNoTools(request, target) ? undefined : writeTools(request, target, emulation, losses)),
-    generationConfig: clean({
+    ...(mustOmitTools(request, target)
+      ? undefined
+      : writeTools(request, target, emulation, losses)),
+    generationConfig: omitIfEmpty({
       ...(typeof config === "object" ? config : undefined),
       ...writeSampling(request, target, losses),
       ...(emulation === undefined ? writeOutput(request) : undefined),
@@ -55,32 +58,37 @@ export function writeRequest(asked: CanonicalRequest, target: Target): WrittenRe
     serviceTier: writeTier(request, losses),
   };
   const operation = request.stream === true ? "streamGenerateContent" : "generateContent";
-  return { body, losses, emulation, path: pathOf(target.model, operation) };
+  return { body, losses, emulation, path: operationPath(target.model, operation) };
 }
 
 // Models before the third generation refuse functions beside JSON output even where none may be called.
-function needsNoTools({ output, toolChoice }: CanonicalRequest, target: Target): boolean {
+function mustOmitTools({ output, toolChoice }: CanonicalRequest, target: Target): boolean {
   const json = output !== undefined && output.type !== "text";
   return json && toolChoice?.type === "none" && !isThirdGeneration(target);
 }
 
-function noteUnsaid(request: CanonicalRequest, losses: Loss[]): void {
-  for (const [field, harmless] of UNSAID)
+function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
+  for (const [field, harmless] of UNSUPPORTED_FIELDS)
     if (request[field] !== undefined && request[field] !== harmless)
-      loseField(losses, request, field, "This provider's API has no equivalent.");
-  for (const [field, why] of BY_RULE)
+      addFieldLoss(losses, request, field, "This provider's API has no equivalent.");
+  for (const [field, reason] of TOLERATED_FIELDS)
     if (request[field] !== undefined)
-      losses.push({ path: request.names?.[field] ?? field, why, byRule: true });
+      losses.push({ path: request.names?.[field] ?? field, reason, tolerated: true });
 }
 
 function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
   const { stop } = request;
   const stops = stop?.slice(0, STOPS_MAX);
   if (stops?.length !== stop?.length)
-    loseField(losses, request, "stop", `This provider takes at most ${STOPS_MAX} stop sequences.`);
+    addFieldLoss(
+      losses,
+      request,
+      "stop",
+      `This provider takes at most ${STOPS_MAX} stop sequences.`,
+    );
   return {
     maxOutputTokens: request.maxOutputTokens,
-    ...writeChance(request, target, losses),
+    ...writeRandomness(request, target, losses),
     seed: request.seed,
     frequencyPenalty: request.frequencyPenalty,
     presencePenalty: request.presencePenalty,
@@ -92,12 +100,12 @@ function writeSampling(request: CanonicalRequest, target: Target, losses: Loss[]
   };
 }
 
-function writeChance(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
+function writeRandomness(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
   const { temperature, topP, topK } = request;
   if (target.abilities?.sampling !== false) return { temperature, topP, topK };
   for (const field of ["temperature", "topP", "topK"] as const)
     if ((request[field] ?? 1) !== 1)
-      loseField(losses, request, field, "This model takes no such setting.");
+      addFieldLoss(losses, request, field, "This model takes no such setting.");
   return {};
 }
 
@@ -108,7 +116,7 @@ function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
   const { schema, description } = output;
   return {
     responseMimeType,
-    [isOwnSchema(schema) ? "responseSchema" : "responseJsonSchema"]:
+    [isGoogleSchema(schema) ? "responseSchema" : "responseJsonSchema"]:
       description === undefined || schema["description"] !== undefined
         ? schema
         : { ...schema, description },
@@ -116,16 +124,23 @@ function writeOutput({ output }: CanonicalRequest): JsonObject | undefined {
 }
 
 /** Models before the third generation refuse JSON output beside functions that may be called. */
-function takesBoth({ tools = [], toolChoice }: CanonicalRequest, target: Target): boolean {
+function acceptsSchemaWithTools(
+  { tools = [], toolChoice }: CanonicalRequest,
+  target: Target,
+): boolean {
   const calls = toolChoice?.type !== "none" && tools.some((tool) => tool.type === "function");
   return !calls || isThirdGeneration(target);
 }
 
 // Where JSON output is refused beside functions, the answer goes through a tool as well.
-function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emulation | undefined {
+function emulate(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): SchemaEmulation | undefined {
   const { output } = request;
   if (output?.type !== "json_schema") return undefined;
-  return target.abilities?.jsonSchema !== false && takesBoth(request, target)
+  return target.abilities?.jsonSchema !== false && acceptsSchemaWithTools(request, target)
     ? undefined
     : emulateByTool(request, output, losses);
 }
@@ -133,11 +148,16 @@ function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emu
 function writeTier(request: CanonicalRequest, losses: Loss[]): string | undefined {
   const { serviceTier } = request;
   if (serviceTier === undefined) return undefined;
-  if (!TIERS.has(serviceTier))
-    loseField(losses, request, "serviceTier", `This provider has no service tier ${serviceTier}.`);
-  return TIERS.get(serviceTier);
+  if (!SERVICE_TIERS.has(serviceTier))
+    addFieldLoss(
+      losses,
+      request,
+      "serviceTier",
+      `This provider has no service tier ${serviceTier}.`,
+    );
+  return SERVICE_TIERS.get(serviceTier);
 }
 
-function clean(object: JsonObject): JsonObject | undefined {
+function omitIfEmpty(object: JsonObject): JsonObject | undefined {
   return Object.values(object).some((value) => value !== undefined) ? object : undefined;
 }

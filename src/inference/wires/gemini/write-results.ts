@@ -1,32 +1,32 @@
 // What tools answered. The provider matches results to calls by id or by place, and knows them by the tool's name.
 import type { JsonObject, ToolCallPart, ToolResultPart, Turn } from "../../canonical.ts";
-import { nativeFields } from "../../canonical-wire.ts";
-import { isMinted } from "./call-ids.ts";
+import { takeNativeFields } from "../../canonical-wire.ts";
+import { isGenerated } from "./call-ids.ts";
 import { writeMedia } from "./write-parts.ts";
-import type { TurnWriting } from "./write-turns.ts";
+import type { TurnWriteContext } from "./write-turns.ts";
 
 /** The results of one turn, in the order of its calls. */
-export function writeResults(
+export function writeToolResults(
   turn: Turn,
   calls: readonly ToolCallPart[],
-  writing: TurnWriting,
+  context: TurnWriteContext,
 ): JsonObject[] {
-  nativeFields(turn.native, "gemini", turn.path, writing.losses);
+  takeNativeFields(turn.native, "gemini", turn.path, context.losses);
   const place = new Map(calls.map((call, at) => [call.id, at]));
   return turn.parts
     .filter((part) => part.type === "tool_result")
     .toSorted((one, other) => (place.get(one.callId) ?? 0) - (place.get(other.callId) ?? 0))
     .map((part) => {
       const call = calls[place.get(part.callId) ?? -1];
-      return writeResult(part, part.name ?? call?.name ?? "", part.path ?? "messages", writing);
+      return writeToolResult(part, part.name ?? call?.name ?? "", part.path ?? "messages", context);
     });
 }
 
-function writeResult(
+function writeToolResult(
   part: ToolResultPart,
   name: string,
   at: string,
-  writing: TurnWriting,
+  context: TurnWriteContext,
 ): JsonObject {
   const texts: string[] = [];
   const parts: JsonObject[] = [];
@@ -34,7 +34,7 @@ function writeResult(
     const path = one.path ?? `${at}.content[${index}]`;
     if (one.type === "text") texts.push(one.text);
     else {
-      const held = writeHeld(one, path, writing);
+      const held = writeMediaContent(one, path, context);
       if (held !== undefined) parts.push(held);
     }
   }
@@ -43,33 +43,40 @@ function writeResult(
     part.cache !== undefined ||
     part.content.some((one) => "cache" in one && one.cache !== undefined);
   if (hasCache)
-    writing.losses.push({
+    context.losses.push({
       path: `${at}.cache_control`,
-      why: "This provider caches by itself.",
-      byRule: true,
+      reason: "This provider caches by itself.",
+      tolerated: true,
     });
   return {
     functionResponse: {
-      id: writing.named && !isMinted(part.callId) ? writing.ids.ofResult(part.callId) : undefined,
+      id:
+        context.hasCallIds && !isGenerated(part.callId)
+          ? context.ids.forResult(part.callId)
+          : undefined,
       name,
       response: part.isError === true ? { error: said } : { output: said },
       parts: parts.length === 0 ? undefined : parts,
-      ...nativeFields(part.native, "gemini", at, writing.losses),
+      ...takeNativeFields(part.native, "gemini", at, context.losses),
     },
   };
 }
 
-type Held = Exclude<ToolResultPart["content"][number], { type: "text" }>;
+type MediaContent = Exclude<ToolResultPart["content"][number], { type: "text" }>;
 
-function writeHeld(part: Held, at: string, writing: TurnWriting): JsonObject | undefined {
-  const { losses, target } = writing;
+function writeMediaContent(
+  part: MediaContent,
+  at: string,
+  context: TurnWriteContext,
+): JsonObject | undefined {
+  const { losses, target } = context;
   const media = part.type === "native" ? undefined : writeMedia(part, at, target, losses);
-  if (media?.["inlineData"] !== undefined && writing.named)
+  if (media?.["inlineData"] !== undefined && context.hasCallIds)
     return { inlineData: media["inlineData"] };
   if (part.type === "native" || media !== undefined)
     losses.push({
       path: at,
-      why:
+      reason:
         part.type === "native"
           ? `This content is of the ${part.wire} API and has no equivalent at this model's provider.`
           : "A tool result holds only text, and from the third generation of models on bytes, at this provider.",

@@ -1,19 +1,19 @@
 // How hard to think. Models of the third generation take a level, those of 2.5 a budget of tokens; which of them can be
 // told not to think at all differs.
 import type { CanonicalRequest, Effort, JsonObject, Loss, Reasoning } from "../../canonical.ts";
-import { budgetOfEffort, clampEffort, effortOfBudget } from "../../canonical-reasoning.ts";
+import { effortToBudget, clampEffort, budgetToEffort } from "../../canonical-reasoning.ts";
 import type { Target } from "../../canonical-wire.ts";
-import { reasoningOf } from "./model-generation.ts";
+import { reasoningControl } from "./model-generation.ts";
 
 const LEVELS = ["minimal", "low", "medium", "high"] as const satisfies readonly Effort[];
-const LEVELS_PRO = ["low", "medium", "high"] as const satisfies readonly Effort[];
-const DYNAMIC = -1;
+const PRO_LEVELS = ["low", "medium", "high"] as const satisfies readonly Effort[];
+const DYNAMIC_BUDGET = -1;
 
-interface Asked {
+interface ThinkingOptions {
   readonly reasoning: Reasoning;
   readonly target: Target;
-  readonly off: boolean;
-  readonly note: (why: string) => void;
+  readonly isOff: boolean;
+  readonly addLoss: (reason: string) => void;
 }
 
 export function writeThinking(
@@ -23,26 +23,26 @@ export function writeThinking(
 ): JsonObject | undefined {
   const { reasoning, names } = request;
   if (reasoning === undefined) return undefined;
-  const asks = isAsked(reasoning);
+  const asks = isRequested(reasoning);
   if (!asks && reasoning.summary === undefined) return undefined;
   const path = names?.reasoning ?? "reasoning";
   const off = isOff(reasoning);
-  const way = reasoningOf(target);
+  const way = reasoningControl(target);
   if (way === "none") {
-    if (asks && !off) losses.push({ path, why: "This model does not think by request." });
+    if (asks && !off) losses.push({ path, reason: "This model does not think by request." });
     return undefined;
   }
-  const note = (why: string) => losses.push({ path, why, byRule: true });
-  const asked: Asked = { reasoning, target, off, note };
+  const addLoss = (reason: string) => losses.push({ path, reason, tolerated: true });
+  const options: ThinkingOptions = { reasoning, target, isOff: off, addLoss };
   return {
     ...(way === "effort"
-      ? { thinkingLevel: levelOf(asked)?.toUpperCase() }
-      : { thinkingBudget: budgetOf(asked) }),
+      ? { thinkingLevel: levelFor(options)?.toUpperCase() }
+      : { thinkingBudget: budgetFor(options) }),
     includeThoughts: off || reasoning.summary === "none" ? undefined : true,
   };
 }
 
-function isAsked({ mode, effort, budgetTokens }: Reasoning): boolean {
+function isRequested({ mode, effort, budgetTokens }: Reasoning): boolean {
   return mode !== undefined || effort !== undefined || budgetTokens !== undefined;
 }
 
@@ -50,36 +50,36 @@ function isOff({ mode, effort, budgetTokens }: Reasoning): boolean {
   return mode === "off" || effort === "none" || budgetTokens === 0;
 }
 
-function levelOf({ reasoning, target, off, note }: Asked): Effort | undefined {
+function levelFor({ reasoning, target, isOff, addLoss }: ThinkingOptions): Effort | undefined {
   const { effort, budgetTokens } = reasoning;
-  const wanted = off
+  const wanted = isOff
     ? "none"
-    : (effort ?? (budgetTokens === undefined ? undefined : effortOfBudget(budgetTokens)));
+    : (effort ?? (budgetTokens === undefined ? undefined : budgetToEffort(budgetTokens)));
   if (wanted === undefined) return undefined;
-  const usual = target.model.includes("pro") ? LEVELS_PRO : LEVELS;
+  const usual = target.model.includes("pro") ? PRO_LEVELS : LEVELS;
   const known = target.abilities?.efforts?.filter((one) => one !== "none") ?? usual;
   const level = clampEffort(wanted, known);
-  if (level !== wanted) note(`This model has no effort ${wanted}; ${level} is the nearest.`);
+  if (level !== wanted) addLoss(`This model has no effort ${wanted}; ${level} is the nearest.`);
   return level;
 }
 
-function budgetOf({ reasoning, target, off, note }: Asked): number | undefined {
+function budgetFor({ reasoning, target, isOff, addLoss }: ThinkingOptions): number | undefined {
   const { effort, budgetTokens, mode } = reasoning;
-  const { min, max, canStop } = rangeOf(target.model);
-  if (off && canStop) return 0;
-  if (off) {
-    note("This model always thinks.");
+  const { min, max, canDisable } = budgetRange(target.model);
+  if (isOff && canDisable) return 0;
+  if (isOff) {
+    addLoss("This model always thinks.");
     return min;
   }
-  const wanted = budgetTokens ?? (effort === undefined ? undefined : budgetOfEffort(effort));
-  if (wanted === undefined) return mode === undefined ? undefined : DYNAMIC;
+  const wanted = budgetTokens ?? (effort === undefined ? undefined : effortToBudget(effort));
+  if (wanted === undefined) return mode === undefined ? undefined : DYNAMIC_BUDGET;
   const budget = Math.min(Math.max(wanted, min), max);
-  if (budget !== wanted) note(`This model thinks with ${min} to ${max} tokens.`);
+  if (budget !== wanted) addLoss(`This model thinks with ${min} to ${max} tokens.`);
   return budget;
 }
 
-function rangeOf(model: string): { min: number; max: number; canStop: boolean } {
-  if (model.includes("pro")) return { min: 128, max: 32_768, canStop: false };
-  if (model.includes("lite")) return { min: 512, max: 24_576, canStop: true };
-  return { min: 1, max: 24_576, canStop: true };
+function budgetRange(model: string): { min: number; max: number; canDisable: boolean } {
+  if (model.includes("pro")) return { min: 128, max: 32_768, canDisable: false };
+  if (model.includes("lite")) return { min: 512, max: 24_576, canDisable: true };
+  return { min: 1, max: 24_576, canDisable: true };
 }

@@ -1,9 +1,14 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool } from "../../canonical.ts";
-import { outputChoice, outputTool } from "../../canonical-output.ts";
-import { loseField, loseParallel, nativeFields, whyNative } from "../../canonical-wire.ts";
-import type { Emulation, Target } from "../../canonical-wire.ts";
+import { outputToolChoice, outputToolDefinition } from "../../canonical-output.ts";
+import {
+  addFieldLoss,
+  addParallelCallsLoss,
+  takeNativeFields,
+  nativeToolLossReason,
+} from "../../canonical-wire.ts";
+import type { SchemaEmulation, Target } from "../../canonical-wire.ts";
 
-const NAME = /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/;
+const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$/;
 
 export interface WrittenTools {
   readonly tools?: readonly JsonObject[] | undefined;
@@ -14,7 +19,7 @@ export interface WrittenTools {
 export function writeTools(
   request: CanonicalRequest,
   target: Target,
-  emulation: Emulation | undefined,
+  emulation: SchemaEmulation | undefined,
   losses: Loss[],
 ): WrittenTools {
   const { tools = [], output } = request;
@@ -25,7 +30,7 @@ export function writeTools(
     else functions.push(...writeFunction(tool, target, losses));
   }
   if (emulation !== undefined && output?.type === "json_schema") {
-    const { description, schema } = outputTool(output);
+    const { description, schema } = outputToolDefinition(output);
     functions.push({ name: emulation.outputTool, description, parametersJsonSchema: schema });
   }
   const written = [
@@ -33,8 +38,8 @@ export function writeTools(
     ...others,
   ];
   if (written.length === 0) return {};
-  loseParallel(losses, request);
-  const config = functions.length === 0 ? undefined : writeConfig(request, emulation, losses);
+  addParallelCallsLoss(losses, request);
+  const config = functions.length === 0 ? undefined : writeToolConfig(request, emulation, losses);
   return { tools: written, toolConfig: config && { functionCallingConfig: config } };
 }
 
@@ -43,50 +48,52 @@ function writeFunction(tool: Tool, target: Target, losses: Loss[]): readonly Jso
   if (tool.type !== "function") {
     losses.push({
       path: at,
-      why:
+      reason:
         tool.type === "custom"
           ? "This provider has no tools with free text for input."
-          : whyNative(tool),
+          : nativeToolLossReason(tool),
     });
     return [];
   }
-  if (!NAME.test(tool.name))
+  if (!TOOL_NAME.test(tool.name))
     losses.push({
       path: `${at}.name`,
-      why: "At this provider a tool's name has letters, digits and _ . : - only, and begins with a letter or _.",
+      reason:
+        "At this provider a tool's name has letters, digits and _ . : - only, and begins with a letter or _.",
     });
   if (tool.strict === true && target.abilities?.strictTools === false)
-    losses.push({ path: `${at}.strict`, why: "This model has no strict tools." });
+    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
   if (tool.cache !== undefined)
     losses.push({
       path: `${at}.cache_control`,
-      why: "This provider caches by itself.",
-      byRule: true,
+      reason: "This provider caches by itself.",
+      tolerated: true,
     });
   return [
     {
       name: tool.name,
       description: tool.description,
-      [isOwnSchema(tool.parameters) ? "parameters" : "parametersJsonSchema"]: tool.parameters,
-      ...nativeFields(tool.native, "gemini", at, losses),
+      [isGoogleSchema(tool.parameters) ? "parameters" : "parametersJsonSchema"]: tool.parameters,
+      ...takeNativeFields(tool.native, "gemini", at, losses),
     },
   ];
 }
 
 /** Whether it is a schema in this API's older form, with its types in capitals, which has a field of its own. */
-export function isOwnSchema(schema: JsonObject | undefined): boolean {
+export function isGoogleSchema(schema: JsonObject | undefined): boolean {
   const type = schema?.["type"];
   return typeof type === "string" && /^[A-Z]+$/.test(type);
 }
 
 // Decoding that keeps to the schemas is a mode of all tools together; where a call is forced, it is always kept to.
-function writeConfig(
+function writeToolConfig(
   request: CanonicalRequest,
-  emulation: Emulation | undefined,
+  emulation: SchemaEmulation | undefined,
   losses: Loss[],
 ): JsonObject | undefined {
   const strict = request.tools?.some((tool) => tool.type === "function" && tool.strict === true);
-  const choice = emulation === undefined ? request.toolChoice : outputChoice(request, emulation);
+  const choice =
+    emulation === undefined ? request.toolChoice : outputToolChoice(request, emulation);
   switch (choice?.type) {
     case undefined:
       return strict === true ? { mode: "VALIDATED" } : undefined;
@@ -105,7 +112,7 @@ function writeConfig(
       };
     case "native":
       if (choice.wire === "gemini") return choice.value;
-      loseField(
+      addFieldLoss(
         losses,
         request,
         "toolChoice",

@@ -14,23 +14,23 @@ import type {
 import { createCallIds } from "../../canonical-call-ids.ts";
 import type { CallIds } from "../../canonical-call-ids.ts";
 import { parseObject } from "../../canonical-json.ts";
-import { loseSignature, mayReplay } from "../../canonical-reasoning.ts";
-import { nativeFields } from "../../canonical-wire.ts";
+import { addSignatureLoss, canReplay } from "../../canonical-reasoning.ts";
+import { takeNativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
-import { isMinted } from "./call-ids.ts";
+import { isGenerated } from "./call-ids.ts";
 import { isThirdGeneration } from "./model-generation.ts";
 import { writeMedia } from "./write-parts.ts";
-import { writeResults } from "./write-results.ts";
+import { writeToolResults } from "./write-results.ts";
 
 /** The documented word for a call that some other model made: newer models refuse a step whose first call has no signature. */
-const NO_SIGNATURE = "skip_thought_signature_validator";
+const SKIP_SIGNATURE_CHECK = "skip_thought_signature_validator";
 
-export interface TurnWriting {
+export interface TurnWriteContext {
   readonly target: Target;
   readonly losses: Loss[];
   readonly ids: CallIds;
   /** Calls have ids; older models go by name and order. */
-  readonly named: boolean;
+  readonly hasCallIds: boolean;
 }
 
 interface Content {
@@ -49,27 +49,27 @@ export function writeTurns(
   target: Target,
   losses: Loss[],
 ): WrittenTurns {
-  const named = isThirdGeneration(target);
-  const writing: TurnWriting = { target, losses, named, ids: createCallIds("any") };
+  const hasCallIds = isThirdGeneration(target);
+  const context: TurnWriteContext = { target, losses, hasCallIds, ids: createCallIds("any") };
   const { turns } = request;
   const first = turns.findIndex((turn) => !isInstruction(turn));
   const leading = first < 0 ? turns : turns.slice(0, first);
-  const system = leading.flatMap((turn) => writeTurn(turn, placeOf(turn), writing));
+  const system = leading.flatMap((turn) => writeTurn(turn, turnPath(turn), context));
   const contents: Content[] = [];
   let calls: readonly ToolCallPart[] = [];
   for (const turn of turns.slice(leading.length)) {
     const parts =
       turn.role === "tool"
-        ? writeResults(turn, calls, writing)
-        : writeTurn(turn, placeOf(turn), writing);
+        ? writeToolResults(turn, calls, context)
+        : writeTurn(turn, turnPath(turn), context);
     if (turn.role === "assistant") calls = turn.parts.filter((part) => part.type === "tool_call");
     addContent(contents, turn.role === "assistant" ? "model" : "user", parts);
   }
-  noteOrder(turns.slice(leading.length), writing);
+  addOrderLosses(turns.slice(leading.length), context);
   if (contents.length === 0)
     losses.push({
       path: request.names?.turns ?? "messages",
-      why: "Nothing in it is of a kind that this provider takes.",
+      reason: "Nothing in it is of a kind that this provider takes.",
     });
   return {
     systemInstruction: system.length === 0 ? undefined : { parts: system },
@@ -81,7 +81,7 @@ function isInstruction({ role }: Turn): boolean {
   return role === "system" || role === "developer";
 }
 
-function placeOf(turn: Turn): string {
+function turnPath(turn: Turn): string {
   return turn.path ?? "messages";
 }
 
@@ -92,117 +92,121 @@ function addContent(contents: Content[], role: Content["role"], parts: readonly 
   else contents.push({ role, parts: [...parts] });
 }
 
-function noteOrder(turns: readonly Turn[], { target, losses }: TurnWriting): void {
+function addOrderLosses(turns: readonly Turn[], { target, losses }: TurnWriteContext): void {
   const [first] = turns;
   if (first?.role === "assistant" && first.parts.some((part) => part.type === "tool_call"))
     losses.push({
-      path: placeOf(first),
-      why: "At this provider a tool call comes after a user's message.",
-      always: true,
+      path: turnPath(first),
+      reason: "At this provider a tool call comes after a user's message.",
+      fatal: true,
     });
   const last = turns.at(-1);
   if (last?.role === "assistant" && target.abilities?.prefill === false)
     losses.push({
-      path: placeOf(last),
-      why: "This model does not go on with a trailing assistant message.",
-      always: true,
+      path: turnPath(last),
+      reason: "This model does not go on with a trailing assistant message.",
+      fatal: true,
     });
 }
 
-function writeTurn(turn: Turn, at: string, writing: TurnWriting): JsonObject[] {
-  nativeFields(turn.native, "gemini", turn.path, writing.losses);
+function writeTurn(turn: Turn, at: string, context: TurnWriteContext): JsonObject[] {
+  takeNativeFields(turn.native, "gemini", turn.path, context.losses);
   if (turn.name !== undefined)
-    writing.losses.push({ path: `${at}.name`, why: "This provider's messages have no name." });
+    context.losses.push({ path: `${at}.name`, reason: "This provider's messages have no name." });
   const firstCall = turn.parts.findIndex((part) => part.type === "tool_call");
   const written: JsonObject[] = [];
   for (const [index, part] of turn.parts.entries()) {
     const path = part.path ?? `${at}.content[${index}]`;
     const one = isInstruction(turn)
-      ? writeInstruction(part, path, writing)
-      : writePart(part, path, index === firstCall, writing);
+      ? writeInstruction(part, path, context)
+      : writePart(part, path, index === firstCall, context);
     if (one !== undefined) written.push(one);
   }
   return written;
 }
 
-function writeInstruction(part: Part, at: string, writing: TurnWriting): JsonObject | undefined {
-  noteCache(part, at, writing);
-  if (part.type === "text") return writeText(part, at, writing);
-  return lose(writing, at, "Instructions are text at this provider.");
+function writeInstruction(
+  part: Part,
+  at: string,
+  context: TurnWriteContext,
+): JsonObject | undefined {
+  addCacheLoss(part, at, context);
+  if (part.type === "text") return writeText(part, at, context);
+  return addLoss(context, at, "Instructions are text at this provider.");
 }
 
 function writePart(
   part: Part,
   at: string,
   opensStep: boolean,
-  writing: TurnWriting,
+  context: TurnWriteContext,
 ): JsonObject | undefined {
-  noteCache(part, at, writing);
+  addCacheLoss(part, at, context);
   switch (part.type) {
     case "text":
-      return writeText(part, at, writing);
+      return writeText(part, at, context);
     case "refusal":
       return part.text === "" ? undefined : { text: part.text };
     case "image":
     case "file":
     case "audio":
     case "video":
-      return writeSeen(part, at, writing);
+      return writeMediaPart(part, at, context);
     case "reasoning":
-      return writeReasoning(part, at, writing);
+      return writeReasoning(part, at, context);
     case "tool_call":
-      return writeCall(part, at, opensStep, writing);
+      return writeCall(part, at, opensStep, context);
     case "native":
       if (part.wire === "gemini") return part.value;
-      return lose(
-        writing,
+      return addLoss(
+        context,
         at,
         `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
       );
     case "tool_result":
-      return lose(writing, at, "A tool result cannot stand here.");
+      return addLoss(context, at, "A tool result cannot stand here.");
   }
 }
 
-function noteCache(part: Part, at: string, { losses }: TurnWriting): void {
+function addCacheLoss(part: Part, at: string, { losses }: TurnWriteContext): void {
   if (!("cache" in part) || part.cache === undefined) return;
   losses.push({
     path: `${at}.cache_control`,
-    why: "This provider caches by itself.",
-    byRule: true,
+    reason: "This provider caches by itself.",
+    tolerated: true,
   });
 }
 
 /** The signature of a thing goes back only to its maker. */
-function signatureOf(
+function replayableSignature(
   part: TextPart | ImagePart | ToolCallPart,
   at: string,
-  { target, losses }: TurnWriting,
+  { target, losses }: TurnWriteContext,
 ): string | undefined {
   const { signature } = part;
   if (signature === undefined) return undefined;
-  if (mayReplay(signature, "gemini", target)) return signature.data;
-  loseSignature(losses, at, signature);
+  if (canReplay(signature, "gemini", target)) return signature.data;
+  addSignatureLoss(losses, at, signature);
   return undefined;
 }
 
-function writeSeen(
+function writeMediaPart(
   part: ImagePart | FilePart | MediaPart,
   at: string,
-  writing: TurnWriting,
+  context: TurnWriteContext,
 ): JsonObject | undefined {
-  const written = writeMedia(part, at, writing.target, writing.losses);
+  const written = writeMedia(part, at, context.target, context.losses);
   if (written === undefined) return undefined;
   return {
     ...written,
-    thoughtSignature: part.type === "image" ? signatureOf(part, at, writing) : undefined,
-    ...nativeFields(part.native, "gemini", at, writing.losses),
+    thoughtSignature: part.type === "image" ? replayableSignature(part, at, context) : undefined,
+    ...takeNativeFields(part.native, "gemini", at, context.losses),
   };
 }
 
-function writeText(part: TextPart, at: string, writing: TurnWriting): JsonObject | undefined {
-  const extra = nativeFields(part.native, "gemini", at, writing.losses);
-  const thoughtSignature = signatureOf(part, at, writing);
+function writeText(part: TextPart, at: string, context: TurnWriteContext): JsonObject | undefined {
+  const extra = takeNativeFields(part.native, "gemini", at, context.losses);
+  const thoughtSignature = replayableSignature(part, at, context);
   if (part.text === "" && thoughtSignature === undefined) return undefined;
   return { text: part.text, thoughtSignature, ...extra };
 }
@@ -210,14 +214,14 @@ function writeText(part: TextPart, at: string, writing: TurnWriting): JsonObject
 function writeReasoning(
   { text, blob }: ReasoningPart,
   at: string,
-  { target, losses }: TurnWriting,
+  { target, losses }: TurnWriteContext,
 ): JsonObject | undefined {
-  if (blob !== undefined && mayReplay(blob, "gemini", target))
+  if (blob !== undefined && canReplay(blob, "gemini", target))
     return { text, thought: true, thoughtSignature: blob.data };
   losses.push({
     path: at,
-    why: "Earlier reasoning goes back only to the provider and model that made it.",
-    byRule: true,
+    reason: "Earlier reasoning goes back only to the provider and model that made it.",
+    tolerated: true,
   });
   return undefined;
 }
@@ -226,27 +230,28 @@ function writeCall(
   part: ToolCallPart,
   at: string,
   opensStep: boolean,
-  writing: TurnWriting,
+  context: TurnWriteContext,
 ): JsonObject | undefined {
   if (part.custom === true)
-    return lose(writing, at, "This provider has no tools with free text for input.");
+    return addLoss(context, at, "This provider has no tools with free text for input.");
   const args = parseObject(part.arguments);
   if (args === undefined)
-    return lose(writing, at, "The arguments of a tool call must be a JSON object.");
-  const id = writing.ids.ofCall(part.id);
+    return addLoss(context, at, "The arguments of a tool call must be a JSON object.");
+  const id = context.ids.forCall(part.id);
   return {
     functionCall: {
-      id: writing.named && !isMinted(part.id) ? id : undefined,
+      id: context.hasCallIds && !isGenerated(part.id) ? id : undefined,
       name: part.name,
       args,
     },
     thoughtSignature:
-      signatureOf(part, at, writing) ?? (opensStep && writing.named ? NO_SIGNATURE : undefined),
-    ...nativeFields(part.native, "gemini", at, writing.losses),
+      replayableSignature(part, at, context) ??
+      (opensStep && context.hasCallIds ? SKIP_SIGNATURE_CHECK : undefined),
+    ...takeNativeFields(part.native, "gemini", at, context.losses),
   };
 }
 
-function lose({ losses }: TurnWriting, path: string, why: string): undefined {
-  losses.push({ path, why });
+function addLoss({ losses }: TurnWriteContext, path: string, reason: string): undefined {
+  losses.push({ path, reason });
   return undefined;
 }

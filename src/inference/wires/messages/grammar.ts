@@ -22,91 +22,91 @@ const MESSAGE_FIELDS = [
   "usage",
 ] as const;
 
-interface Seen {
-  readonly wrong: string[];
+interface ValidatorState {
+  readonly problems: string[];
   state: "before" | "open" | "ending" | "over";
-  next: number;
+  nextIndex: number;
   block: { readonly type: string; deltas: number } | undefined;
 }
 
 /** Empty where the stream obeys: start, blocks one after another with dense indices, delta, stop; or an error at the end. */
-export function checkMessagesStream(events: readonly WireEvent[]): readonly string[] {
-  const seen: Seen = { wrong: [], state: "before", next: 0, block: undefined };
+export function validateMessagesStream(events: readonly WireEvent[]): readonly string[] {
+  const seen: ValidatorState = { problems: [], state: "before", nextIndex: 0, block: undefined };
   for (const [at, { name, data }] of events.entries()) {
     const event = parseObject(data);
     if (event === undefined) {
-      seen.wrong.push(`${at}: no JSON object: ${data.slice(0, 40)}`);
+      seen.problems.push(`${at}: no JSON object: ${data.slice(0, 40)}`);
       continue;
     }
     const type = String(event["type"]);
-    if (name !== type) seen.wrong.push(`${at}: event name ${name} with type ${type}`);
-    if (seen.state === "over") seen.wrong.push(`${at}: ${type} after the end`);
+    if (name !== type) seen.problems.push(`${at}: event name ${name} with type ${type}`);
+    if (seen.state === "over") seen.problems.push(`${at}: ${type} after the end`);
     if (type === "ping") continue;
     if (type.startsWith("content_block_")) checkBlockEvent(seen, event, at);
     else checkMessageEvent(seen, event, at);
   }
-  if (seen.state !== "over") seen.wrong.push("the stream has no terminal event");
-  return seen.wrong;
+  if (seen.state !== "over") seen.problems.push("the stream has no terminal event");
+  return seen.problems;
 }
 
-function checkMessageEvent(seen: Seen, event: JsonObject, at: number): void {
-  const { wrong } = seen;
+function checkMessageEvent(seen: ValidatorState, event: JsonObject, at: number): void {
+  const { problems } = seen;
   switch (event["type"]) {
     case "message_start":
-      if (seen.state !== "before") wrong.push(`${at}: a second message_start`);
-      wrong.push(...checkMessage(event["message"], at));
+      if (seen.state !== "before") problems.push(`${at}: a second message_start`);
+      problems.push(...checkMessage(event["message"], at));
       seen.state = "open";
       return;
     case "message_delta":
       if (seen.state !== "open" && seen.state !== "ending")
-        wrong.push(`${at}: message_delta outside of the message`);
-      if (seen.block !== undefined) wrong.push(`${at}: message_delta within a block`);
+        problems.push(`${at}: message_delta outside of the message`);
+      if (seen.block !== undefined) problems.push(`${at}: message_delta within a block`);
       if (typeof objectIn(event["usage"])?.["output_tokens"] !== "number")
-        wrong.push(`${at}: message_delta without usage`);
+        problems.push(`${at}: message_delta without usage`);
       if (typeof objectIn(event["delta"])?.["stop_reason"] === "string") seen.state = "ending";
       return;
     case "message_stop":
-      if (seen.state !== "ending") wrong.push(`${at}: message_stop without stop_reason`);
+      if (seen.state !== "ending") problems.push(`${at}: message_stop without stop_reason`);
       seen.state = "over";
       return;
     case "error":
       if (typeof objectIn(event["error"])?.["message"] !== "string")
-        wrong.push(`${at}: error without message`);
+        problems.push(`${at}: error without message`);
       seen.state = "over";
       return;
     default:
-      wrong.push(`${at}: unknown event ${String(event["type"])}`);
+      problems.push(`${at}: unknown event ${String(event["type"])}`);
   }
 }
 
-function checkBlockEvent(seen: Seen, event: JsonObject, at: number): void {
-  const { wrong, block } = seen;
+function checkBlockEvent(seen: ValidatorState, event: JsonObject, at: number): void {
+  const { problems, block } = seen;
   const type = String(event["type"]);
-  if (seen.state !== "open") wrong.push(`${at}: ${type} outside of the message`);
-  if (event["index"] !== seen.next)
-    wrong.push(`${at}: index ${String(event["index"])}, expected ${seen.next}`);
+  if (seen.state !== "open") problems.push(`${at}: ${type} outside of the message`);
+  if (event["index"] !== seen.nextIndex)
+    problems.push(`${at}: index ${String(event["index"])}, expected ${seen.nextIndex}`);
   if (type === "content_block_start") {
-    if (block !== undefined) wrong.push(`${at}: a block starts within a block`);
+    if (block !== undefined) problems.push(`${at}: a block starts within a block`);
     const kind = objectIn(event["content_block"])?.["type"];
-    if (typeof kind !== "string") wrong.push(`${at}: a block without type`);
+    if (typeof kind !== "string") problems.push(`${at}: a block without type`);
     seen.block = { type: String(kind), deltas: 0 };
     return;
   }
   if (block === undefined) {
-    wrong.push(`${at}: ${type} without a block`);
+    problems.push(`${at}: ${type} without a block`);
     return;
   }
   if (type === "content_block_delta") {
     block.deltas++;
     const kind = String(objectIn(event["delta"])?.["type"]);
     if (!(DELTAS[block.type] ?? []).includes(kind))
-      wrong.push(`${at}: ${kind} in a ${block.type} block`);
+      problems.push(`${at}: ${kind} in a ${block.type} block`);
     return;
   }
   if (block.type === "tool_use" && block.deltas === 0)
-    wrong.push(`${at}: a tool_use block without input_json_delta`);
+    problems.push(`${at}: a tool_use block without input_json_delta`);
   seen.block = undefined;
-  seen.next++;
+  seen.nextIndex++;
 }
 
 function checkMessage(message: unknown, at: number): readonly string[] {

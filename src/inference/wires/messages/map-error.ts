@@ -1,9 +1,9 @@
 import type { FaultCode } from "../../../base/fault.ts";
 import type { CanonicalError, JsonObject } from "../../canonical.ts";
-import { providerError } from "../../canonical-error.ts";
+import { toCanonicalError } from "../../canonical-error.ts";
 import { isObject, objectIn, stringIn } from "../../canonical-json.ts";
 
-const FROM_MESSAGES: Readonly<Record<string, readonly [FaultCode, number]>> = {
+const CODE_BY_TYPE: Readonly<Record<string, readonly [FaultCode, number]>> = {
   invalid_request_error: ["invalid_request", 400],
   authentication_error: ["provider_not_configured", 503],
   billing_error: ["provider_not_configured", 503],
@@ -16,7 +16,7 @@ const FROM_MESSAGES: Readonly<Record<string, readonly [FaultCode, number]>> = {
   overloaded_error: ["overloaded", 529],
 };
 
-const TO_MESSAGES = {
+const TYPE_BY_CODE = {
   invalid_request: "invalid_request_error",
   invalid_api_key: "authentication_error",
   insufficient_credits: "billing_error",
@@ -43,11 +43,11 @@ const TO_MESSAGES = {
 /** `{"type":"error","error":{type,message}}`; Vertex and Bedrock answer in their own clouds' forms. Status 200 is an error within a stream. */
 export function readError(status: number, input: unknown): CanonicalError {
   const body = Array.isArray(input) ? (input[0] as unknown) : input; // Array.isArray gives any[].
-  if (!isObject(body)) return providerError({ status, message: stringIn(body)?.trim() });
+  if (!isObject(body)) return toCanonicalError({ status, message: stringIn(body)?.trim() });
   const error = objectIn(body["error"]) ?? body;
   const type = stringIn(error["type"]) ?? stringIn(error["status"]);
-  const known = type === undefined ? undefined : FROM_MESSAGES[type];
-  return providerError({
+  const known = type === undefined ? undefined : CODE_BY_TYPE[type];
+  return toCanonicalError({
     status: status >= 400 ? status : (known?.[1] ?? 502),
     message: stringIn(error["message"]) ?? stringIn(body["message"]) ?? stringIn(body["error"]),
     nativeCode: type,
@@ -57,7 +57,7 @@ export function readError(status: number, input: unknown): CanonicalError {
 
 export function writeError(error: CanonicalError, requestId: string): JsonObject {
   const { code, message, nativeCode, param, fields } = error;
-  const type = TO_MESSAGES[code];
+  const type = TYPE_BY_CODE[code];
   return {
     type: "error",
     error: {

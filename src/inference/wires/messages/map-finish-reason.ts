@@ -11,7 +11,7 @@ const FROM_MESSAGES = {
   model_context_window_exceeded: "context_full",
 } as const satisfies Record<StopReason, FinishReason>;
 
-const WORDS: Readonly<Record<string, FinishReason>> = FROM_MESSAGES;
+const FINISH_REASON_BY_NAME: Readonly<Record<string, FinishReason>> = FROM_MESSAGES;
 
 const TO_MESSAGES = {
   stop: "end_turn",
@@ -29,17 +29,18 @@ const TO_MESSAGES = {
 /** A word that is new to us ends the turn. With the output tool's call turned back into text, no call was made. */
 export function readFinish(
   word: string | undefined,
-  stopString: string | undefined,
+  stopSequence: string | undefined,
   detail: string | undefined,
   calls: boolean,
 ): Finish {
-  let reason: FinishReason = (word === undefined ? undefined : WORDS[word]) ?? "stop";
+  let reason: FinishReason =
+    (word === undefined ? undefined : FINISH_REASON_BY_NAME[word]) ?? "stop";
   if (reason === "tool_calls" && !calls) reason = "stop";
   else if (reason === "stop" && calls) reason = "tool_calls";
-  return { reason, native: word, stopString, detail };
+  return { reason, nativeReason: word, stopSequence, detail };
 }
 
-export interface WrittenStop {
+export interface WrittenFinish {
   readonly stop_reason: StopReason;
   readonly stop_sequence: string | null;
   readonly stop_details: {
@@ -50,13 +51,16 @@ export interface WrittenStop {
 }
 
 /** A stop sequence is named here; where the provider did not say which was met, the turn just ended. */
-export function writeFinish({ reason, stopString, detail }: Finish, refused: boolean): WrittenStop {
+export function writeFinish(
+  { reason, stopSequence, detail }: Finish,
+  hasRefusal: boolean,
+): WrittenFinish {
   let word: StopReason = TO_MESSAGES[reason];
-  if (word === "stop_sequence" && stopString === undefined) word = "end_turn";
-  if (word === "end_turn" && refused) word = "refusal";
+  if (word === "stop_sequence" && stopSequence === undefined) word = "end_turn";
+  if (word === "end_turn" && hasRefusal) word = "refusal";
   return {
     stop_reason: word,
-    stop_sequence: word === "stop_sequence" ? (stopString ?? null) : null,
+    stop_sequence: word === "stop_sequence" ? (stopSequence ?? null) : null,
     stop_details:
       word === "refusal" ? { type: "refusal", category: null, explanation: detail ?? null } : null,
   };

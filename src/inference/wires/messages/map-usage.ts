@@ -1,7 +1,7 @@
 import type { TokenMeter, Usage } from "../../../base/meters.ts";
 import type { JsonObject, UsageReport } from "../../canonical.ts";
 
-const TIERS: ReadonlySet<unknown> = new Set(["standard", "priority", "batch"]);
+const SERVICE_TIERS: ReadonlySet<unknown> = new Set(["standard", "priority", "batch"]);
 const SPEEDS: ReadonlySet<unknown> = new Set(["standard", "fast"]);
 
 /** The disjoint meters as this API counts: input without what was read from or written to the cache. */
@@ -14,14 +14,14 @@ export function writeUsage({ usage, extras }: UsageReport): JsonObject {
     web_fetch_requests: fees.web_fetch ?? 0,
   };
   return {
-    input_tokens: sum(usage, "input", "input_audio", "input_image"),
+    input_tokens: sumTokens(usage, "input", "input_audio", "input_image"),
     cache_creation_input_tokens: written5m + written1h,
-    cache_read_input_tokens: sum(usage, "cache_read", "cache_read_audio"),
+    cache_read_input_tokens: sumTokens(usage, "cache_read", "cache_read_audio"),
     cache_creation: { ephemeral_5m_input_tokens: written5m, ephemeral_1h_input_tokens: written1h },
-    output_tokens: sum(usage, "output", "reasoning", "output_audio", "output_image"),
+    output_tokens: sumTokens(usage, "output", "reasoning", "output_audio", "output_image"),
     output_tokens_details: tokens.reasoning ? { thinking_tokens: tokens.reasoning } : null,
     server_tool_use: tools.web_search_requests + tools.web_fetch_requests > 0 ? tools : null,
-    service_tier: TIERS.has(serviceTier) ? serviceTier : null,
+    service_tier: SERVICE_TIERS.has(serviceTier) ? serviceTier : null,
     speed: SPEEDS.has(speed) ? speed : null,
     inference_geo: region ?? null,
     ...extras,
@@ -29,10 +29,10 @@ export function writeUsage({ usage, extras }: UsageReport): JsonObject {
 }
 
 /** What a stream says before anything was counted. */
-export function startUsage(inputTokens: number): JsonObject {
+export function initialUsage(inputTokens: number): JsonObject {
   return writeUsage({ usage: { tokens: { input: inputTokens }, fees: {} } });
 }
 
-function sum({ tokens }: Usage, ...meters: readonly TokenMeter[]): number {
+function sumTokens({ tokens }: Usage, ...meters: readonly TokenMeter[]): number {
   return meters.reduce((total, meter) => total + (tokens[meter] ?? 0), 0);
 }

@@ -1,7 +1,7 @@
 // Content blocks of a request.
 import { invalid } from "../../../base/fault.ts";
 import type {
-  CacheMark,
+  CacheBreakpoint,
   Citation,
   FilePart,
   JsonObject,
@@ -25,7 +25,7 @@ import {
   optionalString,
   unknownFields,
 } from "../../canonical-json.ts";
-import { openBlob } from "../../canonical-reasoning.ts";
+import { decodeBlob } from "../../canonical-reasoning.ts";
 import { readCitation } from "./read-reply.ts";
 
 const IMAGE_TYPES: ReadonlySet<string> = new Set([
@@ -34,7 +34,7 @@ const IMAGE_TYPES: ReadonlySet<string> = new Set([
   "image/gif",
   "image/webp",
 ]);
-const USE_KNOWN: ReadonlySet<string> = new Set([
+const TOOL_USE_FIELDS: ReadonlySet<string> = new Set([
   "type",
   "id",
   "name",
@@ -42,14 +42,14 @@ const USE_KNOWN: ReadonlySet<string> = new Set([
   "cache_control",
   "caller",
 ]);
-const RESULT_KNOWN: ReadonlySet<string> = new Set([
+const TOOL_RESULT_FIELDS: ReadonlySet<string> = new Set([
   "type",
   "tool_use_id",
   "content",
   "is_error",
   "cache_control",
 ]);
-const IMAGE_KNOWN: ReadonlySet<string> = new Set(["type", "source", "cache_control"]);
+const IMAGE_FIELDS: ReadonlySet<string> = new Set(["type", "source", "cache_control"]);
 
 /** Empty texts are left out: they say nothing, and most providers refuse them. */
 export function readBlocks(blocks: readonly unknown[], path: string): Part[] {
@@ -65,7 +65,7 @@ export function readText(text: string, path: string): TextPart {
   return { type: "text", text, path };
 }
 
-export function readCache(holder: JsonObject, path: string): CacheMark | undefined {
+export function readCache(holder: JsonObject, path: string): CacheBreakpoint | undefined {
   const at = path === "" ? "cache_control" : `${path}.cache_control`;
   const control = optionalObject(holder["cache_control"], at);
   if (control === undefined) return undefined;
@@ -93,7 +93,7 @@ function readBlock(block: JsonObject, path: string): Part {
       return {
         type: "reasoning",
         text: mustBeString(block["thinking"], `${path}.thinking`),
-        blob: signature ? openBlob(signature, "messages", "signature") : undefined,
+        blob: signature ? decodeBlob(signature, "messages", "signature") : undefined,
         path,
       };
     }
@@ -101,15 +101,15 @@ function readBlock(block: JsonObject, path: string): Part {
       return {
         type: "reasoning",
         text: "",
-        blob: openBlob(mustBeName(block["data"], `${path}.data`), "messages", "encrypted"),
+        blob: decodeBlob(mustBeName(block["data"], `${path}.data`), "messages", "encrypted"),
         path,
       };
     case "tool_use":
-      return readUse(block, path);
+      return readToolUse(block, path);
     case "tool_result":
-      return readResult(block, path);
+      return readToolResult(block, path);
     case "image": {
-      const native = unknownFields(block, IMAGE_KNOWN);
+      const native = unknownFields(block, IMAGE_FIELDS);
       return {
         type,
         source: readImageSource(mustBeObject(block["source"], `${path}.source`), `${path}.source`),
@@ -125,13 +125,13 @@ function readBlock(block: JsonObject, path: string): Part {
   }
 }
 
-function readUse(block: JsonObject, path: string): ToolCallPart {
+function readToolUse(block: JsonObject, path: string): ToolCallPart {
   const direct =
     block["caller"] === undefined ||
     block["caller"] === null ||
     optionalObject(block["caller"], `${path}.caller`)?.["type"] === "direct";
   const native: JsonObject = {
-    ...unknownFields(block, USE_KNOWN),
+    ...unknownFields(block, TOOL_USE_FIELDS),
     ...(direct ? undefined : { caller: block["caller"] }),
   };
   return {
@@ -145,7 +145,7 @@ function readUse(block: JsonObject, path: string): ToolCallPart {
   };
 }
 
-function readResult(block: JsonObject, path: string): ToolResultPart {
+function readToolResult(block: JsonObject, path: string): ToolResultPart {
   const { content } = block;
   const read =
     content === undefined || content === null || content === ""
@@ -164,7 +164,7 @@ function readResult(block: JsonObject, path: string): ToolResultPart {
       throw invalid(part.path, "A tool result may hold text, images and documents.");
     parts.push(part);
   }
-  const native = unknownFields(block, RESULT_KNOWN);
+  const native = unknownFields(block, TOOL_RESULT_FIELDS);
   return {
     type: "tool_result",
     callId: decodeCallId(mustBeName(block["tool_use_id"], `${path}.tool_use_id`)),

@@ -1,4 +1,4 @@
-import type { Blob, CanonicalReply, Citation, JsonObject, Part } from "../../canonical.ts";
+import type { OpaqueBlob, CanonicalReply, Citation, JsonObject, Part } from "../../canonical.ts";
 import { arrayIn, isObject, objectIn, stringIn } from "../../canonical-json.ts";
 import { mintCallId } from "../../canonical-call-ids.ts";
 import type { ReplyReadContext } from "../../canonical-wire.ts";
@@ -64,9 +64,9 @@ export function readReplyBlock(block: JsonObject, context: ReplyReadContext, min
 
 export function blobOf(
   data: unknown,
-  kind: Blob["kind"],
+  kind: OpaqueBlob["kind"],
   { origin }: ReplyReadContext,
-): Blob | undefined {
+): OpaqueBlob | undefined {
   return typeof data === "string" && data !== ""
     ? { wire: "messages", kind, data, origin }
     : undefined;

@@ -29,7 +29,7 @@ import { readTurns } from "./read-turns.ts";
 const TOKENS_MAX = 100_000_000;
 const STOPS_MAX = 64;
 
-const NAMES: FieldNames = {
+const FIELD_NAMES: FieldNames = {
   turns: "messages",
   toolChoice: "tool_choice",
   parallelToolCalls: "tool_choice.disable_parallel_tool_use",
@@ -45,16 +45,16 @@ const NAMES: FieldNames = {
 };
 
 /** Where nothing is said of thinking, what asks for it is the effort. */
-const EFFORT_NAMES: FieldNames = { ...NAMES, reasoning: "output_config.effort" };
+const EFFORT_FIELD_NAMES: FieldNames = { ...FIELD_NAMES, reasoning: "output_config.effort" };
 
-const KNOWN: ReadonlySet<string> = new Set(
+const KNOWN_FIELDS: ReadonlySet<string> = new Set(
   "model messages system stream tools tool_choice output_config output_format thinking max_tokens temperature top_p top_k stop_sequences service_tier metadata cache_control".split(
     " ",
   ),
 );
-const OUTPUT_KNOWN: ReadonlySet<string> = new Set(["effort", "format"]);
-const METADATA_KNOWN: ReadonlySet<string> = new Set(["user_id"]);
-const TOOL_KNOWN: ReadonlySet<string> = new Set([
+const OUTPUT_FIELDS: ReadonlySet<string> = new Set(["effort", "format"]);
+const METADATA_FIELDS: ReadonlySet<string> = new Set(["user_id"]);
+const TOOL_FIELDS: ReadonlySet<string> = new Set([
   "type",
   "name",
   "description",
@@ -104,7 +104,7 @@ export function readRequest(input: unknown): CanonicalRequest {
       user: optionalString(metadata?.["user_id"], "metadata.user_id"),
       cache: readCache(body, ""),
       native: readNative(body, config, metadata),
-      names: (body["thinking"] ?? undefined) === undefined ? EFFORT_NAMES : NAMES,
+      names: (body["thinking"] ?? undefined) === undefined ? EFFORT_FIELD_NAMES : FIELD_NAMES,
     },
     "input_schema",
   );
@@ -115,10 +115,10 @@ function readNative(
   config: JsonObject | undefined,
   metadata: JsonObject | undefined,
 ): CanonicalRequest["native"] {
-  const outputRest = config && unknownFields(config, OUTPUT_KNOWN);
-  const metadataRest = metadata && unknownFields(metadata, METADATA_KNOWN);
+  const outputRest = config && unknownFields(config, OUTPUT_FIELDS);
+  const metadataRest = metadata && unknownFields(metadata, METADATA_FIELDS);
   const fields: JsonObject = {
-    ...unknownFields(body, KNOWN),
+    ...unknownFields(body, KNOWN_FIELDS),
     ...(outputRest && { output_config: outputRest }),
     ...(metadataRest && { metadata: metadataRest }),
   };
@@ -135,7 +135,7 @@ function readTool(tool: JsonObject, path: string): Tool {
       value: tool,
       path,
     };
-  const native = unknownFields(tool, TOOL_KNOWN);
+  const native = unknownFields(tool, TOOL_FIELDS);
   return {
     type: "function",
     name: mustBeName(tool["name"], `${path}.name`),

@@ -3,7 +3,7 @@ import { invalid } from "../../../base/fault.ts";
 import { mustBeArray, mustBeObject, oneOf, unknownFields } from "../../canonical-json.ts";
 import { readBlocks, readText } from "./read-blocks.ts";
 
-const KNOWN: ReadonlySet<string> = new Set(["role", "content"]);
+const MESSAGE_FIELDS: ReadonlySet<string> = new Set(["role", "content"]);
 
 /** The conversation: `system` is its first turn; a user message of tool results and other things is two turns. */
 export function readTurns(system: unknown, messages: readonly unknown[]): readonly Turn[] {
@@ -25,7 +25,7 @@ function readMessage(message: JsonObject, path: string): readonly Turn[] {
   const { content } = message;
   if (content === undefined || content === null)
     throw invalid(`${path}.content`, `${path}.content is missing.`);
-  const fields = unknownFields(message, KNOWN);
+  const fields = unknownFields(message, MESSAGE_FIELDS);
   const native = fields && ({ wire: "messages", fields } as const);
   const parts =
     typeof content === "string"
@@ -33,21 +33,21 @@ function readMessage(message: JsonObject, path: string): readonly Turn[] {
         ? []
         : [readText(content, `${path}.content`)]
       : readBlocks(mustBeArray(content, `${path}.content`), `${path}.content`);
-  if (role !== "user" || !parts.some(isResult))
+  if (role !== "user" || !parts.some(isToolResult))
     return [
-      { role, parts: role === "assistant" ? placeCallSignatures(parts) : parts, path, native },
+      { role, parts: role === "assistant" ? attachCallSignatures(parts) : parts, path, native },
     ];
-  const rest = parts.filter((part) => !isResult(part));
-  const results: Turn = { role: "tool", parts: parts.filter(isResult), path };
+  const rest = parts.filter((part) => !isToolResult(part));
+  const results: Turn = { role: "tool", parts: parts.filter(isToolResult), path };
   return rest.length === 0 ? [results] : [results, { role: "user", parts: rest, path, native }];
 }
 
-function isResult(part: Part): boolean {
+function isToolResult(part: Part): boolean {
   return part.type === "tool_result";
 }
 
 // What proves a call, or a text, has no field of its own here: it came as a thinking block without text beside it.
-function placeCallSignatures(parts: readonly Part[]): readonly Part[] {
+function attachCallSignatures(parts: readonly Part[]): readonly Part[] {
   const placed: Part[] = [];
   let waiting: Extract<Part, { type: "reasoning" }> | undefined;
   for (const part of parts) {

@@ -1,6 +1,6 @@
 // Content blocks of a request.
 import type {
-  CacheMark,
+  CacheBreakpoint,
   FilePart,
   ImagePart,
   JsonObject,
@@ -14,8 +14,8 @@ import type {
 } from "../../canonical.ts";
 import type { CallIds } from "../../canonical-call-ids.ts";
 import { parseObject } from "../../canonical-json.ts";
-import { loseSignature, mayReplay } from "../../canonical-reasoning.ts";
-import { nativeFields } from "../../canonical-wire.ts";
+import { addSignatureLoss, canReplay } from "../../canonical-reasoning.ts";
+import { takeNativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 
 const IMAGE_TYPES: ReadonlySet<string> = new Set([
@@ -25,56 +25,60 @@ const IMAGE_TYPES: ReadonlySet<string> = new Set([
   "image/webp",
 ]);
 
-export interface BlockWriting {
+export interface BlockWriteContext {
   readonly target: Target;
   readonly losses: Loss[];
   readonly ids: CallIds;
 }
 
 /** The blocks that say one part: none with a loss, else one. */
-export function writeBlock(part: Part, at: string, writing: BlockWriting): readonly JsonObject[] {
-  const { losses } = writing;
-  const block = blockOf(part, at, writing);
+export function writeBlock(
+  part: Part,
+  at: string,
+  context: BlockWriteContext,
+): readonly JsonObject[] {
+  const { losses } = context;
+  const block = blockOf(part, at, context);
   if (block === undefined) return [];
   const cache = "cache" in part ? writeCache(part.cache, at, losses) : undefined;
   return [cache === undefined ? block : { ...block, cache_control: cache }];
 }
 
-function blockOf(part: Part, at: string, writing: BlockWriting): JsonObject | undefined {
+function blockOf(part: Part, at: string, context: BlockWriteContext): JsonObject | undefined {
   switch (part.type) {
     case "text":
-      return writeText(part, at, writing);
+      return writeText(part, at, context);
     case "refusal":
       return {
         type: "text",
         text: part.text,
-        ...nativeFields(part.native, "messages", at, writing.losses),
+        ...takeNativeFields(part.native, "messages", at, context.losses),
       };
     case "reasoning":
-      return writeReasoning(part, at, writing);
+      return writeReasoning(part, at, context);
     case "tool_call":
-      return writeUse(part, at, writing);
+      return writeToolUse(part, at, context);
     case "tool_result":
-      return writeResult(part, at, writing);
+      return writeToolResult(part, at, context);
     case "image":
-      return writeImage(part, at, writing);
+      return writeImage(part, at, context);
     case "file":
-      return writeDocument(part, at, writing);
+      return writeDocument(part, at, context);
     case "native":
       if (part.wire === "messages") return part.value;
-      return lose(
-        writing,
+      return addLoss(
+        context,
         at,
         `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
       );
     case "audio":
     case "video":
-      return lose(writing, at, `This provider takes no ${part.type}.`);
+      return addLoss(context, at, `This provider takes no ${part.type}.`);
   }
 }
 
 export function writeCache(
-  cache: CacheMark | undefined,
+  cache: CacheBreakpoint | undefined,
   at: string,
   losses: Loss[],
 ): JsonObject | undefined {
@@ -84,14 +88,18 @@ export function writeCache(
     return ttl === undefined ? { type: "ephemeral" } : { type: "ephemeral", ttl };
   losses.push({
     path: at === "" ? "cache_control.ttl" : `${at}.cache_control.ttl`,
-    why: `This provider keeps a cache for 5m or 1h, not ${ttl}; its default holds.`,
-    byRule: true,
+    reason: `This provider keeps a cache for 5m or 1h, not ${ttl}; its default holds.`,
+    tolerated: true,
   });
   return { type: "ephemeral" };
 }
 
 // Citations of other APIs point into nothing that this provider has seen; the text that they stand in is kept.
-function writeText(part: TextPart, at: string, { losses }: BlockWriting): JsonObject | undefined {
+function writeText(
+  part: TextPart,
+  at: string,
+  { losses }: BlockWriteContext,
+): JsonObject | undefined {
   const { text, citations = [], signature } = part;
   const own = citations
     .filter((one) => one.native?.wire === "messages")
@@ -99,36 +107,36 @@ function writeText(part: TextPart, at: string, { losses }: BlockWriting): JsonOb
   if (own.length < citations.length)
     losses.push({
       path: `${at}.citations`,
-      why: "This provider does not take another's citations.",
-      byRule: true,
+      reason: "This provider does not take another's citations.",
+      tolerated: true,
     });
   if (signature !== undefined)
     losses.push({
       path: at,
-      why: "A signature goes back only to the provider and model that made it.",
-      byRule: true,
+      reason: "A signature goes back only to the provider and model that made it.",
+      tolerated: true,
     });
-  const extra = nativeFields(part.native, "messages", at, losses);
+  const extra = takeNativeFields(part.native, "messages", at, losses);
   if (text === "") return undefined;
   return { type: "text", text, ...(own.length > 0 ? { citations: own } : undefined), ...extra };
 }
 
-function lose({ losses }: BlockWriting, path: string, why: string): undefined {
-  losses.push({ path, why });
+function addLoss({ losses }: BlockWriteContext, path: string, reason: string): undefined {
+  losses.push({ path, reason });
   return undefined;
 }
 
 function writeReasoning(
   part: ReasoningPart,
   at: string,
-  { target, losses }: BlockWriting,
+  { target, losses }: BlockWriteContext,
 ): JsonObject | undefined {
   const { blob } = part;
-  if (blob === undefined || !mayReplay(blob, "messages", target)) {
+  if (blob === undefined || !canReplay(blob, "messages", target)) {
     losses.push({
       path: at,
-      why: "Earlier reasoning goes back only to the provider and model that made it.",
-      byRule: true,
+      reason: "Earlier reasoning goes back only to the provider and model that made it.",
+      tolerated: true,
     });
     return undefined;
   }
@@ -137,49 +145,57 @@ function writeReasoning(
     : { type: "thinking", thinking: part.text, signature: blob.data };
 }
 
-function writeUse(part: ToolCallPart, at: string, writing: BlockWriting): JsonObject | undefined {
+function writeToolUse(
+  part: ToolCallPart,
+  at: string,
+  context: BlockWriteContext,
+): JsonObject | undefined {
   const input = parseObject(part.arguments);
   if (part.custom === true)
-    return lose(writing, at, "This provider has no tools with free text for input.");
+    return addLoss(context, at, "This provider has no tools with free text for input.");
   if (input === undefined)
-    return lose(writing, at, "The arguments of a tool call must be a JSON object.");
+    return addLoss(context, at, "The arguments of a tool call must be a JSON object.");
   if (part.signature !== undefined)
-    writing.losses.push({
+    context.losses.push({
       path: at,
-      why: "A call's signature goes back only to the provider and model that made it.",
-      byRule: true,
+      reason: "A call's signature goes back only to the provider and model that made it.",
+      tolerated: true,
     });
   return {
     type: "tool_use",
-    id: writing.ids.ofCall(part.id),
+    id: context.ids.forCall(part.id),
     name: part.name,
     input,
-    ...nativeFields(part.native, "messages", at, writing.losses),
+    ...takeNativeFields(part.native, "messages", at, context.losses),
   };
 }
 
-function writeResult(part: ToolResultPart, at: string, writing: BlockWriting): JsonObject {
+function writeToolResult(part: ToolResultPart, at: string, context: BlockWriteContext): JsonObject {
   const blocks = part.content.flatMap((one, index) => [
-    ...writeBlock(one, one.path ?? `${at}.content[${index}]`, writing),
+    ...writeBlock(one, one.path ?? `${at}.content[${index}]`, context),
   ]);
   const [only] = blocks;
   const plain =
     blocks.length === 1 && only?.["type"] === "text" && only["cache_control"] === undefined;
   return {
     type: "tool_result",
-    tool_use_id: writing.ids.ofResult(part.callId),
+    tool_use_id: context.ids.forResult(part.callId),
     ...(only === undefined ? undefined : { content: plain ? only["text"] : blocks }),
     ...(part.isError === true ? { is_error: true } : undefined),
-    ...nativeFields(part.native, "messages", at, writing.losses),
+    ...takeNativeFields(part.native, "messages", at, context.losses),
   };
 }
 
-function writeImage(part: ImagePart, at: string, writing: BlockWriting): JsonObject | undefined {
+function writeImage(
+  part: ImagePart,
+  at: string,
+  context: BlockWriteContext,
+): JsonObject | undefined {
   const { source, detail } = part;
-  const extra = nativeFields(part.native, "messages", at, writing.losses);
+  const extra = takeNativeFields(part.native, "messages", at, context.losses);
   if (source.kind === "base64" && !IMAGE_TYPES.has(source.mediaType)) {
-    return lose(
-      writing,
+    return addLoss(
+      context,
       at,
       `This provider takes images of ${[...IMAGE_TYPES].join(", ")}, not ${source.mediaType}.`,
     );
@@ -187,23 +203,31 @@ function writeImage(part: ImagePart, at: string, writing: BlockWriting): JsonObj
   const written =
     source.kind === "base64"
       ? { type: "base64", media_type: source.mediaType, data: source.data }
-      : writeElsewhere(source, writing);
+      : writeRemoteSource(source, context);
   if (written === undefined)
-    return lose(writing, at, "This provider does not take the image from there. Send its bytes.");
-  loseSignature(writing.losses, at, part.signature);
+    return addLoss(
+      context,
+      at,
+      "This provider does not take the image from there. Send its bytes.",
+    );
+  addSignatureLoss(context.losses, at, part.signature);
   if (detail !== undefined && detail !== "auto")
-    writing.losses.push({
+    context.losses.push({
       path: `${at}.detail`,
-      why: "This provider has no detail for images.",
-      byRule: true,
+      reason: "This provider has no detail for images.",
+      tolerated: true,
     });
   return { type: "image", source: written, ...extra };
 }
 
-function writeDocument(part: FilePart, at: string, writing: BlockWriting): JsonObject | undefined {
+function writeDocument(
+  part: FilePart,
+  at: string,
+  writing: BlockWriteContext,
+): JsonObject | undefined {
   const source = documentSource(part.source, writing);
   if (source === undefined)
-    return lose(
+    return addLoss(
       writing,
       at,
       "This provider takes PDF and plain text documents: as bytes, or by an https: address.",
@@ -214,13 +238,13 @@ function writeDocument(part: FilePart, at: string, writing: BlockWriting): JsonO
     ...(part.name === undefined ? undefined : { title: part.name }),
     ...(part.context === undefined ? undefined : { context: part.context }),
     ...(part.citable === true ? { citations: { enabled: true } } : undefined),
-    ...nativeFields(part.native, "messages", at, writing.losses),
+    ...takeNativeFields(part.native, "messages", at, writing.losses),
   };
 }
 
-function documentSource(source: Source, writing: BlockWriting): JsonObject | undefined {
+function documentSource(source: Source, context: BlockWriteContext): JsonObject | undefined {
   if (source.kind === "text") return { type: "text", media_type: "text/plain", data: source.text };
-  if (source.kind !== "base64") return writeElsewhere(source, writing);
+  if (source.kind !== "base64") return writeRemoteSource(source, context);
   if (source.mediaType === "application/pdf")
     return { type: "base64", media_type: source.mediaType, data: source.data };
   return source.mediaType.startsWith("text/")
@@ -232,8 +256,12 @@ function documentSource(source: Source, writing: BlockWriting): JsonObject | und
     : undefined;
 }
 
-function writeElsewhere(source: Source, { target }: BlockWriting): JsonObject | undefined {
-  if (source.kind === "url" && target.abilities?.urls !== false && /^https?:/i.test(source.url))
+function writeRemoteSource(source: Source, { target }: BlockWriteContext): JsonObject | undefined {
+  if (
+    source.kind === "url" &&
+    target.abilities?.urlSources !== false &&
+    /^https?:/i.test(source.url)
+  )
     return { type: "url", url: source.url };
   return source.kind === "file_id" && source.wire === "messages"
     ? { type: "file", file_id: source.id }

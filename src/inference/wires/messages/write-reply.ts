@@ -10,20 +10,20 @@ import type {
 } from "../../canonical.ts";
 import { encodeCallId } from "../../canonical-call-ids.ts";
 import { parseObject } from "../../canonical-json.ts";
-import { sealBlob } from "../../canonical-reasoning.ts";
-import { losePart } from "../../canonical-wire.ts";
+import { encodeBlob } from "../../canonical-reasoning.ts";
+import { addPartLoss } from "../../canonical-wire.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
 import { writeFinish } from "./map-finish-reason.ts";
-import { startUsage, writeUsage } from "./map-usage.ts";
+import { initialUsage, writeUsage } from "./map-usage.ts";
 
 /** Where the free text of a custom tool's call stands, on an API whose tools take objects. */
-export const FREE_INPUT = "input";
+export const CUSTOM_TOOL_INPUT_FIELD = "input";
 
 export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply {
   const losses: Loss[] = [];
   const [choice] = reply.choices;
   if (reply.choices.length > 1)
-    losses.push({ path: "choices", why: "This API has one choice a reply." });
+    losses.push({ path: "choices", reason: "This API has one choice a reply." });
   const parts = choice?.parts ?? [];
   const content: JsonObject[] = [];
   for (const part of parts) content.push(...writePart(part, `content[${content.length}]`, losses));
@@ -37,7 +37,7 @@ export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): W
     ...writeFinish(choice?.finish ?? { reason: "error" }, refused),
     container: null,
     diagnostics: null,
-    usage: reply.usage === undefined ? startUsage(0) : writeUsage(reply.usage),
+    usage: reply.usage === undefined ? initialUsage(0) : writeUsage(reply.usage),
   };
   return { body, losses };
 }
@@ -47,21 +47,21 @@ function writePart(part: Part, at: string, losses: Loss[]): readonly JsonObject[
     case "text":
       return writeText(part, at, losses);
     case "refusal":
-      if (part.logprobs !== undefined) losses.push(noLogprobs(at));
+      if (part.logprobs !== undefined) losses.push(logprobsLoss(at));
       return part.text === "" ? [] : [{ type: "text", text: part.text, citations: [] }];
     case "reasoning":
       return [writeThinking(part)];
     case "tool_call":
-      return writeUse(part, at, losses);
+      return writeToolUse(part, at, losses);
     case "native":
       if (part.wire === "messages") return [part.value];
-      return hide(part, at, losses);
+      return dropPart(part, at, losses);
     case "image":
     case "file":
     case "audio":
     case "video":
     case "tool_result":
-      return hide(part, at, losses);
+      return dropPart(part, at, losses);
   }
 }
 
@@ -71,39 +71,41 @@ function writeText(part: TextPart, at: string, losses: Loss[]): readonly JsonObj
     .filter((one) => one !== undefined);
   // A list, though it be empty: the published schema demands the field, and `@ai-sdk/anthropic` before 4 takes no null.
   const block = { type: "text", text: part.text, citations: citations ?? [] };
-  if (part.logprobs !== undefined) losses.push(noLogprobs(at));
+  if (part.logprobs !== undefined) losses.push(logprobsLoss(at));
   const said = part.text === "" ? [] : [block];
   return part.signature === undefined
     ? said
     : [...said, writeThinking({ type: "reasoning", text: "", blob: part.signature })];
 }
 
-export function noLogprobs(at: string): Loss {
-  return { path: `${at}.logprobs`, why: "This API's replies have no place for it." };
+export function logprobsLoss(at: string): Loss {
+  return { path: `${at}.logprobs`, reason: "This API's replies have no place for it." };
 }
 
-function hide(part: Part, path: string, losses: Loss[]): readonly JsonObject[] {
-  losePart(losses, path, part);
+function dropPart(part: Part, path: string, losses: Loss[]): readonly JsonObject[] {
+  addPartLoss(losses, path, part);
   return [];
 }
 
 /** What proves the reasoning is bare where it is this API's own, else sealed. A thinking block needs a signature, if only "". */
 export function writeThinking({ text, blob }: ReasoningPart): JsonObject {
   if (blob?.wire === "messages" && blob.kind === "encrypted" && text === "")
-    return { type: "redacted_thinking", data: sealBlob(blob, "messages") };
+    return { type: "redacted_thinking", data: encodeBlob(blob, "messages") };
   return {
     type: "thinking",
     thinking: text,
-    signature: blob === undefined ? "" : sealBlob(blob, "messages"),
+    signature: blob === undefined ? "" : encodeBlob(blob, "messages"),
   };
 }
 
 // Arguments that were cut short are no object; the block stays, with what is certain: that the tool was called.
-function writeUse(part: ToolCallPart, at: string, losses: Loss[]): readonly JsonObject[] {
+function writeToolUse(part: ToolCallPart, at: string, losses: Loss[]): readonly JsonObject[] {
   const input =
-    part.custom === true ? { [FREE_INPUT]: part.arguments } : parseObject(part.arguments);
+    part.custom === true
+      ? { [CUSTOM_TOOL_INPUT_FIELD]: part.arguments }
+      : parseObject(part.arguments);
   if (input === undefined)
-    losses.push({ path: `${at}.input`, why: "The arguments are not a whole JSON object." });
+    losses.push({ path: `${at}.input`, reason: "The arguments are not a whole JSON object." });
   const use = {
     type: "tool_use",
     id: encodeCallId(part.id),
@@ -124,7 +126,7 @@ export function writeCitation(
   const { url, title, citedText, native } = citation;
   if (native?.wire === "messages") return native.fields;
   if (url === undefined) {
-    losses.push({ path: `${at}.citations`, why: "This API has no citation of that form." });
+    losses.push({ path: `${at}.citations`, reason: "This API has no citation of that form." });
     return undefined;
   }
   return {

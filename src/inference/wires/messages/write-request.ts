@@ -6,9 +6,14 @@ import type {
   Tool,
   ToolChoice,
 } from "../../canonical.ts";
-import { emulateByTool, instructJson, outputChoice, outputTool } from "../../canonical-output.ts";
-import { loseField, nativeFields, whyNative } from "../../canonical-wire.ts";
-import type { Emulation, Target, WrittenRequest } from "../../canonical-wire.ts";
+import {
+  emulateByTool,
+  addJsonInstruction,
+  outputToolChoice,
+  outputToolDefinition,
+} from "../../canonical-output.ts";
+import { addFieldLoss, takeNativeFields, nativeToolLossReason } from "../../canonical-wire.ts";
+import type { SchemaEmulation, Target, WrittenRequest } from "../../canonical-wire.ts";
 import { writeCache } from "./write-blocks.ts";
 import { writeThinking } from "./write-thinking.ts";
 import { writeTurns } from "./write-turns.ts";
@@ -17,7 +22,7 @@ const FALLBACK_MAX_TOKENS = 8_192;
 const TOP_P_MIN_THINKING = 0.95;
 
 /** What this API has no word for. A value that changes nothing (a penalty of 0) is no loss. */
-const UNSAID: readonly (readonly [RequestField, unknown])[] = [
+const UNSUPPORTED_FIELDS: readonly (readonly [RequestField, unknown])[] = [
   ["seed", undefined],
   ["frequencyPenalty", 0],
   ["presencePenalty", 0],
@@ -30,21 +35,23 @@ const UNSAID: readonly (readonly [RequestField, unknown])[] = [
   ["verbosity", "medium"],
 ];
 
-export function writeRequest(asked: CanonicalRequest, target: Target): WrittenRequest {
+export function writeRequest(original: CanonicalRequest, target: Target): WrittenRequest {
   const losses: Loss[] = [];
-  noteUnsaid(asked, losses);
-  const request = asked.output?.type === "json_object" ? instructJson(asked, losses) : asked;
+  addUnsupportedLosses(original, losses);
+  const request =
+    original.output?.type === "json_object" ? addJsonInstruction(original, losses) : original;
   const maxTokens = request.maxOutputTokens ?? target.maxOutputTokens ?? FALLBACK_MAX_TOKENS;
   const emulation = emulate(request, target, losses);
-  const choice = emulation === undefined ? request.toolChoice : outputChoice(request, emulation);
+  const choice =
+    emulation === undefined ? request.toolChoice : outputToolChoice(request, emulation);
   const tools = writeTools(request, target, emulation, losses);
   const { thinking, effort } = writeThinking(
     request,
     target,
-    { maxTokens, forced: tools !== undefined && isForced(choice) },
+    { maxTokens, isToolForced: tools !== undefined && isToolForced(choice) },
     losses,
   );
-  const native: JsonObject = nativeFields(request.native, "messages", "", losses) ?? {};
+  const native: JsonObject = takeNativeFields(request.native, "messages", "", losses) ?? {};
   const format =
     request.output?.type === "json_schema" && emulation === undefined
       ? { type: "json_schema", schema: request.output.schema }
@@ -57,7 +64,7 @@ export function writeRequest(asked: CanonicalRequest, target: Target): WrittenRe
     tools,
     tool_choice: tools === undefined ? undefined : writeChoice(choice, request, losses),
     thinking,
-    output_config: join(
+    output_config: mergeObjects(
       native["output_config"],
       effort === undefined && format === undefined ? undefined : { effort, format },
     ),
@@ -70,35 +77,35 @@ export function writeRequest(asked: CanonicalRequest, target: Target): WrittenRe
     stop_sequences: writeStops(request, losses),
     stream: request.stream,
     service_tier: writeTier(request, losses),
-    metadata: join(native["metadata"], writeUser(request, losses)),
+    metadata: mergeObjects(native["metadata"], writeUser(request, losses)),
     cache_control: writeCache(request.cache, "", losses),
   };
   return { body, losses, emulation };
 }
 
-function noteUnsaid(request: CanonicalRequest, losses: Loss[]): void {
-  for (const [field, harmless] of UNSAID) {
+function addUnsupportedLosses(request: CanonicalRequest, losses: Loss[]): void {
+  for (const [field, harmless] of UNSUPPORTED_FIELDS) {
     if (request[field] !== undefined && request[field] !== harmless)
-      loseField(losses, request, field, "The Messages API has no equivalent.");
+      addFieldLoss(losses, request, field, "The Messages API has no equivalent.");
   }
   if (request.output?.type === "json_schema" && request.output.description !== undefined) {
     losses.push({
       path: `${request.names?.output ?? "output"}.description`,
-      why: "This provider's output schema has no description.",
-      byRule: true,
+      reason: "This provider's output schema has no description.",
+      tolerated: true,
     });
   }
   for (const field of ["cacheKey", "cacheRetention"] as const) {
     if (request[field] !== undefined)
       losses.push({
         path: request.names?.[field] ?? field,
-        why: "This provider caches by marks alone.",
-        byRule: true,
+        reason: "This provider caches by marks alone.",
+        tolerated: true,
       });
   }
 }
 
-function isForced(choice: ToolChoice | undefined): boolean {
+function isToolForced(choice: ToolChoice | undefined): boolean {
   return (
     choice?.type === "required" ||
     choice?.type === "tool" ||
@@ -106,11 +113,15 @@ function isForced(choice: ToolChoice | undefined): boolean {
   );
 }
 
-function join(one: unknown, other: JsonObject | undefined): unknown {
+function mergeObjects(one: unknown, other: JsonObject | undefined): unknown {
   return typeof one === "object" ? { ...one, ...other } : other;
 }
 
-function emulate(request: CanonicalRequest, target: Target, losses: Loss[]): Emulation | undefined {
+function emulate(
+  request: CanonicalRequest,
+  target: Target,
+  losses: Loss[],
+): SchemaEmulation | undefined {
   const { output } = request;
   return output?.type === "json_schema" && target.abilities?.jsonSchema === false
     ? emulateByTool(request, output, losses)
@@ -134,11 +145,11 @@ function writeSampling(
     taken: boolean,
   ) => {
     if (value === undefined || taken) return value;
-    if (field === "topK" || value !== 1) loseField(losses, request, field, refused);
+    if (field === "topK" || value !== 1) addFieldLoss(losses, request, field, refused);
     return undefined;
   };
   if (temperature !== undefined && temperature > 1)
-    loseField(losses, request, "temperature", "This provider's temperature ends at 1.");
+    addFieldLoss(losses, request, "temperature", "This provider's temperature ends at 1.");
   return {
     temperature:
       temperature !== undefined && temperature > 1
@@ -152,7 +163,7 @@ function writeSampling(
 function writeStops(request: CanonicalRequest, losses: Loss[]): readonly string[] | undefined {
   const kept = request.stop?.filter((one) => one.trim() !== "");
   if (kept?.length !== request.stop?.length)
-    loseField(
+    addFieldLoss(
       losses,
       request,
       "stop",
@@ -164,7 +175,7 @@ function writeStops(request: CanonicalRequest, losses: Loss[]): readonly string[
 function writeTools(
   request: CanonicalRequest,
   target: Target,
-  emulation: Emulation | undefined,
+  emulation: SchemaEmulation | undefined,
   losses: Loss[],
 ): readonly JsonObject[] | undefined {
   const { tools = [], toolChoice, output } = request;
@@ -174,7 +185,7 @@ function writeTools(
     .map((tool) => writeTool(tool, target, losses))
     .filter((tool) => tool !== undefined);
   if (emulation !== undefined && output?.type === "json_schema") {
-    const { description, schema } = outputTool(output);
+    const { description, schema } = outputToolDefinition(output);
     written.push({ name: emulation.outputTool, description, input_schema: schema });
   }
   return written.length === 0 ? undefined : written;
@@ -186,16 +197,16 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
   if (tool.type !== "function") {
     losses.push({
       path: at,
-      why:
+      reason:
         tool.type === "custom"
           ? "This provider has no tools with free text for input."
-          : whyNative(tool),
+          : nativeToolLossReason(tool),
     });
     return undefined;
   }
   const strict = target.abilities?.strictTools === false ? undefined : tool.strict;
   if (tool.strict === true && strict === undefined)
-    losses.push({ path: `${at}.strict`, why: "This model has no strict tools." });
+    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
   return {
     name: tool.name,
     description: tool.description,
@@ -205,7 +216,7 @@ function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | und
         : { type: "object", ...tool.parameters },
     strict,
     cache_control: writeCache(tool.cache, at, losses),
-    ...nativeFields(tool.native, "messages", at, losses),
+    ...takeNativeFields(tool.native, "messages", at, losses),
   };
 }
 
@@ -232,7 +243,7 @@ function writeChoice(
         disable_parallel_tool_use: single,
       };
     case "native":
-      loseField(
+      addFieldLoss(
         losses,
         request,
         "toolChoice",
@@ -246,14 +257,14 @@ function writeTier(request: CanonicalRequest, losses: Loss[]): string | undefine
   const { serviceTier } = request;
   if (serviceTier === undefined || serviceTier === "auto") return serviceTier;
   if (serviceTier === "default") return "standard_only";
-  loseField(losses, request, "serviceTier", `This provider has no service tier ${serviceTier}.`);
+  addFieldLoss(losses, request, "serviceTier", `This provider has no service tier ${serviceTier}.`);
   return undefined;
 }
 
 function writeUser(request: CanonicalRequest, losses: Loss[]): JsonObject | undefined {
   const { user, safetyIdentifier } = request;
   if (user !== undefined && safetyIdentifier !== undefined && user !== safetyIdentifier)
-    loseField(
+    addFieldLoss(
       losses,
       request,
       "safetyIdentifier",

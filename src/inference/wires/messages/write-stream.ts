@@ -2,89 +2,94 @@
 // before it ends wait, as events, until it does.
 import type { CanonicalEvent, Finish, Loss, PartHead, UsageReport } from "../../canonical.ts";
 import { encodeCallId } from "../../canonical-call-ids.ts";
-import { sealBlob } from "../../canonical-reasoning.ts";
-import { losePart } from "../../canonical-wire.ts";
-import type { ReplyWriteContext, StreamWriter } from "../../canonical-wire.ts";
+import { encodeBlob } from "../../canonical-reasoning.ts";
+import { addPartLoss } from "../../canonical-wire.ts";
+import type { ReplyWriteContext, WireStreamWriter } from "../../canonical-wire.ts";
 import { writeError } from "./map-error.ts";
 import { writeFinish } from "./map-finish-reason.ts";
-import { startUsage, writeUsage } from "./map-usage.ts";
-import { FREE_INPUT, noLogprobs, writeCitation, writeThinking } from "./write-reply.ts";
+import { initialUsage, writeUsage } from "./map-usage.ts";
+import {
+  CUSTOM_TOOL_INPUT_FIELD,
+  logprobsLoss,
+  writeCitation,
+  writeThinking,
+} from "./write-reply.ts";
 
 type PartEvent = Extract<CanonicalEvent, { part: number }>;
 
-interface ShownPart {
+interface OpenPart {
   readonly part: number;
   readonly head: PartHead;
   /** Its block is open. Text and thinking blocks open with their first delta, so that an empty part leaves no empty block. */
-  begun: boolean;
+  isBlockOpen: boolean;
   /** Something came after the head. */
-  filled: boolean;
+  hasContent: boolean;
 }
 
-interface Writing {
+interface WriterState {
   readonly context: ReplyWriteContext;
   readonly losses: Loss[];
-  readonly waiting: Map<number, PartEvent[]>;
-  shown: ShownPart | undefined;
+  readonly queuedEvents: Map<number, PartEvent[]>;
+  openPart: OpenPart | undefined;
   /** The index of the block that is open, or comes next. */
   index: number;
   started: boolean;
-  refused: boolean;
+  hasRefusal: boolean;
   finish: Finish | undefined;
   usage: UsageReport | undefined;
   failed: boolean;
 }
 
-export function createStreamWriter(context: ReplyWriteContext): StreamWriter {
+export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter {
   const losses: Loss[] = [];
-  const writing: Writing = {
+  const state: WriterState = {
     context,
     losses,
-    waiting: new Map(),
-    shown: undefined,
+    queuedEvents: new Map(),
+    openPart: undefined,
     index: 0,
     started: false,
-    refused: false,
+    hasRefusal: false,
     finish: undefined,
     usage: undefined,
     failed: false,
   };
   return {
-    push: (event) => (writing.failed ? "" : write(writing, event)),
-    end: () => (writing.failed ? "" : end(writing)),
+    push: (event) => (state.failed ? "" : write(state, event)),
+    end: () => (state.failed ? "" : end(state)),
     losses,
   };
 }
 
-function write(writing: Writing, event: CanonicalEvent): string {
+function write(state: WriterState, event: CanonicalEvent): string {
   switch (event.type) {
     case "start":
-      return begin(writing, event);
+      return begin(state, event);
     case "finish":
-      if (event.choice === 0) writing.finish = event.finish;
+      if (event.choice === 0) state.finish = event.finish;
       return "";
     case "usage":
-      writing.usage = event.report;
+      state.usage = event.report;
       return "";
     case "error":
-      writing.failed = true;
-      return frame("error", JSON.stringify(writeError(event.error, writing.context.id)));
+      state.failed = true;
+      return frame("error", JSON.stringify(writeError(event.error, state.context.id)));
     case "part_start":
     case "delta":
     case "blob":
     case "citation":
     case "part_end":
-      return begin(writing, undefined) + pushPart(writing, event);
+      return begin(state, undefined) + pushPart(state, event);
   }
 }
 
 function begin(
-  writing: Writing,
+  state: WriterState,
   event: Extract<CanonicalEvent, { type: "start" }> | undefined,
 ): string {
-  if (writing.started) return "";
-  writing.started = true;
-  const { context } = writing;
+  if (state.started) return "";
+  state.started = true;
+  const { context } = state;
   const message = {
     id: event?.id ?? context.id,
     type: "message",
@@ -96,93 +101,93 @@ function begin(
     stop_details: null,
     container: null,
     diagnostics: null,
-    usage: startUsage(context.inputTokensEstimate ?? 0),
+    usage: initialUsage(context.inputTokensEstimate ?? 0),
   };
   return frame("message_start", `{"type":"message_start","message":${JSON.stringify(message)}}`);
 }
 
-function end(writing: Writing): string {
-  const { usage, context, refused } = writing;
-  const stop = writeFinish(writing.finish ?? { reason: "error" }, refused);
+function end(state: WriterState): string {
+  const { usage, context, hasRefusal } = state;
+  const stop = writeFinish(state.finish ?? { reason: "error" }, hasRefusal);
   const counted =
-    usage === undefined ? startUsage(context.inputTokensEstimate ?? 0) : writeUsage(usage);
+    usage === undefined ? initialUsage(context.inputTokensEstimate ?? 0) : writeUsage(usage);
   const said = { type: "message_delta", delta: { ...stop, container: null }, usage: counted };
   return (
-    begin(writing, undefined) +
+    begin(state, undefined) +
     frame("message_delta", JSON.stringify(said)) +
     frame("message_stop", `{"type":"message_stop"}`)
   );
 }
 
-function pushPart(writing: Writing, event: PartEvent): string {
-  const { shown, waiting, losses } = writing;
+function pushPart(state: WriterState, event: PartEvent): string {
+  const { openPart, queuedEvents, losses } = state;
   if (event.choice !== 0) {
     if (event.type === "part_start")
-      losses.push({ path: `choices[${event.choice}]`, why: "This API has one choice a reply." });
+      losses.push({ path: `choices[${event.choice}]`, reason: "This API has one choice a reply." });
     return "";
   }
-  if (shown === undefined ? event.type === "part_start" : shown.part === event.part)
-    return show(writing, event);
-  const list = waiting.get(event.part);
-  if (list === undefined) waiting.set(event.part, [event]);
+  if (openPart === undefined ? event.type === "part_start" : openPart.part === event.part)
+    return writePartEvent(state, event);
+  const list = queuedEvents.get(event.part);
+  if (list === undefined) queuedEvents.set(event.part, [event]);
   else list.push(event);
   return "";
 }
 
-function show(writing: Writing, event: PartEvent): string {
-  if (event.type === "part_start") return startPart(writing, event.part, event.head);
-  const { shown } = writing;
-  if (shown === undefined) return "";
+function writePartEvent(state: WriterState, event: PartEvent): string {
+  if (event.type === "part_start") return startPart(state, event.part, event.head);
+  const { openPart } = state;
+  if (openPart === undefined) return "";
   switch (event.type) {
     case "delta":
-      if (event.logprobs !== undefined) loseLogprobs(writing);
-      return writeDelta(writing, shown, event.text);
+      if (event.logprobs !== undefined) addLogprobsLoss(state);
+      return writeDelta(state, openPart, event.text);
     case "blob":
-      return writeBlob(writing, shown, event);
+      return writeBlob(state, openPart, event);
     case "citation": {
-      const citation = writeCitation(event.citation, `content[${writing.index}]`, writing.losses);
+      const citation = writeCitation(event.citation, `content[${state.index}]`, state.losses);
       return citation === undefined
         ? ""
-        : open(writing, shown) +
-            addToBlock(writing, JSON.stringify({ type: "citations_delta", citation }));
+        : openPartBlock(state, openPart) +
+            addToBlock(state, JSON.stringify({ type: "citations_delta", citation }));
     }
     case "part_end":
-      writing.shown = undefined;
-      return endPart(writing, shown) + showNext(writing);
+      state.openPart = undefined;
+      return endPart(state, openPart) + openNextPart(state);
   }
 }
 
-function showNext(writing: Writing): string {
+function openNextPart(state: WriterState): string {
   let out = "";
-  for (const [part, events] of writing.waiting) {
-    if (writing.shown !== undefined) break;
-    writing.waiting.delete(part);
-    for (const event of events) out += show(writing, event);
+  for (const [part, events] of state.queuedEvents) {
+    if (state.openPart !== undefined) break;
+    state.queuedEvents.delete(part);
+    for (const event of events) out += writePartEvent(state, event);
   }
   return out;
 }
 
-function startPart(writing: Writing, part: number, head: PartHead): string {
-  const shown: ShownPart = { part, head, begun: false, filled: false };
-  writing.shown = shown;
-  if (head.type === "refusal") writing.refused = true;
+function startPart(state: WriterState, part: number, head: PartHead): string {
+  const shown: OpenPart = { part, head, isBlockOpen: false, hasContent: false };
+  state.openPart = shown;
+  if (head.type === "refusal") state.hasRefusal = true;
   if (head.type === "whole") {
     const { value } = head;
     if (value.type === "native" && value.wire === "messages")
-      return wholeBlock(writing, value.value);
-    losePart(writing.losses, `content[${writing.index}]`, value);
+      return writeWholeBlock(state, value.value);
+    addPartLoss(state.losses, `content[${state.index}]`, value);
     return "";
   }
   if (head.type !== "tool_call") return "";
-  shown.begun = true;
+  shown.isBlockOpen = true;
   const { id, name, signature } = head;
   const proof =
     signature === undefined
       ? ""
-      : wholeThinking(writing, writeThinking({ type: "reasoning", text: "", blob: signature }));
+      : writeThinkingBlock(state, writeThinking({ type: "reasoning", text: "", blob: signature }));
   return (
     proof +
-    openBlock(writing, {
+    openBlock(state, {
       type: "tool_use",
       id: encodeCallId(id),
       name,
@@ -192,116 +197,114 @@ function startPart(writing: Writing, part: number, head: PartHead): string {
   );
 }
 
-function loseLogprobs({ losses, index }: Writing): void {
-  const loss = noLogprobs(`content[${index}]`);
+function addLogprobsLoss({ losses, index }: WriterState): void {
+  const loss = logprobsLoss(`content[${index}]`);
   if (losses.at(-1)?.path !== loss.path) losses.push(loss);
 }
 
-function writeDelta(writing: Writing, shown: ShownPart, text: string): string {
+function writeDelta(state: WriterState, shown: OpenPart, text: string): string {
   if (text === "") return "";
-  const opened = shown.begun ? "" : open(writing, shown);
-  const isFirst = !shown.filled;
-  shown.filled = true;
-  const json = JSON.stringify(isFree(shown) ? freePiece(text, isFirst) : text);
+  const opened = shown.isBlockOpen ? "" : openPartBlock(state, shown);
+  const isFirst = !shown.hasContent;
+  shown.hasContent = true;
+  const json = JSON.stringify(isCustomCall(shown) ? customInputDelta(text, isFirst) : text);
   switch (shown.head.type) {
     case "text":
     case "refusal":
-      return opened + addToBlock(writing, `{"type":"text_delta","text":${json}}`);
+      return opened + addToBlock(state, `{"type":"text_delta","text":${json}}`);
     case "reasoning":
-      return opened + addToBlock(writing, `{"type":"thinking_delta","thinking":${json}}`);
+      return opened + addToBlock(state, `{"type":"thinking_delta","thinking":${json}}`);
     case "tool_call":
-      return opened + addToBlock(writing, `{"type":"input_json_delta","partial_json":${json}}`);
+      return opened + addToBlock(state, `{"type":"input_json_delta","partial_json":${json}}`);
     case "whole":
       return "";
   }
 }
 
-function isFree({ head }: ShownPart): boolean {
+function isCustomCall({ head }: OpenPart): boolean {
   return head.type === "tool_call" && head.custom === true;
 }
 
 // A custom tool's free text, piece by piece, as the one string of an object.
-function freePiece(text: string, isFirst: boolean): string {
-  return (isFirst ? `{"${FREE_INPUT}":"` : "") + JSON.stringify(text).slice(1, -1);
+function customInputDelta(text: string, isFirst: boolean): string {
+  return (isFirst ? `{"${CUSTOM_TOOL_INPUT_FIELD}":"` : "") + JSON.stringify(text).slice(1, -1);
 }
 
 // What proves a text has no field here: the text's block ends, and a thinking block without text follows.
 function writeBlob(
-  writing: Writing,
-  shown: ShownPart,
+  state: WriterState,
+  shown: OpenPart,
   { blob }: Extract<PartEvent, { type: "blob" }>,
 ): string {
   const whole = writeThinking({ type: "reasoning", text: "", blob });
   if (shown.head.type !== "reasoning") {
-    const ended = shown.begun ? closeBlock(writing) : "";
-    shown.begun = false;
-    return ended + wholeThinking(writing, whole);
+    const ended = shown.isBlockOpen ? closeBlock(state) : "";
+    shown.isBlockOpen = false;
+    return ended + writeThinkingBlock(state, whole);
   }
-  if (whole["type"] === "redacted_thinking" && !shown.begun) return wholeBlock(writing, whole);
+  if (whole["type"] === "redacted_thinking" && !shown.isBlockOpen)
+    return writeWholeBlock(state, whole);
   return (
-    open(writing, shown) +
+    openPartBlock(state, shown) +
     addToBlock(
-      writing,
-      JSON.stringify({ type: "signature_delta", signature: sealBlob(blob, "messages") }),
+      state,
+      JSON.stringify({ type: "signature_delta", signature: encodeBlob(blob, "messages") }),
     )
   );
 }
 
-function endPart(writing: Writing, shown: ShownPart): string {
-  if (!shown.begun) return "";
-  const empty = shown.head.type === "tool_call" && !shown.filled;
-  const closing = isFree(shown) && shown.filled;
+function endPart(state: WriterState, shown: OpenPart): string {
+  if (!shown.isBlockOpen) return "";
+  const empty = shown.head.type === "tool_call" && !shown.hasContent;
+  const closing = isCustomCall(shown) && shown.hasContent;
   return (
-    (closing ? addToBlock(writing, `{"type":"input_json_delta","partial_json":"\\"}"}`) : "") +
-    (empty ? addToBlock(writing, `{"type":"input_json_delta","partial_json":""}`) : "") +
-    closeBlock(writing)
+    (closing ? addToBlock(state, `{"type":"input_json_delta","partial_json":"\\"}"}`) : "") +
+    (empty ? addToBlock(state, `{"type":"input_json_delta","partial_json":""}`) : "") +
+    closeBlock(state)
   );
 }
 
-function open(writing: Writing, shown: ShownPart): string {
-  if (shown.begun) return "";
-  shown.begun = true;
+function openPartBlock(state: WriterState, shown: OpenPart): string {
+  if (shown.isBlockOpen) return "";
+  shown.isBlockOpen = true;
   return openBlock(
-    writing,
+    state,
     shown.head.type === "reasoning"
       ? { type: "thinking", thinking: "", signature: "" }
       : { type: "text", text: "", citations: [] },
   );
 }
 
-function wholeThinking(writing: Writing, block: ReturnType<typeof writeThinking>): string {
-  if (block["type"] !== "thinking") return wholeBlock(writing, block);
-  const opened = openBlock(writing, { type: "thinking", thinking: "", signature: "" });
+function writeThinkingBlock(state: WriterState, block: ReturnType<typeof writeThinking>): string {
+  if (block["type"] !== "thinking") return writeWholeBlock(state, block);
+  const opened = openBlock(state, { type: "thinking", thinking: "", signature: "" });
   return (
     opened +
-    addToBlock(
-      writing,
-      JSON.stringify({ type: "signature_delta", signature: block["signature"] }),
-    ) +
-    closeBlock(writing)
+    addToBlock(state, JSON.stringify({ type: "signature_delta", signature: block["signature"] })) +
+    closeBlock(state)
   );
 }
 
-function wholeBlock(writing: Writing, block: unknown): string {
-  return openBlock(writing, block) + closeBlock(writing);
+function writeWholeBlock(state: WriterState, block: unknown): string {
+  return openBlock(state, block) + closeBlock(state);
 }
 
-function openBlock({ index }: Writing, block: unknown): string {
+function openBlock({ index }: WriterState, block: unknown): string {
   return frame(
     "content_block_start",
     `{"type":"content_block_start","index":${index},"content_block":${JSON.stringify(block)}}`,
   );
 }
 
-function addToBlock({ index }: Writing, delta: string): string {
+function addToBlock({ index }: WriterState, delta: string): string {
   return frame(
     "content_block_delta",
     `{"type":"content_block_delta","index":${index},"delta":${delta}}`,
   );
 }
 
-function closeBlock(writing: Writing): string {
-  return frame("content_block_stop", `{"type":"content_block_stop","index":${writing.index++}}`);
+function closeBlock(state: WriterState): string {
+  return frame("content_block_stop", `{"type":"content_block_stop","index":${state.index++}}`);
 }
 
 function frame(name: string, data: string): string {

@@ -3,47 +3,52 @@ import { isDeepStrictEqual } from "node:util";
 import type { JsonObject } from "../../canonical.ts";
 import { arrayIn, objectIn, stringIn } from "../../canonical-json.ts";
 
-interface SeenPart {
+interface PartState {
   readonly type: string;
   text: string;
   readonly annotations: unknown[];
-  told: boolean;
+  ended: boolean;
 }
 
-interface SeenItem {
+interface ItemState {
   readonly id: string;
   readonly type: string;
   readonly added: JsonObject;
   readonly summary: JsonObject[];
   readonly content: JsonObject[];
-  part: SeenPart | undefined;
+  part: PartState | undefined;
   arguments: string;
-  told: boolean;
+  ended: boolean;
   done: JsonObject | undefined;
 }
 
-export interface Seen {
-  readonly wrong: string[];
-  readonly items: SeenItem[];
+export interface ValidatorState {
+  readonly problems: string[];
+  readonly items: ItemState[];
   readonly ids: Set<string>;
   responseId: unknown;
-  over: boolean;
+  ended: boolean;
 }
 
-export type Wrong = (what: string) => void;
+export type ReportProblem = (what: string) => void;
 
-const CALLS: Readonly<Record<string, { readonly delta: string; readonly said: string }>> = {
+const CALL_EVENTS: Readonly<Record<string, { readonly delta: string; readonly said: string }>> = {
   function_call: { delta: "response.function_call_arguments", said: "arguments" },
   custom_tool_call: { delta: "response.custom_tool_call_input", said: "input" },
 };
-const TEXTS: Readonly<Record<string, string>> = {
+const TEXT_EVENTS: Readonly<Record<string, string>> = {
   "response.output_text": "output_text",
   "response.refusal": "refusal",
   "response.reasoning_text": "reasoning_text",
   "response.reasoning_summary_text": "summary_text",
 };
 
-export function checkItemEvent(seen: Seen, name: string, event: JsonObject, wrong: Wrong): void {
+export function checkItemEvent(
+  seen: ValidatorState,
+  name: string,
+  event: JsonObject,
+  wrong: ReportProblem,
+): void {
   if (name === "response.output_item.added") return checkAdded(seen, event, wrong);
   const item = seen.items[Number(event["output_index"])];
   if (item === undefined) return wrong("no item at its output_index");
@@ -51,12 +56,12 @@ export function checkItemEvent(seen: Seen, name: string, event: JsonObject, wron
   if (name === "response.output_item.done") return checkDone(item, objectIn(event["item"]), wrong);
   if (event["item_id"] !== item.id) wrong(`item_id ${String(event["item_id"])}, not ${item.id}`);
   const [stem = "", step = ""] = splitName(name);
-  const call = CALLS[item.type];
+  const call = CALL_EVENTS[item.type];
   if (call !== undefined && stem === call.delta) return checkCall(item, step, event, wrong);
   if (stem === "response.content_part" || stem === "response.reasoning_summary_part")
     return checkPart(item, step, event, wrong);
   if (name === "response.output_text.annotation.added") return checkAnnotation(item, event, wrong);
-  const type = TEXTS[stem];
+  const type = TEXT_EVENTS[stem];
   if (type === undefined) return wrong("an event that no item of its type has");
   checkText(item, type, { step, event }, wrong);
 }
@@ -66,7 +71,7 @@ function splitName(name: string): readonly string[] {
   return [name.slice(0, dot), name.slice(dot + 1)];
 }
 
-function checkAdded(seen: Seen, event: JsonObject, wrong: Wrong): void {
+function checkAdded(seen: ValidatorState, event: JsonObject, wrong: ReportProblem): void {
   const added = objectIn(event["item"]) ?? {};
   const id = stringIn(added["id"]) ?? "";
   const type = stringIn(added["type"]) ?? "";
@@ -76,15 +81,15 @@ function checkAdded(seen: Seen, event: JsonObject, wrong: Wrong): void {
   if (id === "") wrong("an item without id");
   if (seen.ids.has(id)) wrong(`the id ${id} is used twice`);
   seen.ids.add(id);
-  if ((type === "message" || type in CALLS) && added["status"] !== "in_progress")
+  if ((type === "message" || type in CALL_EVENTS) && added["status"] !== "in_progress")
     wrong(`a new item is ${String(added["status"])}`);
-  if (type in CALLS && !(stringIn(added["call_id"]) && stringIn(added["name"])))
+  if (type in CALL_EVENTS && !(stringIn(added["call_id"]) && stringIn(added["name"])))
     wrong("a call without call_id or name");
-  const empty = { summary: [], content: [], part: undefined, arguments: "", told: false };
+  const empty = { summary: [], content: [], part: undefined, arguments: "", ended: false };
   seen.items.push({ id, type, added, ...empty, done: undefined });
 }
 
-function checkPart(item: SeenItem, step: string, event: JsonObject, wrong: Wrong): void {
+function checkPart(item: ItemState, step: string, event: JsonObject, wrong: ReportProblem): void {
   const part = objectIn(event["part"]) ?? {};
   const type = stringIn(part["type"]) ?? "";
   const isSummary = type === "summary_text";
@@ -95,8 +100,8 @@ function checkPart(item: SeenItem, step: string, event: JsonObject, wrong: Wrong
     wrong(`a ${type} in a ${item.type}`);
   if (step === "added") {
     if (item.part !== undefined) wrong("another part is open");
-    if (wordsOf(part) !== "") wrong("a part that begins with words");
-    item.part = { type, text: "", annotations: [], told: false };
+    if (textOfPart(part) !== "") wrong("a part that begins with words");
+    item.part = { type, text: "", annotations: [], ended: false };
     return;
   }
   if (item.part === undefined) wrong("the part that ends is not open");
@@ -105,57 +110,62 @@ function checkPart(item: SeenItem, step: string, event: JsonObject, wrong: Wrong
   item.part = undefined;
 }
 
-function checkEnd(told: SeenPart, part: JsonObject, wrong: Wrong): void {
-  if (told.type !== part["type"]) wrong(`a ${told.type} is open`);
-  if (!told.told) wrong("the part's words were not repeated");
-  if (wordsOf(part) !== told.text) wrong("the part is not what was told");
-  if (told.type === "output_text" && !isDeepStrictEqual(part["annotations"], told.annotations))
+function checkEnd(state: PartState, part: JsonObject, wrong: ReportProblem): void {
+  if (state.type !== part["type"]) wrong(`a ${state.type} is open`);
+  if (!state.ended) wrong("the part's words were not repeated");
+  if (textOfPart(part) !== state.text) wrong("the part is not what was told");
+  if (state.type === "output_text" && !isDeepStrictEqual(part["annotations"], state.annotations))
     wrong("the part's annotations are not those that were told");
 }
 
 function checkText(
-  { part, summary, content }: SeenItem,
+  { part, summary, content }: ItemState,
   type: string,
   { step, event }: { readonly step: string; readonly event: JsonObject },
-  wrong: Wrong,
+  wrong: ReportProblem,
 ): void {
   if (part?.type !== type) return wrong(`no ${type} is open`);
   const index = type === "summary_text" ? "summary_index" : "content_index";
   if (event[index] !== (type === "summary_text" ? summary : content).length)
     wrong(`wrong ${index}`);
-  if (part.told) wrong("more after its end");
+  if (part.ended) wrong("more after its end");
   if (type === "output_text" && !Array.isArray(event["logprobs"])) wrong("no logprobs");
   if (step === "delta") part.text += stringIn(event["delta"]) ?? "";
   else {
-    part.told = true;
-    if (wordsOf({ ...event, type }) !== part.text) wrong("the words are not those that were told");
+    part.ended = true;
+    if (textOfPart({ ...event, type }) !== part.text)
+      wrong("the words are not those that were told");
   }
 }
 
-function checkAnnotation({ part, content }: SeenItem, event: JsonObject, wrong: Wrong): void {
+function checkAnnotation(
+  { part, content }: ItemState,
+  event: JsonObject,
+  wrong: ReportProblem,
+): void {
   if (part?.type !== "output_text" || event["content_index"] !== content.length)
     return wrong("no text is open");
   if (event["annotation_index"] !== part.annotations.length) wrong("wrong annotation_index");
   part.annotations.push(event["annotation"]);
 }
 
-function checkCall(item: SeenItem, step: string, event: JsonObject, wrong: Wrong): void {
-  if (item.told) wrong("arguments after their end");
+function checkCall(item: ItemState, step: string, event: JsonObject, wrong: ReportProblem): void {
+  if (item.ended) wrong("arguments after their end");
   if (step === "delta") item.arguments += stringIn(event["delta"]) ?? "";
   else {
-    item.told = true;
-    if (event[CALLS[item.type]?.said ?? ""] !== item.arguments)
+    item.ended = true;
+    if (event[CALL_EVENTS[item.type]?.said ?? ""] !== item.arguments)
       wrong("the arguments are not those that were told");
   }
 }
 
-function checkDone(item: SeenItem, done: JsonObject | undefined, wrong: Wrong): void {
+function checkDone(item: ItemState, done: JsonObject | undefined, wrong: ReportProblem): void {
   item.done = done ?? {};
   if (item.part !== undefined) wrong("a part is open");
   for (const key of ["id", "type", "call_id", "name"])
     if (item.done[key] !== item.added[key]) wrong(`its ${key} has changed`);
-  const call = CALLS[item.type];
-  if (call !== undefined && (!item.told || item.done[call.said] !== item.arguments))
+  const call = CALL_EVENTS[item.type];
+  if (call !== undefined && (!item.ended || item.done[call.said] !== item.arguments))
     wrong("the call is not what was told");
   if ((item.type === "message" || call !== undefined) && !isEnd(item.done["status"]))
     wrong(`an item ends as ${String(item.done["status"])}`);
@@ -170,6 +180,6 @@ function isEnd(status: unknown): boolean {
   return status === "completed" || status === "incomplete";
 }
 
-function wordsOf(part: JsonObject): string | undefined {
+function textOfPart(part: JsonObject): string | undefined {
   return stringIn(part[part["type"] === "refusal" ? "refusal" : "text"]);
 }

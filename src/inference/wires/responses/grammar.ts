@@ -4,7 +4,7 @@ import type { JsonObject } from "../../canonical.ts";
 import { arrayIn, isObject, objectIn, parseObject, stringIn } from "../../canonical-json.ts";
 import type { WireEvent } from "../../canonical-wire.ts";
 import { checkItemEvent } from "./grammar-items.ts";
-import type { Seen, Wrong } from "./grammar-items.ts";
+import type { ValidatorState, ReportProblem } from "./grammar-items.ts";
 
 // What the Open Responses specification requires of every response.
 const REQUIRED =
@@ -22,12 +22,18 @@ const TERMINAL: ReadonlySet<string> = new Set([
  * repeated in full, sequence numbers from 0 without gaps, and one terminal event that repeats the whole output. An `error`
  * may end it at any time.
  */
-export function checkResponsesStream(events: readonly WireEvent[]): readonly string[] {
-  const seen: Seen = { wrong: [], items: [], ids: new Set(), responseId: undefined, over: false };
+export function validateResponsesStream(events: readonly WireEvent[]): readonly string[] {
+  const seen: ValidatorState = {
+    problems: [],
+    items: [],
+    ids: new Set(),
+    responseId: undefined,
+    ended: false,
+  };
   for (const [at, { name, data }] of events.entries()) {
     const event = parseObject(data);
-    const wrong = (what: string) => seen.wrong.push(`${at} ${name}: ${what}`);
-    if (seen.over) wrong("something after the end");
+    const wrong = (what: string) => seen.problems.push(`${at} ${name}: ${what}`);
+    if (seen.ended) wrong("something after the end");
     if (event === undefined) {
       wrong(`no JSON object: ${data.slice(0, 40)}`);
       continue;
@@ -36,14 +42,19 @@ export function checkResponsesStream(events: readonly WireEvent[]): readonly str
     if (event["sequence_number"] !== at) wrong(`sequence ${String(event["sequence_number"])}`);
     checkEvent(seen, at, event, wrong);
   }
-  if (!seen.over) seen.wrong.push("the stream has no terminal event");
-  return seen.wrong;
+  if (!seen.ended) seen.problems.push("the stream has no terminal event");
+  return seen.problems;
 }
 
-function checkEvent(seen: Seen, at: number, event: JsonObject, wrong: Wrong): void {
+function checkEvent(
+  seen: ValidatorState,
+  at: number,
+  event: JsonObject,
+  wrong: ReportProblem,
+): void {
   const name = String(event["type"]);
   if (name === "error") {
-    seen.over = true;
+    seen.ended = true;
     if (typeof event["message"] !== "string") wrong("no message");
     return;
   }
@@ -52,8 +63,8 @@ function checkEvent(seen: Seen, at: number, event: JsonObject, wrong: Wrong): vo
   const response = objectIn(event["response"]) ?? {};
   seen.responseId ??= response["id"];
   if (response["id"] !== seen.responseId) wrong("the response's id changes");
-  for (const what of checkResponse(response, terminal ? name : "")) wrong(what);
-  seen.over = terminal;
+  for (const what of validateResponse(response, terminal ? name : "")) wrong(what);
+  seen.ended = terminal;
   if (!terminal && name !== OPENING[at]) wrong(`expected ${String(OPENING[at])}`);
   if (terminal) for (const what of checkOutput(seen, response)) wrong(what);
 }
@@ -61,7 +72,7 @@ function checkEvent(seen: Seen, at: number, event: JsonObject, wrong: Wrong): vo
 const OPENING = ["response.created", "response.in_progress"] as const;
 
 /** What is wrong with a whole response; with the name of the event that ends a stream, its status must fit that. */
-export function checkResponse(response: JsonObject, terminal?: string): readonly string[] {
+export function validateResponse(response: JsonObject, terminal?: string): readonly string[] {
   const wrong: string[] = [];
   for (const field of REQUIRED) if (response[field] === undefined) wrong.push(`no ${field}`);
   if (response["object"] !== "response") wrong.push(`object ${String(response["object"])}`);
@@ -92,7 +103,7 @@ function checkUsage(value: unknown): readonly string[] {
   return wrong;
 }
 
-function checkOutput(seen: Seen, response: JsonObject): readonly string[] {
+function checkOutput(seen: ValidatorState, response: JsonObject): readonly string[] {
   const done = seen.items.map((item) => item.done);
   const failed = response["status"] === "failed";
   if (!failed && done.includes(undefined)) return ["an item has not ended"];

@@ -1,11 +1,11 @@
 import type { ResponseError } from "openai/resources/responses/responses";
 import type { FaultCode } from "../../../base/fault.ts";
 import type { CanonicalError, JsonObject } from "../../canonical.ts";
-import { providerError } from "../../canonical-error.ts";
+import { toCanonicalError } from "../../canonical-error.ts";
 import { isObject, objectIn, stringIn } from "../../canonical-json.ts";
 
 // The codes of a failed response first, then those that come with a status, from OpenAI and from others of this API.
-const CODES: Readonly<Record<string, FaultCode>> = {
+const CODE_BY_PROVIDER_CODE: Readonly<Record<string, FaultCode>> = {
   server_error: "upstream_error",
   rate_limit_exceeded: "rate_limited",
   invalid_prompt: "invalid_request",
@@ -46,13 +46,13 @@ const CODES: Readonly<Record<string, FaultCode>> = {
 } satisfies Record<ResponseError["code"], FaultCode> & Record<string, FaultCode>;
 
 // A failure within a stream comes with status 200; these are the statuses that it would have had.
-const STATUSES: Partial<Record<FaultCode, number>> = {
+const STATUS_BY_CODE: Partial<Record<FaultCode, number>> = {
   invalid_request: 400,
   rate_limited: 429,
   overloaded: 503,
 };
 
-const TYPES = {
+const TYPE_BY_CODE = {
   invalid_request: "invalid_request_error",
   invalid_api_key: "authentication_error",
   insufficient_credits: "insufficient_quota",
@@ -79,14 +79,18 @@ const TYPES = {
 /** Answers are `{"error":{…}}`, `{"code","error":"…"}`, `{"message":"…"}`, `{"detail":…}`, or a list of one of these. */
 export function readError(status: number, input: unknown): CanonicalError {
   const body = Array.isArray(input) ? (input[0] as unknown) : input; // Array.isArray gives any[].
-  if (!isObject(body)) return providerError({ status, message: stringIn(body)?.trim() });
+  if (!isObject(body)) return toCanonicalError({ status, message: stringIn(body)?.trim() });
   const error = objectIn(body["error"]) ?? body;
-  const nativeCode = word(error["code"]) ?? word(error["type"]) ?? word(body["code"]);
-  const message = stringIn(error["message"]) ?? stringIn(body["error"]) ?? detailOf(body["detail"]);
+  const nativeCode =
+    nonNumericString(error["code"]) ??
+    nonNumericString(error["type"]) ??
+    nonNumericString(body["code"]);
+  const message =
+    stringIn(error["message"]) ?? stringIn(body["error"]) ?? messageOf(body["detail"]);
   const code = codeOf(nativeCode, message);
   const stated = error["code"] ?? error["status"];
-  const implied = code === undefined ? undefined : STATUSES[code];
-  return providerError({
+  const implied = code === undefined ? undefined : STATUS_BY_CODE[code];
+  return toCanonicalError({
     status: status >= 400 ? status : typeof stated === "number" ? stated : (implied ?? status),
     message,
     nativeCode: nativeCode === "error" ? undefined : nativeCode,
@@ -105,7 +109,7 @@ export function errorBody(error: CanonicalError): JsonObject {
   const full = nativeCode === "context_length_exceeded";
   return {
     message: error.message,
-    type: TYPES[code],
+    type: TYPE_BY_CODE[code],
     code: full ? nativeCode : code,
     param: error.param ?? null,
     ...(nativeCode === undefined || full ? undefined : { provider_code: nativeCode }),
@@ -130,15 +134,15 @@ function codeOf(nativeCode: string | undefined, message = ""): FaultCode | undef
     if (/^incorrect api key/i.test(message)) return "provider_not_configured";
     if (/^model not found/i.test(message)) return "model_not_found";
   }
-  return nativeCode === undefined ? undefined : CODES[nativeCode];
+  return nativeCode === undefined ? undefined : CODE_BY_PROVIDER_CODE[nativeCode];
 }
 
-function word(value: unknown): string | undefined {
+function nonNumericString(value: unknown): string | undefined {
   return typeof value === "string" && value !== "" && !/^\d+$/.test(value) ? value : undefined;
 }
 
 // FastAPI servers put a list of complaints here.
-function detailOf(value: unknown): string | undefined {
+function messageOf(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   if (isObject(value)) return stringIn(value["message"]);
   if (!Array.isArray(value)) return undefined;

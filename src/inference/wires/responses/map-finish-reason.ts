@@ -2,7 +2,7 @@ import type { Response, ResponseStatus } from "openai/resources/responses/respon
 import type { Finish, FinishReason, JsonObject } from "../../canonical.ts";
 import { objectIn, stringIn } from "../../canonical-json.ts";
 
-type CutReason = NonNullable<Response.IncompleteDetails["reason"]>;
+type IncompleteReason = NonNullable<Response.IncompleteDetails["reason"]>;
 
 const FROM_STATUS: Readonly<Record<string, FinishReason>> = {
   completed: "stop",
@@ -13,14 +13,14 @@ const FROM_STATUS: Readonly<Record<string, FinishReason>> = {
   queued: "error",
 } as const satisfies Record<ResponseStatus, FinishReason>;
 
-const FROM_CUT: Readonly<Record<string, FinishReason>> = {
+const FROM_INCOMPLETE: Readonly<Record<string, FinishReason>> = {
   max_output_tokens: "length",
   max_messages: "length",
   content_filter: "content_filter",
   steered: "pause",
-} as const satisfies Record<CutReason, FinishReason>;
+} as const satisfies Record<IncompleteReason, FinishReason>;
 
-type Ending = readonly ["completed" | "failed"] | readonly ["incomplete", CutReason];
+type FinishStatus = readonly ["completed" | "failed"] | readonly ["incomplete", IncompleteReason];
 
 const TO_RESPONSES = {
   stop: ["completed"],
@@ -33,45 +33,50 @@ const TO_RESPONSES = {
   pause: ["completed"],
   bad_tool_call: ["failed"],
   error: ["failed"],
-} as const satisfies Record<FinishReason, Ending>;
+} as const satisfies Record<FinishReason, FinishStatus>;
 
 /** This API has a status and no reason: what the output holds decides together with it. */
-export interface Held {
-  readonly calls: boolean;
-  readonly refusal: boolean;
+export interface ReplyContents {
+  readonly hasToolCalls: boolean;
+  readonly hasRefusal: boolean;
 }
 
-export function readFinish(response: JsonObject, held: Held): Finish {
+export function readFinish(response: JsonObject, contents: ReplyContents): Finish {
   const status = stringIn(response["status"]) ?? "completed";
   const cut = stringIn(objectIn(response["incomplete_details"])?.["reason"]);
-  const stopString = stringIn(response["stop_reason"]);
+  const stopSequence = stringIn(response["stop_reason"]);
   let reason: FinishReason =
-    (cut === undefined ? FROM_STATUS[status] : (FROM_CUT[cut] ?? "length")) ?? "stop";
-  if (reason === "stop" && held.calls) reason = "tool_calls";
-  else if (reason === "stop" && held.refusal) reason = "refusal";
-  else if (reason === "stop" && stopString !== undefined) reason = "stop_sequence";
+    (cut === undefined ? FROM_STATUS[status] : (FROM_INCOMPLETE[cut] ?? "length")) ?? "stop";
+  if (reason === "stop" && contents.hasToolCalls) reason = "tool_calls";
+  else if (reason === "stop" && contents.hasRefusal) reason = "refusal";
+  else if (reason === "stop" && stopSequence !== undefined) reason = "stop_sequence";
   return {
     reason,
-    native: stringIn(response["native_finish_reason"]) ?? cut ?? status,
-    stopString,
+    nativeReason: stringIn(response["native_finish_reason"]) ?? cut ?? status,
+    stopSequence,
     detail: stringIn(objectIn(response["error"])?.["message"]),
   };
 }
 
 export interface WrittenFinish {
   readonly status: "completed" | "incomplete" | "failed";
-  readonly incomplete_details: { readonly reason: CutReason } | null;
+  readonly incomplete_details: { readonly reason: IncompleteReason } | null;
   readonly error: { readonly code: string; readonly message: string } | null;
   readonly native_finish_reason?: string;
   readonly stop_reason?: string;
 }
 
 /** The provider's own word is shown beside ours where it says something else. */
-export function writeFinish(finish: Finish, held: Pick<Held, "refusal">): WrittenFinish {
-  const ending: Ending =
-    finish.reason === "refusal" && held.refusal ? ["completed"] : TO_RESPONSES[finish.reason];
+export function writeFinish(
+  finish: Finish,
+  contents: Pick<ReplyContents, "hasRefusal">,
+): WrittenFinish {
+  const ending: FinishStatus =
+    finish.reason === "refusal" && contents.hasRefusal
+      ? ["completed"]
+      : TO_RESPONSES[finish.reason];
   const [status, cut] = ending;
-  const { native, stopString } = finish;
+  const { nativeReason, stopSequence } = finish;
   return {
     status,
     incomplete_details: cut === undefined ? null : { reason: cut },
@@ -82,9 +87,9 @@ export function writeFinish(finish: Finish, held: Pick<Held, "refusal">): Writte
             message: finish.detail ?? "The model's provider did not finish the reply.",
           }
         : null,
-    ...(native !== undefined && native !== (cut ?? status)
-      ? { native_finish_reason: native }
+    ...(nativeReason !== undefined && nativeReason !== (cut ?? status)
+      ? { native_finish_reason: nativeReason }
       : undefined),
-    ...(stopString === undefined ? undefined : { stop_reason: stopString }),
+    ...(stopSequence === undefined ? undefined : { stop_reason: stopSequence }),
   };
 }

@@ -6,100 +6,104 @@ import type {
   CustomTool,
   FunctionTool,
   JsonObject,
-  NamespaceMember,
+  NamespaceMembership,
   Tool,
   ToolCallPart,
 } from "../../canonical.ts";
 
-export type Member = (FunctionTool | CustomTool) & { readonly member: NamespaceMember };
+export type NamespacedTool = (FunctionTool | CustomTool) & { readonly member: NamespaceMembership };
 
 /** What every provider takes for a name. */
 const NAME_MAX = 64;
-const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
+const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 
 /** The one name for both. Where that is too long or has other characters, its end stands behind a digest of the whole. */
 function flatName(namespace: string, name: string): string {
   const joined = `${namespace}__${name}`;
-  if (NAME.test(joined)) return joined;
+  if (TOOL_NAME.test(joined)) return joined;
   const head = `_${shortDigest(JSON.stringify([namespace, name]))}_`;
   return head + joined.replaceAll(/[^A-Za-z0-9_-]/g, "_").slice(head.length - NAME_MAX);
 }
 
 /** A tool as one of a namespace's. What the namespace is for is told once, with its first tool. */
-export function asMember(
+export function toNamespacedTool(
   tool: FunctionTool | CustomTool,
-  namespace: NamespaceMember["namespace"],
+  namespace: NamespaceMembership["namespace"],
   isFirst: boolean,
-): Member {
+): NamespacedTool {
   const { name, description } = tool;
-  const about = isFirst && namespace.description ? namespace.description : undefined;
-  const told = about === undefined ? description : `${namespace.name}: ${about}`;
+  const namespaceDescription = isFirst && namespace.description ? namespace.description : undefined;
+  const fullDescription =
+    namespaceDescription === undefined ? description : `${namespace.name}: ${namespaceDescription}`;
   return {
     ...tool,
     name: flatName(namespace.name, name),
-    description: about !== undefined && description ? `${told}\n\n${description}` : told,
+    description:
+      namespaceDescription !== undefined && description
+        ? `${fullDescription}\n\n${description}`
+        : fullDescription,
     member: { namespace, name, description },
   };
 }
 
-export function isMember(tool: Tool): tool is Member {
+export function isNamespacedTool(tool: Tool): tool is NamespacedTool {
   return tool.type !== "native" && tool.member !== undefined;
 }
 
 /** Two that this API tells apart, and no other could. */
-export function refuseTwins(tools: readonly Tool[]): void {
+export function rejectDuplicateNames(tools: readonly Tool[]): void {
   const seen = new Map<string, Tool>();
   for (const tool of tools) {
     if (tool.type === "native") continue;
-    const twin = seen.get(tool.name);
-    if (twin !== undefined && (isMember(tool) || isMember(twin)))
+    const duplicate = seen.get(tool.name);
+    if (duplicate !== undefined && (isNamespacedTool(tool) || isNamespacedTool(duplicate)))
       throw invalid(
         tool.path,
-        `${tool.path} and ${twin.path} would both be called ${JSON.stringify(tool.name)} at this model's provider, which has no namespaces. Rename one of them.`,
+        `${tool.path} and ${duplicate.path} would both be called ${JSON.stringify(tool.name)} at this model's provider, which has no namespaces. Rename one of them.`,
       );
     seen.set(tool.name, tool);
   }
 }
 
-interface Names {
+interface ToolIndex {
   /** By the names that they have elsewhere. */
   readonly tools: ReadonlyMap<string, Tool>;
   /** By the names that they have in their namespaces. */
-  readonly members: ReadonlyMap<string, readonly Member[]>;
+  readonly members: ReadonlyMap<string, readonly NamespacedTool[]>;
 }
 
 // A conversation may call thousands of times, and a request offer thousands of tools: they are looked through once.
-const NAMES = new WeakMap<readonly Tool[], Names>();
+const TOOL_INDEXES = new WeakMap<readonly Tool[], ToolIndex>();
 
-function namesOf(tools: readonly Tool[]): Names {
-  const known = NAMES.get(tools);
+function toolIndexOf(tools: readonly Tool[]): ToolIndex {
+  const known = TOOL_INDEXES.get(tools);
   if (known !== undefined) return known;
-  const members = new Map<string, Member[]>();
-  for (const tool of tools.filter(isMember)) {
+  const members = new Map<string, NamespacedTool[]>();
+  for (const tool of tools.filter(isNamespacedTool)) {
     const { name } = tool.member;
     const list = members.get(name);
     if (list === undefined) members.set(name, [tool]);
     else list.push(tool);
   }
   const names = { tools: new Map(tools.map((tool) => [tool.name, tool])), members };
-  NAMES.set(tools, names);
+  TOOL_INDEXES.set(tools, names);
   return names;
 }
 
 /** What a tool is called elsewhere that this API calls so. A call of a tool that was searched for has a namespace of its own. */
-export function calledElsewhere(
+export function flatToolName(
   tools: readonly Tool[],
   { name, namespace, path }: { name: string; namespace: string | undefined; path?: string },
 ): string {
-  const names = namesOf(tools);
-  const alone = names.tools.get(name);
-  const isAlone = alone !== undefined && !isMember(alone);
+  const names = toolIndexOf(tools);
+  const plainTool = names.tools.get(name);
+  const isPlainTool = plainTool !== undefined && !isNamespacedTool(plainTool);
   if (namespace !== undefined) {
     const flat = flatName(namespace, name);
     const member = names.tools.get(flat);
-    return isAlone && (member === undefined || !isMember(member)) ? name : flat;
+    return isPlainTool && (member === undefined || !isNamespacedTool(member)) ? name : flat;
   }
-  const [only, ...others] = isAlone ? [] : (names.members.get(name) ?? []);
+  const [only, ...others] = isPlainTool ? [] : (names.members.get(name) ?? []);
   if (others.length === 0) return only?.name ?? name;
   if (path === undefined) return name;
   throw invalid(
@@ -109,41 +113,41 @@ export function calledElsewhere(
 }
 
 /** A call of a tool of a namespace as this API names it. One that came over this API says its namespace itself. */
-export function callHere<T extends Pick<ToolCallPart, "name" | "native">>(
+export function toNamespacedCall<T extends Pick<ToolCallPart, "name" | "native">>(
   tools: readonly Tool[] | undefined,
   call: T,
 ): T {
   const own = call.native?.wire === "responses" ? call.native.fields : undefined;
-  const { name, namespace } = calledHere(tools, call.name);
+  const { name, namespace } = namespacedNameOf(tools, call.name);
   return namespace === undefined || own?.["namespace"] !== undefined
     ? call
     : { ...call, name, native: { wire: "responses", fields: { ...own, namespace } } };
 }
 
 /** The names by which this API calls the tool that is called so elsewhere. */
-export function calledHere(
+export function namespacedNameOf(
   tools: readonly Tool[] | undefined,
   name: string,
 ): { readonly name: string; readonly namespace?: string } {
-  const tool = tools && namesOf(tools).tools.get(name);
-  return tool === undefined || !isMember(tool)
+  const tool = tools && toolIndexOf(tools).tools.get(name);
+  return tool === undefined || !isNamespacedTool(tool)
     ? { name }
     : { name: tool.member.name, namespace: tool.member.namespace.name };
 }
 
 /** The tools in this API's form, those of a namespace within it again. */
-export function inNamespaces(
+export function groupByNamespace(
   tools: readonly Tool[],
   write: (tool: Tool) => JsonObject | undefined,
 ): readonly JsonObject[] {
   const written: JsonObject[] = [];
   let open:
-    | { readonly namespace: NamespaceMember["namespace"]; readonly tools: JsonObject[] }
+    | { readonly namespace: NamespaceMembership["namespace"]; readonly tools: JsonObject[] }
     | undefined;
   for (const tool of tools) {
     const one = write(tool);
     if (one === undefined) continue;
-    if (!isMember(tool)) {
+    if (!isNamespacedTool(tool)) {
       open = undefined;
       written.push(one);
       continue;

@@ -1,6 +1,13 @@
 // The parts of a message's content, and of a tool's output, as a caller writes them.
 import { invalid } from "../../../base/fault.ts";
-import type { CacheMark, FilePart, JsonObject, Native, Part, Source } from "../../canonical.ts";
+import type {
+  CacheBreakpoint,
+  FilePart,
+  JsonObject,
+  NativeFields,
+  Part,
+  Source,
+} from "../../canonical.ts";
 import {
   mustBeArray,
   mustBeName,
@@ -13,10 +20,10 @@ import {
 import { readAnnotations } from "./read-output.ts";
 
 const DATA_URL = /^data:([^;,]*)(?:;[^;,]*)*;base64,/i;
-const PDF_IN_BASE64 = "JVBER";
+const PDF_BASE64_PREFIX = "JVBER";
 
 /** Empty texts are left out: they say nothing, and most providers refuse them. */
-export function readContent(content: unknown, path: string, native?: Native): Part[] {
+export function readContent(content: unknown, path: string, native?: NativeFields): Part[] {
   if (content === undefined || content === null || content === "") return [];
   if (typeof content === "string") return [{ type: "text", text: content, native, path }];
   const parts: Part[] = [];
@@ -70,7 +77,7 @@ function readPart(part: JsonObject, path: string): Part {
     case "input_video":
       return {
         type: "video",
-        source: readAddress(part["video_url"], `${path}.video_url`, "video/"),
+        source: readUrlSource(part["video_url"], `${path}.video_url`, "video/"),
         cache,
         path,
       };
@@ -79,7 +86,7 @@ function readPart(part: JsonObject, path: string): Part {
   }
 }
 
-function readFile(part: JsonObject, path: string, cache: CacheMark | undefined): FilePart {
+function readFile(part: JsonObject, path: string, cache: CacheBreakpoint | undefined): FilePart {
   const name = optionalString(part["filename"], `${path}.filename`);
   const detail = optionalString(part["detail"], `${path}.detail`);
   const key = typeof part["file_url"] === "string" ? "file_url" : "file_data";
@@ -99,7 +106,7 @@ function readFileData(part: JsonObject, path: string, name: string | undefined):
   const data = part["file_data"];
   if (typeof data !== "string" || data.startsWith("data:"))
     return readSource(part, "file_data", path);
-  if (!data.startsWith(PDF_IN_BASE64) && !/\.pdf$/i.test(name ?? ""))
+  if (!data.startsWith(PDF_BASE64_PREFIX) && !/\.pdf$/i.test(name ?? ""))
     throw invalid(
       `${path}.file_data`,
       `${path}.file_data must be a data: URL in base64 with the document's media type.`,
@@ -115,10 +122,10 @@ function readSource(
   const id = optionalString(part["file_id"], `${path}.file_id`);
   if (id !== undefined && (part[key] === undefined || part[key] === null))
     return { kind: "file_id", wire: "responses", id };
-  return readAddress(part[key], `${path}.${key}`, key === "image_url" ? "image/" : "");
+  return readUrlSource(part[key], `${path}.${key}`, key === "image_url" ? "image/" : "");
 }
 
-function readAddress(value: unknown, path: string, mustBe: string): Source {
+function readUrlSource(value: unknown, path: string, mustBe: string): Source {
   const url = mustBeName(value, path);
   const match = DATA_URL.exec(url);
   if (match === null) {
@@ -138,7 +145,7 @@ function readAddress(value: unknown, path: string, mustBe: string): Source {
 }
 
 // `prompt_cache_breakpoint` is OpenAI's own; `cache_control` is what callers of Claude send by convention.
-function readCache(part: JsonObject, path: string): CacheMark | undefined {
+function readCache(part: JsonObject, path: string): CacheBreakpoint | undefined {
   const mark =
     optionalObject(part["prompt_cache_breakpoint"], `${path}.prompt_cache_breakpoint`) ??
     optionalObject(part["cache_control"], `${path}.cache_control`);

@@ -1,7 +1,7 @@
 // The items of `input` as turns: what the model said between two other voices is one turn, whatever items it came in.
 import { invalid } from "../../../base/fault.ts";
 import type {
-  Blob,
+  OpaqueBlob,
   JsonObject,
   Part,
   Tool,
@@ -20,21 +20,21 @@ import {
   unknownFields,
 } from "../../canonical-json.ts";
 import { decodeCallId } from "../../canonical-call-ids.ts";
-import { calledElsewhere } from "./namespaces.ts";
+import { flatToolName } from "./namespaces.ts";
 import { readContent } from "./read-content.ts";
-import { ownImage, phaseOf, provesNext, readReasoningItem } from "./read-output.ts";
+import { generatedImageOf, phaseOf, signsNextPart, readReasoningItem } from "./read-output.ts";
 
 const ROLES = ["user", "assistant", "system", "developer"] as const;
-const MESSAGE_KNOWN: ReadonlySet<string> = new Set("type role content id status phase".split(" "));
-const CALL_KNOWN: ReadonlySet<string> = new Set(
+const MESSAGE_FIELDS: ReadonlySet<string> = new Set("type role content id status phase".split(" "));
+const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set(
   "type id call_id name namespace arguments input status".split(" "),
 );
 // Which tool a result is of, its call has said.
-const RESULT_KNOWN: ReadonlySet<string> = new Set(
+const TOOL_RESULT_FIELDS: ReadonlySet<string> = new Set(
   "type id call_id name namespace output status".split(" "),
 );
 // What answers the model's own items; every other item that only this API knows belongs to the model's turn.
-const ANSWERS: ReadonlySet<string> = new Set([
+const USER_ITEM_TYPES: ReadonlySet<string> = new Set([
   "computer_call_output",
   "local_shell_call_output",
   "shell_call_output",
@@ -44,40 +44,40 @@ const ANSWERS: ReadonlySet<string> = new Set([
 
 type MutableTurn = Turn & { readonly parts: Part[] };
 
-interface Reading {
+interface ReaderState {
   readonly turns: MutableTurn[];
   readonly tools: readonly Tool[];
   /** The blob of the call or the image that is to come next. */
-  signature: Blob | undefined;
+  pendingSignature: OpaqueBlob | undefined;
 }
 
 export function readTurns(input: unknown, tools: readonly Tool[] = []): readonly Turn[] {
   if (typeof input === "string")
     return [{ role: "user", parts: readContent(input, "input"), path: "input" }];
-  const reading: Reading = { turns: [], tools, signature: undefined };
+  const state: ReaderState = { turns: [], tools, pendingSignature: undefined };
   for (const [at, value] of mustBeArray(input, "input").entries()) {
     const path = `input[${at}]`;
-    readItem(reading, mustBeObject(value, path), path);
+    readItem(state, mustBeObject(value, path), path);
   }
-  return reading.turns;
+  return state.turns;
 }
 
-function readItem(reading: Reading, item: JsonObject, path: string): void {
+function readItem(state: ReaderState, item: JsonObject, path: string): void {
   const type =
     optionalString(item["type"], `${path}.type`) ??
     (item["role"] === undefined ? "item_reference" : "message");
   switch (type) {
     case "message":
-      return readMessage(reading, item, path);
+      return readMessage(state, item, path);
     case "reasoning":
-      return readReasoning(reading, item, path);
+      return readReasoning(state, item, path);
     case "function_call":
     case "custom_tool_call":
-      turnOf(reading, "assistant", path).parts.push(readCall(reading, item, path));
+      turnOf(state, "assistant", path).parts.push(readCall(state, item, path));
       return;
     case "function_call_output":
     case "custom_tool_call_output":
-      turnOf(reading, "tool", path).parts.push(readResult(item, path));
+      turnOf(state, "tool", path).parts.push(readResult(item, path));
       return;
     case "item_reference":
       throw invalid(
@@ -86,72 +86,75 @@ function readItem(reading: Reading, item: JsonObject, path: string): void {
       );
     default: {
       const role = ROLES.find((one) => one === item["role"]);
-      const image = ownImage(item);
+      const image = generatedImageOf(item);
       const native: Part =
         image === undefined
           ? { type: "native", wire: "responses", value: item, path }
-          : { ...image, signature: takeSignature(reading, "image"), path };
+          : { ...image, signature: takeSignature(state, "image"), path };
       if (role !== undefined && role !== "assistant")
-        reading.turns.push({ role, parts: [native], path });
-      else turnOf(reading, ANSWERS.has(type) ? "user" : "assistant", path, type).parts.push(native);
+        state.turns.push({ role, parts: [native], path });
+      else
+        turnOf(state, USER_ITEM_TYPES.has(type) ? "user" : "assistant", path, type).parts.push(
+          native,
+        );
     }
   }
 }
 
 // A user's turns stay apart; the model's items, and the results of its calls, are gathered.
 function turnOf(
-  reading: Reading,
+  state: ReaderState,
   role: "assistant" | "tool" | "user",
   path: string,
   native?: string,
 ): MutableTurn {
-  const last = reading.turns.at(-1);
+  const last = state.turns.at(-1);
   if (last?.role === role && (role !== "user" || native !== undefined)) {
     if (role !== "user" || last.parts.every((part) => part.type === "native")) return last;
   }
   const turn: MutableTurn = { role, parts: [], path };
-  reading.turns.push(turn);
+  state.turns.push(turn);
   return turn;
 }
 
-function readMessage(reading: Reading, item: JsonObject, path: string): void {
+function readMessage(state: ReaderState, item: JsonObject, path: string): void {
   const role = oneOf(item["role"], `${path}.role`, ROLES);
   const parts = readContent(item["content"], `${path}.content`, phaseOf(item));
-  const fields = unknownFields(item, MESSAGE_KNOWN);
+  const fields = unknownFields(item, MESSAGE_FIELDS);
   const native = fields && ({ wire: "responses", fields } as const);
-  if (role !== "assistant") reading.turns.push({ role, parts, native, path });
-  else if (native === undefined) turnOf(reading, "assistant", path).parts.push(...parts);
-  else reading.turns.push({ role, parts, native, path });
+  if (role !== "assistant") state.turns.push({ role, parts, native, path });
+  else if (native === undefined) turnOf(state, "assistant", path).parts.push(...parts);
+  else state.turns.push({ role, parts, native, path });
 }
 
 // What is bound to another part travels as reasoning without text: before a call or an image, and after a text.
-function readReasoning(reading: Reading, item: JsonObject, path: string): void {
+function readReasoning(state: ReaderState, item: JsonObject, path: string): void {
   const parts = readReasoningItem(item, path);
   const blob = parts[0]?.text === "" ? parts[0].blob : undefined;
-  if (provesNext(blob)) reading.signature = blob;
-  else if (blob?.kind === "text") signText(reading.turns.at(-1), blob);
-  else if (parts.length > 0) turnOf(reading, "assistant", path).parts.push(...parts);
+  if (signsNextPart(blob)) state.pendingSignature = blob;
+  else if (blob?.kind === "text") attachTextSignature(state.turns.at(-1), blob);
+  else if (parts.length > 0) turnOf(state, "assistant", path).parts.push(...parts);
 }
 
-function takeSignature(reading: Reading, kind: Blob["kind"]): Blob | undefined {
-  const { signature } = reading;
-  reading.signature = undefined;
-  return signature?.kind === kind ? signature : undefined;
+function takeSignature(state: ReaderState, kind: OpaqueBlob["kind"]): OpaqueBlob | undefined {
+  const { pendingSignature } = state;
+  state.pendingSignature = undefined;
+  return pendingSignature?.kind === kind ? pendingSignature : undefined;
 }
 
-function signText(turn: MutableTurn | undefined, signature: Blob): void {
+function attachTextSignature(turn: MutableTurn | undefined, signature: OpaqueBlob): void {
   const last = turn?.parts.at(-1);
   if (turn?.role === "assistant" && last?.type === "text")
     turn.parts[turn.parts.length - 1] = { ...last, signature };
 }
 
-function readCall(reading: Reading, item: JsonObject, path: string): ToolCallPart {
+function readCall(state: ReaderState, item: JsonObject, path: string): ToolCallPart {
   const custom = item["type"] === "custom_tool_call";
-  const fields = unknownFields(item, CALL_KNOWN);
+  const fields = unknownFields(item, TOOL_CALL_FIELDS);
   return {
     type: "tool_call",
     id: decodeCallId(mustBeName(item["call_id"], `${path}.call_id`)),
-    name: calledElsewhere(reading.tools, {
+    name: flatToolName(state.tools, {
       name: mustBeName(item["name"], `${path}.name`),
       namespace: optionalString(item["namespace"], `${path}.namespace`) || undefined,
     }),
@@ -159,7 +162,7 @@ function readCall(reading: Reading, item: JsonObject, path: string): ToolCallPar
       ? mustBeString(item["input"], `${path}.input`)
       : readArguments(item["arguments"], `${path}.arguments`),
     custom: custom || undefined,
-    signature: takeSignature(reading, "call"),
+    signature: takeSignature(state, "call"),
     native: fields && { wire: "responses", fields },
     path,
   };
@@ -183,7 +186,7 @@ function readResult(item: JsonObject, path: string): ToolResultPart {
       throw invalid(part.path, "A tool's output may hold text, images and files.");
     content.push(part);
   }
-  const fields = unknownFields(item, RESULT_KNOWN);
+  const fields = unknownFields(item, TOOL_RESULT_FIELDS);
   return {
     type: "tool_result",
     callId: decodeCallId(mustBeName(item["call_id"], `${path}.call_id`)),

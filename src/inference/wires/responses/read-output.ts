@@ -1,15 +1,15 @@
 // What stands in a reply's output, and in a caller's history, where replies come back.
 import type {
-  Blob,
+  OpaqueBlob,
   Citation,
   ImagePart,
   JsonObject,
-  Native,
+  NativeFields,
   ReasoningPart,
   TokenLogprob,
 } from "../../canonical.ts";
 import { arrayIn, isObject, numberIn, objectIn, stringIn } from "../../canonical-json.ts";
-import { openBlob } from "../../canonical-reasoning.ts";
+import { decodeBlob } from "../../canonical-reasoning.ts";
 
 /**
  * A reasoning item as parts: its summaries, then its text, the blob on the last. An item of a blob alone is one part
@@ -31,21 +31,21 @@ export function readReasoningItem(item: JsonObject, path?: string): ReasoningPar
       });
     }
   }
-  const blob = itemBlob(item);
+  const blob = encryptedBlobOf(item);
   if (blob === undefined) return parts;
   const last = parts.pop() ?? { type: "reasoning", text: "", id, path };
   return [...parts, { ...last, blob }];
 }
 
-export function itemBlob(item: JsonObject): Blob | undefined {
+export function encryptedBlobOf(item: JsonObject): OpaqueBlob | undefined {
   const data = stringIn(item["encrypted_content"]);
-  return data ? openBlob(data, "responses", "encrypted") : undefined;
+  return data ? decodeBlob(data, "responses", "encrypted") : undefined;
 }
 
 /** Whether it proves what comes next, which is a call or an image. */
-export function provesNext(
-  blob: Blob | undefined,
-): blob is Blob & { readonly kind: "call" | "image" } {
+export function signsNextPart(
+  blob: OpaqueBlob | undefined,
+): blob is OpaqueBlob & { readonly kind: "call" | "image" } {
   return blob?.kind === "call" || blob?.kind === "image";
 }
 
@@ -85,18 +85,18 @@ function readLogprob(one: JsonObject): TokenLogprob {
 }
 
 /** GPT-5 marks what it says on the way and what it says in the end, and wants the marks back. */
-export function phaseOf(item: JsonObject): Native | undefined {
+export function phaseOf(item: JsonObject): NativeFields | undefined {
   const phase = stringIn(item["phase"]);
   return phase === undefined ? undefined : { wire: "responses", fields: { phase } };
 }
 
-export const IMAGE_ID = "ig_pst";
+export const IMAGE_ID_PREFIX = "ig_pst";
 
 /** An image that another API's model made stands among the output as if a tool had; its id tells it from those. */
-export function ownImage(item: JsonObject): ImagePart | undefined {
+export function generatedImageOf(item: JsonObject): ImagePart | undefined {
   const { id, result } = item;
   if (item["type"] !== "image_generation_call" || typeof result !== "string") return undefined;
-  if (typeof id !== "string" || !id.startsWith(IMAGE_ID)) return undefined;
+  if (typeof id !== "string" || !id.startsWith(IMAGE_ID_PREFIX)) return undefined;
   const mediaType = `image/${stringIn(item["output_format"]) ?? "png"}`;
   return { type: "image", source: { kind: "base64", mediaType, data: result } };
 }

@@ -1,5 +1,5 @@
 import type {
-  Blob,
+  OpaqueBlob,
   CanonicalReply,
   ImagePart,
   JsonObject,
@@ -18,15 +18,15 @@ import {
 import type { ReplyReadContext } from "../../canonical-wire.ts";
 import { readFinish } from "./map-finish-reason.ts";
 import {
-  ownImage,
-  provesNext,
+  generatedImageOf,
+  signsNextPart,
   phaseOf,
   readAnnotations,
   readLogprobs,
   readReasoningItem,
 } from "./read-output.ts";
 
-const CALL_KNOWN: ReadonlySet<string> = new Set(
+const TOOL_CALL_FIELDS: ReadonlySet<string> = new Set(
   "type id item_id output_index call_id name arguments input status".split(" "),
 );
 
@@ -34,27 +34,31 @@ export function readReply(input: unknown, context: ReplyReadContext): CanonicalR
   const body = objectIn(input) ?? {};
   const parts = readOutput(body, context);
   const finish = readFinish(body, {
-    calls: parts.some((part) => part.type === "tool_call"),
-    refusal: parts.some((part) => part.type === "refusal"),
+    hasToolCalls: parts.some((part) => part.type === "tool_call"),
+    hasRefusal: parts.some((part) => part.type === "refusal"),
   });
   const usage = context.readUsage(body);
-  return { ...readHead(body), choices: [{ parts, finish }], usage: usage && { usage } };
+  return { ...readReplyHead(body), choices: [{ parts, finish }], usage: usage && { usage } };
 }
 
 // What proves a call or an image comes before it, and what proves a text after it, as reasoning that shows nothing.
 function readOutput(body: JsonObject, context: ReplyReadContext): readonly Part[] {
   const parts: Part[] = [];
-  let signature: Blob | undefined;
+  let signature: OpaqueBlob | undefined;
   for (const [at, item] of arrayIn(body["output"]).entries()) {
     if (!isObject(item)) continue;
     const read = readItem(item, mintCallId(stringIn(body["id"]), at), context);
     const [first] = read;
     const blob = first?.type === "reasoning" && first.text === "" ? first.blob : undefined;
     const last = parts.at(-1);
-    if (provesNext(blob)) signature = blob;
+    if (signsNextPart(blob)) signature = blob;
     else if (blob?.kind === "text" && last?.type === "text")
       parts[parts.length - 1] = { ...last, signature: blob };
-    else if (first !== undefined && signature !== undefined && isSigned(first, signature)) {
+    else if (
+      first !== undefined &&
+      signature !== undefined &&
+      canCarrySignature(first, signature)
+    ) {
       parts.push({ ...first, signature });
       signature = undefined;
     } else parts.push(...read);
@@ -62,11 +66,11 @@ function readOutput(body: JsonObject, context: ReplyReadContext): readonly Part[
   return parts;
 }
 
-function isSigned(part: Part, { kind }: Blob): part is ToolCallPart | ImagePart {
+function canCarrySignature(part: Part, { kind }: OpaqueBlob): part is ToolCallPart | ImagePart {
   return part.type === "tool_call" ? kind === "call" : part.type === "image" && kind === "image";
 }
 
-export function readHead(
+export function readReplyHead(
   response: JsonObject,
 ): Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier"> {
   return {
@@ -82,17 +86,17 @@ function readItem(item: JsonObject, mintedId: string, context: ReplyReadContext)
     case "message":
       return readMessage(item);
     case "reasoning":
-      return readReasoningItem(item).map((part) => ofMaker(part, context));
+      return readReasoningItem(item).map((part) => withOrigin(part, context));
     case "function_call":
     case "custom_tool_call":
       return [readCall(item, mintedId)];
     default:
-      return [ownImage(item) ?? { type: "native", wire: "responses", value: item }];
+      return [generatedImageOf(item) ?? { type: "native", wire: "responses", value: item }];
   }
 }
 
 /** What a provider sends is its own, whatever it looks like, unless it says whose it is. */
-function ofMaker(part: ReasoningPart, { origin }: ReplyReadContext): ReasoningPart {
+function withOrigin(part: ReasoningPart, { origin }: ReplyReadContext): ReasoningPart {
   const { blob } = part;
   return blob === undefined ? part : { ...part, blob: { ...blob, origin: blob.origin ?? origin } };
 }
@@ -124,7 +128,7 @@ function readCall(item: JsonObject, mintedId: string): ToolCallPart {
 
 /** What is known of a call before its arguments. */
 export function callHead(item: JsonObject, mintedId: string): Omit<ToolCallPart, "arguments"> {
-  const fields = unknownFields(item, CALL_KNOWN);
+  const fields = unknownFields(item, TOOL_CALL_FIELDS);
   return {
     type: "tool_call",
     id: stringIn(item["call_id"]) || stringIn(item["id"]) || mintedId,

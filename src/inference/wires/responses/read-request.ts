@@ -21,7 +21,7 @@ import { readToolChoice, readTools } from "./read-tools.ts";
 
 const TOKENS_MAX = 100_000_000;
 
-const NAMES: FieldNames = {
+const FIELD_NAMES: FieldNames = {
   turns: "input",
   toolChoice: "tool_choice",
   parallelToolCalls: "parallel_tool_calls",
@@ -39,20 +39,20 @@ const NAMES: FieldNames = {
   cacheRetention: "prompt_cache_retention",
 };
 
-const KNOWN: ReadonlySet<string> = new Set(
+const KNOWN_FIELDS: ReadonlySet<string> = new Set(
   (
     "model input instructions stream stream_options tools tool_choice parallel_tool_calls text reasoning max_output_tokens " +
     "temperature top_p frequency_penalty presence_penalty top_logprobs include truncation service_tier user safety_identifier " +
     "metadata store background prompt_cache_key prompt_cache_retention"
   ).split(" "),
 );
-const REASONING_KNOWN: ReadonlySet<string> = new Set(
+const REASONING_FIELDS: ReadonlySet<string> = new Set(
   "effort summary generate_summary max_tokens enabled".split(" "),
 );
-const TEXT_KNOWN: ReadonlySet<string> = new Set(["format", "verbosity"]);
+const TEXT_FIELDS: ReadonlySet<string> = new Set(["format", "verbosity"]);
 const FORMAT_PATH = "text.format";
-export const ENCRYPTED = "reasoning.encrypted_content";
-export const LOGPROBS = "message.output_text.logprobs";
+export const INCLUDE_ENCRYPTED_REASONING = "reasoning.encrypted_content";
+export const INCLUDE_LOGPROBS = "message.output_text.logprobs";
 
 /**
  * What refers to state (`previous_response_id`, `conversation`, `background`, `prompt`) comes out among the native fields:
@@ -78,7 +78,7 @@ export function readRequest(input: unknown): CanonicalRequest {
     topP: optionalNumber(body["top_p"], "top_p", 0, 1),
     frequencyPenalty: optionalNumber(body["frequency_penalty"], "frequency_penalty", -2, 2),
     presencePenalty: optionalNumber(body["presence_penalty"], "presence_penalty", -2, 2),
-    logprobs: include.includes(LOGPROBS) || undefined,
+    logprobs: include.includes(INCLUDE_LOGPROBS) || undefined,
     topLogprobs: optionalInteger(body["top_logprobs"], "top_logprobs", 0, 20),
     serviceTier: optionalString(body["service_tier"], "service_tier"),
     user: optionalString(body["user"], "user"),
@@ -88,7 +88,7 @@ export function readRequest(input: unknown): CanonicalRequest {
     cacheKey: optionalString(body["prompt_cache_key"], "prompt_cache_key"),
     cacheRetention: optionalString(body["prompt_cache_retention"], "prompt_cache_retention"),
     native: readNative(body, text, include),
-    names: NAMES,
+    names: FIELD_NAMES,
   });
 }
 
@@ -111,22 +111,29 @@ function readNative(
   text: JsonObject | undefined,
   include: readonly string[],
 ): CanonicalRequest["native"] {
-  const fields: Record<string, unknown> = { ...unknownFields(body, KNOWN) };
-  const others = include.filter((one) => one !== ENCRYPTED && one !== LOGPROBS);
+  const fields: Record<string, unknown> = { ...unknownFields(body, KNOWN_FIELDS) };
+  const others = include.filter(
+    (one) => one !== INCLUDE_ENCRYPTED_REASONING && one !== INCLUDE_LOGPROBS,
+  );
   if (others.length > 0) fields["include"] = others;
   if (optionalOneOf(body["truncation"], "truncation", ["auto", "disabled"]) === "auto")
     fields["truncation"] = "auto";
   if (optionalBoolean(body["background"], "background") === true) fields["background"] = true;
   const options = optionalObject(body["stream_options"], "stream_options");
   if (options !== undefined && options["include_obfuscation"] !== false)
-    addNested(fields, "stream_options", options, new Set());
-  addNested(fields, "reasoning", optionalObject(body["reasoning"], "reasoning"), REASONING_KNOWN);
-  addNested(fields, "text", text, TEXT_KNOWN);
+    addNestedNativeFields(fields, "stream_options", options, new Set());
+  addNestedNativeFields(
+    fields,
+    "reasoning",
+    optionalObject(body["reasoning"], "reasoning"),
+    REASONING_FIELDS,
+  );
+  addNestedNativeFields(fields, "text", text, TEXT_FIELDS);
   return Object.keys(fields).length === 0 ? undefined : { wire: "responses", fields };
 }
 
 // Under their full path, so that a refusal names the field and not the object that holds it.
-function addNested(
+function addNestedNativeFields(
   fields: Record<string, unknown>,
   path: string,
   object: JsonObject | undefined,

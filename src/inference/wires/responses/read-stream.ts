@@ -1,53 +1,53 @@
 import type { CanonicalEvent, JsonObject } from "../../canonical.ts";
-import { cutStream } from "../../canonical-error.ts";
+import { truncatedStreamError } from "../../canonical-error.ts";
 import { arrayIn, objectIn, parseEvent, stringIn } from "../../canonical-json.ts";
-import type { ReplyReadContext, StreamReader, WireEvent } from "../../canonical-wire.ts";
+import type { ReplyReadContext, WireStreamReader, WireEvent } from "../../canonical-wire.ts";
 import { readError } from "./map-error.ts";
 import { readFinish } from "./map-finish-reason.ts";
-import { readHead } from "./read-reply.ts";
+import { readReplyHead } from "./read-reply.ts";
 import {
   addArguments,
   addCitation,
   addDelta,
   addItem,
-  addWhole,
-  createItems,
+  addWholeText,
+  createItemsState,
   endArguments,
   endItem,
-  settleItems,
+  finishItems,
 } from "./stream-items.ts";
-import type { Slot, StreamedItems } from "./stream-items.ts";
+import type { TextSlot, ItemsState } from "./stream-items.ts";
 
-interface Reading {
-  readonly items: StreamedItems;
+interface ReaderState {
+  readonly items: ItemsState;
   started: boolean;
-  over: boolean;
+  ended: boolean;
 }
 
-export function createStreamReader(context: ReplyReadContext): StreamReader {
-  const reading: Reading = { items: createItems(context), started: false, over: false };
+export function createStreamReader(context: ReplyReadContext): WireStreamReader {
+  const state: ReaderState = { items: createItemsState(context), started: false, ended: false };
   return {
     push(told: WireEvent) {
-      const event = reading.over ? undefined : parseEvent(told);
-      if (event === undefined) return NOTHING;
+      const event = state.ended ? undefined : parseEvent(told);
+      if (event === undefined) return NO_EVENTS;
       const type = stringIn(event["type"]) ?? told.name;
       // Gateways in between put their own errors into the stream, without a type.
       const failed = type === "" && objectIn(event["error"]) !== undefined;
-      read(reading, failed ? "error" : type, event);
-      return taken(reading.items);
+      readEvent(state, failed ? "error" : type, event);
+      return takeEvents(state.items);
     },
     end() {
-      if (reading.over) return NOTHING;
-      reading.over = true;
-      return [{ type: "error", error: cutStream() }];
+      if (state.ended) return NO_EVENTS;
+      state.ended = true;
+      return [{ type: "error", error: truncatedStreamError() }];
     },
   };
 }
 
-const NOTHING: readonly CanonicalEvent[] = [];
+const NO_EVENTS: readonly CanonicalEvent[] = [];
 
 // The Open Responses specification calls the text of reasoning `reasoning`, OpenAI `reasoning_text`.
-const SLOTS: Readonly<Record<string, Slot>> = {
+const SLOT_BY_EVENT: Readonly<Record<string, TextSlot>> = {
   "response.output_text.delta": "text",
   "response.output_text.done": "text",
   "response.refusal.delta": "refusal",
@@ -60,14 +60,14 @@ const SLOTS: Readonly<Record<string, Slot>> = {
   "response.reasoning.done": "thought",
 };
 
-function taken(items: StreamedItems): readonly CanonicalEvent[] {
+function takeEvents(items: ItemsState): readonly CanonicalEvent[] {
   const { out } = items;
-  if (out.length === 0) return NOTHING;
+  if (out.length === 0) return NO_EVENTS;
   items.out = [];
   return out;
 }
 
-const ON_ITEM: Readonly<Record<string, (items: StreamedItems, event: JsonObject) => void>> = {
+const ITEM_HANDLERS: Readonly<Record<string, (items: ItemsState, event: JsonObject) => void>> = {
   "response.output_item.added": addItem,
   "response.output_item.done": endItem,
   "response.function_call_arguments.delta": addArguments,
@@ -77,52 +77,52 @@ const ON_ITEM: Readonly<Record<string, (items: StreamedItems, event: JsonObject)
   "response.output_text.annotation.added": addCitation,
 };
 
-function read(reading: Reading, type: string, event: JsonObject): void {
-  const { items } = reading;
-  const slot = SLOTS[type];
-  const onItem = ON_ITEM[type];
-  if (slot !== undefined || onItem !== undefined) start(reading, {});
+function readEvent(state: ReaderState, type: string, event: JsonObject): void {
+  const { items } = state;
+  const slot = SLOT_BY_EVENT[type];
+  const onItem = ITEM_HANDLERS[type];
+  if (slot !== undefined || onItem !== undefined) start(state, {});
   if (slot === undefined) onItem?.(items, event);
   else if (type.endsWith(".delta")) addDelta(items, event, slot);
-  else addWhole(items, event, slot);
+  else addWholeText(items, event, slot);
   switch (type) {
     case "response.created":
     case "response.in_progress":
     case "response.queued":
-      return start(reading, objectIn(event["response"]) ?? {});
+      return start(state, objectIn(event["response"]) ?? {});
     case "response.completed":
     case "response.incomplete":
     case "response.failed":
     case "response.cancelled": {
       const status = type.slice("response.".length);
-      return finish(reading, { status, ...objectIn(event["response"]) });
+      return finish(state, { status, ...objectIn(event["response"]) });
     }
     case "error":
-      reading.over = true;
+      state.ended = true;
       items.out.push({ type: "error", error: readError(200, event) });
   }
 }
 
-function start(reading: Reading, response: JsonObject): void {
-  if (reading.started) return;
-  reading.started = true;
-  const { items } = reading;
-  const head = readHead(response);
+function start(state: ReaderState, response: JsonObject): void {
+  if (state.started) return;
+  state.started = true;
+  const { items } = state;
+  const head = readReplyHead(response);
   items.replyId = head.id;
   items.out.push({ type: "start", ...head });
 }
 
-function finish(reading: Reading, response: JsonObject): void {
-  const { items } = reading;
-  reading.over = true;
-  start(reading, response);
-  settleItems(items, arrayIn(response["output"]));
+function finish(state: ReaderState, response: JsonObject): void {
+  const { items } = state;
+  state.ended = true;
+  start(state, response);
+  finishItems(items, arrayIn(response["output"]));
   const usage = items.context.readUsage(response);
   if (usage !== undefined) items.out.push({ type: "usage", report: { usage } });
   if (response["status"] === "failed" || objectIn(response["error"]) !== undefined) {
     items.out.push({ type: "error", error: readError(200, response) });
     return;
   }
-  const held = { calls: items.calls, refusal: items.refused };
+  const held = { hasToolCalls: items.hasToolCalls, hasRefusal: items.hasRefusal };
   items.out.push({ type: "finish", choice: 0, finish: readFinish(response, held) });
 }

@@ -12,9 +12,15 @@ import {
   optionalString,
   unknownFields,
 } from "../../canonical-json.ts";
-import { asMember, calledElsewhere, isMember, type Member, refuseTwins } from "./namespaces.ts";
+import {
+  toNamespacedTool,
+  flatToolName,
+  isNamespacedTool,
+  type NamespacedTool,
+  rejectDuplicateNames,
+} from "./namespaces.ts";
 
-const FUNCTION_KNOWN: ReadonlySet<string> = new Set(
+const FUNCTION_FIELDS: ReadonlySet<string> = new Set(
   "type name description parameters strict cache_control".split(" "),
 );
 
@@ -24,7 +30,7 @@ export function readTools(value: unknown): readonly Tool[] | undefined {
     const tool = mustBeObject(one, path);
     return tool["type"] === "namespace" ? readNamespace(tool, path) : [readTool(tool, path)];
   });
-  if (tools !== undefined) refuseTwins(tools);
+  if (tools !== undefined) rejectDuplicateNames(tools);
   return tools;
 }
 
@@ -34,18 +40,18 @@ function readNamespace(value: JsonObject, path: string): readonly Tool[] {
     name: mustBeName(value["name"], `${path}.name`),
     description: optionalString(value["description"], `${path}.description`),
   };
-  const members: Member[] = [];
+  const members: NamespacedTool[] = [];
   for (const [at, one] of mustBeArray(value["tools"], `${path}.tools`).entries()) {
     const inner = `${path}.tools[${at}]`;
     const tool = readTool(mustBeObject(one, inner), inner);
     if (tool.type === "native") return [nativeTool(value, path)];
-    members.push(asMember(tool, namespace, at === 0));
+    members.push(toNamespacedTool(tool, namespace, at === 0));
   }
-  const isPlain = members.length > 0 && unknownFields(value, NAMESPACE_KNOWN) === undefined;
+  const isPlain = members.length > 0 && unknownFields(value, NAMESPACE_FIELDS) === undefined;
   return isPlain ? members : [nativeTool(value, path)];
 }
 
-const NAMESPACE_KNOWN: ReadonlySet<string> = new Set("type name description tools".split(" "));
+const NAMESPACE_FIELDS: ReadonlySet<string> = new Set("type name description tools".split(" "));
 
 function nativeTool(value: JsonObject, path: string): NativeTool {
   const type = mustBeName(value["type"], `${path}.type`);
@@ -55,7 +61,7 @@ function nativeTool(value: JsonObject, path: string): NativeTool {
 function readTool(tool: JsonObject, path: string): Tool {
   const type = mustBeName(tool["type"], `${path}.type`);
   if (type === "function") return readFunction(tool, path);
-  if (type !== "custom" || unknownFields(tool, CUSTOM_KNOWN) !== undefined)
+  if (type !== "custom" || unknownFields(tool, CUSTOM_TOOL_FIELDS) !== undefined)
     return nativeTool(tool, path);
   const format = optionalObject(tool["format"], `${path}.format`);
   return {
@@ -74,14 +80,14 @@ function readTool(tool: JsonObject, path: string): Tool {
 }
 
 // A custom tool that other tools may call, or that is loaded late, is known to no other API.
-const CUSTOM_KNOWN: ReadonlySet<string> = new Set("type name description format".split(" "));
+const CUSTOM_TOOL_FIELDS: ReadonlySet<string> = new Set("type name description format".split(" "));
 
 function nativeName(tool: JsonObject, type: string): string {
   return typeof tool["name"] === "string" && tool["name"] !== "" ? tool["name"] : type;
 }
 
 function readFunction(tool: JsonObject, path: string): FunctionTool {
-  const fields = unknownFields(tool, FUNCTION_KNOWN);
+  const fields = unknownFields(tool, FUNCTION_FIELDS);
   return {
     type: "function",
     name: mustBeName(tool["name"], `${path}.name`),
@@ -102,7 +108,7 @@ export function readToolChoice(value: unknown, tools: readonly Tool[]): ToolChoi
   const choice = mustBeObject(value, "tool_choice");
   const type = mustBeName(choice["type"], "tool_choice.type");
   if (type === "function" || type === "custom") {
-    const name = chosenName(choice, "tool_choice", tools);
+    const name = chosenToolName(choice, "tool_choice", tools);
     return { type: "tool", name, custom: type === "custom" || undefined };
   }
   const names = type === "allowed_tools" ? allowedNames(choice, tools) : undefined;
@@ -121,23 +127,23 @@ function allowedNames(choice: JsonObject, tools: readonly Tool[]): readonly stri
     if (tool["type"] === "namespace") {
       const namespace = mustBeName(tool["name"], `${path}.name`);
       if (namespaces.has(namespace)) continue;
-      const members = membersOf(tools, namespace);
+      const members = toolsInNamespace(tools, namespace);
       if (members.length === 0) return undefined;
       namespaces.add(namespace);
       for (const { name } of members) names.add(name);
     } else if (tool["type"] === "function" || tool["type"] === "custom")
-      names.add(chosenName(tool, path, tools));
+      names.add(chosenToolName(tool, path, tools));
     else return undefined;
   }
   return [...names];
 }
 
-function membersOf(tools: readonly Tool[], namespace: string): readonly Member[] {
-  return tools.filter(isMember).filter(({ member }) => member.namespace.name === namespace);
+function toolsInNamespace(tools: readonly Tool[], namespace: string): readonly NamespacedTool[] {
+  return tools.filter(isNamespacedTool).filter(({ member }) => member.namespace.name === namespace);
 }
 
-function chosenName(choice: JsonObject, path: string, tools: readonly Tool[]): string {
-  return calledElsewhere(tools, {
+function chosenToolName(choice: JsonObject, path: string, tools: readonly Tool[]): string {
+  return flatToolName(tools, {
     name: mustBeName(choice["name"], `${path}.name`),
     namespace: optionalString(choice["namespace"], `${path}.namespace`),
     path,

@@ -1,12 +1,12 @@
 // The output of a stream as it is written: one item open at a time, in it one part, and the finished items as text, so
 // that the last event repeats them without building them again. Frames are put together from text as well.
 import type { JsonObject, PartHead } from "../../canonical.ts";
-import { joinsReasoning, reasoningItem } from "./write-output.ts";
+import { continuesReasoningItem, reasoningItem } from "./write-output.ts";
 import { callItem, messageItem, textPart } from "./write-reply.ts";
 
 export type OutputSlot = "text" | "refusal" | "summary" | "thought";
 
-interface OutputPart {
+interface PartState {
   readonly slot: OutputSlot;
   readonly index: number;
   readonly pieces: string[];
@@ -16,12 +16,12 @@ interface OutputPart {
 }
 
 type CallHead = Extract<PartHead, { type: "tool_call" }>;
-type ThoughtHead = Extract<PartHead, { type: "reasoning" }>;
+type ReasoningHead = Extract<PartHead, { type: "reasoning" }>;
 
 interface ItemBase {
   readonly id: string;
   /** `"item_id":…,"output_index":…`, as every event of the item says it. */
-  readonly place: string;
+  readonly eventFields: string;
 }
 
 type OutputItem =
@@ -29,7 +29,7 @@ type OutputItem =
   | (ItemBase & {
       readonly kind: "reasoning";
       readonly parts: { readonly summary?: true | undefined; readonly text: string }[];
-      last: ThoughtHead;
+      last: ReasoningHead;
       blob: string | undefined;
     })
   | (ItemBase & {
@@ -39,70 +39,80 @@ type OutputItem =
       told: boolean;
     });
 
-export interface Output {
+export interface OutputState {
   /** What the ids of items are made of that have none of their own. */
-  base: string;
-  readonly done: string[];
+  idBase: string;
+  readonly finishedItems: string[];
   /** The ids of reasoning items so far. */
-  readonly thoughts: Set<string>;
+  readonly reasoningIds: Set<string>;
   item: OutputItem | undefined;
-  part: OutputPart | undefined;
+  part: PartState | undefined;
   sequence: number;
 }
 
-export function createOutput(base: string): Output {
-  return { base, done: [], thoughts: new Set(), item: undefined, part: undefined, sequence: 0 };
+export function createOutputState(idBase: string): OutputState {
+  return {
+    idBase,
+    finishedItems: [],
+    reasoningIds: new Set(),
+    item: undefined,
+    part: undefined,
+    sequence: 0,
+  };
 }
 
-export function frame(output: Output, type: string, rest: string): string {
+export function frame(output: OutputState, type: string, rest: string): string {
   return `event: ${type}\ndata: {"type":"${type}","sequence_number":${output.sequence++},${rest}}\n\n`;
 }
 
 /** Before a text or a refusal: whatever is open that is no message ends. The message itself begins with its first words. */
-export function beginPart(output: Output): string {
+export function beginPart(output: OutputState): string {
   return output.item?.kind === "message" ? "" : closeItem(output, "completed");
 }
 
-export function beginThought(output: Output, head: ThoughtHead): string {
+export function beginReasoning(output: OutputState, head: ReasoningHead): string {
   const { item } = output;
-  if (item?.kind === "reasoning" && joinsReasoning({ ...item.last, blob: item.blob }, head)) {
+  if (
+    item?.kind === "reasoning" &&
+    continuesReasoningItem({ ...item.last, blob: item.blob }, head)
+  ) {
     item.last = head;
     return "";
   }
   const closed = closeItem(output, "completed");
   // Some providers give one id to several items; clients tell items apart by it.
-  const own = head.id !== undefined && output.thoughts.has(head.id) ? undefined : head.id;
+  const own = head.id !== undefined && output.reasoningIds.has(head.id) ? undefined : head.id;
   const base = newItem(output, own ?? mintId(output, "rs"));
-  output.thoughts.add(base.id);
+  output.reasoningIds.add(base.id);
   output.item = { ...base, kind: "reasoning", parts: [], last: head, blob: undefined };
-  return closed + added(output, { id: base.id, type: "reasoning", summary: [] });
+  return closed + itemAddedFrame(output, { id: base.id, type: "reasoning", summary: [] });
 }
 
-export function openCall(output: Output, head: CallHead): string {
+export function openCall(output: OutputState, head: CallHead): string {
   const closed = closeItem(output, "completed");
   const base = newItem(output, mintId(output, head.custom === true ? "ctc" : "fc"));
   output.item = { ...base, kind: "call", head, pieces: [], told: false };
-  return closed + added(output, callItem(head, base.id, "", "in_progress"));
+  return closed + itemAddedFrame(output, callItem(head, base.id, "", "in_progress"));
 }
 
 /** An item that comes whole. */
-export function wholeItem(
-  output: Output,
+export function writeWholeItem(
+  output: OutputState,
   prefix: string,
   make: (id: string) => JsonObject,
 ): string {
   const closed = closeItem(output, "completed");
   const item = JSON.stringify(make(mintId(output, prefix)));
-  const said = `"output_index":${output.done.length},"item":${item}`;
+  const said = `"output_index":${output.finishedItems.length},"item":${item}`;
   const frames =
     frame(output, "response.output_item.added", said) +
     frame(output, "response.output_item.done", said);
-  output.done.push(item);
+  output.finishedItems.push(item);
   return closed + frames;
 }
 
 /** Opens the part that words are to go into, and a message around it where there is none. */
-export function openPart(output: Output, slot: OutputSlot): string {
+export function openPart(output: OutputState, slot: OutputSlot): string {
   if (output.part !== undefined) return "";
   const opened = slot === "text" || slot === "refusal" ? openMessage(output) : "";
   const { item } = output;
@@ -112,41 +122,45 @@ export function openPart(output: Output, slot: OutputSlot): string {
       ? item.content.length
       : item.parts.filter((part) => (part.summary === true) === (slot === "summary")).length;
   output.part = { slot, index, pieces: [], annotations: [], logprobs: [], length: 0 };
-  return opened + partFrame(output, item, output.part, "added");
+  return opened + contentPartFrame(output, item, output.part, "added");
 }
 
 /** More of the open part, or of the open call's arguments. */
-export function sayText(output: Output, text: string): string {
+export function writeText(output: OutputState, text: string): string {
   const { item, part } = output;
   if (item === undefined) return "";
   const delta = JSON.stringify(text);
   if (item.kind === "call") {
     item.pieces.push(text);
     const type = item.head.custom === true ? "custom_tool_call_input" : "function_call_arguments";
-    return frame(output, `response.${type}.delta`, `${item.place},"delta":${delta}`);
+    return frame(output, `response.${type}.delta`, `${item.eventFields},"delta":${delta}`);
   }
   if (part === undefined) return "";
   part.pieces.push(text);
   part.length += text.length;
-  const { type, index, extra } = SAID[part.slot];
+  const { type, index, extra } = EVENT_BY_SLOT[part.slot];
   return frame(
     output,
     `response.${type}.delta`,
-    `${item.place},"${index}":${part.index},"delta":${delta}${extra}`,
+    `${item.eventFields},"${index}":${part.index},"delta":${delta}${extra}`,
   );
 }
 
-export function sayLogprobs(output: Output, text: string, logprobs: readonly JsonObject[]): string {
+export function writeLogprobsDelta(
+  output: OutputState,
+  text: string,
+  logprobs: readonly JsonObject[],
+): string {
   const { item, part } = output;
-  if (item === undefined || part?.slot !== "text") return sayText(output, text);
+  if (item === undefined || part?.slot !== "text") return writeText(output, text);
   part.pieces.push(text);
   part.length += text.length;
   part.logprobs.push(...logprobs);
   const said = `"content_index":${part.index},"delta":${JSON.stringify(text)},"logprobs":${JSON.stringify(logprobs)}`;
-  return frame(output, "response.output_text.delta", `${item.place},${said}`);
+  return frame(output, "response.output_text.delta", `${item.eventFields},${said}`);
 }
 
-export function endPart(output: Output): string {
+export function endPart(output: OutputState): string {
   const { item, part } = output;
   if (item === undefined) return "";
   if (item.kind === "call") return endArguments(output, item);
@@ -155,68 +169,71 @@ export function endPart(output: Output): string {
   const text = part.pieces.join("");
   if (item.kind === "message") item.content.push(contentOf(part, text));
   else item.parts.push({ summary: part.slot === "summary" || undefined, text });
-  const { type, index } = SAID[part.slot];
+  const { type, index } = EVENT_BY_SLOT[part.slot];
   const key = part.slot === "refusal" ? "refusal" : "text";
   const logprobs = part.slot === "text" ? `,"logprobs":${JSON.stringify(part.logprobs)}` : "";
   const said = `"${index}":${part.index},"${key}":${JSON.stringify(text)}${logprobs}`;
   return (
-    frame(output, `response.${type}.done`, `${item.place},${said}`) +
-    partFrame(output, item, part, "done")
+    frame(output, `response.${type}.done`, `${item.eventFields},${said}`) +
+    contentPartFrame(output, item, part, "done")
   );
 }
 
-export function closeItem(output: Output, status: "completed" | "incomplete"): string {
+export function closeItem(output: OutputState, status: "completed" | "incomplete"): string {
   const ended = endPart(output);
   const { item } = output;
   if (item === undefined) return ended;
   output.item = undefined;
-  const text = JSON.stringify(finished(item, status));
-  const said = `"output_index":${output.done.length},"item":${text}`;
-  output.done.push(text);
+  const text = JSON.stringify(finishedItem(item, status));
+  const said = `"output_index":${output.finishedItems.length},"item":${text}`;
+  output.finishedItems.push(text);
   return ended + frame(output, "response.output_item.done", said);
 }
 
-const SAID = {
+const EVENT_BY_SLOT = {
   text: { type: "output_text", index: "content_index", extra: `,"logprobs":[]` },
   refusal: { type: "refusal", index: "content_index", extra: "" },
   summary: { type: "reasoning_summary_text", index: "summary_index", extra: "" },
   thought: { type: "reasoning_text", index: "content_index", extra: "" },
 } as const satisfies Record<OutputSlot, { type: string; index: string; extra: string }>;
 
-function openMessage(output: Output): string {
+function openMessage(output: OutputState): string {
   if (output.item?.kind === "message") return "";
   const closed = closeItem(output, "completed");
   const base = newItem(output, mintId(output, "msg"));
   output.item = { ...base, kind: "message", content: [] };
-  return closed + added(output, messageItem(base.id, [], "in_progress"));
+  return closed + itemAddedFrame(output, messageItem(base.id, [], "in_progress"));
 }
 
-function newItem(output: Output, id: string): ItemBase {
-  return { id, place: `"item_id":${JSON.stringify(id)},"output_index":${output.done.length}` };
+function newItem(output: OutputState, id: string): ItemBase {
+  return {
+    id,
+    eventFields: `"item_id":${JSON.stringify(id)},"output_index":${output.finishedItems.length}`,
+  };
 }
 
-function mintId({ base, done }: Output, prefix: string): string {
-  return `${prefix}_${base}_${done.length}`;
+function mintId({ idBase, finishedItems }: OutputState, prefix: string): string {
+  return `${prefix}_${idBase}_${finishedItems.length}`;
 }
 
-function added(output: Output, item: JsonObject): string {
-  const said = `"output_index":${output.done.length},"item":${JSON.stringify(item)}`;
+function itemAddedFrame(output: OutputState, item: JsonObject): string {
+  const said = `"output_index":${output.finishedItems.length},"item":${JSON.stringify(item)}`;
   return frame(output, "response.output_item.added", said);
 }
 
-function partFrame(
-  output: Output,
+function contentPartFrame(
+  output: OutputState,
   item: OutputItem,
-  part: OutputPart,
+  part: PartState,
   end: "added" | "done",
 ): string {
   const type = part.slot === "summary" ? "reasoning_summary_part" : "content_part";
   const value = JSON.stringify(contentOf(part, end === "added" ? "" : part.pieces.join("")));
-  const said = `"${SAID[part.slot].index}":${part.index},"part":${value}`;
-  return frame(output, `response.${type}.${end}`, `${item.place},${said}`);
+  const said = `"${EVENT_BY_SLOT[part.slot].index}":${part.index},"part":${value}`;
+  return frame(output, `response.${type}.${end}`, `${item.eventFields},${said}`);
 }
 
-function contentOf(part: OutputPart, text: string): JsonObject {
+function contentOf(part: PartState, text: string): JsonObject {
   switch (part.slot) {
     case "text":
       return textPart(text, part.annotations, part.logprobs);
@@ -229,21 +246,21 @@ function contentOf(part: OutputPart, text: string): JsonObject {
   }
 }
 
-function endArguments(output: Output, item: Extract<OutputItem, { kind: "call" }>): string {
+function endArguments(output: OutputState, item: Extract<OutputItem, { kind: "call" }>): string {
   if (item.told) return "";
   item.told = true;
   const { custom, name } = item.head;
   const said = JSON.stringify(item.pieces.join(""));
   return custom === true
-    ? frame(output, "response.custom_tool_call_input.done", `${item.place},"input":${said}`)
+    ? frame(output, "response.custom_tool_call_input.done", `${item.eventFields},"input":${said}`)
     : frame(
         output,
         "response.function_call_arguments.done",
-        `${item.place},"name":${JSON.stringify(name)},"arguments":${said}`,
+        `${item.eventFields},"name":${JSON.stringify(name)},"arguments":${said}`,
       );
 }
 
-function finished(item: OutputItem, status: "completed" | "incomplete"): JsonObject {
+function finishedItem(item: OutputItem, status: "completed" | "incomplete"): JsonObject {
   switch (item.kind) {
     case "message":
       return messageItem(item.id, item.content, status);

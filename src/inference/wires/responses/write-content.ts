@@ -1,5 +1,5 @@
 import type {
-  CacheMark,
+  CacheBreakpoint,
   FilePart,
   ImagePart,
   JsonObject,
@@ -8,9 +8,9 @@ import type {
   Part,
   Source,
 } from "../../canonical.ts";
-import { loseSignature } from "../../canonical-reasoning.ts";
-import { COMMON_IMAGES, isUncommonImage } from "../../canonical-sources.ts";
-import { nativeFields } from "../../canonical-wire.ts";
+import { addSignatureLoss } from "../../canonical-reasoning.ts";
+import { COMMON_IMAGE_TYPES, isUncommonImageType } from "../../canonical-sources.ts";
+import { takeNativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
 
 /** One part of a user's message or of a tool's output, or undefined with a loss. */
@@ -36,7 +36,7 @@ export function writePart(
       return writeMedia(part, at, target, losses);
     case "native":
       if (part.wire === "responses") return part.value;
-      return lose(
+      return addLoss(
         losses,
         at,
         `This content is of the ${part.wire} API and has no equivalent at this model's provider.`,
@@ -45,33 +45,37 @@ export function writePart(
     case "reasoning":
     case "tool_call":
     case "tool_result":
-      return lose(losses, at, `A ${part.type.replace("_", " ")} cannot stand here.`);
+      return addLoss(losses, at, `A ${part.type.replace("_", " ")} cannot stand here.`);
   }
 }
 
 /** Where caching is the provider's own affair, a mark changes no answer: it is left out by rule. */
 export function writeCache(
-  cache: CacheMark | undefined,
+  cache: CacheBreakpoint | undefined,
   target: Target,
   at: string,
   losses: Loss[],
 ): JsonObject | undefined {
   if (cache === undefined) return undefined;
   const { ttl } = cache;
-  if (target.abilities?.cacheMarks === "prompt_cache_breakpoint" && ttl !== "5m" && ttl !== "1h")
+  if (
+    target.abilities?.cacheBreakpointField === "prompt_cache_breakpoint" &&
+    ttl !== "5m" &&
+    ttl !== "1h"
+  )
     return {
       prompt_cache_breakpoint: ttl === undefined ? { mode: "explicit" } : { mode: "explicit", ttl },
     };
   losses.push({
     path: `${at}.cache_control`,
-    why: "This provider has no such cache mark.",
-    byRule: true,
+    reason: "This provider has no such cache mark.",
+    tolerated: true,
   });
   return undefined;
 }
 
-function lose(losses: Loss[], path: string, why: string): undefined {
-  losses.push({ path, why });
+function addLoss(losses: Loss[], path: string, reason: string): undefined {
+  losses.push({ path, reason });
   return undefined;
 }
 
@@ -81,24 +85,28 @@ function writeImage(
   target: Target,
   losses: Loss[],
 ): JsonObject | undefined {
-  const held = address(part.source, "image_url", target);
+  const held = writeFileReference(part.source, "image_url", target);
   if (held === undefined)
-    return lose(
+    return addLoss(
       losses,
       at,
       part.source.kind === "url"
         ? "This provider does not fetch images. Send the image's bytes."
         : "The image lies with another provider. Send its bytes.",
     );
-  if (isUncommonImage(part.source) && target.abilities?.openaiFields !== false)
-    return lose(losses, at, `This provider takes images of ${[...COMMON_IMAGES].join(", ")}.`);
-  loseSignature(losses, at, part.signature);
+  if (isUncommonImageType(part.source) && target.abilities?.openaiFields !== false)
+    return addLoss(
+      losses,
+      at,
+      `This provider takes images of ${[...COMMON_IMAGE_TYPES].join(", ")}.`,
+    );
+  addSignatureLoss(losses, at, part.signature);
   return {
     type: "input_image",
     ...held,
     detail: part.detail ?? "auto",
     ...writeCache(part.cache, target, at, losses),
-    ...nativeFields(part.native, "responses", at, losses),
+    ...takeNativeFields(part.native, "responses", at, losses),
   };
 }
 
@@ -110,13 +118,13 @@ function writeFile(
 ): JsonObject | undefined {
   const { source, name } = part;
   if (part.context !== undefined)
-    lose(losses, `${at}.context`, "This provider takes no note beside a document.");
+    addLoss(losses, `${at}.context`, "This provider takes no note beside a document.");
   if (part.citable === true)
-    lose(losses, `${at}.citations`, "This provider does not cite documents.");
+    addLoss(losses, `${at}.citations`, "This provider does not cite documents.");
   const key = source.kind === "url" ? "file_url" : "file_data";
-  const held = address(source, key, target);
+  const held = writeFileReference(source, key, target);
   if (held === undefined)
-    return lose(
+    return addLoss(
       losses,
       at,
       source.kind === "url"
@@ -131,7 +139,7 @@ function writeFile(
     filename,
     ...held,
     ...writeCache(part.cache, target, at, losses),
-    ...nativeFields(part.native, "responses", at, losses),
+    ...takeNativeFields(part.native, "responses", at, losses),
   };
 }
 
@@ -144,7 +152,7 @@ function writeMedia(
   const { source } = part;
   // OpenAI's own models take neither over this API; others that follow it do.
   if (target.abilities?.openaiFields !== false)
-    return lose(losses, at, `This provider takes no ${part.type} over this API.`);
+    return addLoss(losses, at, `This provider takes no ${part.type} over this API.`);
   const cache = writeCache(part.cache, target, at, losses);
   if (part.type === "audio" && source.kind === "base64")
     return {
@@ -152,17 +160,17 @@ function writeMedia(
       input_audio: { data: source.data, format: audioFormat(source.mediaType) },
       ...cache,
     };
-  const held = part.type === "video" ? address(source, "video_url", target) : undefined;
+  const held = part.type === "video" ? writeFileReference(source, "video_url", target) : undefined;
   if (held !== undefined) return { type: "input_video", ...held, ...cache };
-  return lose(losses, at, `This provider takes no ${part.type} in this form.`);
+  return addLoss(losses, at, `This provider takes no ${part.type} in this form.`);
 }
 
-function address(source: Source, key: string, target: Target): JsonObject | undefined {
+function writeFileReference(source: Source, key: string, target: Target): JsonObject | undefined {
   switch (source.kind) {
     case "base64":
       return { [key]: `data:${source.mediaType};base64,${source.data}` };
     case "url":
-      return target.abilities?.urls === false ? undefined : { [key]: source.url };
+      return target.abilities?.urlSources === false ? undefined : { [key]: source.url };
     case "text":
       return {
         [key]: `data:${source.mediaType};base64,${Buffer.from(source.text).toString("base64")}`,

@@ -12,28 +12,28 @@ import type {
 } from "../../canonical.ts";
 import { createCallIds } from "../../canonical-call-ids.ts";
 import type { CallIds } from "../../canonical-call-ids.ts";
-import { mayReplay } from "../../canonical-reasoning.ts";
-import { nativeFields } from "../../canonical-wire.ts";
+import { canReplay } from "../../canonical-reasoning.ts";
+import { takeNativeFields } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
-import { callHere } from "./namespaces.ts";
+import { toNamespacedCall } from "./namespaces.ts";
 import { writeCache, writePart } from "./write-content.ts";
-import { joinsReasoning, reasoningItem, writeAnnotation } from "./write-output.ts";
+import { continuesReasoningItem, reasoningItem, writeAnnotation } from "./write-output.ts";
 
-interface Writing {
+interface WriteContext {
   readonly tools: readonly Tool[] | undefined;
   readonly target: Target;
   readonly losses: Loss[];
   readonly items: JsonObject[];
   readonly ids: CallIds;
   /** The calls of custom tools, whose results have a type of their own. */
-  readonly custom: Set<string>;
+  readonly customCallIds: Set<string>;
   /** Whether reasoning of this provider's own goes back. */
-  replays: boolean;
+  replaysReasoning: boolean;
 }
 
 export interface WrittenItems {
   readonly items: readonly JsonObject[];
-  readonly replays: boolean;
+  readonly replaysReasoning: boolean;
 }
 
 export function writeItems(
@@ -41,37 +41,37 @@ export function writeItems(
   target: Target,
   losses: Loss[],
 ): WrittenItems {
-  const writing: Writing = {
+  const context: WriteContext = {
     tools: request.tools,
     target,
     losses,
     items: [],
-    ids: createCallIds(target.abilities?.callIds ?? "token64"),
-    custom: new Set(),
-    replays: false,
+    ids: createCallIds(target.abilities?.callIdFormat ?? "token64"),
+    customCallIds: new Set(),
+    replaysReasoning: false,
   };
   for (const [index, turn] of request.turns.entries()) {
     const at = turn.path ?? `${request.names?.turns ?? "messages"}[${index}]`;
     if (turn.name !== undefined)
-      losses.push({ path: `${at}.name`, why: "This API has no names for who speaks." });
-    if (turn.role === "tool") writeResults(turn, at, writing);
+      losses.push({ path: `${at}.name`, reason: "This API has no names for who speaks." });
+    if (turn.role === "tool") writeResults(turn, at, context);
     else if (turn.role === "assistant") {
       if (index === request.turns.length - 1 && target.abilities?.prefill === false)
         losses.push({
           path: at,
-          why: "This model does not go on with a trailing assistant message.",
-          always: true,
+          reason: "This model does not go on with a trailing assistant message.",
+          fatal: true,
         });
-      writeAssistant(turn, at, writing);
-    } else writeMessage(turn, at, writing);
+      writeAssistant(turn, at, context);
+    } else writeMessage(turn, at, context);
   }
-  return { items: writing.items, replays: writing.replays };
+  return { items: context.items, replaysReasoning: context.replaysReasoning };
 }
 
-function writeMessage(turn: Turn, at: string, { target, losses, items }: Writing): void {
+function writeMessage(turn: Turn, at: string, { target, losses, items }: WriteContext): void {
   const role =
     turn.role === "developer" && target.abilities?.developerRole === false ? "system" : turn.role;
-  const extra = nativeFields(turn.native, "responses", at, losses);
+  const extra = takeNativeFields(turn.native, "responses", at, losses);
   const only = turn.parts[0];
   if (turn.parts.length === 1 && only?.type === "text" && only.cache === undefined) {
     items.push({ type: "message", role, content: only.text, ...extra });
@@ -83,7 +83,7 @@ function writeMessage(turn: Turn, at: string, { target, losses, items }: Writing
     content = [];
   };
   for (const [index, part] of turn.parts.entries()) {
-    if (part.type === "native" && part.wire === "responses" && !isContent(part.value)) {
+    if (part.type === "native" && part.wire === "responses" && !isMessageContent(part.value)) {
       flush();
       items.push(part.value);
       continue;
@@ -94,38 +94,38 @@ function writeMessage(turn: Turn, at: string, { target, losses, items }: Writing
   flush();
 }
 
-function isContent(value: JsonObject): boolean {
+function isMessageContent(value: JsonObject): boolean {
   return typeof value["type"] === "string" && /^(input|output)_/.test(value["type"]);
 }
 
 // Every part in the very order in which the model made it.
-function writeAssistant(turn: Turn, at: string, writing: Writing): void {
-  const extra = nativeFields(turn.native, "responses", at, writing.losses);
+function writeAssistant(turn: Turn, at: string, context: WriteContext): void {
+  const extra = takeNativeFields(turn.native, "responses", at, context.losses);
   let thoughts: ReasoningPart[] = [];
   for (const [index, part] of turn.parts.entries()) {
     if (part.type === "reasoning") {
       const next = turn.parts[index + 1];
       thoughts.push(part);
-      if (next?.type === "reasoning" && joinsReasoning(part, next)) continue;
-      writeReasoning(thoughts, at, writing);
+      if (next?.type === "reasoning" && continuesReasoningItem(part, next)) continue;
+      writeReasoning(thoughts, at, context);
       thoughts = [];
     } else if (part.type === "text" || part.type === "refusal")
-      writing.items.push({ ...writeSaid(part, at, writing), ...extra });
-    else if (part.type === "tool_call") writeCall(part, at, writing);
-    else if (part.type === "native" && part.wire === "responses") writing.items.push(part.value);
+      context.items.push({ ...writeMessageContent(part, at, context), ...extra });
+    else if (part.type === "tool_call") writeCall(part, at, context);
+    else if (part.type === "native" && part.wire === "responses") context.items.push(part.value);
     else
-      writing.losses.push({
+      context.losses.push({
         path: part.path ?? at,
-        why: `A ${part.type} of the assistant's cannot be given back to this provider.`,
+        reason: `A ${part.type} of the assistant's cannot be given back to this provider.`,
       });
   }
 }
 
 // Plain text goes as a string: that is valid without the ids that this API gives its own messages.
-function writeSaid(
+function writeMessageContent(
   part: TextPart | RefusalPart,
   at: string,
-  { target, losses }: Writing,
+  { target, losses }: WriteContext,
 ): JsonObject {
   const path = part.path ?? at;
   const phase = part.native?.wire === "responses" ? part.native.fields["phase"] : undefined;
@@ -135,8 +135,8 @@ function writeSaid(
   if (part.signature !== undefined)
     losses.push({
       path,
-      why: "A text's signature goes back only to the provider and model that made it.",
-      byRule: true,
+      reason: "A text's signature goes back only to the provider and model that made it.",
+      tolerated: true,
     });
   // Citations without an address point into nothing that this provider has seen; the text that they stand in is kept.
   const annotations = (part.citations ?? [])
@@ -148,11 +148,11 @@ function writeSaid(
 }
 
 // Without its id: a provider that stored nothing knows none, and the encrypted content says it all.
-function writeReasoning(parts: readonly ReasoningPart[], at: string, writing: Writing): void {
-  const { target, losses, items } = writing;
+function writeReasoning(parts: readonly ReasoningPart[], at: string, context: WriteContext): void {
+  const { target, losses, items } = context;
   const blob = parts.at(-1)?.blob;
-  if (blob !== undefined && blob.kind === "encrypted" && mayReplay(blob, "responses", target)) {
-    writing.replays = true;
+  if (blob !== undefined && blob.kind === "encrypted" && canReplay(blob, "responses", target)) {
+    context.replaysReasoning = true;
     items.push({ type: "reasoning", ...reasoningItem(parts, blob.data) });
     return;
   }
@@ -162,26 +162,26 @@ function writeReasoning(parts: readonly ReasoningPart[], at: string, writing: Wr
   else
     losses.push({
       path: parts[0]?.path ?? at,
-      why: "Earlier reasoning goes back only to the provider and model that made it.",
-      byRule: true,
+      reason: "Earlier reasoning goes back only to the provider and model that made it.",
+      tolerated: true,
     });
 }
 
-function writeCall(part: ToolCallPart, at: string, writing: Writing): void {
-  const { tools, target, losses, items, ids, custom } = writing;
-  const call = callHere(tools, part);
+function writeCall(part: ToolCallPart, at: string, context: WriteContext): void {
+  const { tools, target, losses, items, ids, customCallIds } = context;
+  const call = toNamespacedCall(tools, part);
   const path = call.path ?? at;
   if (call.cache !== undefined) writeCache(call.cache, { ...target, abilities: {} }, path, losses);
   if (call.signature !== undefined)
     losses.push({
       path,
-      why: "A call's signature goes back only to the provider and model that made it.",
-      byRule: true,
+      reason: "A call's signature goes back only to the provider and model that made it.",
+      tolerated: true,
     });
-  const head = { call_id: ids.ofCall(call.id), name: call.name };
-  const extra = nativeFields(call.native, "responses", path, losses);
-  if (call.custom === true) custom.add(call.id);
-  else custom.delete(call.id);
+  const head = { call_id: ids.forCall(call.id), name: call.name };
+  const extra = takeNativeFields(call.native, "responses", path, losses);
+  if (call.custom === true) customCallIds.add(call.id);
+  else customCallIds.delete(call.id);
   items.push(
     call.custom === true
       ? { type: "custom_tool_call", ...head, input: call.arguments, ...extra }
@@ -189,26 +189,26 @@ function writeCall(part: ToolCallPart, at: string, writing: Writing): void {
   );
 }
 
-function writeResults(turn: Turn, at: string, writing: Writing): void {
-  const { items, ids, custom, losses } = writing;
+function writeResults(turn: Turn, at: string, context: WriteContext): void {
+  const { items, ids, customCallIds, losses } = context;
   for (const part of turn.parts) {
     if (part.type !== "tool_result") continue;
     const path = part.path ?? at;
     items.push({
-      type: custom.has(part.callId) ? "custom_tool_call_output" : "function_call_output",
-      call_id: ids.ofResult(part.callId),
-      output: writeResult(part, path, writing),
-      ...nativeFields(part.native, "responses", path, losses),
+      type: customCallIds.has(part.callId) ? "custom_tool_call_output" : "function_call_output",
+      call_id: ids.forResult(part.callId),
+      output: writeResult(part, path, context),
+      ...takeNativeFields(part.native, "responses", path, losses),
     });
   }
 }
 
-function writeResult(part: ToolResultPart, at: string, { target, losses }: Writing): unknown {
+function writeResult(part: ToolResultPart, at: string, { target, losses }: WriteContext): unknown {
   if (part.isError === true)
     losses.push({
       path: `${at}.is_error`,
-      why: "This API has no mark for a failed tool; the result itself says so.",
-      byRule: true,
+      reason: "This API has no mark for a failed tool; the result itself says so.",
+      tolerated: true,
     });
   if (part.cache !== undefined) writeCache(part.cache, { ...target, abilities: {} }, at, losses);
   const [first] = part.content;

@@ -5,7 +5,7 @@ import type { Citation, JsonObject, ReasoningPart, TokenLogprob } from "../../ca
  * Whether a reasoning part belongs to the item of the part before it. An item ends with its blob, has one id, and its
  * summaries stand before its text. Streams and replies are cut into items by this one rule.
  */
-export function joinsReasoning(
+export function continuesReasoningItem(
   before: Pick<ReasoningPart, "id" | "summary"> & { readonly blob?: unknown },
   part: Pick<ReasoningPart, "id" | "summary">,
 ): boolean {

@@ -1,5 +1,5 @@
 import type {
-  Blob,
+  OpaqueBlob,
   CanonicalReply,
   Choice,
   JsonObject,
@@ -11,34 +11,39 @@ import type {
   Tool,
   ToolCallPart,
 } from "../../canonical.ts";
-import { sealBlob } from "../../canonical-reasoning.ts";
-import { losePart } from "../../canonical-wire.ts";
+import { encodeBlob } from "../../canonical-reasoning.ts";
+import { addPartLoss } from "../../canonical-wire.ts";
 import type { ReplyWriteContext, WrittenReply } from "../../canonical-wire.ts";
-import { callHere } from "./namespaces.ts";
-import { IMAGE_ID } from "./read-output.ts";
-import { joinsReasoning, reasoningItem, writeAnnotation, writeLogprobs } from "./write-output.ts";
+import { toNamespacedCall } from "./namespaces.ts";
+import { IMAGE_ID_PREFIX } from "./read-output.ts";
+import {
+  continuesReasoningItem,
+  reasoningItem,
+  writeAnnotation,
+  writeLogprobs,
+} from "./write-output.ts";
 import { writeResponse } from "./write-response.ts";
 
 export function writeReply(reply: CanonicalReply, context: ReplyWriteContext): WrittenReply {
   const losses: Loss[] = [];
   const [choice = { parts: [], finish: { reason: "error" } }, ...others] = reply.choices;
   if (others.length > 0)
-    losses.push({ path: "choices[1]", why: "This API has one output a reply." });
-  const parts = [...choice.parts, ...refusalOf(choice)];
-  const refusal = parts.some((part) => part.type === "refusal");
+    losses.push({ path: "choices[1]", reason: "This API has one output a reply." });
+  const parts = [...choice.parts, ...refusalParts(choice)];
+  const hasRefusal = parts.some((part) => part.type === "refusal");
   const base = idBase(reply.id ?? context.id);
   const output = writeOutput(parts, base, context.request.tools, losses);
   const head = writeResponse(reply, context, {
     finish: choice.finish,
-    refusal,
+    hasRefusal,
     usage: reply.usage,
   });
-  if (head["status"] !== "completed") markCut(output);
+  if (head["status"] !== "completed") markIncomplete(output);
   return { body: { ...head, output }, losses };
 }
 
 /** A provider's explanation of a refusal is shown where this API shows refusals. */
-export function refusalOf({ parts, finish }: Choice): readonly RefusalPart[] {
+export function refusalParts({ parts, finish }: Choice): readonly RefusalPart[] {
   const { reason, detail } = finish;
   if (reason !== "refusal" || !detail || parts.some((part) => part.type === "refusal")) return [];
   return [{ type: "refusal", text: detail }];
@@ -49,49 +54,56 @@ export function idBase(id: string): string {
   return id.replaceAll(/[^A-Za-z0-9]/g, "").slice(-32);
 }
 
-type Item = Record<string, unknown>;
+type OutputItem = Record<string, unknown>;
 
-interface Writing {
-  readonly output: Item[];
-  readonly base: string;
+interface WriterState {
+  readonly output: OutputItem[];
+  readonly idBase: string;
   readonly tools: readonly Tool[] | undefined;
   readonly losses: Loss[];
   /** What the message that the last part belongs to holds. */
-  content: JsonObject[] | undefined;
+  messageContent: JsonObject[] | undefined;
   /** The reasoning parts of the item that the last part belongs to. */
-  thoughts: ReasoningPart[];
+  reasoningParts: ReasoningPart[];
 }
 
 function writeOutput(
   parts: readonly Part[],
-  base: string,
+  idBase: string,
   tools: readonly Tool[] | undefined,
   losses: Loss[],
-): Item[] {
-  const writing: Writing = { output: [], base, tools, losses, content: undefined, thoughts: [] };
+): OutputItem[] {
+  const state: WriterState = {
+    output: [],
+    idBase,
+    tools,
+    losses,
+    messageContent: undefined,
+    reasoningParts: [],
+  };
   for (const part of parts) {
-    if (part.type !== "text" && part.type !== "refusal") writing.content = undefined;
-    if (part.type !== "reasoning") writing.thoughts = [];
-    pushPart(writing, part);
+    if (part.type !== "text" && part.type !== "refusal") state.messageContent = undefined;
+    if (part.type !== "reasoning") state.reasoningParts = [];
+    pushPart(state, part);
   }
-  return writing.output;
+  return state.output;
 }
 
-function pushPart(writing: Writing, part: Part): void {
-  const { output, losses } = writing;
+function pushPart(state: WriterState, part: Part): void {
+  const { output, losses } = state;
   const path = `output[${output.length}]`;
   switch (part.type) {
     case "text":
     case "refusal":
-      return pushSaid(writing, part);
+      return pushMessagePart(state, part);
     case "reasoning":
-      return pushThought(writing, part);
+      return pushReasoning(state, part);
     case "tool_call":
-      pushSignature(writing, part.signature);
+      pushSignature(state, part.signature);
       output.push(
         callItem(
-          callHere(writing.tools, part),
-          mintId(writing, part.custom === true ? "ctc" : "fc"),
+          toNamespacedCall(state.tools, part),
+          mintId(state, part.custom === true ? "ctc" : "fc"),
           part.arguments,
           "completed",
         ),
@@ -99,71 +111,75 @@ function pushPart(writing: Writing, part: Part): void {
       return;
     case "native":
       if (part.wire === "responses") output.push({ ...part.value });
-      else losePart(losses, path, part);
+      else addPartLoss(losses, path, part);
       return;
     case "image":
     case "file":
     case "audio":
     case "video": {
       const item = imageItem(part, "");
-      if (item === undefined) losePart(losses, path, part);
+      if (item === undefined) addPartLoss(losses, path, part);
       else {
-        if (part.type === "image") pushSignature(writing, part.signature);
-        output.push({ ...item, id: mintId(writing, IMAGE_ID) });
+        if (part.type === "image") pushSignature(state, part.signature);
+        output.push({ ...item, id: mintId(state, IMAGE_ID_PREFIX) });
       }
       return;
     }
     case "tool_result":
-      losePart(losses, path, part);
+      addPartLoss(losses, path, part);
   }
 }
 
-function mintId({ output, base }: Writing, prefix: string): string {
-  return `${prefix}_${base}_${output.length}`;
+function mintId({ output, idBase }: WriterState, prefix: string): string {
+  return `${prefix}_${idBase}_${output.length}`;
 }
 
-function pushSaid(writing: Writing, part: TextPart | RefusalPart): void {
-  if (writing.content === undefined) {
-    writing.content = [];
-    writing.output.push(messageItem(mintId(writing, "msg"), writing.content, "completed"));
+function pushMessagePart(state: WriterState, part: TextPart | RefusalPart): void {
+  if (state.messageContent === undefined) {
+    state.messageContent = [];
+    state.output.push(messageItem(mintId(state, "msg"), state.messageContent, "completed"));
   }
-  const path = `output[${writing.output.length - 1}]`;
-  writing.content.push(writeSaid(part, path, writing.losses));
+  const path = `output[${state.output.length - 1}]`;
+  state.messageContent.push(writeMessageContent(part, path, state.losses));
   if (part.type !== "text" || part.signature === undefined) return;
-  pushSignature(writing, part.signature);
-  writing.content = undefined;
+  pushSignature(state, part.signature);
+  state.messageContent = undefined;
 }
 
-function pushSignature(writing: Writing, signature: Blob | undefined): void {
+function pushSignature(state: WriterState, signature: OpaqueBlob | undefined): void {
   if (signature !== undefined)
-    writing.output.push(signatureItem(mintId(writing, "rs"), sealBlob(signature, "responses")));
+    state.output.push(signatureItem(mintId(state, "rs"), encodeBlob(signature, "responses")));
 }
 
-function pushThought(writing: Writing, part: ReasoningPart): void {
-  const { output, thoughts } = writing;
-  const before = thoughts.at(-1);
-  if (before !== undefined && joinsReasoning(before, part)) {
-    thoughts.push(part);
+function pushReasoning(state: WriterState, part: ReasoningPart): void {
+  const { output, reasoningParts } = state;
+  const before = reasoningParts.at(-1);
+  if (before !== undefined && continuesReasoningItem(before, part)) {
+    reasoningParts.push(part);
     output.pop();
-  } else writing.thoughts = [part];
-  const sealed = part.blob && sealBlob(part.blob, "responses");
+  } else state.reasoningParts = [part];
+  const sealed = part.blob && encodeBlob(part.blob, "responses");
   // Some providers give one id to several items; clients tell items apart by it.
   const taken = part.id !== undefined && output.some((item) => item["id"] === part.id);
   const id = taken ? undefined : part.id;
   output.push({
-    id: id ?? mintId(writing, "rs"),
+    id: id ?? mintId(state, "rs"),
     type: "reasoning",
-    ...reasoningItem(writing.thoughts, sealed),
+    ...reasoningItem(state.reasoningParts, sealed),
   });
 }
 
-function writeSaid(part: TextPart | RefusalPart, path: string, losses: Loss[]): JsonObject {
+function writeMessageContent(
+  part: TextPart | RefusalPart,
+  path: string,
+  losses: Loss[],
+): JsonObject {
   if (part.type === "refusal") return { type: "refusal", refusal: part.text };
   const annotations: JsonObject[] = [];
   for (const citation of part.citations ?? []) {
     const written = writeAnnotation(citation, part.text.length);
     if (written !== undefined) annotations.push(written);
-    else losses.push({ path: `${path}.annotations`, why: "This API cites only by address." });
+    else losses.push({ path: `${path}.annotations`, reason: "This API cites only by address." });
   }
   return textPart(part.text, annotations, writeLogprobs(part.logprobs));
 }
@@ -176,12 +192,16 @@ export function textPart(
   return { type: "output_text", text, annotations, logprobs };
 }
 
-export function messageItem(id: string, content: readonly JsonObject[], status: string): Item {
+export function messageItem(
+  id: string,
+  content: readonly JsonObject[],
+  status: string,
+): OutputItem {
   return { id, type: "message", status, role: "assistant", content };
 }
 
 /** An image is shown as one that a tool has made: that is where clients of this API look for images. */
-export function imageItem(part: Part, id: string): Item | undefined {
+export function imageItem(part: Part, id: string): OutputItem | undefined {
   if (part.type !== "image" || part.source.kind !== "base64") return undefined;
   const { mediaType, data } = part.source;
   const format = mediaType.replace("image/", "");
@@ -195,7 +215,7 @@ export function imageItem(part: Part, id: string): Item | undefined {
 }
 
 /** What proves a call, an image or a text, as a reasoning item that shows nothing. */
-export function signatureItem(id: string, sealed: string): Item {
+export function signatureItem(id: string, sealed: string): OutputItem {
   return { id, type: "reasoning", summary: [], encrypted_content: sealed };
 }
 
@@ -204,7 +224,7 @@ export function callItem(
   id: string,
   said: string,
   status: string,
-): Item {
+): OutputItem {
   const own = call.native?.wire === "responses" ? call.native.fields : undefined;
   const { id: callId, name } = call;
   return call.custom === true
@@ -213,7 +233,7 @@ export function callItem(
 }
 
 // Where a reply was cut, its last item is what was cut.
-function markCut(output: Item[]): void {
+function markIncomplete(output: OutputItem[]): void {
   const last = output.at(-1);
   if (
     last?.["status"] === "completed" &&

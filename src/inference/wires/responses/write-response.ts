@@ -9,18 +9,18 @@ import type {
   UsageReport,
 } from "../../canonical.ts";
 import type { ReplyWriteContext } from "../../canonical-wire.ts";
-import { shownTier } from "../../canonical-tier.ts";
+import { openaiServiceTier } from "../../canonical-tier.ts";
 import { writeFinish } from "./map-finish-reason.ts";
 import type { WrittenFinish } from "./map-finish-reason.ts";
 import { writeUsage } from "./map-usage.ts";
-import { inNamespaces } from "./namespaces.ts";
-import { flatChoice, flatTool } from "./write-tools.ts";
+import { groupByNamespace } from "./namespaces.ts";
+import { toolChoiceObject, toolObject } from "./write-tools.ts";
 
 export type ReplyHead = Pick<CanonicalReply, "id" | "model" | "createdSeconds" | "serviceTier">;
 
-export interface ResponseEnd {
+export interface ResponseOutcome {
   readonly finish: Finish;
-  readonly refusal: boolean;
+  readonly hasRefusal: boolean;
   readonly usage: UsageReport | undefined;
 }
 
@@ -28,11 +28,11 @@ export interface ResponseEnd {
 export function writeResponse(
   head: ReplyHead | undefined,
   context: ReplyWriteContext,
-  end: ResponseEnd | undefined,
+  end: ResponseOutcome | undefined,
 ): JsonObject {
   const { request } = context;
   const createdAt = head?.createdSeconds ?? context.createdSeconds;
-  const finish = end && writeFinish(end.finish, { refusal: end.refusal });
+  const finish = end && writeFinish(end.finish, { hasRefusal: end.hasRefusal });
   const done = finish?.status === "completed";
   return {
     id: head?.id ?? context.id,
@@ -41,8 +41,8 @@ export function writeResponse(
     completed_at: done ? Math.max(createdAt, context.createdSeconds) : null,
     ...(finish ?? IN_PROGRESS),
     model: head?.model ?? context.model,
-    ...echo(request),
-    service_tier: shownTier(head?.serviceTier ?? request.serviceTier) ?? "default",
+    ...echoedRequestFields(request),
+    service_tier: openaiServiceTier(head?.serviceTier ?? request.serviceTier) ?? "default",
     usage: end?.usage === undefined ? null : writeUsage(end.usage),
   };
 }
@@ -74,12 +74,12 @@ const DEFAULTS = {
   store: false,
 } as const;
 
-function echo(request: CanonicalRequest): JsonObject {
+function echoedRequestFields(request: CanonicalRequest): JsonObject {
   const { toolChoice, reasoning, native } = request;
   const own = native?.wire === "responses" ? native.fields : {};
   const said: JsonObject = {
     instructions: instructionsOf(request.turns),
-    tool_choice: toolChoice && flatChoice(toolChoice, request),
+    tool_choice: toolChoice && toolChoiceObject(toolChoice, request),
     parallel_tool_calls: request.parallelToolCalls,
     max_tool_calls: own["max_tool_calls"],
     truncation: own["truncation"],
@@ -100,7 +100,7 @@ function echo(request: CanonicalRequest): JsonObject {
   const summary = reasoning?.summary === "none" ? undefined : reasoning?.summary;
   return {
     ...withDefaults(said, DEFAULTS),
-    tools: inNamespaces(request.tools ?? [], echoTool),
+    tools: groupByNamespace(request.tools ?? [], echoTool),
     text: { format: echoFormat(request), verbosity: request.verbosity ?? "medium" },
     reasoning: withDefaults(
       { effort: reasoning?.effort, summary },
@@ -109,14 +109,14 @@ function echo(request: CanonicalRequest): JsonObject {
   };
 }
 
-function withDefaults(said: JsonObject, defaults: JsonObject): JsonObject {
+function withDefaults(fields: JsonObject, defaults: JsonObject): JsonObject {
   const all: Record<string, unknown> = { ...defaults };
-  for (const key in said) if (said[key] !== undefined) all[key] = said[key];
+  for (const key in fields) if (fields[key] !== undefined) all[key] = fields[key];
   return all;
 }
 
 function echoTool(tool: Tool): JsonObject {
-  const flat = flatTool(tool);
+  const flat = toolObject(tool);
   return tool.type === "function"
     ? withDefaults(flat, { description: null, parameters: null, strict: false })
     : flat;

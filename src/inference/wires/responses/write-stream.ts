@@ -2,7 +2,7 @@
 // item is open at a time: parts that begin before the open one ends wait, as events, until it does. An item ends when
 // another begins, because parts of one kind share it.
 import type {
-  Blob,
+  OpaqueBlob,
   CanonicalEvent,
   Finish,
   JsonObject,
@@ -11,179 +11,179 @@ import type {
   PartHead,
   UsageReport,
 } from "../../canonical.ts";
-import { sealBlob } from "../../canonical-reasoning.ts";
-import { losePart } from "../../canonical-wire.ts";
-import type { ReplyWriteContext, StreamWriter } from "../../canonical-wire.ts";
+import { encodeBlob } from "../../canonical-reasoning.ts";
+import { addPartLoss } from "../../canonical-wire.ts";
+import type { ReplyWriteContext, WireStreamWriter } from "../../canonical-wire.ts";
 import { errorBody, failedError } from "./map-error.ts";
 import {
   beginPart,
-  beginThought,
+  beginReasoning,
   closeItem,
-  createOutput,
+  createOutputState,
   endPart,
   frame,
   openCall,
   openPart,
-  sayLogprobs,
-  sayText,
-  wholeItem,
+  writeLogprobsDelta,
+  writeText,
+  writeWholeItem,
 } from "./stream-output.ts";
-import type { Output, OutputSlot } from "./stream-output.ts";
-import { callHere } from "./namespaces.ts";
-import { IMAGE_ID } from "./read-output.ts";
+import type { OutputState, OutputSlot } from "./stream-output.ts";
+import { toNamespacedCall } from "./namespaces.ts";
+import { IMAGE_ID_PREFIX } from "./read-output.ts";
 import { writeAnnotation, writeLogprobs } from "./write-output.ts";
-import { idBase, imageItem, refusalOf, signatureItem } from "./write-reply.ts";
+import { idBase, imageItem, refusalParts, signatureItem } from "./write-reply.ts";
 import { writeResponse } from "./write-response.ts";
 import type { ReplyHead } from "./write-response.ts";
 
 type PartEvent = Extract<CanonicalEvent, { part: number }>;
 
-interface ShownPart {
+interface OpenPart {
   readonly part: number;
   readonly head: PartHead;
 }
 
-interface Writing {
+interface WriterState {
   readonly context: ReplyWriteContext;
   readonly losses: Loss[];
-  readonly waiting: Map<number, PartEvent[]>;
-  readonly output: Output;
+  readonly queuedEvents: Map<number, PartEvent[]>;
+  readonly output: OutputState;
   head: ReplyHead | undefined;
-  shown: ShownPart | undefined;
+  openPart: OpenPart | undefined;
   started: boolean;
-  refused: boolean;
+  hasRefusal: boolean;
   finish: Finish | undefined;
   usage: UsageReport | undefined;
   failed: boolean;
 }
 
-export function createStreamWriter(context: ReplyWriteContext): StreamWriter {
+export function createStreamWriter(context: ReplyWriteContext): WireStreamWriter {
   const losses: Loss[] = [];
-  const writing: Writing = {
+  const state: WriterState = {
     context,
     losses,
-    waiting: new Map(),
-    output: createOutput(idBase(context.id)),
+    queuedEvents: new Map(),
+    output: createOutputState(idBase(context.id)),
     head: undefined,
-    shown: undefined,
+    openPart: undefined,
     started: false,
-    refused: false,
+    hasRefusal: false,
     finish: undefined,
     usage: undefined,
     failed: false,
   };
   return {
-    push: (event) => (writing.failed ? "" : write(writing, event)),
-    end: () => (writing.failed ? "" : end(writing)),
+    push: (event) => (state.failed ? "" : write(state, event)),
+    end: () => (state.failed ? "" : end(state)),
     losses,
   };
 }
 
-function write(writing: Writing, event: CanonicalEvent): string {
+function write(state: WriterState, event: CanonicalEvent): string {
   switch (event.type) {
     case "start":
-      return begin(writing, event);
+      return begin(state, event);
     case "finish":
-      return event.choice === 0 ? begin(writing, undefined) + finish(writing, event.finish) : "";
+      return event.choice === 0 ? begin(state, undefined) + finish(state, event.finish) : "";
     case "usage":
-      writing.usage = event.report;
+      state.usage = event.report;
       return "";
     case "error":
-      return fail(writing, event);
+      return fail(state, event);
     case "part_start":
     case "delta":
     case "blob":
     case "citation":
     case "part_end":
-      return begin(writing, undefined) + pushPart(writing, event);
+      return begin(state, undefined) + pushPart(state, event);
   }
 }
 
-function begin(writing: Writing, head: ReplyHead | undefined): string {
-  if (writing.started) return "";
-  writing.started = true;
-  writing.head = head;
-  writing.output.base = idBase(head?.id ?? writing.context.id);
-  const response = `"response":${responseText(writeResponse(head, writing.context, undefined), [])}`;
+function begin(state: WriterState, head: ReplyHead | undefined): string {
+  if (state.started) return "";
+  state.started = true;
+  state.head = head;
+  state.output.idBase = idBase(head?.id ?? state.context.id);
+  const response = `"response":${serializeResponse(writeResponse(head, state.context, undefined), [])}`;
   return (
-    frame(writing.output, "response.created", response) +
-    frame(writing.output, "response.in_progress", response)
+    frame(state.output, "response.created", response) +
+    frame(state.output, "response.in_progress", response)
   );
 }
 
-function finish(writing: Writing, reason: Finish): string {
-  writing.finish = reason;
-  const told = refusalOf({ parts: [], finish: reason });
-  if (writing.refused || told.length === 0) return "";
-  writing.refused = true;
+function finish(state: WriterState, reason: Finish): string {
+  state.finish = reason;
+  const told = refusalParts({ parts: [], finish: reason });
+  if (state.hasRefusal || told.length === 0) return "";
+  state.hasRefusal = true;
   let out = "";
   for (const { text } of told)
     out +=
-      openPart(writing.output, "refusal") + sayText(writing.output, text) + endPart(writing.output);
+      openPart(state.output, "refusal") + writeText(state.output, text) + endPart(state.output);
   return out;
 }
 
-function end(writing: Writing): string {
-  const { context, output, refused, usage } = writing;
-  const begun = begin(writing, undefined);
-  const response = writeResponse(writing.head, context, {
-    finish: writing.finish ?? { reason: "error" },
-    refusal: refused,
+function end(state: WriterState): string {
+  const { context, output, hasRefusal, usage } = state;
+  const begun = begin(state, undefined);
+  const response = writeResponse(state.head, context, {
+    finish: state.finish ?? { reason: "error" },
+    hasRefusal: hasRefusal,
     usage,
   });
   const status = String(response["status"]);
   const closed = closeItem(output, status === "completed" ? "completed" : "incomplete");
-  const text = responseText(response, output.done);
+  const text = serializeResponse(response, output.finishedItems);
   return begun + closed + frame(output, `response.${status}`, `"response":${text}`);
 }
 
-function fail(writing: Writing, { error }: Extract<CanonicalEvent, { type: "error" }>): string {
-  writing.failed = true;
+function fail(state: WriterState, { error }: Extract<CanonicalEvent, { type: "error" }>): string {
+  state.failed = true;
   const { message, code, param, ...rest } = errorBody(error);
-  if (!writing.started) {
+  if (!state.started) {
     const said = { code, message, param, error: { ...rest, code, message, param } };
-    return frame(writing.output, "error", JSON.stringify(said).slice(1, -1));
+    return frame(state.output, "error", JSON.stringify(said).slice(1, -1));
   }
   const response = {
-    ...writeResponse(writing.head, writing.context, {
+    ...writeResponse(state.head, state.context, {
       finish: { reason: "error" },
-      refusal: false,
-      usage: writing.usage,
+      hasRefusal: false,
+      usage: state.usage,
     }),
     error: failedError(error),
   };
   return frame(
-    writing.output,
+    state.output,
     "response.failed",
-    `"response":${responseText(response, writing.output.done)}`,
+    `"response":${serializeResponse(response, state.output.finishedItems)}`,
   );
 }
 
-function responseText(response: JsonObject, items: readonly string[]): string {
+function serializeResponse(response: JsonObject, items: readonly string[]): string {
   return `${JSON.stringify(response).slice(0, -1)},"output":[${items.join(",")}]}`;
 }
 
-function pushPart(writing: Writing, event: PartEvent): string {
-  const { shown, waiting, losses } = writing;
+function pushPart(state: WriterState, event: PartEvent): string {
+  const { openPart, queuedEvents, losses } = state;
   if (event.choice !== 0) {
     if (event.type === "part_start")
-      losses.push({ path: `choices[${event.choice}]`, why: "This API has one output a reply." });
+      losses.push({ path: `choices[${event.choice}]`, reason: "This API has one output a reply." });
     return "";
   }
-  if (shown === undefined ? event.type === "part_start" : shown.part === event.part)
-    return show(writing, event);
-  const list = waiting.get(event.part);
-  if (list === undefined) waiting.set(event.part, [event]);
+  if (openPart === undefined ? event.type === "part_start" : openPart.part === event.part)
+    return writePartEvent(state, event);
+  const list = queuedEvents.get(event.part);
+  if (list === undefined) queuedEvents.set(event.part, [event]);
   else list.push(event);
   return "";
 }
 
-function show(writing: Writing, event: PartEvent): string {
+function writePartEvent(state: WriterState, event: PartEvent): string {
   if (event.type === "part_start") {
-    writing.shown = { part: event.part, head: event.head };
-    return startPart(writing, event.head);
+    state.openPart = { part: event.part, head: event.head };
+    return startPart(state, event.head);
   }
-  const { shown, output } = writing;
+  const { openPart: shown, output } = state;
   if (shown === undefined) return "";
   const { head } = shown;
   switch (event.type) {
@@ -192,25 +192,25 @@ function show(writing: Writing, event: PartEvent): string {
       return (
         (head.type === "tool_call" ? "" : openPart(output, slotOf(head))) +
         (event.logprobs === undefined
-          ? sayText(output, event.text)
-          : sayLogprobs(output, event.text, writeLogprobs(event.logprobs)))
+          ? writeText(output, event.text)
+          : writeLogprobsDelta(output, event.text, writeLogprobs(event.logprobs)))
       );
     case "blob":
-      return writeBlob(writing, head, event);
+      return writeBlob(state, head, event);
     case "citation":
-      return cite(writing, event);
+      return writeCitation(state, event);
     case "part_end":
-      writing.shown = undefined;
-      return endPart(output) + showNext(writing);
+      state.openPart = undefined;
+      return endPart(output) + openNextPart(state);
   }
 }
 
-function showNext(writing: Writing): string {
+function openNextPart(state: WriterState): string {
   let out = "";
-  for (const [part, events] of writing.waiting) {
-    if (writing.shown !== undefined) break;
-    writing.waiting.delete(part);
-    for (const event of events) out += show(writing, event);
+  for (const [part, events] of state.queuedEvents) {
+    if (state.openPart !== undefined) break;
+    state.queuedEvents.delete(part);
+    for (const event of events) out += writePartEvent(state, event);
   }
   return out;
 }
@@ -220,19 +220,19 @@ function slotOf(head: PartHead): OutputSlot {
   return head.type === "refusal" ? "refusal" : "text";
 }
 
-function startPart(writing: Writing, head: PartHead): string {
-  const { output, losses } = writing;
+function startPart(state: WriterState, head: PartHead): string {
+  const { output, losses } = state;
   switch (head.type) {
     case "text":
       return beginPart(output);
     case "refusal":
-      writing.refused = true;
+      state.hasRefusal = true;
       return beginPart(output);
     case "reasoning":
-      return beginThought(output, head);
+      return beginReasoning(output, head);
     case "tool_call": {
-      const call = callHere(writing.context.request.tools, head);
-      return writeProof(output, head.signature) + openCall(output, call);
+      const call = toNamespacedCall(state.context.request.tools, head);
+      return writeSignature(output, head.signature) + openCall(output, call);
     }
     case "whole": {
       const { value } = head;
@@ -240,59 +240,66 @@ function startPart(writing: Writing, head: PartHead): string {
       const image = imageItem(value, "");
       if (image !== undefined)
         return (
-          writeProof(output, value.type === "image" ? value.signature : undefined) +
-          wholeItem(output, IMAGE_ID, (id) => ({ ...image, id }))
+          writeSignature(output, value.type === "image" ? value.signature : undefined) +
+          writeWholeItem(output, IMAGE_ID_PREFIX, (id) => ({ ...image, id }))
         );
-      losePart(losses, nextPlace(output), value);
+      addPartLoss(losses, nextOutputIndex(output), value);
       return "";
     }
   }
 }
 
-function writeProof(output: Output, signature: Blob | undefined): string {
+function writeSignature(output: OutputState, signature: OpaqueBlob | undefined): string {
   return signature === undefined
     ? ""
-    : wholeItem(output, "rs", (id) => signatureItem(id, sealBlob(signature, "responses")));
+    : writeWholeItem(output, "rs", (id) => signatureItem(id, encodeBlob(signature, "responses")));
 }
 
-function nextPlace({ done, item }: Output): string {
-  return `output[${done.length + (item === undefined ? 0 : 1)}]`;
+function nextOutputIndex({ finishedItems, item }: OutputState): string {
+  return `output[${finishedItems.length + (item === undefined ? 0 : 1)}]`;
 }
 
-function writeNative(output: Output, part: NativePart, losses: Loss[]): string {
-  if (part.wire === "responses") return wholeItem(output, "item", () => part.value);
-  losePart(losses, nextPlace(output), part);
+function writeNative(output: OutputState, part: NativePart, losses: Loss[]): string {
+  if (part.wire === "responses") return writeWholeItem(output, "item", () => part.value);
+  addPartLoss(losses, nextOutputIndex(output), part);
   return "";
 }
 
 // What proves a text has no field here: its message ends, and a reasoning item that shows nothing follows.
 function writeBlob(
-  { output }: Writing,
+  { output }: WriterState,
   head: PartHead,
   { blob }: Extract<PartEvent, { type: "blob" }>,
 ): string {
-  const sealed = sealBlob(blob, "responses");
+  const sealed = encodeBlob(blob, "responses");
   if (head.type === "reasoning") {
     if (output.item?.kind === "reasoning") output.item.blob = sealed;
     return "";
   }
-  return endPart(output) + wholeItem(output, "rs", (id) => signatureItem(id, sealed));
+  return endPart(output) + writeWholeItem(output, "rs", (id) => signatureItem(id, sealed));
 }
 
-function cite(writing: Writing, { citation }: Extract<PartEvent, { type: "citation" }>): string {
-  const { output, losses } = writing;
+function writeCitation(
+  state: WriterState,
+  { citation }: Extract<PartEvent, { type: "citation" }>,
+): string {
+  const { output, losses } = state;
   const opened = openPart(output, "text");
   const part = output.part;
   const annotation = part && writeAnnotation(citation, part.length);
   if (annotation === undefined) {
-    const path = `output[${output.done.length}].annotations`;
-    losses.push({ path, why: "This API cites only by address." });
+    const path = `output[${output.finishedItems.length}].annotations`;
+    losses.push({ path, reason: "This API cites only by address." });
     return opened;
   }
   const at = part === undefined ? 0 : part.annotations.push(annotation) - 1;
   const said = `"content_index":${part?.index ?? 0},"annotation_index":${at},"annotation":${JSON.stringify(annotation)}`;
   return (
     opened +
-    frame(output, "response.output_text.annotation.added", `${output.item?.place ?? ""},${said}`)
+    frame(
+      output,
+      "response.output_text.annotation.added",
+      `${output.item?.eventFields ?? ""},${said}`,
+    )
   );
 }

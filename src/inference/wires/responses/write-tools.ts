@@ -1,11 +1,16 @@
 import type { CanonicalRequest, JsonObject, Loss, Tool, ToolChoice } from "../../canonical.ts";
-import { loseField, nativeFields, whyNative } from "../../canonical-wire.ts";
+import { addFieldLoss, takeNativeFields, nativeToolLossReason } from "../../canonical-wire.ts";
 import type { Target } from "../../canonical-wire.ts";
-import { calledHere, inNamespaces, isMember, type Member } from "./namespaces.ts";
+import {
+  namespacedNameOf,
+  groupByNamespace,
+  isNamespacedTool,
+  type NamespacedTool,
+} from "./namespaces.ts";
 
 export function writeTools(request: CanonicalRequest, target: Target, losses: Loss[]): JsonObject {
   const { tools, toolChoice } = request;
-  const written = inNamespaces(tools ?? [], (tool) => writeTool(tool, target, losses));
+  const written = groupByNamespace(tools ?? [], (tool) => writeTool(tool, target, losses));
   if (written.length === 0) return {};
   return {
     tools: written,
@@ -17,39 +22,39 @@ export function writeTools(request: CanonicalRequest, target: Target, losses: Lo
 // Without `strict` this API tries to make any schema strict, which other APIs do not: it is always said.
 function writeTool(tool: Tool, target: Target, losses: Loss[]): JsonObject | undefined {
   const at = tool.path ?? `tools.${tool.name}`;
-  if (tool.type !== "function") return writeOtherTool(tool, at, losses);
+  if (tool.type !== "function") return writeUnsupportedTool(tool, at, losses);
   const strict = target.abilities?.strictTools === false ? false : (tool.strict ?? false);
   if (tool.strict === true && !strict)
-    losses.push({ path: `${at}.strict`, why: "This model has no strict tools." });
+    losses.push({ path: `${at}.strict`, reason: "This model has no strict tools." });
   if (tool.cache !== undefined)
     losses.push({
       path: `${at}.cache_control`,
-      why: "This provider has no cache mark on a tool.",
-      byRule: true,
+      reason: "This provider has no cache mark on a tool.",
+      tolerated: true,
     });
   return {
-    ...flatTool(tool),
+    ...toolObject(tool),
     strict,
-    ...nativeFields(tool.native, "responses", at, losses),
+    ...takeNativeFields(tool.native, "responses", at, losses),
   };
 }
 
-function writeOtherTool(
+function writeUnsupportedTool(
   tool: Exclude<Tool, { type: "function" }>,
   at: string,
   losses: Loss[],
 ): JsonObject | undefined {
-  if (tool.type === "custom" || tool.wire === "responses") return flatTool(tool);
+  if (tool.type === "custom" || tool.wire === "responses") return toolObject(tool);
   losses.push({
     path: at,
-    why: whyNative(tool),
+    reason: nativeToolLossReason(tool),
   });
   return undefined;
 }
 
 /** A tool in this API's flat form; a reply repeats the caller's tools in it. */
-export function flatTool(one: Tool): JsonObject {
-  const tool = isMember(one) ? { ...one, ...namesOf(one) } : one;
+export function toolObject(one: Tool): JsonObject {
+  const tool = isNamespacedTool(one) ? { ...one, ...namesOf(one) } : one;
   switch (tool.type) {
     case "function":
       return {
@@ -75,13 +80,14 @@ export function flatTool(one: Tool): JsonObject {
   }
 }
 
-function namesOf({ member }: Member): Pick<Member, "name" | "description"> {
+function namesOf({ member }: NamespacedTool): Pick<NamespacedTool, "name" | "description"> {
   return { name: member.name, description: member.description };
 }
 
 function writeChoice(choice: ToolChoice, request: CanonicalRequest, losses: Loss[]): unknown {
-  if (choice.type !== "native" || choice.wire === "responses") return flatChoice(choice, request);
-  loseField(
+  if (choice.type !== "native" || choice.wire === "responses")
+    return toolChoiceObject(choice, request);
+  addFieldLoss(
     losses,
     request,
     "toolChoice",
@@ -90,7 +96,7 @@ function writeChoice(choice: ToolChoice, request: CanonicalRequest, losses: Loss
   return undefined;
 }
 
-export function flatChoice(choice: ToolChoice, { tools = [] }: CanonicalRequest): unknown {
+export function toolChoiceObject(choice: ToolChoice, { tools = [] }: CanonicalRequest): unknown {
   switch (choice.type) {
     case "auto":
     case "none":
@@ -99,7 +105,7 @@ export function flatChoice(choice: ToolChoice, { tools = [] }: CanonicalRequest)
     case "tool":
       return {
         type: choice.custom === true ? "custom" : "function",
-        ...calledHere(tools, choice.name),
+        ...namespacedNameOf(tools, choice.name),
       };
     case "allowed": {
       const custom = new Set(
@@ -107,7 +113,7 @@ export function flatChoice(choice: ToolChoice, { tools = [] }: CanonicalRequest)
       );
       const allowed = choice.names.map((name) => ({
         type: custom.has(name) ? "custom" : "function",
-        ...calledHere(tools, name),
+        ...namespacedNameOf(tools, name),
       }));
       return { type: "allowed_tools", mode: choice.mode, tools: allowed };
     }
